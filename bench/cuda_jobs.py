@@ -216,7 +216,7 @@ def log_softmax(bench: Bench) -> Job:
     return Job(8 * math.prod(shape), lambda: kernels.masked_log_softmax(logits, out=out), theirs)
 
 
-def sample_tokens(rows: int) -> Callable[[Bench], Job]:
+def sample_tokens(rows: int, **details: Any) -> Callable[[Bench], Job]:
     def make(bench: Bench) -> Job:
         shape = (2, 40) if bench.toy else (rows, 50257)
         logits, seeds = bench.floats(*shape), np.arange(shape[0])
@@ -234,11 +234,25 @@ def sample_tokens(rows: int) -> Callable[[Bench], Job]:
                 return tokens, torch.log_softmax(a, -1).gather(-1, tokens)
 
         def lite() -> Any:
-            return kernels.sample_tokens(logits, seeds, temperature=0.8, top_k=50, top_p=0.9)
+            return kernels.sample_tokens(logits, seeds, temperature=0.8, top_k=50, top_p=0.9, **details)
 
-        return Job(4 * math.prod(shape), lite, theirs, waits=True)
+        return Job(4 * math.prod(shape), lite, None if details else theirs, waits=True)
 
     return make
+
+
+def token_scores(bench: Bench) -> Job:
+    """Of tokens that were drawn from 50 each, at another temperature: rows are read twice."""
+    shape = (3, 40) if bench.toy else (4096, 50257)
+    logits = bench.floats(*shape)
+    kept = min(50, shape[1])
+    support = np.arange(shape[0] + 1) * kept, np.tile(np.arange(kept), shape[0])
+    tokens = bench.cuda.to_device(np.zeros(shape[0], np.int64))
+
+    def lite() -> Any:
+        return kernels.token_scores(logits, tokens, temperature=0.8, support=support)
+
+    return Job(4 * math.prod(shape), lite, None, waits=True)
 
 
 def masked_log_softmax(bench: Bench) -> Job:
@@ -273,4 +287,6 @@ JOBS: dict[str, Callable[[Bench], Job]] = {
     "masked_log_softmax": masked_log_softmax,
     "sample_tokens, 8 rows": sample_tokens(8),
     "sample_tokens, 256 rows": sample_tokens(256),
+    "sample_tokens with details, 8 rows": sample_tokens(8, details=True, kept_ids=True, top_n=5),
+    "token_scores": token_scores,
 }

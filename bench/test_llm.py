@@ -13,10 +13,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +68,11 @@ class Bench:
 
     def genai(self, folder: Path) -> Genai | None:
         return self._peer("onnxruntime-genai", folder, lambda: Genai(folder, self.threads))
+
+    def genai_is_here(self) -> bool:
+        if find_spec("onnxruntime_genai") is None:
+            self.missing.add("onnxruntime-genai")
+        return "onnxruntime-genai" not in self.missing
 
     def optimum(self, folder: Path) -> Torch | None:
         return self._peer("optimum", folder, lambda: Torch(folder, self.threads, optimum=True))
@@ -124,12 +132,17 @@ def lite_run(decoder: OnnxDecoder, prompts: Any, config: Any, **more: Any) -> Ru
     return run
 
 
+def beside_genai(bench: Bench) -> Iterator[tuple[str, Path, OnnxDecoder, Genai | None]]:
+    """The GroupQueryAttention graphs: precision, folder, and who runs it; genai may be missing."""
+    for precision in ("int4", "fp32"):
+        folder = bench.folder / f"genai-{precision}"
+        yield precision, folder, bench.lite(folder), bench.genai(folder)
+
+
 @case
 def greedy(bench: Bench) -> Iterator[dict[str, Any]]:
     """Prefill and decode, one GroupQueryAttention graph."""
-    for precision in ("int4", "fp32"):
-        folder = bench.folder / f"genai-{precision}"
-        decoder, genai = bench.lite(folder), bench.genai(folder)
+    for precision, folder, decoder, genai in beside_genai(bench):
         for batch in (1, 8):
             prompts = bench.prompts(batch, LENGTH)
             config = GenerationConfig(max_new_tokens=NEW)
@@ -146,9 +159,7 @@ def greedy(bench: Bench) -> Iterator[dict[str, Any]]:
 @case
 def sampling(bench: Bench) -> Iterator[dict[str, Any]]:
     """The same with top_p 0.9, and the log-prob of each token."""
-    for precision in ("int4", "fp32"):
-        folder = bench.folder / f"genai-{precision}"
-        decoder, genai = bench.lite(folder), bench.genai(folder)
+    for precision, folder, decoder, genai in beside_genai(bench):
         for batch in (1, 8):
             prompts = bench.prompts(batch, LENGTH)
             config = GenerationConfig(max_new_tokens=NEW, do_sample=True, top_p=0.9)
@@ -217,7 +228,8 @@ def small_models(bench: Bench) -> Iterator[dict[str, Any]]:
     """Models of a million parameters and less, where a step is mostly the loop around it."""
     for folder in (embedded_model_path(), EXPORTS / "genai-llama-fp32", EXPORTS / "optimum-llama"):
         decoder = OnnxDecoder(folder, num_threads=1)
-        genai = Genai(folder, 1) if (folder / "genai_config.json").is_file() and bench.genai(folder) else None
+        with tempfile.TemporaryDirectory() as place:
+            genai = Genai(described(folder, decoder, Path(place)), 1) if bench.genai_is_here() else None
         for batch in (1, 8):
             prompts = bench.prompts(batch, 64, decoder.vocab_size)
             config = GenerationConfig(max_new_tokens=128)
@@ -229,6 +241,29 @@ def small_models(bench: Bench) -> Iterator[dict[str, Any]]:
                 }
             )
             yield from against(f"{folder.name}, 1 thread, {batch} x (64 + 128)", result)
+
+
+def described(folder: Path, decoder: OnnxDecoder, place: Path) -> Path:
+    """A copy of a model with the configuration that onnxruntime-genai needs, if its own lacks one."""
+    if (folder / "genai_config.json").is_file():
+        return folder
+    spec = decoder.spec
+    inputs = {"input_ids": "input_ids", "attention_mask": "attention_mask", "position_ids": "position_ids"}
+    caches = {f"{how}_{kind}_names": f"{name}.%d.{kind}" for how, name in (("past", "past_key_values"),
+              ("present", "present")) for kind in ("key", "value")}  # fmt: skip
+    heads = {"num_attention_heads": spec.num_heads, "num_key_value_heads": spec.num_heads}
+    graph = {
+        "filename": "model.onnx", "head_size": spec.head_size, "hidden_size": spec.head_size * spec.num_heads,
+        "num_hidden_layers": len(spec.cache) // 2, **heads,
+        "inputs": {**inputs, **{key: name for key, name in caches.items() if key.startswith("past")}},
+        "outputs": {"logits": "logits", **{k: v for k, v in caches.items() if k.startswith("present")}},
+    }  # fmt: skip
+    model = {"type": "llama", "bos_token_id": 1, "eos_token_id": 0, "pad_token_id": 0, "decoder": graph}
+    sizes = {"context_length": decoder.context_length or 2048, "vocab_size": decoder.vocab_size}
+    shutil.copytree(folder, place, dirs_exist_ok=True)
+    search = {"past_present_share_buffer": False}
+    (place / "genai_config.json").write_text(json.dumps({"model": {**model, **sizes}, "search": search}))
+    return place
 
 
 def plain_loop(folder: Path, decoder: OnnxDecoder, prompts: np.ndarray, new: int) -> Run:
@@ -263,9 +298,7 @@ def plain_loop(folder: Path, decoder: OnnxDecoder, prompts: np.ndarray, new: int
 
 @case
 def one_prompt_many_samples(bench: Bench) -> Iterator[dict[str, Any]]:
-    for precision in ("int4", "fp32"):
-        folder = bench.folder / f"genai-{precision}"
-        decoder, genai = bench.lite(folder), bench.genai(folder)
+    for precision, _, decoder, genai in beside_genai(bench):
         prompts = bench.prompts(1, 512)
         config = GenerationConfig(max_new_tokens=8, do_sample=True)
         options = {"do_sample": True, "top_k": 0, "top_p": 1.0, "temperature": 1.0}
@@ -281,9 +314,7 @@ def one_prompt_many_samples(bench: Bench) -> Iterator[dict[str, Any]]:
 @case
 def ragged_prefill(bench: Bench) -> Iterator[dict[str, Any]]:
     lengths = [16, 32, 48, 64, 96, 128, 256, 512]
-    for precision in ("int4", "fp32"):
-        folder = bench.folder / f"genai-{precision}"
-        decoder, genai = bench.lite(folder), bench.genai(folder)
+    for precision, _, decoder, genai in beside_genai(bench):
         prompts = [bench.prompts(1, length)[0] for length in lengths]
         config = GenerationConfig(max_new_tokens=1)
         result = bench.time(
@@ -298,10 +329,16 @@ def ragged_prefill(bench: Bench) -> Iterator[dict[str, Any]]:
 @case
 def queue(bench: Bench) -> Iterator[dict[str, Any]]:
     """64 prompts of 32 tokens, 8 to 256 new tokens, at most 8 rows at a time."""
-    folder = bench.folder / "genai-int4"
+    for precision in ("int4", "fp32"):
+        yield from queued(bench, precision)
+
+
+def queued(bench: Bench, precision: str) -> Iterator[dict[str, Any]]:
+    folder = bench.folder / f"genai-{precision}"
     decoder, genai = bench.lite(folder), bench.genai(folder)
-    prompts = list(bench.prompts(64, 32))
-    counts = bench.rng.integers(8, 257, 64).tolist()
+    rng = np.random.default_rng(0)
+    prompts = list(rng.integers(4, VOCABULARY, (64, 32)))
+    counts = rng.integers(8, 257, 64).tolist()
     configs = [GenerationConfig(max_new_tokens=count) for count in counts]
 
     def in_batches() -> Any:
@@ -315,20 +352,20 @@ def queue(bench: Bench) -> Iterator[dict[str, Any]]:
         }
     )
     rate = sum(counts) / result["lite"]["median_ms"] * 1e3
-    yield from against("queue of 64, 8 rows, int4", result, lite_tokens_per_second=rate)
+    yield from against(f"queue of 64, 8 rows, {precision}", result, lite_tokens_per_second=rate)
 
 
 @case
 def conversation(bench: Bench) -> Iterator[dict[str, Any]]:
-    """10 turns after a text of 400 tokens, questions of 60 and answers of 32."""
-    for precision in ("int4", "fp32"):
+    """10 turns after a text of 400 or 1500 tokens, questions of 60 and answers of 32."""
+    for precision, text in (("int4", 400), ("fp32", 400), ("int4", 1500)):
         decoder = bench.lite(bench.folder / f"genai-{precision}")
-        start, *questions = np.split(bench.prompts(1, 400 + 10 * 60)[0], 400 + 60 * np.arange(10))
+        start, *questions = np.split(bench.prompts(1, text + 10 * 60)[0], text + 60 * np.arange(10))
         config = GenerationConfig(max_new_tokens=32)
 
         talks = {"lite": conversed(decoder, start, questions, config, 2**30)}
         talks["lite, without the cache"] = conversed(decoder, start, questions, config, 0)
-        yield from against(f"conversation of 10 turns, {precision}", bench.time(talks))
+        yield from against(f"conversation of 10 turns after {text} tokens, {precision}", bench.time(talks))
 
 
 def conversed(

@@ -2,8 +2,8 @@
 
 One file for each public function or family: `returns`, `advantages` and, under TorchRL's names,
 `value_estimates`; `multistep_return`; `log_softmax` and `token_log_probs`; `sample_tokens`, one use of a
-`sampling_plan`; `ragged`. Each documents, checks and prepares, and calls a compiled half in `cpu/` or
-`cuda/`. `_layers` is called by `lite.nn`, `_warmup` calls everything.
+`sampling_plan`; `ragged`; `sum_tree`. Each documents, checks and prepares, and calls a compiled half in
+`cpu/` or `cuda/`. `_layers` is called by `lite.nn`, `_warmup` calls everything.
 
 What they share: `_device` says where arrays lie, `_arrays` makes plain memory of them, `_integer` reads whole
 numbers. `_estimates` checks what recursions in time take, `_sequences` lays it out; `_logits` checks logits,
@@ -13,13 +13,14 @@ what becomes of a draw. `_threads` hands rows to threads, and `_jit` is how ever
 
 from lite.kernels._threads import get_num_threads, set_num_threads
 from lite.kernels._warmup import warmup
-from lite.kernels.advantages import Advantage, gae, vtrace
+from lite.kernels.advantages import Advantage, gae, retrace, vtrace
 from lite.kernels.log_softmax import LogSoftmaxStats, entropy, log_softmax_stats, masked_log_softmax
 from lite.kernels.multistep_return import MultiStepReturn, gather_time, multistep_return
 from lite.kernels.ragged import Packed, Padded, cu_seqlens, left_to_right_pad, pad_sequences, unpad
 from lite.kernels.returns import discounted_return, reward_to_go, td0_return, td1_return, td_lambda_return
 from lite.kernels.sample_tokens import sample_tokens
 from lite.kernels.sampling_plan import DrawDetails, SamplingPlan
+from lite.kernels.sum_tree import min_tree, search_sum_tree, sum_tree, update_min_tree, update_sum_tree
 from lite.kernels.token_log_probs import (
     TokenScores,
     token_log_probs,
@@ -62,12 +63,16 @@ __all__ = [
     "left_to_right_pad",
     "log_softmax_stats",
     "masked_log_softmax",
+    "min_tree",
     "multistep_return",
     "pad_sequences",
+    "retrace",
     "reward2go",
     "reward_to_go",
     "sample_tokens",
+    "search_sum_tree",
     "set_num_threads",
+    "sum_tree",
     "td0_advantage_estimate",
     "td0_return",
     "td0_return_estimate",
@@ -81,6 +86,8 @@ __all__ = [
     "token_log_probs_and_entropy",
     "token_scores",
     "unpad",
+    "update_min_tree",
+    "update_sum_tree",
     "vec_generalized_advantage_estimate",
     "vec_td1_advantage_estimate",
     "vec_td1_return_estimate",

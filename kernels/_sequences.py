@@ -106,6 +106,18 @@ class Sequences:
             return None
         return self.operand(learner, work), self.operand(actor, work), _LIMITS[work.char]
 
+    def traces(self, lmbda: NDArray[Any], learner: NDArray[Any], actor: NDArray[Any]) -> Operand:
+        """lmbda min(1, ratio of the two probabilities) of the step after each, as an operand."""
+        ratio = learner.astype(np.float64)
+        with np.errstate(invalid="ignore"):  # two infinities: NaN, as in compiled code
+            np.subtract(ratio, actor, out=ratio, casting="unsafe")
+        np.exp(np.minimum(ratio, 0.0, out=ratio), out=ratio)
+        ratio *= lmbda
+        traces = np.zeros(self.shape)
+        ahead = [(slice(None),) * self.axis + (part,) for part in (slice(None, -1), slice(1, None))]
+        traces[ahead[0]] = ratio[ahead[1]]
+        return self.operand(traces, np.float64)
+
     def run(self, name: str, *args: Any) -> None:
         """Call the kernel `name(*args, *memory to work in, *walk, start, stop)` over all blocks."""
         from lite.kernels.cpu import returns

@@ -8,6 +8,7 @@ from lite.kernels.log_softmax import masked_log_softmax
 from lite.kernels.multistep_return import multistep_return
 from lite.kernels.returns import td_lambda_return
 from lite.kernels.sample_tokens import sample_tokens
+from lite.kernels.sum_tree import min_tree, search_sum_tree, sum_tree, update_min_tree, update_sum_tree
 from lite.kernels.token_log_probs import token_log_probs, token_log_probs_and_entropy, token_scores
 
 
@@ -28,6 +29,10 @@ def warmup() -> None:
             gae(reward, reward, reward, done, gamma=gamma, lmbda=0.9)
             td_lambda_return(reward, reward, done, gamma=gamma, lmbda=0.9)
         vtrace(reward, reward, reward, reward, reward, done, gamma=0.9)
+        tree = sum_tree(2, dtype)
+        update_sum_tree(tree, [0], 1.0)
+        search_sum_tree(tree, [0.5])
+        update_min_tree(min_tree(2, dtype), [0], 1.0)
         td_lambda_return(reward, reward, done, gamma=0.9, lmbda=0.9, rolling=False)
     for name in ("float16", "float32", "float64"):  # bfloat16 runs the code of float16
         logits = np.zeros((1, 2), name)

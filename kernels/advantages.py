@@ -1,4 +1,4 @@
-"""Advantages of whole batches of sequences: generalized advantage estimates and V-trace."""
+"""Advantages of whole batches of sequences: generalized advantage estimates, V-trace and Retrace."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lite.kernels._sequences import work_dtype
 
 
 class Advantage(NamedTuple):
-    """What `gae` and `vtrace` give, in the shape of the rewards and the floating type of the values."""
+    """What `gae`, `vtrace` and `retrace` give: the shape of the rewards, the floating type of the values."""
 
     advantage: NDArray[Any]
     """How much better each step went than its value said."""
@@ -174,11 +174,68 @@ def vtrace(
     )  # fmt: skip
 
 
+def retrace(
+    log_pi: ArrayLike, log_mu: ArrayLike, reward: ArrayLike, value: ArrayLike, next_value: ArrayLike,
+    done: ArrayLike, terminated: ArrayLike | None = None, *, gamma: ArrayLike, lmbda: ArrayLike = 1.0,
+    time_dim: int = -1, stream: Any = None,
+) -> Advantage:  # fmt: skip
+    """Targets for the values of actions under a policy, from the steps of another one.
+
+    With Q(t) the value of the action that was taken, W(t) the value of the next observation under the policy
+    that learns (its mean of Q over actions), 0 where step t terminated, and
+    c(t) = lambda min(1, exp(log_pi(t) - log_mu(t))):
+
+        x(t) = r(t) + gamma W(t) - Q(t) + gamma c(t+1) x(t+1)
+        target(t) = Q(t) + x(t)
+
+    At the last step of an episode and at the end of the batch x(t+1) is 0. A step's own weight does not count
+    for its own target, as the value is that of its action, whoever took it.
+
+    Args:
+        log_pi: the shape of `reward`: log-probability of each action under the policy that learns.
+        log_mu: the same under the policy that acted.
+        reward, next_value, done, terminated, gamma, time_dim, stream: as for `gae`.
+        value: the shape of `reward`: the value of each step's observation and action.
+        lmbda: in [0, 1], a number or an array that broadcasts to the rewards.
+
+    Returns:
+        `Advantage(advantage, value_target)`: x, and the targets.
+
+    Raises:
+        TypeError: arrays of other types, arrays partly in CUDA memory.
+        ValueError: shapes that do not fit, factors out of range, no such time_dim.
+
+    Source:
+        Munos et al. (2016), Safe and efficient off-policy reinforcement learning (arXiv:1606.02647).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.kernels import retrace
+        >>> one, log_pi, done = np.ones(3, np.float32), np.log(np.array([0.5, 1, 2])), np.zeros(3, bool)
+        >>> advantage, target = retrace(log_pi, np.log([1.0, 2, 1]), one, one, one, done, gamma=0.5)
+        >>> target
+        array([1.6875, 1.75  , 1.5   ], dtype=float32)
+    """
+    gpu = gpu_of(
+        stream,
+        log_pi=log_pi, log_mu=log_mu, reward=reward, value=value, next_value=next_value,
+        done=done, terminated=terminated, gamma=gamma, lmbda=lmbda,
+    )  # fmt: skip
+    rewards = number_array("reward", reward)
+    learner, actor = number_array("log_pi", log_pi), number_array("log_mu", log_mu)
+    same_shape("reward", rewards.shape, log_pi=learner, log_mu=actor)
+    return _advantages(
+        gpu, rewards, value, next_value, done, terminated, learner, actor, gamma, lmbda, 1.0, 1.0, time_dim,
+        traced=True,
+    )  # fmt: skip
+
+
 def _advantages(
     gpu: Any, rewards: Array, value: ArrayLike, next_value: ArrayLike, done: ArrayLike,
     terminated: ArrayLike | None, learner: Array | None, actor: Array | None, gamma: ArrayLike,
-    lmbda: ArrayLike, rho_thresh: float, c_thresh: float, time_dim: int,
+    lmbda: ArrayLike, rho_thresh: float, c_thresh: float, time_dim: int, *, traced: bool = False,
 ) -> Advantage:  # fmt: skip
+    """All three; `traced` says that the policies' ratios weigh traces only, as for `retrace`."""
     values, nexts = number_array("value", value), number_array("next_value", next_value)
     same_shape("reward", rewards.shape, value=values, next_value=nexts)
     flags = flag_array("done", done)
@@ -188,7 +245,10 @@ def _advantages(
         stops = with_features("terminated", flag_array("terminated", terminated), rewards.shape)
     walk = sequences_of(flags, rewards, time_dim, gpu)
     discounts = factor("gamma", number_array("gamma", gamma), walk)
-    mixes = factor("lmbda", number_array("lmbda", lmbda), walk)
+    decay = number_array("lmbda", lmbda)
+    mixes = factor("lmbda", decay, walk)
+    if traced:  # these are the advantages of `gae` whose lambda is a step's own
+        mixes, learner, actor = walk.traces(decay, learner, actor), None, None
     work = work_dtype(rewards, values, nexts, *(a for a in (learner, actor) if a is not None))
     dtype = result_dtype(values)
     advantage, advantage_out = walk.empty(work, dtype)

@@ -78,7 +78,8 @@ def sample_tokens(
         top_n: how many of the model's most probable tokens they list.
         stream: for logits in CUDA memory: a Numba stream, the handle of one, or a CuPy or torch stream. Mask
             and `previous`, as one array, lie beside them; seeds, steps and options may be on the host, where
-            they are read in any case. The draws are those of the CPU but for rounding.
+            they are read in any case. The draws are those of the CPU but for rounding; details are on the
+            host.
 
     Returns:
         Tokens, int64, and their natural log-probs, float32, both `(rows,)`, and if asked for the details. The
@@ -87,7 +88,6 @@ def sample_tokens(
     Raises:
         TypeError: a type that does not fit the argument; logits in CUDA memory and a mask that is not.
         ValueError: a shape or value that does not fit; a row with NaN, or with nothing left to draw.
-        NotImplementedError: what the kernel for CUDA memory lacks.
 
     Example:
         >>> import numpy as np

@@ -121,6 +121,10 @@ class SamplingPlan:
             self._seeds[:, 0] = given.astype(np.uint64)
         self._details, self._kept, self._top_n = details, kept_ids, top_n
         self._ready = False
+        self._there: dict[int, Any] = {}  # memory on GPUs
+        # logits that were drawn from as they are, and the kernel's arguments for them
+        self._again: Any = None
+        self._same: tuple[Any, ...] = ()
 
     def _allocate(self) -> None:
         from lite.kernels.cpu import flat_rows
@@ -169,6 +173,10 @@ class SamplingPlan:
         Raises:
             TypeError, ValueError: as `sample_tokens`.
         """
+        plain = stream is None and previous is None and bias is None and mask is None and scores is None
+        if plain and logits is self._again:  # the next step in the same memory
+            self._set_steps(step)
+            return self._drawn(logits, self._same)
         elsewhere = stream is not None or in_cuda_memory(mask) or in_cuda_memory(scores)
         if type(logits) is np.ndarray and not elsewhere:  # the common case
             model: Array = logits
@@ -176,12 +184,10 @@ class SamplingPlan:
             gpu = gpu_of(stream, logits=logits, mask=mask, scores=scores)
             model = as_array("logits", logits)
             if gpu is not None:
+                self._check(model)
                 return self._draw_on(gpu, logits, model, step, previous, bias, mask, scores, stream)
+        self._check(model)
         rows, size = self.shape
-        if not is_float(model.dtype):
-            raise TypeError(f"logits must be float16, bfloat16, float32 or float64, got {model.dtype}")
-        if model.shape != self.shape:
-            raise ValueError(f"logits must have the shape {self.shape}, got {model.shape}")
         self._set_steps(step)
         if not self._ready:
             self._allocate()
@@ -212,16 +218,30 @@ class SamplingPlan:
         if scores is not None or mask is not None or bias is not None or before.size or self._typical:
             changes = (other, keep, bits, before, starts, ids, values, offsets)
         args = (narrow, begins, size, *changes, *self._fixed)
+        if plain and rows and np.may_share_memory(narrow, model):
+            self._again, self._same = logits, args
+        return self._drawn(model, args)
+
+    def _drawn(
+        self, model: Array, args: tuple[Any, ...]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32], DrawDetails | None]:
+        rows, size = self.shape
         if rows * size <= _SERIAL or rows == 1 or get_num_threads() == 1:
             self._draw_rows(args, self._memories[0], 0, rows)
         else:
             self._on_threads(args, rows)
-        if self._status.any():
+        if np.count_nonzero(self._status):
             check(self._status)
         log_probs = self._log_probs
-        if model.dtype == np.float64 and rows:  # what float32 has rounded
+        if model.itemsize == 8 and rows:  # what float32 has rounded
             log_probs[:] = token_log_probs(model, self._tokens)
         return self._tokens, log_probs, self._detailed() if self._details else None
+
+    def _check(self, model: Array) -> None:
+        if not is_float(model.dtype):
+            raise TypeError(f"logits must be float16, bfloat16, float32 or float64, got {model.dtype}")
+        if model.shape != self.shape:
+            raise ValueError(f"logits must have the shape {self.shape}, got {model.shape}")
 
     def _draw_rows(self, args: tuple[Any, ...], memory: tuple[Any, ...], start: int, stop: int) -> None:
         """Rows in order; a flat one leaves the loop, so that others need no code for it."""
@@ -272,12 +292,11 @@ class SamplingPlan:
     def _draw_on(
         self, gpu: Any, logits: Any, model: Array, step: ArrayLike, previous: Any, bias: Any, mask: Any,
         scores: Any, stream: Any,
-    ) -> tuple[Any, Any, None]:  # fmt: skip
-        """For logits in CUDA memory."""
+    ) -> tuple[Any, Any, DrawDetails | None]:  # fmt: skip
+        """For logits in CUDA memory; details are on the host."""
         from lite.kernels.cuda import sample_tokens as cuda
+        from lite.kernels.cuda._gpu import Reused
 
-        if self._details:
-            raise NotImplementedError("details of draws from logits in CUDA memory are not there yet")
         self._set_steps(step)
         keep = None if mask is None else _mask(mask, self.shape)[0]
         source = model if scores is None else _shaped("scores", scores, self.shape)
@@ -291,9 +310,17 @@ class SamplingPlan:
                 raise ValueError(WHY[OUTSIDE].format(row))
         if self._generator is None:
             self._options[:, 6] = uniform(self._seeds[:, 0], self._seeds[:, 1])
-        drawn, outcome = cuda.draw(gpu, source, keep, before, starts, added, self._options.T.copy())
-        check(outcome)
-        return drawn, cuda.narrowed(gpu, token_log_probs(logits, drawn, stream=stream)), None
+        details = cuda.Details(self._kept, self._top_n) if self._details else None
+        options = self._options.T.copy()
+        reused = self._there.setdefault(gpu.ordinal, Reused())
+        drawn = cuda.draw(gpu, source, keep, before, starts, added, options, model, details, reused)
+        check(drawn.outcomes)
+        log_probs = cuda.narrowed(gpu, token_log_probs(logits, drawn.tokens, stream=stream))
+        if drawn.numbers is None:
+            return drawn.tokens, log_probs, None
+        sampled, masses, entropies = drawn.numbers.T
+        listed = drawn.offsets, drawn.kept, drawn.best, drawn.best_log_probs
+        return drawn.tokens, log_probs, DrawDetails(sampled, masses, entropies, *listed)
 
 
 def _option(

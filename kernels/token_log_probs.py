@@ -47,7 +47,8 @@ def token_log_probs(
         temperature: the logits are divided by it; from 2**-126 to 2**100. One number, or one for each row.
         support: `(offsets, ids)`, the tokens that each row was drawn from: the others get no probability.
             Integers: row r, counted in C order, has `ids[offsets[r]:offsets[r + 1]]`, in any order; where
-            these are none, all tokens. On the host, and not together with a mask of the shape of `logits`.
+            these are none, all tokens. On the host in any case, and not together with a mask of the shape of
+            `logits`.
         ignore_index: positions with this token get 0.
         stream: for arrays in CUDA memory: a Numba stream, the handle of one, or a CuPy or torch stream. The
             result lies there too; the call waits for it, because the kernel checks the tokens.
@@ -83,7 +84,8 @@ def token_log_probs(
     if support is None:
         return _scored(logits, tokens, mask, temperature, ignore_index, stream, entropies=False)[0]
     rows, found = _scores(logits, tokens, mask, temperature, support, ignore_index, stream, model=False)
-    return found.sampled_log_probs.astype(rows.dtype)
+    sampled = found.sampled_log_probs
+    return sampled if rows.gpu is not None else sampled.astype(rows.dtype)
 
 
 def token_scores(
@@ -98,20 +100,20 @@ def token_scores(
     `sampled_log_probs == token_log_probs(logits, tokens, temperature=temperature) - kept_log_mass`.
 
     Args:
-        logits: `(*batch, vocabulary)`, on the host, as in `token_log_probs`.
+        logits: `(*batch, vocabulary)`, as in `token_log_probs`.
         tokens: integers, shape `(*batch)`.
         mask: booleans of the shape of `tokens`: positions that are False get 0 throughout.
         temperature, support: as in `token_log_probs`.
         ignore_index: positions with this token get 0 throughout.
-        stream: for arrays in CUDA memory, which are refused.
+        stream: for arrays in CUDA memory, as in `token_log_probs`.
 
     Returns:
         `TokenScores(log_probs, sampled_log_probs, kept_log_mass, entropy)`, each of the shape of `tokens`,
-        float64; from logits of up to 32 bits right to 1e-6. Of a token outside its support the second is
-        -inf; a row without a support has a mass of 1, whose log is 0.
+        float64; from logits of up to 32 bits right to 1e-6 (in CUDA memory 2e-6). Of a token outside its
+        support the second is -inf; a row without a support has a mass of 1, whose log is 0.
 
     Raises:
-        TypeError, ValueError, IndexError: as in `token_log_probs`; TypeError for arrays in CUDA memory.
+        TypeError, ValueError, IndexError: as in `token_log_probs`.
 
     Example:
         >>> import numpy as np
@@ -172,9 +174,7 @@ def _scores(
 ) -> tuple[Logits, TokenScores]:  # fmt: skip
     """Checked logits, and numbers of their tokens: all of them, or those as sampled alone."""
     gpu = gpu_of(stream, logits=logits, tokens=tokens, mask=mask)
-    if gpu is not None:
-        raise TypeError("logits with a support must be in host memory, got an array in CUDA memory")
-    rows = Logits(logits, mask, temperature)
+    rows = Logits(logits, mask, temperature, gpu=gpu)
     if rows.keep is not None:
         raise ValueError(
             f"mask must have the shape of the positions {rows.shape} here, got that of logits: "
@@ -185,6 +185,10 @@ def _scores(
     offsets, kept = np.zeros(count + 1, np.int64), np.empty(0, np.int32)
     if support is not None:
         offsets, kept = checked_support(support, count, rows.size)
+    if gpu is not None:
+        from lite.kernels.cuda import token_log_probs as cuda
+
+        return rows, TokenScores(*cuda.scores(gpu, rows, ids, ignore_index, offsets, kept, model=model))
     from lite.kernels.cpu import token_log_probs as cpu
 
     flags = ids != ignore_index

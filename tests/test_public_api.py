@@ -19,6 +19,7 @@ HEAVY = [
     "tokenizers",
     "jinja2",
     "llguidance",
+    "gymnasium",
 ]
 
 

@@ -86,6 +86,16 @@ def test_lite_readme() -> None:
         assert check_stated(source, names) >= stated_at_least
 
 
+def test_lite_readme_on_environments() -> None:
+    pytest.importorskip("gymnasium", reason="needs the gym extra: pip install 'tensordict-lite[gym]'")
+    (source,) = (block for block in blocks("lite/README.md") if "= Collector(" in block)
+    names: dict[str, object] = {"np": np}
+    exec(compile(source, "lite/README.md", "exec"), names)
+    assert names["batch"].shape == (4, 20)  # type: ignore[attr-defined]
+    assert names["collector"].stats()["frames"] == 400  # type: ignore[attr-defined]
+    assert names["collector"].stats()["episode_reward_mean"] > 20  # type: ignore[attr-defined]
+
+
 def test_main_readme() -> None:
     pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
     pytest.importorskip("tokenizers", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")

@@ -111,6 +111,31 @@ class Faults:
         return int(count), int(one)
 
 
+class Reused:
+    """Flat memory of a caller that launches the same again and again, by name; made anew for another size.
+
+    Memory that is freed makes the driver wait for the whole device, in the midst of what is queued.
+    """
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Any] = {}
+
+    def array(self, gpu: Gpu, name: str, size: int, dtype: DTypeLike) -> Any:
+        """Memory for so many numbers, which hold anything."""
+        found = self._arrays.get(name)
+        if found is None or found.size != max(size, 1) or found.dtype != np.dtype(dtype):
+            found = self._arrays[name] = gpu.scratch(size, dtype)
+        return found
+
+    def upload(self, gpu: Gpu, name: str, values: NDArray[Any]) -> Any:
+        """A copy of a host array with one dimension."""
+        found = self.array(gpu, name, values.size, values.dtype)
+        if values.size:
+            with gpu.active():
+                found.copy_to_device(values, stream=gpu.stream)
+        return found
+
+
 _LEGACY = 1  # the handle that the interface's version 3 gives to the legacy default stream
 
 

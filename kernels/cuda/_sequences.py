@@ -95,6 +95,18 @@ class Sequences:
         """Logarithms of the two probabilities whose ratio is a step's weight, for the kernel to use."""
         return self.operand(learner or 0.0), self.operand(actor or 0.0)
 
+    def traces(self, lmbda: Any, learner: DeviceMemory, actor: DeviceMemory) -> Operand:
+        """lmbda min(1, ratio of the two probabilities) of the step after each, as an operand."""
+        from lite.kernels.cuda import scans
+
+        _, target = self.empty(np.float64, np.float64)
+        count = self.sequences * self.time
+        if count:
+            numbers = _integers(self.time, self._lanes, count, size=count)
+            operands = self.operand(lmbda), self.operand(learner), self.operand(actor)
+            self.gpu.launch(scans.traces, -(-count // _THREADS), _THREADS, *operands, target, *numbers)
+        return target
+
     def run(self, name: str, *args: Any) -> None:
         """Call the kernel `name` over all sequences."""
         from lite.kernels.cuda import scans

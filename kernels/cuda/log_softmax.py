@@ -13,7 +13,7 @@ import numpy as np
 from lite.kernels._logits import Logits
 from lite.kernels.cuda._arrays import DeviceMemory, device_array
 from lite.kernels.cuda._copies import copy_into
-from lite.kernels.cuda._gpu import Gpu
+from lite.kernels.cuda._gpu import Faults, Gpu
 from lite.kernels.cuda._jit import SIMULATED, cuda, device, kernel
 from lite.kernels.cuda._layouts import C_ORDER, Layout, flat, layout_of, merged, nothing
 from lite.kernels.cuda._numbers import greatest, least, widen
@@ -23,8 +23,8 @@ from lite.kernels.cuda._vectors import VALUES
 
 SCORES, SPREADS, TOTALS = 1, 2, 4  # bits: numbers that are wanted
 READ, LEAVE, JOIN = 0, 1, 2  # of a launch: read rows and finish them; read parts of rows; finish these
-_LOG2E = 1.0 / math.log(2.0)
-_BLOCK, _MOST = (4, 4) if SIMULATED else (128, 512)  # threads of a block at least, and of a row at most
+LOG2E = 1.0 / math.log(2.0)
+BLOCK, _MOST = (4, 4) if SIMULATED else (128, 512)  # threads of a block at least, and of a row at most
 _EACH = 256  # logits for a thread, where a row has enough
 _EACH_WRITTEN = 128  # fewer if the row is read again: rows at work must fit the second-level cache together
 _OCCUPIED = 4 if SIMULATED else 1024  # threads that keep a multiprocessor's memory busy
@@ -56,7 +56,7 @@ class RowLayout:
             masks |= TEMPERATURES
             inverse, inverses = 1.0, gpu.upload(inverse.reshape(-1))
         self.operands = (
-            memory, layout, shift, self.size, keep, keep_layout, counted, masks, work(inverse * _LOG2E),
+            memory, layout, shift, self.size, keep, keep_layout, counted, masks, work(inverse * LOG2E),
             inverse, inverses,
         )  # fmt: skip
         few = min(_power(self.size / VALUES), WARP)
@@ -67,7 +67,7 @@ class RowLayout:
     def launch(self, kernel: Any, stage: int, *args: Any, split: bool) -> None:
         """Start `kernel` for all rows, or for all parts of rows."""
         pieces = self.parts if split else 1
-        block = max(self.lanes, _BLOCK)
+        block = max(self.lanes, BLOCK)
         blocks = -(-self.count * pieces // (block // self.lanes))
         args = *self.operands, *args, self.parts, pieces, self.count, self.lanes, stage
         self.gpu.launch(kernel, blocks, block, *args, shared=8 * max(block // WARP, 1))
@@ -99,13 +99,18 @@ def numbers(
         rows.launch(
             row_numbers, stage, ids, ignore, bits, *flat_out, complaints, partials, split=stage == LEAVE
         )
-    if faults is not None and tokens is not None:
-        count, row = faults.read()
-        if count:
-            position = [int(i) for i in np.unravel_index(row, logits.shape)]
-            token = gpu.fetch(ids[row : row + 1])[0]
-            raise IndexError(f"tokens{position} is {token}, which is outside the vocabulary of {rows.size}")
+    if faults is not None:
+        check_tokens(gpu, faults, ids, logits)
     return out[0], out[1], out[2], out[3]
+
+
+def check_tokens(gpu: Gpu, faults: Faults, ids: Any, logits: Logits) -> None:
+    """Wait for a kernel; raise IndexError if it complains of the token of a row."""
+    count, row = faults.read()
+    if count:
+        position = [int(i) for i in np.unravel_index(row, logits.shape)]
+        token = gpu.fetch(ids[row : row + 1])[0]
+        raise IndexError(f"tokens{position} is {token}, which is outside the vocabulary of {logits.size}")
 
 
 def masked_log_softmax(gpu: Gpu, logits: Logits, out: Any) -> Any:
@@ -173,7 +178,7 @@ def row_numbers(
     known = row < rows
     if known and masks & TEMPERATURES:
         inverse = inverses[row]
-        scale = number(inverse * _LOG2E)
+        scale = number(inverse * LOG2E)
     if known and masks & POSITIONS:
         known = counted[row]
     token = np.int64(0)
@@ -265,7 +270,7 @@ def write_log_softmax(
         begin, target = place(layout, row), place(out_layout, row)
         if masks & TEMPERATURES:
             inverse = inverses[row]
-            scale = number(inverse * _LOG2E)
+            scale = number(inverse * LOG2E)
         if masks & TOKENS:
             allowed = place(keep_layout, row)
         if masks & POSITIONS:

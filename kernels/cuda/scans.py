@@ -351,6 +351,24 @@ def advantages(
 
 
 @kernel
+def traces(
+    lmbda: Any, learner: Any, actor: Any, out: Any, time: Any, lanes: Any, count: Any
+) -> None:  # fmt: skip
+    """lmbda min(1, exp(learner - actor)) of the step after each, a thread for each; 0 after the last."""
+    i = cuda.grid(1)
+    if i < count:
+        rest = i // lanes
+        lane = i - rest * lanes
+        outer = rest // time
+        t = rest - outer * time
+        trace = 0.0
+        if t + 1 < time:
+            log_ratio = _number(learner, outer, t + 1, lane) - _number(actor, outer, t + 1, lane)
+            trace = _number(lmbda, outer, t + 1, lane) * math.exp(0.0 if log_ratio > 0.0 else log_ratio)
+        store(out[0], _place(out, outer, t, lane), trace)
+
+
+@kernel
 def powers(base: Any, out: Any) -> None:
     k = cuda.grid(1)
     if k < out.size:

@@ -136,26 +136,26 @@ def _locked(root: str) -> Iterator[None]:
 
 
 def _renamed(source: str, target: str) -> bool:
-    if _waits_for_disk():
+    if waits_for_disk():
         for folder, _, names in os.walk(source):
             for path in (*(f"{folder}/{name}" for name in names), folder):
-                _flush(path)
+                flush(path)
     try:
         os.rename(source, target)
     except OSError as error:
         if error.errno not in _OCCUPIED:
             raise
         return False
-    if _waits_for_disk():
-        _flush(os.path.dirname(target))
+    if waits_for_disk():
+        flush(os.path.dirname(target))
     return True
 
 
-def _waits_for_disk() -> bool:
+def waits_for_disk() -> bool:
     return os.environ.get("LITE_FSYNC", "0") not in ("", "0")
 
 
-def _flush(path: str) -> None:
+def flush(path: str) -> None:
     """Wait until a file, or the list of what a folder holds, is on the disk."""
     if os.name != "posix" and os.path.isdir(path):
         return  # only files can be opened there
@@ -247,11 +247,11 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
     try:
         with open(stage, "x+b") as file:
             yield file
-        if _waits_for_disk():
-            _flush(stage)
+        if waits_for_disk():
+            flush(stage)
         os.replace(stage, target)
-        if _waits_for_disk():
-            _flush(os.path.dirname(target))
+        if waits_for_disk():
+            flush(os.path.dirname(target))
     except BaseException:
         with suppress(FileNotFoundError):
             os.unlink(stage)

@@ -130,19 +130,32 @@ def consolidate(td: Any, filename: str | None) -> tuple[Array, list[Array]]:
 
 
 def _write(filename: str, layout: _Layout, node: meta.Json) -> Array:
-    try:
-        text = meta.dumps(node)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise RuntimeError(f"Failed to convert the metadata to json: {error}") from error
+    parts = _parts(layout, node)
     with new_file(filename) as file:
-        for array, _ in layout.leaves:
-            file.write(bytes_of(array))
-            file.write(bytes(-array.nbytes % 8))
-        file.write(text + _LENGTH.pack(len(text)))
+        for part in parts:
+            file.write(part)
         file.flush()
         if not layout.size:
             return np.zeros(0, np.uint8)
         return np.frombuffer(mmap.mmap(file.fileno(), layout.size), np.uint8)
+
+
+def _parts(layout: _Layout, node: meta.Json) -> list[bytes | memoryview]:
+    """What a file holds, in order."""
+    try:
+        text = meta.dumps(node)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RuntimeError(f"Failed to convert the metadata to json: {error}") from error
+    parts: list[bytes | memoryview] = []
+    for array, _ in layout.leaves:
+        parts += [bytes_of(array), bytes(-array.nbytes % 8)]
+    return [*parts, text + _LENGTH.pack(len(text))]
+
+
+def to_bytes(td: Any) -> bytes:
+    """What the file of a container would hold; `from_bytes` reads it."""
+    layout = _Layout()
+    return b"".join(_parts(layout, layout.node(td)))
 
 
 def _view(buffer: Array, array: Array, start: int) -> Array:
@@ -161,6 +174,18 @@ def from_consolidated(filename: str | os.PathLike[str]) -> Any:
         memory = np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_COPY), np.uint8)
     finally:
         os.close(descriptor)
+    return from_bytes(memory, where)
+
+
+def from_bytes(memory: Array, where: str) -> Any:
+    """The container that the bytes of a file describe; its arrays are views of them.
+
+    Raises:
+        ValueError: damaged or foreign bytes.
+    """
+    size = len(memory)
+    if size < _LENGTH.size + 2:
+        raise ValueError(f"{where} is damaged or foreign: it has {size} bytes.")
     (length,) = _LENGTH.unpack(memory[-_LENGTH.size :].tobytes())
     end = size - _LENGTH.size - length
     if not 2 <= length <= meta.MAX_BYTES or end < 0:

@@ -275,16 +275,16 @@ class ProgressBar:
         self._stream.write("\n")
         self._stream.flush()
 
-    def step(self) -> None:
-        """Count one step."""
-        self.done += 1
+    def step(self, count: int = 1) -> None:
+        """Count steps that were made."""
+        self.done += count
         if time.monotonic() - self._drawn >= _PAUSE:
             self._draw()
 
     def _draw(self) -> None:
         self._drawn = time.monotonic()
         passed = self._drawn - self._start
-        full = _WIDTH * self.done // self.total if self.total else _WIDTH
+        full = min(_WIDTH, _WIDTH * self.done // self.total) if self.total else _WIDTH
         rate = self.done / passed if passed > 0 else 0.0
         bar = "#" * full + "." * (_WIDTH - full)
         self._stream.write(f"\r{self.done}/{self.total} [{bar}] {passed:.1f} s, {rate:.1f}/s")

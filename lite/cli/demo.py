@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import TensorDict, TensorDictBase
+from lite.cli.model import named_adapter
 from lite.data import MultiStep, TokenTransitions
 from lite.models import ChatHistory, History, OnnxWrapper, embedded_model_path
 from lite.models.tiny_chat.tasks import TASKS, Problem, make_problem, reward
@@ -54,6 +55,8 @@ def run(args: argparse.Namespace) -> int:
         n_steps=args.n_steps,
         temperature=args.temperature,
         device=args.device,
+        variant=args.variant,
+        adapter=args.adapter,
     )
     if args.json:
         print(json.dumps(_as_json(result), ensure_ascii=False))
@@ -72,6 +75,8 @@ def run_demo(
     n_steps: int = MAX_NEW_TOKENS,
     temperature: float = 2.0,
     device: str = "cpu",
+    variant: str | None = None,
+    adapter: str | None = None,
 ) -> DemoResult:
     """Sample responses to held-out problems, grade them, and compute token-level n-step returns.
 
@@ -85,8 +90,10 @@ def run_demo(
         temperature: sampling temperature; the embedded model is so sure of itself that its samples
             hardly differ below 1.5.
         device: "cpu" or "cuda".
+        variant: which of the directory's graphs.
+        adapter: file of a LoRA adapter to run it with.
     """
-    problems = _problems(prompts, seed)
+    problems, adapters = _problems(prompts, seed), named_adapter(adapter)
     start = time.perf_counter()
     policy = OnnxWrapper(
         model,
@@ -96,6 +103,9 @@ def run_demo(
         generate_kwargs={"max_new_tokens": MAX_NEW_TOKENS, "temperature": temperature, "do_sample": True},
         seed=seed,
         device=device,
+        variant=variant,
+        adapters=adapters,
+        adapter=next(iter(adapters), None),
     )
     chats = History.from_chats([[{"role": "user", "content": p.prompt}] for p in problems])
     batch = TensorDict({"history": ChatHistory(prompt=chats, batch_size=[prompts])}, batch_size=[prompts])

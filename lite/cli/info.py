@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from lite.cli.model import open_decoder
 from lite.models import GraphSpec, ModelConfig, OnnxDecoder, Padding, Tokenizer, embedded_model_path
 from lite.models.graph.session import default_threads, import_onnxruntime
 from lite.models.graph.tensors import ELEMENT_TYPES
@@ -30,12 +31,12 @@ def run(args: argparse.Namespace) -> int:
     """
     path = Path(args.model) if args.model else embedded_model_path()
     start = time.perf_counter()
-    config = ModelConfig.from_directory(path)
+    config = ModelConfig.from_directory(path, variant=args.variant)
     facts: dict[str, Any] = {"model": str(path)}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what loading warns of is among the notes
-            decoder = OnnxDecoder(path, device=args.device, num_threads=args.threads)
+            decoder = open_decoder(path, args, args.variant, args.adapter)
     except (ValueError, TimeoutError) as error:
         facts |= {"refused": " ".join(str(error).split()), "found": _found(config)}
     else:
@@ -68,6 +69,7 @@ def _plan(decoder: OnnxDecoder, args: argparse.Namespace) -> dict[str, Any]:
         "attention": _attention(spec, decoder.config),
         "weights": spec.quantisation or "not quantised",
         "adapters": f"{len(spec.optional)} optional inputs" if spec.optional else None,
+        "adapter": decoder.adapter,
         "window": spec.window,
         "padding": spec.padding.value,
         "rows": _SHARING[spec.padding],

@@ -78,7 +78,9 @@ def build_parser() -> argparse.ArgumentParser:
 
     mismatch = commands.add_parser("mismatch", help="how far log-probs of two sides are apart, and why")
     mismatch.add_argument(
-        "a", metavar="A", help="directory of a model (or its .onnx file), the side that trains"
+        "a",
+        metavar="A",
+        help="the side that trains: directory of a model (or its .onnx file), or log-probs as JSON lines",
     )
     mismatch.add_argument(
         "b",
@@ -108,6 +110,8 @@ def build_parser() -> argparse.ArgumentParser:
         "--bos-token-id", type=_not_negative, metavar="ID", help="token that begins texts (A's)"
     )
     mismatch.add_argument("--html", metavar="FILE", help="write a page with charts, too")
+    _add_graph(mismatch, of=" of A")
+    _add_graph(mismatch, "-b", of=" of B")
     _add_run(mismatch)
     _add_threads(mismatch)
 
@@ -128,7 +132,19 @@ def _add_model(parser: argparse.ArgumentParser, required: bool) -> None:
         help="directory with the ONNX graph, tokenizer and configuration, or an .onnx file in one"
         + ("" if required else " (default: the embedded model)"),
     )
+    _add_graph(parser)
     _add_run(parser)
+
+
+def _add_graph(parser: argparse.ArgumentParser, end: str = "", of: str = "") -> None:
+    parser.add_argument(
+        f"--variant{end}",
+        metavar="NAME",
+        help=f"which of the graphs in the directory{of}: q4 is model_q4.onnx (the one in full precision)",
+    )
+    parser.add_argument(
+        f"--adapter{end}", metavar="FILE", help=f"LoRA adapter to run the model{of} with (.onnx_adapter)"
+    )
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:

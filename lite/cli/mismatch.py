@@ -1,17 +1,17 @@
-"""`lite mismatch`: how far log-probs of two exports, or of one and of another tool, are apart, and why."""
+"""`lite mismatch`: how far log-probs of exports, or of what other tools wrote, are apart, and why."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from lite.cli.mismatch_page import bin_names, page
-from lite.cli.model import LoadedModel, prompt_ids
+from lite.cli.model import LoadedModel, open_decoder, prompt_ids
 from lite.cli.score import read_records, row_of
 from lite.models import (
     GenerationConfig,
@@ -37,24 +37,25 @@ _WIDTH = 40  # of the longest bar
 
 def run(args: argparse.Namespace) -> int:
     """Print what `mismatch` finds, as a table or JSON; `--html` writes a page as well."""
-    if not _is_model(args.a):
+    a, b = (
+        _Side("A", args.a, args.variant, args.adapter),
+        _Side("B", args.b, args.variant_b, args.adapter_b),
+    )
+    if b.is_model and not a.is_model:
         raise ValueError(
-            f"A must be the folder of a model, got {args.a}: log-probs of another tool come second"
+            f"A must be the folder of a model if B is one, got {args.a}: log-probs of a file come second"
         )
-    rows: list[LoggedResponse] | None = None
-    a = OnnxDecoder(args.a, device=args.device, num_threads=args.threads)
-    b: Any
-    if _is_model(args.b):
-        b, rows = _model_and_rows(args)
-    elif args.data is not None:
+    if args.data is not None and not b.is_model:
         raise ValueError(f"--data is for two models; the tokens to compare are those of {args.b}")
-    else:
-        b = read_log_probs(args.b)
+    if args.html is not None and not Path(args.html).parent.is_dir():
+        raise FileNotFoundError(f"--html {args.html}: there is no folder {Path(args.html).parent}")
+    of_a = a.read(args)
+    of_b, rows = _model_and_rows(b, args) if b.is_model else (b.read(args), None)
     if args.html is not None:
-        for name in (args.b, args.data):
+        for name in (args.a, args.b, args.data):
             if name is not None and os.path.exists(args.html) and os.path.samefile(name, args.html):
                 raise ValueError(f"--html {args.html} is what is read: give another file")
-    found = mismatch(a, b, rows, divergence=args.divergence, bos_token_id=args.bos_token_id)
+    found = mismatch(of_a, of_b, rows, divergence=args.divergence, bos_token_id=args.bos_token_id)
     if args.html is not None:
         Path(args.html).write_text(page(found, args.a, args.b, _verdict(found)), encoding="utf-8")
     if args.json:
@@ -64,16 +65,35 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _is_model(name: str) -> bool:
-    return os.path.isdir(name) or name.endswith(".onnx")
+@dataclass(frozen=True)
+class _Side:
+    """One side as it is named on the command line."""
+
+    letter: str
+    name: str
+    variant: str | None
+    adapter: str | None
+
+    @property
+    def is_model(self) -> bool:
+        return os.path.isdir(self.name) or self.name.endswith(".onnx")
+
+    def read(self, args: argparse.Namespace) -> OnnxDecoder | list[LoggedResponse]:
+        if self.is_model:
+            return open_decoder(self.name, args, self.variant, self.adapter)
+        for flag, given in (("variant", self.variant), ("adapter", self.adapter)):
+            if given is not None:
+                end = "" if self.letter == "A" else "-b"
+                raise ValueError(f"--{flag}{end} is for a model, and {self.letter} is the file {self.name}")
+        return read_log_probs(self.name)
 
 
-def _model_and_rows(args: argparse.Namespace) -> tuple[OnnxDecoder, list[LoggedResponse]]:
+def _model_and_rows(side: _Side, args: argparse.Namespace) -> tuple[OnnxDecoder, list[LoggedResponse]]:
     """Model B and the responses to compare: those of `--data`, or else some that B draws."""
     if args.data is not None and not _is_text(args.data):
-        b = OnnxDecoder(args.b, device=args.device, num_threads=args.threads)
-        return b, read_log_probs(args.data, needed=False)
-    model = LoadedModel(Path(args.b), args.device, args.threads)
+        decoder = open_decoder(side.name, args, side.variant, side.adapter)
+        return decoder, read_log_probs(args.data, needed=False)
+    model = LoadedModel(Path(side.name), args, side.variant, side.adapter)
     if args.data is not None:
         rows = []
         with open(args.data, encoding="utf-8-sig") as file:

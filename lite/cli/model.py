@@ -25,10 +25,12 @@ class LoadedModel:
         seconds: what loading took.
     """
 
-    def __init__(self, path: Path, device: str, num_threads: int | None = None) -> None:
+    def __init__(
+        self, path: Path, args: argparse.Namespace, variant: str | None, adapter: str | None
+    ) -> None:
         start = time.perf_counter()
         self.path = path
-        self.decoder = OnnxDecoder(path, device=device, num_threads=num_threads)
+        self.decoder = open_decoder(path, args, variant, adapter)
         self.tokenizer = Tokenizer.from_pretrained(path)
         self.seconds = time.perf_counter() - start
 
@@ -36,14 +38,34 @@ class LoadedModel:
 def load(args: argparse.Namespace) -> LoadedModel:
     """Load the model that `--model` names, or the embedded one."""
     path = Path(args.model) if args.model else embedded_model_path()
-    return LoadedModel(path, args.device, args.threads)
+    return LoadedModel(path, args, args.variant, args.adapter)
+
+
+def open_decoder(
+    path: str | Path, args: argparse.Namespace, variant: str | None, adapter: str | None
+) -> OnnxDecoder:
+    """Open one of a folder's graphs, or its only one, with the adapter of a file if there is to be one."""
+    adapters = named_adapter(adapter)
+    decoder = OnnxDecoder(
+        path, device=args.device, num_threads=args.threads, variant=variant, adapters=adapters
+    )
+    decoder.adapter = next(iter(adapters), None)
+    return decoder
+
+
+def named_adapter(file: str | None) -> dict[str, str]:
+    """The file of `--adapter` under its own name, as `adapters` are given; empty for None."""
+    return {} if file is None else {Path(file).stem: file}
 
 
 def load_assistant(args: argparse.Namespace) -> OnnxDecoder | None:
     """Load the model that `--assistant-model` names, if it names one."""
     if args.assistant_model is None:
         return None
-    return OnnxDecoder(args.assistant_model, device=args.device, num_threads=args.threads)
+    try:
+        return open_decoder(args.assistant_model, args, None, None)
+    except (FileNotFoundError, ValueError) as error:
+        raise type(error)(f"--assistant-model: {error}") from None
 
 
 def prompt_ids(

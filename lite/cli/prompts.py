@@ -50,7 +50,7 @@ def read_prompts(args: argparse.Namespace) -> list[Prompt]:
 
     A positional `-` is standard input as one prompt. A file has a prompt in each line, or JSON lines: objects
     with "prompt" (a text) or "messages" (objects with "role" and "content"). It counts as JSON lines if its
-    first line is such an object.
+    first line is an object.
 
     Raises:
         ValueError: there is no prompt, or a line is none; the message names file and line.
@@ -91,7 +91,7 @@ def _of_file(name: str) -> Iterator[Prompt]:
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not numbered:
         raise ValueError(f"--file {name} has no prompt in it")
-    if _of_object(_parsed(numbered[0][1])) is None:
+    if not isinstance(_parsed(numbered[0][1]), dict):
         yield from (Prompt(line.rstrip("\r")) for _, line in numbered)
         return
     for number, line in numbered:
@@ -99,7 +99,7 @@ def _of_file(name: str) -> Iterator[Prompt]:
         if prompt is None:
             raise ValueError(
                 f"--file {name}, line {number}: expected a JSON object with 'prompt' (a text) or 'messages' "
-                "(role and content each), as in the first line"
+                f"(role and content each), got {line.strip()[:80]}"
             )
         yield prompt
 

@@ -79,17 +79,29 @@ def _lines_done(output: str | None) -> int:
 
 
 def read_records(source: TextIO) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(source, 1):
+    """The records of JSON lines. ValueError if the file is none; the message names it and the line."""
+    for number, line in _numbered(source):
         if not line.strip():
             continue
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"line {number}: not JSON ({error}).") from None
-        yield _check(record, number)
+            raise ValueError(f"{_name(source)}, line {number}: not JSON ({error}).") from None
+        yield _check(record, _name(source), number)
 
 
-def _check(record: Any, number: int) -> dict[str, Any]:
+def _name(source: TextIO) -> str:
+    return str(getattr(source, "name", "<stdin>"))
+
+
+def _numbered(source: TextIO) -> Iterator[tuple[int, str]]:
+    try:
+        yield from enumerate(source, 1)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{_name(source)} is not text in UTF-8: {error}") from None
+
+
+def _check(record: Any, name: str, number: int) -> dict[str, Any]:
     if isinstance(record, dict):
         if isinstance(record.get("prompt"), str) and isinstance(record.get("response"), str):
             return {"line": number, "prompt": record["prompt"], "response": record["response"]}
@@ -105,7 +117,7 @@ def _check(record: Any, number: int) -> dict[str, Any]:
         ):
             return {"line": number, "messages": messages}
     raise ValueError(
-        f"line {number}: expected an object with 'prompt' and 'response' strings, or with 'messages' "
+        f"{name}, line {number}: expected an object with 'prompt' and 'response' strings, or with 'messages' "
         "(role and content each) that end with an assistant turn."
     )
 

@@ -1,33 +1,112 @@
-"""Transforms of trajectories and transitions on TensorDicts, and specs of their entries.
+"""From an environment to a batch: collectors, replay buffers, transforms, estimators, data sets, and specs.
 
-`entries` has the checks of their input; `n_step` is what `multistep` and `multistep_transform` share.
-`split_trajectories`, `densify_reward` and `token_transitions` are one transform each. `specs` says
-what entries look like before there are any.
+Transforms of trajectories: `entries` has the checks of their input; `n_step` is what `multistep` and
+`multistep_transform` share; `split_trajectories`, `densify_reward` and `token_transitions` are one each.
+`collectors` steps environments, `replay` keeps what they gave and draws batches from it, `values` estimates
+advantages and targets, `datasets` reads data that others recorded, and `specs` says what entries look like
+before there are any.
 """
 
 from lite._arrays.public import belong_here as _belong_here
+from lite.data.collectors.collector import Collector
+from lite.data.collectors.environments import EnvError
+from lite.data.collectors.random_policy import RandomPolicy
+from lite.data.collectors.step_transforms import (
+    InitTracker,
+    RewardSum,
+    StepCounter,
+    StepTransform,
+    TensorDictPrimer,
+)
+from lite.data.datasets.lerobot import lerobot_to_memmap
+from lite.data.datasets.minari import minari_to_memmap
 from lite.data.densify_reward import DensifyReward
 from lite.data.multistep import MultiStep
 from lite.data.multistep_transform import MultiStepTransform
+from lite.data.replay.mapped_storage import LazyMemmapStorage
+from lite.data.replay.max_value_writer import TensorDictMaxValueWriter
+from lite.data.replay.prioritized_replay_buffer import (
+    PrioritizedReplayBuffer,
+    TensorDictPrioritizedReplayBuffer,
+)
+from lite.data.replay.prioritized_sampler import PrioritizedSampler
+from lite.data.replay.prioritized_slice_sampler import PrioritizedSliceSampler
+from lite.data.replay.replay_buffer import ReplayBuffer
+from lite.data.replay.samplers import RandomSampler, Sampler, SamplerWithoutReplacement
+from lite.data.replay.slice_sampler import SliceSampler, SliceSamplerWithoutReplacement
+from lite.data.replay.storages import ListStorage, Storage
+from lite.data.replay.tensor_storage import LazyTensorStorage, TensorStorage
+from lite.data.replay.tensordict_replay_buffer import TensorDictReplayBuffer
+from lite.data.replay.writers import (
+    ImmutableDatasetWriter,
+    RoundRobinWriter,
+    TensorDictRoundRobinWriter,
+    Writer,
+)
 from lite.data.specs.arrays import Binary, Bounded, Categorical, Unbounded
 from lite.data.specs.base import TensorSpec
 from lite.data.specs.composite import Composite
 from lite.data.specs.objects import NonTensor
 from lite.data.split_trajectories import split_trajectories
 from lite.data.token_transitions import TokenTransitions
+from lite.data.values.gae import GAE, MultiAgentGAE
+from lite.data.values.group_advantages import GroupAdvantage, MCAdvantage, group_advantages
+from lite.data.values.off_policy import Retrace, VTrace
+from lite.data.values.td import TD0Estimator, TD1Estimator, TDLambdaEstimator
 
 __all__ = [
+    "GAE",
     "Binary",
     "Bounded",
     "Categorical",
+    "Collector",
     "Composite",
     "DensifyReward",
+    "EnvError",
+    "GroupAdvantage",
+    "ImmutableDatasetWriter",
+    "InitTracker",
+    "LazyMemmapStorage",
+    "LazyTensorStorage",
+    "ListStorage",
+    "MCAdvantage",
+    "MultiAgentGAE",
     "MultiStep",
     "MultiStepTransform",
     "NonTensor",
+    "PrioritizedReplayBuffer",
+    "PrioritizedSampler",
+    "PrioritizedSliceSampler",
+    "RandomPolicy",
+    "RandomSampler",
+    "ReplayBuffer",
+    "Retrace",
+    "RewardSum",
+    "RoundRobinWriter",
+    "Sampler",
+    "SamplerWithoutReplacement",
+    "SliceSampler",
+    "SliceSamplerWithoutReplacement",
+    "StepCounter",
+    "StepTransform",
+    "Storage",
+    "TD0Estimator",
+    "TD1Estimator",
+    "TDLambdaEstimator",
+    "TensorDictMaxValueWriter",
+    "TensorDictPrimer",
+    "TensorDictPrioritizedReplayBuffer",
+    "TensorDictReplayBuffer",
+    "TensorDictRoundRobinWriter",
     "TensorSpec",
+    "TensorStorage",
     "TokenTransitions",
     "Unbounded",
+    "VTrace",
+    "Writer",
+    "group_advantages",
+    "lerobot_to_memmap",
+    "minari_to_memmap",
     "split_trajectories",
 ]
 

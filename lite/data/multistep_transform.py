@@ -119,6 +119,16 @@ class MultiStepTransform(Module):
             raise ValueError(f"n_steps must be an integer of at least 1, got {value!r}.")
         self._n_steps = steps
 
+    @property
+    def withheld(self) -> TensorDictBase | None:
+        """The frames that are withheld, as they came, or None; what is set goes in place of them."""
+        held = self._withheld
+        return None if held is None or not held.shape[-1] else held
+
+    @withheld.setter
+    def withheld(self, frames: TensorDictBase | None) -> None:
+        self._withheld = frames
+
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """`tensordict` as it is: samples of a buffer were transformed on their way in."""
         return tensordict

@@ -1,7 +1,9 @@
 """Which of the usual mistakes makes two columns of log-probs differ.
 
 Each mistake is tried out: what would B have written if it were A with this mistake? The one that comes
-nearest to what B did write is named, if it explains most of the difference. A part of the tokens is enough.
+nearest to what B did write is named, if it explains most of the difference and leaves little. Of other models
+some temperature is the nearest, too: it leaves much, or lies at an edge of what was tried, and is not named.
+A part of the tokens is enough.
 """
 
 from __future__ import annotations
@@ -14,13 +16,23 @@ from numpy.typing import NDArray
 
 from lite.kernels import token_log_probs
 from lite.models.comparison.logged import LoggedResponse
-from lite.models.comparison.supports import WHOLE, Support, SupportFit, finer, mildness, supports
+from lite.models.comparison.supports import (
+    WHOLE,
+    Support,
+    SupportFit,
+    at_edge,
+    finer,
+    mildness,
+    supports,
+)
 from lite.models.decoder.protocol import Decoder
 from lite.models.decoder.scoring import score
 
 ROUNDING = 1e-6  # a smaller mean difference has no cause
 AGREE = 1e-3  # a smaller one has only if something explains it
 EXPLAINS = 0.5  # share of the difference that a cause has to explain
+LITTLE = 0.25  # mean size, in nats, of what it may leave; as much as coarse quantisation makes
+NEARLY_ALL = 0.9  # share from which on it may leave more
 BETTER = 0.6  # of what one cause leaves unexplained, two together may leave so much
 MOST = 10.0  # a larger difference of one token counts as this one
 TOKENS, TOKENS_OF_A_ROW = 4096, 256
@@ -39,12 +51,22 @@ class Cause:
         detail: what B seems to have done, in a sentence.
         explained: the share of the mean difference that it explains; 0 where that means nothing.
         parameters: numbers that belong to it, as `{"temperature": 0.7}`.
+        left: the mean size of the differences that it leaves, in nats.
+        at_edge: its parameter is the last that was tried, so one beyond might be nearer: no explanation.
     """
 
     name: str
     detail: str
     explained: float = 0.0
     parameters: dict[str, float] = field(default_factory=dict)
+    left: float = 0.0
+    at_edge: bool = False
+
+    @property
+    def convinces(self) -> bool:
+        """Whether it explains most of the difference and leaves little."""
+        enough = self.explained >= (EXPLAINS if self.left <= LITTLE else NEARLY_ALL)
+        return enough and not self.at_edge
 
 
 @dataclass(frozen=True)
@@ -64,11 +86,12 @@ class _Evidence:
         known = ~np.isnan(predicted)
         before, after = _size(b - a)[known].sum(), _size(b - predicted)[known].sum()
         enough = known.sum() >= max(FEWEST, len(b) // 4) and before > 0
-        return Cause(name, detail, float(1 - after / before) if enough else 0.0, parameters)
+        explained = float(1 - after / before) if enough else 0.0
+        return Cause(name, detail, explained, parameters, float(after / max(1, known.sum())))
 
 
 def find_causes(
-    decoder: Decoder,
+    decoder: Decoder | None,
     rows: Sequence[LoggedResponse],
     a: Sequence[NDArray[np.float64]],
     b: Sequence[NDArray[np.float64]],
@@ -77,7 +100,7 @@ def find_causes(
     """The likely cause, None where A and B agree, and all that were tried, the best first.
 
     Args:
-        decoder: model A.
+        decoder: model A; None where A is a file, too, so that only what needs no model can be tried.
         rows: the tokens.
         a, b: their log-probs, float64 (L_i,) for the response of each row.
         bos_token_id: the token that one side may have put before the prompt, or None.
@@ -85,23 +108,26 @@ def find_causes(
     log_ratios = np.concatenate(a) - np.concatenate(b)
     if np.abs(log_ratios).mean() <= ROUNDING:
         return None, ()
-    evidence = _chosen(rows, a, b, max(256, min(TOKENS, LOGITS // decoder.vocab_size)))
-    tried = [
-        *_shifted_values(evidence),
-        *_shifted_distributions(decoder, evidence),
-        *_special_tokens(decoder, evidence, bos_token_id),
-    ]
-    *single, both = _sampling(decoder, evidence)
-    tried = sorted([*tried, *single], key=lambda cause: -cause.explained)
-    best = tried[0]
-    if both.explained > EXPLAINS and 1 - both.explained < BETTER * (1 - best.explained):
-        best = both
-    tried = sorted([*tried, both], key=lambda cause: -cause.explained)
-    if best.explained >= EXPLAINS:
-        return best, tuple(tried)
-    if np.abs(log_ratios).mean() <= AGREE:
-        return None, tuple(tried)
-    return _noise(np.concatenate(a), log_ratios), tuple(tried)
+    most = TOKENS if decoder is None else max(256, min(TOKENS, LOGITS // decoder.vocab_size))
+    evidence = _chosen(rows, a, b, most)
+    tried = [*_shifted_values(evidence)]
+    both = None
+    if decoder is not None:
+        *single, both = _sampling(decoder, evidence)
+        tried += [
+            *_shifted_distributions(decoder, evidence),
+            *_special_tokens(decoder, evidence, bos_token_id),
+            *single,
+        ]
+    tried.sort(key=lambda cause: -cause.explained)
+    best = next((cause for cause in tried if cause.convinces), None)
+    if both is not None:
+        if both.convinces and 1 - both.explained < BETTER * (1 - tried[0].explained):
+            best = both
+        tried = sorted([*tried, both], key=lambda cause: -cause.explained)
+    if best is None and np.abs(log_ratios).mean() > AGREE:
+        best = _noise(np.concatenate(a), log_ratios, decoder is None)
+    return best, tuple(tried)
 
 
 def _chosen(
@@ -218,6 +244,8 @@ def _sampling(decoder: Decoder, evidence: _Evidence) -> tuple[Cause, Cause, Caus
                 f"B's log-probs are those of A under {said}",
                 1 - fine[temperature, support] / before if before else 0.0,
                 parameters,
+                fine[temperature, support] / len(a),
+                not _TEMPERATURES[0] <= temperature <= _TEMPERATURES[-1] or at_edge(support),
             )
         )
     return out[0], out[1], out[2]
@@ -262,16 +290,16 @@ def _distributions(
     held = decoder.acquire(1)
     try:
         for i, row in enumerate(rows):
-            yield i, 0, decoder.prefill_rows(held, [row.prompt_ids])
+            yield i, 0, np.asarray(decoder.prefill_rows(held, [row.prompt_ids]))
             chunk = decoder.chunk_length(1)
             for start in range(0, len(row.response_ids), chunk):
                 (logits,) = decoder.extend(held, [row.response_ids[start : start + chunk]])
-                yield i, start + 1, logits
+                yield i, start + 1, np.asarray(logits)
     finally:
         decoder.release(held)
 
 
-def _noise(a: NDArray[np.float64], log_ratios: NDArray[np.float64]) -> Cause:
+def _noise(a: NDArray[np.float64], log_ratios: NDArray[np.float64], without_model: bool) -> Cause:
     """Quantisation, if the difference looks like noise: no bias but that of noise, and not a few odd tokens.
 
     Tokens drawn from B have log B - log A = KL(B, A) on average, half the variance for small noise.
@@ -289,7 +317,10 @@ def _noise(a: NDArray[np.float64], log_ratios: NDArray[np.float64]) -> Cause:
             0.0,
             {"deviation": deviation},
         )
-    return Cause("unexplained", "none of the causes that were tried explains most of the difference")
+    detail = "none of the causes that were tried explains most of the difference"
+    if without_model:
+        detail += "; with the model itself as A, temperatures, supports and special tokens are tried, too"
+    return Cause("unexplained", detail)
 
 
 def _size(difference: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,24 +84,26 @@ class Mismatch:
 
 
 def mismatch(
-    a: Decoder,
+    a: Decoder | Sequence[LoggedResponse],
     b: Decoder | Sequence[LoggedResponse],
     rows: Sequence[LoggedResponse] | None = None,
     *,
     divergence: float = 0.1,
     bos_token_id: int | None = None,
 ) -> Mismatch:
-    """Compare log-probs of the same tokens: of two models, or of a model and what another tool wrote.
+    """Compare log-probs of the same tokens: of models, or of what other tools wrote.
 
     B is the side that drew the tokens, A the one that will train on them: the importance ratio is A / B.
     Log-probs of models are of the raw distribution (temperature 1, no filter). The likely cause of a
     difference is looked for among those that are common: another temperature, log-probs over the tokens that
     top-k, top-p or min-p kept, positions off by one, a beginning-of-text token too many or missing, and noise
-    as quantisation makes it. For that the tokens of some rows run again.
+    as quantisation makes it. For that the tokens of some rows run again; where A is no model, only positions
+    and noise can be looked at.
 
     Args:
-        a: a model.
-        b: another model, or responses with log-probs, as `read_log_probs` reads them.
+        a: a model, or responses with log-probs, as `read_log_probs` reads them, if `b` is such, too: then
+            each has the tokens of one of `b`, in any order.
+        b: another model, or responses with log-probs.
         rows: the responses to compare if `b` is a model; their own log-probs are not looked at.
         divergence: the size of a log-ratio from which on a row counts as diverged.
         bos_token_id: the token that one side may have put before the prompt; default: that of model A.
@@ -109,9 +112,10 @@ def mismatch(
         Numbers, groups and the likely cause.
 
     Raises:
-        ValueError: there are no rows, one has no log-probs, or one is too long or has unknown ids for a
-            model; the message names it.
-        TypeError: `a`, or a `b` that is no sequence of responses, lacks the interface of `Decoder`.
+        ValueError: there are no rows, one has no log-probs, one is too long or has unknown ids for a
+            model, or has no row of the same tokens on the other side; the message names it.
+        TypeError: `a` or `b` is no sequence of responses and lacks the interface of `Decoder`, or `a` is
+            one and `b` is a model.
 
     Example:
         >>> import numpy as np
@@ -126,31 +130,29 @@ def mismatch(
         >>> mismatch(model, late).cause.detail
         'B has the log-prob of the previous token at each position'
     """
-    check_decoder(a)
     if not divergence > 0:
         raise ValueError(f"divergence must be above 0, got {divergence}")
-    logged = isinstance(b, Sequence)
-    if logged == (rows is not None):
+    if not _is_log(b):
+        _check_model("b", b)
+    if not _is_log(a):
+        _check_model("a", a)
+    elif not _is_log(b):
+        raise TypeError("a must be a model if b is one; responses with log-probs are b")
+    if _is_log(b) == (rows is not None):
         raise ValueError("rows must be given if b is a model, and only then")
-    given: list[LoggedResponse] = list(b if isinstance(b, Sequence) else rows or ())
-    if not given:
-        raise ValueError("there must be at least one response to compare, got none")
-    for i, row in enumerate(given):
-        if not isinstance(row, LoggedResponse):
-            raise TypeError(f"responses must be LoggedResponse, entry {i} is {type(row).__name__}")
-        if logged and (row.log_probs is None or len(row.log_probs) != len(row.response_ids)):
-            raise ValueError(f"{row.where or f'row {i}'} must have a log-prob for each token of the response")
-    of_a = _scored(a, given)
-    if isinstance(b, Sequence):
-        of_b = [np.asarray(row.log_probs, np.float64) for row in given]
-    else:
-        check_decoder(b)
-        of_b = _scored(b, given)
+    given = _checked("b", b) if _is_log(b) else _checked("rows", rows or (), log_probs=False)
+    of_a = _scored(a, given) if not _is_log(a) else _of_same_tokens(_checked("a", a), given)
+    of_b = _scored(b, given) if not _is_log(b) else [_values(row) for row in given]
     log_ratios = [x - y for x, y in zip(of_a, of_b, strict=True)]
     together = np.concatenate(log_ratios)
-    if bos_token_id is None and a.config is not None:
+    if bos_token_id is None and not _is_log(a) and a.config is not None:
         bos_token_id = a.config.bos_token_id
-    cause, tried = find_causes(a, given, of_a, of_b, bos_token_id)
+    elif bos_token_id is not None and not _is_log(a):
+        try:
+            a.check_ids([bos_token_id])
+        except ValueError as error:
+            raise ValueError(f"bos_token_id: {error}") from None
+    cause, tried = find_causes(None if _is_log(a) else a, given, of_a, of_b, bos_token_id)
     return Mismatch(
         rows=given,
         log_probs_a=of_a,
@@ -165,13 +167,70 @@ def mismatch(
     )
 
 
+def _is_log(side: Any) -> TypeGuard[Sequence[LoggedResponse]]:
+    return isinstance(side, Sequence) and not isinstance(side, str)
+
+
+def _check_model(name: str, side: Any) -> None:
+    if isinstance(side, str | Path):
+        raise TypeError(
+            f"{name} must be a model, as OnnxDecoder(path), or responses, as read_log_probs(path), got the "
+            f"path {str(side)!r} itself"
+        )
+    check_decoder(side, name)
+
+
+def _checked(name: str, rows: Sequence[Any], *, log_probs: bool = True) -> list[LoggedResponse]:
+    """The rows, with a log-prob for each token where they have to have them."""
+    if not rows:
+        raise ValueError(f"{name}: there must be at least one response to compare, got none")
+    for i, row in enumerate(rows):
+        if not isinstance(row, LoggedResponse):
+            raise TypeError(f"{name}: responses must be LoggedResponse, entry {i} is {type(row).__name__}")
+        if log_probs and (row.log_probs is None or len(row.log_probs) != len(row.response_ids)):
+            raise ValueError(f"{row.where or f'row {i}'} must have a log-prob for each token of the response")
+        if not len(row.prompt_ids) or not len(row.response_ids):
+            raise ValueError(
+                f"{row.where or f'row {i}'}: prompt and response must each hold at least one token"
+            )
+    return list(rows)
+
+
+def _values(row: LoggedResponse) -> NDArray[np.float64]:
+    return np.asarray(row.log_probs, np.float64)
+
+
+def _of_same_tokens(a: Sequence[LoggedResponse], b: Sequence[LoggedResponse]) -> list[NDArray[np.float64]]:
+    """The log-probs of A for each row of B, found by its tokens; of equal rows the first is the first's."""
+
+    def key(row: LoggedResponse, skipped: int = 0) -> tuple[bytes, bytes]:
+        prompt, response = (np.asarray(ids, np.int64) for ids in (row.prompt_ids, row.response_ids))
+        return prompt[skipped:].tobytes(), response.tobytes()
+
+    waiting: dict[tuple[bytes, bytes], list[int]] = {}
+    for i in reversed(range(len(a))):
+        waiting.setdefault(key(a[i]), []).append(i)
+    found = []
+    for i, row in enumerate(b):
+        same = waiting.get(key(row))
+        if not same:
+            near = key(row, 1) in waiting or any(
+                key(a[j], 1) == key(row) for js in waiting.values() for j in js
+            )
+            hint = ", but one whose prompt has a token more or less at its beginning" if near else ""
+            raise ValueError(f"{row.where or f'row {i}'} of b: no row of a has the same tokens{hint}")
+        found.append(same.pop())
+    if rest := [i for js in waiting.values() for i in js]:
+        i = min(rest)
+        raise ValueError(f"{a[i].where or f'row {i}'} of a: no row of b has the same tokens")
+    return [_values(a[i]) for i in found]
+
+
 def _scored(decoder: Decoder, rows: Sequence[LoggedResponse]) -> list[NDArray[np.float64]]:
     """Log-probs of each response under a model."""
     for i, row in enumerate(rows):
         try:
             decoder.check_ids(row.ids)
-            if not len(row.prompt_ids) or not len(row.response_ids):
-                raise ValueError("prompt and response must each hold at least one token")
         except ValueError as error:
             raise ValueError(f"{row.where or f'row {i}'}: {error}") from None
     scores = score(decoder, [row.ids for row in rows])

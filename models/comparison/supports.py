@@ -22,9 +22,9 @@ class Support:
 WHOLE = Support("", 0.0)
 
 _VALUES: dict[str, tuple[float, ...]] = {
-    "top_p": (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.925, 0.95, 0.975, 0.99, 0.995),
-    "top_k": (2, 3, 5, 7, 10, 15, 20, 30, 40, 50, 64, 80, 100, 200, 500, 1000),
-    "min_p": (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5),
+    "top_p": (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.925, 0.95, 0.975, 0.99, 0.995),
+    "top_k": (1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50, 64, 80, 100, 200, 500, 1000),
+    "min_p": (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7),
 }
 _STEPS = {"top_p": 0.005, "top_k": 1.0, "min_p": 0.005}
 _MOST_BETWEEN = 120
@@ -50,6 +50,11 @@ def finer(support: Support) -> tuple[Support, ...]:
     step = _STEPS[support.kind] * max(1, round((high - low) / _STEPS[support.kind] / _MOST_BETWEEN))
     between = np.round(np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step, 4)
     return tuple(Support(support.kind, float(v)) for v in sorted({*between.tolist(), support.value}) if v > 0)
+
+
+def at_edge(support: Support) -> bool:
+    """Whether it keeps least of all that are tried of its kind, so that one that keeps less may be nearer."""
+    return support.value == {"top_p": _VALUES["top_p"][0], "min_p": _VALUES["min_p"][-1]}.get(support.kind)
 
 
 def mildness(support: Support) -> tuple[int, float]:

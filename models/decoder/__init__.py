@@ -5,7 +5,8 @@
 - `gather_logits`: a graph changed to compute only the logits that are needed
 - `output_rows`: the rows of a graph's output matrix that a few tokens need
 - `binding`, `memory`: one run of a graph by pointers; buffers on the device
-- `device_logits`: the logits of a step, which stay on a GPU
+- `device_logits`: logits that stay on a GPU
+- `gpu_binding`: runs on the stream of a GPU, and captured steps
 - `cache`: the interface of the two caches, and what they share
 - `slots`, `blocks`: the caches, for graphs that write in place and for graphs that concatenate
 - `recompute`: what stands in for a cache where the graph has none

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.models.decoder.conventions import CacheTensor, Extra, GraphSpec
-from lite.models.decoder.device_logits import DeviceLogits, Logits
+from lite.models.decoder.device_logits import Logits
 from lite.models.decoder.gather_logits import HIDDEN_OUTPUT
 from lite.models.decoder.output_rows import OutputRows
+from lite.models.graph.cuda_stream import CudaStream
 from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, SessionLike
 from lite.models.graph.tensors import ELEMENT_TYPES
 
@@ -31,6 +32,8 @@ class PlacedGraph:
         prompts: the graph that reads rows without a past, where that is one of its own.
         parameters: OrtValues of optional inputs, by name: those of an adapter.
         output_rows: the output matrix, if the graph gives the hidden states that are multiplied with it.
+        stream: of a session on a GPU, None where nobody knows it.
+        cuda_graphs: the session captures steps of decoding.
     """
 
     session: SessionLike
@@ -42,10 +45,12 @@ class PlacedGraph:
     prompts: PlacedGraph | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     output_rows: OutputRows | None = None
+    stream: CudaStream | None = None
+    cuda_graphs: bool = False
 
 
 class BoundGraph:
-    """A binding of a graph.
+    """A binding of a graph on a CPU; `gpu_binding.py` has the one for GPUs.
 
     Args:
         graph: the graph.
@@ -56,8 +61,6 @@ class BoundGraph:
         spec = graph.spec
         self._spec = spec
         self._vocab_size = graph.vocab_size
-        self._on_cpu = graph.device == "cpu"
-        self._index = graph.index
         self._binding = PointerBinding(graph.session)
         self._cpu = self._binding.device("cpu", 0)
         self._device = self._binding.device(graph.device, graph.index)
@@ -110,13 +113,12 @@ class BoundGraph:
         """
         if self._held.get(name) is values:
             return
-        if at is not None and self._on_cpu:
+        if at is not None:
             self._held[name] = values
             self._binding.bind_input(name, self._cpu, values.dtype.type, list(values.shape), at)
             return
         array = self._held[name] = np.asarray(values, dtype=self._dtypes[name], order="C")
-        if self._on_cpu:
-            self._bind_array(name, array)
+        self._bind_array(name, array)
 
     def bind_mask(self, mask: NDArray[Any], steps: int, at: int | None = None) -> None:
         """Bind what follows from the positions that there are: `mask` (n, past + steps), and other inputs.
@@ -152,6 +154,19 @@ class BoundGraph:
         bound = self.bind(ids, mask, positions, wanted, last=last, with_past=with_past)
         bound()
         return bound.logits
+
+    def run_rows(
+        self,
+        ids: NDArray[Any],
+        mask: NDArray[Any],
+        positions: NDArray[Any],
+        wanted: NDArray[Any] | None = None,
+        *,
+        last: bool = False,
+        with_past: bool = True,
+    ) -> list[Logits]:
+        """As `run`; the logits (S or K, V) of each row, which stay where they are computed."""
+        return list(self.run(ids, mask, positions, wanted, last=last, with_past=with_past))
 
     def bind(
         self,
@@ -200,23 +215,9 @@ class BoundGraph:
         Returns:
             What runs the graph, and the logits (n, V) that each run fills. The binding does not keep them
             alive.
-
-        Raises:
-            MemoryError: a GPU has no room for the logits.
         """
-        if self._on_cpu:
-            bound = self.bind(ids, mask, positions, last=True, with_past=with_past)
-            return bound, bound.logits[:, 0]
-        self._bind_inputs(ids, mask, positions, None, True, with_past)
-        logits = DeviceLogits(len(ids), self._vocab_size, self._logits_dtype, self._index)
-        self._binding.bind_output(
-            self._spec.logits,
-            self._device,
-            logits.dtype.type,
-            [len(ids), 1, self._vocab_size],
-            logits.address,
-        )
-        return self._run_bound, logits
+        bound = self.bind(ids, mask, positions, last=True, with_past=with_past)
+        return bound, bound.logits[:, 0]
 
     def _bind_inputs(
         self,
@@ -246,9 +247,6 @@ class BoundGraph:
         return kept
 
     def _run_bound(self) -> None:
-        if not self._on_cpu:  # a binding copies to a GPU what arrays hold at that moment
-            for name, array in self._held.items():
-                self._bind_array(name, array)
         try:
             if self._limit is None:
                 self._run()
@@ -257,14 +255,18 @@ class BoundGraph:
         except TimeoutError:
             raise
         except Exception as error:  # onnxruntime's exceptions have no common base but Exception
-            count, steps = self._held["input_ids"].shape
-            sizes = ", ".join(f"{name} {list(array.shape)}" for name, array in self._held.items())
-            hint = ". A graph that takes one token at a time must declare that: input_ids [batch, 1]"
-            raise RuntimeError(
-                f"onnxruntime cannot run the graph on {count} row{'s' * (count > 1)} of {steps} new "
-                f"token{'s' * (steps > 1)} ({sizes}): {error}{hint * (steps > 1)}"
-            ) from error
+            raise self._explained(error) from error
         self._limit = None
+
+    def _explained(self, error: Exception) -> RuntimeError:
+        """An error of onnxruntime, with the sizes of the run."""
+        count, steps = self._held["input_ids"].shape
+        sizes = ", ".join(f"{name} {list(array.shape)}" for name, array in self._held.items())
+        hint = ". A graph that takes one token at a time must declare that: input_ids [batch, 1]"
+        return RuntimeError(
+            f"onnxruntime cannot run the graph on {count} row{'s' * (count > 1)} of {steps} new "
+            f"token{'s' * (steps > 1)} ({sizes}): {error}{hint * (steps > 1)}"
+        )
 
     def _shown(self, mask: NDArray[Any], steps: int, length: int) -> NDArray[Any]:
         """The mask over the whole of a fixed cache, with a row for each new token if the graph wants it."""

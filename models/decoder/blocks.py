@@ -21,6 +21,7 @@ from lite.models.decoder.cache import (
 )
 from lite.models.decoder.conventions import GraphSpec, Padding
 from lite.models.decoder.device_logits import DeviceLogits, Logits, merged
+from lite.models.decoder.gpu_binding import bound_graph
 from lite.models.decoder.memory import DeviceBuffer
 
 
@@ -36,8 +37,8 @@ class BlockCache:
 
     def __init__(self, graph: PlacedGraph, rows: int) -> None:
         self._placed = graph
-        self._graph = BoundGraph(graph)
-        self._prompts = BoundGraph(graph.prompts) if graph.prompts else self._graph
+        self._graph = bound_graph(graph)
+        self._prompts = bound_graph(graph.prompts) if graph.prompts else self._graph
         self._hidden: BoundGraph | None = None  # gives hidden states; made when it is asked for
         self._spec = graph.spec
         self._wanted = 0
@@ -53,8 +54,8 @@ class BlockCache:
 
     def extend(
         self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool, hidden: bool = False
-    ) -> list[NDArray[np.float32]]:
-        out: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(rows)
+    ) -> list[Logits]:
+        out: list[Logits] = [np.empty(0, np.float32)] * len(rows)
         specs = [(self._placed.prompts or self._placed).spec, self._spec]
         counts = [len(new) for new in ids] if any(spec.gives_last_only(last) for spec in specs) else None
         for places in self._runs(rows, counts):
@@ -162,7 +163,7 @@ class BlockCache:
 
     def _run(
         self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], last: bool, hidden: bool
-    ) -> list[NDArray[np.float32]]:
+    ) -> list[Logits]:
         self._changed()
         block, order = self._block_of(rows)  # order: line of the block -> place in `rows`
         new, counts = pad_right([ids[i] for i in order])
@@ -180,9 +181,9 @@ class BlockCache:
             graph = self._hidden = self._hidden or BoundGraph(self._placed, hidden=True)
         block.bind(graph, steps, self._capacity(width), bool(self._spec.branch))
         wanted = counts[:, None] - 1 if last else None
-        logits = graph.run(new, mask, positions, wanted, last=last, with_past=block.width > 0)
+        logits = graph.run_rows(new, mask, positions, wanted, last=last, with_past=block.width > 0)
         block.grown(steps)
-        out: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(rows)
+        out: list[Logits] = [np.empty(0, np.float32)] * len(rows)
         for line, (place, row_logits) in enumerate(
             zip(order, split_logits(logits, counts, last), strict=True)
         ):

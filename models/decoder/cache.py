@@ -44,10 +44,11 @@ class KVCache(Protocol):
 
     def extend(
         self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool, hidden: bool = False
-    ) -> list[NDArray[np.float32]]:
+    ) -> list[Logits]:
         """Append tokens to rows; returns the logits of each row's new positions, or its last one.
 
-        With `hidden` the hidden states in their place, for graphs with `output_rows`.
+        Like those of a step they may stay on the graph's GPU. With `hidden` the hidden states come in their
+        place, for graphs with `output_rows`.
         """
 
     def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> Logits:
@@ -95,7 +96,7 @@ class Line(NamedTuple):
 def new_buffers(graph: PlacedGraph, lines: int, length: int) -> list[DeviceBuffer]:
     """A buffer for each cache tensor, with room for `lines` lines of `length` positions."""
     size = lines * line_bytes(graph.spec, length)
-    return [DeviceBuffer(size, graph.device, graph.index) for _ in graph.spec.cache]
+    return [DeviceBuffer(size, graph.device, graph.index, stream=graph.stream) for _ in graph.spec.cache]
 
 
 def line_bytes(spec: GraphSpec, length: int) -> int:
@@ -153,10 +154,11 @@ def similar_lengths(
     return runs
 
 
-def split_logits(logits: NDArray[np.float32], counts: NDArray[Any], last: bool) -> list[NDArray[np.float32]]:
+def split_logits(rows: Sequence[Logits], counts: NDArray[Any], last: bool) -> list[Logits]:
     """Cut the padding off: per row the logits of its own positions (count, V), or its last (1, V)."""
-    if logits.shape[1] == 1:
-        return list(logits)
+    if len(rows[0]) == 1:
+        return list(rows)
     return [
-        row[count - 1 : count] if last else row[:count] for row, count in zip(logits, counts, strict=True)
+        row[count - 1 : count] if last else row[:count]
+        for row, count in zip(rows, counts.tolist(), strict=True)
     ]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels import masked_log_softmax, token_log_probs
+from lite.models.decoder.device_logits import Logits, on_their_device
 from lite.models.decoder.protocol import Decoder, checked_row
 
 _TOGETHER = 8  # continuations that share a run
@@ -110,7 +111,7 @@ def checked_choices(
         own = [np.asarray(choice) for choice in (choices[i] if depth > 2 else choices)]
         if not own:
             raise ValueError(f"choices[{i}] must hold at least one choice, got none")
-        row = checked_row(decoder, f"prompts[{i}]", prompt)
+        row = checked_row(decoder, f"prompt {i}", prompt)
         for j, choice in enumerate(own):
             _check(decoder, row, choice, f"choices[{j}] of prompt {i}")
         lists.append(own)
@@ -160,7 +161,8 @@ def _score_group(
             for place, at, row_logits in _extended(decoder, rows, [choices[i][j][:-1] for i, j in batch]):
                 i, j = batch[place]
                 stop = at + len(row_logits)
-                out[i][j][at + 1 : stop + 1] = token_log_probs(row_logits, choices[i][j][at + 1 : stop + 1])
+                tokens = choices[i][j][at + 1 : stop + 1]
+                out[i][j][at + 1 : stop + 1] = on_their_device(token_log_probs, row_logits, tokens)
             for row in rows:
                 decoder.reset(row)
     finally:
@@ -176,7 +178,7 @@ def _first_log_probs(
 ) -> list[NDArray[np.float32]]:
     """Log-probs of some tokens after each prompt, in the vocabulary or among each other."""
     if not relative:
-        logits = decoder.prefill_rows(rows, prompts)
+        logits = np.asarray(decoder.prefill_rows(rows, prompts))
         return [
             token_log_probs(np.broadcast_to(row, (len(own), len(row))), own)
             for row, own in zip(logits, tokens, strict=True)
@@ -186,17 +188,17 @@ def _first_log_probs(
     if chosen is not None:
         scores = chosen(rows, prompts, [ids for ids, _ in different])
     else:
-        logits = decoder.prefill_rows(rows, prompts)
+        logits = np.asarray(decoder.prefill_rows(rows, prompts))
         scores = [row[ids] for row, (ids, _) in zip(logits, different, strict=True)]
     return [masked_log_softmax(row)[which] for row, (_, which) in zip(scores, different, strict=True)]
 
 
 def _extended(
     decoder: Decoder, rows: list[int], ids: Sequence[NDArray[np.int64]]
-) -> Iterator[tuple[int, int, NDArray[np.float32]]]:
+) -> Iterator[tuple[int, int, Logits]]:
     """Append tokens to rows; yields (index, first position, logits after some of them)."""
     if max(map(len, ids)) == 1:  # all rows in one run, whatever the graph
-        logits = np.asarray(decoder.decode_unchecked(np.concatenate(ids).astype(np.int64), rows))
+        logits = decoder.decode_unchecked(np.concatenate(ids).astype(np.int64), rows)
         for place in range(len(rows)):
             yield place, 0, logits[place : place + 1]
         return
@@ -204,5 +206,6 @@ def _extended(
     for at in range(0, max(map(len, ids)), chunk):
         live = [place for place, new in enumerate(ids) if len(new) > at]
         pieces = [ids[place][at : at + chunk] for place in live]
-        for place, logits in zip(live, decoder.extend([rows[p] for p in live], pieces), strict=True):
-            yield place, at, logits
+        found = decoder.extend([rows[p] for p in live], pieces)
+        for place, row_logits in zip(live, found, strict=True):
+            yield place, at, row_logits

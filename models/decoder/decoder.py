@@ -18,7 +18,7 @@ from lite.models.decoder.adapters import load_adapters
 from lite.models.decoder.binding import PlacedGraph
 from lite.models.decoder.cache import MAX_TOKENS, KVCache, line_bytes, similar_lengths
 from lite.models.decoder.conventions import Padding
-from lite.models.decoder.device_logits import Logits
+from lite.models.decoder.device_logits import Logits, stacked
 from lite.models.decoder.opening import CACHES, Opening
 from lite.models.decoder.recompute import MAX_LOGITS_BYTES
 from lite.models.decoder.scoring import score
@@ -69,6 +69,8 @@ class OnnxDecoder:
             memory; where the graph's form does not allow it, it is used as it is.
         variant: which of a directory's graphs, see `ModelConfig.from_directory`.
         adapters: LoRA adapters to choose from with `adapter`: onnxruntime's files (`.onnx_adapter`), by name.
+        cuda_graphs: on a GPU, replay steps of decoding as CUDA graphs: for models with GroupQueryAttention
+            that run there as a whole. Logits of a step hold until the next one. No GPU has run this yet.
         session: a session to use instead of opening one (of a pair of graphs both, the one that reads prompts
             second), and a `ModelConfig` (or None) instead of a path; for tests.
 
@@ -111,6 +113,7 @@ class OnnxDecoder:
         gather_logits: bool = True,
         variant: str | None = None,
         adapters: Mapping[str, str | Path] | None = None,
+        cuda_graphs: bool = False,
         session: SessionLike | tuple[SessionLike, SessionLike] | None = None,
     ) -> None:
         kind, _ = parse_device(device)
@@ -122,6 +125,7 @@ class OnnxDecoder:
             "gather_logits": gather_logits,
             "variant": variant,
             "adapters": {name: Path(path).absolute() for name, path in (adapters or {}).items()},
+            "cuda_graphs": cuda_graphs,
         }
         self._model, self._given_session = model, session is not None
         self.device = device
@@ -129,7 +133,10 @@ class OnnxDecoder:
             self.config: ModelConfig | None = ModelConfig.from_directory(model, variant=variant)
         else:
             self.config = model
-        placed = Opening(self.config, device, num_threads).graph(session, gather_logits=gather_logits)
+        opening = Opening.on(
+            self.config, device, num_threads, given=session is not None, cuda_graphs=cuda_graphs
+        )
+        placed = opening.graph(session, gather_logits=gather_logits)
         if kind == "cpu" and self.config and self.config.summary and self.config.summary.half_weights:
             warnings.warn(
                 f"{self.config.graph.name} has float16 weights, which onnxruntime converts at every run on a "
@@ -170,6 +177,8 @@ class OnnxDecoder:
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._empty(1)
+        if self._placed.cuda_graphs:  # a capture would take what the other queues for a part of it
+            other._turn = self._turn
         return other
 
     def __reduce__(self) -> Any:
@@ -259,16 +268,16 @@ class OnnxDecoder:
             ValueError: if the prompt is empty, longer than the model's context, or holds ids outside the
                 vocabulary. The row is as before then.
         """
-        logits: NDArray[np.float32] = self.prefill_rows([row], [ids])[0]
+        logits: NDArray[np.float32] = np.asarray(self.prefill_rows([row], [ids]))[0]
         return logits
 
     @_in_turn
-    def prefill_rows(self, rows: Sequence[int], prompts: Sequence[ArrayLike]) -> NDArray[np.float32]:
-        """`prefill` for several rows, in as few runs as the graph allows; returns logits (n, V)."""
+    def prefill_rows(self, rows: Sequence[int], prompts: Sequence[ArrayLike]) -> Logits:
+        """`prefill` for several rows, in as few runs as possible; logits (n, V), which stay on a GPU."""
         at, checked = self._begun(rows, prompts)
         if not at:
             return np.empty((0, self._vocab_size), np.float32)
-        return np.stack([logits[-1] for logits in self._extend(at, checked, last=True)])
+        return stacked([logits[-1:] for logits in self._extend(at, checked, last=True)])
 
     @_in_turn
     def prefill_chosen(
@@ -288,19 +297,19 @@ class OnnxDecoder:
         """
         matrix = self._placed.output_rows
         if matrix is None or self._placed.prompts is not None or matrix.count != self._vocab_size:
-            logits = self.prefill_rows(rows, prompts)
+            logits = np.asarray(self.prefill_rows(rows, prompts))
             return [row[ids] for row, ids in zip(logits, tokens, strict=True)]
         at, checked = self._begun(rows, prompts)
         hidden = self._extend(at, checked, last=True, hidden=True) if at else []
-        return [matrix.times(states[-1], ids) for states, ids in zip(hidden, tokens, strict=True)]
+        return [matrix.times(np.asarray(row)[-1], ids) for row, ids in zip(hidden, tokens, strict=True)]
 
     @_in_turn
-    def continue_rows(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> NDArray[np.float32]:
+    def continue_rows(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> Logits:
         """Append tokens to rows, as `prefill_rows` to empty ones; returns the logits after each, (n, V)."""
         at, checked = self._appended(rows, ids)
         if not at:
             return np.empty((0, self._vocab_size), np.float32)
-        return np.stack([logits[-1] for logits in self._extend(at, checked, last=True)])
+        return stacked([logits[-1:] for logits in self._extend(at, checked, last=True)])
 
     @_in_turn
     def decode(self, tokens: ArrayLike, rows: Sequence[int] | None = None) -> NDArray[np.float32]:
@@ -334,8 +343,7 @@ class OnnxDecoder:
         """`decode` without its checks, for a loop that knows its rows, tokens and lengths to be right.
 
         The logits stay as they are until the next step of the same rows, which may write into the same array.
-        Those of a GPU stay there (`__cuda_array_interface__`), for `np.asarray` to copy; a graph without a
-        cache gives them on the host.
+        On a GPU they stay there (`__cuda_array_interface__`), for `np.asarray` to copy.
         """
         if os.getpid() != self._process:
             raise RuntimeError(_FORKED)
@@ -345,13 +353,24 @@ class OnnxDecoder:
             return self._cache.step(rows, tokens)
 
     @_in_turn
-    def extend(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> list[NDArray[np.float32]]:
+    def extend(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> list[Logits]:
         """Append tokens to rows and return the logits after each of them, one float32 (L_i, V) per row.
 
-        All of it is held at once: give chunks of at most `chunk_length` tokens.
+        All of it is held at once: give chunks of at most `chunk_length` tokens. On a GPU it stays there.
         """
         at, checked = self._appended(rows, ids)
         return self._extend(at, checked, last=False) if at else []
+
+    def _appended(
+        self, rows: Sequence[int], ids: Sequence[ArrayLike]
+    ) -> tuple[list[int], list[NDArray[np.int64]]]:
+        """Rows that exist and tokens that may follow in them; raises for others."""
+        at = self._rows(rows)
+        if len(at) != len(ids):
+            raise ValueError(f"ids must have one entry per row, got {len(ids)} for {len(at)} rows")
+        self._check_adapter(at)
+        lengths = self._cache.lengths
+        return at, [self._checked(new, int(lengths[row])) for row, new in zip(at, ids, strict=True)]
 
     def score(self, ids: ArrayLike, positions: ArrayLike | None = None) -> NDArray[np.float32]:
         """Log-probs of given tokens, each given those before it; other rows are left alone.
@@ -454,10 +473,10 @@ class OnnxDecoder:
 
     def _extend(
         self, rows: list[int], ids: list[NDArray[np.int64]], *, last: bool, hidden: bool = False
-    ) -> list[NDArray[np.float32]]:
+    ) -> list[Logits]:
         if self.spec.padding in (Padding.SLOTS, Padding.RIGHT):  # these say themselves which rows share a run
             return self._extend_together(rows, ids, last, hidden, self._chunk(len(rows), last))
-        out = [np.empty(0, np.float32)] * len(rows)
+        out: list[Logits] = [np.empty(0, np.float32)] * len(rows)
         for group, whole in self._alike(rows):
             bound = _WHOLE if whole else MAX_CHUNK
             most = functools.partial(_rows_of, bound)
@@ -486,17 +505,6 @@ class OnnxDecoder:
             self._forget(row)
         return at, checked
 
-    def _appended(
-        self, rows: Sequence[int], ids: Sequence[ArrayLike]
-    ) -> tuple[list[int], list[NDArray[np.int64]]]:
-        """Rows and what is to be appended to them, checked."""
-        at = self._rows(rows)
-        if len(at) != len(ids):
-            raise ValueError(f"ids must have one entry per row, got {len(ids)} for {len(at)} rows")
-        self._check_adapter(at)
-        lengths = self._cache.lengths
-        return at, [self._checked(new, int(lengths[row])) for row, new in zip(at, ids, strict=True)]
-
     def _alike(self, rows: list[int]) -> Iterator[tuple[list[int], bool]]:
         """Places in `rows` that may share runs, and whether a graph of its own reads their tokens at once."""
         if not self._reads_whole:
@@ -518,15 +526,15 @@ class OnnxDecoder:
 
     def _extend_together(
         self, rows: list[int], ids: list[NDArray[np.int64]], last: bool, hidden: bool, chunk: int
-    ) -> list[NDArray[np.float32]]:
-        out: list[list[NDArray[np.float32]]] = [[] for _ in rows]
+    ) -> list[Logits]:
+        out: list[list[Logits]] = [[] for _ in rows]
         for start in range(0, max(len(new) for new in ids), chunk):
             live = [i for i, new in enumerate(ids) if len(new) > start]
             pieces = [ids[i][start : start + chunk] for i in live]
             logits = self._cache.extend([rows[i] for i in live], pieces, last=last, hidden=hidden)
             for i, part in zip(live, logits, strict=True):
                 out[i] = [part] if last else [*out[i], part]
-        return [parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in out]
+        return [parts[0] if len(parts) == 1 else stacked(parts) for parts in out]
 
     def _checked(self, ids: ArrayLike, past: int, *, limit: bool = True) -> NDArray[np.int64]:
         array = np.asarray(ids)

@@ -15,7 +15,7 @@ from lite.models.graph.protobuf import field, fields, varint
 
 POSITIONS_INPUT = "lite_positions"
 HIDDEN_OUTPUT = "lite_hidden"
-# A larger file (with the weights inside it) stays as it is: it would be held in memory twice.
+# A larger one (without its large weights) stays as it is: it would be held in memory twice.
 MAX_MODEL_BYTES = 256 << 20
 MAX_CLIMB = 8  # nodes between the projection and the logits; a file may also hold a circle
 

@@ -7,12 +7,15 @@ can change shape without being copied and types without a NumPy dtype (bfloat16)
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lite.models.graph.cuda_stream import ON_DEVICE, TO_DEVICE, TO_HOST, CudaStream
 from lite.models.graph.session import import_onnxruntime
 
 
@@ -24,25 +27,40 @@ class DeviceBuffer:
         device: `"cpu"` or `"cuda"`.
         index: which GPU.
         purpose: what the bytes are for, for errors.
+        stream: of a GPU, where copies are queued; by default as if nobody knew the session's.
 
     Raises:
         MemoryError: if the device has no room; the message gives the size.
     """
 
     def __init__(
-        self, size: int, device: str = "cpu", index: int = 0, purpose: str = "key/value cache"
+        self,
+        size: int,
+        device: str = "cpu",
+        index: int = 0,
+        purpose: str = "key/value cache",
+        stream: CudaStream | None = None,
     ) -> None:
+        self.device = "cpu"  # until there is memory
         ort = import_onnxruntime()
         self.size = size
-        self.device = device
-        self.index = index
+        self.purpose = purpose
+        self.stream = stream or CudaStream(index)
         try:
             self.value: Any = ort.OrtValue.ortvalue_from_shape_and_type(
                 [max(size, 1)], np.uint8, device, index
             )
         except Exception as error:
             raise MemoryError(f"cannot allocate {size:,} bytes of {purpose} on {device}: {error}") from error
+        self.device = device
         self.pointer: int = self.value.data_ptr()
+
+    def __del__(self) -> None:
+        # onnxruntime may give the memory to a buffer of another stream, while this one still uses it
+        idle = self.device == "cpu" or self.stream.handle is None or not self.stream.queued
+        if not idle and not sys.is_finalizing():
+            with suppress(RuntimeError):  # nobody could catch it; whoever uses the GPU next gets it, too
+                self.stream.finish()
 
     def view(self) -> NDArray[np.uint8]:
         """The bytes of a CPU buffer as a writable array that shares its memory.
@@ -59,14 +77,8 @@ class DeviceBuffer:
         if self.device == "cpu":
             self.view()[:] = 0
             return
-        runtime = _cuda_runtime()
-        code = runtime.cudaSetDevice(self.index) or runtime.cudaMemset(
-            ctypes.c_void_p(self.pointer), 0, ctypes.c_size_t(self.size)
-        )
-        if code or runtime.cudaDeviceSynchronize():
-            raise RuntimeError(
-                f"clearing {self.size:,} bytes of key/value cache on the GPU failed: CUDA error {code}"
-            )
+        self.stream.clear(self.pointer, self.size, self.purpose)
+        self.stream.finish()
 
 
 def copy_runs(
@@ -82,7 +94,7 @@ def copy_runs(
     """Copy `height` runs of `width` bytes, each beginning `pitch` bytes after the one before it.
 
     This is how one row of a cache (heads x length x head size) moves between buffers of different capacity.
-    It is done on the device; on the CPU between views of the two OrtValues' own memory.
+    It is done on the device, and waited for; on the CPU between views of the two OrtValues' own memory.
     """
     if width == 0 or height == 0:
         return
@@ -90,56 +102,36 @@ def copy_runs(
         from_ = _strided(source, source_offset, source_pitch, width, height)
         np.copyto(_strided(target, target_offset, target_pitch, width, height), from_)
         return
-    runtime = _cuda_runtime()
-    code = runtime.cudaSetDevice(target.index) or runtime.cudaMemcpy2D(
-        ctypes.c_void_p(target.pointer + target_offset),
-        ctypes.c_size_t(target_pitch),
-        ctypes.c_void_p(source.pointer + source_offset),
-        ctypes.c_size_t(source_pitch),
-        ctypes.c_size_t(width),
-        ctypes.c_size_t(height),
-        3,  # device to device
-    )
-    code = code or runtime.cudaDeviceSynchronize()  # onnxruntime works on a stream of its own
-    if code:
-        raise RuntimeError(
-            f"copying {width * height:,} bytes of key/value cache on the GPU failed: CUDA error {code}"
-        )
+    target.stream.copy_2d(
+        target.pointer + target_offset, target_pitch, source.pointer + source_offset, source_pitch, width,
+        height, target.purpose,
+    )  # fmt: skip
+    target.stream.finish()  # the source may be freed now, and its memory go to another stream
 
 
 def copy_pieces(
     source: DeviceBuffer, target: DeviceBuffer, pieces: Sequence[tuple[int, int]], size: int
 ) -> None:
-    """Copy pieces of `size` bytes each, given by where they begin in both buffers, on their GPU."""
-    runtime = _cuda_runtime()
-    code = runtime.cudaSetDevice(target.index)
+    """Copy pieces of `size` bytes each, given by where they begin in both buffers, on their GPU.
+
+    On a stream that is known they are not waited for: who reads them does so on that stream.
+    """
     for begin, place in pieces:
-        code = code or runtime.cudaMemcpy(
-            ctypes.c_void_p(target.pointer + place),
-            ctypes.c_void_p(source.pointer + begin),
-            ctypes.c_size_t(size),
-            3,  # device to device
-        )
-    code = code or runtime.cudaDeviceSynchronize()
-    if code:
-        raise RuntimeError(
-            f"copying {len(pieces) * size:,} bytes of logits on the GPU failed: CUDA error {code}"
-        )
+        target.stream.copy(target.pointer + place, source.pointer + begin, size, ON_DEVICE, target.purpose)
+    if target.stream.handle is None:
+        target.stream.finish()
 
 
-def fetch(buffer: DeviceBuffer, out: NDArray[Any]) -> None:
-    """Fill a C-ordered array with what a buffer on a GPU begins with."""
-    runtime = _cuda_runtime()
-    code = runtime.cudaSetDevice(buffer.index) or runtime.cudaMemcpy(
-        ctypes.c_void_p(out.ctypes.data),
-        ctypes.c_void_p(buffer.pointer),
-        ctypes.c_size_t(out.nbytes),
-        2,  # device to host, which waits for the copy
-    )
-    if code:
-        raise RuntimeError(
-            f"copying {out.nbytes:,} bytes of logits from the GPU to the host failed: CUDA error {code}"
-        )
+def fetch(buffer: DeviceBuffer, out: NDArray[Any], start: int = 0) -> None:
+    """Fill a C-ordered array with what a buffer on a GPU holds from byte `start` on."""
+    source = buffer.pointer + start
+    buffer.stream.copy(out.ctypes.data, source, out.nbytes, TO_HOST, buffer.purpose)
+    buffer.stream.finish()
+
+
+def upload(buffer: DeviceBuffer, values: NDArray[Any]) -> None:
+    """Write a C-ordered array to the beginning of a buffer on a GPU; it may change afterwards."""
+    buffer.stream.copy(buffer.pointer, values.ctypes.data, values.nbytes, TO_DEVICE, buffer.purpose)
 
 
 def _strided(buffer: DeviceBuffer, offset: int, pitch: int, width: int, height: int) -> NDArray[np.uint8]:
@@ -148,14 +140,3 @@ def _strided(buffer: DeviceBuffer, offset: int, pitch: int, width: int, height: 
             f"{height} runs of {width} bytes from {offset} leave a buffer of {buffer.size} bytes"
         )
     return np.lib.stride_tricks.as_strided(buffer.view()[offset:], (height, width), (pitch, 1))
-
-
-def _cuda_runtime() -> Any:
-    """The CUDA runtime library that onnxruntime's CUDA provider has already loaded into the process."""
-    names = [f"libcudart.so.{major}" for major in (13, 12, 11)] + ["cudart64_13.dll", "cudart64_12.dll"]
-    for name in names:
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
-    raise RuntimeError(f"cannot find the CUDA runtime library ({', '.join(names)})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,8 +16,18 @@ from lite.models.decoder.output_rows import OutputRows, output_rows
 from lite.models.decoder.probe import check_causal, run_two_tokens
 from lite.models.decoder.recompute import RecomputeCache
 from lite.models.decoder.slots import SlotCache
+from lite.models.graph import protobuf
+from lite.models.graph.cuda_stream import CudaStream
 from lite.models.graph.model_config import ModelConfig
-from lite.models.graph.session import SessionLike, open_session, parse_device
+from lite.models.graph.session import (
+    SessionLike,
+    check_cuda,
+    import_onnxruntime,
+    open_session,
+    parse_device,
+)
+
+LARGE_WEIGHT = 1 << 20  # bytes; a weight of that size stays in its file when the graph is changed
 
 CACHES: dict[Padding, Callable[[PlacedGraph, int], KVCache]] = {
     Padding.SLOTS: SlotCache,
@@ -34,11 +45,49 @@ class Opening:
         config: what the model's directory says; None for sessions that are given.
         device: `"cpu"`, `"cuda"` or `"cuda:N"`.
         num_threads: threads inside one operator, None for the default.
+        stream: of a GPU, for all sessions that are opened.
+        cuda_graphs: capture steps of decoding.
     """
 
     config: ModelConfig | None
     device: str
     num_threads: int | None
+    stream: CudaStream | None = None
+    cuda_graphs: bool = False
+
+    @classmethod
+    def on(
+        cls,
+        config: ModelConfig | None,
+        device: str,
+        num_threads: int | None,
+        *,
+        given: bool,
+        cuda_graphs: bool,
+    ) -> Opening:
+        """What to open graphs with; those on a GPU get a stream, unless their sessions are given.
+
+        Raises:
+            ValueError: `cuda_graphs` for a CPU or a session that is given.
+            RuntimeError: there is no GPU build of onnxruntime, or the GPU makes no stream.
+        """
+        kind, index = parse_device(device)
+        if cuda_graphs and (kind != "cuda" or given):
+            raise ValueError(
+                "cuda_graphs=True is for a model that is opened on a GPU, got "
+                + ("a session" if given else f"device={device!r}")
+            )
+        if kind != "cuda" or given:
+            return cls(config, device, num_threads)
+        check_cuda(import_onnxruntime())
+        try:
+            stream = CudaStream.made(index)
+        except RuntimeError as error:
+            raise RuntimeError(
+                f"device={device!r}: {error}. Check `nvidia-smi`; the libraries come with "
+                'pip install "tensordict-lite[cuda]"'
+            ) from error
+        return cls(config, device, num_threads, stream, cuda_graphs)
 
     def graph(
         self, given: SessionLike | tuple[SessionLike, SessionLike] | None, *, gather_logits: bool
@@ -66,6 +115,11 @@ class Opening:
         session, rows = (given, None) if given else self._session(config, gather_logits)
         length = prompts.spec.static_length if prompts else config.context_length if config else None
         graph = replace(self._placed(session, config, static_length=length), output_rows=rows)
+        if self.cuda_graphs and graph.spec.padding is not Padding.SLOTS:
+            raise ValueError(
+                "cuda_graphs=True needs steps of one size, so a graph with GroupQueryAttention; the rows of "
+                f"this one need the padding {graph.spec.padding.name}"
+            )
         if prompts is None or graph.spec.padding is Padding.SLOTS:
             return self._probed(graph, config if given is None else None)
         _check_pair(graph, prompts)
@@ -81,7 +135,7 @@ class Opening:
     ) -> tuple[SessionLike, OutputRows | None]:
         if config is None:
             raise ValueError("model must be a path, got None without a session")
-        return _open(config, self.device, self.num_threads, gather_logits)
+        return _open(config, self, gather_logits)
 
     def _placed(self, session: SessionLike, config: ModelConfig | None, **options: Any) -> PlacedGraph:
         spec = GraphSpec.from_session(session, config, **options)
@@ -90,7 +144,15 @@ class Opening:
             raise ValueError("neither the graph nor its configuration files say the vocabulary's size")
         limits = [config.context_length if config else None, spec.static_length]
         context_length = min((limit for limit in limits if limit is not None), default=None)
-        return PlacedGraph(session, spec, vocab_size, context_length, *parse_device(self.device))
+        return PlacedGraph(
+            session,
+            spec,
+            vocab_size,
+            context_length,
+            *parse_device(self.device),
+            stream=self.stream,
+            cuda_graphs=self.cuda_graphs,
+        )
 
     def _probed(self, graph: PlacedGraph, config: ModelConfig | None) -> PlacedGraph:
         """The graph as its runs show it: of which positions it gives logits its sizes need not say.
@@ -103,7 +165,7 @@ class Opening:
                 run_two_tokens(CACHES[spec.padding](graph, 1))
             except (RuntimeError, MemoryError) as error:  # its files may claim any vocabulary
                 if config is not None and reads.spec.gather:
-                    session, _ = _open(config, self.device, self.num_threads, gather_logits=False)
+                    session, _ = _open(config, self, gather_logits=False)
                     spec = replace(reads.spec, gather=None)
                     reads = replace(reads, session=session, spec=spec, output_rows=None)
                 reads = replace(reads, spec=replace(reads.spec, last_logits_only=True))
@@ -141,27 +203,31 @@ def _check_pair(graph: PlacedGraph, prompts: PlacedGraph) -> None:
 
 
 def _open(
-    config: ModelConfig, device: str, num_threads: int | None, gather_logits: bool
+    config: ModelConfig, opening: Opening, gather_logits: bool
 ) -> tuple[SessionLike, OutputRows | None]:
     """Open the graph of a model, changed to give logits at chosen positions where that is possible.
 
-    With its output matrix, where it gives the hidden states that are multiplied with that, too.
+    With its output matrix, where it gives the hidden states that are multiplied with that, too: on a CPU.
     """
     flash = not (config.summary and config.summary.rounds_activations)
+    how: dict[str, Any] = {
+        "device": opening.device, "num_threads": opening.num_threads, "flash_attention": flash,
+        "stream": opening.stream, "cuda_graphs": opening.cuda_graphs,
+    }  # fmt: skip
     changed, rows = None, None
-    if gather_logits and config.graph.stat().st_size <= MAX_MODEL_BYTES:
-        content = config.graph.read_bytes()
-        rows = output_rows(content, config.graph)
-        changed = gather_before_projection(content, hidden_output=rows is not None)
+    if gather_logits and config.graph.stat().st_size:
+        with open(config.graph, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as model:
+            light = protobuf.with_weights_outside(model, config.graph.name, LARGE_WEIGHT)
+            if parse_device(opening.device)[0] == "cpu":
+                rows = output_rows(model, config.graph)
+        if len(light) <= MAX_MODEL_BYTES:
+            changed = gather_before_projection(light, hidden_output=rows is not None)
     if changed is not None:
         try:
-            session = open_session(
-                config.graph, device=device, num_threads=num_threads, flash_attention=flash, content=changed
-            )
+            session = open_session(config.graph, content=changed, **how)
         except ValueError:
             pass  # the graph's end only looked familiar; if the graph itself is bad, the next try says so
         else:
             if not has_own_switch(session):
                 return session, rows
-    session = open_session(config.graph, device=device, num_threads=num_threads, flash_attention=flash)
-    return session, None
+    return open_session(config.graph, **how), None

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.graph.protobuf import fields, read_varint
+from lite.models.graph.protobuf import Buffer, fields, read_varint
 
 _FLOAT = 1  # ONNX's number of the type float32
 _ITEM = 4  # bytes
@@ -56,11 +56,11 @@ class OutputRows:
         return scores
 
 
-def output_rows(model: bytes, graph: Path) -> OutputRows | None:
+def output_rows(model: Buffer, graph: Path) -> OutputRows | None:
     """The matrix that the logits of a serialised model are a product with.
 
     Args:
-        model: what is in the file `graph`.
+        model: what is in the file `graph`; a map of it, say.
         graph: its path; external data is in the same folder.
 
     Returns:
@@ -103,7 +103,7 @@ class _Node:
     outputs: tuple[bytes, ...]
 
 
-def _node(model: bytes, start: int, end: int) -> _Node:
+def _node(model: Buffer, start: int, end: int) -> _Node:
     parts: dict[int, list[bytes]] = {1: [], 2: [], 4: [b""]}
     for number, wire, a, b in fields(model, start, end):
         if wire == 2 and number in parts:
@@ -111,12 +111,12 @@ def _node(model: bytes, start: int, end: int) -> _Node:
     return _Node(parts[4][-1], tuple(parts[1]), tuple(parts[2]))
 
 
-def _name(model: bytes, start: int, end: int, number: int) -> bytes:
+def _name(model: Buffer, start: int, end: int, number: int) -> bytes:
     """The text of a field of a message, which is found without a look at what follows it."""
     return next((model[a:b] for n, wire, a, b in fields(model, start, end) if n == number and wire == 2), b"")
 
 
-def _matrix(model: bytes, tensor: tuple[int, int], graph: Path, by_token: bool) -> OutputRows | None:
+def _matrix(model: Buffer, tensor: tuple[int, int], graph: Path, by_token: bool) -> OutputRows | None:
     """A tensor of the model as a matrix in a file, None if it is another one."""
     dims: list[int] = []
     kind, raw = 0, None

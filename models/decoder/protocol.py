@@ -24,12 +24,14 @@ class Decoder(Protocol):
     `fork` or `extend`, goes on with `decode_unchecked`, and in any case gives the rows back with `release`.
 
     Example:
+        >>> import numpy as np
         >>> from lite.models import Decoder, OnnxDecoder, embedded_model_path
         >>> decoder: Decoder = OnnxDecoder(embedded_model_path())
         >>> held = decoder.acquire(2)
         >>> logits = decoder.prefill_rows(held[:1], [[10, 20, 30]])
         >>> decoder.fork(held[0], held[1])
-        >>> decoder.decode_unchecked(logits.argmax(1).repeat(2), held).shape == (2, decoder.vocab_size)
+        >>> tokens = np.asarray(logits).argmax(1).repeat(2)
+        >>> decoder.decode_unchecked(tokens, held).shape == (2, decoder.vocab_size)
         True
         >>> decoder.release(held)
     """
@@ -72,17 +74,19 @@ class Decoder(Protocol):
     def fork(self, source: int, target: int) -> None:
         """Make one row a copy of another."""
 
-    def prefill_rows(self, rows: Sequence[int], prompts: Sequence[ArrayLike]) -> NDArray[np.float32]:
-        """Start rows anew with prompts that `check_ids` accepts; the logits after each, float32 (n, V)."""
+    def prefill_rows(self, rows: Sequence[int], prompts: Sequence[ArrayLike]) -> Logits:
+        """Start rows anew with prompts that `check_ids` accepts; the logits after each, float32 (n, V).
+
+        Here and below, `OnnxDecoder` leaves logits of a GPU there; `np.asarray` copies them to the host.
+        """
 
     def decode_unchecked(self, tokens: NDArray[np.int64], rows: list[int]) -> Logits:
         """Append a token to each of n different rows that have room; the logits after it, float32 (n, V).
 
         They stay as they are until the next step of the same rows, which may write into the same array.
-        `OnnxDecoder` leaves those of a GPU there; `np.asarray` copies them to the host.
         """
 
-    def extend(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> list[NDArray[np.float32]]:
+    def extend(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> Sequence[Logits]:
         """Append tokens (L_i,) to rows; the logits after each token, one float32 (L_i, V) per row."""
 
     def chunk_length(self, rows: int = 1) -> int:
@@ -110,7 +114,7 @@ class RewindableDecoder(Decoder, Protocol):
     def truncate(self, row: int, length: int) -> None:
         """Forget all but the first ``length`` tokens of a row."""
 
-    def continue_rows(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> NDArray[np.float32]:
+    def continue_rows(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> Logits:
         """Append tokens (L_i,) to different rows; the logits after each row's last one, float32 (n, V)."""
 
     def settle(self, row: int) -> int:

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from lite.models.decoder.binding import BoundGraph, PlacedGraph
 from lite.models.decoder.cache import MAX_TOKENS, pad_right, similar_lengths
+from lite.models.decoder.device_logits import Logits, stacked
+from lite.models.decoder.gpu_binding import bound_graph
 
 MAX_LOGITS_BYTES = 256 * 2**20  # of one run, where it takes more than one row
 
@@ -23,7 +25,7 @@ class RecomputeCache:
 
     def __init__(self, graph: PlacedGraph, rows: int) -> None:
         self._placed = graph
-        self._graph = BoundGraph(graph)
+        self._graph = bound_graph(graph)
         self._hidden: BoundGraph | None = None  # gives hidden states; made when it is asked for
         self._spec = graph.spec
         self._ids: list[NDArray[np.int64]] = [_NOTHING] * rows
@@ -35,10 +37,10 @@ class RecomputeCache:
 
     def extend(
         self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool, hidden: bool = False
-    ) -> list[NDArray[np.float32]]:
+    ) -> list[Logits]:
         whole = [np.concatenate([self._ids[row], new]) for row, new in zip(rows, ids, strict=True)]
         counts = [1 if last else len(new) for new in ids]
-        out: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(rows)
+        out: list[Logits] = [np.empty(0, np.float32)] * len(rows)
         for places in self._runs([len(row) for row in whole], max(counts), last):
             logits = self._run([whole[i] for i in places], [counts[i] for i in places], last, hidden)
             for i, row_logits in zip(places, logits, strict=True):
@@ -46,8 +48,8 @@ class RecomputeCache:
                 self._ids[rows[i]], self.lengths[rows[i]] = whole[i], len(whole[i])
         return out
 
-    def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> NDArray[np.float32]:
-        return np.concatenate(self.extend(rows, list(tokens[:, None]), last=True))
+    def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> Logits:
+        return stacked(self.extend(rows, list(tokens[:, None]), last=True))
 
     def fork(self, source: int, target: int) -> None:
         self._ids[target], self.lengths[target] = self._ids[source], self.lengths[source]
@@ -80,7 +82,7 @@ class RecomputeCache:
 
     def _run(
         self, rows: Sequence[NDArray[np.int64]], counts: Sequence[int], last: bool, hidden: bool
-    ) -> list[NDArray[np.float32]]:
+    ) -> list[Logits]:
         """Logits of the last `counts` positions of each row."""
         ids, lengths = pad_right(rows)
         columns = np.arange(ids.shape[1])
@@ -91,7 +93,7 @@ class RecomputeCache:
         graph = self._graph
         if hidden:
             graph = self._hidden = self._hidden or BoundGraph(self._placed, hidden=True)
-        logits = graph.run(ids, mask, positions, at, last=last, with_past=False)
+        logits = graph.run_rows(ids, mask, positions, at, last=last, with_past=False)
         if (self._spec.gather and not hidden) or self._spec.gives_last_only(last):
             starts = np.zeros_like(starts)  # nothing else was computed
         return [row[start : start + n] for row, start, n in zip(logits, starts, counts, strict=True)]

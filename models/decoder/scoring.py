@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels import TokenScores, token_log_probs, token_scores
 from lite.kernels._supports import Support, checked_support
+from lite.models.decoder.device_logits import Logits, on_their_device
 from lite.models.decoder.protocol import Decoder, checked_row
 
 
@@ -63,8 +64,8 @@ def score(
     """
     out = [np.zeros(len(row), np.float32) for row in rows]
 
-    def note(i: int, at: slice, logits: NDArray[np.float32], sampled: dict[str, Any]) -> None:
-        out[i][at] = token_log_probs(logits, ids[i][at], **sampled)
+    def note(i: int, at: slice, logits: Logits, sampled: dict[str, Any]) -> None:
+        out[i][at] = on_their_device(token_log_probs, logits, ids[i][at], **sampled)
 
     ids = [np.asarray(row) for row in rows]
     _run(decoder, ids, temperature, supports, equal_lengths, note)
@@ -105,8 +106,9 @@ def score_details(
     """
     out = [TokenScores(*np.zeros((4, len(row)))) for row in rows]
 
-    def note(i: int, at: slice, logits: NDArray[np.float32], sampled: dict[str, Any]) -> None:
-        for part, values in zip(out[i], token_scores(logits, ids[i][at], **sampled), strict=True):
+    def note(i: int, at: slice, logits: Logits, sampled: dict[str, Any]) -> None:
+        found = on_their_device(token_scores, logits, ids[i][at], **sampled)
+        for part, values in zip(out[i], found, strict=True):
             part[at] = values
 
     ids = [np.asarray(row) for row in rows]
@@ -152,7 +154,7 @@ def _run(
     temperature: ArrayLike,
     supports: Sequence[Support | None] | None,
     equal_lengths: bool,
-    note: Callable[[int, slice, NDArray[np.float32], dict[str, Any]], None],
+    note: Callable[[int, slice, Logits, dict[str, Any]], None],
 ) -> None:
     """Call `note(row, positions, logits, options of the kernel)` for all positions that have logits."""
     lengths = [len(row) for row in rows]
@@ -216,9 +218,9 @@ def _whole(
 
 def _chunks(
     decoder: Decoder, rows: Sequence[NDArray[np.int64]], equal_lengths: bool
-) -> Iterator[tuple[int, int, NDArray[np.float32]]]:
+) -> Iterator[tuple[int, int, Logits]]:
     """Run all rows through the model; yields (index in `rows`, first position, logits of some positions)."""
-    arrays = [checked_row(decoder, f"rows[{i}]", row) for i, row in enumerate(rows)]
+    arrays = [checked_row(decoder, f"row {i}", row) for i, row in enumerate(rows)]
     for batch in _batches(decoder, [len(ids) for ids in arrays], equal_lengths):
         held = decoder.acquire(len(batch))
         try:

@@ -12,6 +12,7 @@ from lite.models.decoder.binding import BoundGraph, PlacedGraph
 from lite.models.decoder.cache import Line, copy_positions, line_bytes, new_buffers, round_capacity
 from lite.models.decoder.conventions import GraphSpec
 from lite.models.decoder.device_logits import DeviceLogits, Logits, merged
+from lite.models.decoder.gpu_binding import bound_graph
 from lite.models.decoder.memory import DeviceBuffer
 
 MAX_BINDINGS = 64
@@ -46,7 +47,7 @@ class SlotCache:
 
     def extend(
         self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool, hidden: bool = False
-    ) -> list[NDArray[np.float32]]:
+    ) -> list[Logits]:
         needed = max(int(self.lengths[row]) + len(new) for row, new in zip(rows, ids, strict=True))
         self._ensure(np.array(rows), needed)
         self._last_step = None
@@ -96,14 +97,16 @@ class SlotCache:
     def reserve(self, length: int, rows: int) -> None:
         self._wanted, self._wanted_rows = length, rows
 
-    def _prompt(self, row: int, ids: NDArray[np.int64], last: bool, hidden: bool) -> NDArray[np.float32]:
+    def _prompt(self, row: int, ids: NDArray[np.int64], last: bool, hidden: bool) -> Logits:
         past = int(self.lengths[row])
         total = past + len(ids)
         bound = self._range(int(self._slots[row]), 1, hidden)
         mask = np.ones((1, total), np.int64)  # of a first prompt the mask must be as wide as the ids
-        logits = bound.graph.run(ids[None], mask, np.arange(past, total)[None], last=last, with_past=past > 0)
+        (logits,) = bound.graph.run_rows(
+            ids[None], mask, np.arange(past, total)[None], last=last, with_past=past > 0
+        )
         self.lengths[row] = total
-        return logits[0, -1:] if last else logits[0]
+        return logits[-1:] if last else logits
 
     def _ensure(self, rows: NDArray[np.int64], length: int) -> None:
         """Give each row a slot, in buffers for at least `length` positions."""
@@ -177,7 +180,7 @@ class SlotCache:
         if found is None:
             if len(self._bound) >= MAX_BINDINGS:
                 self._bound.clear()
-            graph = BoundGraph(self._placed, hidden=hidden)
+            graph = BoundGraph(self._placed, hidden=True) if hidden else bound_graph(self._placed)
             shape = [count, self._spec.num_heads, self._capacity, self._spec.head_size]
             offset = first * line_bytes(self._spec, self._capacity)
             for tensor, buffer in zip(self._spec.cache, self._buffers, strict=True):

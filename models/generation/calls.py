@@ -160,11 +160,9 @@ class ModelCalls:
         batcher = None if self.pool.is_running_here() else self.batcher  # company would wait for this run
         if batcher is None and self.sessions == 1:
             return self._run(task, rows)
-        name = "rows" if task in ("score", "logits") else "prompts"
-        for i, row in enumerate(
-            rows
-        ):  # a bad row is its caller's alone, who knows it by its place in the call
-            checked_row(self.model, f"{name}[{i}]", row.ids)
+        name = "row" if task in ("score", "logits") else "prompt"
+        for i, row in enumerate(rows):  # a bad one is its caller's alone, who knows it by its place
+            checked_row(self.model, f"{name} {i}", row.ids)
             check_options(row.config, self.model, self.decode_text, self.num_samples)
         return self._run(task, rows) if batcher is None else batcher(task, rows)
 

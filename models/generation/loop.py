@@ -103,7 +103,7 @@ def generate(
         prefix_cache: keeps what the model has read beyond this call.
         assistant_model: a smaller model of the same vocabulary that guesses tokens for this one to check
             (`num_assistant_tokens` of the options). With `prompt_lookup_num_tokens` they are looked up
-            instead. Both save time and change nothing else. Beam searches use neither.
+            instead. Both save time and change nothing else. Beams use neither.
 
     Returns:
         The responses, prompt by prompt: response s of prompt p is number `p * num_samples + s`. For no
@@ -305,7 +305,7 @@ def _responses(
     numbers = _random_seeds() if seeds is None else iter(seeds)
     for p, prompt in enumerate(prompts):
         # a copy, as whoever gives prompts may write to them meanwhile
-        ids = np.array(checked_row(decoder, f"prompts[{p}]", prompt))
+        ids = np.array(checked_row(decoder, f"prompt {p}", prompt))
         own = next(configs, None)
         if own is None:
             raise ValueError(f"config must be one or one per prompt, there is none for prompt {p}")

@@ -19,6 +19,9 @@ _guard = threading.Lock()
 _pools: WeakValueDictionary[int, Pool] = WeakValueDictionary()  # by the id of the model, which a pool holds
 
 
+_LOOK_AGAIN = 1.0  # seconds after which who waits looks again: an interrupt may have swallowed the notice
+
+
 def check_sessions(sessions: Any) -> None:
     """Raise ValueError if it is no number of sessions."""
     if isinstance(sessions, bool) or not isinstance(sessions, int) or sessions < 1:
@@ -45,9 +48,13 @@ class Pool:
 
     def __init__(self, model: Decoder) -> None:
         self._all = [model]
-        self._free = [model]
+        # What each call holds; a decoder in none of these lists is free. Taking and giving back is one method
+        # of a list, which an interrupt (it comes between instructions of Python) cannot cut in two.
+        self._leases: dict[int, list[Decoder]] = {}
         self._used: dict[int, Decoder] = {}  # by thread
-        self._changed = threading.Condition()
+        # Taken by itself: an interrupt within the condition's own methods could leave it taken.
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
 
     @classmethod
     def of(cls, model: Decoder, size: int = 1) -> Pool:
@@ -67,10 +74,9 @@ class Pool:
             pool = _pools.get(id(model))
             if pool is None:
                 pool = _pools[id(model)] = cls(model)
-        with pool._changed:
+        with pool._lock:
             new: list[Any] = [model.sibling() for _ in range(size - len(pool._all))]  # type: ignore[attr-defined]
-            pool._all += new
-            pool._free += new
+            pool._all.extend(new)
             pool._changed.notify_all()
         return pool
 
@@ -89,47 +95,73 @@ class Pool:
         mine = self._used.get(threading.get_ident())
         if mine is not None:  # called by what this thread runs on it
             return work(mine, rows)
-        decoders = self._taken(max(1, min(most, len(rows))))
-        left, count = list(decoders), len(decoders)  # left: those that have nothing to do yet
+        lease = self._new_lease()
         try:
-            if count == 1:
-                return self._part(work, decoders[0], left, rows)
-            ends = [len(rows) * i // count for i in range(count + 1)]
+            self._take(lease, max(1, min(most, len(rows))))
+            if len(lease) == 1:
+                return self._part(work, lease[0], rows)
+            ends = [len(rows) * i // len(lease) for i in range(len(lease) + 1)]
             parts = [rows[start:end] for start, end in pairwise(ends)]
-            with ThreadPoolExecutor(count - 1) as threads:
+            decoders = list(lease)
+            with ThreadPoolExecutor(len(decoders) - 1) as threads:
                 others = [
-                    threads.submit(self._part, work, decoder, left, part)
+                    threads.submit(self._other_part, work, decoder, lease, part)
                     for decoder, part in zip(decoders[1:], parts[1:], strict=True)
                 ]
-                results = self._part(work, decoders[0], left, parts[0])
+                try:
+                    results = self._part(work, decoders[0], parts[0])
+                finally:  # others may have it before the last part ends
+                    lease.remove(decoders[0])
+                    self._notify()
                 for other in others:
                     results = results + other.result()
             return results
         finally:
-            self._give_back(left)  # where no thread could be started, or starting it was interrupted
+            lease.clear()  # here, as calling a method of our own can be interrupted before it begins
+            self._end(lease)
 
-    def _part(
-        self, work: Work[Row, Result], decoder: Decoder, left: list[Decoder], rows: Sequence[Row]
-    ) -> list[Result]:
-        """Do the work on one of the decoders that are left and give it back."""
+    def _part(self, work: Work[Row, Result], decoder: Decoder, rows: Sequence[Row]) -> list[Result]:
+        """Do the work in this thread."""
         thread = threading.get_ident()
-        left.remove(decoder)
         try:
             self._used[thread] = decoder
             return work(decoder, rows)
         finally:
             self._used.pop(thread, None)
-            self._give_back([decoder])
 
-    def _give_back(self, decoders: Sequence[Decoder]) -> None:
-        if decoders:
-            with self._changed:
-                self._free = [one for one in self._all if one in self._free or one in decoders]
-                self._changed.notify_all()
+    def _other_part(
+        self, work: Work[Row, Result], decoder: Decoder, lease: list[Decoder], rows: Sequence[Row]
+    ) -> list[Result]:
+        """Do the work in a thread that outlives the call if that is interrupted, under a lease of its own."""
+        own = self._new_lease()
+        try:
+            own.append(decoder)
+            lease.remove(decoder)
+            return self._part(work, decoder, rows)
+        finally:
+            own.clear()
+            self._end(own)
 
-    def _taken(self, most: int) -> list[Decoder]:
-        with self._changed:
-            while not self._free:
-                self._changed.wait()
-            taken, self._free = self._free[:most], self._free[most:]
-        return taken
+    def _new_lease(self) -> list[Decoder]:
+        lease: list[Decoder] = []
+        self._leases[id(lease)] = lease
+        return lease
+
+    def _end(self, lease: list[Decoder]) -> None:
+        self._leases.pop(id(lease), None)
+        self._notify()
+
+    def _take(self, lease: list[Decoder], most: int) -> None:
+        """Wait for a free decoder; take it, and more that are free, up to `most`."""
+        with self._lock:
+            while not (free := self._free()):
+                self._changed.wait(_LOOK_AGAIN)
+            lease.extend(free[:most])
+
+    def _free(self) -> list[Decoder]:
+        held = [decoder for lease in list(self._leases.values()) for decoder in lease]
+        return [decoder for decoder in self._all if all(decoder is not other for other in held)]
+
+    def _notify(self) -> None:
+        with self._lock:
+            self._changed.notify_all()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lite.models.decoder.device_logits import Logits, stacked
 from lite.models.decoder.protocol import Decoder, RewindableDecoder
 from lite.models.generation.prefix_cache import (
     SHORTEST,
@@ -62,7 +63,7 @@ class Rows:
         self._cache = cache
         self._adapter = adapter_of(decoder)
         self._reserved = (0, 0)
-        self._known: tuple[Ids, NDArray[np.float32]] | None = None  # the last prompt, and the logits after it
+        self._known: tuple[Ids, Logits] | None = None  # the last prompt, and the logits (1, V) after it
         self._taken = decoder.acquire(count)
         self._free: dict[int, Ids] = dict.fromkeys(self._taken, _NOTHING)  # and what they hold
 
@@ -73,7 +74,7 @@ class Rows:
             self._reserved = max(length, self._reserved[0]), max(rows, self._reserved[1])
             self.decoder.reserve(*self._reserved)
 
-    def fill(self, prompts: Sequence[Ids], busy: Mapping[int, Ids]) -> tuple[list[int], NDArray[np.float32]]:
+    def fill(self, prompts: Sequence[Ids], busy: Mapping[int, Ids]) -> tuple[list[int], Logits]:
         """Put prompts into free rows.
 
         Args:
@@ -86,14 +87,15 @@ class Rows:
         plans = self._plan(prompts, busy)
         for plan in plans:
             del self._free[plan.row]
-        logits = np.empty((len(prompts), self.decoder.vocab_size), np.float32)
+        found: dict[int, Logits] = {}  # the logits (1, V) of prompts
         waiting, done = list(range(len(prompts))), set[int | None]([None])
         while waiting:
             ready = [i for i in waiting if plans[i].after in done]
-            self._run(ready, plans, prompts, logits)
+            self._run(ready, plans, prompts, found)
             done.update(ready)
             waiting = [i for i in waiting if i not in done]
-        self._known = prompts[-1], logits[-1].copy()
+        logits = stacked([found[i] for i in range(len(prompts))])
+        self._known = prompts[-1], stacked([logits[-1:]])
         return [plan.row for plan in plans], logits
 
     def take(self, count: int) -> list[int]:
@@ -188,7 +190,7 @@ class Rows:
     # -- runs -------------------------------------------------------------------------------------
 
     def _run(
-        self, places: Sequence[int], plans: list[_Plan], prompts: Sequence[Ids], logits: NDArray[np.float32]
+        self, places: Sequence[int], plans: list[_Plan], prompts: Sequence[Ids], found: dict[int, Logits]
     ) -> None:
         """Fill the rows of prompts whose sources are there."""
         new: list[int] = []
@@ -207,14 +209,16 @@ class Rows:
             if plan.length < len(prompts[i]):
                 (longer if plan.length else new).append(i)
             elif plan.after is not None:
-                logits[i] = logits[plan.after]
+                found[i] = found[plan.after]
             elif self._known is not None:
-                logits[i] = self._known[1]
+                found[i] = self._known[1]
         if new:
-            logits[new] = self.decoder.prefill_rows([plans[i].row for i in new], [prompts[i] for i in new])
+            logits = self.decoder.prefill_rows([plans[i].row for i in new], [prompts[i] for i in new])
+            found.update((i, logits[at : at + 1]) for at, i in enumerate(new))
         if longer and self._rewindable is not None:
             rest = [prompts[i][plans[i].length :] for i in longer]
-            logits[longer] = self._rewindable.continue_rows([plans[i].row for i in longer], rest)
+            logits = self._rewindable.continue_rows([plans[i].row for i in longer], rest)
+            found.update((i, logits[at : at + 1]) for at, i in enumerate(longer))
 
 
 _NOTHING = np.empty(0, np.int64)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.decoder.device_logits import Logits
+from lite.models.decoder.device_logits import Logits, stacked
 from lite.models.decoder.protocol import Decoder
 from lite.models.generation.beams import Beams
 from lite.models.generation.prefix_cache import PrefixCache
@@ -130,13 +130,13 @@ class Run:
             at = slice(None) if len(drawn) == len(opened) else [opened.index(response) for response in drawn]
             turn = self._draw(logits[at], drawn)
             self._close(rows, turn.ended)
-        for response, row, after in zip(opened, numbers, logits, strict=True):
+        for i, (response, row) in enumerate(zip(opened, numbers, strict=True)):
             count = response.config.num_beams
             if count > 1:
                 own = [row, *rows.take(count - 1)]
                 beams = Beams(response, own, self.decoder.vocab_size, self.decode_text)
                 self._searches.append(beams)
-                beams.step(self.decoder, after[None])
+                beams.step(self.decoder, np.asarray(logits[i : i + 1]))
         return turn._replace(ended=[*turn.ended, *self._close_searches(rows), *ended])
 
     def _steps(self, rows: Rows) -> Iterator[Round]:
@@ -175,11 +175,13 @@ class Run:
             return self.decoder.decode_unchecked(tokens, on)
         new = [tokens, *(beams.tokens for beams in self._searches)]
         every = [*on, *(row for beams in self._searches for row in beams.rows)]
-        logits = np.asarray(self.decoder.decode_unchecked(np.concatenate(new), every))
-        parts = np.split(logits, np.cumsum([len(part) for part in new])[:-1])
-        for beams, part in zip(self._searches, parts[1:], strict=True):
-            beams.step(self.decoder, part)
-        return parts[0]
+        logits = self.decoder.decode_unchecked(np.concatenate(new), every)
+        at = len(on)
+        for beams in self._searches:
+            count = len(beams.rows)
+            beams.step(self.decoder, np.asarray(logits[at : at + count]))
+            at += count
+        return logits[: len(on)]
 
     def _busy(self) -> dict[int, NDArray[np.int64]]:
         """What rows hold; of beams one row, as the others hold much the same."""
@@ -204,7 +206,7 @@ class Run:
         going, responses = list(range(len(live))), live
         while going:
             at = len(rounds)
-            drawn = self._draw(np.concatenate([logits[i][at : at + 1] for i in going]), responses)
+            drawn = self._draw(stacked([logits[i][at : at + 1] for i in going]), responses)
             rounds.append(drawn)
             right = [i for i in going if at < len(guesses[i]) and live[i].ids[-1] == guesses[i][at]]
             for i in right:

@@ -37,9 +37,9 @@ class Sampler:
     """Draws tokens for a changing set of responses; what depends on the set alone is kept with it.
 
     Logits on a GPU are drawn from there, and only tokens and log-probs come to the host. They are copied to
-    the host, and drawn from as all others, where a response asks for details or has a function of the user
-    (or what else is applied to whole scores), and where Numba cannot launch kernels. Both ways draw the same
-    but for rounding. No GPU has run this yet.
+    the host, and drawn from as all others, where a response has a function of the user (or what else is
+    applied to whole scores), and where Numba cannot launch kernels. Both ways draw the same but for rounding.
+    No GPU has run this yet.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Sampler:
             self._settle(responses, logits.shape)
         if isinstance(logits, DeviceLogits) and (self._on_host or not drawn_on_gpus()):
             logits = np.asarray(logits)
-        steps = np.array([response.count for response in responses])
+        steps = _shared([response.count for response in responses])
         previous = None
         if self._penalised:
             previous = [
@@ -72,8 +72,10 @@ class Sampler:
         bias, mask, scores = self._changed(logits, responses) if self._rows else (None, None, None)
         if isinstance(logits, DeviceLogits):
             allowed = None if mask is None else logits.beside(mask)
-            drawn = self._plan.draw(logits, steps, previous=previous, bias=bias, mask=allowed)
-            return Drawn(logits.on_host(drawn[0]), logits.on_host(drawn[1]))
+            drawn = self._plan.draw(
+                logits, steps, previous=previous, bias=bias, mask=allowed, stream=logits.stream
+            )
+            return Drawn(logits.on_host(drawn[0]), logits.on_host(drawn[1]), drawn[2])
         tokens, log_probs, details = self._plan.draw(
             logits, steps, previous=previous, bias=bias, mask=mask, scores=scores
         )
@@ -89,7 +91,7 @@ class Sampler:
         configs = [response.config for response in responses]
         whole = {i for i, own in self._rows if own.whole}  # these apply it with the rest
         details = any(c.wants_details for c in configs)
-        self._on_host = details or bool(whole)
+        self._on_host = bool(whole)
         penalties = [1.0 if i in whole else c.repetition_penalty for i, c in enumerate(configs)]
         self._penalised = [penalty != 1 for penalty in penalties]
         if not any(self._penalised):

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.decoder.device_logits import Logits
+from lite.models.decoder.device_logits import Logits, merged
 from lite.models.decoder.protocol import Decoder, RewindableDecoder
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.prefix_cache import common_length
@@ -235,11 +235,11 @@ class _Assistant:
         if self._rows is not None:
             self._rows.release()
 
-    def _read(self, responses: Sequence[Response]) -> NDArray[np.float32]:
+    def _read(self, responses: Sequence[Response]) -> Logits:
         """Have the rows hold all tokens of the responses; returns the logits after them, (n, V)."""
         if self._rows is None:
             self._rows = Rows(self._decoder, self._max_rows)
-        logits = np.empty((len(responses), self._decoder.vocab_size), np.float32)
+        parts: list[tuple[Sequence[int], Logits]] = []
         new = [i for i, response in enumerate(responses) if response not in self._row_of]
         old = [i for i, response in enumerate(responses) if response in self._row_of]
         if old:
@@ -248,15 +248,16 @@ class _Assistant:
                 same = common_length(self._held[row], responses[i].ids[:-1])
                 self._decoder.truncate(row, same)
                 rest.append(responses[i].ids[same:])
-            logits[old] = self._decoder.continue_rows(rows, rest)
+            parts.append((old, self._decoder.continue_rows(rows, rest)))
         if new:
             texts = [responses[i].ids.copy() for i in new]
             self._rows.reserve(
                 max(len(text) + min(responses[i].limit, AHEAD) for i, text in zip(new, texts, strict=True))
             )
-            rows, logits[new] = self._rows.fill(texts, self._held)
+            rows, logits = self._rows.fill(texts, self._held)
+            parts.append((new, logits))
             self._row_of.update(zip([responses[i] for i in new], rows, strict=True))
-        return logits
+        return merged(len(responses), parts)
 
 
 def _rewindable(name: str, model: Decoder) -> RewindableDecoder:

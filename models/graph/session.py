@@ -9,13 +9,15 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from lite.kernels._integer import integer
 from lite.models.graph import protobuf
+from lite.models.graph.cuda_stream import CudaStream
 from lite.models.graph.model_config import check_external_files
 
 Device = tuple[Any, ...]
@@ -43,7 +45,7 @@ class SessionLike(Protocol):
     def get_inputs(self) -> Sequence[NodeArg]: ...
     def get_outputs(self) -> Sequence[NodeArg]: ...
     def io_binding(self) -> Any: ...
-    def run_with_iobinding(self, binding: Any) -> Any: ...
+    def run_with_iobinding(self, binding: Any) -> Any: ...  # on a GPU with run options behind it
 
 
 class PointerBinding:
@@ -114,23 +116,34 @@ class PointerBinding:
         run = self._session.run_with_iobinding
         return functools.partial(run, self._binding, *([None] if self._raw else []))
 
-    def run(self, seconds: float | None = None) -> None:
+    def run(self, seconds: float | None = None, options: Any = None) -> None:
         """Run the graph.
 
         Args:
             seconds: when to stop it; None waits for ever.
+            options: onnxruntime's `RunOptions`, if not the default ones.
 
         Raises:
             TimeoutError: it has not ended by then.
             Exception: onnxruntime's, whose exceptions have no other common base.
         """
-        if not self._raw or seconds is None:
+        if options is None and (not self._raw or seconds is None):
             self.runner()()
+        elif not self._raw or seconds is None:
+            self._session.run_with_iobinding(self._binding, options)
         else:
-            options = import_onnxruntime().RunOptions()
+            options = options or import_onnxruntime().RunOptions()
             options.log_severity_level = 4  # the error that is raised says it
             with _stopped_after(seconds, lambda: setattr(options, "terminate", True), "its run"):
                 self._session.run_with_iobinding(self._binding, options)
+
+
+def run_options(settings: Mapping[str, str]) -> Any:
+    """onnxruntime's `RunOptions` with these entries of its configuration."""
+    options = import_onnxruntime().RunOptions()
+    for name, value in settings.items():
+        options.add_run_config_entry(name, value)
+    return options
 
 
 @contextmanager
@@ -216,6 +229,8 @@ def open_session(
     flash_attention: bool = True,
     content: bytes | None = None,
     providers: Sequence[Any] | None = None,
+    stream: CudaStream | None = None,
+    cuda_graphs: bool = False,
 ) -> SessionLike:
     """Create the onnxruntime session of `graph`.
 
@@ -228,6 +243,8 @@ def open_session(
         content: the model to load instead of the file's; external data is still read from beside the file.
         providers: onnxruntime's execution providers to use instead of those of `device`: names, or pairs of
             a name and its options.
+        stream: of the GPU, for all that the session does; it must live as long.
+        cuda_graphs: let runs on a GPU be captured, those whose options have another `gpu_graph_id` than -1.
 
     Returns:
         An `onnxruntime.InferenceSession`.
@@ -239,7 +256,7 @@ def open_session(
             positive, or this build of onnxruntime lacks one of `providers`.
     """
     kind, index = parse_device(device)
-    if num_threads is not None and num_threads < 1:
+    if num_threads is not None and integer("num_threads", num_threads) < 1:
         raise ValueError(f"num_threads must be at least 1, got {num_threads}")
     ort = import_onnxruntime()
     options = ort.SessionOptions()
@@ -257,14 +274,22 @@ def open_session(
     else:
         providers = ["CPUExecutionProvider"]
         if kind == "cuda":
-            _check_cuda(ort)
-            cuda = {"device_id": index, "arena_extend_strategy": "kSameAsRequested"}
+            check_cuda(ort)
+            cuda: dict[str, Any] = {"device_id": index, "arena_extend_strategy": "kSameAsRequested"}
+            if stream is not None:
+                cuda["user_compute_stream"] = str(stream.handle)
+            if cuda_graphs:
+                cuda["enable_cuda_graph"] = "1"
             providers = [("CUDAExecutionProvider", cuda), *providers]
     # Versions before 1.21 cannot be told to stop.
     cancel = getattr(options, "set_load_cancellation_flag", lambda flag: None)
     try:
         with _flash_attention(flash_attention), _stopped_after(LOAD_SECONDS, lambda: cancel(True), "loading"):
-            session = ort.InferenceSession(content or str(graph), options, providers=list(providers))
+            # a graph that cannot be captured must not end up on the CPU without a word
+            strict = {"enable_fallback": 0} if cuda_graphs else {}
+            session = ort.InferenceSession(
+                content or str(graph), options, providers=list(providers), **strict
+            )
     except Exception as error:  # onnxruntime's exceptions have no common base but Exception
         raise ValueError(f"onnxruntime {ort.__version__} cannot load {str(graph)!r}: {error}") from error
     if kind == "cuda" and "CUDAExecutionProvider" not in session.get_providers():
@@ -319,7 +344,8 @@ def _check_providers(ort: Any, providers: Sequence[Any]) -> None:
         )
 
 
-def _check_cuda(ort: Any) -> None:
+def check_cuda(ort: Any) -> None:
+    """Raise RuntimeError without a GPU build of onnxruntime; load the CUDA libraries that came as wheels."""
     if "CUDAExecutionProvider" not in ort.get_available_providers():
         raise RuntimeError(
             "device='cuda' needs a GPU build of onnxruntime, this one has only "
@@ -327,7 +353,7 @@ def _check_cuda(ort: Any) -> None:
             'pip install "tensordict-lite[llm,cuda]"'
         )
     if hasattr(ort, "preload_dlls"):
-        ort.preload_dlls()  # finds the CUDA libraries that came as wheels
+        ort.preload_dlls()
 
 
 # -- sessions that copies share --------------------------------------------------------------------

@@ -1,10 +1,10 @@
 """Conversations, texts and token ids, and the ways between them; nothing here runs a model. In reading order:
 
-- `template_rendering`, `template_sandbox`: chat templates, which nobody trusts, run within limits
+- `template_budget`, `template_sandbox`, `template_rendering`: chat templates, untrusted, run within limits
 - `builtin_templates`, `parsers`: the known templates and the choice of one; their inverses
 - `chat`: messages to text to ids, and which parser reads a tokenizer's text
 - `columns`, `tokenizer`: rows of ids padded, cut, as lists or arrays; text to ids and back
 - `rows`: rows of ids with a mask, the one form that wrappers compute with
 - `nesting`: between rows in order and batches of any shape
-- `history`, `data`: the data classes
+- `specs`, `history`, `data`: the data classes, and what they will hold
 """

@@ -161,6 +161,7 @@ def add_chat_template(
 
     Raises:
         ValueError: The template has no ``{% generation %}`` block.
+        TypeError: It is no str.
 
     Example:
         >>> source = "{% for m in messages %}> {% generation %}{{ m.content }}{% endgeneration %}{% endfor %}"
@@ -168,6 +169,8 @@ def add_chat_template(
         >>> find_chat_template(None, name="quoted") == source
         True
     """
+    if not isinstance(template, str):
+        raise TypeError(f"template must be Jinja source, a str, got {template!r}")
     if not has_generation_block(template):
         raise ValueError(
             f"the chat template {name!r} has no {{% generation %}} block around what the assistant says"

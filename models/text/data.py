@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,7 @@ from lite import TensorClass, lazy_stack
 from lite.models.text.chat import encode_chats, parse_response
 from lite.models.text.history import History
 from lite.models.text.nesting import flatten, list_shape, nest, ragged, rows_of
-
-if TYPE_CHECKING:
-    from lite.data import Composite, TensorSpec
+from lite.models.text.specs import default_spec_of, of_rows, of_texts
 
 PARTS = ("prompt", "response", "full")
 
@@ -44,23 +42,7 @@ class Text(TensorClass):
     response: Any = None
     full: Any = None
 
-    @classmethod
-    def default_spec(cls, shape: Any = (-1,), keys: Sequence[str] | None = None) -> Composite:
-        """The spec of texts: entries of objects.
-
-        Args:
-            shape: the batch size; -1 where it is not known.
-            keys: the fields that are there, all by default.
-
-        Returns:
-            A spec whose own shape lacks the last size of `shape`.
-
-        Raises:
-            ValueError: there is no such field.
-        """
-        from lite.data import NonTensor
-
-        return _spec(cls, shape, keys, PARTS, lambda size: NonTensor(size, example_data="a string"))
+    default_spec = default_spec_of(PARTS, of_texts)
 
     def to_tokens(
         self,
@@ -138,6 +120,8 @@ class Tokens(TensorClass):
         >>> rows = lazy_stack([Tokens(full=np.arange(n)) for n in (1, 2)])
         >>> [row.tolist() for row in rows.get("full", as_list=True)]
         [[0], [0, 1]]
+        >>> Tokens.default_spec((2,), keys=["full"]).is_in(Tokens(full=np.zeros((2, 5), np.int64)))
+        True
     """
 
     prompt: Any = None
@@ -145,25 +129,7 @@ class Tokens(TensorClass):
     full: Any = None
     padded: bool | None = None
 
-    @classmethod
-    def default_spec(cls, shape: Any = (-1,), keys: Sequence[str] | None = None) -> Composite:
-        """The spec of ids, int64 (*shape, -1), and of `padded`.
-
-        Args:
-            shape: the batch size; -1 where it is not known.
-            keys: the fields that are there, all by default; `padded` always is.
-
-        Returns:
-            A spec whose own shape lacks the last size of `shape`.
-
-        Raises:
-            ValueError: there is no such field.
-
-        Example:
-            >>> Tokens.default_spec((2,), keys=["full"]).is_in(Tokens(full=np.zeros((2, 5), np.int64)))
-            True
-        """
-        return _spec_of_rows(cls, shape, keys, PARTS, np.int64)
+    default_spec = default_spec_of(PARTS, of_rows(np.int64), padded=True)
 
     def to_text(self, tokenizer: Any, skip_special_tokens: bool = False) -> Text:
         """Decode every field.
@@ -209,21 +175,9 @@ class Masks(TensorClass):
     all_assistant_mask: Any = None
     padded: bool | None = None
 
-    @classmethod
-    def default_spec(cls, shape: Any = (-1,), keys: Sequence[str] | None = None) -> Composite:
-        """The spec of masks, bool (*shape, -1), and of `padded`.
-
-        Args:
-            shape: the batch size; -1 where it is not known.
-            keys: the fields that are there, all by default; `padded` always is.
-
-        Returns:
-            A spec whose own shape lacks the last size of `shape`.
-
-        Raises:
-            ValueError: there is no such field.
-        """
-        return _spec_of_rows(cls, shape, keys, ("all_attention_mask", "all_assistant_mask"), np.bool_)
+    default_spec = default_spec_of(
+        ("all_attention_mask", "all_assistant_mask"), of_rows(np.bool_), padded=True
+    )
 
 
 class LogProbs(TensorClass):
@@ -244,21 +198,7 @@ class LogProbs(TensorClass):
     full: Any = None
     padded: bool | None = None
 
-    @classmethod
-    def default_spec(cls, shape: Any = (-1,), keys: Sequence[str] | None = None) -> Composite:
-        """The spec of log-probs, float32 (*shape, -1), and of `padded`.
-
-        Args:
-            shape: the batch size; -1 where it is not known.
-            keys: the fields that are there, all by default; `padded` always is.
-
-        Returns:
-            A spec whose own shape lacks the last size of `shape`.
-
-        Raises:
-            ValueError: there is no such field.
-        """
-        return _spec_of_rows(cls, shape, keys, PARTS, np.float32)
+    default_spec = default_spec_of(PARTS, of_rows(np.float32), padded=True)
 
 
 class Sampling(TensorClass):
@@ -268,7 +208,8 @@ class Sampling(TensorClass):
 
     Args:
         sampled_log_probs: log-probs in the distributions that tokens were really drawn from, after
-            penalties, bans, temperature and filters, float32 (*batch, L); 0 where the best one was taken.
+            penalties, bans, temperature and filters, float32 (*batch, L); 0 where the best one was taken. Of
+            beams those that the options make of the model's after the beam.
         kept_log_mass: the log of the probability that bans and filters left, float32 (*batch, L). Without
             biases and penalties, ``sampled_log_probs`` are the log-probs at the temperature less this.
         kept_offsets, kept_ids: the ids that could be drawn. For token t those of
@@ -277,7 +218,7 @@ class Sampling(TensorClass):
         entropy: of the model's distribution, in nats, float32 (*batch, L).
         top_ids, top_log_probs: the model's n most probable tokens in each place, the first of equal ones
             first, int64 and float32 (*batch, L, n).
-        score: of beam searches, float32 (*batch,); NaN for other rows.
+        score: of beams, float32 (*batch,); NaN for other rows.
         padded: as in `Tokens`.
     """
 
@@ -310,21 +251,7 @@ class ChatHistory(TensorClass):
     response: Any = None
     full: Any = None
 
-    @classmethod
-    def default_spec(cls, shape: Any = (-1,), keys: Sequence[str] | None = None) -> Composite:
-        """The spec of conversations, `History.default_spec` of (*shape, -1).
-
-        Args:
-            shape: the batch size; -1 where it is not known.
-            keys: the fields that are there, all by default.
-
-        Returns:
-            A spec whose own shape lacks the last size of `shape`.
-
-        Raises:
-            ValueError: there is no such field.
-        """
-        return _spec(cls, shape, keys, PARTS, lambda size: History.default_spec((*size, -1)))
+    default_spec = default_spec_of(PARTS, lambda size: History.default_spec((*size, -1)))
 
     def __post_init__(self) -> None:
         for name in PARTS:
@@ -392,34 +319,6 @@ class ChatHistory(TensorClass):
             (prompts, _), (fulls, shape) = out["prompt"], out["full"]
             out["response"] = [_after(*pair) for pair in zip(prompts, fulls, strict=True)], shape
         return out
-
-
-def _spec(
-    cls: type[Any],
-    shape: Any,
-    keys: Sequence[str] | None,
-    fields: Sequence[str],
-    entry: Callable[[tuple[int, ...]], TensorSpec],
-) -> Composite:
-    """The spec of a class with these fields, each of which has the spec that `entry` makes of the shape."""
-    from lite.data import Composite, NonTensor  # on first use: it imports all of lite.nn
-
-    if isinstance(keys, str) or (keys is not None and not set(keys) <= set(fields)):
-        raise ValueError(f"keys must be among {list(fields)}, got {keys!r}")
-    size = NonTensor(shape).shape
-    specs = {name: entry(size) for name in (fields if keys is None else keys)}
-    return Composite(specs, shape=size[:-1], data_cls=cls)
-
-
-def _spec_of_rows(
-    cls: type[Any], shape: Any, keys: Sequence[str] | None, fields: Sequence[str], dtype: Any
-) -> Composite:
-    """The spec of a class of ragged arrays, which tells whether they are padded."""
-    from lite.data import NonTensor, Unbounded
-
-    spec = _spec(cls, shape, keys, fields, lambda size: Unbounded((*size, -1), dtype=dtype))
-    spec["padded"] = NonTensor(shape, example_data=False)
-    return spec
 
 
 _Encoded = tuple[str, NDArray[np.int64]]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from lite import TensorClass, TensorDict, lazy_stack
+from lite.data import Composite, NonTensor
 from lite.models.text.chat import encode_messages, parser_name, render_messages
 from lite.models.text.nesting import flatten, objects
 from lite.models.text.parsers import parse_chat
-
-if TYPE_CHECKING:
-    from lite.data import Composite
 
 FIELDS = ("role", "content", "is_complete", "tool_calls", "tool_responses")
 
@@ -92,8 +90,9 @@ class History(TensorClass):
             >>> History.from_chats([chat, chat]).shape
             (2, 1)
         """
-        if isinstance(chats, Mapping):
-            raise TypeError("chats must be a list of messages, or lists of them; got one message")
+        if isinstance(chats, Mapping) or not isinstance(chats, Sequence):
+            got = "one message" if isinstance(chats, Mapping) else repr(chats)
+            raise TypeError(f"chats must be a list of messages, or lists of them; got {got}")
         if not chats:
             raise IndexError("chats must hold at least one message")
         built: Self = _build(cls, list(chats))
@@ -225,6 +224,7 @@ class History(TensorClass):
         Raises:
             RuntimeError: No message was found in a text.
             NotImplementedError: There is no parser of that name.
+            TypeError: ``text`` is neither a str nor a list.
 
         Example:
             >>> chat = History.from_text("<|im_start|>user\\nHi<|im_end|>\\n<|im_start|>assistant\\nHel")
@@ -235,9 +235,11 @@ class History(TensorClass):
         eos = getattr(tokenizer, "eos_token", None)
 
         def parse(item: Any) -> Any:
-            return (
-                parse_chat(item, name, eos_token=eos) if isinstance(item, str) else [parse(i) for i in item]
-            )
+            if isinstance(item, str):
+                return parse_chat(item, name, eos_token=eos)
+            if not isinstance(item, list | tuple):
+                raise TypeError(f"text must be a str or lists of them, got {item!r}")
+            return [parse(i) for i in item]
 
         return cls.from_chats(parse(text))
 
@@ -295,8 +297,6 @@ class History(TensorClass):
             >>> History.default_spec().is_in(chat)
             True
         """
-        from lite.data import Composite, NonTensor  # on first use: it imports all of lite.nn
-
         size = NonTensor(shape).shape
         fields = {
             name: NonTensor(size, example_data=True if name == "is_complete" else None) for name in FIELDS
@@ -327,6 +327,10 @@ def _build(cls: type[Any], chats: list[Any]) -> Any:
             raise AttributeError(f"messages have the fields {list(FIELDS)}, got {unknown}")
         if missing := [name for name in FIELDS[:2] if name not in message]:
             raise TypeError(f"a message has no {' and no '.join(missing)}: {message!r}")
+        if not isinstance(message["role"], str | None):
+            raise TypeError(f"the role of a message must be a str, got {message['role']!r}")
+        if isinstance(message["content"], bool | int | float | bytes):
+            raise TypeError(f"the content of a message must be a str or a list, got {message['content']!r}")
     columns = {name: [message.get(name) for message in messages] for name in FIELDS}
     columns["is_complete"] = [message.get("is_complete", True) for message in messages]
     given = {

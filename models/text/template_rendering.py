@@ -63,7 +63,7 @@ def render_chat(
     Raises:
         ValueError: The template is malformed, fails, refuses the conversation, builds too much or takes
             longer than ten seconds; or a tool is no dict.
-        TypeError: A document is no dict.
+        TypeError: A message or a document is no dict.
         ImportError: The jinja2 package is missing.
 
     Example:
@@ -73,6 +73,9 @@ def render_chat(
     """
     if add_generation_prompt and continue_final_message:
         raise ValueError("add_generation_prompt and continue_final_message exclude each other")
+    for message in messages:
+        if not isinstance(message, Mapping):
+            raise TypeError(f"messages must be dicts with 'role' and 'content', got {message!r} in them")
     for tool in tools or ():
         if not isinstance(tool, Mapping):
             raise ValueError(f"tools must be JSON schemas (dicts), got {type(tool).__name__} in them")

@@ -1,16 +1,11 @@
 """The sandbox of chat templates: jinja2's own, with limits to what they build and to the time they take.
 
-Output alone is no measure: a loop may run for hours and write nothing, a variable that is doubled sixty
-times fills any memory, and sixty lists that hold each other twice are small until somebody prints them. So
+`template_budget` says what values cost; here is where a template pays:
 
-- every string or list that a template makes is charged when it is made (`_spend`), before it is made where
-  its size does not follow from that of its operands (`_room`);
-- whatever looks at all of a value, as printing, comparing or hashing do, first bounds it with everything in
-  it counted as often as it is held (`_weigh`);
+- what it builds is charged by operators, calls and filters, and by what `_Meter` puts into its syntax tree;
 - every turn of a loop, filter and call looks at the clock, and none of them alone takes long;
 - filters, and methods of Python's own types, are those listed here.
 
-It is one long file because the limits hold only together: who lists another filter should see all of them.
 The file needs jinja2, so it is imported when the first template is rendered.
 """
 
@@ -19,9 +14,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, MappingView
-from contextvars import ContextVar
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from types import GeneratorType
 from typing import Any
@@ -31,22 +24,31 @@ from jinja2 import nodes
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.filters import FILTERS
-from jinja2.runtime import Context, Macro
+from jinja2.runtime import Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.tests import TESTS
-from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
+
+from lite.models.text.template_budget import (
+    ELEMENT,
+    MAX_SPELLED,
+    Budget,
+    charged,
+    left_to_rendering,
+    listed,
+    read,
+    room,
+    size,
+    spend,
+    turns,
+    walked,
+    weigh,
+    written,
+)
 
 _MARK = "_generation_mark"  # the variable that holds the mark which `{% generation %}` blocks write
 MAX_TEMPLATE_CHARS = 1 << 17
-MAX_UNITS = 1 << 26  # characters; see `_ELEMENT`
-MAX_SECONDS = 10.0
-_ELEMENT = 32  # units that an element of a list costs
-_MAX_WEIGHT = 1 << 24  # characters of a value with all that is in it, counted as often as it is held
-_MAX_DEPTH = 128  # of values in values
-_MAX_BITS = 1 << 12  # of an integer
 _MAX_COMPARED = 1 << 28  # characters that searching from the right may compare
-_MAX_SPELLED = 1 << 12  # characters of a number, or of the path of an attribute
 _WIDEST = 1 << 11  # what one format may write without its value
 
 # A width of four digits or more, or one given by an argument.
@@ -84,12 +86,6 @@ _DEEP_TESTS = (
 _NUMBER_TESTS = ("divisibleby", "even", "odd")
 _CHARGED, _WALKED, _TURNS = "(charged)", "(walked)", "(turns)"  # filters that `_Meter` puts in
 
-_HOLDERS: Any = (list, tuple, set, frozenset, Mapping, MappingView)
-# The context is the rendering's own, which `{% generation %}` blocks hand on.
-_PLAIN = frozenset({bool, int, float, type(None), jinja2.Undefined, Context})
-
-_left: ContextVar[_Budget] = ContextVar("budget")
-
 
 def render(source: str, context: Mapping[str, Any], mark: str, max_chars: int) -> str:
     """The text that a template gives, with `mark` before and after every `{% generation %}` block.
@@ -102,7 +98,7 @@ def render(source: str, context: Mapping[str, Any], mark: str, max_chars: int) -
     pieces: list[str] = []
     length = 0
     try:
-        with _Budget():
+        with Budget():
             for piece in template.generate(**context, **{_MARK: mark}):
                 length += len(piece)
                 if length > max_chars:
@@ -150,7 +146,7 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
         extensions=[_GenerationBlock, loopcontrols],
-        finalize=_written,
+        finalize=written,
     )
     own: dict[str, Callable[..., Any]] = {
         **{name: FILTERS[name] for name in _DEEP_FILTERS},
@@ -163,9 +159,9 @@ def _environment() -> Any:
     environment.filters = {
         **{name: _metered(name, function, deep=True) for name, function in own.items()},
         **{name: _metered(name, FILTERS[name], deep=False) for name in _SHALLOW_FILTERS},
-        _CHARGED: _charged,
-        _WALKED: _walked,
-        _TURNS: _turns,
+        _CHARGED: charged,
+        _WALKED: walked,
+        _TURNS: turns,
     }
     environment.tests = {
         **TESTS,
@@ -175,132 +171,6 @@ def _environment() -> Any:
     del environment.globals["lipsum"]
     environment.globals.update(raise_exception=_raise_exception, strftime_now=_strftime_now)
     return environment
-
-
-class _Budget:
-    """What is left to one rendering; used as a context manager around it."""
-
-    def __init__(self) -> None:
-        self.units = MAX_UNITS
-        self._deadline = time.monotonic() + MAX_SECONDS
-
-    def __enter__(self) -> None:
-        self._token = _left.set(self)
-
-    def __exit__(self, *error: object) -> None:
-        _left.reset(self._token)
-
-    def spend(self, units: int) -> None:
-        self.units -= units
-        if self.units < 0:
-            raise SecurityError("it builds too much")
-        if time.monotonic() > self._deadline:
-            raise SecurityError("it takes too long")
-
-
-def _spend(units: int) -> None:
-    """Charge the rendering that goes on. LookupError while a template is compiled: nothing is folded then."""
-    _left.get().spend(units)
-
-
-def _room(units: int) -> None:
-    """Refuse to build more than is left; what is built is charged by who knows its size."""
-    budget = _left.get()
-    budget.spend(0)
-    if units > budget.units:
-        raise SecurityError("it builds too much")
-
-
-def _size(value: Any) -> int:
-    """What holding a value costs, without what is in it."""
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, (list, tuple, dict)):
-        return _ELEMENT * len(value)
-    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
-        raise SecurityError("an integer is too large")
-    return 1
-
-
-def _weigh(value: Any) -> tuple[int, int]:
-    """How long a value would be in print, about, and how deep it is; SecurityError beyond the limits.
-
-    What several places hold counts at each: who prints, compares or hashes it walks there each time.
-    """
-    level, total, depth = [value], 0, 0
-    while level:
-        inner: list[Any] = []
-        for item in level:
-            if isinstance(item, str):
-                total += len(item)
-            elif isinstance(item, int):
-                total += 8 + _size(item) + item.bit_length() // 3
-            elif isinstance(item, Namespace):
-                inner.append(object.__getattribute__(item, "_Namespace__attrs"))
-            elif isinstance(item, _HOLDERS):
-                total += 16 * len(item)
-                if total > _MAX_WEIGHT:
-                    break
-                inner.extend(item)
-                if isinstance(item, Mapping):
-                    inner.extend(item.values())
-            else:
-                total += 64 + len(item.name or "") if isinstance(item, Macro) else 64
-        depth += 1
-        if total > _MAX_WEIGHT or depth > _MAX_DEPTH:
-            raise SecurityError("it builds too much: a value holds too much, or the same too often")
-        level = inner
-    return total, depth
-
-
-def _listed(values: Iterable[Any]) -> list[Any]:
-    """The values of something that is read once, each paid for."""
-    out = []
-    for value in values:
-        _spend(_ELEMENT)
-        out.append(value)
-    return out
-
-
-def _walked(value: Any) -> Any:
-    """A value that may be looked at as a whole."""
-    kind = type(value)
-    if (kind is str and len(value) <= _MAX_SPELLED) or kind in _PLAIN:
-        return value
-    if hasattr(value, "__next__"):
-        values = _listed(value)
-        _weigh(values)
-        return iter(values)
-    if isinstance(value, str):
-        _spend(0)
-    else:
-        _weigh(value)
-        _spend(0)
-    return value
-
-
-def _charged(value: Any) -> Any:
-    """The value, paid for."""
-    _spend(_size(value))
-    return value
-
-
-def _written(value: Any) -> Any:
-    """What goes to the output or into a block; constants are written while compiling, without a budget."""
-    if (budget := _left.get(None)) is None:
-        return value
-    if not isinstance(value, (str, jinja2.Undefined)):
-        _weigh(value)
-        value = str(value)
-    budget.spend(_size(value))
-    return value
-
-
-def _turns(values: Iterable[Any], text: int) -> Iterator[Any]:
-    """The values of a loop whose body holds `text` characters of its own."""
-    for value in values:
-        _spend(max(text, 0))
-        yield value
 
 
 class _Meter(NodeTransformer):
@@ -348,7 +218,7 @@ class _Meter(NodeTransformer):
         return _filtered(node, _CHARGED) if node.ctx == "load" else node
 
     def visit_Const(self, node: Any) -> Any:
-        _size(node.value)
+        size(node.value)
         return node
 
 
@@ -368,10 +238,10 @@ def _text_of(node: Any) -> Iterator[Any]:
 
 def _before_call(function: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
     """Charge a call, and refuse methods that would build or compare far more than they are given."""
-    _spend(_ELEMENT * (len(arguments) + len(named)))
+    spend(ELEMENT * (len(arguments) + len(named)))
     owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
     if isinstance(owner, (list, tuple)):
-        _weigh(owner)
+        weigh(owner)
     if not isinstance(owner, str) or name not in _BUILDING:
         return
     given = [value for value in (*arguments, *named.values()) if isinstance(value, str)]
@@ -379,13 +249,13 @@ def _before_call(function: Any, arguments: tuple[Any, ...], named: dict[str, Any
     if name in _STRIP | _FROM_THE_RIGHT and len(owner) * longest > _MAX_COMPARED:
         raise SecurityError(f"{name} would compare too much")
     if name == "replace" and len(given) > 1:
-        _room(owner.count(given[0]) * len(given[1]))
+        room(owner.count(given[0]) * len(given[1]))
     elif name == "splitlines":
-        _room(_ELEMENT * _lines(owner))
+        room(ELEMENT * _lines(owner))
     elif name in ("split", "rsplit"):
-        _room(_ELEMENT * (owner.count(given[0]) if given and given[0] else len(owner) // 2))
+        room(ELEMENT * (owner.count(given[0]) if given and given[0] else len(owner) // 2))
     elif name == "join" and arguments:
-        _room(_weigh(arguments[0])[0] + len(owner) * len(arguments[0]))
+        room(weigh(arguments[0])[0] + len(owner) * len(arguments[0]))
 
 
 def _lines(text: str) -> int:
@@ -417,15 +287,15 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:
         if (args or kwargs) and not isinstance(__obj, Macro):
-            args = tuple(_read(value) for value in args)
-            kwargs = {name: _read(value) for name, value in kwargs.items()}
+            args = tuple(read(value) for value in args)
+            kwargs = {name: read(value) for name, value in kwargs.items()}
         _before_call(__obj, args, kwargs)
-        return _charged(super().call(__context, __obj, *args, **kwargs))
+        return charged(super().call(__context, __obj, *args, **kwargs))
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
         if operator == "+":
-            _spend(_size(left) + _size(right))
+            spend(size(left) + size(right))
         elif operator == "%" and isinstance(left, str):
             _before_format(left, "%", right)
         elif operator == "**" and not (numbers and abs(left) <= 1 << 16 and abs(right) <= 64):
@@ -433,10 +303,10 @@ class _Environment(ImmutableSandboxedEnvironment):
         elif operator == "*" and not numbers:
             item, count = (left, right) if isinstance(right, int) else (right, left)
             if isinstance(count, int):
-                _room(_size(item) * max(count, 0))
+                room(size(item) * max(count, 0))
         elif not numbers:
-            _walked(left), _walked(right)
-        return _charged(super().call_binop(context, operator, left, right))
+            walked(left), walked(right)
+        return charged(super().call_binop(context, operator, left, right))
 
     def wrap_str_format(self, value: Any) -> Any:
         formatted = super().wrap_str_format(value)
@@ -459,17 +329,13 @@ class _Environment(ImmutableSandboxedEnvironment):
         return True
 
 
-def _read(value: Any) -> Any:
-    """An argument of a function that may look at all of it, read to its end if it can be read only once."""
-    if type(value) is str and len(value) <= _MAX_SPELLED:
-        return value
-    value = _walked(value)
-    return list(value) if hasattr(value, "__next__") else value
-
-
 def _metered(name: str, function: Callable[..., Any], *, deep: bool) -> Callable[..., Any]:
     """A filter that pays for its result; a deep one weighs its arguments first."""
-    first, checked, budget = 1 if hasattr(function, "jinja_pass_arg") else 0, name in _CHECKED, _left
+    first, checked, budget = (
+        1 if hasattr(function, "jinja_pass_arg") else 0,
+        name in _CHECKED,
+        left_to_rendering,
+    )
 
     @functools.wraps(function)
     def metered(*args: Any, **kwargs: Any) -> Any:
@@ -477,15 +343,15 @@ def _metered(name: str, function: Callable[..., Any], *, deep: bool) -> Callable
         if checked:
             _check_filter(name, args[first:], kwargs)
         if deep:
-            args = (*args[:first], *map(_read, args[first:]))
+            args = (*args[:first], *map(read, args[first:]))
         elif len(args) > first + 1:
-            args = (*args[: first + 1], *map(_walked, args[first + 1 :]))
+            args = (*args[: first + 1], *map(walked, args[first + 1 :]))
         if kwargs:
-            kwargs = {key: _read(value) for key, value in kwargs.items()}
+            kwargs = {key: read(value) for key, value in kwargs.items()}
         result = function(*args, **kwargs)
         if isinstance(result, GeneratorType):  # chains of generators are as deep as a loop is long
-            return iter(_listed(result))
-        return _charged(result)
+            return iter(listed(result))
+        return charged(result)
 
     return metered
 
@@ -512,13 +378,13 @@ def _check_filter(name: str, values: tuple[Any, ...], named: dict[str, Any]) -> 
     """Refuse the few arguments that make one filter do too much."""
     value = values[0] if values else None
     if isinstance(value, str) and name in ("list", "map", "reject", "select", "sort", "title", "unique"):
-        _room(_ELEMENT * len(value))
-    if isinstance(value, str) and name in ("int", "float") and len(value) > _MAX_SPELLED:
+        room(ELEMENT * len(value))
+    if isinstance(value, str) and name in ("int", "float") and len(value) > MAX_SPELLED:
         raise SecurityError(f"{name}: the number has too many digits")
     if name == "round" and isinstance(value, (str, list, tuple)):
         raise TypeError("round: the value must be a number")
     if name == "urlencode":
-        _room(12 * _weigh(value)[0])
+        room(12 * weigh(value)[0])
     if name == "round" and any(isinstance(given, int) and abs(given) > 64 for given in values[1:2]):
         raise SecurityError("round: precision must be at most 64")
     if name == "round" and isinstance(named.get("precision"), int) and abs(named["precision"]) > 64:
@@ -533,7 +399,7 @@ def _check_filter(name: str, values: tuple[Any, ...], named: dict[str, Any]) -> 
             raise SecurityError("sum: only numbers can be summed")
     paths = values[1:2] if name in ("map", "selectattr", "rejectattr") else values[1:4]
     given = (*paths, named.get("attribute")) if name in _BY_ATTRIBUTE else (named.get("attribute"),)
-    if any(isinstance(path, str) and len(path) > _MAX_SPELLED for path in given):
+    if any(isinstance(path, str) and len(path) > MAX_SPELLED for path in given):
         raise SecurityError(f"{name}: the path of the attribute is too long")
 
 
@@ -563,12 +429,12 @@ def _of_numbers(function: Any) -> Callable[..., Any]:
 
 def _tested(value: Any) -> Any:
     """An argument of a test; what can be read only once is not read."""
-    return value if hasattr(value, "__next__") else _walked(value)
+    return value if hasattr(value, "__next__") else walked(value)
 
 
 def _before_format(text: str, sign: str, values: Any) -> None:
     """Refuse a format whose result could be longer than what is left."""
-    _room(text.count(sign) * (_WIDEST + 2 * _weigh(values)[0]))
+    room(text.count(sign) * (_WIDEST + 2 * weigh(values)[0]))
     if _WIDE.search(text):
         raise SecurityError("the width of a format is too large")
 
@@ -583,31 +449,31 @@ def _indent(value: Any, width: int | str = 4, *args: Any, **kwargs: Any) -> str:
         raise SecurityError(f"indent: width must be at most 64, got {width}")
     if isinstance(width, str) and len(width) > 64:
         raise SecurityError("indent: width must be at most 64 characters")
-    _room(_lines(str(value)) * (_ELEMENT + (width if isinstance(width, int) else len(width))))
+    room(_lines(str(value)) * (ELEMENT + (width if isinstance(width, int) else len(width))))
     return str(FILTERS["indent"](value, width, *args, **kwargs))
 
 
 def _replace(value: Any, old: Any, new: Any, count: int | None = None) -> str:
     text, old, new = str(value), str(old), str(new)
-    _room(text.count(old) * len(new))
+    room(text.count(old) * len(new))
     return text.replace(old, new, -1 if count is None else count)
 
 
 @jinja2.pass_eval_context
 def _join(eval_context: Any, values: Any, d: str = "", attribute: Any = None) -> str:
     if isinstance(values, str):
-        _room(_ELEMENT * len(values))
+        room(ELEMENT * len(values))
     values = list(values)
-    _room(_weigh(values)[0] + len(values) * len(str(d)))
+    room(weigh(values)[0] + len(values) * len(str(d)))
     return str(FILTERS["join"](eval_context, values, d, attribute))
 
 
 def _raise_exception(message: Any) -> None:
-    raise jinja2.TemplateError(str(message)[:_MAX_SPELLED])
+    raise jinja2.TemplateError(str(message)[:MAX_SPELLED])
 
 
 def _strftime_now(form: str) -> str:
-    if len(form) > _MAX_SPELLED:
+    if len(form) > MAX_SPELLED:
         raise SecurityError("strftime_now: the format is too long")
     return datetime.now().strftime(form)
 
@@ -623,8 +489,8 @@ def _tojson(
         raise SecurityError(f"tojson: indent must be in 0..16, got {indent}")
     if separators is not None and max(map(len, separators)) > 16:
         raise SecurityError("tojson: separators must have at most 16 characters")
-    weight, depth = _weigh(value)
-    _room(weight + weight // 16 * (16 + depth * (indent or 0)))
+    weight, depth = weigh(value)
+    room(weight + weight // 16 * (16 + depth * (indent or 0)))
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )

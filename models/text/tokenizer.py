@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -200,6 +200,8 @@ class Tokenizer:
                 token, or ragged rows were to become an array.
         """
         single = isinstance(text, str)
+        if not isinstance(text, Iterable):
+            raise TypeError(f"text must be str or a sequence of str, got {text!r}")
         texts = [text] if isinstance(text, str) else list(text)
         for item in texts:
             _check_text(item)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -229,7 +230,7 @@ def read_tokens(value: Any, key: NestedKey, ndim: int, *, pad_id: int | None, pa
             f"Expected token ids with {ndim + 1} dimensions for {key!r}, got an array of shape {array.shape}"
             f" and dtype {array.dtype}; {_FORMS['tokens']}"
         )
-    ids = array.reshape(-1, array.shape[-1]).astype(np.int64)
+    ids = array.reshape(math.prod(array.shape[:-1]), array.shape[-1]).astype(np.int64)
     return TokenRows(ids, infer_mask(ids, pad_id, pad_is_eos=pad_is_eos))
 
 

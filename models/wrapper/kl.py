@@ -298,6 +298,8 @@ def _made(name: str, model: Any, factory: Callable[[], Any] | None) -> Any:
 
 
 def _check_scores(model: Any, what: str, user: str) -> None:
+    if not hasattr(model, "log_probs_key"):
+        raise TypeError(f"The {what} of `{user}` must be an OnnxWrapper with generate=False, got {model!r}")
     for name, value in (("return_log_probs", True), ("generate", False)):
         if getattr(model, name, None) is (not value):
             raise ValueError(f"The {what} must have `{name}={value}` to use `{user}`")

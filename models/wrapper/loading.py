@@ -20,6 +20,7 @@ def load_model(
     *,
     sessions: int = 1,
     num_threads: int | None = None,
+    variant: str | None = None,
     adapters: Mapping[str, str | Path] | None = None,
     name: str = "model",
 ) -> Any:
@@ -30,12 +31,13 @@ def load_model(
         device: where to open a path.
         sessions: how many threads will run it at the same time.
         num_threads: threads for all of them together; default: the physical cores this process may use.
+        variant: which of a folder's graphs to open.
         adapters: files of adapters to open a path with, by name.
         name: of the argument.
 
     Raises:
-        ValueError: ``device`` differs from that of the object, ``num_threads`` or ``adapters`` are given
-            for an object, or either number is not positive.
+        ValueError: ``device`` differs from that of the object, ``num_threads``, ``variant`` or ``adapters``
+            are given for an object, or either number is not positive.
         TypeError: the object lacks the interface of `Decoder`.
     """
     check_sessions(sessions)
@@ -43,12 +45,19 @@ def load_model(
         if sessions > 1 and (num_threads is None or num_threads > 0):
             # each run is begun by a thread of its caller's; the session's threads are beside those
             num_threads = max(1, (num_threads or default_threads()) - sessions + 1)
-        return OnnxDecoder(model, device=device or "cpu", num_threads=num_threads, adapters=adapters)
+        try:
+            return OnnxDecoder(
+                model, device=device or "cpu", num_threads=num_threads, variant=variant, adapters=adapters
+            )
+        except FileNotFoundError as error:
+            if name == "model":
+                raise
+            raise FileNotFoundError(f"{name}: {error}") from None
     check_decoder(model, name)
-    for other, value in (("num_threads", num_threads), ("adapters", adapters)):
+    for other, value in (("num_threads", num_threads), ("variant", variant), ("adapters", adapters)):
         if value is not None:
             raise ValueError(
-                f"{other}={value} is for a model given as a path; give it where the model is made"
+                f"{other}={value!r} is for a model given as a path; give it where the model is made"
             )
     own = getattr(model, "device", "cpu")
     if device not in (None, own):

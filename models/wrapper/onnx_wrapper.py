@@ -96,6 +96,7 @@ class OnnxWrapper(DistributionMethods):
         sessions: how many runs of the model may take place at the same time: callers of different threads
             need not wait for each other, and the rows of one call are spread. The weights are in memory once,
             the threads are divided. For graphs too small to keep the cores busy, and for many callers.
+        variant: which of a folder's graphs: ``"q4"`` is `model_q4.onnx`, see `ModelConfig.from_directory`.
         adapters: LoRA adapters for a model given as a path: onnxruntime's files, by name.
         adapter: the name of the one to run with; None for the model as it is. Wrappers of one model may have
             different ones: they take turns, whatever `adapter` the decoder itself is set to.
@@ -162,6 +163,7 @@ class OnnxWrapper(DistributionMethods):
         seed: int | np.random.Generator | None = None,
         num_threads: int | None = None,
         sessions: int = 1,
+        variant: str | None = None,
         adapters: Mapping[str, str | Path] | None = None,
         adapter: str | None = None,
         max_rows: int | None = None,
@@ -175,12 +177,16 @@ class OnnxWrapper(DistributionMethods):
         own = {name: value for name, value in arguments.items() if name in _OPTIONS}
         copied = {name: dict(arguments[name] or {}) for name in ("tokenizer_kwargs", "chat_template_kwargs")}
         options = WrapperOptions(**{**own, **copied})
+        if not isinstance(generate_kwargs, Mapping | None):
+            raise TypeError(f"generate_kwargs must be a mapping of options, got {generate_kwargs!r}")
         given = dict(generate_kwargs or {})
         self._call_seed = given.pop("seed", None)
         options = options.with_samples(given)
         self.options = options
         self.layout = layout
-        self.model = load_model(model, device, sessions=sessions, num_threads=num_threads, adapters=adapters)
+        self.model = load_model(
+            model, device, sessions=sessions, num_threads=num_threads, variant=variant, adapters=adapters
+        )
         check_adapter(self.model, adapter)
         self.assistant_model = assistant_model
         if assistant_model is not None:
@@ -191,7 +197,7 @@ class OnnxWrapper(DistributionMethods):
         eos = {*self.generation.eos_token_ids, getattr(self.tokenizer, "eos_token_id", None)}
         self._read = InputReader(options, self.tokenizer, self.pad_token_id, self.pad_token_id in eos)
         self._calls = self._new_calls()
-        self._rng = np.random.default_rng(seed)
+        self._rng = generator_of(seed)
         self.in_keys = [options.key]
         self.out_keys = options.out_keys
         if options.generate and self.generation.tells_more:
@@ -465,7 +471,7 @@ class OnnxWrapper(DistributionMethods):
                 f" {config.num_return_sequences}"
             )
         if generator is None:
-            generator = self._rng if seed is None else np.random.default_rng(seed)
+            generator = self._rng if seed is None else generator_of(seed)
         return config, generator
 
     def _decode(self, ids: NDArray[np.int64], config: GenerationConfig) -> str:
@@ -570,6 +576,16 @@ class OnnxWrapper(DistributionMethods):
         if self.tokenizer is None:
             raise ValueError(f"choices must be ids without a tokenizer, got {choice!r}")
         return np.asarray(self.tokenizer([choice], add_special_tokens=False)["input_ids"][0], np.int64)
+
+
+def generator_of(seed: int | np.random.Generator | None) -> np.random.Generator:
+    """The generator of a seed. ValueError if it is none."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"seed must be an integer of at least 0 or a numpy.random.Generator, got {seed!r}"
+        ) from None
 
 
 def seeds_from(generator: np.random.Generator, count: int) -> NDArray[np.uint64]:

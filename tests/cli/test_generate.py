@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.models.real_models import MODELS
+from helpers.models.real_models import MODELS, folder_of_two
 
 from lite.cli import main
 from lite.models import GenerationConfig, OnnxDecoder, Tokenizer, generate
@@ -71,6 +71,29 @@ def test_prompts_of_files_come_in_batches(capsys: pytest.CaptureFixture[str], tm
     assert [r["text"] for r in outputs[0]] == [
         r["text"] for r in outputs[1]
     ]  # a seed each, whatever the batch
+
+
+def test_the_tokens_of_a_variant_and_of_an_adapter(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder, adapter = folder_of_two(tmp_path), MODELS / "handmade-lora" / "casual.onnx_adapter"
+    config = GenerationConfig(max_new_tokens=6, do_sample=False)
+    ids = Tokenizer.from_pretrained(folder).encode("hello")
+    seen = []
+    for flags, options in (
+        ([], {}),
+        (["--variant", "int4"], {"variant": "int4"}),
+        (["--adapter", str(adapter)], {"adapters": {"x": adapter}}),
+    ):
+        command = ["generate", "--model", str(folder), "--raw", "hello", "--max-new-tokens", "6", "--json"]
+        assert main([*command, *flags]) == 0
+        (said,) = json.loads(capsys.readouterr().out)["responses"]
+        decoder = OnnxDecoder(folder, **options)  # type: ignore[arg-type]
+        decoder.adapter = next(iter(decoder.adapters), None)
+        (expected,) = generate(decoder, [ids], config)
+        np.testing.assert_allclose(said["log_prob"], expected.log_probs.sum(), rtol=1e-5)
+        seen.append(said["log_prob"])
+    assert len(set(seen)) == 3
 
 
 def test_a_stop_text_ends_a_response(capsys: pytest.CaptureFixture[str]) -> None:

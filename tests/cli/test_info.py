@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from helpers.models.real_models import MODELS
+from helpers.models.real_models import MODELS, folder_of_two
 
 from lite.cli import main
 from lite.cli.info import _notes
@@ -130,6 +130,19 @@ def test_info_of_a_model_without_tokenizer(capsys: pytest.CaptureFixture[str], t
     out = json.loads(capsys.readouterr().out)
     assert "tokenizer.json" in out["tokenizer"]["refused"]
     assert out["plan"]["padding"] == "left"
+
+
+def test_info_of_a_variant_and_an_adapter(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    command = ["info", "--model", str(folder_of_two(tmp_path)), "--json"]
+    adapter = str(MODELS / "handmade-lora" / "casual.onnx_adapter")
+    plans = []
+    for flags in ([], ["--variant", "int4"], ["--variant", "", "--adapter", adapter]):
+        assert main([*command, *flags]) == 0
+        plans.append(json.loads(capsys.readouterr().out)["plan"])
+    assert [plan["padding"] for plan in plans] == ["left", "slots", "left"]
+    assert [plan["adapter"] for plan in plans] == [None, None, "casual"]
+    assert main([*command, "--variant", "int4", "--adapter", adapter]) == 1
+    assert "is for another model" in json.loads(capsys.readouterr().out)["refused"]
 
 
 def test_what_is_slow_or_inexact_here_is_noted() -> None:

@@ -24,6 +24,10 @@ MODEL = MODELS / "optimum-llama"
         (["generate", "--model", str(MODEL)], "a prompt is needed"),
         (["generate", "--model", str(MODEL), "x", "--top-p", "7"], "top_p must be between 0 and 1"),
         (["score", "--model", str(MODEL), "/does/not/exist"], "FileNotFoundError"),
+        (
+            ["generate", "--model", str(MODEL), "x", "--assistant-model", "/no"],
+            "--assistant-model: model: there",
+        ),
     ],
 )
 def test_errors_are_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import MODELS
+from helpers.models.real_models import MODELS, folder_of_two
 
 from lite.cli import main
 from lite.models import OnnxDecoder, full_logits, read_log_probs, score
@@ -125,12 +125,50 @@ def test_broken_files_are_one_line_of_error(
     assert len(err.splitlines()) == 1
 
 
+def test_two_files(log: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    found = out(capsys, log, log)
+    assert (found["a"], found["b"], found["tokens"], found["cause"]) == (log, log, 288, None)
+    file = tmp_path / "vllm.jsonl"
+    lines = [json.loads(line) for line in Path(log).read_text().splitlines()]
+    for line in lines[:2]:
+        line["logprobs"][9] -= 3.0
+    file.write_text("\n".join(map(json.dumps, reversed(lines))))
+    found = out(capsys, log, str(file))
+    assert found["rows_that_diverge"] == 2
+    assert found["cause"]["name"] == "unexplained"
+    np.testing.assert_allclose(found["max_abs"], 3)
+    file.write_text(json.dumps(lines[0]))
+    assert main(["mismatch", log, str(file)]) == 1
+    assert "line 2 of a: no row of b has the same tokens" in capsys.readouterr().err
+
+
+def test_variants_and_adapters_of_either_side(
+    log: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = str(folder_of_two(tmp_path))
+    adapter = str(MODELS / "handmade-lora" / "casual.onnx_adapter")
+    drawn = ("--samples", "1", "--max-new-tokens", "5")
+    assert out(capsys, folder, folder, *drawn)["max_abs"] == 0
+    for flags in (["--variant", "int4"], ["--variant-b", "int4"], ["--adapter", adapter]):
+        assert out(capsys, folder, folder, *drawn, *flags)["max_abs"] > 1e-3
+    both = ["--adapter", adapter, "--adapter-b", adapter]
+    assert out(capsys, folder, folder, *drawn, *both)["max_abs"] == 0
+    for arguments, message in (
+        ([folder, log, "--variant-b", "int4"], f"--variant-b is for a model, and B is the file {log}"),
+        ([log, log, "--adapter", adapter], f"--adapter is for a model, and A is the file {log}"),
+    ):
+        assert main(["mismatch", *arguments]) == 1
+        assert message in capsys.readouterr().err
+
+
 def test_sides_in_the_wrong_place(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, message in (
         ([log, A], "A must be the folder of a model"),
         ([A, log, "--data", log], "--data is for two models"),
         ([A, "/does/not/exist"], "FileNotFoundError"),
         ([A, log, "--divergence", "0"], "divergence must be above 0"),
+        ([A, log, "--bos-token-id", "512"], "bos_token_id: ids must be between 0 and 511"),
+        ([A, log, "--html", "/no/where/x.html"], "--html /no/where/x.html: there is no folder /no/where"),
     ):
         assert main(["mismatch", *arguments]) == 1
         assert message in capsys.readouterr().err

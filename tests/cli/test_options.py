@@ -1,12 +1,12 @@
 """Flags become the options of generation."""
 
 import argparse
-from argparse import Namespace
 from typing import Any
 
 import pytest
 from helpers.models.real_models import MODELS
 
+from lite.cli.main import build_parser
 from lite.cli.model import LoadedModel, load
 from lite.cli.options import add_options, config_of
 from lite.models import GenerationConfig
@@ -16,7 +16,7 @@ pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'ten
 
 @pytest.fixture(scope="module")
 def model() -> LoadedModel:
-    loaded = load(Namespace(model=str(MODELS / "optimum-llama"), device="cpu", threads=None))
+    loaded = load(build_parser().parse_args(["info", "--model", str(MODELS / "optimum-llama")]))
     assert loaded.decoder.config is not None
     loaded.decoder.config.sampling.update(do_sample=True, temperature=0.25)  # type: ignore[attr-defined]
     return loaded

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers.models.real_models import MODELS
 
+from lite.cli.main import build_parser
 from lite.cli.model import load
 from lite.cli.prompts import Prompt, read_prompts
 
@@ -54,6 +55,12 @@ def test_a_line_of_another_kind_is_named(line: str, tmp_path: Path) -> None:
     file.write_text('{"prompt": "a"}\n\n' + line)
     with pytest.raises(ValueError, match=r"prompts.jsonl, line 3: expected a JSON object with 'prompt'"):
         read(file=[str(file)])
+    file.write_text(line)
+    if len(line) > 1 and line[0] == "{":  # an object is no text, also in the first line
+        with pytest.raises(ValueError, match=r"prompts.jsonl, line 1: expected a JSON object with 'prompt'"):
+            read(file=[str(file)])
+    else:
+        assert read(file=[str(file)]) == [Prompt(line)]
 
 
 def test_no_prompt_and_no_text(tmp_path: Path) -> None:
@@ -72,7 +79,7 @@ def test_no_prompt_and_no_text(tmp_path: Path) -> None:
 
 def test_ids_of_conversations_and_texts() -> None:
     pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
-    model = load(Namespace(model=str(MODELS / "optimum-llama"), device="cpu", threads=None))
+    model = load(build_parser().parse_args(["info", "--model", str(MODELS / "optimum-llama")]))
     args = Namespace(raw=False, system="Be brief.")
     system = [{"role": "system", "content": "Be brief."}]
 

@@ -1,12 +1,12 @@
 """A response as it comes: the same as at once, and an interrupt ends it."""
 
 import signal
-from argparse import Namespace
 
 import numpy as np
 import pytest
 from helpers.models.real_models import MODELS
 
+from lite.cli.main import build_parser
 from lite.cli.model import LoadedModel, load
 from lite.cli.reply import reply
 from lite.models import GenerationConfig, generate
@@ -16,7 +16,7 @@ pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'ten
 
 @pytest.fixture(scope="module")
 def model() -> LoadedModel:
-    return load(Namespace(model=str(MODELS / "optimum-llama"), device="cpu", threads=None))
+    return load(build_parser().parse_args(["info", "--model", str(MODELS / "optimum-llama")]))
 
 
 CONFIG = GenerationConfig.from_kwargs({"max_new_tokens": 30, "temperature": 1.5})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.models.real_models import MODELS
+from helpers.models.real_models import MODELS, folder_of_two
 
 from lite.cli import main
 from lite.models import OnnxDecoder, Tokenizer, score
@@ -25,6 +25,18 @@ def test_score_gives_the_log_prob_of_the_response(capsys: pytest.CaptureFixture[
     (log_probs,) = score(OnnxDecoder(MODEL), [np.array(prompt + response)])
     assert out["tokens"] == len(response)
     np.testing.assert_allclose(out["log_prob"], log_probs[len(prompt) :].sum(), rtol=1e-5)
+
+
+def test_score_under_a_variant_or_an_adapter(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    folder, file = folder_of_two(tmp_path / "model"), tmp_path / "in.jsonl"
+    file.write_text(json.dumps({"prompt": "hello", "response": " world"}))
+    adapter = MODELS / "handmade-lora" / "casual.onnx_adapter"
+    found = []
+    for flags in ([], ["--variant", "int4"], ["--adapter", str(adapter)]):
+        assert main(["score", "--model", str(folder), "--raw", "--json", str(file), *flags]) == 0
+        found.append(json.loads(capsys.readouterr().out)["log_prob"])
+    assert len(set(found)) == 3
 
 
 def test_score_of_a_chat_is_that_of_its_last_turn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -86,7 +98,10 @@ def test_score_names_the_bad_line(
     file = tmp_path / "in.jsonl"
     file.write_text(line + "\n")
     assert main(["score", "--model", str(MODEL), str(file)]) == 1
-    assert message in capsys.readouterr().err
+    assert f"{file}, {message}" in capsys.readouterr().err
+    file.write_bytes(b"\xff\xfe")
+    assert main(["score", "--model", str(MODEL), str(file)]) == 1
+    assert f"{file} is not text in UTF-8" in capsys.readouterr().err
 
 
 def _score(*args: str) -> int:

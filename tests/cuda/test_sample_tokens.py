@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import reference
 from helpers.kernels_under_test import SIMULATED, Foreign
 
-from lite.kernels import SamplingPlan, sample_tokens
+from lite.kernels import DrawDetails, SamplingPlan, sample_tokens, token_log_probs, token_scores
 from lite.kernels.cuda._jit import cuda
 
 if not cuda.is_available():
@@ -104,7 +105,115 @@ def test_streams_and_devices() -> None:
         sample_tokens(logits, np.arange(2), previous=[cuda.to_device(np.arange(2)), [1]])
 
 
-def test_what_is_not_there_yet_is_named() -> None:
-    logits = cuda.to_device(np.zeros((2, 4), np.float32))
-    with pytest.raises(NotImplementedError, match="details of draws from logits in CUDA memory"):
-        sample_tokens(logits, np.arange(2), details=True)
+def same_details(got: DrawDetails, want: DrawDetails) -> None:
+    for name in ("sampled_log_probs", "kept_log_mass", "entropy", "top_log_probs"):
+        one, other = getattr(got, name), getattr(want, name)
+        assert (one is None) == (other is None)
+        if one is not None:
+            assert (type(one), one.dtype, one.shape) == (np.ndarray, np.float64, other.shape)
+            np.testing.assert_allclose(one, other, rtol=1e-6, atol=2e-6, err_msg=name)
+    for name in ("kept_offsets", "kept_ids", "top_ids"):
+        one, other = getattr(got, name), getattr(want, name)
+        assert (one is None) == (other is None)
+        if one is not None:
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other, err_msg=name)
+
+
+@pytest.mark.parametrize("case", range(24 if SIMULATED else 300))
+def test_the_same_details_as_on_the_cpu(case: int) -> None:
+    rng = np.random.default_rng([case, 12])
+    size = int(rng.choice([1, 2, 5, 31, 64, 150] if SIMULATED else [1, 7, 100, 5000, 50257]))
+    rows = 3 if SIMULATED else 8
+    logits, options = random_call(rng, rows, size)
+    wanted = {"kept_ids": bool(rng.random() < 0.7), "top_n": min(size, int(rng.choice([0, 1, 3, size])))}
+    seeds = rng.integers(0, 2**62, rows)
+    expected, scores, details = sample_tokens(logits, seeds, step=case, details=True, **options, **wanted)
+    on_device = {
+        name: cuda.to_device(value) if name in ("mask", "previous", "scores") else value
+        for name, value in options.items()
+    }
+    tokens, log_probs, there = sample_tokens(
+        cuda.to_device(logits), seeds, step=case, details=True, **on_device, **wanted
+    )
+    np.testing.assert_array_equal(tokens.copy_to_host(), expected)
+    np.testing.assert_allclose(log_probs.copy_to_host(), scores, rtol=1e-5, atol=1e-6)
+    same_details(there, details)
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 1.4])
+def test_sampled_is_the_raw_log_prob_at_that_temperature_less_the_mass(rng: Any, temperature: float) -> None:
+    rows, size = (6, 300) if SIMULATED else (500, 30000)
+    logits = (rng.normal(size=(rows, size)) * rng.uniform(0.5, 8, (rows, 1))).astype(np.float32)
+    there = cuda.to_device(logits)
+    tokens, _, details = sample_tokens(
+        there, np.arange(rows), temperature=temperature, top_p=rng.choice([0.5, 0.95, 1.0], rows),
+        top_k=rng.choice([0, 40], rows), details=True, kept_ids=True,
+    )  # fmt: skip
+    raw = reference.log_softmax(logits, temperature)[np.arange(rows), tokens.copy_to_host()]
+    np.testing.assert_allclose(details.sampled_log_probs, raw - details.kept_log_mass, rtol=0, atol=1e-6)
+    support = details.kept_offsets, details.kept_ids
+    again = token_log_probs(there, tokens, temperature=temperature, support=support).copy_to_host()
+    np.testing.assert_allclose(again, details.sampled_log_probs, rtol=1e-6, atol=1e-6)
+    scores = token_scores(there, tokens, temperature=temperature, support=support)
+    for name in ("sampled_log_probs", "kept_log_mass", "entropy"):
+        one, other = getattr(scores, name).copy_to_host(), getattr(details, name)
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=2e-6, err_msg=name)
+
+
+def test_details_of_logits_that_are_hidden_infinite_or_equal() -> None:
+    """NaN behind a mask, +inf, rows of equal logits, and -inf among the best: as on the CPU."""
+    nan, inf = np.nan, np.inf
+    logits = np.array(
+        [[nan, 1, 2, 0, -inf], [inf, 1, inf, 0, 0], [3, 3, 3, 3, 3], [-inf, 2, -inf, -inf, 1]], np.float32
+    )
+    mask = np.ones((4, 5), bool)
+    mask[0, 0] = False
+    options = {"details": True, "kept_ids": True, "top_n": 4, "temperature": 0.7}
+    expected, _, details = sample_tokens(logits[1:], np.arange(3), **options)
+    tokens, _, there = sample_tokens(cuda.to_device(logits[1:]), np.arange(3), **options)
+    np.testing.assert_array_equal(tokens.copy_to_host(), expected)
+    same_details(there, details)
+    _, _, there = sample_tokens(
+        cuda.to_device(logits), np.arange(4), mask=cuda.to_device(mask), top_p=0.9, **options
+    )
+    assert np.isnan(there.entropy[0])
+    assert np.isfinite(there.entropy[1:]).all()
+    assert (there.top_ids >= 0).all()
+
+
+def test_details_of_no_rows() -> None:
+    logits = cuda.to_device(np.zeros((0, 4), np.float32))
+    tokens, log_probs, details = sample_tokens(logits, np.zeros(0, int), details=True, kept_ids=True, top_n=2)
+    assert (tokens.shape, log_probs.shape) == ((0,), (0,))
+    assert details.sampled_log_probs.shape == (0,)
+    assert (details.top_ids.shape, details.kept_offsets.tolist(), details.kept_ids.size) == ((0, 2), [0], 0)
+
+
+def test_a_plan_draws_again_in_the_same_memory(rng: Any) -> None:
+    plan = SamplingPlan((3, 20), np.arange(3), top_p=0.9, details=True, kept_ids=True, top_n=2)
+    for step in range(3):
+        logits = rng.normal(size=(3, 20)).astype(np.float32)
+        bias = (np.array([0, 0, step, step]), np.arange(step), np.ones(step)) if step else None
+        options = {"previous": [[1] * step, [2], []], "bias": bias}
+        tokens, log_probs, there = plan.draw(cuda.to_device(logits), step, **options)
+        expected, scores, details = sample_tokens(
+            logits, np.arange(3), step=step, top_p=0.9, details=True, kept_ids=True, top_n=2, **options
+        )
+        np.testing.assert_array_equal(tokens.copy_to_host(), expected)
+        np.testing.assert_allclose(log_probs.copy_to_host(), scores, rtol=1e-5, atol=1e-6)
+        same_details(there, details)
+    with pytest.raises(ValueError, match=r"logits must have the shape \(3, 20\), got \(3, 19\)"):
+        plan.draw(cuda.to_device(logits[:, :19].copy()))
+    with pytest.raises(TypeError, match="logits must be float16"):
+        plan.draw(cuda.to_device(np.zeros((3, 20), int)))
+
+
+def test_rows_that_cannot_be_drawn_from_are_named() -> None:
+    logits = np.zeros((3, 4), np.float32)
+    logits[1] = -np.inf
+    with pytest.raises(ValueError, match=r"logits\[1\] has no token left"):
+        sample_tokens(cuda.to_device(logits), np.arange(3), details=True, top_n=2)
+    logits[1, 0] = np.nan
+    with pytest.raises(ValueError, match=r"logits\[1\] contains NaN"):
+        sample_tokens(cuda.to_device(logits), np.arange(3), details=True, kept_ids=True)

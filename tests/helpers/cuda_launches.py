@@ -42,6 +42,8 @@ def calls() -> Iterator[Callable[[], Any]]:
     yield lambda: kernels.gae(x, x, x, done, gamma=0.9, lmbda=0.9)
     yield lambda: kernels.gae(short, short, short, flags, done, gamma=gamma, lmbda=wide)
     yield lambda: kernels.vtrace(wide, x, half, half, half, done, gamma=0.9)
+    yield lambda: kernels.retrace(wide, half, x, x, x, done, gamma=0.9, lmbda=gamma)
+    yield lambda: kernels.retrace(x, x, x, x, x, done, gamma=0.9)
     yield lambda: kernels.multistep_return(ones(np.complex64), flags, gamma=0.9, n_steps=3)
     yield lambda: kernels.td_lambda_return(x, half, done, gamma=0.9, lmbda=gamma, rolling=False)
     yield lambda: kernels.td0_return(x, x, flags, gamma=gamma)
@@ -56,9 +58,13 @@ def _calls_on_logits() -> Iterator[Callable[[], Any]]:
     from ml_dtypes import bfloat16
 
     from lite import kernels
+    from lite.kernels.cuda._gpu import Gpu
+    from lite.kernels.cuda.sample_tokens import _packed
 
     tokens, flags = to_device(np.zeros(3, np.int32)), to_device(np.ones((3, 700), bool))
     bits, bias = to_device(np.full((3, 22), -1, np.int32)), (np.arange(4), np.arange(3), np.ones(3))
+    wanted: dict[str, Any] = {"details": True, "kept_ids": True, "top_n": 2}
+    support, scores = (np.arange(4), np.arange(3)), to_device(np.zeros((3, 700), np.float32))
     for dtype in (np.float16, bfloat16, np.float32, np.float64):
         x = to_device(np.zeros((3, 700), dtype))
         one = to_device(np.zeros((1, 700), dtype))  # by several blocks
@@ -70,7 +76,12 @@ def _calls_on_logits() -> Iterator[Callable[[], Any]]:
         yield lambda one=one: kernels.masked_log_softmax(one)
         yield lambda x=x: kernels.sample_tokens(x, np.arange(3), top_k=2, mask=flags)
         yield lambda x=x: kernels.sample_tokens(x, np.arange(3), typical_p=0.9, mask=bits, bias=bias)
+        yield lambda x=x: kernels.sample_tokens(x, np.arange(3), mask=flags, scores=scores, **wanted)
+        yield lambda x=x: kernels.token_log_probs(x, tokens, support=support)
+        yield lambda x=x: kernels.token_scores(x, tokens, temperature=np.full(3, 0.5), support=support)
     y, out = to_device(np.zeros((9, 4), np.float32)), Foreign(np.zeros((9, 8), np.float32)[:, ::2])
+    kept = to_device(np.zeros(12, np.int32))
+    yield lambda: _packed(Gpu(None, {"kept": kept}), kept, 4, np.arange(3))  # nothing is drawn here
     yield lambda: kernels.masked_log_softmax(y, out=out)
     yield lambda: kernels.sample_tokens(y, np.arange(9), previous=to_device(np.zeros((9, 2), np.uint16)))
 

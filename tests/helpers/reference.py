@@ -72,6 +72,33 @@ def vtrace(
     return advantage, value + excess
 
 
+def retrace(
+    weight: NDArray[Any],
+    reward: NDArray[Any],
+    value: NDArray[Any],
+    next_value: NDArray[Any],
+    done: NDArray[Any],
+    terminated: NDArray[Any],
+    gamma: float,
+    lmbda: NDArray[Any],
+) -> NDArray[np.float64]:
+    """Targets of (rows, time) arrays: the sum of the paper's equation (4), term by term."""
+    target = value.astype(np.float64)
+    rows, time = reward.shape
+    for b in range(rows):
+        for t in range(time):
+            product = 1.0
+            for s in range(t, time):
+                if s > t:
+                    product *= lmbda[b, s] * min(1.0, float(weight[b, s]))
+                bootstrap = 0.0 if terminated[b, s] else float(next_value[b, s])
+                error = reward[b, s] + gamma * bootstrap - value[b, s]
+                target[b, t] += gamma ** (s - t) * product * error
+                if done[b, s]:
+                    break
+    return target
+
+
 def log_softmax(logits: NDArray[Any], temperature: float = 1.0) -> NDArray[np.float64]:
     """In float64, with the largest entries apart so that log-probs near zero are exact too."""
     scores = logits.astype(np.float64) / temperature

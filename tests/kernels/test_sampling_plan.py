@@ -141,3 +141,22 @@ def test_errors() -> None:
         plan.draw(np.zeros((2, 5), np.float32), np.arange(3))
     with pytest.raises(TypeError, match="seeds and step must be integers, got a step of float64"):
         plan.draw(np.zeros((2, 5), np.float32), 0.5)
+
+
+def test_draws_from_one_memory_follow_what_it_holds(rng: np.random.Generator) -> None:
+    logits = rng.normal(size=(3, 50)).astype(np.float32)
+    plan = SamplingPlan((3, 50), [1, 2, 3], top_p=0.8)
+    for step in range(6):
+        logits[:] = rng.normal(size=logits.shape)
+        bias = (np.array([0, 1, 1, 1]), np.array([7]), np.array([50.0])) if step in (2, 5) else None
+        got = plan.draw(logits, np.array([step, 4, 9]) if step % 2 else step, bias=bias)
+        steps = np.array([step, 4, 9]) if step % 2 else np.full(3, step)
+        want = sample_tokens(logits.copy(), [1, 2, 3], step=steps, top_p=0.8, bias=bias)
+        for mine, theirs in zip(got, want, strict=False):
+            np.testing.assert_array_equal(mine, theirs)
+    logits[1] = np.nan
+    with pytest.raises(ValueError, match=r"logits\[1\] contains NaN"):
+        plan.draw(logits, 0)
+    logits[1] = 0
+    other = logits[:, ::-1]
+    np.testing.assert_array_equal(plan.draw(other)[0], sample_tokens(other, [1, 2, 3], top_p=0.8)[0])

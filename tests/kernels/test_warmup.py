@@ -24,6 +24,7 @@ from lite.kernels.cpu import (  # noqa: E402
     multistep_return,
     returns,
     sample_tokens,
+    sum_tree,
     token_log_probs,
 )
 
@@ -33,6 +34,7 @@ ENTRIES = [
     (multistep_return, "sequences"), (log_softmax, "rows"), (log_softmax, "log_softmax"),
     (sample_tokens, "rows"), (flat_rows, "flat_row"), (token_log_probs, "scores"), (layers, "gelu"),
     (layers, "gelu_by_tanh"), (layers, "silu"), (layers, "layer_norm"),
+    (sum_tree, "update"), (sum_tree, "search"),
 ]  # fmt: skip
 
 
@@ -70,6 +72,13 @@ def call_everything() -> None:
         for asked in ({}, {"scores": x}, {"typical_p": 0.9}, {"bias": ([0, 1, 1], [3], [1.0])}):
             k.sample_tokens(x, np.random.default_rng(0), **asked)
             k.sample_tokens(x, ids, **asked, details=True, kept_ids=True, top_n=2)
+    for dtype in (np.float32, np.float64):
+        index, one = np.zeros((2, 2), np.int32), np.float64(1)
+        index.flags.writeable = dtype is not np.float32
+        tree = k.sum_tree(5, dtype)
+        k.update_sum_tree(tree, index, one)
+        k.update_min_tree(k.min_tree(5, dtype), index, np.broadcast_to(one, (2, 2)))
+        k.search_sum_tree(tree, np.zeros((2, 2), np.float32))
     for x in (np.zeros((2, 3), np.float32), np.broadcast_to(np.zeros(3, np.float32), (2, 3))):
         for name in ("gelu", "gelu_by_tanh", "silu"):
             _layers.pointwise(name, x)
@@ -84,7 +93,7 @@ def signatures(monkeypatch):
     def watch(module: Any, name: str) -> None:
         def record(*args: Any) -> Any:
             seen.add((module.__name__, name, *map(numba.typeof, args)))
-            return args[-2]  # to who draws tokens: the first row is flat
+            return -1 if module is sum_tree else args[-2]  # to who draws tokens: the first row is flat
 
         monkeypatch.setattr(module, name, record)
 
@@ -112,6 +121,7 @@ def test_all_kernels_are_watched():
             flat_rows,
             token_log_probs,
             layers,
+            sum_tree,
         )
         for name, found in vars(module).items()
         if isinstance(found, Dispatcher) and not found.targetoptions["no_cpython_wrapper"]

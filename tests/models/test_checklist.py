@@ -155,7 +155,7 @@ D test_history_template, _template_recover
     | parity/test_history.py::test_parsing
     | models/text/test_history.py::test_round_trip
 D test_history_spec
-    | models/text/test_data_specs.py::test_history
+    | models/text/test_specs.py::test_history
     | parity/test_specs.py::test_history_round_trip
 D test_content_base
     | models/text/test_history.py::test_content_parts

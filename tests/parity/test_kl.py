@@ -10,7 +10,7 @@ import pytest
 
 import lite
 from lite import models
-from lite.models import OnnxDecoder, OnnxWrapper, Tokenizer, full_logits
+from lite.models import OnnxDecoder, OnnxWrapper, Tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -22,6 +22,8 @@ data = pytest.importorskip("torchrl.data.llm", reason="needs the parity extra")
 common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
 kl = pytest.importorskip("torchrl.envs.llm.transforms.kl", reason="needs the parity extra")
 
+from parity.torch_face import TorchFace  # noqa: E402
+
 EXPORTS = Path(__file__).parents[1] / "models" / "exports"
 # two models of one tokenizer
 FOLDERS = {"gen": "optimum-llama", "ref": "optimum-gpt2"}
@@ -31,23 +33,6 @@ CHATS = [
 ]
 TEXTS = ["Hi", "Hello there, 12 + 30?"]
 MODES = [("history", True), ("history", False), ("text", False)]
-
-
-class _TorchFace(torch.nn.Module):  # type: ignore[misc,name-defined]
-    """An export behind the call that the reference wrapper makes to score."""
-
-    def __init__(self, decoder: OnnxDecoder) -> None:
-        super().__init__()
-        self.decoder = decoder
-        self.weight = torch.nn.Parameter(torch.zeros(1))
-
-    def forward(self, ids: Any, mask: Any, **_: Any) -> dict[str, Any]:
-        out = torch.zeros(*ids.shape, self.decoder.vocab_size)
-        for row, real, values in zip(ids, mask.bool(), out, strict=True):
-            values[real] = torch.tensor(
-                full_logits(self.decoder, [np.array([*row[real].tolist(), 0])])[0][1:]
-            )
-        return {"logits": out}
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +48,7 @@ def sides() -> Any:
             options["chat_template_name"] = "chatml_format"
         return (
             OnnxWrapper(decoders[name], tokenizer=ours, **options),
-            llm.TransformersWrapper(_TorchFace(decoders[name]), tokenizer=theirs, **options),
+            llm.TransformersWrapper(TorchFace(decoders[name]), tokenizer=theirs, **options),
         )
 
     return make

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import lite
-from lite.models import ChatHistory, History, OnnxDecoder, OnnxWrapper, Text, Tokenizer, Tokens, full_logits
+from lite.models import ChatHistory, History, OnnxDecoder, OnnxWrapper, Text, Tokenizer, Tokens
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -25,55 +25,21 @@ llm = pytest.importorskip("torchrl.modules.llm", reason="needs the parity extra"
 data = pytest.importorskip("torchrl.data.llm", reason="needs the parity extra")
 common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
 
+from parity.torch_face import TorchFace  # noqa: E402
+
 FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-llama"
 TEXTS = ["Hi", "Hello there, 12 + 30?"]
 MODES = ["history", "text", "tokens"]
 NEW_TOKENS = 5
 
 
-class _Result(dict[str, Any]):
-    __getattr__ = dict.__getitem__
-
-
-class _TorchFace(torch.nn.Module):  # type: ignore[misc,name-defined]
-    """The export behind the interface that the reference wrapper calls."""
-
-    def __init__(self, decoder: OnnxDecoder, eos: tuple[int, ...], pad: int) -> None:
-        super().__init__()
-        self.decoder, self.eos, self.pad = decoder, eos, pad
-        self.weight = torch.nn.Parameter(torch.zeros(1))
-
-    def next_logits(self, ids: list[int]) -> np.ndarray:
-        return full_logits(self.decoder, [np.array([*ids, 0])])[0][1:]
-
-    def generate(self, input_ids: Any, attention_mask: Any, **_: Any) -> _Result:
-        rows = [ids[mask.bool()].tolist() for ids, mask in zip(input_ids, attention_mask, strict=True)]
-        done = [False] * len(rows)
-        tokens, logits = [], []
-        while len(tokens) < NEW_TOKENS and not all(done):
-            step = [self.next_logits(row)[-1] for row in rows]
-            new = [
-                self.pad if over else int(values.argmax()) for values, over in zip(step, done, strict=True)
-            ]
-            done = [over or token in self.eos for token, over in zip(new, done, strict=True)]
-            for row, token in zip(rows, new, strict=True):
-                row.append(token)
-            tokens.append(torch.tensor(new))
-            logits.append(torch.tensor(np.stack(step)))
-        return _Result(sequences=torch.cat([input_ids, torch.stack(tokens, 1)], 1), logits=tuple(logits))
-
-    def forward(self, ids: Any, mask: Any, **_: Any) -> _Result:
-        out = torch.zeros(*ids.shape, self.decoder.vocab_size)
-        for row, real, values in zip(ids, mask.bool(), out, strict=True):
-            values[real] = torch.tensor(self.next_logits(row[real].tolist()))
-        return _Result(logits=out)
-
-
 @pytest.fixture(scope="module")
 def sides() -> Any:
     """(our model and tokenizer, the reference's model and tokenizer)."""
     decoder, tokenizer = OnnxDecoder(FOLDER), Tokenizer.from_pretrained(FOLDER)
-    face = _TorchFace(decoder, decoder.config.eos_token_ids, tokenizer.pad_token_id)
+    face = TorchFace(
+        decoder, new_tokens=NEW_TOKENS, eos=decoder.config.eos_token_ids, pad=tokenizer.pad_token_id
+    )
     return decoder, tokenizer, face, transformers.AutoTokenizer.from_pretrained(FOLDER)
 
 

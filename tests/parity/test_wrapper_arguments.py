@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lite
-from lite.models import OnnxDecoder, OnnxWrapper, Tokenizer, Tokens, full_logits
+from lite.models import OnnxDecoder, OnnxWrapper, Tokenizer, Tokens
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -19,24 +19,9 @@ tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
 llm = pytest.importorskip("torchrl.modules.llm", reason="needs the parity extra")
 common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
 
+from parity.torch_face import TorchFace  # noqa: E402
+
 FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-llama"
-
-
-class _TorchFace(torch.nn.Module):  # type: ignore[misc,name-defined]
-    """The export behind the call that the reference wrapper makes to score."""
-
-    def __init__(self, decoder: OnnxDecoder) -> None:
-        super().__init__()
-        self.decoder = decoder
-        self.weight = torch.nn.Parameter(torch.zeros(1))
-
-    def forward(self, ids: Any, mask: Any, **_: Any) -> dict[str, Any]:
-        out = torch.zeros(*ids.shape, self.decoder.vocab_size)
-        for row, real, values in zip(ids, mask.bool(), out, strict=True):
-            values[real] = torch.tensor(
-                full_logits(self.decoder, [np.array([*row[real].tolist(), 0])])[0][1:]
-            )
-        return {"logits": out}
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +31,7 @@ def both() -> Any:
     theirs = transformers.AutoTokenizer.from_pretrained(FOLDER)
     return (
         lambda **options: OnnxWrapper(decoder, tokenizer=tokenizer, **options),
-        lambda **options: llm.TransformersWrapper(_TorchFace(decoder), tokenizer=theirs, **options),
+        lambda **options: llm.TransformersWrapper(TorchFace(decoder), tokenizer=theirs, **options),
     )
 
 

@@ -47,3 +47,13 @@ def prompts(mode: str) -> TensorDict:
 def rows(td: Any, *key: str) -> list[list[Any]]:
     value = td.get(key, as_list=True)
     return [np.asarray(row).tolist() for row in value]
+
+
+def nested(item: Any, shape: tuple[int, ...]) -> Any:
+    """Lists of lists of that shape, each element the item itself."""
+    return [nested(item, shape[1:])] * shape[0] if shape else item
+
+
+def as_lists(value: Any) -> Any:
+    """Arrays in lists of any depth, as lists of numbers."""
+    return [as_lists(v) for v in value] if isinstance(value, list) else np.asarray(value).tolist()

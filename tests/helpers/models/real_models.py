@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,15 @@ MODELS = Path(__file__).parents[2] / "models" / "exports"
 EXPECTED: dict[str, Any] = {
     name.split("/")[0]: value for name, value in json.loads((MODELS / "expected.json").read_text()).items()
 }
+
+
+def folder_of_two(folder: Path) -> Path:
+    """A folder with two graphs: `model.onnx`, which takes adapters, and `model_int4.onnx`."""
+    for file in (MODELS / "handmade-lora").iterdir():
+        if file.suffix != ".onnx_adapter":
+            shutil.copy(file, folder)
+    shutil.copy(MODELS / "handmade-slots-int4" / "model.onnx", folder / "model_int4.onnx")
+    return folder
 
 
 def tolerance(name: str) -> float:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import gc
 import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -14,8 +18,9 @@ from helpers.models.decoder_graphs import FakeBinding, FakeSession
 from numpy.typing import NDArray
 
 from lite.models import ModelConfig, OnnxDecoder
-from lite.models.decoder import memory
+from lite.models.decoder import device_logits, memory, opening
 from lite.models.generation import sampling
+from lite.models.graph import cuda_stream
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 INDEX = 0 if SIMULATED else 1  # Numba's simulator has one GPU
@@ -25,39 +30,79 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 
 class HostRuntime:
-    """The calls of the CUDA runtime that are used, on host memory."""
+    """The calls of the CUDA runtime that are used, on host memory.
+
+    What is queued on a stream runs when that stream is waited for, and not before; the default stream waits
+    for all others, as for streams made by `cudaStreamCreate`.
+    """
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.queues: dict[int, list[Callable[[], Any]]] = {}
 
     def cudaSetDevice(self, index: int) -> int:
         self.calls.append(f"set {index}")
         return 0
 
-    def cudaMemcpy2D(
-        self, to: Any, pitch: Any, source: Any, source_pitch: Any, width: Any, height: Any, kind: int
-    ) -> int:
+    def cudaStreamCreate(self, made: Any) -> int:
+        made._obj.value = 100 + len(self.queues)
+        self.queues[made._obj.value] = []
+        self.calls.append("make a stream")
+        return 0
+
+    def cudaMemcpy2DAsync(
+        self, to: Any, pitch: Any, source: Any, source_pitch: Any, width: Any, height: Any, kind: int,
+        stream: Any,
+    ) -> int:  # fmt: skip
         assert kind == 3
-        for line in range(height.value):
-            ctypes.memmove(
-                to.value + line * pitch.value, source.value + line * source_pitch.value, width.value
-            )
+
+        def copy() -> None:
+            for line in range(height.value):
+                ctypes.memmove(
+                    to.value + line * pitch.value, source.value + line * source_pitch.value, width.value
+                )
+
+        self.queue(copy, stream.value)
         self.calls.append("copy")
         return 0
 
-    def cudaMemcpy(self, to: Any, source: Any, size: Any, kind: int) -> int:
-        ctypes.memmove(to.value, source.value, size.value)
-        self.calls.append({2: "fetch", 3: "copy"}[kind])
+    def cudaMemcpyAsync(self, to: Any, source: Any, size: Any, kind: int, stream: Any) -> int:
+        staged = ctypes.string_at(source.value, size.value) if kind == 1 else b""  # the array may change
+
+        def copy() -> None:
+            ctypes.memmove(to.value, staged or source.value, size.value)
+
+        self.queue(copy, stream.value)
+        self.calls.append({1: "upload", 2: "fetch", 3: "copy"}[kind])
         return 0
 
-    def cudaMemset(self, at: Any, value: int, size: Any) -> int:
-        ctypes.memset(at.value, value, size.value)
+    def cudaMemsetAsync(self, at: Any, value: int, size: Any, stream: Any) -> int:
+        self.queue(functools.partial(ctypes.memset, at.value, value, size.value), stream.value)
         self.calls.append("set memory")
         return 0
 
+    def cudaStreamSynchronize(self, stream: Any) -> int:
+        self.drain(stream.value)
+        self.calls.append("wait")
+        return 0
+
     def cudaDeviceSynchronize(self) -> int:
+        self.drain(None)
         self.calls.append("synchronise")
         return 0
+
+    def queue(self, work: Callable[[], Any], handle: int | None) -> None:
+        if handle is None:
+            self.drain(None)
+            work()
+        else:
+            self.queues[handle].append(work)
+
+    def drain(self, handle: int | None) -> None:
+        """Run what is queued on a stream, or on all."""
+        for queue in self.queues.values() if handle is None else [self.queues[handle]]:
+            while queue:
+                queue.pop(0)()
 
 
 class DeviceValue:
@@ -87,30 +132,30 @@ class DeviceValue:
 class DeviceBinding(FakeBinding):
     """Inputs on the CPU are copied to the GPU when they are bound; later changes of them do not get there."""
 
-    def __init__(self) -> None:
+    def __init__(self, runtime: HostRuntime | None = None) -> None:
         super().__init__()
-        self.places: dict[str, str] = {}  # of outputs
+        self.places: dict[str, str] = {}
+        self._runtime = runtime
         self._copies: dict[str, NDArray[np.uint8]] = {}
 
     def bind_input(
         self, name: str, device: str, index: int, dtype: Any, shape: list[int], pointer: int
     ) -> None:
         if device == "cpu":
+            if self._runtime is not None:
+                self._runtime.drain(None)  # the copy is on the default stream
             size = int(np.prod(shape)) * np.dtype(dtype).itemsize
             self._copies[name] = np.frombuffer(ctypes.string_at(pointer, size), np.uint8).copy()
             pointer = self._copies[name].ctypes.data
         else:
             on_device(device, index, pointer)
+        self.places[name] = device
         super().bind_input(name, device, index, dtype, shape, pointer)
 
     def bind_output(
         self, name: str, device: str, index: int, dtype: Any, shape: list[int], pointer: int
     ) -> None:
-        if device == "cpu":
-            assert name == "logits"
-        else:
-            on_device(device, index, pointer)
-        self.places[name] = device
+        on_device(device, index, pointer)
         super().bind_output(name, device, index, dtype, shape, pointer)
 
 
@@ -120,18 +165,51 @@ def on_device(device: str, index: int, pointer: int) -> None:
 
 
 class DeviceSession(FakeSession):
-    """The fake graph on the GPU; `to_host` counts the runs that copy their logits to the host."""
+    """The fake graph on the GPU.
 
-    def __init__(self, **options: Any) -> None:
+    With a stream it is queued there, and not waited for if the options say so; what is captured is replayed
+    from and to the addresses of its first run.
+
+    Attributes:
+        how: what the session was opened with.
+        numbers: under which runs were captured or not; None without options for that.
+        replays: of captured runs.
+        captured: inputs and outputs by number.
+    """
+
+    def __init__(self, runtime: HostRuntime | None = None, **options: Any) -> None:
         super().__init__(**options)
-        self.to_host = 0
+        self.runtime = runtime
+        self.how: dict[str, Any] = {}
+        self.numbers: list[str | None] = []
+        self.replays = 0
+        self.captured: dict[str, Any] = {}
 
     def io_binding(self) -> DeviceBinding:
-        return DeviceBinding()
+        return DeviceBinding(self.runtime)
 
-    def run_with_iobinding(self, binding: Any) -> None:
-        super().run_with_iobinding(binding)
-        self.to_host += binding.places["logits"] == "cpu"
+    def run_with_iobinding(self, binding: Any, options: Any = None) -> None:
+        stream = self.how.get("stream")
+        if stream is None:
+            super().run_with_iobinding(binding)
+            return
+        assert self.runtime is not None
+        number = options.get_run_config_entry("gpu_graph_id") if self.how["cuda_graphs"] else None
+        self.numbers.append(number)
+        bound = SimpleNamespace(inputs=dict(binding.inputs), outputs=dict(binding.outputs))
+        times = 1
+        if number not in (None, "-1"):
+            assert set(binding.places.values()) == {"cuda"}
+            times = 1 if number in self.captured else 3
+            self.replays += number in self.captured
+            bound = self.captured.setdefault(number, bound)
+        for _ in range(times):
+            self.runtime.queue(functools.partial(super().run_with_iobinding, bound), stream.handle)
+        if options.get_run_config_entry("disable_synchronize_execution_providers") != "1":
+            self.runtime.drain(stream.handle)
+
+    def release_captured_graph(self, number: int) -> None:
+        del self.captured[str(number)]
 
 
 def on_gpu(name: str, config: ModelConfig | None) -> tuple[OnnxDecoder, DeviceSession]:
@@ -143,11 +221,40 @@ def on_gpu(name: str, config: ModelConfig | None) -> tuple[OnnxDecoder, DeviceSe
     return OnnxDecoder(config, session=both, device=NAME), session
 
 
+def on_a_stream(
+    name: str, runtime: HostRuntime, patch: pytest.MonkeyPatch, **arguments: Any
+) -> tuple[OnnxDecoder, DeviceSession]:
+    """The same with a session that is opened by the decoder, on a stream of its own."""
+    session = DeviceSession(runtime, **decoder_graphs.GRAPHS[name].options)
+
+    def opened(graph: Any, **how: Any) -> DeviceSession:
+        session.how = how
+        return session
+
+    patch.setattr(opening, "check_cuda", lambda ort: None)
+    patch.setattr(opening, "open_session", opened)
+    config = decoder_graphs.make(name)[0].config
+    return OnnxDecoder(config, device=NAME, gather_logits=False, **arguments), session
+
+
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> HostRuntime:
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostRuntime]:
     """The device `NAME`, of which Numba's simulator knows where it runs, and Numba itself never does."""
     runtime = HostRuntime()
-    monkeypatch.setattr(memory, "_cuda_runtime", lambda: runtime)
+    monkeypatch.setattr(cuda_stream, "cuda_runtime", lambda: runtime)
+    monkeypatch.setattr(cuda_stream, "_idle", defaultdict(list))
     monkeypatch.setattr(memory, "import_onnxruntime", lambda: SimpleNamespace(OrtValue=DeviceValue))
-    monkeypatch.setattr(sampling, "drawn_on_gpus", lambda: SIMULATED)
-    return runtime
+    for module in (sampling, device_logits):
+        monkeypatch.setattr(module, "drawn_on_gpus", lambda: SIMULATED)
+    if SIMULATED:  # whose kernels run at once: what is queued on their stream runs before
+        from lite.kernels.cuda import _gpu
+
+        def stream_of(stream: Any) -> Any:
+            if stream is not None:
+                runtime.drain(stream)
+                runtime.calls.append(f"kernels on {stream}")
+            return 0
+
+        monkeypatch.setattr(_gpu, "_stream", stream_of)
+    yield runtime
+    gc.collect()  # what still waits for its stream does so here

@@ -225,9 +225,9 @@ def _rendered(source: str) -> str:
 
 def main() -> None:
     """Render all attacks, or those whose names hold the argument."""
-    from lite.models.text import template_sandbox
+    from lite.models.text import template_budget
 
-    template_sandbox.MAX_SECONDS = SECONDS
+    template_budget.MAX_SECONDS = SECONDS
     asked = sys.argv[1] if len(sys.argv) > 1 else ""
     print(json.dumps({name: _attempt(source) for name, source in attacks().items() if asked in name}))
 

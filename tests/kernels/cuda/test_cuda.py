@@ -18,10 +18,11 @@ HOST, CUDA = Path(__file__).parents[1], Path(__file__).parents[2] / "cuda"
         ([HOST / "test_returns.py", HOST / "test_advantages.py", HOST / "test_multistep_return.py"], 90),
         ([CUDA / "test_log_softmax.py"], 50),
         ([HOST / "test_log_softmax.py", HOST / "test_token_log_probs.py"], 150),
-        ([CUDA / "test_sample_tokens.py", HOST / "test_sample_tokens.py"], 70),
+        ([CUDA / "test_token_log_probs.py"], 20),
+        ([CUDA / "test_sample_tokens.py", HOST / "test_sample_tokens.py"], 95),
         ([HOST / "test_sample_tokens_scores.py"], 35),
     ],
-    ids=["arrays", "sequences", "returns", "logits", "log-probs", "sampling", "scores"],
+    ids=["arrays", "sequences", "returns", "logits", "log-probs", "supports", "sampling", "scores"],
 )
 def test_on_device_arrays(files: list[Path], at_least: int) -> None:
     simulator.run(*files, at_least=at_least)

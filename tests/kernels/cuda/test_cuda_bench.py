@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from helpers import simulator
 
+from lite.models import embedded_model_path
+
 SCRIPT = Path(__file__).parents[3] / "bench" / "cuda_kernels.py"
 
 
@@ -30,8 +32,23 @@ def test_all_jobs_run_at_toy_sizes() -> None:
         "multistep_return, n=1000",
         "gather_time",
         "token_log_probs, bfloat16",
+        "sample_tokens with details, 8 rows",
+        "token_scores",
     ):
         assert name in done.stdout
+
+
+def test_a_language_model_is_compared_before_it_is_timed() -> None:
+    """What of bench/cuda_llm.py needs no GPU."""
+    pytest.importorskip("onnxruntime")
+    command = [str(SCRIPT.with_name("cuda_llm.py")), str(embedded_model_path()), "--device", "cpu"]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", *command, "--rounds", "1", "--tokens", "9"],
+        env={**os.environ}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "top_p 0.9 with details, lite: 100%" in done.stdout
+    assert "scores agree" in done.stdout
 
 
 def test_only_some_jobs() -> None:

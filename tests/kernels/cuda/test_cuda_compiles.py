@@ -37,7 +37,8 @@ def test_all_launches_compile(tmp_path: Path) -> None:
     names = {line.split()[-1] for line in done.stdout.splitlines()}
     assert names >= {
         "_copy", "_count_outside", "_move", "_spread", "advantages", "fixed_lambda_returns", "lambda_returns",
-        "powers", "row_numbers", "sample", "windows", "write_log_softmax",
+        "pack", "powers", "row_numbers", "sample", "sample_with_details", "token_scores", "windows",
+        "write_log_softmax",
     }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from lite.models import (
     LoggedResponse,
     Mismatch,
     OnnxDecoder,
+    embedded_model_path,
     full_logits,
     generate,
     mismatch,
@@ -213,6 +214,64 @@ def test_another_model_and_a_single_odd_row_stay_unexplained(model: OnnxDecoder)
     assert np.flatnonzero(found.first_divergence >= 0).tolist() == [5]
 
 
+OTHERS = ("optimum-gpt2", "genai-qwen2-int4", "handmade-lora", "optimum-llama")
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_no_cause_is_named_for_unrelated_models(name: str) -> None:
+    """Where A is sure of itself, a high temperature comes nearest to any other model."""
+    a, b = OnnxDecoder(embedded_model_path()), OnnxDecoder(MODELS / name)
+    for seed, options in ((20, {}), (21, {"temperature": 0.5}), (22, {"top_p": 0.7})):
+        found = mismatch(a, b, drawn(b, seed, **options))
+        assert found.tried[0].explained > 0.2
+        assert found.cause is not None
+        assert (found.cause.name, found.cause.parameters) == ("unexplained", {})
+
+
+def test_a_temperature_beyond_all_that_are_tried_is_not_named(model: OnnxDecoder) -> None:
+    found = mismatch(model, written(model, drawn(model, 3, temperature=8.0), plain(8.0)))
+    assert found.cause is not None
+    assert found.cause.name != "temperature"
+    (nearest,) = (cause for cause in found.tried if cause.name == "temperature")
+    assert nearest.at_edge
+    assert not nearest.convinces
+
+
+def test_two_files_are_compared_by_their_tokens(model: OnnxDecoder) -> None:
+    rows = drawn(model, 15)
+    rows = [*rows, rows[0]]  # one was drawn twice
+    a = written(model, rows, plain())
+    found = mismatch(a[:8][::-1] + a[8:], a)
+    assert (found.cause, found.tokens, found.estimates.max_abs) == (None, 230 + 5, 0)
+    noisy_a = written(model, rows, noisy(0.05))
+    found = mismatch(noisy_a[::-1], a)
+    check(found, "quantisation", deviation=found.estimates.deviation)
+    assert 0.02 < found.estimates.deviation < 0.08
+    np.testing.assert_array_equal(found.log_probs_a[1], noisy_a[1].log_probs)
+    late = [LoggedResponse(r.prompt_ids, r.response_ids, np.roll(r.log_probs, 1)) for r in a]  # type: ignore[arg-type]
+    check(mismatch(a, late), "off by one", shift=-1)
+    cold = mismatch(a, written(model, rows, plain(0.5)))
+    assert cold.cause is not None
+    assert cold.cause.name == "unexplained"
+    assert "with the model itself as A" in cold.cause.detail
+    assert {cause.name for cause in cold.tried} == {"off by one"}
+
+
+def test_rows_of_two_files_that_have_no_partner(model: OnnxDecoder) -> None:
+    log = written(model, drawn(model, 16), plain())
+    with pytest.raises(ValueError, match=r"row 7 of b: no row of a has the same tokens$"):
+        mismatch(log[:7], log)
+    with pytest.raises(ValueError, match=r"row 3 of a: no row of b has the same tokens$"):
+        mismatch(log, log[:3] + log[4:])
+    begun = [LoggedResponse(np.append(7, row.prompt_ids), row.response_ids, row.log_probs) for row in log]
+    for one, other in ((begun, log), (log, begun)):
+        with pytest.raises(ValueError, match=r"row 0 of b: .* but one whose prompt has a token more or less"):
+            mismatch(one, other)
+    bare = [LoggedResponse(row.prompt_ids, row.response_ids) for row in log]
+    with pytest.raises(ValueError, match="row 0 must have a log-prob for each token"):
+        mismatch(bare, log)
+
+
 def test_numbers_rows_and_json(model: OnnxDecoder) -> None:
     log = written(model, drawn(model, 12), plain())
     shift = np.array([0.0, 0.0, -0.2, 0.05, 0.3])
@@ -247,6 +306,14 @@ def test_what_is_refused(model: OnnxDecoder) -> None:
         mismatch(model, log, divergence=0)
     with pytest.raises(TypeError, match="entry 0 is dict"):
         mismatch(model, [{}])  # type: ignore[list-item]
-    with pytest.raises(TypeError, match=r"interface of lite.models.Decoder"):
-        mismatch(log, log)  # type: ignore[arg-type]
+    for arguments, message in (  # type: ignore[assignment]
+        (
+            (str(MODELS / "optimum-llama"), log),
+            r"a must be a model, as OnnxDecoder\(path\), or responses, as",
+        ),
+        ((model, 5), "b must be a path or have the interface .* int has no "),
+        ((log, model, log), "a must be a model if b is one"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            mismatch(*arguments)  # type: ignore[arg-type]
     assert not model.lengths.any()  # what was held is given back

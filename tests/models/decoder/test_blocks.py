@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.decoder_graphs import BLOCKS, VOCABULARY, FakeSession, config, make
+from helpers.models.decoder_graphs import BLOCKS, VOCABULARY, FakeSession, config, make, walk_rows
 
 from lite.models import GenerationConfig, OnnxDecoder, generate, score
 
@@ -36,31 +36,7 @@ def test_ragged_batches(graph: Any, rng: np.random.Generator) -> None:
 
 
 def test_forks_and_cuts(graph: Any, rng: np.random.Generator) -> None:
-    decoder, _, want = graph
-    texts = [rng.integers(0, VOCABULARY, length).tolist() for length in (5, 2, 9)]
-    decoder.prefill_rows(range(3), texts)
-    for _ in range(40):
-        match rng.integers(4):
-            case 0:
-                source, target = (int(i) for i in rng.permutation(3)[:2])
-                decoder.fork(source, target)
-                texts[target] = list(texts[source])
-            case 1:
-                row = int(rng.integers(3))
-                length = int(rng.integers(1, len(texts[row]) + 1))
-                decoder.truncate(row, length)
-                texts[row] = texts[row][:length]
-            case 2:
-                new = [rng.integers(0, VOCABULARY, rng.integers(1, 4)).tolist() for _ in range(3)]
-                if max(len(text) for text in texts) < 50:
-                    for row, logits in enumerate(decoder.extend(range(3), new)):
-                        texts[row] += new[row]
-                        close(logits[-1], want(texts[row]))
-            case _:
-                tokens = rng.integers(0, VOCABULARY, 3)
-                for row, logits in enumerate(decoder.decode(tokens)):
-                    texts[row].append(int(tokens[row]))
-                    close(logits, want(texts[row]))
+    walk_rows(*graph, rng)
 
 
 def test_generation_and_scores(graph: Any) -> None:

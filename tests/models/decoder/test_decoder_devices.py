@@ -11,7 +11,16 @@ from helpers.models.decoder_graphs import BLOCKS, RECOMPUTED, SLOTS
 from helpers.models.stand_in_gpu import DeviceValue, HostRuntime, gpu, on_gpu
 from helpers.simulator import gpu_found
 
-from lite.models import GenerationConfig, OnnxDecoder, embedded_model_path, generate, score, score_choices
+from lite.models import (
+    GenerationConfig,
+    OnnxDecoder,
+    PrefixCache,
+    embedded_model_path,
+    full_logits,
+    generate,
+    score,
+    score_choices,
+)
 from lite.models.decoder.device_logits import DeviceLogits
 
 __all__ = ["gpu"]  # a fixture
@@ -57,8 +66,25 @@ def test_generated_and_scored_as_on_the_cpu(pair: Any) -> None:
     for one, two in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(one.tokens, two.tokens)
         np.testing.assert_allclose(one.log_probs, two.log_probs, atol=5e-3)
-    for one, two in zip(score(decoder, prompts), score(other, prompts), strict=True):
-        np.testing.assert_allclose(one, two, atol=5e-3)
+    for function in (score, full_logits):
+        for one, two in zip(function(decoder, prompts), function(other, prompts), strict=True):
+            assert type(one) is np.ndarray
+            np.testing.assert_allclose(one, two, atol=5e-3)
+
+
+@pytest.mark.parametrize("name", ["positions", "slots"])
+def test_a_conversation_that_grows(gpu: HostRuntime, name: str) -> None:
+    other, _, _ = decoder_graphs.make(name)
+    decoder, _ = on_gpu(name, other.config)
+    config = GenerationConfig(max_new_tokens=4, do_sample=True)
+    text, cache = list(range(1, 20)), PrefixCache(decoder, 10**6)
+    for turn in range(3):
+        seeds = np.array([turn], np.uint64)
+        (one,) = generate(decoder, [text], config, seeds=seeds, prefix_cache=cache)
+        (two,) = generate(other, [text], config, seeds=seeds)
+        np.testing.assert_array_equal(one.tokens, two.tokens)
+        text += [*one.tokens.tolist(), 5, 6]
+    assert cache.hits == 2
 
 
 def test_memory_of_the_gpu_is_given_back(gpu: HostRuntime) -> None:
@@ -97,11 +123,26 @@ def test_on_a_gpu() -> None:
     if "CUDAExecutionProvider" not in onnxruntime.get_available_providers() or not gpu_found():
         pytest.skip("needs a GPU, and onnxruntime's build for it")
     prompts, seeds = [[10, 20, 30], [40]], np.arange(4, dtype=np.uint64)
-    decoders = [OnnxDecoder(embedded_model_path(), device=device) for device in ("cuda", "cpu")]
-    for options in ({}, {"temperature": 0.8, "top_p": 0.9}, {"temperature": 1.0, "logprobs": 2}):
-        config = GenerationConfig.from_kwargs({"max_new_tokens": 20, **options})
-        ours, theirs = (generate(d, prompts, config, seeds=seeds, num_samples=2) for d in decoders)
-        for one, two in zip(ours, theirs, strict=True):
-            same = int((np.cumsum(one.tokens != two.tokens) == 0).sum())
-            assert same > 4  # sums are rounded otherwise, so a draw may fall beside a bound
-            np.testing.assert_allclose(one.log_probs[:same], two.log_probs[:same], atol=1e-2)
+    path = embedded_model_path()
+    cpu, plain = OnnxDecoder(path), OnnxDecoder(path, device="cuda")
+    captured = OnnxDecoder(path, device="cuda", cuda_graphs=True)
+    for options in (
+        {},
+        {"temperature": 0.8, "top_p": 0.9},
+        {"temperature": 1.0, "logprobs": 2, "kept_ids": True, "top_p": 0.9},
+        {"temperature": 0.7, "prompt_lookup_num_tokens": 3, "max_matching_ngram_size": 1},
+    ):
+        config = GenerationConfig.from_kwargs({"max_new_tokens": 40, **options})
+        theirs = generate(cpu, prompts, config, seeds=seeds, num_samples=2)
+        for decoder in (plain, captured, captured):  # the second time what was captured is replayed
+            ours = generate(decoder, prompts, config, seeds=seeds, num_samples=2)
+            for one, two in zip(ours, theirs, strict=True):
+                same = int((np.cumsum(one.tokens != two.tokens) == 0).sum())
+                assert same > 4  # sums are rounded otherwise, so a draw may fall beside a bound
+                np.testing.assert_allclose(one.log_probs[:same], two.log_probs[:same], atol=1e-2)
+                if one.details is not None and two.details is not None:
+                    entropies = one.details.entropy[:same], two.details.entropy[:same]
+                    np.testing.assert_allclose(*entropies, atol=1e-2)
+    rows = [np.arange(1, 40), np.array([5, 6])]
+    for one, two in zip(score(plain, rows), score(cpu, rows), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-2)

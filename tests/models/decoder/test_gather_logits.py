@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from helpers.models.real_models import MODELS
 
 from lite.models import OnnxDecoder
+from lite.models.decoder import opening
 from lite.models.decoder.gather_logits import POSITIONS_INPUT, gather_before_projection
+from lite.models.graph.session import open_session
 
 pytest.importorskip("onnxruntime")
 NAMES = sorted(path.name for path in MODELS.iterdir() if path.is_dir() and "last-logits" not in path.name)
@@ -29,6 +33,36 @@ def test_the_same_logits(name: str, rng: np.random.Generator) -> None:
     got, want = (d.extend(rows, [text[:5] for text in texts]) for d in (decoder, plain))
     for mine, theirs in zip(got, want, strict=True):
         np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("name", ["optimum-llama", "optimum-gpt2-pair"])
+def test_weights_stay_in_their_file(
+    name: str, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the file is a link to a blob, as in a download cache."""
+    plain = OnnxDecoder(MODELS / name, num_threads=1, gather_logits=False)
+    monkeypatch.setattr(opening, "LARGE_WEIGHT", 1024)
+    loaded: list[bytes] = []
+    monkeypatch.setattr(opening, "open_session", partial(recorded, loaded))
+    for folder in ("blobs", "snapshot"):
+        (tmp_path / folder).mkdir()
+    for file in (MODELS / name).iterdir():
+        shutil.copy(file, tmp_path / "blobs" / file.name[::-1])
+        (tmp_path / "snapshot" / file.name).symlink_to(f"../blobs/{file.name[::-1]}")
+    ids = rng.integers(0, 512, 20)
+    for folder in (MODELS / name, tmp_path / "snapshot"):
+        decoder = OnnxDecoder(folder, num_threads=1)
+        assert (decoder.spec.prompts or decoder.spec).gather == POSITIONS_INPUT
+        np.testing.assert_array_equal(decoder.prefill(0, ids), plain.prefill(0, ids))
+        np.testing.assert_array_equal(decoder.decode([7], [0]), plain.decode([7], [0]))
+    sizes = [file.stat().st_size for file in (MODELS / name).glob("*.onnx")]
+    assert len(loaded) == 2 * len(sizes)
+    assert max(map(len, loaded)) < min(sizes) / 2
+
+
+def recorded(loaded: list[bytes], *args: Any, content: bytes, **options: Any) -> Any:
+    loaded.append(content)
+    return open_session(*args, content=content, **options)
 
 
 def test_in_a_download_cache(tmp_path: Path, rng: np.random.Generator) -> None:

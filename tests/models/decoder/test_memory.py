@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from helpers.models.stand_in_gpu import HostRuntime
 
-from lite.models.decoder import memory
 from lite.models.decoder.memory import DeviceBuffer, copy_runs
+from lite.models.graph import cuda_stream
 
 pytest.importorskip("onnxruntime")
 
@@ -26,20 +26,20 @@ def test_copy_runs(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
     for line in range(4):
         want[50 + line * 100 : 50 + line * 100 + 30] = source.view()[7 + line * 200 : 7 + line * 200 + 30]
     runtime = HostRuntime()
-    monkeypatch.setattr(memory, "_cuda_runtime", lambda: runtime)
+    monkeypatch.setattr(cuda_stream, "cuda_runtime", lambda: runtime)
     source_view, target_view = source.view(), target.view()
     source.device = target.device = device
     copy_runs(source, 7, 200, target, 50, 100, 30, 4)
     np.testing.assert_array_equal(target_view, want)
     np.testing.assert_array_equal(source_view, np.arange(1000) % 251)
-    assert runtime.calls == ([] if device == "cpu" else ["set 0", "copy", "synchronise"])
+    assert runtime.calls == ([] if device == "cpu" else ["set 0", "copy", "set 0", "synchronise"])
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_zero(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
     buffer = filled(100)
     view = buffer.view()
-    monkeypatch.setattr(memory, "_cuda_runtime", HostRuntime)
+    monkeypatch.setattr(cuda_stream, "cuda_runtime", HostRuntime)
     buffer.device = device
     buffer.zero()
     assert not view.any()
@@ -47,8 +47,8 @@ def test_zero(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
 
 def test_errors_of_the_gpu_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = HostRuntime()
-    monkeypatch.setattr(runtime, "cudaMemcpy2D", lambda *args: 700)
-    monkeypatch.setattr(memory, "_cuda_runtime", lambda: runtime)
+    monkeypatch.setattr(runtime, "cudaMemcpy2DAsync", lambda *args: 700)
+    monkeypatch.setattr(cuda_stream, "cuda_runtime", lambda: runtime)
     buffer = DeviceBuffer(10)
     buffer.device = "cuda"
     with pytest.raises(RuntimeError, match="CUDA error 700"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.decoder_graphs import RECOMPUTED, VOCABULARY, FakeSession, make
+from helpers.models.decoder_graphs import RECOMPUTED, VOCABULARY, FakeSession, make, walk_rows
 from helpers.models.real_models import MODELS
 
 from lite.models import GenerationConfig, OnnxDecoder, full_logits, generate, score
@@ -29,32 +29,8 @@ def graph(request: pytest.FixtureRequest) -> Any:
 
 
 def test_rows_of_any_history(graph: Any, rng: np.random.Generator) -> None:
-    decoder, _, want = graph
-    texts: list[list[int]] = [rng.integers(0, VOCABULARY, length).tolist() for length in (5, 2, 9)]
-    decoder.prefill_rows(range(3), texts)
-    for _ in range(40):
-        match rng.integers(4):
-            case 0:
-                source, target = (int(i) for i in rng.permutation(3)[:2])
-                decoder.fork(source, target)
-                texts[target] = list(texts[source])
-            case 1:
-                row = int(rng.integers(3))
-                texts[row] = texts[row][: int(rng.integers(1, len(texts[row]) + 1))]
-                decoder.truncate(row, len(texts[row]))
-            case 2 if max(map(len, texts)) < 50:
-                rows = rng.permutation(3)[: rng.integers(1, 4)].tolist()
-                new = [rng.integers(0, VOCABULARY, rng.integers(1, 4)).tolist() for _ in rows]
-                for row, more, logits in zip(rows, new, decoder.extend(rows, new), strict=True):
-                    alone = [want(texts[row] + more[: i + 1]) for i in range(len(more))]
-                    np.testing.assert_allclose(logits, alone, atol=5e-3)
-                    texts[row] += more
-            case _ if max(map(len, texts)) < 60:
-                tokens = rng.integers(0, VOCABULARY, 3)
-                for row, logits in enumerate(decoder.decode(tokens)):
-                    texts[row].append(int(tokens[row]))
-                    np.testing.assert_allclose(logits, want(texts[row]), atol=5e-3)
-    assert decoder.lengths[:3].tolist() == [len(text) for text in texts]
+    decoder = graph[0]
+    walk_rows(*graph, rng)
     assert decoder.cache_bytes == 0
 
 

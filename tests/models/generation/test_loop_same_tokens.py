@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,16 @@ from lite.models.generation.calls import ModelCalls
 
 PIECES = [np.random.default_rng(i).integers(0, VOCABULARY, n) for i, n in enumerate((18, 20, 3, 1, 2))]
 
+
+def darker(ids: Any, scores: Any) -> None:
+    """A function of the user: what has just come is less likely."""
+    scores[ids[-3:]] -= 1.5
+
+
+def spelt(ids: Any) -> str:
+    return "".join(chr(97 + int(i)) for i in ids)
+
+
 prompts = st.lists(st.integers(0, len(PIECES) - 1), min_size=1, max_size=4).map(
     lambda which: np.concatenate([PIECES[i] for i in which])
 )
@@ -34,9 +44,17 @@ configs = st.builds(
     top_p=st.sampled_from([1.0, 0.8]),
     repetition_penalty=st.sampled_from([1.0, 1.3]),
     no_repeat_ngram_size=st.sampled_from([0, 0, 3]),
+    min_new_tokens=st.sampled_from([0, 0, 4]),
+    presence_penalty=st.sampled_from([0.0, 0.0, 0.7]),
+    logits_processor=st.sampled_from([(), (), (darker,)]),
     sampled_log_probs=st.booleans(),
+    logprobs=st.sampled_from([0, 0, 3]),
+    kept_ids=st.booleans(),
+    stop_sequences=st.sampled_from([(), (), ("cd", "q"), ("a",)]),
     eos_token_ids=st.sampled_from([(), (3, 9)]),
     prompt_lookup_num_tokens=st.sampled_from([None, 1, 4]),
+    max_matching_ngram_size=st.sampled_from([1, 2, 3]),
+    num_assistant_tokens=st.sampled_from([1, 3, 20]),
     num_beams=st.sampled_from([1, 1, 1, 3, 4]),
 )
 asked = st.lists(st.tuples(prompts, configs, st.booleans()), min_size=1, max_size=6)
@@ -49,7 +67,7 @@ calls = st.fixed_dictionaries(
         "cached": st.booleans(),
         "assisted": st.booleans(),
         "adapter": st.sampled_from([None, None, "tuned"]),
-        "form": st.sampled_from(["generate", "each", "stream", "closed", "failed"]),
+        "form": st.sampled_from(["generate", "each", "stream", "closed", "left", "failed"]),
     }
 )
 
@@ -60,17 +78,21 @@ def alone(adapter: str | None, prompt: Any, config: GenerationConfig, seeds: Any
     decoder.adapter = adapter
     plain = GenerationConfig(**{**vars(config), "prompt_lookup_num_tokens": None})
     if config.num_beams > 1:
-        return generate(decoder, [prompt], plain, seeds=seeds, num_samples=len(seeds))
-    return [generate(decoder, [prompt], plain, seeds=seeds[i : i + 1])[0] for i in range(len(seeds))]
+        return generate(decoder, [prompt], plain, seeds=seeds, num_samples=len(seeds), decode_text=spelt)
+    parts = [seeds[i : i + 1] for i in range(len(seeds))]
+    return [generate(decoder, [prompt], plain, seeds=part, decode_text=spelt)[0] for part in parts]
 
 
 def same(ours: Any, theirs: Any) -> None:
     assert ours.tokens.tolist() == theirs.tokens.tolist()
     assert (ours.finish_reason, ours.score) == (theirs.finish_reason, theirs.score)
     np.testing.assert_array_equal(ours.log_probs, theirs.log_probs)
-    if theirs.details is not None:
-        np.testing.assert_array_equal(ours.details.sampled_log_probs, theirs.details.sampled_log_probs)
-        np.testing.assert_array_equal(ours.details.kept_log_mass, theirs.details.kept_log_mass)
+    if theirs.details is None:
+        assert ours.details is None
+        return
+    for one in fields(theirs.details):
+        mine, other = (getattr(details, one.name) for details in (ours.details, theirs.details))
+        np.testing.assert_array_equal(mine, other, err_msg=one.name)
 
 
 @settings(max_examples=150, deadline=None)
@@ -101,6 +123,7 @@ def test_any_program(program: list[dict[str, Any]], rows_per_run: int, room: int
             "num_samples": samples,
             "prefix_cache": cache if call["cached"] else None,
             "assistant_model": assistant if call["assisted"] else None,
+            "decode_text": spelt,
         }
         form, max_rows = call["form"], call["max_rows"]
         expected = [
@@ -114,6 +137,10 @@ def test_any_program(program: list[dict[str, Any]], rows_per_run: int, room: int
             with contextlib.suppress(RuntimeError):
                 generate(decoder, texts, options, max_rows=max_rows, **more)
             decoder.fail_in = -1
+        elif form == "left":
+            each = generate_each(decoder, iter(texts), iter(options), max_rows=max_rows or 8, **more)
+            next(each)
+            each.close()  # type: ignore[attr-defined]
         elif form == "closed":
             steps = stream(decoder, texts, options, max_rows=max_rows, **more)
             next(steps, None)

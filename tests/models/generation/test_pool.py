@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import FrameType
 from typing import Any
 
 import pytest
 from helpers.waiting import LONG
 
+from lite.models.generation import pool as pool_module
 from lite.models.generation.pool import Pool
+
+CODE = pool_module.__file__
+kept: list[BaseException] = []
 
 
 class Model:
@@ -94,6 +100,41 @@ def test_threads_that_cannot_be_started(error: type[BaseException], monkeypatch:
         with pytest.raises(error):
             pool.run(numbered, range(3), most=3)
     assert pool.run(meeting(3), range(3), most=3) == [(i, i) for i in range(3)]
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_an_interrupt_loses_no_decoder(most: int) -> None:
+    pool, step = Pool.of(Model(), 3), 0
+    while interrupted(lambda: pool.run(numbered, range(3), most=most), step := step + 1):
+        assert pool.run(numbered, range(3), most=3) == [(i, i) for i in range(3)]
+        assert not pool.is_running_here()
+    assert step > 20
+
+
+def interrupted(call: Callable[[], Any], step: int) -> bool:
+    """Whether the call was interrupted at that place of the pool's code; False if it has fewer.
+
+    Python looks for interrupts where functions begin, and where those written in C have returned.
+    """
+    left = step
+
+    def profile(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal left
+        if event in ("call", "c_return") and frame.f_code.co_filename == CODE:
+            left -= 1
+            if not left:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+    sys.setprofile(profile)
+    try:
+        call()
+    except KeyboardInterrupt as error:
+        kept[:] = [error]  # as shells keep the last one, with all its frames
+        return True
+    finally:
+        sys.setprofile(None)
+    return False
 
 
 def test_a_call_from_within_a_call_runs_on_the_same_decoder() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -168,3 +169,43 @@ def test_external_files_inside_nodes_get_other_names() -> None:
     assert renamed == long_field(7, inner).replace(b"location\x12\x03old", b"location\x12\x03new")
     with pytest.raises(ValueError, match="nested deeper"):
         protobuf.with_external_files(nested(40), {})
+
+
+@pytest.mark.parametrize("name", ["optimum-llama", "optimum-gpt2"])
+def test_weights_are_found_in_the_file_they_were_left_in(name: str) -> None:
+    model = (MODELS / name / "model.onnx").read_bytes()
+    light = protobuf.with_weights_outside(model, "weights", 1024)
+    assert len(light) < len(model) / 2
+    assert protobuf.scan_bytes(light) == replace(
+        protobuf.scan_bytes(model), external_files=frozenset({"weights"})
+    )
+    left_out = 0
+    for start, end in initializers(light):
+        parts = [(number, light[a:b]) for number, _, a, b in protobuf.fields(light, start, end)]
+        pairs = [{n: light[a:b] for n, _, a, b in pair} for pair in external(light, start, end)]
+        place = {pair[1].decode(): pair[2].decode() for pair in pairs}
+        assert (14, b"\x01") in parts if place else all(len(value) < 1100 for _, value in parts)
+        if place:
+            first = int(place["offset"])
+            left_out += int(place["length"])
+            (dims, kind, name_) = (b"".join(v for n, v in parts if n == number) for number in (1, 2, 8))
+            twin = next(t for t in initializers(model) if field_of(model, *t, 8) == name_)
+            assert field_of(model, *twin, 9) == model[first : first + int(place["length"])]
+            assert (dims, kind) == (field_of(model, *twin, 1), field_of(model, *twin, 2))
+    assert left_out > len(model) / 2
+    assert protobuf.with_weights_outside(light, "other", 1) != light  # the small ones
+    assert protobuf.with_weights_outside(light, "other", 1 << 20) == light  # nothing twice
+
+
+def initializers(model: bytes) -> list[tuple[int, int]]:
+    ((start, end),) = [(a, b) for n, _, a, b in protobuf.fields(model, 0, len(model)) if n == 7]
+    return [(a, b) for n, _, a, b in protobuf.fields(model, start, end) if n == 5]
+
+
+def external(model: bytes, start: int, end: int) -> list[list[tuple[int, int, int, int]]]:
+    pairs = [(a, b) for n, _, a, b in protobuf.fields(model, start, end) if n == 13]
+    return [list(protobuf.fields(model, a, b)) for a, b in pairs]
+
+
+def field_of(model: bytes, start: int, end: int, number: int) -> bytes:
+    return b"".join(model[a:b] for n, _, a, b in protobuf.fields(model, start, end) if n == number)

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,12 +15,15 @@ from helpers.models.real_models import MODELS
 from lite.models import OnnxDecoder, OnnxModule
 from lite.models.decoder import binding
 from lite.models.graph import call
+from lite.models.graph.cuda_stream import CudaStream
 from lite.models.graph.session import (
+    PointerBinding,
     _stopped_after,
     default_threads,
     import_onnxruntime,
     open_session,
     parse_device,
+    run_options,
 )
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -40,6 +44,8 @@ def test_unknown_devices(text: str) -> None:
 
 def test_threads() -> None:
     assert default_threads() >= 1
+    with pytest.raises(TypeError, match="num_threads must be an integer, got '2'"):
+        open_session(MODELS / "optimum-llama" / "model.onnx", num_threads="2")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="num_threads must be at least 1, got 0"):
         open_session(MODELS / "optimum-llama" / "model.onnx", num_threads=0)
 
@@ -69,6 +75,60 @@ def test_cuda_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     with pytest.raises(RuntimeError, match="fell back to the CPU"):
         open_session(MODELS / "optimum-llama" / "model.onnx", device="cuda:0")
+
+
+def test_options_of_the_cuda_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stream is given by its address; what cannot be captured is an error, not a run on the CPU."""
+    given: list[Any] = []
+
+    class Session:
+        def __init__(self, path: str, options: Any, **more: Any) -> None:
+            given.append(more)
+
+        def get_providers(self) -> list[str]:
+            return ["CUDAExecutionProvider"]
+
+    providers = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: providers)
+    monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None, raising=False)
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
+    path = MODELS / "optimum-llama" / "model.onnx"
+    open_session(path, device="cuda:1")
+    open_session(path, device="cuda:1", stream=CudaStream(1, 12345))
+    open_session(path, device="cuda:1", stream=CudaStream(1, 12345), cuda_graphs=True)
+    plain = {"device_id": 1, "arena_extend_strategy": "kSameAsRequested"}
+    streamed = {**plain, "user_compute_stream": "12345"}
+    assert given == [
+        {"providers": [("CUDAExecutionProvider", plain), "CPUExecutionProvider"]},
+        {"providers": [("CUDAExecutionProvider", streamed), "CPUExecutionProvider"]},
+        {
+            "providers": [
+                ("CUDAExecutionProvider", {**streamed, "enable_cuda_graph": "1"}),
+                "CPUExecutionProvider",
+            ],
+            "enable_fallback": 0,
+        },
+    ]
+
+
+@pytest.mark.parametrize("seconds", [None, 60.0])
+def test_runs_with_options(seconds: float | None) -> None:
+    """Of onnxruntime's own: a run that is told to stop does."""
+    session = open_session(Path(__file__).parents[1] / "graphs" / "policy.onnx")
+    binding = PointerBinding(session)
+    cpu = binding.device("cpu", 0)
+    for arg in session.get_inputs():
+        values = np.ones([size if isinstance(size, int) else 2 for size in arg.shape], np.float32)
+        binding.bind_input(arg.name, cpu, np.float32, list(values.shape), values.ctypes.data)
+    for arg in session.get_outputs():
+        binding.bind_new_output(arg.name, cpu)
+    options = run_options({"gpu_graph_id": "-1"})
+    assert options.get_run_config_entry("gpu_graph_id") == "-1"
+    binding.run(seconds, options)
+    assert all(np.isfinite(output).all() for output in binding.outputs_on_cpu())
+    options.terminate = True
+    with pytest.raises(Exception, match="terminate"):
+        binding.run(seconds, options)
 
 
 def test_a_damaged_graph_is_a_value_error(tmp_path: Path) -> None:

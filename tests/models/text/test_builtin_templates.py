@@ -42,6 +42,8 @@ def test_choice_of_template() -> None:
         find_chat_template(None)
     add_chat_template("zeta", tagged, model_family_keywords=["ZetaQwen"])
     assert find_chat_template(Tok("org/zetaqwen-1", "own")) == tagged
+    with pytest.raises(TypeError, match="template must be Jinja source, a str, got 5"):
+        add_chat_template("x", 5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="generation"):
         add_chat_template("eta", "no block")
     assert not has_generation_block("{% if add_generation_prompt %}")

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.models.prompts import as_lists, nested
 
 from lite import TensorDict, lazy_stack
 from lite.models import ChatHistory, History, LogProbs, Masks, Text, Tokenizer, Tokens
@@ -13,10 +14,6 @@ Make = Callable[..., Tokenizer]
 USER = [{"role": "user", "content": "Hi"}]
 CHAT = [*USER, {"role": "assistant", "content": "Yo!"}]
 LONG = [{"role": "system", "content": "S"}, *CHAT]
-
-
-def as_lists(value: Any) -> Any:
-    return [as_lists(v) for v in value] if isinstance(value, list) else np.asarray(value).tolist()
 
 
 @pytest.mark.parametrize("cls", [Text, Tokens, Masks, LogProbs, ChatHistory])
@@ -77,9 +74,6 @@ def test_text_to_tokens(byte_tokenizer: Make, padding: bool) -> None:
 
 @pytest.mark.parametrize("shape", [(), (2,), (2, 2)])
 def test_bijection(byte_tokenizer: Make, shape: tuple[int, ...]) -> None:
-    def nested(item: Any, dims: tuple[int, ...]) -> Any:
-        return [nested(item, dims[1:])] * dims[0] if dims else item
-
     tokenizer = byte_tokenizer(name_or_path="x")
     chat = ChatHistory(
         prompt=History.from_chats(nested(USER, shape)),

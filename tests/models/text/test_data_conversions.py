@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.models.prompts import as_lists, nested
 
 from lite import lazy_stack
 from lite.models import ChatHistory, History, Text, Tokenizer, Tokens, add_chat_template
@@ -16,10 +17,6 @@ Make = Callable[..., Tokenizer]
 ASKED = [{"role": "user", "content": "Hello"}]
 SHORT = [*ASKED, {"role": "assistant", "content": "Hi there!"}]
 LONG = [{"role": "system", "content": "Be kind."}, *SHORT, *SHORT]
-
-
-def as_lists(value: Any) -> Any:
-    return [as_lists(v) for v in value] if isinstance(value, list) else np.asarray(value).tolist()
 
 
 # -- a batch in an object that has none of its own ---------------------------------------------
@@ -83,9 +80,6 @@ def test_ragged_rows_need_a_batch_size(byte_tokenizer: Make) -> None:
 def test_a_response_cut_from_its_conversation_is_an_assistants_turn(
     byte_tokenizer: Make, name: str, shape: tuple[int, ...]
 ) -> None:
-    def nested(item: Any, dims: tuple[int, ...]) -> Any:
-        return [nested(item, dims[1:])] * dims[0] if dims else item
-
     tokenizer = byte_tokenizer(bos_token="<bos>")
     chat = ChatHistory(
         prompt=History.from_chats(nested(ASKED, shape)),

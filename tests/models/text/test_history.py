@@ -96,6 +96,15 @@ def test_from_chats_refuses() -> None:
         History.from_chats([{"role": "user"}])
     with pytest.raises(TypeError, match="lists of them; got one message"):
         History.from_chats(A[0])  # type: ignore[arg-type]
+    for none in (None, 5):
+        with pytest.raises(TypeError, match=f"lists of them; got {none}"):
+            History.from_chats(none)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="the role of a message must be a str, got 5"):
+        History.from_chats([{"role": 5, "content": "a"}])
+    with pytest.raises(TypeError, match=r"the content of a message must be a str or a list, got 1\.5"):
+        History.from_chats([{"role": "user", "content": 1.5}])
+    with pytest.raises(TypeError, match="text must be a str or lists of them, got 5"):
+        History.from_text(["<|im_start|>user\nHi<|im_end|>", 5])
     with pytest.raises(TypeError, match="got int in it"):
         History.from_chats([3])
 

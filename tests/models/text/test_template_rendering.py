@@ -158,6 +158,8 @@ def test_reasoning_has_every_name_that_templates_know() -> None:
 
 def test_tools_and_documents_are_dicts() -> None:
     chat = [{"role": "user", "content": "Hi"}]
+    with pytest.raises(TypeError, match="messages must be dicts with 'role' and 'content', got 'x' in them"):
+        render_chat("{{ messages }}", "x")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"tools must be JSON schemas .*, got function in them"):
         render_chat("", chat, tools=[lambda x: x])
     with pytest.raises(TypeError, match=r"documents must be dicts .*, got str"):

@@ -57,6 +57,8 @@ def test_refuses_bad_ids_and_text(byte_tokenizer: Make, byte_backend: Callable[[
         tokenizer.decode([0.5])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="negative"):
         tokenizer.decode([-1])
+    with pytest.raises(TypeError, match="text must be str or a sequence of str, got 5"):
+        tokenizer(5)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="sequence of str, got int"):
         tokenizer(["a", 3])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="unknown names"):

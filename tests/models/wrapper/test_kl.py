@@ -131,6 +131,8 @@ def test_single_rows_and_more_dimensions(scorer: Make) -> None:
 def test_retrieve_log_prob_errors(scorer: Make, wrap: Make) -> None:
     with pytest.raises(ValueError, match="The model must have `input_mode='history'` when"):
         RetrieveLogProb(scorer("text"))
+    with pytest.raises(TypeError, match=r"The model of `RetrieveLogProb` must be an OnnxWrapper .*, got 'x'"):
+        RetrieveLogProb("x")
     with pytest.raises(ValueError, match="The model must have `generate=False`"):
         RetrieveLogProb(wrap("history"))
     with pytest.raises(ValueError, match="The model must have `return_log_probs=True`"):

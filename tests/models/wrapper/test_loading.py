@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.models.prompts import HI, Make, P, rows, token_td
-from helpers.models.real_models import EXPECTED, MODELS
+from helpers.models.real_models import EXPECTED, MODELS, folder_of_two
 
 from lite import TensorDict
-from lite.models import OnnxWrapper, Text, Tokens
+from lite.models import OnnxWrapper, Padding, Text, Tokens
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra")
 pytest.importorskip("tokenizers")
@@ -62,6 +63,22 @@ def test_a_folder_without_tokenizer(tmp_path: Path) -> None:
     )
     out = tokens(TensorDict({"tokens": Tokens(prompt=np.array([[5, 6]]), batch_size=[1])}, batch_size=[1]))
     assert out["tokens", "response"].shape[0] == 1
+
+
+def test_one_of_several_graphs(tmp_path: Path, scripted_model: Make) -> None:
+    folder = folder_of_two(tmp_path)
+    wrapper = OnnxWrapper(folder, input_mode="tokens", variant="int4")
+    assert wrapper.model.spec.padding is Padding.SLOTS
+    assert wrapper.get_new_version(generate=False).model is wrapper.model
+    assert pickle.loads(pickle.dumps(wrapper)).model.spec.padding is Padding.SLOTS
+    other = wrapper.get_new_version(variant="")
+    assert other.model.spec.padding is Padding.LEFT
+    assert OnnxWrapper(folder, input_mode="tokens").model.spec.padding is Padding.LEFT
+    assert wrapper.get_new_version(model=MODELS / "handmade-no-cache").model.spec.padding is Padding.RIGHT
+    with pytest.raises(ValueError, match="no graph of variant='q8'"):
+        OnnxWrapper(folder, input_mode="tokens", variant="q8")
+    with pytest.raises(ValueError, match="variant='int4' is for a model given as a path"):
+        OnnxWrapper(scripted_model(), input_mode="tokens", variant="int4")
 
 
 @pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="there is a GPU")

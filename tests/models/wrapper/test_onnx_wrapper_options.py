@@ -9,7 +9,7 @@ import pytest
 from helpers.models.prompts import HELLO, HI, MODES, Make, prompts, rows, text_td, token_td
 
 from lite import LazyStackedTensorDict, TensorDict
-from lite.models import ChatHistory, History
+from lite.models import ChatHistory, History, Tokens
 
 pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
@@ -39,6 +39,24 @@ def test_seeds(wrap: Make) -> None:
     fixed = wrap("text", generate_kwargs={**hot, "seed": 7})
     assert draw(fixed) == draw(fixed) == draw(wrapper, seed=7)
     assert draw(wrapper, generator=np.random.default_rng(7)) == draw(fixed)
+
+
+def test_wrong_arguments_are_named(wrap: Make, scripted_model: Make) -> None:
+    for seed in (-1, "x", 1.5):
+        with pytest.raises(ValueError, match=f"seed must be an integer of at least 0 or .*, got {seed!r}"):
+            wrap("text", seed=seed)
+        with pytest.raises(ValueError, match=f"seed must be an integer of at least 0 or .*, got {seed!r}"):
+            wrap("text")(text_td("Hi"), do_sample=True, seed=seed)
+    with pytest.raises(TypeError, match="generate_kwargs must be a mapping of options, got 5"):
+        wrap("text", generate_kwargs=5)
+    with pytest.raises(FileNotFoundError, match="assistant_model: model: there is no file or directory"):
+        wrap("text", assistant_model="nowhere")
+    with pytest.raises(ValueError, match="prompt 1: ids must hold at least one token, got an empty prompt"):
+        wrap("text")(text_td("Hi", ""))
+    with pytest.raises(ValueError, match="prompt 0: ids must hold at least one token, got an empty prompt"):
+        wrap("tokens")(
+            TensorDict(tokens=Tokens(prompt=np.zeros((2, 0), int), batch_size=[2]), batch_size=[2])
+        )
 
 
 def test_stop_sequences_and_special_tokens(wrap: Make) -> None:

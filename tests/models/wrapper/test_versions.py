@@ -50,7 +50,7 @@ EVERY: dict[str, Any] = {
 def test_every_argument_is_carried(scripted_model: Make, byte_tokenizer: Make) -> None:
     parameters = set(inspect.signature(OnnxWrapper).parameters)
     special = {"model", "tokenizer", "generate", "pad_model_input", "num_threads", "score_kwargs"}
-    of_real_models = {"max_rows", "prefix_cache", "assistant_model", "adapters", "adapter"}
+    of_real_models = {"max_rows", "prefix_cache", "assistant_model", "variant", "adapters", "adapter"}
     assert parameters == {*special, *of_real_models, *EVERY}
     wrapper = OnnxWrapper(scripted_model(), tokenizer=byte_tokenizer(), **EVERY)
     new = wrapper.get_new_version()

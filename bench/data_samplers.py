@@ -1,0 +1,191 @@
+"""Samplers beside torchrl's: draws, priorities, and slices of trajectories against the capacity.
+
+`python bench/data_samplers.py` runs all; the functions give rows for the table of `bench/test_data.py`. A
+row's time is that of CALLS calls. Draws of slices are measured while the buffer is written to, 8 rows before each:
+torchrl keeps no boundaries then, and its `cache_values` is for data that does not change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensordict
+import torch
+import torchrl.data as peer
+from side_by_side import machine, measure, report, row
+
+import lite.data
+from lite import TensorDict
+from lite.data import LazyTensorStorage, PrioritizedSampler, RandomSampler, ReplayBuffer
+
+CALLS, BATCH = 100, 256
+EPISODE = 500  # steps
+Rows = list[dict[str, Any]]
+
+
+def repeated(call: Callable[[], Any]) -> Callable[[], None]:
+    def run() -> None:
+        for _ in range(CALLS):
+            call()
+
+    return run
+
+
+def entries(count: int, start: int = 0) -> dict[str, Any]:
+    """An observation, and ends of episodes in one entry."""
+    steps = np.arange(start, start + count)
+    done = (steps % EPISODE == EPISODE - 1)[:, None]
+    return {"observation": steps[:, None].astype(np.float32), "next": {"done": done}}
+
+
+def filled(capacity: int, sampler: Any) -> ReplayBuffer:
+    buffer = ReplayBuffer(storage=LazyTensorStorage(capacity), sampler=sampler)
+    for start in range(0, capacity, 1_000_000):
+        count = min(1_000_000, capacity - start)
+        buffer.extend(TensorDict(entries(count, start), [count]))
+    return buffer
+
+
+def filled_peer(capacity: int, sampler: Any) -> Any:
+    buffer = peer.ReplayBuffer(storage=peer.LazyTensorStorage(capacity), sampler=sampler)
+    for start in range(0, capacity, 1_000_000):
+        count = min(1_000_000, capacity - start)
+        buffer.extend(tensordict.TensorDict(entries(count, start), [count]))
+    return buffer
+
+
+def uniform(rounds: int) -> Rows:
+    """The index of a uniform batch alone."""
+    capacity = 1_000_000
+    ours = filled(capacity, RandomSampler(generator=0))
+    theirs = filled_peer(capacity, peer.RandomSampler())
+    result = measure(
+        {
+            "lite": repeated(lambda: ours.sampler.sample(ours.storage, BATCH)),
+            "torchrl": repeated(lambda: theirs.sampler.sample(theirs._storage, BATCH)),
+        },
+        rounds,
+    )
+    return [row(f"RandomSampler, index of {BATCH} of 10^6, {CALLS} times", "torchrl", result)]
+
+
+def priorities(rounds: int) -> Rows:
+    """Draw a batch of indices, and give these new priorities."""
+    capacity = 1_000_000
+    rng = np.random.default_rng(0)
+    first = rng.random(capacity).astype(np.float32)
+    errors = rng.random(BATCH).astype(np.float32)
+    ours_storage, theirs_storage = LazyTensorStorage(capacity), peer.LazyTensorStorage(capacity)
+    ours_storage.set(range(capacity), TensorDict({"x": np.zeros(capacity, np.float32)}, [capacity]))
+    theirs_storage.set(range(capacity), tensordict.TensorDict({"x": torch.zeros(capacity)}, [capacity]))
+    ours = PrioritizedSampler(capacity, 0.6, 0.4, generator=0)
+    theirs = peer.PrioritizedSampler(capacity, 0.6, 0.4)
+    ours.update_priority(np.arange(capacity), first)
+    theirs.update_priority(torch.arange(capacity), torch.from_numpy(first))
+    their_errors = torch.from_numpy(errors)
+
+    def lite() -> None:
+        index, _ = ours.sample(ours_storage, BATCH)
+        ours.update_priority(index, errors)
+
+    def torchrl() -> None:
+        index, _ = theirs.sample(theirs_storage, BATCH)
+        theirs.update_priority(index, their_errors)
+
+    new = np.arange(BATCH)
+    their_new = torch.arange(BATCH)
+    rows = [
+        row(
+            f"PrioritizedSampler, sample and update {BATCH} of 10^6, {CALLS} times", "torchrl",
+            measure({"lite": repeated(lite), "torchrl": repeated(torchrl)}, rounds),
+        ),
+        row(
+            f"PrioritizedSampler, default priorities of {BATCH} new entries, {CALLS} times", "torchrl",
+            measure(
+                {
+                    "lite": repeated(lambda: ours.mark_update(new)),
+                    "torchrl": repeated(lambda: theirs.mark_update(their_new)),
+                },
+                rounds,
+            ),
+        ),
+    ]  # fmt: skip
+    return rows
+
+
+def written_and_drawn(
+    name: str, capacity: int, rounds: int, with_peer: bool, **options: Any
+) -> dict[str, Any]:
+    """16 slices of 16 steps from a full buffer of episodes of 500 steps, while it is written to."""
+    new = entries(8)
+    ours_new, theirs_new = TensorDict(new, [8]), tensordict.TensorDict(new, [8])
+    options |= {"num_slices": 16, "end_key": ("next", "done")}
+    ours = filled(capacity, getattr(lite.data, name)(**options, generator=0))
+
+    def draw() -> None:
+        ours.extend(ours_new)
+        ours.sampler.sample(ours.storage, BATCH)
+
+    title = f"{name} of {capacity:.0e} steps, extend 8 and draw, {CALLS} times"
+    result = measure({"lite": repeated(draw)}, rounds)
+    if not with_peer:
+        return row(
+            title, "not measured", result | {"not measured": dict.fromkeys(result["lite"], float("nan"))}
+        )
+    theirs = filled_peer(capacity, getattr(peer, name)(**options))
+
+    def their_draw() -> None:
+        theirs.extend(theirs_new)
+        theirs.sampler.sample(theirs._storage, BATCH)
+
+    # One call stands for all: of a large buffer it takes what a hundred of ours do.
+    result = measure({"lite": repeated(draw), "torchrl": their_draw}, rounds)
+    result["torchrl"] = {key: CALLS * value for key, value in result["torchrl"].items()}
+    return row(title, "torchrl", result)
+
+
+def slices(rounds: int, capacities: tuple[int, ...] = (10**4, 10**5, 10**6, 10**7)) -> Rows:
+    """Slices against the capacity."""
+    return [written_and_drawn("SliceSampler", size, rounds, size <= 10**7) for size in capacities]
+
+
+def prioritized_slices(rounds: int) -> Rows:
+    """The same with priorities; torchrl's takes seconds from 10^6 steps."""
+    name = "PrioritizedSliceSampler"
+    return [
+        written_and_drawn(name, size, rounds, size <= 10**4, max_capacity=size, alpha=0.6, beta=0.4)
+        for size in (10**4, 10**6)
+    ]
+
+
+CASES = {case.__name__: case for case in (uniform, priorities, slices, prioritized_slices)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=CASES, help="run this case, and save nothing")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--largest", action="store_true", help="slices of 10^8 steps, too: 2 GB")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    about = machine()
+    rows: Rows = []
+    for name, case in CASES.items():
+        if given.only in (None, name):
+            rows += case(given.rounds)
+    if given.largest:
+        rows += slices(given.rounds, (10**8,))
+    if given.only:
+        for line in rows:
+            print(f"{line['case']}: {line['lite_ms']:.4g} ms, {line['against']} {line['other_ms']:.4g} ms")
+        return
+    report("data_samplers", "Samplers beside torchrl's", rows, about)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Sums and minima of leaves in a binary tree, compiled for the CPU.
+
+Node i has the children 2i and 2i + 1, the root is node 1, the leaves are the second half of the array. A
+batch goes through the tree level by level, so that what its members read of one level is fetched side by
+side.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from lite.kernels._jit import jit
+
+
+@jit
+def _parent(tree: Any, node: Any, least: Any) -> None:
+    a, b = tree[2 * node], tree[2 * node + 1]
+    if least:
+        tree[node] = a if a < b else b
+    else:
+        tree[node] = a + b
+
+
+@jit(entry=True)
+def update(tree: Any, index: Any, values: Any, nodes: Any, least: Any) -> Any:
+    """Set leaves, the later of two values for one leaf last, and all nodes above them.
+
+    `nodes` is memory to work in, as long as `index`. Nothing is written unless everything fits; returned is
+    -1 then, else i for `index[i]` and -2 - i for `values[i]`.
+    """
+    size = tree.size // 2
+    for i in range(index.size):
+        if not 0 <= index[i] < size:
+            return i
+        if not (values[i] >= 0 and (least or values[i] < np.inf)):
+            return -2 - i
+    for i in range(index.size):
+        nodes[i] = size + index[i]
+        tree[nodes[i]] = values[i]
+    count = index.size
+    width = size
+    while width > 1 and count > 0:
+        width //= 2
+        if width <= count:  # the whole level is no more work, and neither are those above it
+            for node in range(width, 2 * width):
+                _parent(tree, node, least)
+            continue
+        kept, last = 0, 0
+        for i in range(count):
+            node = nodes[i] // 2
+            if node != last:  # neighbours share their parent
+                _parent(tree, node, least)
+                nodes[kept] = node
+                kept += 1
+                last = node
+        count = kept
+    return -1
+
+
+@jit(entry=True)
+def search(tree: Any, mass: Any, nodes: Any) -> Any:
+    """The leaf at which the running sum exceeds each mass goes to `nodes`; `mass` is used up.
+
+    A subtree without any weight is never entered, whatever rounding left of the mass. Which way it goes is
+    arithmetic: a processor that guesses branches is wrong half of the time here, at six times the cost.
+    Returned is -1, or i for a `mass[i]` that is not at least 0.
+    """
+    size = tree.size // 2
+    for i in range(mass.size):
+        if not mass[i] >= 0:
+            return i
+        nodes[i] = 1
+    width = 1
+    while width < size:
+        for i in range(mass.size):
+            left = np.uintp(2 * nodes[i])  # counts from the start: spares the question whether it does
+            weight = np.float64(tree[left])
+            right = (mass[i] >= weight) & (tree[left + np.uintp(1)] > 0)
+            nodes[i] = 2 * nodes[i] + right
+            mass[i] -= weight if right else 0.0
+        width *= 2
+    for i in range(mass.size):
+        nodes[i] -= size
+    return -1

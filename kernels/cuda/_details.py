@@ -1,0 +1,177 @@
+"""What a row of scores says of the distribution that a token was drawn from, found by the threads of a block.
+
+Sums are float64 of float32 exponentials, so that a log-prob is right to 1e-6 whatever the vocabulary.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lite.kernels.cuda._filters import bound_of, collect, is_kept, key_of, threshold
+from lite.kernels.cuda._jit import device
+from lite.kernels.cuda._numbers import greatest, least
+from lite.kernels.cuda._threads import before, meet, together
+
+_FAR = -100.0  # whose exp is nothing beside 1 in float32
+_LEAST = -700.0  # below, a token that filters leave is dropped, as on the CPU
+
+
+@device
+def _exp(x: Any) -> Any:
+    return np.float64(np.float32(math.exp(np.float32(x))))
+
+
+@device
+def hottest(scores: Any, base: Any, size: Any, thread: Any, threads: Any, slots: Any) -> Any:
+    """The highest score of a row, and whether there is NaN: more than 0 then."""
+    top, unknown = np.float64(-math.inf), 0.0
+    for i in range(thread, size, threads):
+        score = np.float64(scores[base + i])
+        if score != score:
+            unknown = 1.0
+        if score > top:
+            top = score
+    top = together(top, True, thread, threads, slots)
+    return top, together(unknown, True, thread, threads, slots)
+
+
+@device
+def log_sum(
+    scores: Any, base: Any, size: Any, top: Any, inverse: Any, thread: Any, threads: Any, slots: Any
+) -> Any:
+    """With d = (score - top) * inverse: the log of the sum of exp(d), and the mean of d; NaN where one is."""
+    count = rest = weighted = 0.0
+    for i in range(thread, size, threads):
+        score = np.float64(scores[base + i])
+        if score == top:
+            count += 1.0
+        else:
+            distance = (score - top) * inverse
+            if not distance <= _FAR:  # NaN is counted
+                weight = _exp(distance)
+                rest += weight
+                weighted += weight * distance
+    count = together(count, False, thread, threads, slots)
+    rest = together(rest, False, thread, threads, slots)
+    weighted = together(weighted, False, thread, threads, slots)
+    if count == 0.0:
+        return math.nan, math.nan
+    return math.log(count) + math.log1p(rest / count), weighted / (count + rest)
+
+
+@device
+def best(
+    scores: Any, base: Any, size: Any, n: Any, top: Any, total: Any, candidates: Any, maxima: Any, own: Any,
+    ids: Any, log_probs: Any, first_id: Any, first_log_prob: Any, thread: Any, threads: Any, slots: Any,
+    sums: Any,
+) -> None:  # fmt: skip
+    """The n highest scores in order, of equal ones the first tokens; and their log-probs.
+
+    They are taken by a threshold, and then each finds its place by counting those before it.
+
+    Args:
+        top, total: the highest score, and the log-sum of all beside it.
+        first_id, first_log_prob: where they go in `ids` and `log_probs`.
+    """
+    highest = np.float32(top)
+    bound, _ = bound_of(
+        scores, base, size, n, 1.0, 0.0, highest, maxima, own, candidates, thread, threads, slots
+    )
+    if n >= size:
+        bound = np.int64(0)
+    count = collect(scores, base, size, bound, True, candidates, thread, threads, sums)
+    each = (count + threads - 1) // threads
+    first, stop = thread * each, least(count, (thread + 1) * each)
+    cut, above = np.int64(0), 0.0
+    if n < count:
+        cut, above = threshold(
+            scores, first, stop, candidates, base, True, 0, highest, False, n, thread, threads, slots
+        )
+    equal = 0.0
+    for j in range(first, stop):
+        equal += 1.0 if key_of(scores[base + candidates[base + j]]) == cut else 0.0
+    ties_before, _ = before(equal, thread, threads, sums)
+    taken, seen = 0.0, ties_before
+    for j in range(first, stop):
+        key = key_of(scores[base + candidates[base + j]])
+        seen += 1.0 if key == cut else 0.0
+        taken += 1.0 if key > cut or (key == cut and above + seen <= n) else 0.0
+    place_, number = before(taken, thread, threads, sums)
+    at, seen = first_id + np.int64(place_), ties_before
+    for j in range(first, stop):
+        token = candidates[base + j]
+        key = key_of(scores[base + token])
+        seen += 1.0 if key == cut else 0.0
+        if at < first_id + n and (key > cut or (key == cut and above + seen <= n)):
+            ids[at] = token
+            at += 1
+    meet()
+    held = least(np.int64(number), n)
+    for j in range(thread, n, threads):  # where a logit is NaN there may be fewer
+        if j < held:
+            token, rank = ids[first_id + j], 0
+            key = key_of(scores[base + token])
+            for k in range(held):
+                other = key_of(scores[base + ids[first_id + k]])
+                rank += 1 if other > key or (other == key and k < j) else 0
+            candidates[base + rank] = token
+        else:
+            candidates[base + j] = 0
+    meet()
+    for j in range(thread, n, threads):
+        token = candidates[base + j]
+        score = np.float64(scores[base + token])
+        ids[first_id + j] = token
+        log_probs[first_log_prob + j] = (0.0 if score == top else score - top) - total
+
+
+@device
+def summed_up(
+    scores: Any, plain: Any, base: Any, listed: Any, count: Any, cut: Any, spare: Any, usual: Any, reach: Any,
+    ties_before: Any, min_p: Any, highest: Any, inverse: Any, candidates: Any, listing: Any, kept: Any,
+    begin: Any, thread: Any, threads: Any, slots: Any, sums: Any,
+) -> Any:  # fmt: skip
+    """The highest of the `plain` scores that are kept, the log-sum of these at a temperature, and how many.
+
+    Tokens are written to `kept` from `begin` on if they are to be listed; what is before `kept` is as
+    `filtered` returns it.
+    """
+    each = (count + threads - 1) // threads
+    first, stop = thread * each, least(count, (thread + 1) * each)
+    own, top, seen = 0.0, -math.inf, ties_before
+    for j in range(first, stop):
+        i = np.int64(candidates[base + j] if listed else j)
+        score = scores[base + i]
+        seen += 1.0 if key_of(score) == cut else 0.0
+        if _stays(score, listed, cut, seen, spare, min_p, highest, usual, reach):
+            own += 1.0
+            top = greatest(top, np.float64(plain[base + i]))
+    place_, number = before(own, thread, threads, sums)
+    top = together(top, True, thread, threads, slots)
+    at, seen, highs, rest = begin + np.int64(place_), ties_before, 0.0, 0.0
+    for j in range(first, stop):
+        i = np.int64(candidates[base + j] if listed else j)
+        score = scores[base + i]
+        seen += 1.0 if key_of(score) == cut else 0.0
+        if _stays(score, listed, cut, seen, spare, min_p, highest, usual, reach):
+            value = np.float64(plain[base + i])
+            if value == top:
+                highs += 1.0
+            else:
+                rest += _exp((value - top) * inverse)
+            if listing:
+                kept[at] = i
+                at += 1
+    highs = together(highs, False, thread, threads, slots)
+    rest = together(rest, False, thread, threads, slots)
+    return top, math.log(highs) + math.log1p(rest / highs), np.int64(number)
+
+
+@device
+def _stays(
+    score: Any, listed: Any, cut: Any, seen: Any, spare: Any, min_p: Any, highest: Any, usual: Any, reach: Any
+) -> Any:
+    if not listed:
+        return score > -math.inf
+    return is_kept(score, cut, seen, spare, min_p, highest, usual, reach) and score - highest > _LEAST

@@ -1,0 +1,299 @@
+"""One face for gymnasium's environments: single ones and vectors, and how they start anew and fail."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from types import FrameType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.data.collectors.spaces import Layout
+from lite.data.collectors.watchdog import Watchdog
+
+RESERVED = {"action", "collector", "done", "next", "reward", "terminated", "truncated"}
+
+
+class Fault(Exception):
+    """An environment failed.
+
+    Attributes:
+        index: which, if that is known.
+        cause: what it raised.
+    """
+
+    def __init__(self, message: str, index: int | None, cause: BaseException | None = None) -> None:
+        super().__init__(message)
+        self.index = index
+        self.cause = cause
+
+
+class EnvError(RuntimeError):
+    """An environment raised, hung, or gave something else than its spaces say.
+
+    Attributes:
+        index: which environment, 0 for one alone; None if that cannot be told.
+        step: how many steps each environment had made before.
+        frames: the frames of the batch that was being collected, a TensorDict; None where there are none.
+    """
+
+    def __init__(self, message: str, index: int | None, step: int, frames: Any = None) -> None:
+        super().__init__(message)
+        self.index = index
+        self.step = step
+        self.frames = frames
+
+
+class Outcome(NamedTuple):
+    """What a step gave, every array of shape (*batch, ...).
+
+    Attributes:
+        reached: the observation that each action led to, that at the end of an episode too; an array for
+            each leaf of the observation space.
+        present: what each environment observes now, which differs where it started anew by itself.
+        reward, terminated, truncated: of the step.
+        anew: which environments started anew by themselves; None for none.
+    """
+
+    reached: list[NDArray[Any]]
+    present: list[NDArray[Any]]
+    reward: Any
+    terminated: Any
+    truncated: Any
+    anew: NDArray[np.bool_] | None
+
+
+class Environments:
+    """An `Env`, or the environments of a `VectorEnv`, seen as arrays.
+
+    Attributes:
+        batch: () for an `Env`, (n,) for a vector of n.
+        count: how many environments there are.
+        observation, action: where the arrays of observations and actions are.
+        skips: an environment that ended starts anew in the next step, whose action is lost, and cannot be
+            asked to do so before.
+        starts_anew: whether some environments can be asked to start anew, and others not.
+
+    Args:
+        env: the environment.
+        timeout: seconds that a step or a reset may take; None for any.
+
+    Raises:
+        TypeError: it is no environment of gymnasium, or has spaces of other kinds.
+        ValueError: an observation is called as an entry that the collector writes; a bad timeout.
+    """
+
+    def __init__(self, env: Any, timeout: float | None = None) -> None:
+        self.env = env
+        many = hasattr(env, "num_envs") or hasattr(env, "single_observation_space")
+        self.count = int(env.num_envs) if many else 1
+        self.batch: tuple[int, ...] = (self.count,) if many else ()
+        observed, acted = (
+            getattr(env, f"single_{name}_space", None) or getattr(env, f"{name}_space")
+            for name in ("observation", "action")
+        )
+        self.observation = Layout(observed, "observation", root=True)
+        self.action = Layout(acted, "action")
+        taken = sorted({leaf.path[0] for leaf in self.observation.leaves} & RESERVED)
+        if taken:
+            raise ValueError(f"observations must not be called as other entries of a batch, got {taken}.")
+        self._base = env.unwrapped if many and hasattr(env, "unwrapped") else env
+        self._mode = _mode(env) if many else "Disabled"
+        self.starts_anew = (
+            not many or self._mode == "Disabled" or _takes_reset_mask(env, self._base, self._mode)
+        )
+        self._gives_rows = many and _is_envpool(self._base)
+        self.skips = self._mode == "NextStep" and not self.starts_anew
+        self._watchdog = None if timeout is None else Watchdog(timeout)
+        self._reshaped = [
+            (i, leaf)
+            for i, leaf in enumerate(self.action.leaves)
+            if leaf.shape != leaf.spec.shape or not (many or leaf.shape)
+        ]
+
+    # -- calls ----------------------------------------------------------------------------------
+
+    def reset(self, seed: int | list[int] | None = None) -> list[NDArray[Any]]:
+        """Start all anew; returns what they observe.
+
+        Args:
+            seed: of the first environment, the others have those after it; or one for each.
+        """
+        if seed is None:
+            result = self._call("reset", self.env.reset)
+        else:
+            if isinstance(seed, list) and not self.batch:
+                seed = seed[0]
+            result = self._call("reset", self.env.reset, seed=seed)
+        return self._observed(result[0], self.batch)
+
+    def start_anew(self, ended: NDArray[np.bool_]) -> list[NDArray[Any]]:
+        """Start some anew, of shape `batch`; returns what these observe."""
+        if not self.batch:
+            return [array[None] for array in self.reset()]
+        # gymnasium takes the mask out of the options that it is given.
+        given, _ = self._call("reset", self.env.reset, options={"reset_mask": ended.copy()})
+        if self._gives_rows:
+            return self._observed(given, (int(np.count_nonzero(ended)),))
+        return [array[ended] for array in self._observed(given, self.batch)]
+
+    def step(self, actions: list[NDArray[Any]]) -> Outcome:
+        """Take one step with an array of actions for each leaf of the action space."""
+        if self._reshaped:
+            for i, leaf in self._reshaped:
+                actions[i] = actions[i].reshape((*self.batch, *leaf.shape))
+                if not actions[i].ndim and leaf.spec.dtype.kind != "f":
+                    # Environments that look actions up in dicts need numbers, not arrays of no dimension.
+                    actions[i] = actions[i][()]
+        given, reward, terminated, truncated, info = self._call(
+            "step", self.env.step, self.action.value(actions)
+        )
+        reached = present = self._observed(given, self.batch)
+        anew = None
+        if self.batch:
+            for name, array in (
+                ("rewards", reward),
+                ("terminations", terminated),
+                ("truncations", truncated),
+            ):
+                if np.shape(array) != self.batch:
+                    raise Fault(f"gave {name} of shape {np.shape(array)}, expected {self.batch}", None)
+            if self._mode == "SameStep":
+                ended = np.logical_or(terminated, truncated)
+                if np.count_nonzero(ended):
+                    anew = ended
+                    reached = self._final(present, ended, info)
+        return Outcome(reached, present, reward, terminated, truncated, anew)
+
+    def close(self) -> None:
+        """Close the environment, or end its processes if one of them hangs."""
+        stuck = self._watchdog is not None and self._watchdog.stuck
+        if self._watchdog is not None:
+            self._watchdog.close()
+        if not stuck:
+            self.env.close()
+            return
+        # The thread that hangs uses the environment, so that only what needs no answer can be done.
+        processes = getattr(self._base, "processes", ())
+        for process in processes:
+            process.terminate()
+            process.join()
+        if processes:
+            self._base.closed = True  # there is nothing left to close
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _call(self, what: str, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        try:
+            if self._watchdog is not None:
+                return self._watchdog.call(function, *args, **keywords)
+            return function(*args, **keywords)
+        except Exception as error:
+            if self._watchdog is not None and self._watchdog.stuck:
+                index = self._owner(self._watchdog.frames())
+                raise Fault(f"{what} gave {error}", index, error) from error
+            raise Fault(
+                f"{what} raised {type(error).__name__}: {error}", self._culprit(error), error
+            ) from error
+
+    def _culprit(self, error: Exception) -> int | None:
+        """Which environment raised an error, if that can be told."""
+        if not self.batch:
+            return 0
+        pipes = getattr(self._base, "parent_pipes", None)
+        if pipes is not None:  # a process that failed has no pipe any more
+            return next((i for i, pipe in enumerate(pipes) if pipe is None), None)
+        frames = []
+        trace = error.__traceback__
+        while trace is not None:
+            frames.append(trace.tb_frame)
+            trace = trace.tb_next
+        index = self._owner(frames)
+        if index is not None:
+            return index
+        # gymnasium's SyncVectorEnv keeps what each environment observed, and fails where it stacks that.
+        for i, value in enumerate(getattr(self._base, "_env_obs", ())):
+            arrays = self.observation.arrays(value)
+            if any(
+                np.shape(a) != leaf.shape for a, leaf in zip(arrays, self.observation.leaves, strict=True)
+            ):
+                return i
+        return None
+
+    def _owner(self, frames: Iterable[FrameType]) -> int | None:
+        """The environment, or the pipe to it, one of whose methods runs in a frame."""
+        if not self.batch:
+            return 0
+        parts = [*getattr(self._base, "parent_pipes", ())] or [*getattr(self._base, "envs", ())]
+        for frame in frames:
+            owner = frame.f_locals.get("self")
+            for i, part in enumerate(parts):
+                if owner is part:
+                    return i
+        return None
+
+    def _observed(self, given: Any, batch: tuple[int, ...]) -> list[NDArray[Any]]:
+        """The arrays of an observation, in the shapes of entries."""
+        arrays = self.observation.arrays(given)
+        for i, leaf in enumerate(self.observation.leaves):
+            array, expected = np.asarray(arrays[i]), (*batch, *leaf.shape)
+            if array.shape != expected:
+                raise Fault(
+                    f"gave an observation of shape {array.shape} for {leaf.path}, expected {expected}",
+                    None if self.batch else 0,
+                )
+            arrays[i] = array.reshape((*batch, *leaf.spec.shape))
+        return arrays
+
+    def _final(self, present: list[NDArray[Any]], ended: NDArray[np.bool_], info: Any) -> list[NDArray[Any]]:
+        """What was observed before environments started anew in the same step."""
+        final = info.get("final_obs") if isinstance(info, dict) else None
+        if final is None:
+            index = int(np.flatnonzero(ended)[0])
+            raise Fault(
+                "started anew in the step that ended an episode, without final_obs in its info", index
+            )
+        reached = [array.copy() for array in present]
+        each = isinstance(final, np.ndarray) and final.dtype == np.object_
+        whole = None if each else self.observation.arrays(final)
+        for i in np.flatnonzero(ended):
+            values = self.observation.arrays(final[i]) if whole is None else [array[i] for array in whole]
+            for leaf, array, value in zip(self.observation.leaves, reached, values, strict=True):
+                if np.shape(value) != leaf.shape:
+                    raise Fault(
+                        f"gave a final_obs of shape {np.shape(value)} for {leaf.path}, expected {leaf.shape}",
+                        int(i),
+                    )
+                array[i] = value
+        return reached
+
+
+def _mode(env: Any) -> str:
+    """The value of gymnasium's AutoresetMode; NEXT_STEP is what vectors without a word of it do."""
+    mode = getattr(env, "metadata", {}).get("autoreset_mode", "NextStep")
+    return str(getattr(mode, "value", mode))
+
+
+def _takes_reset_mask(env: Any, base: Any, mode: str) -> bool:
+    """Whether a vector that starts environments anew by itself lets others do it, too."""
+    from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
+    from gymnasium.wrappers.vector import NormalizeObservation
+
+    wrapper = env
+    while wrapper is not base:
+        if isinstance(wrapper, NormalizeObservation):  # it refuses to
+            return False
+        wrapper = wrapper.env
+    if isinstance(base, SyncVectorEnv):
+        return True
+    if isinstance(base, AsyncVectorEnv):
+        # Without shared memory its workers forget nothing of an episode's end, and start anew once more.
+        return mode == "SameStep" or bool(base.shared_memory)
+    return _is_envpool(base) and "options" in inspect.signature(base.reset).parameters
+
+
+def _is_envpool(base: Any) -> bool:
+    """Told by the name, as it need not be installed; its resets give only the rows that were asked for."""
+    return any(cls.__module__.startswith("envpool.") for cls in type(base).__mro__)

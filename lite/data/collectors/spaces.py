@@ -1,0 +1,122 @@
+"""Spaces of gymnasium as specs, and their values as arrays by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite._arrays.types import Path
+from lite.data.specs.arrays import ArraySpec, Binary, Bounded, Categorical, Unbounded
+from lite.data.specs.composite import Composite
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One array of a space's values.
+
+    Attributes:
+        path: its key.
+        steps: what to index a value with, one after the other, to get it.
+        spec: that of one environment's array as an entry.
+        shape: that of one environment's array in the space: of a number, where the entry has a dimension.
+    """
+
+    path: Path
+    steps: tuple[str | int, ...]
+    spec: ArraySpec
+    shape: tuple[int, ...]
+
+
+class Layout:
+    """Where the arrays of a space's values are: dicts and tuples on one side, keys on the other.
+
+    Args:
+        space: Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or Tuple of such.
+        name: the key; members of a Dict have their own names below it, those of a Tuple "0", "1", ...
+        root: members of a Dict stand at the root instead.
+
+    Raises:
+        TypeError: the space is another one.
+    """
+
+    def __init__(self, space: Any, name: str, *, root: bool = False) -> None:
+        from gymnasium import spaces
+
+        self.space = space
+        self.nested = isinstance(space, (spaces.Dict, spaces.Tuple))
+        path = () if root and isinstance(space, spaces.Dict) else (name,)
+        self.leaves = list(_leaves(space, path, ()))
+
+    def arrays(self, value: Any) -> list[Any]:
+        """The arrays of a value, in the order of `leaves`."""
+        if not self.nested:
+            return [value]
+        found = []
+        for leaf in self.leaves:
+            part = value
+            for step in leaf.steps:
+                part = part[step]
+            found.append(part)
+        return found
+
+    def value(self, arrays: list[Any]) -> Any:
+        """The value that has these arrays."""
+        if not self.nested:
+            return arrays[0]
+        return _built(self.space, iter(arrays))
+
+    def spec(self, batch: tuple[int, ...]) -> Composite:
+        """The specs of the entries of a batch."""
+        specs = {leaf.path: leaf.spec.expand(*batch, *leaf.spec.shape) for leaf in self.leaves}
+        return Composite(specs, shape=batch)
+
+
+def _leaves(space: Any, path: Path, steps: tuple[str | int, ...]) -> Iterator[Leaf]:
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Dict):
+        for key, part in space.items():
+            yield from _leaves(part, (*path, key), (*steps, key))
+    elif isinstance(space, spaces.Tuple):
+        for i, part in enumerate(space):
+            yield from _leaves(part, (*path, str(i)), (*steps, i))
+    else:
+        yield Leaf(path, steps, _array_spec(space), tuple(space.shape or ()))
+
+
+def _array_spec(space: Any) -> ArraySpec:
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Discrete):
+        low, n = int(space.start), int(space.n)
+        if low:
+            return Bounded(low, low + n - 1, (), dtype=space.dtype)
+        return Categorical(n, (), dtype=space.dtype)
+    if isinstance(space, spaces.MultiBinary):
+        return Binary(shape=space.shape, dtype=space.dtype)
+    if isinstance(space, spaces.MultiDiscrete):
+        return Bounded(space.start, space.start + space.nvec - 1, space.shape, dtype=space.dtype)
+    if isinstance(space, spaces.Box):
+        # A number has a dimension, so that networks can take it.
+        shape = space.shape or (1,)
+        if not (np.isfinite(space.low).any() or np.isfinite(space.high).any()):
+            return Unbounded(shape, dtype=space.dtype)
+        return Bounded(space.low.reshape(shape), space.high.reshape(shape), shape, dtype=space.dtype)
+    raise TypeError(
+        "spaces must be Box, Discrete, MultiDiscrete, MultiBinary, or Dict and Tuple of them, "
+        f"got {type(space).__name__}."
+    )
+
+
+def _built(space: Any, arrays: Iterator[NDArray[Any]]) -> Any:
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Dict):
+        return {key: _built(part, arrays) for key, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(_built(part, arrays) for part in space)
+    return next(arrays)

@@ -1,0 +1,128 @@
+"""What else has to survive with the rows of a ring: the frames that transforms withhold.
+
+As long as there are no rows, it is in the file `%first`. After that,
+the file `%kept` has two places of equal size. What is kept is written into the one that does not count;
+`ring_file` makes it count together with the rows that were written, and knows its size.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from lite._files.commit import flush, new_file, waits_for_disk
+from lite._files.consolidated import from_bytes, to_bytes
+from lite._files.mapping import open_regular, read_all, write_all
+
+_NAME = "%kept"
+_FIRST = "%first"
+_SMALLEST = 4096
+
+
+class KeptFile:
+    """The file of a folder; made when something is to be kept."""
+
+    def __init__(self, folder: str) -> None:
+        self.path = f"{folder}/{_NAME}"
+        self._first = f"{folder}/{_FIRST}"
+
+    @property
+    def has_first(self) -> bool:
+        """Whether something is kept that no row has followed."""
+        return os.path.lexists(self._first)
+
+    def read_first(self) -> Any:
+        """What is kept as long as there are no rows, or None."""
+        if not self.has_first:
+            return None
+        descriptor, status = open_regular(self._first, os.O_RDONLY)
+        try:
+            data = read_all(descriptor, status.st_size, self._first, status.st_size)
+        finally:
+            os.close(descriptor)
+        return from_bytes(np.frombuffer(data, np.uint8), self._first) if data else None
+
+    def write_first(self, content: Any) -> None:
+        """Keep a container, or None, as long as there are no rows."""
+        with new_file(self._first) as file:
+            file.write(b"" if content is None else to_bytes(content))
+
+    def forget_first(self) -> None:
+        """Rows have followed."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._first)
+
+    def read(self, kept: tuple[int, int]) -> Any:
+        """What is kept: a container, or None.
+
+        Args:
+            kept: the place that counts, and the size in bytes of what is there.
+
+        Raises:
+            ValueError: the file is damaged.
+        """
+        place, size = kept
+        if not size:
+            return None
+        descriptor, status = open_regular(self.path, os.O_RDONLY)
+        try:
+            capacity = status.st_size // 2
+            if size > capacity:
+                raise ValueError(f"{self.path} is damaged: {size} bytes are not in {capacity}.")
+            os.lseek(descriptor, place * capacity, os.SEEK_SET)
+            found = b""
+            while len(found) < size and (part := os.read(descriptor, size - len(found))):
+                found += part
+        finally:
+            os.close(descriptor)
+        if len(found) < size:
+            raise ValueError(f"{self.path} is damaged: it ends after {len(found)} of {size} bytes.")
+        return from_bytes(np.frombuffer(found, np.uint8), self.path)
+
+    def write(self, content: Any, kept: tuple[int, int]) -> tuple[int, int]:
+        """Write a container, or None, where nothing counts; gives the place and the size that are to count.
+
+        Args:
+            content: what to keep.
+            kept: the place that counts by now, and the size of what is there.
+        """
+        if content is None:
+            return kept[0], 0
+        data = to_bytes(content)
+        try:
+            descriptor, status = open_regular(self.path, os.O_RDWR)
+        except FileNotFoundError:
+            descriptor, status = -1, None
+        try:
+            capacity = 0 if status is None else status.st_size // 2
+            if capacity < len(data):
+                old = b"" if descriptor < 0 or not kept[1] else self._bytes(descriptor, kept, capacity)
+                self._grow(old, kept[0], max(_SMALLEST, 1 << (len(data) - 1).bit_length()))
+                if descriptor >= 0:
+                    os.close(descriptor)
+                descriptor, status = open_regular(self.path, os.O_RDWR)
+                capacity = status.st_size // 2
+            place = 1 - kept[0]
+            os.lseek(descriptor, place * capacity, os.SEEK_SET)
+            write_all(descriptor, data)
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
+        if waits_for_disk():
+            flush(self.path)
+        return place, len(data)
+
+    @staticmethod
+    def _bytes(descriptor: int, kept: tuple[int, int], capacity: int) -> bytes:
+        os.lseek(descriptor, kept[0] * capacity, os.SEEK_SET)
+        return os.read(descriptor, kept[1])
+
+    def _grow(self, old: bytes, place: int, capacity: int) -> None:
+        """A larger file takes the place of the old one, with what counts in it."""
+        with new_file(self.path) as file:
+            file.truncate(2 * capacity)
+            file.seek(place * capacity)
+            file.write(old)

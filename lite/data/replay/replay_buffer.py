@@ -1,0 +1,665 @@
+"""ReplayBuffer: a storage, a writer that fills it, a sampler that draws from it, and transforms on both ways."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lite
+from lite import TensorDict
+from lite._files.commit import finish, replace_tree
+from lite.data.replay.columns import is_container
+from lite.data.replay.mapped_storage import LazyMemmapStorage
+from lite.data.replay.samplers import RandomSampler, Sampler, Seed
+from lite.data.replay.storages import ListStorage, PathLike, Storage, read_json, write_json
+from lite.data.replay.tensor_storage import TensorStorage
+from lite.data.replay.transforms import Transforms, as_frames
+from lite.data.replay.writers import RoundRobinWriter, Writer
+
+_ABOUT = "buffer_metadata.json"
+
+
+class ReplayBuffer:
+    """Keep what was experienced, and draw batches of it.
+
+    `extend` and `add` write, `sample` draws, `len` counts, `buffer[index]` reads, iterating gives batches.
+    Any number of threads may do all of this at the same time. With a `LazyMemmapStorage` other processes
+    may sample, and what `extend` and `add` have returned from survives the process, also the frames that a
+    `MultiStepTransform` withholds: a buffer over the same folder goes on with them.
+
+    Args:
+        storage: what keeps the data, or a function that makes it. None: a `ListStorage` of 1,000.
+        sampler: what draws. None: `RandomSampler`.
+        writer: what decides where data goes. None: `RoundRobinWriter`.
+        collate_fn: makes a batch of what the storage gives. None: lists of TensorDicts or numbers are stacked.
+        transform: called with each batch that is drawn. If it has a method `inv`, that is called with what
+            `extend` and `add` get; where it gives None, nothing is stored.
+        transform_factory: a function that makes the transform instead.
+        batch_size: how much `sample` draws unless it is told.
+        dim_extend: the dimension of what `extend` gets along which it is added; the last one that the
+            storage counts unless given, which is time in batches `[envs, time]` for `ndim=2`.
+        prefetch: how many batches a thread draws ahead of time; needs `batch_size`.
+        generator: a seed or generator for a sampler that has none of its own.
+
+    Raises:
+        ValueError: `prefetch` without `batch_size`, or a negative `dim_extend`.
+        TypeError: both a transform and a factory; or a storage, sampler, or writer that is none.
+
+    Source:
+        `ReplayBuffer` of TorchRL, https://github.com/pytorch/rl.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.data import LazyTensorStorage, MultiStepTransform, ReplayBuffer
+        >>> buffer = ReplayBuffer(
+        ...     storage=LazyTensorStorage(100), transform=MultiStepTransform(2, 0.5), batch_size=4, generator=0
+        ... )
+        >>> def frames(*steps):
+        ...     ones, zeros = np.ones(len(steps), np.float32), np.zeros(len(steps), bool)
+        ...     return TensorDict({"step": steps, "next": {"reward": ones, "done": zeros}}, [len(steps)])
+        >>> buffer.extend(frames(0, 1)).shape       # two frames are withheld
+        (0,)
+        >>> buffer.extend(frames(2, 3)), buffer.flush()
+        (array([0, 1]), array([2, 3]))
+        >>> buffer[:]["next", "reward"]
+        array([1.5, 1.5, 1.5, 1. ], dtype=float32)
+        >>> buffer.sample()["step"].shape
+        (4,)
+    """
+
+    def __init__(
+        self,
+        *,
+        storage: Storage | Callable[[], Storage] | None = None,
+        sampler: Sampler | Callable[[], Sampler] | None = None,
+        writer: Writer | Callable[[], Writer] | None = None,
+        collate_fn: Callable[[Any], Any] | None = None,
+        transform: Any = None,
+        transform_factory: Callable[[], Any] | None = None,
+        batch_size: int | None = None,
+        dim_extend: int | None = None,
+        prefetch: int | None = None,
+        generator: Seed = None,
+    ) -> None:
+        if transform is not None and transform_factory is not None:
+            raise TypeError("transform and transform_factory cannot both be given.")
+        if prefetch and batch_size is None:
+            raise ValueError("prefetch needs a batch_size, as batches are drawn before they are asked for.")
+        if dim_extend is not None and dim_extend < 0:
+            raise ValueError(f"dim_extend must be a positive value or 0, got {dim_extend}.")
+        self._storage: Storage = _made("storage", storage, Storage, lambda: ListStorage(1000))
+        self._sampler: Sampler = _made("sampler", sampler, Sampler, RandomSampler)
+        self._writer: Writer = _made("writer", writer, Writer, self._default_writer)
+        self._writer.register_storage(self._storage)
+        self._storage.attach(self)
+        self._batch_size = batch_size
+        if batch_size is None and getattr(self._sampler, "drop_last", False):
+            raise ValueError("a sampler with drop_last=True needs the batch_size of the buffer.")
+        self._dim_extend = self._storage.ndim - 1 if dim_extend is None else dim_extend
+        self._collate_fn = collate_fn if collate_fn is not None else _default_collate(self._storage)
+        self._rng = np.random.default_rng(generator)
+        self._seeded = generator is not None
+        self._give_generator()
+        self._prefetch = prefetch or 0
+        self._drawn_ahead: deque[Future[Any]] = deque()
+        self._executor: ThreadPoolExecutor | None = None
+        self._ahead_lock = threading.RLock()
+        self._warned = False
+        self._transforms = Transforms(transform_factory() if transform_factory is not None else transform)
+        self._told = 0
+        self._go_on()
+
+    @staticmethod
+    def _default_writer() -> Writer:
+        return RoundRobinWriter()
+
+    def _give_generator(self) -> None:
+        if self._sampler._rng is None:
+            self._sampler._rng = self._rng
+
+    def _go_on(self) -> None:
+        """Take up what the storage has from before."""
+        storage = self._storage
+        length = len(storage)
+        if not length and not isinstance(storage, LazyMemmapStorage):
+            return
+        if length:
+            index = self._writer._replicate(np.arange(storage.shape[0]))
+            self._sampler.mark_update(index, storage=storage)
+            self._sampler.extend(index)
+        if isinstance(storage, LazyMemmapStorage):
+            begun = storage._begin()
+            self._told = 0 if begun is None else begun[1]
+            if self._transforms.withholds:
+                self._transforms.withheld = storage.kept()
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    def add(self, data: Any) -> Any:
+        """Write one element; gives its index, or an empty array if a transform withholds it.
+
+        Raises:
+            KeyError, RuntimeError, TypeError: it is not of the kind of what is stored; nothing has changed.
+        """
+        with self._storage.lock:
+            if not len(self._transforms):
+                return self._write_one(data)
+            return self._through(as_frames(data), self._write_frames)
+
+    def extend(self, data: Any) -> Any:
+        """Write elements; gives their indices.
+
+        Args:
+            data: a TensorDict, tensorclass or array whose first dimension (see `dim_extend`) is elements, or a
+                list of elements. The transforms' inverses are called with it.
+
+        Returns:
+            int64 (elements,), in the order of the data; (elements, ndim) where the storage has `ndim` > 1.
+            Empty if a transform withholds everything.
+
+        Raises:
+            RuntimeError: there are no elements.
+            KeyError, RuntimeError, TypeError: they are not of the kind of what is stored; nothing has changed.
+        """
+        with self._storage.lock:
+            if not len(self._transforms):
+                return self._write_many(data)
+            return self._through(data, self._write_many)
+
+    def flush(self) -> Any:
+        """Store what transforms withhold, as at the end of a stream; gives the indices."""
+        with self._storage.lock:
+            before = self._transforms.withheld
+            try:
+                pieces = list(self._transforms.flush())
+                self._keep(alone=not pieces)
+                return self._write_many(lite.cat(pieces, -1)) if pieces else self._no_index()
+            except BaseException:
+                self._transforms.withheld = before
+                raise
+
+    def _through(self, data: Any, write: Callable[[Any], Any]) -> Any:
+        """Send data through the inverses, and write what comes out; all of it happens, or nothing."""
+        before = self._transforms.withheld if self._transforms.withholds else None
+        try:
+            data = self._transforms.inv(data)
+            if data is None:
+                self._keep(alone=True)
+                return self._no_index()
+            self._keep(alone=False)
+            return write(data)
+        except BaseException:
+            if self._transforms.withholds:
+                self._transforms.withheld = before
+            raise
+
+    def _keep(self, alone: bool) -> None:
+        """Let what is withheld survive as the rows do."""
+        if self._transforms.withholds and isinstance(self._storage, LazyMemmapStorage):
+            self._storage.keep(self._transforms.withheld, alone)
+
+    def _no_index(self) -> Any:
+        ndim = self._storage.ndim
+        return np.zeros((0,) if ndim == 1 else (0, ndim), np.int64)
+
+    def _write_one(self, data: Any) -> Any:
+        index = self._writer.add(data)
+        if index is not None:
+            self._sampler.mark_update(index, storage=self._storage)
+            self._sampler.add(index)
+            self._tell_others(index)
+        return index
+
+    def _write_frames(self, data: Any) -> Any:
+        """What came of one frame: often one again."""
+        if is_container(data) and data.shape[-1] == 1:
+            return self._write_one(data.squeeze(-1))
+        return self._write_many(data)
+
+    def _write_many(self, data: Any) -> Any:
+        if self._dim_extend:
+            data = self._transposed(data)
+        index = self._writer.extend(data)
+        self._sampler.mark_update(index, storage=self._storage)
+        self._sampler.extend(index)
+        self._tell_others(index)
+        return index
+
+    def _tell_others(self, index: Any) -> None:
+        for other in self._storage._readers:
+            if other is not self:
+                other.mark_update(index)
+
+    def _transposed(self, data: Any) -> Any:
+        if is_container(data):
+            return data.transpose(self._dim_extend, 0)
+        return np.swapaxes(np.asarray(data), self._dim_extend, 0)
+
+    def mark_update(self, index: Any) -> None:
+        """Tell the sampler that the elements at `index` are new."""
+        self._sampler.mark_update(index, storage=self._storage)
+
+    def update_priority(self, index: Any, priority: Any) -> None:
+        """Give the elements at `index` new priorities.
+
+        Args:
+            index: int64 (elements,), or (elements, ndim), or a tuple of `ndim` arrays.
+            priority: (elements,), or one for all.
+        """
+        if isinstance(index, tuple):
+            index = np.stack(index, -1)
+        with self._storage.lock:
+            self._sampler.update_priority(index, priority, storage=self._storage)
+
+    def empty(self, empty_write_count: bool = True) -> None:
+        """Forget all elements, and what transforms withhold.
+
+        Args:
+            empty_write_count: start to count from 0, too.
+        """
+        self._cancel()
+        with self._ahead_lock, self._storage.lock:
+            self._writer._empty(empty_write_count=empty_write_count)
+            self._sampler._empty()
+            if self._transforms.withholds:
+                self._transforms.withheld = None
+                if isinstance(self._storage, LazyMemmapStorage) and self._storage.initialized:
+                    self._storage.keep(None, False)
+            self._storage._empty(empty_write_count)
+
+    # -- drawing ----------------------------------------------------------------------------------
+
+    def sample(self, batch_size: int | None = None, return_info: bool = False) -> Any:
+        """Draw a batch.
+
+        Args:
+            batch_size: how many elements; that of the buffer unless given.
+            return_info: give what the sampler tells about them, too: their `"index"`, and weights.
+
+        Returns:
+            Copies of the elements, as a TensorDict (batch_size, ...) if that is what is stored; with
+            `return_info`, the pair of it and a dict.
+
+        Raises:
+            RuntimeError: no batch size, or nothing to draw from.
+        """
+        size = self._batch_size if batch_size is None else batch_size
+        if size is None:
+            raise RuntimeError("batch_size not specified, neither of the buffer nor of sample.")
+        if batch_size is not None and self._batch_size not in (None, batch_size) and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"Got conflicting batch_sizes in constructor ({self._batch_size}) and `sample` ({batch_size}); "
+                "the latter is used.",
+                stacklevel=2,
+            )
+        result = self._ahead(size) if self._prefetch else self._sample(size)
+        return result if return_info else result[0]
+
+    def _sample(self, size: int) -> tuple[Any, dict[Any, Any]]:
+        storage = self._storage
+        with storage.lock:
+            begun = storage._begin()
+            if begun is None:
+                index, info = self._sampler.sample(storage, size)
+                data = storage._read(index)
+            else:
+                index, info, data = self._sample_of_others(storage, size, begun)
+        info["index"] = index
+        return self._finished(data, info)
+
+    def _finished(self, data: Any, info: dict[Any, Any]) -> tuple[Any, dict[Any, Any]]:
+        if self._collate_fn is not None:
+            data = self._collate_fn(data)
+        if len(self._transforms):
+            data = self._transforms.out(data)
+        return data, info
+
+    def _sample_of_others(self, storage: Any, size: int, begun: Any) -> Any:
+        """Draw from what another process writes, again if it wrote over some of that meanwhile."""
+        end = storage.deadline()
+        while True:
+            self._tell_of_others(storage, begun)
+            index, info = self._sampler.sample(storage, size)
+            data = storage._read(index)
+            if storage._unchanged(begun, index):
+                return index, info, data
+            storage.wait(end)
+            begun = storage._begin()
+
+    def _tell_of_others(self, storage: Any, begun: Any) -> None:
+        """Tell the sampler of rows that another process has added since."""
+        cursor, total, _ = begun
+        if total == self._told:
+            return
+        rows = storage._rows()
+        new = min(total - self._told, storage.shape[0]) if total > self._told else storage.shape[0]
+        self._told = total
+        if new:
+            index = self._writer._replicate((cursor - new + np.arange(new)) % rows)
+            self._sampler.mark_update(index, storage=storage)
+            self._sampler.extend(index)
+
+    def _ahead(self, size: int) -> Any:
+        """The next batch of those that a thread draws ahead of time."""
+        with self._ahead_lock:
+            if self._executor is None:
+                # One thread: batches come in the order of the generator.
+                self._executor = ThreadPoolExecutor(1, "lite-replay")
+            queue = self._drawn_ahead
+            out = queue.popleft().result() if queue else self._sample(size)
+            while len(queue) < min(self._prefetch, self._sampler._remaining_batches) and not self._sampler.ran_out:
+                queue.append(self._executor.submit(self._sample, size))
+                if self._sampler._remaining_batches < self._prefetch:
+                    queue[-1].exception()  # how many are left is known when this one is drawn
+            return out
+
+    def _cancel(self) -> None:
+        """Forget batches that were drawn ahead of time."""
+        with self._ahead_lock:
+            for future in self._drawn_ahead:
+                if not future.cancel():
+                    future.exception()  # waits for it
+            self._drawn_ahead.clear()
+
+    def __iter__(self) -> Iterator[Any]:
+        """Batches without end; of a sampler that runs out, those of one round.
+
+        Raises:
+            RuntimeError: the buffer has no batch size.
+        """
+        if self._batch_size is None:
+            raise RuntimeError("Cannot iterate over a replay buffer whose batch_size is not specified.")
+        if self._sampler.ran_out:
+            self._sampler.ran_out = False  # type: ignore[misc]
+        while not self._sampler.ran_out or self._drawn_ahead:
+            yield self.sample()
+
+    # -- elements ---------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._storage)
+
+    @property
+    def write_count(self) -> int:
+        """How many elements were written since the buffer was empty, those written over by now included."""
+        return self._writer._write_count
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, str) or (isinstance(index, tuple) and all(isinstance(i, str) for i in index)):
+            return self[:][index]
+        if isinstance(index, tuple) and len(index) == 1:
+            (index,) = index
+        with self._storage.lock:
+            if self._dim_extend:
+                data = self._transposed(self._storage.get(slice(None)))[index]
+            elif isinstance(index, tuple):
+                data = self._storage.get(slice(None))[index]
+            else:
+                data = self._storage.get(index)
+        if not isinstance(index, int | np.integer) and self._collate_fn is not None:
+            data = self._collate_fn(data)
+        return self._transforms.out(data) if len(self._transforms) else data
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(index, str) or (isinstance(index, tuple) and all(isinstance(i, str) for i in index)):
+            with self._storage.lock:
+                rows = self._storage.get(slice(None)).clone()
+                rows.set(index, value)
+                self._storage[:] = rows
+            return
+        if isinstance(index, tuple) and len(index) == 1:
+            (index,) = index
+        with self._storage.lock:
+            if len(self._transforms):
+                value = self._transforms.inv(value)
+            if self._dim_extend:
+                # What is indexed here along the first dimension lies along another one in the storage.
+                value = value if isinstance(index, int | np.integer) else self._transposed(value)
+                index = (slice(None),) * self._dim_extend + (index,)
+            self._storage[index] = value
+
+    # -- parts ------------------------------------------------------------------------------------
+
+    @property
+    def storage(self) -> Storage:
+        """What keeps the data."""
+        return self._storage
+
+    @property
+    def sampler(self) -> Sampler:
+        """What draws."""
+        return self._sampler
+
+    @property
+    def writer(self) -> Writer:
+        """What decides where data goes."""
+        return self._writer
+
+    @property
+    def transform(self) -> Transforms:
+        """The transforms, a sequence."""
+        return self._transforms
+
+    @property
+    def batch_size(self) -> int | None:
+        """How much `sample` draws unless it is told."""
+        return self._batch_size
+
+    @property
+    def dim_extend(self) -> int:
+        """The dimension of what `extend` gets along which it is added."""
+        return self._dim_extend
+
+    def append_transform(self, transform: Any, *, invert: bool = False) -> ReplayBuffer:
+        """Add a transform after the others; gives the buffer.
+
+        Args:
+            transform: see `ReplayBuffer`.
+            invert: call a function on the way in, instead of on the way out.
+
+        Raises:
+            TypeError: it cannot be called.
+        """
+        return self.insert_transform(len(self._transforms), transform, invert=invert)
+
+    def insert_transform(self, index: int, transform: Any, *, invert: bool = False) -> ReplayBuffer:
+        """Add a transform before the one at `index`; see `append_transform`."""
+        with self._storage.lock:
+            self._transforms.insert(index, transform, invert)
+            if hasattr(transform, "withheld") and isinstance(self._storage, LazyMemmapStorage):
+                self._transforms.withheld = self._storage.kept()
+        return self
+
+    def set_storage(self, storage: Storage, collate_fn: Callable[[Any], Any] | None = None) -> Storage:
+        """Use another storage; gives the old one."""
+        old, self._storage = self._storage, storage
+        self._collate_fn = collate_fn if collate_fn is not None else _default_collate(storage)
+        self._writer.register_storage(storage)
+        storage.attach(self)
+        return old
+
+    def set_writer(self, writer: Writer) -> Writer:
+        """Use another writer; gives the old one."""
+        writer.register_storage(self._storage)
+        old, self._writer = self._writer, writer
+        return old
+
+    def set_sampler(self, sampler: Sampler) -> Sampler:
+        """Use another sampler; gives the old one."""
+        old, self._sampler = self._sampler, sampler
+        self._give_generator()
+        return old
+
+    def set_rng(self, generator: Seed) -> None:
+        """Draw with a seed or a generator from now on."""
+        if self._sampler._rng is self._rng:
+            self._sampler._rng = None
+        self._rng, self._seeded = np.random.default_rng(generator), generator is not None
+        self._give_generator()
+
+    # -- saving -----------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a buffer of the same parts needs to go on like this one, as copies in memory."""
+        # The thread that draws ahead needs the lock of the storage: its batches are waited for before.
+        with self._ahead_lock:
+            ahead = [future.result() for future in self._drawn_ahead]
+            return self._state_dict(ahead)
+
+    def _state_dict(self, ahead: list[Any]) -> dict[str, Any]:
+        with self._storage.lock:
+            return {
+                "_storage": self._storage.state_dict(),
+                "_sampler": self._sampler.state_dict(),
+                "_writer": self._writer.state_dict(),
+                "_transforms": self._transforms.state_dict(),
+                "_batch_size": self._batch_size,
+                "_rng": self._rng.bit_generator.state,
+                "_drawn_ahead": [(_copy(data), dict(info)) for data, info in ahead],
+            }
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        self._cancel()
+        with self._ahead_lock, self._storage.lock:
+            self._storage.load_state_dict(state_dict["_storage"])
+            self._writer.load_state_dict(state_dict["_writer"])
+            self._sampler.load_state_dict(state_dict["_sampler"])
+            self._transforms.load_state_dict(state_dict["_transforms"])
+            self._batch_size = state_dict["_batch_size"]
+            self._rng.bit_generator.state = state_dict["_rng"]
+            if self._storage_initialized():
+                self._keep(alone=True)
+            for data, info in state_dict["_drawn_ahead"]:
+                done: Future[Any] = Future()
+                done.set_result((_copy(data), dict(info)))
+                self._drawn_ahead.append(done)
+
+    def dumps(self, path: PathLike) -> None:
+        """Write everything into the folder `path`: all at once, in place of what was dumped there before.
+
+        The subfolder `storage` is one that `TensorDict.memmap` writes; a `LazyMemmapStorage` that lies there
+        is not copied. Batches that were drawn ahead of time are not written.
+
+        Raises:
+            NotImplementedError: a `ListStorage`.
+            RuntimeError: there is no data yet.
+        """
+        root = Path(path).absolute()
+
+        def fill(stage: str, exists: bool) -> None:
+            folder = Path(stage)
+            storage = self._storage
+            if isinstance(storage, TensorStorage):
+                storage.dumps_to(folder / "storage", root / "storage")
+            else:
+                storage.dumps(folder / "storage")
+            self._sampler.dumps(folder / "sampler")
+            self._writer.dumps(folder / "writer")
+            state = self._transforms.state_dict()
+            content = TensorDict({"states": {k: v for k, v in state["states"].items() if v}}, [])
+            if state["withheld"] is not None:
+                content["withheld"] = state["withheld"]
+            content.memmap(folder / "transforms", copy_existing=True)
+            write_json(folder / _ABOUT, {"batch_size": self._batch_size, "rng": _plain(self._rng.bit_generator.state)})
+
+        with self._storage.lock:
+            replace_tree(str(root), fill)
+
+    def loads(self, path: PathLike) -> None:
+        """Read what `dumps` wrote, into a buffer of the same parts.
+
+        Raises:
+            FileNotFoundError, ValueError: the folder is none of these, or damaged.
+        """
+        root = Path(path).absolute()
+        finish(str(root))
+        about = read_json(root / _ABOUT)
+        content: Any = lite.load_memmap(root / "transforms")
+        self._cancel()
+        with self._ahead_lock, self._storage.lock:
+            self._storage.loads(root / "storage")
+            self._writer.loads(root / "writer")
+            self._sampler.loads(root / "sampler")
+            states = content.get("states", {})
+            self._transforms.load_state_dict(
+                {
+                    "states": {key: states[key].to_dict() for key in states.keys()},  # noqa: SIM118
+                    "withheld": content.get("withheld", None),
+                }
+            )
+            self._batch_size = about["batch_size"]
+            try:
+                self._rng.bit_generator.state = about["rng"]
+            except (KeyError, TypeError, ValueError) as error:
+                raise ValueError(f"{root / _ABOUT} is damaged or foreign: {error}.") from error
+            self._keep(alone=True)
+
+    save = dumps
+    dump = dumps
+    load = loads
+
+    def _storage_initialized(self) -> bool:
+        return not isinstance(self._storage, TensorStorage) or self._storage.initialized
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        state["_drawn_ahead"], state["_executor"] = deque(), None
+        del state["_ahead_lock"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._ahead_lock = threading.RLock()
+        self._storage.attach(self)
+
+    def __repr__(self) -> str:
+        parts = ("storage", "sampler", "writer", "transform", "batch_size")
+        inner = "".join(f"    {name}={getattr(self, name)!r},\n" for name in parts)
+        return f"{type(self).__name__}(\n{inner})"
+
+
+def _made(name: str, given: Any, kind: type, default: Callable[[], Any]) -> Any:
+    if given is None:
+        return default()
+    made = given if isinstance(given, kind) or not callable(given) else given()
+    if not isinstance(made, kind):
+        raise TypeError(f"{name} must be a {kind.__name__}, or a function that makes one, got {made!r:.200}.")
+    return made
+
+
+def _default_collate(storage: Storage) -> Callable[[Any], Any] | None:
+    return _stacked if isinstance(storage, ListStorage) else None
+
+
+def _stacked(items: Any) -> Any:
+    """A list of elements as a batch, if they are TensorDicts, arrays or numbers."""
+    if not isinstance(items, list) or not items:
+        return items
+    if all(is_container(item) for item in items):
+        return lite.stack(items, 0)
+    if all(isinstance(item, np.ndarray | np.generic | int | float | bool) for item in items):
+        return np.stack([np.asarray(item) for item in items])
+    return items
+
+
+def _copy(data: Any) -> Any:
+    if is_container(data):
+        return data.clone()
+    return data.copy() if isinstance(data, np.ndarray) else data
+
+
+def _plain(state: Any) -> Any:
+    """The state of a generator with lists in place of arrays, as JSON has."""
+    if isinstance(state, Mapping):
+        return {key: _plain(value) for key, value in state.items()}
+    return state.tolist() if isinstance(state, np.ndarray) else state

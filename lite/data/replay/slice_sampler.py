@@ -1,0 +1,313 @@
+"""Samplers of slices: pieces of trajectories, which are neighbours in time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite import NestedKey
+from lite.data.replay.samplers import EMPTY, Index, Sampler, SamplerWithoutReplacement, Seed, StorageView
+from lite.data.replay.trajectory_index import Ints, Seen, Signal, TrajectoryIndex, values_at
+
+_IDS: tuple[NestedKey, ...] = (("collector", "traj_ids"), "episode")
+_END: NestedKey = ("next", "done")
+
+
+class SliceSampler(Sampler):
+    """Draw slices of trajectories, with replacement: first a trajectory, then a piece of it, both uniformly.
+
+    The slices of a batch come one after the other. The batch gets, at `truncated_key`, True at the last step
+    of each slice, and beside it `"done"`, which is True there and where it is stored, and `"terminated"` as
+    stored (False where it is not): so that no estimator looks past the end of a slice.
+
+    Rows are expected in the order of time: a trajectory ends where the ring is written next, and its start
+    is cut off as the ring writes over it. Of a storage of several dimensions the first is time, the others
+    are lanes, such as environments, with trajectories of their own. Where trajectories start and end is
+    noted as rows are written, so a draw takes the same time whatever the capacity is; a storage that is
+    there already is read once.
+
+    Args:
+        num_slices: slices in a batch; the batch size must be divisible by it.
+        slice_len: steps of a slice; the batch size must be divisible by it. Exactly one of the two is given.
+        end_key: where the last step of each trajectory is True.
+        end_keys: several of these, of which one must be True; those that are not stored are left out.
+        traj_key: where each trajectory has a number of its own. With neither key, the first that is stored of
+            `("collector", "traj_ids")`, `"episode"` and `("next", "done")` as an end; a key that is not
+            stored falls back to these, too.
+        cache_values: for TorchRL's signature; boundaries are always kept.
+        truncated_key: see above; None: the batch gets none of the three.
+        init_key: where the first step of each slice is marked as a start, if it is stored, beside the
+            starts that are stored; None: not at all.
+        strict_length: leave out trajectories that are shorter than a slice. False: they are slices as they
+            are, and the batch is smaller.
+        generator: see `Sampler`.
+
+    Raises:
+        RuntimeError: `end_key` and `end_keys` both.
+        TypeError: both or neither of `num_slices` and `slice_len`.
+
+    Source:
+        `SliceSampler` of TorchRL, https://github.com/pytorch/rl.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.data import SliceSampler, TensorStorage
+        >>> done = np.array([0, 0, 0, 0, 1, 0, 0, 0], bool)[:, None]
+        >>> storage = TensorStorage(TensorDict({"next": {"done": done}}, [8]))
+        >>> index, info = SliceSampler(slice_len=3, generator=0).sample(storage, 9)
+        >>> index.reshape(3, 3).tolist()
+        [[5, 6, 7], [2, 3, 4], [2, 3, 4]]
+        >>> info["next", "truncated"].reshape(3, 3).tolist()
+        [[False, False, True], [False, False, True], [False, False, True]]
+    """
+
+    def __init__(
+        self,
+        *,
+        num_slices: int | None = None,
+        slice_len: int | None = None,
+        end_key: NestedKey | None = None,
+        end_keys: Sequence[NestedKey] | None = None,
+        traj_key: NestedKey | None = None,
+        cache_values: bool = False,
+        truncated_key: NestedKey | None = ("next", "truncated"),
+        init_key: NestedKey | None = "is_init",
+        strict_length: bool = True,
+        generator: Seed = None,
+    ) -> None:
+        Sampler.__init__(self, generator=generator)
+        if (num_slices is None) == (slice_len is None):
+            raise TypeError(
+                f"exactly one of num_slices and slice_len must be given, got num_slices={num_slices} and "
+                f"slice_len={slice_len}."
+            )
+        for name, value in (("num_slices", num_slices), ("slice_len", slice_len)):
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}.")
+        if end_key is not None and end_keys is not None:
+            raise RuntimeError("end_key and end_keys exclude each other.")
+        self.num_slices, self.slice_len = num_slices, slice_len
+        self.end_key, self.traj_key = end_key, traj_key
+        self.end_keys = None if end_keys is None else tuple(end_keys)
+        self.cache_values = cache_values
+        self.truncated_key, self.init_key = truncated_key, init_key
+        self.strict_length = strict_length
+        # What a batch gets beside `truncated_key`.
+        self._flags: tuple[NestedKey, ...] = ()
+        if truncated_key is not None:
+            self._flags = _beside(truncated_key, "done"), _beside(truncated_key, "terminated")
+        self._trajectories: TrajectoryIndex | None = None
+
+    def sample(self, storage: StorageView, batch_size: int) -> tuple[Index, dict[Any, Any]]:
+        """Indices into the storage, slice by slice, and the flags of the batch.
+
+        Raises:
+            RuntimeError: the storage is empty, has no trajectory of this length, or nothing that tells
+                trajectories apart; or the batch size is not divisible.
+        """
+        length, count = self._slices(batch_size)
+        trajectories = self._follow(storage, length)
+        shortest = length if self.strict_length else 1
+        finished, going_on = trajectories.eligible(shortest)
+        number = finished.shape[1] + going_on.size
+        if not number:
+            raise RuntimeError(f"no trajectory in the storage has the {shortest} steps of a slice.")
+        first, lengths, lane = trajectories.pick(shortest, self._choose(number, count))
+        taken = length if self.strict_length else np.minimum(lengths, length)
+        first = first + (self._generator().random(first.size) * (lengths - taken + 1)).astype(np.int64)
+        return self._batch(storage, trajectories, first, taken, lane)
+
+    def _choose(self, number: int, count: int) -> Ints:
+        """Which of `number` trajectories the slices are from."""
+        return (self._generator().random(count) * number).astype(np.int64)
+
+    def _slices(self, batch_size: int) -> tuple[int, int]:
+        """Steps of a slice, and slices."""
+        name, part = (
+            ("num_slices", self.num_slices) if self.slice_len is None else ("slice_len", self.slice_len)
+        )
+        assert part is not None
+        if batch_size % part or not batch_size:
+            raise RuntimeError(f"batch_size must be a multiple of {name}={part}, got {batch_size}.")
+        other = batch_size // part
+        return (other, part) if self.slice_len is None else (part, other)
+
+    def _follow(self, storage: StorageView, length: int, seen: Seen | None = None) -> TrajectoryIndex:
+        """The trajectories in the storage as it is now, of which slices of `length` are drawn."""
+        if not len(storage):
+            raise RuntimeError(EMPTY)
+        index = self._trajectories
+        if index is None or not index.is_of(storage):
+            index = self._trajectories = TrajectoryIndex(storage, self._signal(storage))
+        index.follow(storage, seen)
+        return index
+
+    def _signal(self, storage: StorageView) -> Signal:
+        """What tells trajectories apart."""
+
+        def stored(key: NestedKey) -> bool:
+            return values_at(storage, key, slice(0, 1)) is not None
+
+        ends = self.end_keys or (self.end_key or _END,)
+        by_end = Signal(tuple(filter(stored, ends)), False)
+        ids = _IDS if self.traj_key is None else (self.traj_key,)
+        by_id = Signal(tuple(filter(stored, ids))[:1], True)
+        ends_first = self.traj_key is None and (self.end_key is not None or self.end_keys is not None)
+        for signal in (by_end, by_id) if ends_first else (by_id, by_end):
+            if signal.keys:
+                return signal
+        raise RuntimeError(
+            f"the storage has none of the entries {(*ids, *ends)}, which tell trajectories apart."
+        )
+
+    def _batch(
+        self, storage: StorageView, trajectories: TrajectoryIndex, first: Ints, taken: int | Ints, lane: Ints
+    ) -> tuple[Index, dict[Any, Any]]:
+        """The index and the flags of slices, by their first rows, lengths and lanes."""
+        if isinstance(taken, int):
+            rows = (first[:, None] + np.arange(taken)).reshape(-1)
+            last = np.arange(taken - 1, rows.size, taken)
+            starts = last - (taken - 1)
+        else:
+            stops = np.cumsum(taken)
+            last, starts = stops - 1, stops - taken
+            rows = np.repeat(first - starts, taken) + np.arange(stops[-1])
+        lanes = np.repeat(lane, taken) if storage.ndim > 1 else lane
+        index = trajectories.places(storage, rows, lanes)
+        info: dict[Any, Any] = {}
+        keys = self._flags if self.init_key is None else (*self._flags, self.init_key)
+        flags = dict(zip(keys, trajectories.values(storage, keys, index), strict=True))
+        if self.truncated_key is not None:
+            done_key, terminated_key = self._flags
+            truncated = np.zeros((rows.size, 1), np.bool_)
+            truncated[last] = True
+            done, terminated = flags[done_key], flags[terminated_key]
+            info[self.truncated_key] = truncated
+            info[done_key] = truncated.copy() if done is None else done | truncated.reshape(_like(done))
+            info[terminated_key] = np.zeros_like(truncated) if terminated is None else terminated
+        if self.init_key is not None:
+            marked = flags[self.init_key]
+            if marked is not None:
+                marked[starts] = True
+                info[self.init_key] = marked
+        return index, info
+
+    def mark_update(self, index: Any, *, storage: StorageView | None = None) -> None:
+        """Take note that the entries at `index` are new, or were changed where they are."""
+        trajectories = self._trajectories
+        if trajectories is None:
+            return
+        rows = np.asarray(index[0] if isinstance(index, tuple) else index)
+        rows = rows[:, 0] if rows.ndim > 1 else rows.reshape(-1)
+        if rows.size and (
+            storage is None
+            or not trajectories.has_yet_to_see(storage, int(rows[0]))
+            or not trajectories.has_yet_to_see(storage, int(rows[-1]))
+        ):
+            trajectories.forget()
+
+    def can_sample(self, storage: StorageView, batch_size: int) -> bool:
+        """Whether there is a trajectory of the length of a slice."""
+        if not len(storage):
+            return False
+        length, _ = self._slices(batch_size)
+        finished, going_on = self._follow(storage, length).eligible(length if self.strict_length else 1)
+        return bool(finished.shape[1] or going_on.size)
+
+    def _empty(self) -> None:
+        self._trajectories = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {
+            "_trajectories": None
+        }  # it is of one storage object, and read anew from another
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(num_slices={self.num_slices}, slice_len={self.slice_len}, "
+            f"end_key={self.end_key}, traj_key={self.traj_key}, truncated_key={self.truncated_key}, "
+            f"strict_length={self.strict_length})"
+        )
+
+
+class SliceSamplerWithoutReplacement(SliceSampler, SamplerWithoutReplacement):
+    """Draw one slice from each trajectory before there is a second from any.
+
+    The order of trajectories is drawn anew when all have been shown, and when their number has changed. The
+    last batch of a round is smaller where the slices of a batch do not divide their number.
+
+    Args:
+        drop_last: leave out the last batch of a round if it would be smaller.
+        shuffle: whether the order of trajectories is random; False: that of their ends.
+
+    The other arguments and errors are those of `SliceSampler`; and a ValueError if there are fewer
+    trajectories than slices in a batch, with `drop_last`.
+
+    Source:
+        `SliceSamplerWithoutReplacement` of TorchRL, https://github.com/pytorch/rl.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.data import SliceSamplerWithoutReplacement, TensorStorage
+        >>> storage = TensorStorage(TensorDict({"episode": np.repeat([7, 8, 9], 4)}, [12]))
+        >>> sampler = SliceSamplerWithoutReplacement(num_slices=3, generator=0)
+        >>> index, _ = sampler.sample(storage, 6)
+        >>> sorted((index // 4).tolist()), sampler.ran_out
+        ([0, 0, 1, 1, 2, 2], True)
+    """
+
+    def __init__(
+        self,
+        *,
+        num_slices: int | None = None,
+        slice_len: int | None = None,
+        drop_last: bool = False,
+        end_key: NestedKey | None = None,
+        end_keys: Sequence[NestedKey] | None = None,
+        traj_key: NestedKey | None = None,
+        truncated_key: NestedKey | None = ("next", "truncated"),
+        init_key: NestedKey | None = "is_init",
+        strict_length: bool = True,
+        shuffle: bool = True,
+        generator: Seed = None,
+    ) -> None:
+        SamplerWithoutReplacement.__init__(self, drop_last, shuffle)
+        SliceSampler.__init__(
+            self, num_slices=num_slices, slice_len=slice_len, end_key=end_key, end_keys=end_keys,
+            traj_key=traj_key, cache_values=True, truncated_key=truncated_key, init_key=init_key,
+            strict_length=strict_length, generator=generator,
+        )  # fmt: skip
+
+    def _choose(self, number: int, count: int) -> Ints:
+        return self._next(number, count)
+
+    def can_sample(self, storage: StorageView, batch_size: int) -> bool:
+        """Whether there are as many trajectories as `drop_last` asks for."""
+        if not self.drop_last:
+            return SliceSampler.can_sample(self, storage, batch_size)
+        if not len(storage):
+            return False
+        length, count = self._slices(batch_size)
+        finished, going_on = self._follow(storage, length).eligible(length if self.strict_length else 1)
+        return finished.shape[1] + going_on.size >= count
+
+    def _empty(self) -> None:
+        SliceSampler._empty(self)
+        SamplerWithoutReplacement._empty(self)
+
+    __repr__ = SliceSampler.__repr__
+
+
+def _like(flags: NDArray[Any]) -> tuple[int, ...]:
+    """The shape of one value for each row that broadcasts to `flags`."""
+    return (-1, *[1] * (flags.ndim - 1))
+
+
+def _beside(key: NestedKey, name: str) -> NestedKey:
+    """`key` with another last part."""
+    return name if isinstance(key, str) else (*key[:-1], name)

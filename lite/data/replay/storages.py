@@ -1,0 +1,310 @@
+"""What a replay buffer keeps its data in: the base of storages, and the list of any objects."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lite import NestedKey
+from lite._arrays.types import Array, Shape
+from lite._files.mapping import read_file
+from lite.data.replay.position import Position
+
+PathLike = str | os.PathLike[str]
+MAX_JSON = 1 << 20
+
+
+class Storage(ABC):
+    """The base of storages.
+
+    Args:
+        max_size: how many elements there can be.
+
+    Source:
+        `Storage` of TorchRL, https://github.com/pytorch/rl.
+    """
+
+    ndim: int = 1
+    max_size: int
+
+    def __init__(self, max_size: int) -> None:
+        self.max_size = _count("max_size", max_size)
+        self.lock = threading.RLock()
+        self._readers: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    # -- what samplers and buffers read -----------------------------------------------------------
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many elements there are."""
+
+    @abstractmethod
+    def get(self, index: Any) -> Any:
+        """The elements at an index: an int, a slice, an array, or a tuple of these with `ndim` > 1."""
+
+    @abstractmethod
+    def set(self, cursor: Any, data: Any) -> None:
+        """Write elements at an int, a slice, a range or an array of ints, and count those that are new."""
+
+    def entry(self, key: NestedKey) -> Array | None:
+        """The array of a key, with a row for each place of the storage, uncopied; None without one."""
+        return None
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the part that is filled."""
+        return (len(self),)
+
+    def contains(self, item: Any) -> Any:
+        """Whether there is an element at an index; for an array, one answer for each of its items."""
+        index = np.asarray(item)
+        found = (index < len(self)) & (index >= -len(self))
+        return found if found.ndim else bool(found)
+
+    def __contains__(self, item: Any) -> bool:
+        return bool(np.all(self.contains(item)))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.get(index)
+
+    def __setitem__(self, index: Any, data: Any) -> None:
+        self._replace(index, data)
+
+    def __iter__(self) -> Iterator[Any]:
+        for i in range(len(self)):
+            yield self[i]
+
+    # -- what writers do --------------------------------------------------------------------------
+
+    @abstractmethod
+    def _append(self, data: Any, count: int | None) -> int:
+        """Write `count` rows where the ring stands and move it on; None for one row alone. Gives the first row.
+
+        All of it counts at once, or nothing, if this raises.
+        """
+
+    @abstractmethod
+    def _write_rows(self, index: Any, data: Any, written: int) -> None:
+        """Write elements to different places, and count `written` of them. All counts at once, or nothing."""
+
+    def _commit(self, length: int, cursor: int, writes: int) -> None:
+        """From now on, the ring stands there."""
+        self._position.commit(length, cursor, writes)
+
+    @abstractmethod
+    def _replace(self, index: Any, data: Any) -> None:
+        """Write over elements that are there."""
+
+    @property
+    @abstractmethod
+    def _position(self) -> Position: ...
+
+    def _rows(self) -> int:
+        """The length of the ring: how many elements there can be along the first dimension."""
+        return self.max_size
+
+    def _rows_for(self, data: Any, many: bool) -> int:
+        """The same, where it depends on the first data."""
+        return self._rows()
+
+    def _read(self, index: Any) -> Any:
+        """As `get`, for an index of a sampler, which is known to be in range."""
+        return self.get(index)
+
+    def _begin(self) -> Any:
+        """What `_unchanged` compares with: how far writers are before a batch is drawn."""
+        return None
+
+    def _unchanged(self, begun: Any, index: Any) -> bool:
+        """Whether nothing at `index` was written over since `_begin`; only other processes can do that."""
+        return True
+
+    @abstractmethod
+    def _empty(self, empty_write_count: bool = True) -> None:
+        """Forget all elements."""
+
+    def attach(self, buffer: Any) -> None:
+        """Tell `buffer`, by `mark_update(index)`, of elements that other buffers write into this storage."""
+        self._readers.add(buffer)
+
+    # -- saving -----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Copies of the elements, and where the ring stands."""
+
+    @abstractmethod
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+
+    @abstractmethod
+    def dumps(self, path: PathLike) -> None:
+        """Write the elements into the folder `path`, which is made."""
+
+    @abstractmethod
+    def loads(self, path: PathLike) -> None:
+        """Read what `dumps` wrote."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        del state["lock"], state["_readers"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.lock = threading.RLock()
+        self._readers = weakref.WeakSet()
+
+
+class ListStorage(Storage):
+    """A list of any objects.
+
+    Args:
+        max_size: how many there can be; no limit unless given.
+
+    Source:
+        `ListStorage` of TorchRL, https://github.com/pytorch/rl.
+
+    Example:
+        >>> from lite.data import ListStorage
+        >>> storage = ListStorage(10)
+        >>> storage.set(range(3), ["a", 1, None])
+        >>> len(storage), storage.get(1), storage.get([2, 0])
+        (3, 1, [None, 'a'])
+    """
+
+    def __init__(self, max_size: int | None = None) -> None:
+        super().__init__(sys.maxsize if max_size is None else max_size)
+        self._storage: list[Any] = []
+        self._place = Position()
+
+    @property
+    def _position(self) -> Position:
+        return self._place
+
+    def __len__(self) -> int:
+        return len(self._storage)
+
+    def get(self, index: Any) -> Any:
+        """The element at an int, or a list of those at a slice or a sequence of ints."""
+        if isinstance(index, tuple):
+            if len(index) != 1:
+                raise RuntimeError(f"ListStorage has one dimension, got an index of {len(index)}.")
+            (index,) = index
+        if isinstance(index, int | np.integer | slice):
+            return self._storage[index]
+        array = np.asarray(index)
+        if array.dtype == bool:
+            array = np.flatnonzero(array)
+        if not array.ndim:
+            return self._storage[int(array)]
+        return [self._storage[i] for i in array.tolist()]
+
+    def set(self, cursor: Any, data: Any) -> None:
+        """Write one element at an int, or one for each item of a sequence of ints.
+
+        Raises:
+            RuntimeError: an index is more than one beyond the last element, or beyond `max_size`.
+            ValueError: there are not as many elements as places.
+        """
+        if isinstance(cursor, int | np.integer):
+            places, items = [int(cursor)], [data]
+        else:
+            found = range(*cursor.indices(len(self))) if isinstance(cursor, slice) else cursor
+            places, items = [int(i) for i in found], list(data)
+        if len(places) != len(items):
+            raise ValueError(f"{len(items)} elements do not fit {len(places)} places.")
+        end = len(self)
+        for place in places:
+            if place > end or not 0 <= place < self.max_size:
+                raise RuntimeError(
+                    f"Cannot write the element {place} of a storage that has {end} and can have {self.max_size}."
+                )
+            end = max(end, place + 1)
+        for place, item in zip(places, items, strict=True):
+            if place == len(self._storage):
+                self._storage.append(item)
+            else:
+                self._storage[place] = item
+
+    def _append(self, data: Any, count: int | None) -> int:
+        place, n = self._place, 1 if count is None else count
+        start = place.cursor
+        items = [data] if count is None else list(data)
+        self.set([(start + i) % self.max_size for i in range(n)], items)
+        place.commit(len(self._storage), (start + n) % self.max_size, place.writes + n)
+        return start
+
+    def _write_rows(self, index: Any, data: Any, written: int) -> None:
+        self.set(index, data)
+        length = len(self._storage)
+        self._place.commit(length, length % self.max_size, self._place.writes + written)
+
+    def _replace(self, index: Any, data: Any) -> None:
+        if isinstance(index, slice):
+            index = range(*index.indices(len(self)))
+        self.set(index, data)
+
+    def _empty(self, empty_write_count: bool = True) -> None:
+        self._storage = []
+        self._place.commit(0, 0, 0 if empty_write_count else self._place.writes)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"_storage": list(self._storage)}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        items = list(state_dict["_storage"])
+        if len(items) > self.max_size:
+            raise RuntimeError(f"a storage of max_size={self.max_size} cannot hold {len(items)} elements.")
+        self._place.commit(len(items), len(items) % self.max_size, len(items))
+        self._storage = items
+
+    def dumps(self, path: PathLike) -> None:
+        """Refuse: any object would have to be pickled, and a file is not to be trusted with that.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(
+            "a ListStorage holds any object, which no file of lite does; pickle the buffer, or use LazyTensorStorage."
+        )
+
+    def loads(self, path: PathLike) -> None:
+        """Refuse, as `dumps` does."""
+        self.dumps(path)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(len={len(self)}, max_size={self.max_size})"
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a small description."""
+    path.write_text(json.dumps(content))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a small description; ValueError where the file is none."""
+    try:
+        found = json.loads(read_file(str(path), MAX_JSON))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged or foreign: {error}.") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} is damaged or foreign: expected a JSON object.")
+    return found
+
+
+def _count(name: str, value: Any) -> int:
+    size = int(value)
+    if size < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}.")
+    return size
+

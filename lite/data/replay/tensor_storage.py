@@ -1,0 +1,471 @@
+"""Storages whose rows lie in arrays: those of a TensorDict, or one array."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import lite
+from lite import NestedKey, TensorDict
+from lite._arrays.device import is_cpu
+from lite._arrays.types import Array, host_array, is_array
+from lite.data.replay.columns import Columns, blank, is_container
+from lite.data.replay.next_observations import APART, NextObservations
+from lite.data.replay.position import Position
+from lite.data.replay.storages import PathLike, Storage, read_json, write_json
+
+METADATA = "storage_metadata.json"
+SINGLE = "_-single-tensor-_"  # the one entry of the folder of a storage that is one array
+
+
+class TensorStorage(Storage):
+    """Rows in the arrays of a TensorDict or tensorclass that is there already, or in one array.
+
+    Args:
+        storage: what holds the rows; its arrays are used as they are, and all its rows count as filled.
+        max_size: its number of rows, if given.
+        device: "cpu", the only one, or None.
+        ndim: how many of its first dimensions an index goes through. Rows are along the first of them.
+
+    Raises:
+        ValueError: no storage, or `max_size` is another number.
+        TypeError: neither a TensorDict, nor a tensorclass, nor an array.
+
+    Source:
+        `TensorStorage` of TorchRL, https://github.com/pytorch/rl.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.data import TensorStorage
+        >>> storage = TensorStorage(TensorDict({"obs": np.zeros((10, 3))}, [10]))
+        >>> storage.set(range(2), TensorDict({"obs": np.ones((2, 3))}, [2]))
+        >>> storage.get([1, 2])["obs"].sum(-1)
+        array([3., 0.])
+    """
+
+    def __init__(
+        self, storage: Any, max_size: int | None = None, *, device: Any = "cpu", ndim: int = 1
+    ) -> None:
+        if storage is None and type(self) is TensorStorage:
+            raise ValueError("Expected storage to be non-null.")
+        if device not in (None, "auto") and not is_cpu(device):
+            raise ValueError(f"device must be 'cpu', where NumPy's arrays are, got {device!r}.")
+        if storage is not None:
+            storage = np.asarray(storage) if is_array(storage) else storage
+            if not isinstance(storage, np.ndarray) and not is_container(storage):
+                raise TypeError(f"storage must be a TensorDict or an array, got {type(storage).__name__}.")
+            if max_size not in (None, storage.shape[0]):
+                raise ValueError(
+                    f"max_size must be the {storage.shape[0]} rows of the storage, got {max_size}."
+                )
+            max_size = math.prod(storage.shape[:ndim])
+        super().__init__(max_size or 0)
+        self.ndim = ndim
+        self.device = "cpu"
+        self._ring = Position()
+        self._columns: Columns | None = None
+        self._next: NextObservations | None = None
+        if storage is not None:
+            self._use(storage)
+            self._ring.commit(self.max_size, 0, 0)
+
+    @property
+    def initialized(self) -> bool:
+        """Whether there are arrays, so that the kind of the data is known."""
+        return self._columns is not None
+
+    @property
+    def _position(self) -> Position:
+        return self._ring
+
+    def __len__(self) -> int:
+        return self._position.length
+
+    # -- the shape --------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Any:
+        """The shape of the part that is filled; with `ndim` > 1 and no data yet, None."""
+        if self.ndim == 1:
+            return (len(self),)
+        if self._columns is None:
+            return None
+        inner = self._columns.table.shape[1 : self.ndim]
+        return (-(len(self) // -math.prod(inner)), *inner)
+
+    def _rows(self) -> int:
+        return self.max_size if self._columns is None else self._columns.table.shape[0]
+
+    def _rows_for(self, data: Any, many: bool) -> int:
+        if self.ndim == 1 or self._columns is not None:
+            return self._rows()
+        inner = data.shape[1 : self.ndim] if many else data.shape[: self.ndim - 1]
+        return -(self.max_size // -math.prod(inner))
+
+    def _filled_rows(self) -> int:
+        return len(self) if self.ndim == 1 else self.shape[0]
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def get(self, index: Any) -> Any:
+        """The rows at an index; views of the storage where the index is an int or a slice.
+
+        Raises:
+            RuntimeError: there is no data yet.
+            IndexError: a row is not filled.
+        """
+        columns = self._require_columns()
+        filled = self._filled_rows()
+        if self._next is not None:
+            rows = rows_at(index, filled)
+            return self._read(rows) if rows.ndim else self._read(rows[None])[0]
+        return columns.table[:filled][index]
+
+    def _read(self, index: Any) -> Any:
+        columns = self._require_columns()
+        if type(index) is not np.ndarray:
+            return columns.table[index]
+        found = columns.take(index)
+        return found if self._next is None else self._next.add(found, index)
+
+    def entry(self, key: NestedKey) -> Array | None:
+        """The array of a key, (rows, ...), uncopied; None without one."""
+        if self._columns is None:
+            return None
+        table = self._columns.table
+        if isinstance(table, np.ndarray):
+            return None
+        found = table.get(key, None)
+        return found if isinstance(found, np.ndarray) else None
+
+    def _require_columns(self) -> Columns:
+        if self._columns is None:
+            raise RuntimeError("Cannot get elements out of a storage that has no data yet.")
+        return self._columns
+
+    @property
+    def last_cursor(self) -> int | None:
+        """The row that was written last where the ring stands; None if nothing is filled."""
+        length, cursor, _ = self._position.now()
+        return (cursor - 1) % self._rows() if length else None
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    def set(self, cursor: Any, data: Any) -> None:
+        """Write one row at an int, or one for each item of a slice, a range or an array of ints.
+
+        Rows beyond those that are filled count as filled from then on, with all before them.
+
+        Raises:
+            IndexError: a row beyond `max_size`.
+            KeyError, RuntimeError, TypeError: the data is not of the kind of what is there.
+        """
+        many = not isinstance(cursor, int | np.integer)
+        data = as_rows(data)
+        self._start(data, many)
+        rows = self._rows()
+        index = np.arange(rows)[cursor] if isinstance(cursor, slice) else np.atleast_1d(np.asarray(cursor))
+        if index.dtype.kind not in "iu" or index.ndim != 1:
+            raise IndexError(f"cursor must be an int, a slice or a sequence of ints, got {cursor!r}.")
+        if index.size and not 0 <= index.min() <= index.max() < rows:
+            raise IndexError(f"cursor must be in the {rows} rows of the storage, got {cursor!r}.")
+        self._write_at(index, data, many)
+
+    def _write_rows(self, index: Any, data: Any, written: int) -> None:
+        self._start(data, True)
+        self._write_at(index, data, True, written)
+
+    def _replace(self, index: Any, data: Any) -> None:
+        columns = self._require_columns()
+        data = as_rows(data)
+        if self.ndim > 1 and isinstance(index, tuple):
+            self._refuse_apart()
+            view = columns.table[: self._filled_rows()]
+            view[index] = data
+            return
+        where = rows_at(index, self._filled_rows())
+        self._write_at(np.atleast_1d(where), data, bool(where.ndim))
+
+    def _write_at(self, index: Array, data: Any, many: bool, written: int | None = None) -> None:
+        """Write rows anywhere: checked first, then all of them."""
+        self._refuse_apart()
+        pairs = self._require_columns().pairs(data, many)
+        if many and pairs and len(pairs[0][1]) != len(index):
+            raise RuntimeError(f"{len(pairs[0][1])} rows do not fit {len(index)} places.")
+        if not index.size:
+            return
+        length, cursor, writes = self._position.now()
+        inner = self.max_size // self._rows()
+        length = max(length, (int(index.max()) + 1) * inner)
+        self._before_anywhere(index)
+        where: Any = index if many else int(index[0])
+        for array, value in pairs:
+            array[where] = value
+        if written is not None:
+            cursor, writes = length % self._rows(), writes + written
+        self._commit(length, cursor, writes)
+
+    def _refuse_apart(self) -> None:
+        if self._next is not None:
+            raise RuntimeError("a storage with compress_next=True is written by extend and add alone.")
+
+    def _append(self, data: Any, count: int | None) -> int:
+        many = count is not None
+        data = as_rows(data)
+        columns = self._columns
+        if columns is None:
+            columns = self._start(data, many)
+        length, start, writes = self._position.now()
+        rows, n = self._rows(), 1 if count is None else count
+        if self._next is None:
+            pairs = columns.pairs(data, many)
+        else:
+            pairs = self._next.pairs(columns, data, many, n, start, length)
+        if n > rows:  # the first ones would be written over
+            skipped = n - rows
+            pairs = [(array, value[skipped:]) for array, value in pairs]
+            first, n = (start + skipped) % rows, rows
+        else:
+            first = start
+        stop = first + n
+        self._before(first, n)
+        if stop <= rows:
+            where: Any = slice(first, stop) if many else first
+            for array, value in pairs:
+                array[where] = value
+        else:
+            cut = rows - first
+            for array, value in pairs:
+                array[first:] = value[:cut]
+                array[: stop - rows] = value[cut:]
+        inner = 1 if self.ndim == 1 else self.max_size // rows
+        written = 1 if count is None else count
+        if self._next is not None:
+            self._next.link()
+        self._commit(min(length + n * inner, self.max_size), stop % rows, writes + written)
+        if self._next is not None:
+            self._next.committed()
+        return start
+
+    def _before(self, first: int, count: int) -> None:
+        """Rows of the ring are about to be written, some of which may hold something."""
+
+    def _before_anywhere(self, index: Array) -> None:
+        """The same, anywhere."""
+
+    # -- the arrays -------------------------------------------------------------------------------
+
+    def _start(self, data: Any, many: bool) -> Columns:
+        """The arrays, which are made if there are none."""
+        if self._columns is not None:
+            return self._columns
+        raise RuntimeError("a TensorStorage has its arrays from the start.")
+
+    def _use(self, table: Any) -> Columns:
+        """Take the arrays of a table."""
+        for key, leaf in table.items(True, True) if not isinstance(table, np.ndarray) else ():
+            if is_array(leaf) and not isinstance(leaf, np.ndarray):
+                raise TypeError(f"the storage needs arrays of NumPy, got {type(leaf).__name__} at {key!r}.")
+        if not isinstance(table, np.ndarray) and table.get(APART, None) is not None:
+            self._next = NextObservations(table)
+            self._columns = Columns(self._next.plain)
+        else:
+            self._columns = Columns(table)
+        self._table = table
+        self.max_size = math.prod(table.shape[: self.ndim])
+        return self._columns
+
+    def _empty(self, empty_write_count: bool = True) -> None:
+        self._commit(0, 0, 0 if empty_write_count else self._position.writes)
+        if self._next is not None:
+            self._next.forget()
+
+    # -- saving -----------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies: `_storage`, the state dict of the TensorDict (or the array), `initialized` and `_len`."""
+        table: Any = {}
+        if self._columns is not None:
+            table = self._table.copy() if isinstance(self._table, np.ndarray) else self._table.clone()
+            table = table if isinstance(table, np.ndarray) else table.state_dict()
+        return {"_storage": table, "initialized": self.initialized, "_len": len(self)}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        found, length = state_dict["_storage"], int(state_dict["_len"])
+        if not state_dict["initialized"]:
+            self._empty()
+            return
+        table: Any = found
+        if not isinstance(found, np.ndarray):
+            like = self._table.empty(recurse=True) if self.initialized else TensorDict()
+            table = like.load_state_dict(found, strict=False)
+        self._fill(table, length)
+
+    def _fill(self, table: Any, length: int) -> None:
+        """Copy the rows of a table, of which `length` elements are filled."""
+        if not 0 <= length <= math.prod(table.shape[: self.ndim]):
+            raise ValueError(f"{length} elements cannot be filled in a table of shape {table.shape}.")
+        if self._columns is None:
+            self._make(table)
+        target = self._table
+        if target.shape != table.shape:
+            raise RuntimeError(f"the storage has the shape {target.shape}, what is loaded {table.shape}.")
+        whole = Columns(target)
+        pairs = whole.pairs(table, True)
+        self._empty()  # whoever is stopped half way leaves no mixture
+        self._before_anywhere(np.arange(0))
+        for array, value in pairs:
+            array[...] = value
+        inner = self.max_size // self._rows()
+        self._commit(length, -(length // -inner) % self._rows(), length)
+        if self._next is not None:
+            self._next.find_free(length)
+
+    def _make(self, table: Any) -> None:
+        """Make arrays like those of a whole table."""
+        raise RuntimeError("a TensorStorage has its arrays from the start.")
+
+    def dumps(self, path: PathLike) -> None:
+        """Write the folder that `TensorDict.memmap` writes, and beside `meta.json` how many elements are filled.
+
+        Raises:
+            RuntimeError: there is no data yet.
+        """
+        self.dumps_to(Path(path).absolute(), Path(path).absolute())
+
+    def dumps_to(self, folder: Path, final: Path) -> None:
+        """As `dumps`, into a folder that is going to be moved to `final`."""
+        if self._columns is None:
+            raise RuntimeError("Cannot save a storage that has no data yet.")
+        table = self._table
+        if isinstance(table, np.ndarray):
+            table = TensorDict({SINGLE: table}, [table.shape[0]])
+        table.memmap(folder, copy_existing=True)
+        write_json(folder / METADATA, {"metadata": {}, "is_pytree": False, "len": len(self)})
+
+    def loads(self, path: PathLike) -> None:
+        """Read what `dumps` wrote, here or in torchrl.
+
+        Raises:
+            FileNotFoundError, ValueError: the folder is none of these, or damaged.
+            RuntimeError: the storage has another shape.
+        """
+        folder = Path(path).absolute()
+        length = read_json(folder / METADATA).get("len")
+        if type(length) is not int:
+            raise ValueError(f"{folder / METADATA} is damaged or foreign: no length.")
+        table: Any = lite.load_memmap(folder)
+        if isinstance(table, TensorDict) and set(table.keys()) == {SINGLE}:
+            table = table[SINGLE]
+        self._fill(table, length)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shape={self.shape}, len={len(self)}, max_size={self.max_size})"
+
+
+class LazyTensorStorage(TensorStorage):
+    """Rows in memory, in arrays that are made when the first data comes.
+
+    Args:
+        max_size: how many elements there can be. With `ndim` > 1, elements of all these dimensions are
+            counted, and the size is rounded up to whole rows.
+        device: "cpu", the only one, or None.
+        ndim: how many dimensions of the data an index goes through; data comes along the first of them.
+        compress_next: keep what is in `"next"` and at the root, too, once: where it is in the row that
+            follows, it is read there, and only the ends of episodes and of what came in one piece are kept
+            apart. Samples are the same, bit by bit. Needs `ndim=1`, and rows in the order of time.
+
+    Source:
+        `LazyTensorStorage` of TorchRL, https://github.com/pytorch/rl; `next_of` of cpprb, https://github.com/ymd-h/cpprb.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.data import LazyTensorStorage, ReplayBuffer
+        >>> buffer = ReplayBuffer(storage=LazyTensorStorage(1000, compress_next=True), batch_size=4)
+        >>> obs = np.arange(6.0)
+        >>> buffer.extend(TensorDict({"obs": obs[:-1], "next": {"obs": obs[1:]}}, [5]))
+        array([0, 1, 2, 3, 4])
+        >>> buffer[:]["next", "obs"]
+        array([1., 2., 3., 4., 5.])
+    """
+
+    def __init__(
+        self, max_size: int, *, device: Any = "cpu", ndim: int = 1, compress_next: bool = False
+    ) -> None:
+        super().__init__(None, max_size, device=device, ndim=ndim)
+        if compress_next and ndim != 1:
+            raise ValueError(f"compress_next needs ndim=1, got {ndim}.")
+        self.compress_next = compress_next
+
+    def _start(self, data: Any, many: bool) -> Columns:
+        if self._columns is not None:
+            return self._columns
+        if many and not data.shape[0]:
+            raise RuntimeError("Expected at least one element to begin with, got none.")
+        example = data if many else data[None]
+        rows = self._rows_for(data, many)
+        return self._use(self._build(example, rows))
+
+    def _make(self, table: Any) -> None:
+        apart = not isinstance(table, np.ndarray) and table.get(APART, None) is not None
+        if apart != self.compress_next:
+            raise RuntimeError("what is loaded was stored with another compress_next.")
+        self._use(self._arrays(table, table.shape[0]))
+
+    def _build(self, example: Any, rows: int) -> Any:
+        """A table of zeros with rows like those of `example`."""
+        if self.compress_next:
+            example = NextObservations.example(example)
+        return self._arrays(example, rows)
+
+    def _arrays(self, example: Any, rows: int) -> Any:
+        return blank(example, rows)
+
+
+def rows_at(index: Any, filled: int) -> NDArray[np.int64]:
+    """The numbers of the rows, of which `filled` are there, at an index; IndexError for others."""
+    if isinstance(index, tuple):
+        if len(index) != 1:
+            raise IndexError(f"rows have one dimension, got an index of {len(index)}.")
+        (index,) = index
+    rows = np.asarray(np.arange(filled)[index] if isinstance(index, slice) else index)
+    if index is Ellipsis:
+        return np.arange(filled)
+    if rows.dtype == bool:
+        rows = np.arange(filled)[rows]
+    elif not rows.size:
+        rows = rows.astype(np.int64)
+    if rows.dtype.kind not in "iu":
+        raise IndexError(f"an index must be of ints, a slice or a mask, got {index!r}.")
+    if rows.size and not -filled <= rows.min() <= rows.max() < filled:
+        raise IndexError(f"an index must be in the {filled} rows that are filled, got {index!r}.")
+    return np.where(rows < 0, rows + filled, rows).astype(np.int64)
+
+
+def as_rows(data: Any) -> Any:
+    """Data as a container or an array: a list of them is stacked.
+
+    Raises:
+        TypeError: anything else.
+    """
+    if is_container(data) or type(data) is np.ndarray:
+        return data
+    if isinstance(data, list) and data and all(is_container(item) for item in data):
+        return lite.stack(data, 0)
+    if isinstance(data, list | tuple | int | float | np.generic | range):
+        data = np.asarray(data)
+        if data.dtype == object:
+            raise TypeError("a storage of arrays needs a TensorDict or numbers; ListStorage holds any object.")
+        return data
+    if is_array(data):
+        return host_array(data, "of the data")
+    raise TypeError(
+        f"a storage of arrays needs a TensorDict or an array, got {type(data).__name__}; ListStorage holds any object."
+    )

@@ -1,0 +1,146 @@
+"""TensorDictReplayBuffer: batches know their indices, and data its priorities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lite import NestedKey, TensorDictBase
+from lite.data.replay.columns import is_container
+from lite.data.replay.replay_buffer import ReplayBuffer
+from lite.data.replay.writers import TensorDictRoundRobinWriter, Writer
+
+
+class TensorDictReplayBuffer(ReplayBuffer):
+    """A replay buffer of TensorDicts: each batch has an entry `"index"`, and what else the sampler tells.
+
+    Args:
+        priority_key: the entry of the data, and of batches, that has priorities.
+        kwargs: see `ReplayBuffer`. The default writer is `TensorDictRoundRobinWriter`.
+
+    Source:
+        `TensorDictReplayBuffer` of TorchRL, https://github.com/pytorch/rl.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.data import LazyTensorStorage, TensorDictReplayBuffer
+        >>> buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(10), batch_size=5, generator=0)
+        >>> buffer.extend(TensorDict({"a": np.arange(10) * 2}, [10]))
+        array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+        >>> batch = buffer.sample()
+        >>> (batch["a"] == 2 * batch["index"]).all()
+        np.True_
+    """
+
+    def __init__(self, *, priority_key: NestedKey = "td_error", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.priority_key = priority_key
+
+    @staticmethod
+    def _default_writer() -> Writer:
+        return TensorDictRoundRobinWriter()
+
+    def _write_one(self, data: Any) -> Any:
+        index = super()._write_one(data)
+        priority = data.get(self.priority_key, None) if is_container(data) and index is not None else None
+        if priority is not None:
+            self._set_priorities(np.atleast_2d(index) if self._storage.ndim > 1 else index, priority, data)
+        return index
+
+    def _write_many(self, data: Any) -> Any:
+        index = super()._write_many(data)
+        priority = data.get(self.priority_key, None) if self._update_priority else None
+        if priority is not None:
+            if self._dim_extend:
+                priority = np.swapaxes(priority, self._dim_extend, 0)
+            self._set_priorities(index, priority, data)
+        return index
+
+    _update_priority = True
+
+    def extend(self, tensordicts: Any, *, update_priority: bool | None = None) -> Any:
+        """Write elements; see `ReplayBuffer.extend`.
+
+        Args:
+            tensordicts: a TensorDict.
+            update_priority: whether the entry `priority_key`, if there is one, gives their priorities.
+
+        Raises:
+            ValueError: it is no TensorDict.
+        """
+        if not isinstance(tensordicts, TensorDictBase):
+            raise ValueError(
+                f"{type(self).__name__} takes TensorDicts, got {type(tensordicts).__name__}; use ReplayBuffer."
+            )
+        with self._storage.lock:
+            self._update_priority = update_priority is not False
+            try:
+                return super().extend(tensordicts)
+            finally:
+                self._update_priority = True
+
+    def _set_priorities(self, index: Any, priority: Any, data: Any) -> None:
+        """Priorities of elements, with any dimensions after those of the storage, which the sampler reduces."""
+        count = 1 if isinstance(index, int) else len(index)
+        self.update_priority(index, self._reduced(np.asarray(priority), count))
+
+    def _reduced(self, priority: Any, count: int) -> Any:
+        flat = priority.reshape(count, -1)
+        if flat.shape[1] == 1:
+            return flat[:, 0]
+        reduction = getattr(self._sampler, "reduction", "max")
+        if reduction == "median":
+            return np.sort(flat, 1)[:, (flat.shape[1] - 1) // 2]
+        return getattr(np, reduction)(flat, axis=1)
+
+    def update_tensordict_priority(self, data: Any) -> None:
+        """Give elements the priorities that a batch has for them by now; nothing without a prioritized sampler.
+
+        Args:
+            data: a batch that was drawn, with its `"index"` and the entry `priority_key`; without the
+                latter, the default priority.
+        """
+        if not hasattr(self._sampler, "alpha"):
+            return
+        index = np.asarray(data["index"])
+        ndim = self._storage.ndim
+        if ndim == 1:
+            # Elements of several dimensions have their index at each place.
+            index = index.reshape(data.shape[0], -1)[:, 0] if data.ndim else index.reshape(-1)[:1]
+        else:
+            index = index.reshape(-1, ndim)
+        priority = data.get(self.priority_key, None)
+        if priority is None:
+            priority = np.full(len(index), self._sampler.default_priority, np.float32)
+        self.update_priority(index, self._reduced(np.asarray(priority), len(index)))
+
+    def sample(self, batch_size: int | None = None, return_info: bool = False) -> Any:
+        """Draw a batch; see `ReplayBuffer.sample`. Its entries are also `"index"`, and what the sampler tells.
+
+        Raises:
+            RuntimeError: a transform has changed the batch size, or the batch is no TensorDict.
+        """
+        data, info = super().sample(batch_size, True)
+        if not isinstance(data, TensorDictBase):
+            if not is_container(data):
+                raise RuntimeError("Cannot include info in non-tensordict data")
+            return (data, info) if return_info else data
+        if data.is_locked:
+            data = data.copy()
+        size = data.batch_size
+        for key, value in info.items():
+            if type(value) is tuple:
+                value = np.stack(value, -1)
+            if value.shape[:1] != size[:1]:
+                raise RuntimeError(
+                    f"{key!r} of the sampler has the shape {value.shape}, but a transform made the batch {size}."
+                )
+            if value.ndim < len(size):
+                value = np.broadcast_to(value.reshape(value.shape + (1,) * (len(size) - value.ndim)), size).copy()
+            if type(key) is str:
+                data._data[key] = value
+            else:
+                data.set(key, value)
+        return (data, info) if return_info else data

@@ -1,0 +1,137 @@
+"""The transforms of a replay buffer, one after another: on the way in, last to first, and on the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from lite import TensorDict
+from lite.data.replay.columns import is_container
+
+
+class Transforms:
+    """A list of transforms.
+
+    A transform is called on the way out. On the way in its `inv` is, if it has one; that may withhold what
+    it gets, and give None. One that does so gives the rest when its `flush` is called, and has an attribute
+    `withheld`, a TensorDict or None, which can be set.
+    """
+
+    def __init__(self, transform: Any = None) -> None:
+        self._list: list[Any] = []
+        if transform is not None:
+            self.insert(0, transform)
+
+    def insert(self, at: int, transform: Any, invert: bool = False) -> None:
+        """Add a transform; with `invert`, a function is called on the way in instead.
+
+        Raises:
+            TypeError: it cannot be called.
+        """
+        if not callable(transform):
+            raise TypeError(f"a transform must be callable, got {type(transform).__name__}.")
+        if invert:
+            transform = _Inverse(transform)
+        self._list.insert(at, transform)
+
+    def __len__(self) -> int:
+        return len(self._list)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._list)
+
+    def __getitem__(self, index: int) -> Any:
+        return self._list[index]
+
+    def out(self, data: Any) -> Any:
+        """`data` on its way out of the buffer."""
+        for transform in self._list:
+            data = transform(data)
+        return data
+
+    def inv(self, data: Any) -> Any:
+        """`data` on its way in; None where a transform withholds it."""
+        return self._inv(data, len(self._list))
+
+    def _inv(self, data: Any, before: int) -> Any:
+        for transform in reversed(self._list[:before]):
+            inverse = getattr(transform, "inv", None)
+            if inverse is not None:
+                data = inverse(data)
+                if data is None:
+                    return None
+        return data
+
+    def flush(self) -> Iterator[Any]:
+        """What transforms have withheld, each piece through those that come after on the way in."""
+        for at in range(len(self._list) - 1, -1, -1):
+            flush = getattr(self._list[at], "flush", None)
+            data = None if flush is None else flush()
+            if data is not None and (data := self._inv(data, at)) is not None:
+                yield data
+
+    # -- what is withheld ---------------------------------------------------------------------------
+
+    @property
+    def withholds(self) -> bool:
+        """Whether any of them may withhold data."""
+        return any(hasattr(transform, "withheld") for transform in self._list)
+
+    @property
+    def withheld(self) -> Any:
+        """What they withhold: a TensorDict with an entry for each that does, by its number; or None."""
+        found = {
+            str(i): transform.withheld
+            for i, transform in enumerate(self._list)
+            if getattr(transform, "withheld", None) is not None
+        }
+        return TensorDict(found, []) if found else None
+
+    @withheld.setter
+    def withheld(self, content: Any) -> None:
+        places = [str(i) for i, transform in enumerate(self._list) if hasattr(transform, "withheld")]
+        if content is not None and not set(content.keys()) <= set(places):
+            raise ValueError(
+                f"transforms {sorted(content.keys())} withheld frames, but those that can are {places}."
+            )
+        for i, transform in enumerate(self._list):
+            if hasattr(transform, "withheld"):
+                frames = None if content is None else content.get(str(i), None)
+                transform.withheld = None if frames is None else frames.clone()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies of their state dicts, by number, and of what they withhold."""
+        states = {
+            str(i): transform.state_dict()
+            for i, transform in enumerate(self._list)
+            if hasattr(transform, "state_dict")
+        }
+        withheld = self.withheld
+        return {"states": states, "withheld": None if withheld is None else withheld.clone()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        for key, value in state["states"].items():
+            self._list[int(key)].load_state_dict(value)
+        self.withheld = state["withheld"]
+
+    def __repr__(self) -> str:
+        return repr(self._list)
+
+
+class _Inverse:
+    """A function on the way in."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.inv = function
+
+    def __call__(self, data: Any) -> Any:
+        return data
+
+    def __repr__(self) -> str:
+        return f"on the way in: {self.inv!r}"
+
+
+def as_frames(data: Any) -> Any:
+    """One element as a piece of a stream, whose last dimension is time."""
+    return data.unsqueeze(-1) if is_container(data) else data

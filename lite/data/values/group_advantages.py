@@ -1,0 +1,328 @@
+"""Advantages among the responses to one prompt, or the episodes of one task: of a batch, or of a stream."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite import NestedKey, TensorDictBase, cat, lazy_stack
+from lite._tree.keys import require_path
+from lite._tree.nontensor import NonTensorBase
+from lite.data.entries import require_array, require_tensordict, require_time
+from lite.data.values.standardize import standardized
+from lite.kernels._integer import integer
+from lite.nn import Module, TensorDictModuleBase
+
+_SMALLEST = 1e-6  # deviation of rewards
+_RETURNS: dict[str, Any] = {"sum": np.sum, "max": np.max, "mean": np.mean}
+
+
+def group_advantages(
+    reward: NDArray[Any], groups: NDArray[Any] | None = None, *, divide: bool = True
+) -> NDArray[Any]:
+    """How much better than its group each reward is: less the group's mean, over its standard deviation.
+
+    Groups may be of different sizes. In a group of one, and in one whose rewards are all equal, all
+    advantages are 0. A reward that is NaN or infinite counts for no mean or deviation, and its advantage is
+    0: a reward that could not be computed spoils no other, and teaches nothing.
+
+    Args:
+        reward: real numbers of any shape.
+        groups: which group each is of: numbers or strings, of the shape of the rewards but for missing last
+            dimensions. None: the last dimension is the group, (prompts, responses).
+        divide: whether by the deviation. Without, groups whose rewards hardly differ do not count as much as
+            the others (Liu et al., 2025, "Dr. GRPO").
+
+    Returns:
+        The shape of `reward` and its floating type; float32 for integers.
+
+    Raises:
+        RuntimeError: the groups' shape does not fit.
+        ValueError: a number without a group.
+
+    Source:
+        Shao et al. (2024), DeepSeekMath (arXiv:2402.03300), section 4.1.2, with the deviation of n - 1; Liu
+        et al. (2025), Understanding R1-Zero-like training (arXiv:2503.20783).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.data import group_advantages
+        >>> reward = np.array([1.0, 0.0, 2.0, 5.0, np.nan])
+        >>> group_advantages(reward, np.array([7, 7, 7, 3, 3])).tolist()
+        [0.0, -1.0, 1.0, 0.0, 0.0]
+    """
+    rewards = np.asarray(reward)
+    ids = groups
+    if ids is None:
+        if not rewards.ndim:
+            raise ValueError("a single reward is of no group: give groups, or an array of rewards.")
+        ids = np.arange(math.prod(rewards.shape[:-1])).reshape(*rewards.shape[:-1], 1)
+    out = standardized(rewards, np.asarray(ids), smallest=_SMALLEST, divide=divide)
+    return np.nan_to_num(out, copy=False, nan=0.0)
+
+
+class GroupAdvantage(TensorDictModuleBase):
+    """Write how much better than its group each response's reward is: see `group_advantages`.
+
+    Args:
+        group_key: which group each element of the batch is of, numbers or strings such as prompts. None: the
+            last batch dimension is the group, [prompts, responses].
+        rewards_key: one reward for each element of the batch: of the shape of the batch, or that and a last
+            dimension of 1.
+        advantage_key: where the advantages go, of the rewards' shape.
+        divide: whether by the standard deviation of the group.
+
+    Source:
+        See `group_advantages`.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import NonTensorStack, TensorDict
+        >>> from lite.data import GroupAdvantage
+        >>> prompts = NonTensorStack("2+2?", "2+2?", "a poem")
+        >>> td = TensorDict({"query": prompts, "next": {"reward": np.array([1.0, 0, 3])}}, batch_size=[3])
+        >>> GroupAdvantage(group_key="query", divide=False)(td)["advantage"]
+        array([ 0.5, -0.5,  0. ])
+    """
+
+    def __init__(
+        self,
+        *,
+        group_key: NestedKey | None = None,
+        rewards_key: NestedKey = ("next", "reward"),
+        advantage_key: NestedKey = "advantage",
+        divide: bool = True,
+    ) -> None:
+        super().__init__()
+        self.in_keys = [rewards_key] if group_key is None else [rewards_key, group_key]
+        self.out_keys = [advantage_key]
+        self.divide = divide
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Write the advantages to `tensordict`, and return it.
+
+        Raises:
+            KeyError: rewards or groups are missing.
+            RuntimeError: they have other shapes, or there is no batch dimension.
+            TypeError: the rewards are no array, the input is no TensorDict.
+        """
+        name = self.__name__
+        require_tensordict(tensordict, name)
+        if not tensordict.ndim:
+            raise RuntimeError(f"{name} needs a batch dimension, got batch_size=().")
+        reward = require_array(tensordict, require_path(self.in_keys[0]), name)
+        size = tuple(tensordict.batch_size)
+        if reward.shape not in (size, (*size, 1)):
+            raise RuntimeError(
+                f"{name} needs one reward for each element of batch_size={size}, got shape {reward.shape}."
+            )
+        groups = None
+        if len(self.in_keys) > 1:
+            groups = _ids(tensordict, self.in_keys[1], name)
+        advantage = group_advantages(reward.reshape(size), groups, divide=self.divide)
+        return tensordict.set(self.out_keys[0], advantage.reshape(reward.shape))
+
+
+class MCAdvantage(Module):
+    """Group advantages of a stream of episodes, on their way into a replay buffer.
+
+    `inv` takes episodes in any order and keeps each until `grpo_size` of its group are there; then it gives
+    them all, with their advantages. Calling the module, which is the way out of a buffer, changes nothing.
+    Episodes of groups that are never filled are kept until `clear_queues`.
+
+    Args:
+        grpo_size: episodes of a group, at least 1.
+        prompt_key: which group an episode is of: a string, or numbers.
+        rewards_key: the rewards of the steps.
+        advantage_key: where the advantages go, of the rewards' shape.
+        done_key: where an episode ends.
+        trajectory_return: None compares the rewards of all steps of the group. "sum", "max" or "mean" makes
+            one number of each episode and compares these; each step has its episode's advantage.
+        keep_return_bounds: with `trajectory_return`: groups whose mean return is not between these two
+            numbers are dropped, as when all of them failed.
+        divide: whether by the standard deviation of the group.
+
+    A reward that is NaN or infinite counts for no mean, and its advantage is 0; see `group_advantages`.
+
+    Raises:
+        TypeError: grpo_size is no integer.
+        ValueError: grpo_size, trajectory_return or the bounds are none of these.
+
+    Source:
+        `MCAdvantage` of TorchRL, https://github.com/pytorch/rl; see `group_advantages`.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.data import MCAdvantage
+        >>> def episode(group, *rewards):
+        ...     done = np.arange(len(rewards)) == len(rewards) - 1
+        ...     following = {"reward": np.array(rewards), "done": done}
+        ...     return TensorDict({"group": np.full(done.shape, group), "next": following}, done.shape)
+        >>> transform = MCAdvantage(2, "group", trajectory_return="sum", divide=False)
+        >>> transform.inv(episode(7, 0.0, 0.0)) is None
+        True
+        >>> transform.inv(episode(7, 0.0, 0.0, 1.0))["advantage"]
+        array([-0.5, -0.5,  0.5,  0.5,  0.5])
+    """
+
+    def __init__(
+        self,
+        grpo_size: int,
+        prompt_key: NestedKey = "query",
+        rewards_key: NestedKey = ("next", "reward"),
+        advantage_key: NestedKey = "advantage",
+        done_key: NestedKey = ("next", "done"),
+        *,
+        trajectory_return: Literal["sum", "max", "mean"] | None = None,
+        keep_return_bounds: tuple[float, float] | None = None,
+        divide: bool = True,
+    ) -> None:
+        super().__init__()
+        if integer("grpo_size", grpo_size) < 1:
+            raise ValueError(f"grpo_size must be at least 1, got {grpo_size}.")
+        if trajectory_return is not None and trajectory_return not in _RETURNS:
+            raise ValueError(
+                f"trajectory_return must be one of {[*_RETURNS]} or None, got {trajectory_return!r}."
+            )
+        if trajectory_return is not None and grpo_size < 2:
+            raise ValueError(
+                f"trajectory_return compares episodes: grpo_size must be at least 2, got {grpo_size}."
+            )
+        if keep_return_bounds is not None:
+            if trajectory_return is None:
+                raise ValueError("keep_return_bounds are bounds of returns: give trajectory_return, too.")
+            if len(keep_return_bounds) != 2 or not keep_return_bounds[0] < keep_return_bounds[1]:
+                raise ValueError(
+                    f"keep_return_bounds must be two increasing numbers, got {keep_return_bounds}."
+                )
+        self.grpo_size = grpo_size
+        self.prompt_key = prompt_key
+        self.rewards_key = rewards_key
+        self.advantage_key = advantage_key
+        self.done_key = done_key
+        self.trajectory_return = trajectory_return
+        self.keep_return_bounds = keep_return_bounds
+        self.divide = divide
+        self._queues: dict[Any, list[TensorDictBase]] = {}
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """`tensordict` as it is: samples of a buffer have their advantages."""
+        return tensordict
+
+    def inv(self, tensordict: TensorDictBase) -> TensorDictBase | None:
+        """Take whole episodes, and give the groups that are complete.
+
+        Args:
+            tensordict: episodes, one after the other along the last batch dimension; the last of each row
+                ends with it. It stays as it is, and may be used again.
+
+        Returns:
+            The steps of the complete groups, in new memory and of one batch dimension, or None. Where steps
+            differ in shape, as texts do, a lazy stack of them.
+
+        Raises:
+            KeyError: an entry is missing.
+            RuntimeError: the last episode of a row is not done. Then none of the rows is taken.
+            TypeError: done or the rewards are no array, the input no TensorDict, a group no string or number.
+            ValueError: there is no batch dimension.
+        """
+        require_time(tensordict, "MCAdvantage")
+        if not tensordict.numel():
+            return None
+        arrived = [
+            (_identity(episode, self.prompt_key), episode)
+            for row in tensordict.reshape(-1, tensordict.batch_size[-1])
+            for episode in self._episodes(row)
+        ]
+        for _, episode in arrived:
+            require_array(episode, require_path(self.rewards_key), "MCAdvantage")
+        complete = []
+        for group, episode in arrived:
+            queue = self._queues.setdefault(group, [])
+            queue.append(episode.clone())
+            if len(queue) == self.grpo_size:
+                complete += self._advantages(self._queues.pop(group))
+        return _joined(complete) if complete else None
+
+    @property
+    def queued_groups(self) -> int:
+        """How many groups wait for more episodes."""
+        return len(self._queues)
+
+    @property
+    def queued_trajectories(self) -> int:
+        """How many episodes wait for the rest of their group."""
+        return sum(map(len, self._queues.values()))
+
+    def clear_queues(self) -> None:
+        """Forget the episodes that wait."""
+        self._queues.clear()
+
+    def _episodes(self, row: TensorDictBase) -> Iterator[TensorDictBase]:
+        done = require_array(row, require_path(self.done_key), "MCAdvantage")
+        ends = np.flatnonzero(done.reshape(len(row), -1).any(-1)) + 1
+        if not len(ends) or ends[-1] != len(row):
+            raise RuntimeError(
+                f"MCAdvantage needs whole episodes: {self.done_key!r} is False at the last step, {len(row)}."
+            )
+        yield from row.split(np.diff(ends, prepend=0).tolist(), 0)
+
+    def _advantages(self, episodes: list[TensorDictBase]) -> list[TensorDictBase]:
+        """The episodes with their advantages, or none where the group is dropped."""
+        rewards = [np.asarray(episode.get(self.rewards_key)) for episode in episodes]
+        if self.trajectory_return is None:
+            flat = np.concatenate([reward.reshape(-1) for reward in rewards])
+            lengths = [reward.size for reward in rewards]
+        else:
+            flat = np.array([_RETURNS[self.trajectory_return](reward) for reward in rewards])
+            lengths = [1] * len(rewards)
+            finite = flat[np.isfinite(flat)]
+            if self.keep_return_bounds is not None:
+                low, high = self.keep_return_bounds
+                if not finite.size or not low < finite.mean() < high:
+                    return []
+        parts = np.split(
+            group_advantages(flat, np.zeros(flat.shape, np.intp), divide=self.divide),
+            np.cumsum(lengths)[:-1],
+        )
+        for episode, reward, part in zip(episodes, rewards, parts, strict=True):
+            of_steps = np.broadcast_to(part, reward.size).reshape(reward.shape)
+            episode.set(self.advantage_key, of_steps.copy())
+        return episodes
+
+
+def _ids(tensordict: TensorDictBase, key: NestedKey, reader: str) -> NDArray[Any]:
+    """Group ids as an array, also where they are objects such as strings."""
+    entry: Any = tensordict.get(key, None)
+    if entry is None:
+        raise KeyError(f"{reader} reads the groups from {key!r}, which the TensorDict lacks.")
+    if isinstance(entry, NonTensorBase):
+        entry = np.array(entry.tolist())
+    ids: NDArray[Any] = np.asarray(entry)
+    return ids
+
+
+def _identity(episode: TensorDictBase, key: NestedKey) -> Any:
+    """What an episode's first step says of its group, to look groups up by."""
+    entry: Any = episode[0].get(key, None)
+    if entry is None:
+        raise KeyError(f"MCAdvantage reads the group from {key!r}, which the TensorDict lacks.")
+    if isinstance(entry, NonTensorBase):
+        entry = entry.tolist()
+    if isinstance(entry, np.ndarray | np.generic):
+        entry = entry.item() if entry.size == 1 else tuple(entry.reshape(-1).tolist())
+    if not isinstance(entry, str | int | float | tuple):
+        raise TypeError(f"the group {key!r} must be a string or numbers, got {type(entry).__name__}.")
+    return entry
+
+
+def _joined(episodes: Sequence[TensorDictBase]) -> TensorDictBase:
+    try:
+        return cat(list(episodes), 0)
+    except RuntimeError:  # ragged
+        return lazy_stack([step for episode in episodes for step in episode.unbind(0)], 0)

@@ -1,0 +1,55 @@
+"""`default_spec` of the data classes: what their entries are, before there are any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lite.data import Composite, NonTensor, TensorSpec, Unbounded
+
+Entry = Callable[[tuple[int, ...]], TensorSpec]  # the spec of a field, from the shape of its batch
+
+
+def default_spec_of(
+    fields: Sequence[str], entry: Entry, *, padded: bool = False
+) -> classmethod[Any, ..., Composite]:
+    """The method `default_spec` for a class of these fields.
+
+    Args:
+        fields: the fields that may be asked for.
+        entry: what each of them is.
+        padded: whether the class also says if its rows are padded.
+    """
+
+    def default_spec(cls: type[Any], shape: Any = (-1,), keys: Sequence[str] | None = None) -> Composite:
+        """The spec of each field: texts and conversations are objects, arrays are (*shape, -1).
+
+        Args:
+            shape: the batch size; -1 where it is not known.
+            keys: the fields that are there, all by default; `padded` always is, where there is one.
+
+        Returns:
+            A spec whose own shape lacks the last size of `shape`.
+
+        Raises:
+            ValueError: there is no such field.
+        """
+        if isinstance(keys, str) or (keys is not None and not set(keys) <= set(fields)):
+            raise ValueError(f"keys must be among {list(fields)}, got {keys!r}")
+        size = NonTensor(shape).shape
+        specs = {name: entry(size) for name in (fields if keys is None else keys)}
+        if padded:
+            specs["padded"] = NonTensor(shape, example_data=False)
+        return Composite(specs, shape=size[:-1], data_cls=cls)
+
+    return classmethod(default_spec)
+
+
+def of_texts(size: tuple[int, ...]) -> TensorSpec:
+    """Of a field that holds a text for each element."""
+    return NonTensor(size, example_data="a string")
+
+
+def of_rows(dtype: Any) -> Entry:
+    """Of a field that holds a row of any length for each element."""
+    return lambda size: Unbounded((*size, -1), dtype=dtype)

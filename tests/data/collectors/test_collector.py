@@ -1,0 +1,542 @@
+import functools
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from lite import TensorDict, nn
+from lite.data import Collector, MultiStep, RandomPolicy, RewardSum, StepCounter, split_trajectories
+
+gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
+SyncVectorEnv, AutoresetMode = gymnasium.vector.SyncVectorEnv, gymnasium.vector.AutoresetMode
+known = pytest.importorskip("helpers.data.environments", reason="needs the gym extra")
+Counting, NativeCounting, makers = known.Counting, known.NativeCounting, known.makers
+
+KEYS = {
+    "observation",
+    "action",
+    "step_count",
+    "done",
+    "terminated",
+    "truncated",
+    ("collector", "traj_ids"),
+    *(("next", key) for key in ("observation", "reward", "step_count", "done", "terminated", "truncated")),
+}
+
+
+def cartpoles(count=2, **keywords):
+    return gymnasium.make_vec("CartPole-v1", count, vectorization_mode="sync", **keywords)
+
+
+def same(ours, other):
+    assert set(ours.keys(True, True)) == set(other.keys(True, True))
+    for key in ours.keys(True, True):
+        np.testing.assert_array_equal(ours[key], other[key], err_msg=str(key))
+
+
+def test_layout():
+    (td,) = Collector(cartpoles(3), frames_per_batch=12, total_frames=12)
+    assert td.shape == (3, 4)
+    assert set(td.keys(True, True)) == KEYS
+    dtypes = {key: (td[key].dtype, td[key].shape[2:]) for key in td.keys(True, True)}
+    for prefix in ((), ("next",)):
+        assert dtypes[(*prefix, "observation") if prefix else "observation"] == (np.float32, (4,))
+        assert dtypes[(*prefix, "step_count") if prefix else "step_count"] == (np.int64, (1,))
+        for name in ("done", "terminated", "truncated"):
+            assert dtypes[(*prefix, name) if prefix else name] == (np.bool_, (1,))
+    assert dtypes["action"] == (np.int64, ())
+    assert dtypes["next", "reward"] == (np.float32, (1,))
+    assert dtypes["collector", "traj_ids"] == (np.int64, ())
+    for key in td.keys(True, True):
+        assert td[key].flags.c_contiguous
+        assert td[key].flags.writeable
+
+
+def test_the_example_of_multistep():
+    """torchrl documents MultiStep with this collector, and prints the counters."""
+    env = gymnasium.make("CartPole-v1")
+    collector = Collector(
+        env,
+        policy=RandomPolicy(),
+        frames_per_batch=10,
+        total_frames=2000,
+        postproc=MultiStep(n_steps=4, gamma=0.99),
+        transforms=[StepCounter()],
+    )
+    collector.set_seed(0)
+    data = next(iter(collector))
+    assert not data["next", "done"].any()
+    np.testing.assert_array_equal(data["step_count"], np.arange(10)[:, None])
+    np.testing.assert_array_equal(data["next", "step_count"].ravel(), [4, 5, 6, 7, 8, 9, 10, 10, 10, 10])
+    np.testing.assert_allclose(data["next", "reward"].ravel()[:7], 3.940399, rtol=1e-6)
+    np.testing.assert_array_equal(data["steps_to_next_obs"], [4] * 7 + [3, 2, 1])
+
+
+@pytest.mark.parametrize(("asked", "given"), [(8, 8), (7, 8), (1, 4)])
+def test_frames_per_batch_is_rounded_up(asked, given):
+    collector = Collector(cartpoles(4), frames_per_batch=asked, total_frames=17)
+    assert (collector.frames_per_batch, collector.requested_frames_per_batch) == (given // 4, given)
+    frames = [td.numel() for td in collector]
+    assert set(frames) == {given}
+    assert sum(frames) >= 17 > sum(frames) - given
+    assert list(collector) == []
+    assert collector.next() is None
+    assert collector.closed
+    assert collector.env.closed
+
+
+def test_without_an_end():
+    collector = Collector(cartpoles(), frames_per_batch=4)
+    for _, td in zip(range(5), collector, strict=False):
+        assert td.shape == (2, 2)
+    assert collector.stats()["frames"] == 20
+    assert "completed" not in collector.stats()
+    collector.shutdown()
+    collector.shutdown()
+    with pytest.raises(RuntimeError, match="was shut down"):
+        collector.next()
+
+
+def test_a_batch_is_good_until_the_next_but_one():
+    def run(**keywords):
+        env = SyncVectorEnv(makers())
+        return Collector(env, frames_per_batch=20, total_frames=80, seed=0, **keywords)
+
+    copies = list(run(copy=True))
+    data = iter(run())
+    first = next(data)
+    second = next(data)
+    same(first, copies[0])
+    first["extra"] = np.zeros(first.shape)  # leaves no trace
+    first["done"][:] = True
+    third = next(data)
+    same(second, copies[1])
+    same(third, copies[2])
+    assert np.shares_memory(first["observation"], third["observation"])
+    assert not np.shares_memory(first["observation"], second["observation"])
+
+
+def test_environments_can_be_made():
+    def make(count):
+        return cartpoles(count)
+
+    assert Collector(make, frames_per_batch=6, create_env_kwargs={"count": 3}).next().shape == (3, 2)
+    assert Collector(lambda: Counting(1), frames_per_batch=6).next().shape == (6,)
+
+
+def test_seeds():
+    runs = [
+        list(Collector(cartpoles(), frames_per_batch=40, total_frames=120, seed=seed, copy=True))
+        for seed in (5, 5, 6)
+    ]
+    for one, two in zip(*runs[:2], strict=True):
+        same(one, two)
+    assert (runs[0][0]["observation"] != runs[2][0]["observation"]).any()
+    # An environment has the seed after the one before it.
+    np.testing.assert_array_equal(runs[0][0]["observation"][1, 0], runs[2][0]["observation"][0, 0])
+    collector = Collector(cartpoles(3), frames_per_batch=6)
+    assert collector.set_seed(5) == 7
+    assert collector.set_seed(5, static_seed=True) == 5
+    first = collector.next()["observation"][:, 0]
+    np.testing.assert_array_equal(first, np.broadcast_to(first[:1], (3, 4)))
+
+
+def test_vectors_that_step_as_one_take_a_seed():
+    def run():
+        env = gymnasium.make_vec("CartPole-v1", 3, vectorization_mode="vector_entry_point")
+        return Collector(env, frames_per_batch=300, total_frames=300, seed=3)
+
+    one, two = run().next(), run().next()
+    same(one, two)
+    mask = one["collector", "mask"]
+    assert not mask.all()
+    done = one["next", "terminated"][..., 0]
+    np.testing.assert_array_equal(mask[:, 1:], ~done[:, :-1])
+    assert (np.abs(one["observation"][:, 2:][~mask[:, 1:-1]]) < 0.06).all()
+
+
+def test_random_frames_come_first():
+    calls = []
+
+    def policy(td):
+        calls.append(td.shape)
+        return td.update({"action": np.ones(2, np.int64), "log_prob": np.full((2, 1), -1.0)})
+
+    collector = Collector(
+        cartpoles(), policy, frames_per_batch=10, total_frames=40, init_random_frames=15, copy=True, seed=1
+    )
+    parts = list(collector)
+    assert len(calls) == 1 + 10
+    for part in parts[:2]:
+        assert 0 < part["action"].sum() < 10
+        assert (part["log_prob"] == 0).all()
+    for part in parts[2:]:
+        assert (part["action"] == 1).all()
+        assert (part["log_prob"] == -1).all()
+
+
+def test_the_states_of_a_recurrent_policy_hold_still_in_random_frames():
+    def policy(td):
+        memory = td.get("memory", np.zeros((2, 1)))
+        return td.update({"action": np.zeros(2, np.int64), ("next", "memory"): memory + 1})
+
+    collector = Collector(
+        SyncVectorEnv(makers([(100,), (3,)])),
+        policy,
+        frames_per_batch=10,
+        total_frames=20,
+        init_random_frames=10,
+        copy=True,
+    )
+    first, second = collector
+    assert (first["memory"] == 0).all()
+    np.testing.assert_array_equal(second["memory"][0, :, 0], np.arange(5))
+
+
+def test_modules_as_policies():
+    net = nn.Linear(4, 3, rng=0)
+    module = nn.TensorDictModule(lambda x: net(x).argmax(-1), ["observation"], ["action"])
+    collector = Collector(cartpoles(), module, frames_per_batch=6)
+    td = collector.next()
+    np.testing.assert_array_equal(td["action"], net(td["observation"]).argmax(-1))
+
+    pendulum = gymnasium.make_vec("Pendulum-v1", 2, vectorization_mode="sync")
+    net = nn.Sequential(nn.Linear(3, 1, rng=0), nn.Tanh())
+    td = Collector(pendulum, net, frames_per_batch=6).next()
+    np.testing.assert_allclose(td["action"], net(td["observation"]), rtol=1e-6)
+
+
+def test_exploration():
+    from lite.nn.distributions import Categorical
+
+    policy = nn.ProbabilisticTensorDictSequential(
+        nn.TensorDictModule(lambda x: np.zeros((*x.shape[:-1], 2)) + [0, 1], ["observation"], ["logits"]),
+        nn.ProbabilisticTensorDictModule(
+            ["logits"], ["action"], distribution_class=Categorical, return_log_prob=True, generator=0
+        ),
+    )
+    td = Collector(cartpoles(), policy, frames_per_batch=100).next()
+    assert 20 < td["action"].sum() < 99
+    assert td["action_log_prob"].shape == (2, 50)
+    td = Collector(cartpoles(), policy, frames_per_batch=100, exploration_type="mode").next()
+    assert (td["action"] == 1).all()
+
+
+def test_weights_are_copied():
+    policy = nn.Sequential(nn.Linear(3, 1, rng=0), nn.Tanh())
+    other = nn.Sequential(nn.Linear(3, 1, rng=1), nn.Tanh())
+    env = gymnasium.make("Pendulum-v1")
+    collector = Collector(
+        env,
+        nn.TensorDictModule(policy, ["observation"], ["action"]),
+        frames_per_batch=4,
+        track_policy_version=True,
+    )
+    array = policy[0].weight.data
+    first = collector.next().clone()
+    assert (first["policy_version"] == 0).all()
+    collector.update_policy_weights_(nn.TensorDictModule(other, ["observation"], ["action"]))
+    assert policy[0].weight.data is array
+    np.testing.assert_array_equal(array, other[0].weight.data)
+    td = collector.next()
+    np.testing.assert_allclose(td["action"], other(td["observation"]), rtol=1e-5)
+    assert (td["policy_version"] == 1).all()
+    assert td["policy_version"].shape == (4,)
+    weights = TensorDict.from_module(collector.policy).data.clone() * 0
+    collector.update_policy_weights_(weights)
+    np.testing.assert_array_equal(array, 0)
+    collector.update_policy_weights_(weights=(weights + 1).to_dict())
+    np.testing.assert_array_equal(array, 1)
+    collector.update_policy_weights_()
+    collector.update_policy_weights_(policy=collector.policy)
+    assert collector.policy_version == collector.stats()["policy_version"] == 5
+    with pytest.raises(ValueError, match="give one of"):
+        collector.update_policy_weights_(weights, weights=weights)
+    with pytest.raises(TypeError, match="weights must be a Module, a TensorDict or a dict, got int"):
+        collector.update_policy_weights_(3)
+    with pytest.raises((KeyError, RuntimeError)):
+        collector.update_policy_weights_(TensorDict(other=1))
+    with pytest.raises(TypeError, match="the policy must be a Module"):
+        Collector(env, frames_per_batch=4).update_policy_weights_(weights)
+    assert collector.policy_version == 5
+
+
+def test_hooks_and_what_comes_after_collecting():
+    calls = []
+
+    class Policy:
+        def register_collector(self, collector):
+            calls.append(("register", collector))
+
+        def __call__(self, td):
+            return td.set("action", np.zeros(4, np.int64))
+
+    class Buffer:
+        def extend(self, td):
+            calls.append(("extend", td))
+
+    def postproc(td):
+        calls.append(("postproc", td.shape))
+        return td.reshape(-1)
+
+    collector = Collector(
+        SyncVectorEnv(makers()),
+        Policy(),
+        frames_per_batch=20,
+        total_frames=40,
+        postproc=postproc,
+        pre_collect_hook=lambda: calls.append(("before", None)),
+        post_collect_hook=lambda td: calls.append(("after", td.shape)),
+        replay_buffer=Buffer(),
+    )
+    assert calls == [("register", collector)]
+    assert list(collector) == [None, None]
+    assert [name for name, _ in calls[1:]] == ["before", "postproc", "after", "extend"] * 2
+    assert calls[2] == ("postproc", (4, 5))
+    assert calls[3] == ("after", (20,))
+    assert calls[4][1].shape == (20,)
+    assert not np.shares_memory(calls[4][1]["observation"], calls[8][1]["observation"])
+
+
+def test_split_trajectories():
+    (td,) = Collector(SyncVectorEnv(makers()), frames_per_batch=40, total_frames=40, copy=True)
+    (split,) = Collector(SyncVectorEnv(makers()), frames_per_batch=40, total_frames=40, split_trajs=True)
+    assert split.shape == split_trajectories(td).shape
+    np.testing.assert_array_equal(split["observation"], split_trajectories(td)["observation"])
+    assert split["collector", "mask"].any(-1).all()
+
+
+def test_new_episodes_at_each_batch():
+    collector = Collector(
+        SyncVectorEnv(makers()),
+        frames_per_batch=20,
+        total_frames=60,
+        reset_at_each_iter=True,
+        set_truncated=True,
+        copy=True,
+    )
+    parts = list(collector)
+    for part in parts:
+        assert (part["step_count"][:, 0] == 0).all()
+        assert part["next", "truncated"][:, -1].all()
+        assert part["next", "done"][:, -1].all()
+        assert not part["next", "done"][3, :-1].any()
+    assert len({part["collector", "traj_ids"][3, 0] for part in parts}) == 3
+
+
+def test_without_ids():
+    td = Collector(SyncVectorEnv(makers()), frames_per_batch=20, track_traj_ids=False).next()
+    assert "collector" not in td
+
+
+def test_statistics():
+    collector = Collector(SyncVectorEnv(makers([(4,), (2, 6)])), frames_per_batch=20, total_frames=80)
+    assert collector.stats() == {
+        "frames": 0,
+        "batches": 0,
+        "requested_frames_per_batch": 20,
+        "policy_version": 0,
+        "total_frames": 80,
+        "completed": False,
+        "episodes": 0,
+    }
+    for _ in collector:
+        pass
+    stats = collector.stats()
+    # 40 steps of each: episodes of 4; and of 2 and 6 in turn.
+    assert (stats["frames"], stats["batches"], stats["completed"], stats["episodes"]) == (80, 4, True, 20)
+    assert stats["episode_length_mean"] == 4.0
+    returns = [40 * e + 10 for e in range(10)] + [
+        10 * e * n + n * (n + 1) / 2 for e in range(10) for n in [(2, 6)[e % 2]]
+    ]
+    assert stats["episode_reward_mean"] == pytest.approx(np.mean(returns))
+
+
+def test_marked_steps_are_no_episodes():
+    collector = Collector(
+        NativeCounting(AutoresetMode.NEXT_STEP, [(4,), (4,)]), frames_per_batch=20, total_frames=32
+    )
+    shapes = [td.shape for td in collector]
+    assert shapes == [(2, 10)] * 2
+    # Of 20 steps each fourth and one more starts anew.
+    assert collector.stats()["frames"] == 32
+    assert collector.stats()["episodes"] == 8
+    assert collector.stats()["episode_length_mean"] == 4.0
+
+
+def test_resuming():
+    policy = nn.Sequential(nn.Linear(3, 1, rng=0), nn.Tanh())
+
+    def run(seed):
+        env = gymnasium.make_vec("Pendulum-v1", 2, vectorization_mode="sync", max_episode_steps=7)
+        module = nn.TensorDictModule(policy, ["observation"], ["action"])
+        return Collector(env, module, frames_per_batch=20, total_frames=100, seed=seed, copy=True)
+
+    collector = run(3)
+    data = iter(collector)
+    before = [next(data) for _ in range(3)]
+    state = collector.state_dict()
+    text = json.dumps({name: value for name, value in state.items() if name != "policy_state_dict"})
+    state = json.loads(text) | {
+        "policy_state_dict": {k: v.copy() for k, v in state["policy_state_dict"].items()}
+    }
+    runs = []
+    for _ in range(2):
+        policy[0].weight.data[...] = 0
+        other = run(None)
+        other.load_state_dict(state)
+        assert policy[0].weight.data.any()
+        assert other.stats() == collector.stats()
+        runs.append(list(other))
+    assert [td.numel() for td in runs[0]] == [20, 20]
+    for one, two in zip(*runs, strict=True):
+        same(one, two)
+    rest = runs[0]
+    assert rest[0]["collector", "traj_ids"].min() > before[-1]["collector", "traj_ids"].max()
+    assert (rest[0]["step_count"][:, 0] == 0).all()
+    starts = np.concatenate([td["observation"][:, 0] for td in (before[0], rest[0])])
+    assert len(np.unique(starts, axis=0)) == 4  # other episodes than at first
+    with pytest.raises(KeyError, match="frames"):
+        run(3).load_state_dict({})
+
+
+def test_the_bar(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    for _ in Collector(cartpoles(), frames_per_batch=10, total_frames=20, progress=True):
+        pass
+    assert "20/20" in stream.getvalue()
+    with pytest.raises(ValueError, match="progress needs total_frames"):
+        Collector(cartpoles(), frames_per_batch=10, progress=True)
+
+
+def test_as_a_context():
+    with Collector(cartpoles(), frames_per_batch=10) as collector:
+        td = collector.next()
+    assert collector.env.closed
+    assert np.isfinite(td["observation"]).all()
+    with Collector(cartpoles(), frames_per_batch=10) as collector:
+        collector.shutdown(close_env=False)
+    assert not collector.env.closed
+
+
+def test_specs():
+    collector = Collector(cartpoles(3), frames_per_batch=6)
+    assert collector.action_spec.n == 2
+    assert collector.action_spec.shape == (3,)
+    assert collector.observation_spec["observation"].shape == (3, 4)
+    policy = RandomPolicy(collector.action_spec, generator=0)
+    td = Collector(cartpoles(3), policy, frames_per_batch=6).next()
+    assert td["action"].shape == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "message"),
+    [
+        (
+            lambda: Collector(3, frames_per_batch=5),
+            TypeError,
+            "create_env_fn must be an environment or make one, got int",
+        ),
+        (
+            lambda: Collector(Counting(), 3, frames_per_batch=5),
+            TypeError,
+            "policy must be callable or None, got int",
+        ),
+        (
+            lambda: Collector(Counting(), frames_per_batch=0),
+            ValueError,
+            "frames_per_batch must be at least 1, got 0",
+        ),
+        (
+            lambda: Collector(Counting(), frames_per_batch=2.5),
+            TypeError,
+            "frames_per_batch must be an integer",
+        ),
+        (
+            lambda: Collector(Counting(), frames_per_batch=2, total_frames=2.5),
+            TypeError,
+            "total_frames must be an",
+        ),
+        (
+            lambda: Collector(Counting(), frames_per_batch=2, seed=-1),
+            ValueError,
+            "seed must be at least 0, got -1",
+        ),
+        (lambda: Collector(Counting(), frames_per_batch=2, timeout=0), ValueError, "timeout must be above 0"),
+        (
+            lambda: Collector(Counting(), frames_per_batch=2, transforms=[3]),
+            TypeError,
+            "must be StepTransforms, got int",
+        ),
+        (
+            lambda: Collector(
+                Counting(), frames_per_batch=2, max_frames_per_traj=3, transforms=[StepCounter()]
+            ),
+            ValueError,
+            "give max_frames_per_traj or a StepCounter",
+        ),
+        (
+            lambda: Collector(
+                NativeCounting(AutoresetMode.NEXT_STEP), frames_per_batch=2, max_frames_per_traj=3
+            ),
+            ValueError,
+            "max_frames_per_traj needs environments that start anew one by one",
+        ),
+    ],
+)
+def test_arguments(make, kind, message):
+    with pytest.raises(kind, match=message):
+        make()
+
+
+def test_an_infinite_action_space_cannot_be_drawn_from():
+    env = known.Spaces(gymnasium.spaces.Discrete(2), gymnasium.spaces.Box(0, np.inf, (2,)))
+    with pytest.raises(ValueError, match="rand needs finite bounds"):
+        Collector(env, frames_per_batch=2).next()
+
+
+def test_gymnasium_is_asked_for():
+    code = """
+import sys
+sys.modules["gymnasium"] = None
+from lite.data import Collector
+try:
+    Collector(None, frames_per_batch=1)
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == 'Collector needs gymnasium: pip install "tensordict-lite[gym]"'
+
+
+def test_envpool():
+    envpool = pytest.importorskip("envpool", reason="needs EnvPool")
+    env = envpool.make_gymnasium("CartPole-v1", num_envs=3, seed=0)
+    (td,) = Collector(env, frames_per_batch=600, total_frames=600, max_frames_per_traj=20, transforms=[])
+    assert td.shape == (3, 200)
+    assert ("collector", "mask") not in td.keys(True)
+    done = td["next", "done"][..., 0]
+    same = ~done[:, :-1]
+    np.testing.assert_array_equal(td["observation"][:, 1:][same], td["next", "observation"][:, :-1][same])
+    assert (np.abs(td["observation"][:, 1:][~same]) < 0.06).all()
+    assert (td["step_count"][:, 1:, 0] == np.where(same, td["step_count"][:, :-1, 0] + 1, 0)).all()
+    assert td["next", "truncated"].any()
+    assert td["next", "terminated"].any()
+    assert (td["next", "step_count"] <= 20).all()
+    assert (td["next", "reward"] == 1).all()
+
+
+def test_rewards_are_summed_over_batches():
+    env = SyncVectorEnv(makers([(100,)]))
+    collector = Collector(env, frames_per_batch=3, total_frames=9, transforms=[RewardSum()], copy=True)
+    sums = np.concatenate([td["next", "episode_reward"].ravel() for td in collector])
+    np.testing.assert_array_equal(sums, np.cumsum(np.arange(1, 10)))
+
+
+def test_partial_functions_make_environments():
+    make = functools.partial(gymnasium.make, "CartPole-v1")
+    assert Collector(make, frames_per_batch=3).next().shape == (3,)

@@ -1,0 +1,167 @@
+"""What a vector does at the end of an episode, and how failures are told."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from lite.data.collectors.environments import Environments, Fault
+
+gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
+spaces = gymnasium.spaces
+AsyncVectorEnv = gymnasium.vector.AsyncVectorEnv
+AutoresetMode = gymnasium.vector.AutoresetMode
+SyncVectorEnv = gymnasium.vector.SyncVectorEnv
+known = pytest.importorskip("helpers.data.environments", reason="needs the gym extra")
+Counting, Faulty, NativeCounting, Spaces, makers = (
+    known.Counting,
+    known.Faulty,
+    known.NativeCounting,
+    known.Spaces,
+    known.makers,
+)
+
+MODES = list(AutoresetMode)
+
+
+def test_an_environment_alone_has_no_batch():
+    envs = Environments(Counting(7, (2,)))
+    assert (envs.batch, envs.count, envs.starts_anew, envs.skips) == ((), 1, True, False)
+    np.testing.assert_array_equal(envs.reset()[0], [7, 0, 0])
+    out = envs.step([np.array(0)])
+    np.testing.assert_array_equal(out.reached[0], [7, 0, 1])
+    assert out.anew is None
+    np.testing.assert_array_equal(envs.start_anew(np.array(True))[0], [[7, 1, 0]])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_which_vectors_start_anew_when_asked(mode):
+    envs = Environments(SyncVectorEnv(makers(), autoreset_mode=mode))
+    assert (envs.batch, envs.starts_anew, envs.skips) == ((4,), True, False)
+    wrapped = gymnasium.wrappers.vector.RecordEpisodeStatistics(SyncVectorEnv(makers(), autoreset_mode=mode))
+    assert Environments(wrapped).starts_anew
+    if mode != AutoresetMode.DISABLED:
+        native = Environments(NativeCounting(mode))
+        assert (native.starts_anew, native.skips) == (False, mode == AutoresetMode.NEXT_STEP)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("make", [SyncVectorEnv, NativeCounting])
+def test_the_last_observation_is_reached(make, mode):
+    if make is NativeCounting:
+        if mode == AutoresetMode.DISABLED:
+            pytest.skip("a vector of this mode resets by mask")
+        envs = Environments(NativeCounting(mode, [(1,), (3,)]))
+    else:
+        envs = Environments(SyncVectorEnv(makers([(1,), (3,)]), autoreset_mode=mode))
+    envs.reset()
+    out = envs.step([np.zeros(2, np.int64)])
+    np.testing.assert_array_equal(out.reached[0], [[0, 0, 1], [1, 0, 1]])
+    same = mode == AutoresetMode.SAME_STEP
+    np.testing.assert_array_equal(out.present[0], [[0, 1, 0] if same else [0, 0, 1], [1, 0, 1]])
+    assert (out.anew is not None) == same
+    if envs.starts_anew and not same:
+        np.testing.assert_array_equal(envs.start_anew(np.array([True, False]))[0], [[0, 1, 0]])
+        out = envs.step([np.zeros(2, np.int64)])
+        np.testing.assert_array_equal(out.reached[0], [[0, 1, 1], [1, 0, 2]])
+
+
+def test_seeds():
+    env = SyncVectorEnv([functools.partial(gymnasium.make, "CartPole-v1")] * 2)
+    envs = Environments(env)
+    first = envs.reset(3)[0].copy()
+    np.testing.assert_array_equal(envs.reset([3, 4])[0], first)
+    np.testing.assert_array_equal(envs.reset([4, 3])[0], first[::-1])
+
+
+@pytest.mark.parametrize("fault", ["raise", "shape"])
+@pytest.mark.parametrize("number", [0, 2])
+def test_faults_of_a_vector_name_the_environment(fault, number):
+    makes = makers([(9,)] * 3)
+    makes[number] = lambda: gymnasium.wrappers.TimeLimit(Faulty(number, fault, 2), 50)
+    envs = Environments(SyncVectorEnv(makes))
+    envs.reset()
+    envs.step([np.zeros(3, np.int64)])
+    with pytest.raises(Fault) as caught:
+        envs.step([np.zeros(3, np.int64)])
+    assert caught.value.index == number
+    if fault == "raise":
+        assert str(caught.value) == "step raised OSError: the motor is off"
+        assert isinstance(caught.value.cause, OSError)
+
+
+@pytest.mark.filterwarnings("ignore:.*ERROR:UserWarning")  # gymnasium tells of them
+@pytest.mark.parametrize("fault", ["raise", "shape"])
+def test_faults_of_processes_name_the_environment(fault):
+    makes = [*makers([(9,)] * 2), functools.partial(Faulty, 2, fault, 1)]
+    envs = Environments(AsyncVectorEnv(makes, context="fork"))
+    envs.reset()
+    with pytest.raises(Fault) as caught:
+        envs.step([np.zeros(3, np.int64)])
+    assert caught.value.index == 2
+    envs.env.close(terminate=True)
+
+
+def test_faults_of_an_environment_alone():
+    envs = Environments(Faulty(0, "shape", 1))
+    envs.reset()
+    with pytest.raises(
+        Fault, match=r"observation of shape \(2,\) for \('observation',\), expected \(3,\)"
+    ) as caught:
+        envs.step([np.array(0)])
+    assert caught.value.index == 0
+
+
+@pytest.mark.parametrize("wrap", [False, True])
+def test_hanging_environments_are_named(wrap):
+    Faulty.released.clear()
+    makes = [*makers([(9,)] * 2), functools.partial(Faulty, 2, "hang", 1), *makers([(9,)])]
+    vector = SyncVectorEnv(makes)
+    if wrap:
+        vector = gymnasium.wrappers.vector.RecordEpisodeStatistics(vector)
+    envs = Environments(vector, timeout=0.2)
+    envs.reset()
+    with pytest.raises(Fault, match=r"step gave no answer within 0\.2 seconds") as caught:
+        envs.step([np.zeros(4, np.int64)])
+    assert caught.value.index == 2
+    Faulty.released.set()
+    envs.close()
+
+
+def test_hanging_processes_are_named_and_ended():
+    makes = [*makers([(9,)] * 2), functools.partial(Faulty, 2, "sleep", 1), *makers([(9,)])]
+    vector = AsyncVectorEnv(makes, context="fork")
+    envs = Environments(vector, timeout=1.0)
+    envs.reset()
+    with pytest.raises(Fault) as caught:
+        envs.step([np.zeros(4, np.int64)])
+    assert caught.value.index == 2
+    envs.close()
+    for process in vector.processes:
+        process.join(30)
+        assert not process.is_alive()
+
+
+def test_spaces_of_numbers_have_a_dimension():
+    env = Spaces(spaces.Box(-1, 1, ()), spaces.Discrete(5, start=3))
+    envs = Environments(env)
+    assert envs.reset()[0].shape == (1,)
+    envs.step([np.array(4)])
+    assert type(env.taken[0]) is np.int64
+
+
+def test_refused_environments():
+    with pytest.raises(ValueError, match=r"observations must not be called .*\['reward'\]"):
+        Environments(Spaces(spaces.Dict({"reward": spaces.Discrete(2)}), spaces.Discrete(2)))
+
+
+def test_same_step_without_last_observations():
+    class Forgetful(NativeCounting):
+        def step(self, actions):
+            return *super().step(actions)[:4], {}
+
+    envs = Environments(Forgetful(AutoresetMode.SAME_STEP, [(5,), (1,)]))
+    envs.reset()
+    with pytest.raises(Fault, match="without final_obs") as caught:
+        envs.step([np.zeros(2, np.int64)])
+    assert caught.value.index == 1

@@ -1,0 +1,553 @@
+"""What is in a batch, against trajectories that are known beforehand."""
+
+import functools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lite import TensorDict, TensorDictBase
+from lite.data import Collector, EnvError, MultiStep, RewardSum
+
+gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
+spaces = gymnasium.spaces
+AsyncVectorEnv = gymnasium.vector.AsyncVectorEnv
+AutoresetMode = gymnasium.vector.AutoresetMode
+SyncVectorEnv = gymnasium.vector.SyncVectorEnv
+known = pytest.importorskip("helpers.data.environments", reason="needs the gym extra")
+LENGTHS, Counting, Faulty, NativeCounting, Spaces, makers, transitions = (
+    known.LENGTHS,
+    known.Counting,
+    known.Faulty,
+    known.NativeCounting,
+    known.Spaces,
+    known.makers,
+    known.transitions,
+)
+
+MODES = list(AutoresetMode)
+
+
+def batches(env, policy=None, *, frames_per_batch=20, total_frames=200, **keywords):
+    collector = Collector(
+        env, policy, frames_per_batch=frames_per_batch, total_frames=total_frames, copy=True, **keywords
+    )
+    return list(collector)
+
+
+def joined(parts):
+    return TensorDict.cat(parts, -1)
+
+
+def assert_row(row: TensorDictBase, number: int, lengths, frames: int) -> None:
+    """A row is what the environment does."""
+    truth = transitions(number, lengths, frames)
+    np.testing.assert_array_equal(row["observation"], truth["observation"])
+    np.testing.assert_array_equal(row["next", "observation"], truth["next_observation"])
+    np.testing.assert_array_equal(row["step_count"], truth["step_count"])
+    np.testing.assert_array_equal(row["next", "step_count"], truth["step_count"] + 1)
+    for name in ("reward", "terminated", "truncated"):
+        np.testing.assert_array_equal(row["next", name], truth[name])
+    np.testing.assert_array_equal(row["next", "done"], truth["terminated"] | truth["truncated"])
+    for name in ("done", "terminated", "truncated"):
+        assert not row[name].any()
+    # Ids change exactly where episodes do.
+    ids = row["collector", "traj_ids"]
+    np.testing.assert_array_equal(np.diff(ids) != 0, np.diff(truth["episode"]) != 0)
+    assert (ids >= 0).all()
+
+
+def assert_ids(td: TensorDictBase, mask=None) -> None:
+    """Each id belongs to one episode of one environment, and none is left out."""
+    ids, obs = td["collector", "traj_ids"], td["observation"]
+    if mask is not None:
+        ids, obs = ids[mask], obs[mask]
+    pairs = {(i, *o) for i, o in zip(ids.ravel(), obs[..., :2].reshape(-1, 2).tolist(), strict=True)}
+    assert sorted(i for i, *_ in pairs) == list(range(len(pairs)))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("frames_per_batch", [4, 20, 200])
+@pytest.mark.parametrize(
+    "kind", ["sync", "sync without copies", "async", "async without shared memory", "wrapped"]
+)
+def test_every_mode_gives_what_the_environments_do(kind, frames_per_batch, mode):
+    make = AsyncVectorEnv if kind.startswith("async") else SyncVectorEnv
+    extra = {"context": "fork"} if kind.startswith("async") else {}
+    if kind == "async without shared memory":
+        if mode == AutoresetMode.NEXT_STEP:
+            pytest.skip("these start anew in a step of their own, which is tested below")
+        extra["shared_memory"] = False
+    env = make(makers(), autoreset_mode=mode, copy=kind != "sync without copies", **extra)
+    if kind == "wrapped":
+        env = gymnasium.wrappers.vector.RecordEpisodeStatistics(env)
+    td = joined(batches(env, frames_per_batch=frames_per_batch))
+    assert td.shape == (4, 50)
+    assert td.names == [None, "time"]
+    for i, lengths in enumerate(LENGTHS):
+        assert_row(td[i], i, lengths, 50)
+    assert_ids(td)
+    assert ("collector", "mask") not in td.keys(True)
+    assert env.closed
+
+
+def test_an_environment_alone():
+    for wrapper in (lambda env: env, gymnasium.wrappers.Autoreset):
+        td = joined(batches(wrapper(Counting(5, (3, 1, 4))), frames_per_batch=7, total_frames=49))
+        assert td.shape == (49,)
+        assert td.names == ["time"]
+        assert_row(td, 5, (3, 1, 4), 49)
+        assert_ids(td)
+
+
+def test_native_vectors_of_the_same_step():
+    td = joined(batches(NativeCounting(AutoresetMode.SAME_STEP)))
+    for i, lengths in enumerate(LENGTHS):
+        assert_row(td[i], i, lengths, 50)
+    assert_ids(td)
+
+
+@pytest.mark.parametrize(
+    "make", [NativeCounting, functools.partial(AsyncVectorEnv, context="fork", shared_memory=False)]
+)
+def test_steps_that_only_start_anew_are_marked(make):
+    first = AutoresetMode.NEXT_STEP if make is NativeCounting else makers()
+    env = make(first)
+    parts = batches(env, transforms=[RewardSum()])
+    td = joined(parts)
+    mask = td["collector", "mask"]
+    for i, lengths in enumerate(LENGTHS):
+        row = td[i][mask[i]]
+        assert_row(row, i, lengths, row.shape[0])
+        ended = td["next", "done"][i, :, 0] & mask[i]
+        # The step after an end, and no other, is marked.
+        np.testing.assert_array_equal(mask[i, 1:], ~ended[:-1])
+        np.testing.assert_array_equal(
+            row["next", "episode_reward"][:3, 0],
+            np.cumsum(row["next", "reward"][:, 0])[:3]
+            if lengths[0] > 2
+            else row["next", "episode_reward"][:3, 0],
+        )
+    assert_ids(td, mask)
+    rest = td[~mask]
+    assert rest.shape[0] > 20
+    assert (rest["collector", "traj_ids"] == -1).all()
+    assert rest["next", "truncated"].all()
+    assert rest["next", "done"].all()
+    assert not rest["next", "terminated"].any()
+    # Only steps that were made count.
+    assert mask.sum() >= 200 > mask[:, :-5].sum()
+
+
+def test_vectors_that_refuse_to_start_some_anew():
+    env = gymnasium.wrappers.vector.NormalizeObservation(SyncVectorEnv(makers()))
+    (td,) = batches(env, frames_per_batch=200, total_frames=1)
+    mask = td["collector", "mask"]
+    for i, lengths in enumerate(LENGTHS):
+        row = td[i][mask[i]]
+        np.testing.assert_array_equal(row["step_count"], transitions(i, lengths, row.shape[0])["step_count"])
+    assert not mask.all()
+
+
+def test_infos_in_lists_have_no_last_observations():
+    env = SyncVectorEnv(makers(), autoreset_mode=AutoresetMode.SAME_STEP)
+    collector = Collector(gymnasium.wrappers.vector.DictInfoToList(env), frames_per_batch=200)
+    with pytest.raises(EnvError, match="without final_obs"):
+        collector.next()
+
+
+def test_windows_do_not_cross_marked_steps():
+    (td,) = batches(NativeCounting(AutoresetMode.NEXT_STEP), frames_per_batch=100, total_frames=1)
+    mask = td["collector", "mask"]
+    out = MultiStep(1.0, 3)(td)
+    for i, lengths in enumerate(LENGTHS):
+        (truth,) = batches(SyncVectorEnv(makers([lengths])), frames_per_batch=25, total_frames=1)
+        expected = MultiStep(1.0, 3)(truth)[0]
+        count = mask[i].sum() - 3  # the last windows end with the batch
+        for key in (("next", "reward"), ("next", "observation"), "steps_to_next_obs", "nonterminal"):
+            ours = out[key][i][mask[i]][:count]
+            wanted = expected[key][:count].copy()
+            if key in (("next", "observation"), "observation"):
+                wanted[:, 0] = i
+            np.testing.assert_array_equal(ours, wanted, err_msg=str(key))
+
+
+def test_no_observation_is_invented():
+    """Next observations of NaN at the starts of episodes poison advantages; there are none to need them."""
+    for mode in MODES:
+        td = joined(
+            batches(
+                gymnasium.make_vec(
+                    "CartPole-v1", 3, vectorization_mode="sync", vector_kwargs={"autoreset_mode": mode}
+                ),
+                seed=0,
+            )
+        )
+        same = ~td["next", "done"][:, :-1, 0]
+        np.testing.assert_array_equal(td["observation"][:, 1:][same], td["next", "observation"][:, :-1][same])
+        assert (td["observation"][:, 1:][~same] != td["next", "observation"][:, :-1][~same]).any(-1).all()
+        assert np.isfinite(td["next", "observation"]).all()
+        # Where an episode terminates, the last observation is out of bounds.
+        last = td["next", "observation"][td["next", "terminated"][..., 0]]
+        assert len(last)
+        assert ((abs(last[:, 0]) > 2.4) | (abs(last[:, 2]) > 0.2095)).all()
+
+
+def test_all_modes_are_equal():
+    runs = []
+    for mode in MODES:
+        env = gymnasium.make_vec(
+            "CartPole-v1", 3, vectorization_mode="sync", vector_kwargs={"autoreset_mode": mode}
+        )
+        runs.append(joined(batches(env, seed=3, total_frames=400)))
+    for other in runs[1:]:
+        for key in runs[0].keys(True, True):
+            np.testing.assert_array_equal(other[key], runs[0][key], err_msg=str(key))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_truncated_episodes(mode):
+    env = SyncVectorEnv(makers(), autoreset_mode=mode)
+    td = joined(batches(env, max_frames_per_traj=4))
+    cut = [tuple(min(4, length) for length in lengths) for lengths in LENGTHS]
+    for i, lengths in enumerate(LENGTHS):
+        truth = transitions(i, cut[i], 50)
+        np.testing.assert_array_equal(td["observation"][i], truth["observation"])
+        np.testing.assert_array_equal(td["next", "observation"][i], truth["next_observation"])
+        late = truth["step_count"] == 3
+        own = transitions(i, lengths, 1)
+        assert own
+        done = truth["terminated"] | truth["truncated"]
+        np.testing.assert_array_equal(td["next", "done"][i], done)
+        assert (td["next", "truncated"][i][late]).all()
+
+
+SPACES = {
+    "box": (spaces.Box(-1, 1, (2, 3)), spaces.Box(-2, 2, (2,), np.float32)),
+    "double": (spaces.Box(-1, 1, (2,), np.float64), spaces.Box(-2, 2, (), np.float32)),
+    "bytes": (spaces.Box(0, 255, (4, 4, 3), np.uint8), spaces.MultiDiscrete([2, 5])),
+    "discrete": (spaces.Discrete(7), spaces.Discrete(5, start=-2)),
+    "multi": (spaces.MultiDiscrete([3, 4]), spaces.MultiBinary(3)),
+    "binary": (spaces.MultiBinary([2, 2]), spaces.MultiDiscrete([2, 3, 4], start=[1, 0, -1])),
+    "dict": (
+        spaces.Dict({"a": spaces.Discrete(3), "b": spaces.Dict({"c": spaces.Box(-1, 1, (2,))})}),
+        spaces.Dict({"go": spaces.Discrete(3), "turn": spaces.Box(-1, 1, (2,))}),
+    ),
+    "tuple": (
+        spaces.Tuple((spaces.Discrete(3), spaces.Box(-1, 1, (2,)))),
+        spaces.Tuple((spaces.Discrete(3), spaces.Dict({"x": spaces.MultiBinary(2)}))),
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", [None, *MODES])
+@pytest.mark.parametrize("name", SPACES)
+def test_spaces(name, mode):
+    observation, action = SPACES[name]
+    make = functools.partial(Spaces, observation, action)
+    env = make() if mode is None else SyncVectorEnv([make] * 3, autoreset_mode=mode)
+    alone = env if mode is None else env.envs[1]
+    collector = Collector(env, frames_per_batch=36, total_frames=36, seed=0)
+    (td,) = collector
+    lead = (36,) if mode is None else (3, 12)
+    assert td.shape == lead
+    td = td if mode is None else td[1]
+    for i, taken in enumerate(alone.taken):
+        frame = td[i]
+        parts = [(("action",), taken)]
+        while parts:
+            path, value = parts.pop()
+            if isinstance(value, (dict, tuple)):
+                items = value.items() if isinstance(value, dict) else enumerate(value)
+                parts += [((*path, str(key)), part) for key, part in items]
+            else:
+                np.testing.assert_array_equal(frame[path].reshape(np.shape(value)), value)
+    same = ~td["next", "done"][:-1, 0]
+    for key, spec in collector.observation_spec.items(True, True):
+        here, after = td[key], td["next", key] if isinstance(key, str) else td["next", *key]
+        assert here.dtype == after.dtype == spec.dtype
+        np.testing.assert_array_equal(here[1:][same], after[:-1][same])
+        assert (here != 0).any()
+
+
+class Net:
+    """A policy that writes as many other things as policies do."""
+
+    def __init__(self, inplace: bool) -> None:
+        self.inplace, self.calls = inplace, 0
+
+    def __call__(self, td):
+        self.calls += 1
+        out = td if self.inplace else TensorDict(batch_size=td.batch_size)
+        out["action"] = (td["observation"][..., 2] % 2).astype(np.int32)
+        out["log_prob"] = -td["observation"][..., 2]
+        out["dist", "loc"] = td["observation"] * 2
+        out["next", "memory"] = td.get("memory", np.zeros((*td.batch_size, 1), np.float32)) + 1
+        return out
+
+
+@pytest.mark.parametrize("inplace", [True, False])
+@pytest.mark.parametrize("alone", [True, False])
+def test_what_the_policy_writes(inplace, alone):
+    env = Counting(0, (3,)) if alone else SyncVectorEnv(makers())
+    parts = batches(env, Net(inplace))
+    td = joined(parts)
+    np.testing.assert_array_equal(td["action"], td["observation"][..., 2] % 2)
+    np.testing.assert_array_equal(td["log_prob"], -td["observation"][..., 2])
+    np.testing.assert_array_equal(td["dist", "loc"], td["observation"] * 2)
+    np.testing.assert_array_equal(td["memory"], td["step_count"])
+    np.testing.assert_array_equal(td["next", "memory"], td["step_count"] + 1)
+    assert td["action"].dtype == np.int64
+    assert td["log_prob"].dtype == np.float32
+
+
+def test_what_the_policy_writes_over():
+    def policy(td):
+        td["observation"] = td["observation"][..., :2] / 2  # as a normalization would
+        return td.set("action", np.zeros(4, np.int64))
+
+    td = joined(batches(SyncVectorEnv(makers()), policy))
+    for i, lengths in enumerate(LENGTHS):
+        truth = transitions(i, lengths, 50)
+        np.testing.assert_array_equal(td["observation"][i], truth["observation"][:, :2] / 2)
+        np.testing.assert_array_equal(td["next", "observation"][i], truth["next_observation"])
+
+
+def test_a_policy_that_changes_its_input_in_place():
+    def policy(td):
+        td["observation"][...] = 77
+        return td.set("action", np.zeros(4, np.int64))
+
+    td = joined(batches(SyncVectorEnv(makers()), policy))
+    for i, lengths in enumerate(LENGTHS):
+        assert_row(td[i], i, lengths, 50)
+
+
+def test_the_policy_gets_one_tensordict_with_the_same_arrays():
+    seen = []
+
+    def policy(td):
+        seen.append((id(td), id(td["observation"]), td.batch_size))
+        return td.set("action", np.zeros(4, np.int64))
+
+    batches(SyncVectorEnv(makers()), policy)
+    assert len(seen) == 50
+    assert len(set(seen)) == 1
+    assert seen[0][2] == (4,)
+
+
+def test_a_policy_of_jax():
+    jax = pytest.importorskip("jax", reason="needs JAX")
+
+    @jax.jit
+    def act(observation, memory):
+        return (observation[:, 2] % 2).astype("int32"), memory + 1
+
+    def policy(td):
+        memory = td.get("memory", None)
+        action, memory = act(td["observation"], np.zeros((4, 2), np.float32) if memory is None else memory)
+        return td.update({"action": action, ("next", "memory"): memory})
+
+    td = joined(batches(SyncVectorEnv(makers()), policy))
+    np.testing.assert_array_equal(td["action"], td["observation"][..., 2] % 2)
+    np.testing.assert_array_equal(td["next", "memory"][..., :1], td["step_count"] + 1)
+    assert all(type(td[key]) is np.ndarray for key in td.keys(True, True))
+
+
+LENGTH_LISTS = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=3), min_size=1, max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(LENGTH_LISTS, st.integers(1, 9), st.sampled_from([*MODES, None]), st.sampled_from([None, 1, 2, 4]))
+def test_any_episodes_in_batches_of_any_size(lists, time, mode, most):
+    """None is a vector of NEXT_STEP that starts nothing anew when asked."""
+    if mode is None:
+        env, most = NativeCounting(AutoresetMode.NEXT_STEP, lists), None
+    else:
+        env = SyncVectorEnv(makers(lists), autoreset_mode=mode)
+    frames = time * len(lists)
+    collector = Collector(
+        env, frames_per_batch=frames, total_frames=30 * len(lists), max_frames_per_traj=most, copy=True
+    )
+    td = joined(list(collector))
+    for i, lengths in enumerate(lists):
+        row = td[i] if mode is not None else td[i][td["collector", "mask"][i]]
+        if most is None:
+            assert_row(row, i, lengths, row.shape[0])
+        else:
+            truth = transitions(i, [min(most, length) for length in lengths], row.shape[0])
+            np.testing.assert_array_equal(row["next", "observation"], truth["next_observation"])
+            np.testing.assert_array_equal(row["step_count"], truth["step_count"])
+    assert collector.stats()["frames"] == sum(
+        row.shape[0] if mode is not None else row["collector", "mask"].sum() for row in td.unbind(0)
+    )
+    assert (
+        collector.stats()["episodes"]
+        == (td["next", "done"][..., 0] & (td["collector", "traj_ids"] >= 0)).sum()
+    )
+
+
+def acting(value):
+    return lambda td: td.set("action", value)
+
+
+def writing(key, value):
+    return lambda td: td.set("action", np.zeros(4, np.int64)).set(key, value)
+
+
+@pytest.mark.parametrize(
+    ("policy", "kind", "message"),
+    [
+        (acting(np.zeros((4, 1), np.int64)), ValueError, r"must give 'action' of shape \(4,\), got \(4, 1\)"),
+        (acting(np.zeros(4)), TypeError, "must give 'action' of dtype int64, got float64"),
+        (lambda td: td, KeyError, "policy must write 'action'"),
+        (lambda td: None, TypeError, "policy must return a TensorDict, got NoneType"),
+        (lambda td: np.zeros(4, np.int64), TypeError, "policy must return a TensorDict, got ndarray"),
+        (writing(("next", "reward"), np.zeros((4, 1))), ValueError, r"must not write \('next', 'reward'\)"),
+        (writing("done", np.zeros((4, 1))), ValueError, r"must not write \('done',\)"),
+        (writing("text", "hello"), TypeError, "must write arrays, got NonTensorData"),
+        (
+            writing(("next", "step_count"), np.zeros((4, 1))),
+            ValueError,
+            r"must not write \('next', 'step_count'\)",
+        ),
+    ],
+)
+def test_policies_that_do_not_fit(policy, kind, message):
+    collector = Collector(SyncVectorEnv(makers()), policy, frames_per_batch=8)
+    with pytest.raises(kind, match=message):
+        collector.next()
+
+
+def test_a_policy_whose_shapes_change():
+    calls = []
+
+    def policy(td):
+        calls.append(1)
+        size = 3 if len(calls) > 2 else 2
+        return td.update({"action": np.zeros(4, np.int64), "loc": np.zeros((4, size))})
+
+    collector = Collector(SyncVectorEnv(makers()), policy, frames_per_batch=40)
+    with pytest.raises(ValueError, match=r"must give 'loc' of shape \(4, 2\), got \(4, 3\)"):
+        collector.next()
+    assert collector.partial_batch.shape == (4, 2)
+
+
+# -- failures ---------------------------------------------------------------------------------------
+
+
+def faulty(fault, number=2, at=8, count=4, **keywords):
+    makes = makers([(3, 5)] * count)
+    makes[number] = functools.partial(Faulty, number, fault, at, (100,))
+    return SyncVectorEnv(makes, **keywords)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("fault", ["raise", "nan", "nan reward", "shape"])
+def test_failures_name_environment_and_step_and_lose_no_frame(fault, mode):
+    collector = Collector(faulty(fault, autoreset_mode=mode), frames_per_batch=20)
+    data = iter(collector)
+    first = next(data)
+    before = first.clone()
+    with pytest.raises(EnvError) as caught:
+        next(data)
+    error = caught.value
+    assert (error.index, error.step) == (2, 7)
+    assert str(error).startswith("environment 2 failed at step 7: ")
+    assert error.frames.shape == (4, 2)
+    assert collector.partial_batch is error.frames
+    whole = TensorDict.cat([first, error.frames], -1)
+    for i in (0, 1, 3):
+        assert_row(whole[i], i, (3, 5), 7)
+    assert_row(whole[2], 2, (100,), 7)
+    for key in before.keys(True, True):
+        np.testing.assert_array_equal(first[key], before[key])
+    # Going on is starting new episodes.
+    following = collector.next()
+    assert collector.partial_batch is None
+    assert (following["step_count"][:, 0] == 0).all()
+    assert (following["collector", "traj_ids"][:, 0] > whole["collector", "traj_ids"].max()).all()
+
+
+def test_nan_can_be_let_pass():
+    (td,) = batches(faulty("nan"), frames_per_batch=80, total_frames=80, allow_nan=True)
+    assert np.isnan(td["next", "observation"][2, 7, 1])
+    assert np.isnan(td["next", "observation"]).sum() == 1
+
+
+def test_infinite_numbers_pass():
+    class Infinite(Counting):
+        def observe(self):
+            return np.array([np.inf, -np.inf, self.count], np.float32)
+
+    (td,) = batches(Infinite(), frames_per_batch=8, total_frames=8)
+    assert np.isinf(td["observation"][:, :2]).all()
+
+
+def test_nan_at_the_start_of_an_episode():
+    class Broken(Counting):
+        def reset(self, **keywords):
+            obs, info = super().reset(**keywords)
+            return obs * (np.nan if self.episode == 1 else 1), info
+
+    for mode in MODES:
+        collector = Collector(SyncVectorEnv([Counting, Broken], autoreset_mode=mode), frames_per_batch=40)
+        with pytest.raises(EnvError, match="gave an observation of NaN") as caught:
+            collector.next()
+        assert caught.value.index == 1
+        # The step that ended the episode was made; with SAME_STEP it is what failed.
+        assert caught.value.frames.shape == (2, 3 if mode == AutoresetMode.SAME_STEP else 4)
+
+
+def test_a_reset_that_fails():
+    class Unready(Counting):
+        def reset(self, **keywords):
+            raise OSError("no current")
+
+    collector = Collector(SyncVectorEnv([Counting, Unready]), frames_per_batch=8)
+    with pytest.raises(
+        EnvError, match="environment 1 failed at step 0: reset raised OSError: no current"
+    ) as caught:
+        collector.next()
+    assert caught.value.frames is None
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+def test_hanging():
+    Faulty.released.clear()
+    collector = Collector(faulty("hang"), frames_per_batch=40, timeout=0.3)
+    with pytest.raises(
+        EnvError, match=r"environment 2 failed at step 7: step gave no answer within 0\.3 sec"
+    ) as caught:
+        collector.next()
+    assert caught.value.frames.shape == (4, 7)
+    with pytest.raises(EnvError, match="given up has not returned"):
+        collector.next()
+    Faulty.released.set()
+    collector.shutdown()
+
+
+def test_a_timeout_changes_nothing_else():
+    with_timeout, without = (
+        joined(batches(SyncVectorEnv(makers()), timeout=timeout, seed=1)) for timeout in (30, None)
+    )
+    for key in without.keys(True, True):
+        np.testing.assert_array_equal(with_timeout[key], without[key])
+
+
+def test_interrupts_lose_no_frame():
+    calls = []
+
+    def policy(td):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return td.set("action", np.zeros(4, np.int64))
+
+    collector = Collector(SyncVectorEnv(makers()), policy, frames_per_batch=40)
+    with pytest.raises(KeyboardInterrupt):
+        collector.next()
+    for i, lengths in enumerate(LENGTHS):
+        assert_row(collector.partial_batch[i], i, lengths, 3)
+    assert (collector.next()["step_count"][:, 0] == 0).all()

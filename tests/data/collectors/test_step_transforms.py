@@ -1,0 +1,166 @@
+import numpy as np
+import pytest
+
+from lite.data import (
+    Bounded,
+    Collector,
+    InitTracker,
+    NonTensor,
+    RewardSum,
+    StepCounter,
+    TensorDictPrimer,
+    Unbounded,
+)
+
+gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
+SyncVectorEnv = gymnasium.vector.SyncVectorEnv
+known = pytest.importorskip("helpers.data.environments", reason="needs the gym extra")
+LENGTHS, Counting, makers, transitions = (
+    known.LENGTHS,
+    known.Counting,
+    known.makers,
+    known.transitions,
+)
+
+
+def collected(*transforms, policy=None, frames=48, lengths=LENGTHS, **keywords):
+    env = SyncVectorEnv(makers(lengths))
+    collector = Collector(
+        env, policy, frames_per_batch=frames, total_frames=frames, transforms=transforms, **keywords
+    )
+    return next(iter(collector))
+
+
+def test_step_counter():
+    td = collected()
+    for i, lengths in enumerate(LENGTHS):
+        expected = transitions(i, lengths, 12)["step_count"]
+        np.testing.assert_array_equal(td["step_count"][i], expected)
+        np.testing.assert_array_equal(td["next", "step_count"][i], expected + 1)
+    assert td["step_count"].dtype == np.int64
+
+
+@pytest.mark.parametrize("update_done", [True, False])
+def test_step_counter_truncates(update_done):
+    td = collected(StepCounter(2, step_count_key="steps", update_done=update_done))
+    # Lengths 3, 5 and 4 become 2; of 1, 2 and 6 the second one ends by itself.
+    np.testing.assert_array_equal(td["next", "steps"][1].ravel(), [1, 2] * 6)
+    np.testing.assert_array_equal(td["next", "steps"][2].ravel(), [1, 1, 2, 1, 2] * 2 + [1, 1])
+    np.testing.assert_array_equal(td["next", "truncated"][1].ravel(), [False, True] * 6)
+    assert not td["next", "terminated"][1].any()
+    assert td["next", "done"][1].any() == update_done
+    assert "step_count" not in td
+
+
+def test_another_key_for_truncation():
+    td = collected(StepCounter(2, truncated_key="late", update_done=True))
+    np.testing.assert_array_equal(td["next", "late"][1].ravel(), [False, True] * 6)
+    assert not td["next", "truncated"][1].any()
+    np.testing.assert_array_equal(td["next", "done"][1].ravel(), [False, True] * 6)
+    assert not td["late"].any()
+
+
+def test_reward_sum():
+    td = collected(RewardSum())
+    assert td["episode_reward"].dtype == np.float32
+    for i in range(len(LENGTHS)):
+        total = 0.0
+        for t in range(12):
+            assert td["episode_reward"][i, t, 0] == total
+            total += td["next", "reward"][i, t, 0]
+            assert td["next", "episode_reward"][i, t, 0] == total
+            total = 0.0 if td["next", "done"][i, t, 0] else total
+    td = collected(RewardSum(["reward"], [("sums", "all")]))
+    assert td["next", "sums", "all"].shape == (4, 12, 1)
+
+
+def test_init_tracker():
+    td = collected(InitTracker())
+    np.testing.assert_array_equal(td["is_init"], td["step_count"] == 0)
+    assert not td["next", "is_init"].any()
+
+
+def recurrent(td):
+    batch = td.batch_size
+    return td.update({"action": np.zeros(batch, np.int64), ("next", "memory"): 2 * td["memory"] + 1})
+
+
+def test_primer():
+    td = collected(TensorDictPrimer(memory=Unbounded((2,)), default_value=3.0), policy=recurrent)
+    expected = 4.0 * 2.0 ** td["step_count"] - 1  # the solution of m' = 2 m + 1 from 3
+    np.testing.assert_array_equal(td["memory"], np.broadcast_to(expected, (4, 12, 2)))
+    np.testing.assert_array_equal(td["next", "memory"], 2 * td["memory"] + 1)
+
+
+def test_primer_of_entries_that_nobody_writes():
+    primer = TensorDictPrimer({"goal": Bounded(-1, 1, (2,)), "n": Unbounded(1)}, random=True, generator=0)
+    td = collected(primer)
+    goal = td["goal"]
+    np.testing.assert_array_equal(td["next", "goal"], goal)
+    changes = (goal[:, 1:] != goal[:, :-1]).all(-1)
+    np.testing.assert_array_equal(changes, td["next", "done"][:, :-1, 0])
+    td = collected(
+        TensorDictPrimer({"a": {"b": Unbounded(1)}, "c": Unbounded(1)}, default_value={("a", "b"): 2})
+    )
+    assert (td["a", "b"] == 2).all()
+    assert (td["c"] == 0).all()
+
+
+def test_states_without_a_primer_start_at_zero():
+    def policy(td):
+        memory = td.get("memory", np.zeros((4, 1)))
+        return td.update({"action": np.zeros(4, np.int64), ("next", "memory"): memory + 1})
+
+    td = collected(policy=policy)
+    np.testing.assert_array_equal(td["memory"], td["step_count"])
+    np.testing.assert_array_equal(td["next", "memory"], td["step_count"] + 1)
+    assert td["memory"].dtype == np.float64
+
+
+def test_one_environment_alone():
+    transforms = [RewardSum(), InitTracker(), TensorDictPrimer(memory=Unbounded((2,)))]
+    collector = Collector(
+        Counting(0, (3,)), recurrent, frames_per_batch=7, total_frames=7, transforms=transforms
+    )
+    td = next(iter(collector))
+    assert td["memory"].shape == (7, 2)
+    np.testing.assert_array_equal(td["memory"][:, 0], [0, 1, 3, 0, 1, 3, 0])
+    np.testing.assert_array_equal(td["is_init"][:, 0], [1, 0, 0, 1, 0, 0, 1])
+    np.testing.assert_array_equal(td["next", "episode_reward"][:, 0], [1, 3, 6, 11, 23, 36, 21])
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "message"),
+    [
+        (lambda: StepCounter(0), ValueError, "max_steps must be at least 1, got 0"),
+        (lambda: StepCounter(2.5), TypeError, "max_steps"),
+        (lambda: StepCounter(step_count_key=("a", "b")), ValueError, "step_count_key must be a string"),
+        (lambda: RewardSum(["reward"], ["a", "b"]), ValueError, "out_keys must be as many as in_keys"),
+        (lambda: InitTracker(("a", "b")), ValueError, "init_key must be a string"),
+        (lambda: TensorDictPrimer(), ValueError, "primers must have at least one spec"),
+        (lambda: TensorDictPrimer(a=NonTensor((1,))), TypeError, "primers must be specs of arrays"),
+        (lambda: TensorDictPrimer(a=Unbounded(1), default_value="x"), ValueError, "could not convert"),
+    ],
+)
+def test_arguments(make, kind, message):
+    with pytest.raises(kind, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("transforms", "message"),
+    [
+        ([RewardSum(), RewardSum()], "RewardSum writes"),
+        ([InitTracker("observation")], "InitTracker writes"),
+        ([InitTracker("done")], "InitTracker writes"),
+    ],
+)
+def test_two_that_write_the_same_entry(transforms, message):
+    with pytest.raises(ValueError, match=message):
+        Collector(Counting(), frames_per_batch=5, transforms=transforms)
+
+
+def test_a_reward_that_is_not_there():
+    collector = Collector(Counting(), frames_per_batch=5, transforms=[RewardSum(["cost"])])
+    with pytest.raises(KeyError, match="cost"):
+        next(iter(collector))

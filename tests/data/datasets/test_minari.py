@@ -1,0 +1,225 @@
+"""Reading Minari's files; `tests/parity/test_minari.py` reads those that Minari itself wrote."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.data import minari_to_memmap
+from lite.data.datasets import conversion
+
+h5py = pytest.importorskip("h5py", reason="needs the files extra")
+
+
+def episode(steps, seed=0, **entries):
+    """The arrays of an episode; keys with slashes are nested."""
+    rng = np.random.default_rng(seed)
+    done = np.zeros(steps, bool)
+    done[-1] = True
+    return {
+        "observations": rng.normal(size=(steps + 1, 3)),
+        "actions": rng.integers(0, 4, steps),
+        "rewards": rng.normal(size=steps),
+        "terminations": done if seed % 2 else np.zeros(steps, bool),
+        "truncations": np.zeros(steps, bool) if seed % 2 else done,
+        **entries,
+    }
+
+
+def write(folder, episodes, **metadata):
+    os.makedirs(folder / "data", exist_ok=True)
+    with h5py.File(folder / "data" / "main_data.hdf5", "w") as file:
+        for name, entries in episodes.items():
+            for key, array in entries.items():
+                if array is not None:
+                    file[f"{name}/{key}"] = array
+    (folder / "data" / "metadata.json").write_text(json.dumps({"data_format": "hdf5", **metadata}))
+    return folder
+
+
+def test_layout(tmp_path):
+    episodes = {f"episode_{n}": episode(steps, n) for n, steps in ((10, 2), (0, 5), (2, 1))}
+    td = minari_to_memmap(write(tmp_path / "source", episodes), tmp_path / "out")
+    assert td.batch_size == (8,)
+    assert td.is_memmap()
+    np.testing.assert_array_equal(td["episode"], [0] * 5 + [2] + [10] * 2)
+    ordered = [episodes["episode_0"], episodes["episode_2"], episodes["episode_10"]]
+    joined = {key: np.concatenate([e[key] for e in ordered]) for key in ("actions", "rewards")}
+    np.testing.assert_array_equal(td["action"], joined["actions"])
+    np.testing.assert_array_equal(td["next", "reward"], joined["rewards"][:, None])
+    np.testing.assert_array_equal(
+        td["observation"], np.concatenate([e["observations"][:-1] for e in ordered])
+    )
+    np.testing.assert_array_equal(
+        td["next", "observation"], np.concatenate([e["observations"][1:] for e in ordered])
+    )
+    end = np.array([0, 0, 0, 0, 1, 1, 0, 1], bool)[:, None]
+    np.testing.assert_array_equal(td["next", "done"], end)
+    np.testing.assert_array_equal(td["next", "terminated"], np.zeros((8, 1), bool))
+    np.testing.assert_array_equal(td["next", "truncated"], end)
+    assert set(td.keys(True, True)) == {
+        "observation", "action", "episode", ("next", "observation"), ("next", "reward"), ("next", "done"),
+        ("next", "terminated"), ("next", "truncated"),
+    }  # fmt: skip
+    again = TensorDict.load_memmap(tmp_path / "out")
+    for key in td.keys(True, True):
+        np.testing.assert_array_equal(again[key], td[key])
+
+
+def test_nested_entries_and_infos(tmp_path):
+    steps = 4
+    more = {
+        "observations": None,
+        "observations/image": np.arange(5 * 6, dtype=np.uint8).reshape(5, 2, 3),
+        "observations/arm/_index_0": np.arange(5, dtype=np.float32),
+        "actions": None,
+        "actions/_index_0": np.arange(4),
+        "infos/both": np.arange(5),
+        "infos/deep/after": np.arange(4.0),
+        "infos/text": np.array([b"x"] * 4),
+        "infos/one": np.float32(3),
+    }
+    source = write(tmp_path / "source", {"episode_0": episode(steps, **more)})
+    with pytest.warns(UserWarning, match=r"left out of .*\['infos/one', 'infos/text'\]"):
+        td = minari_to_memmap(source / "data", tmp_path / "out")
+    np.testing.assert_array_equal(td["observation", "image"], more["observations/image"][:-1])
+    np.testing.assert_array_equal(td["next", "observation", "arm", "_index_0"], [1, 2, 3, 4])
+    np.testing.assert_array_equal(td["action", "_index_0"], np.arange(4))
+    np.testing.assert_array_equal(td["info", "both"], np.arange(4))
+    np.testing.assert_array_equal(td["next", "info", "both"], np.arange(1, 5))
+    np.testing.assert_array_equal(td["next", "info", "deep", "after"], np.arange(4))
+    assert ("info", "deep", "after") not in td.keys(True, True)
+
+
+def test_in_pieces(tmp_path, monkeypatch):
+    """More steps than are read at a time."""
+    source = write(tmp_path / "source", {"episode_0": episode(50), "episode_1": episode(30, 1)})
+    expected = minari_to_memmap(source, tmp_path / "whole")
+    monkeypatch.setattr(conversion, "PIECE", 100)
+    td = minari_to_memmap(source, tmp_path / "pieces")
+    for key in td.keys(True, True):
+        np.testing.assert_array_equal(td[key], expected[key])
+
+
+def nothing_written(tmp_path):
+    return sorted(os.listdir(tmp_path)) == ["source"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rewards": None}, "has no rewards"),
+        ({"observations": np.zeros((5, 3))}, "has 5 rows, expected 4"),
+        ({"actions": np.zeros((4, 3))}, "has 4 rows, expected 3"),
+        ({"terminations": np.zeros((3, 2), bool)}, r"has the shape \(3, 2\)"),
+        ({"observations": np.array([b"text"] * 4)}, "is no array of numbers"),
+        ({"observations": np.zeros((4, 2))}, "differs from the first one in"),
+        ({"actions": np.zeros(3, np.int8)}, "differs from the first one in"),
+        ({"rewards": np.float64(3)}, "is no array of numbers"),
+    ],
+)
+def test_episodes_that_are_not_like_that(tmp_path, change, message):
+    source = write(tmp_path / "source", {"episode_0": episode(3), "episode_1": episode(3, 1, **change)})
+    with pytest.raises(ValueError, match=message):
+        minari_to_memmap(source, tmp_path / "out")
+    assert nothing_written(tmp_path)
+
+
+def test_other_files(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no main_data\.hdf5"):
+        minari_to_memmap(tmp_path / "absent", tmp_path / "out")
+    source = write(tmp_path / "source", {}, data_format="arrow")
+    with pytest.raises(ValueError, match="data_format 'arrow'"):
+        minari_to_memmap(source, tmp_path / "out")
+    source = write(tmp_path / "source", {})
+    with pytest.raises(ValueError, match="holds no episode"):
+        minari_to_memmap(source, tmp_path / "out")
+    source = write(tmp_path / "source", {"other": {"x": np.zeros(3)}})
+    with pytest.raises(ValueError, match="an entry 'other' among its episodes"):
+        minari_to_memmap(source, tmp_path / "out")
+    (source / "data" / "main_data.hdf5").write_bytes(b"no HDF5")
+    with pytest.raises(ValueError, match="damaged or foreign"):
+        minari_to_memmap(source, tmp_path / "out")
+    (source / "data" / "metadata.json").write_text("[")
+    with pytest.raises(ValueError, match="damaged"):
+        minari_to_memmap(source, tmp_path / "out")
+    (source / "data" / "metadata.json").write_text("[" * 100_000)
+    with pytest.raises(ValueError, match="damaged"):
+        minari_to_memmap(source, tmp_path / "out")
+    assert nothing_written(tmp_path)
+
+
+def test_a_place_that_is_taken(tmp_path):
+    source = write(tmp_path / "source", {"episode_0": episode(3)})
+    (tmp_path / "out").mkdir()
+    with pytest.raises(FileExistsError, match="there is something at"):
+        minari_to_memmap(source, tmp_path / "out")
+    assert os.listdir(tmp_path / "out") == []
+
+
+def test_hostile_files(tmp_path):
+    """Links lead nowhere, and sizes that are only claimed allocate nothing."""
+    source = write(tmp_path / "source", {"episode_0": episode(3)})
+    path = source / "data" / "main_data.hdf5"
+    secret = tmp_path / "source" / "secret.h5"
+    with h5py.File(secret, "w") as file:
+        file["x"] = np.arange(4 * 3.0).reshape(4, 3)
+
+    def changed(change):
+        write(tmp_path / "source", {"episode_0": episode(3, observations=None)})
+        with h5py.File(path, "a") as file:
+            change(file["episode_0"])
+        with pytest.raises(ValueError, match=r"refusing|claims|deeper"):
+            minari_to_memmap(source, tmp_path / "out")
+        assert nothing_written(tmp_path)
+
+    def external(group):
+        group["observations"] = h5py.ExternalLink(str(secret), "x")
+
+    def soft(group):
+        group["observations"] = h5py.SoftLink("/episode_0/rewards")
+
+    def raw(group):
+        group.create_dataset("observations", (4, 3), np.uint8, external=[(str(secret), 0, 12)])
+
+    def virtual(group):
+        layout = h5py.VirtualLayout((4, 3), np.float64)
+        layout[:] = h5py.VirtualSource(str(secret), "x", (4, 3))
+        group.create_virtual_dataset("observations", layout)
+
+    def enormous(group):
+        group.create_dataset("observations", (4, 2**40), np.uint8, chunks=(1, 2**16))
+
+    def chunks(group):
+        group.create_dataset("observations", (4, 3), np.float64, chunks=(4, 2**25), maxshape=(None, None))
+
+    def cycle(group):
+        inner = group.create_group("observations")
+        inner["again"] = inner
+
+    for change in (external, soft, raw, virtual, enormous, chunks, cycle):
+        changed(change)
+    path.unlink()
+    path.symlink_to(secret)
+    with pytest.raises(FileNotFoundError, match="no main_data"):
+        minari_to_memmap(source, tmp_path / "out")
+
+
+def test_a_failure_on_the_way_leaves_nothing(tmp_path):
+    source = write(tmp_path / "source", {"episode_0": episode(3)})
+    with h5py.File(source / "data" / "main_data.hdf5", "a") as file:
+        del file["episode_0/observations"]
+        data = file["episode_0"].create_dataset(
+            "observations", (4, 3), np.float64, chunks=(1, 3), compression=1
+        )
+        data[...] = 1.0
+        place = [data.id.get_chunk_info(i).byte_offset for i in range(4)]
+    content = bytearray((source / "data" / "main_data.hdf5").read_bytes())
+    for at in place:
+        content[at : at + 4] = b"\xff" * 4
+    (source / "data" / "main_data.hdf5").write_bytes(content)
+    with pytest.raises(ValueError, match="damaged at /episode_0/observations"):
+        minari_to_memmap(source, tmp_path / "out")
+    assert nothing_written(tmp_path)

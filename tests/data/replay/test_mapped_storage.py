@@ -1,0 +1,352 @@
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.data import live_writer
+from helpers.data.numbered_frames import frames, torn
+
+from lite import TensorDict
+from lite.data import (
+    LazyMemmapStorage,
+    LazyTensorStorage,
+    MultiStepTransform,
+    ReplayBuffer,
+    TensorDictMaxValueWriter,
+    TensorDictReplayBuffer,
+)
+
+
+def opened(folder: Path, size: int = 10, **options) -> ReplayBuffer:
+    return ReplayBuffer(storage=LazyMemmapStorage(size, scratch_dir=folder, existsok=True, **options))
+
+
+def same(a: TensorDict, b: TensorDict) -> bool:
+    return bool((a == b).all())
+
+
+def test_the_folder_is_one_of_mapped_files(tmp_path) -> None:
+    buffer = opened(tmp_path / "f")
+    buffer.extend(frames(0, 13))
+    table = TensorDict.load_memmap(tmp_path / "f")
+    assert table.batch_size == (10,)
+    assert table["step"].tolist() == [10, 11, 12, 3, 4, 5, 6, 7, 8, 9]
+    assert not torn(buffer[:]).any()
+
+
+def test_a_buffer_goes_on_where_the_last_one_stood(tmp_path) -> None:
+    whole = ReplayBuffer(storage=LazyTensorStorage(10))
+    at = 0
+    for size in (3, 1, 5, 2, 12, 30, 4):
+        buffer = opened(tmp_path / "f")
+        data = frames(at, at + size)
+        assert buffer.extend(data).tolist() == whole.extend(data).tolist()
+        assert (len(buffer), buffer.write_count) == (len(whole), whole.write_count)
+        assert same(buffer[:], whole[:])
+        buffer.storage.close()
+        at += size
+    assert same(opened(tmp_path / "f")[:], whole[:])
+
+
+def test_a_table_that_must_not_be_there(tmp_path) -> None:
+    buffer = opened(tmp_path / "f")
+    buffer.extend(frames(0, 3))
+    buffer.storage.close()
+    other = ReplayBuffer(storage=LazyMemmapStorage(10, scratch_dir=tmp_path / "f"))
+    assert len(other) == 0
+    with pytest.raises(RuntimeError, match="existsok=True goes on with it"):
+        other.extend(frames(7, 9))
+    assert opened(tmp_path / "f")[:]["step"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("options", [{"size": 11}, {"ndim": 2}, {"compress_next": True}])
+def test_other_arguments_than_those_of_the_folder(tmp_path, options) -> None:
+    opened(tmp_path / "f").extend(frames(0, 3))
+    with pytest.raises(ValueError, match=re.escape(str(tmp_path))):
+        opened(tmp_path / "f", **options)
+
+
+def test_a_table_that_others_wrote_is_full(tmp_path) -> None:
+    frames(0, 10).memmap(tmp_path / "f")
+    buffer = opened(tmp_path / "f")
+    assert (len(buffer), buffer.write_count) == (10, 10)
+    assert same(buffer[:], frames(0, 10))
+    assert not (tmp_path / "f" / "%ring").exists()
+    assert buffer.extend(frames(10, 12)).tolist() == [0, 1]
+    again = opened(tmp_path / "f")
+    assert again[:]["step"].tolist() == [10, 11, *range(2, 10)]
+
+
+def test_one_writes_at_a_time(tmp_path) -> None:
+    first, second = opened(tmp_path / "f"), opened(tmp_path / "f")
+    first.extend(frames(0, 3))
+    assert second[:]["step"].tolist() == [0, 1, 2]
+    with pytest.raises(RuntimeError, match="another process, or another storage, writes to"):
+        second.extend(frames(3, 4))
+    first.extend(frames(3, 5))
+    assert len(second) == 5
+    first.storage.close()
+    second.extend(frames(5, 6))
+    with pytest.raises(RuntimeError, match="writes to"):
+        first.extend(frames(6, 7))
+    assert first[:]["step"].tolist() == list(range(6))
+
+
+def test_a_forked_process_does_not_hold_the_lock(tmp_path) -> None:
+    buffer = opened(tmp_path / "f")
+    buffer.extend(frames(0, 3))
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            buffer.extend(frames(3, 4))
+            os.write(write, b"written")
+        except RuntimeError:
+            os.write(write, b"refused")
+        os.close(write)
+        time.sleep(60)
+        os._exit(0)
+    try:
+        assert os.read(read, 7) == b"refused"
+        buffer.extend(frames(3, 4))
+        buffer.storage.close()
+        opened(tmp_path / "f").extend(frames(4, 5))
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+
+
+def test_a_folder_of_its_own_goes_with_the_storage() -> None:
+    buffer = ReplayBuffer(storage=LazyMemmapStorage(10))
+    buffer.extend(frames(0, 3))
+    folder = buffer.storage.scratch_dir
+    assert os.path.isdir(folder)
+    del buffer
+    assert not os.path.exists(folder)
+
+
+def test_pickles_are_the_place_of_the_folder(tmp_path) -> None:
+    buffer = opened(tmp_path / "f", 100_000)
+    buffer.extend(frames(0, 300))
+    text = pickle.dumps(buffer)
+    assert len(text) < 5000
+    other = pickle.loads(text)
+    buffer.extend(frames(300, 305))
+    assert same(other[:], buffer[:])
+
+
+def test_rows_written_over_are_put_back_if_the_writer_dies(tmp_path) -> None:
+    buffer = opened(tmp_path / "f")
+    buffer.extend(frames(0, 14))
+    before = buffer[:].clone()
+    storage = buffer.storage
+    storage._before(4, 3)  # and then the rows are written, but the call does not get to its end
+    storage.entry("obs")[4:6] = -1
+    storage.close()
+    reader = opened(tmp_path / "f")
+    # A reader that waits for the rows finds that nobody writes, and puts them back.
+    assert same(reader[:], before)
+    assert reader.sample(100)["obs"].min() >= 0
+    writer = opened(tmp_path / "f")
+    assert writer.extend(frames(14, 15)).tolist() == [4]
+    assert same(writer[[4]], frames(14, 15))
+
+
+def test_rows_that_are_being_written_are_not_drawn(tmp_path) -> None:
+    buffer = opened(tmp_path / "f")
+    buffer.extend(frames(0, 10))
+    reader = opened(tmp_path / "f")
+    buffer.storage._before(0, 4)
+    buffer.storage.entry("obs")[:4] = -1
+    for _ in range(20):
+        assert reader.sample(1)["step"].min() >= 4
+    begun = reader.storage._begin()
+    assert not reader.storage._unchanged(begun, np.array([7, 3]))
+    assert reader.storage._unchanged(begun, np.array([7, 4]))
+
+
+def test_a_reader_does_not_wait_for_ever(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("lite.data.replay.mapped_storage._PATIENCE", 0.2)
+    buffer = opened(tmp_path / "f")
+    buffer.extend(frames(0, 10))
+    buffer.storage._before(0, 10)
+    with pytest.raises(RuntimeError, match="written over whenever they were read"):
+        opened(tmp_path / "f").sample(3)
+
+
+@pytest.mark.parametrize("compress", [False, True])
+@pytest.mark.parametrize("size", [1, 40])
+def test_one_process_writes_while_others_read(tmp_path, compress: bool, size: int) -> None:
+    folder, capacity = tmp_path / "f", 500
+    code = [sys.executable, live_writer.__file__, str(folder), str(capacity), str(int(compress)), str(size)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    with subprocess.Popen(code, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as writer:
+        assert writer.stdout.readline() == b"ready\n"
+        buffer = ReplayBuffer(
+            storage=LazyMemmapStorage(capacity, scratch_dir=folder, existsok=True, compress_next=compress),
+            batch_size=32,
+        )
+        first = buffer.write_count
+        end = time.monotonic() + 1.5
+        batches = 0
+        while time.monotonic() < end:
+            assert not torn(buffer.sample()).any()
+            batches += 1
+        assert batches > 20
+        got = buffer[:]
+        assert not torn(got).any()
+        steps = np.sort(got["step"])
+        assert (np.diff(steps) == 1).all()
+        assert buffer.write_count > first
+        writer.stdin.close()
+        assert writer.wait(30) == 0
+    buffer.extend(frames(buffer.write_count, buffer.write_count + 3))
+
+
+def test_frames_that_are_withheld_survive(tmp_path) -> None:
+    whole = ReplayBuffer(storage=LazyTensorStorage(30), transform=MultiStepTransform(3, 0.9))
+    at = 0
+    for size in (1, 1, 2, 1, 6, 1, 12):
+        storage = LazyMemmapStorage(30, scratch_dir=tmp_path / "f", existsok=True)
+        buffer = ReplayBuffer(storage=storage, transform=MultiStepTransform(3, 0.9))
+        data = frames(at, at + size)
+        assert buffer.extend(data).tolist() == whole.extend(data).tolist()
+        assert same(buffer.transform.withheld, whole.transform.withheld)
+        storage.close()
+        at += size
+    storage = LazyMemmapStorage(30, scratch_dir=tmp_path / "f", existsok=True)
+    buffer = ReplayBuffer(storage=storage, transform=MultiStepTransform(3, 0.9))
+    assert buffer.flush().tolist() == whole.flush().tolist()
+    assert same(buffer[:], whole[:])
+    storage.close()
+    again = ReplayBuffer(
+        storage=LazyMemmapStorage(30, scratch_dir=tmp_path / "f", existsok=True),
+        transform=MultiStepTransform(3, 0.9),
+    )
+    assert again.transform.withheld is None
+    assert same(again[:], whole[:])
+
+
+def test_frames_of_another_transform(tmp_path) -> None:
+    storage = LazyMemmapStorage(30, scratch_dir=tmp_path / "f", existsok=True)
+    buffer = ReplayBuffer(storage=storage, transform=MultiStepTransform(3, 0.9))
+    buffer.extend(frames(0, 8))
+    storage.close()
+    storage = LazyMemmapStorage(30, scratch_dir=tmp_path / "f", existsok=True)
+    with pytest.raises(ValueError, match=r"those that can are \['1'\]"):
+        ReplayBuffer(storage=storage, transform=lambda td: td).append_transform(MultiStepTransform(3, 0.9))
+
+
+def test_highest_ranks_survive(tmp_path) -> None:
+    def made() -> TensorDictReplayBuffer:
+        return TensorDictReplayBuffer(
+            storage=LazyMemmapStorage(5, scratch_dir=tmp_path / "f", existsok=True),
+            writer=TensorDictMaxValueWriter(rank_key="rank"),
+        )
+
+    whole = TensorDictReplayBuffer(
+        storage=LazyTensorStorage(5), writer=TensorDictMaxValueWriter(rank_key="rank")
+    )
+    rng = np.random.default_rng(0)
+    for _ in range(6):
+        data = TensorDict({"rank": rng.random(4), "id": rng.integers(0, 99, 4)}, [4])
+        buffer = made()
+        assert buffer.extend(data).tolist() == whole.extend(data).tolist()
+        assert same(buffer[:], whole[:])
+        assert buffer.write_count == whole.write_count
+        buffer.storage.close()
+
+
+def test_emptied(tmp_path) -> None:
+    buffer = ReplayBuffer(
+        storage=LazyMemmapStorage(10, scratch_dir=tmp_path / "f"), transform=MultiStepTransform(2, 0.9)
+    )
+    buffer.empty()
+    buffer.extend(frames(0, 7))
+    buffer.empty()
+    buffer.storage.close()
+    again = opened(tmp_path / "f")
+    assert (len(again), again.write_count, again.storage.kept()) == (0, 0, None)
+
+
+def test_what_no_file_holds(tmp_path) -> None:
+    buffer = opened(tmp_path / "f")
+    with pytest.raises(TypeError, match="some entries are objects"):
+        buffer.extend(TensorDict({"text": ["a", "b"]}, [2]))
+    assert not (tmp_path / "f" / "meta.json").exists()
+    buffer.extend(frames(0, 2))
+    assert len(buffer) == 2
+
+
+def test_one_array(tmp_path) -> None:
+    buffer = opened(tmp_path / "f", 4)
+    buffer.extend(np.arange(6.0))
+    assert opened(tmp_path / "f", 4)[:].tolist() == [4.0, 5.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda f: (f / "%ring").write_bytes(b"x" * 4096),
+        lambda f: (f / "%ring").write_bytes(b"x"),
+        lambda f: words(f, 2, 99),
+        lambda f: words(f, 193, 99),
+        lambda f: words(f, 193, -1),
+        lambda f: (words(f, 128, 11), words(f, 192, 11)),
+        lambda f: ((f / "%ring").unlink(), (f / "%ring").symlink_to("/dev/zero")),
+        lambda f: (f / "meta.json").write_text("{"),
+        lambda f: (f / "step.memmap").write_bytes(b""),
+    ],
+)
+def test_damaged_folders(tmp_path, damage) -> None:
+    buffer = opened(tmp_path / "f")
+    buffer.extend(frames(0, 3))
+    buffer.storage.close()
+    damage(tmp_path / "f")
+    with pytest.raises(ValueError, match=re.escape(str(tmp_path))):
+        found = opened(tmp_path / "f")
+        found.extend(frames(0, 1))
+        found.extend(frames(0, 1))
+
+
+def words(folder: Path, at: int, value: int) -> None:
+    """Change a word of the file that says where the ring stands."""
+    array = np.memmap(folder / "%ring", np.int64, "r+")
+    array[at] = value
+
+
+def test_damaged_copies_of_rows(tmp_path) -> None:
+    for at, value in ((321, 11), (321, -1), (322, 1 << 40), (None, 99)):
+        folder = tmp_path / f"{at}{value}"
+        buffer = opened(folder)
+        buffer.extend(frames(0, 12))
+        buffer.storage._before(2, 3)
+        buffer.storage.close()
+        if at is None:
+            copies = np.memmap(folder / "%undo", np.int64, "r+")
+            copies[1] = value
+        else:
+            words(folder, at, value)
+        with pytest.raises(ValueError, match="damaged"):
+            opened(folder).extend(frames(0, 1))
+        shutil.rmtree(folder)
+
+
+def test_after_a_power_failure(tmp_path, monkeypatch) -> None:
+    """What is flushed, in which order: copies of rows before these are written, rows before they count."""
+    flushed: list[str] = []
+    monkeypatch.setenv("LITE_FSYNC", "1")
+    monkeypatch.setattr("lite.data.replay.ring_file.flush", lambda path: flushed.append(Path(path).name))
+    buffer = opened(tmp_path / "f")
+    buffer.extend(frames(0, 9))
+    rows = ["obs.memmap", "step.memmap", "obs.memmap", "reward.memmap", "done.memmap"]
+    assert flushed == [*rows, "%ring", "%ring"]
+    flushed.clear()
+    buffer.extend(frames(9, 12))
+    assert flushed == ["%undo", "%ring", "%ring", *rows, "%ring", "%ring"]

@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lite import TensorDict
+from lite.data import LazyTensorStorage, ListStorage, ReplayBuffer, TensorDictMaxValueWriter
+
+
+def ranked(ranks) -> TensorDict:
+    return TensorDict({"rank": np.asarray(ranks, float), "id": np.arange(len(ranks))}, [len(ranks)])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 8), st.lists(st.lists(st.integers(0, 20), min_size=1, max_size=9), max_size=8))
+def test_the_highest_stay(size, calls) -> None:
+    buffer = ReplayBuffer(storage=LazyTensorStorage(size), writer=TensorDictMaxValueWriter("rank"))
+    seen: list[int] = []
+    for ranks in calls:
+        index = buffer.extend(ranked(ranks))
+        seen += ranks
+        stored = buffer[:]["rank"]
+        assert sorted(stored.tolist()) == sorted(seen)[-size:]
+        for row, place in enumerate(index.tolist()):
+            assert place < 0 or stored[place] == ranks[row]
+    assert len(buffer) == min(size, len(seen))
+
+
+def test_one_at_a_time() -> None:
+    buffer = ReplayBuffer(storage=LazyTensorStorage(2), writer=TensorDictMaxValueWriter("rank"))
+    assert [buffer.add(ranked([r])[0]) for r in (1, 3, 2, 0)] == [0, 1, 0, None]
+    assert buffer.writer.get_insert_index(ranked([9])[0]) == 0
+    assert buffer[:]["rank"].tolist() == [2.0, 3.0]
+
+
+def test_lists() -> None:
+    buffer = ReplayBuffer(storage=ListStorage(2), writer=TensorDictMaxValueWriter("rank"))
+    buffer.extend(ranked([1, 3, 2]))
+    assert sorted(row["rank"].item() for row in buffer.storage) == [2.0, 3.0]
+
+
+def test_refused() -> None:
+    with pytest.raises(ValueError, match="reduction must be one of"):
+        TensorDictMaxValueWriter(reduction="product")
+    with pytest.raises(ValueError, match="ndim=1"):
+        TensorDictMaxValueWriter().register_storage(LazyTensorStorage(4, ndim=2))
+    buffer = ReplayBuffer(storage=LazyTensorStorage(2), writer=TensorDictMaxValueWriter("other"))
+    with pytest.raises(KeyError, match="Rank key other not found"):
+        buffer.extend(ranked([1]))
+    with pytest.raises(RuntimeError, match="needs a TensorDict"):
+        buffer.extend(np.zeros(3))
+
+
+def test_state() -> None:
+    first = ReplayBuffer(storage=LazyTensorStorage(3), writer=TensorDictMaxValueWriter("rank"))
+    second = ReplayBuffer(storage=LazyTensorStorage(3), writer=TensorDictMaxValueWriter("rank"))
+    first.extend(ranked([5, 1, 4, 3]))
+    second.load_state_dict(first.state_dict())
+    for buffer in (first, second):
+        assert buffer.extend(ranked([2, 6])).tolist() == [-1, 1]
+    assert second.write_count == 5
+    first.empty()
+    assert first.extend(ranked([0])).tolist() == [0]

@@ -1,0 +1,323 @@
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from helpers.data.numbered_frames import frames, torn
+
+from lite import TensorDict
+from lite.data import (
+    ImmutableDatasetWriter,
+    LazyMemmapStorage,
+    LazyTensorStorage,
+    ListStorage,
+    MultiStepTransform,
+    RandomSampler,
+    ReplayBuffer,
+    RoundRobinWriter,
+    SamplerWithoutReplacement,
+)
+
+
+def filled(count: int = 30, size: int = 20, **options) -> ReplayBuffer:
+    buffer = ReplayBuffer(storage=LazyTensorStorage(size), generator=0, **options)
+    buffer.extend(frames(0, count))
+    return buffer
+
+
+def test_batches_are_copies_of_rows() -> None:
+    buffer = filled()
+    batch, info = buffer.sample(50, return_info=True)
+    np.testing.assert_array_equal(batch["step"], buffer[info["index"]]["step"])
+    batch["step"][:] = -1
+    assert buffer[:]["step"].min() == 10
+    assert not torn(buffer.sample(500)).any()
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    one, other = filled(), filled()
+    for _ in range(3):
+        assert (one.sample(7) == other.sample(7)).all()
+    other.set_rng(1)
+    assert not (one.sample(7) == other.sample(7)).all()
+    own = RandomSampler(generator=3)
+    assert ReplayBuffer(sampler=own, generator=5).sampler is own
+    assert own._rng.random() == np.random.default_rng(3).random()
+
+
+def test_parts_made_by_functions() -> None:
+    buffer = ReplayBuffer(
+        storage=lambda: ListStorage(5), sampler=RandomSampler, writer=RoundRobinWriter, transform_factory=lambda: len
+    )
+    buffer.extend(["a", "bb"])
+    assert buffer.sample(3) == 3
+    assert len(buffer.transform) == 1
+    assert "ListStorage" in repr(buffer)
+
+
+def test_the_defaults() -> None:
+    buffer = ReplayBuffer()
+    assert isinstance(buffer.storage, ListStorage)
+    assert buffer.storage.max_size == 1000
+    assert isinstance(buffer.sampler, RandomSampler)
+    assert (buffer.batch_size, buffer.dim_extend) == (None, 0)
+
+
+def test_lists_are_stacked_where_they_can_be() -> None:
+    for items, kind in (([frames(0, 1)[0]] * 3, TensorDict), ([1, 2, 3], np.ndarray), (["a", "b", 1], list)):
+        buffer = ReplayBuffer(storage=ListStorage(5))
+        buffer.extend(items)
+        assert isinstance(buffer.sample(4), kind)
+        assert len(buffer.sample(4)) == 4
+
+
+def test_transforms_on_both_ways() -> None:
+    buffer = filled(transform=lambda td: td.set("seen", td["step"] * 2))
+    assert (buffer.sample(5)["seen"] % 2 == 0).all()
+    assert buffer[3]["seen"] == 2 * buffer.storage.get(3)["step"]
+    buffer.append_transform(lambda td: td.set("step", td["step"] + 1000), invert=True)
+    buffer.extend(frames(0, 1))
+    assert buffer.storage.get(10)["step"] == 1000
+    buffer.insert_transform(0, lambda td: td.select("step"))
+    assert set(buffer.sample(2).keys()) == {"step", "seen"}
+
+
+def test_nothing_changes_when_something_fails() -> None:
+    buffer = ReplayBuffer(storage=LazyTensorStorage(20), transform=MultiStepTransform(2, 0.9))
+    buffer.extend(frames(0, 5))
+    before, withheld = buffer[:].clone(), buffer.transform.withheld.clone()
+    with pytest.raises(TypeError, match="step"):
+        buffer.extend(frames(5, 9).set("step", np.full(4, 0.5)))
+    with pytest.raises(KeyError):
+        buffer.extend(frames(5, 9).exclude("obs"))
+    assert (buffer[:] == before).all()
+    assert (buffer.transform.withheld == withheld).all()
+    assert buffer.extend(frames(5, 6)).tolist() == [3]
+
+
+def test_frames_withheld_one_by_one() -> None:
+    one, all_ = (
+        ReplayBuffer(storage=LazyTensorStorage(20), transform=MultiStepTransform(2, 0.9)) for _ in range(2)
+    )
+    data = frames(0, 6)
+    returned = [one.add(data[i]) for i in range(6)]
+    assert [np.size(index) for index in returned] == [0, 0, 1, 1, 1, 1]
+    assert returned[2:] == [0, 1, 2, 3]
+    assert all_.extend(data).tolist() == [0, 1, 2, 3]
+    assert one.flush().tolist() == all_.flush().tolist() == [4, 5]
+    assert one.flush().shape == (0,)
+    assert (one[:] == all_[:]).all()
+
+
+def test_keys_as_indices() -> None:
+    buffer = filled()
+    np.testing.assert_array_equal(buffer["step"], buffer[:]["step"])
+    np.testing.assert_array_equal(buffer["next", "reward"], buffer[:]["next", "reward"])
+    buffer["step"] = np.arange(20)
+    assert buffer["step"].tolist() == list(range(20))
+    buffer[(0,)] = frames(77, 78)[0]
+    assert buffer[0]["step"] == 77
+    buffer[2:4] = frames(5, 7)
+    assert buffer[[2, 3]]["step"].tolist() == [5, 6]
+
+
+def test_two_dimensions_along_each() -> None:
+    data = TensorDict({"x": np.arange(12).reshape(3, 4)}, [3, 4])
+    for dim, expected in ((0, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]), (1, data["x"].tolist())):
+        buffer = ReplayBuffer(storage=LazyTensorStorage(24, ndim=2), dim_extend=dim)
+        assert buffer.extend(data).shape == (12, 2)
+        assert buffer[:]["x"].tolist() == expected
+        assert buffer[1]["x"].tolist() == expected[1]
+        index = buffer.sample(6, return_info=True)[1]["index"]
+        assert isinstance(index, tuple)
+        buffer[0] = TensorDict({"x": np.full(4, -1)}, [4]) if dim == 0 else buffer[0]
+    assert buffer.storage.shape == (4, 3)
+
+
+def test_iteration_goes_round_once() -> None:
+    buffer = filled(sampler=SamplerWithoutReplacement(), batch_size=6)
+    for _ in range(2):
+        seen = np.concatenate([batch["step"] for batch in buffer])
+        assert sorted(seen.tolist()) == list(range(10, 30))
+
+
+@pytest.mark.parametrize("sampler", [RandomSampler, SamplerWithoutReplacement])
+def test_batches_drawn_ahead(sampler) -> None:
+    plain = filled(sampler=sampler(), batch_size=6)
+    ahead = filled(sampler=sampler(), batch_size=6, prefetch=3)
+    for _ in range(9):
+        assert (plain.sample() == ahead.sample()).all()
+    state = ahead.state_dict()
+    other = filled(sampler=sampler(), batch_size=6, prefetch=3)
+    other.load_state_dict(state)
+    for _ in range(9):
+        assert (ahead.sample() == other.sample()).all()
+
+
+def test_a_batch_size_that_is_not_that_of_the_buffer() -> None:
+    buffer = filled(batch_size=4)
+    with pytest.warns(UserWarning, match="conflicting batch_sizes"):
+        assert len(buffer.sample(3)) == 3
+    assert len(buffer.sample()) == 4
+
+
+@pytest.mark.parametrize("kind", [LazyTensorStorage, LazyMemmapStorage])
+def test_saved_and_loaded(tmp_path, kind) -> None:
+    def made() -> ReplayBuffer:
+        return ReplayBuffer(
+            storage=kind(20), transform=MultiStepTransform(3, 0.9), batch_size=5, generator=3
+        )
+
+    buffer = made()
+    buffer.extend(frames(0, 33))
+    buffer.sample()
+    buffer.dumps(tmp_path / "b")
+    assert TensorDict.load_memmap(tmp_path / "b" / "storage")["step"].shape == (20,)
+    ways = [made(), made(), pickle.loads(pickle.dumps(buffer))]
+    ways[0].loads(tmp_path / "b")
+    ways[1].load_state_dict(buffer.state_dict())
+    expected = buffer.sample()
+    buffer.storage.close() if kind is LazyMemmapStorage else None
+    index = buffer.extend(frames(33, 40)).tolist()
+    stored = buffer[:].clone()
+    last = buffer.flush().tolist()
+    buffer.storage.close() if kind is LazyMemmapStorage else None
+    for way in ways[: 2 if kind is LazyMemmapStorage else 3]:
+        assert (way.sample() == expected).all()
+        assert way.extend(frames(33, 40)).tolist() == index
+        assert (way[:] == stored).all()
+        assert way.flush().tolist() == last
+    again = made()
+    ways[0].dumps(tmp_path / "b")
+    again.loads(tmp_path / "b")
+    assert (again[:] == ways[0][:]).all()
+
+
+def test_a_folder_of_mapped_files_is_not_copied(tmp_path) -> None:
+    storage = LazyMemmapStorage(20, scratch_dir=tmp_path / "b" / "storage")
+    buffer = ReplayBuffer(storage=storage)
+    buffer.extend(frames(0, 5))
+    inode = (tmp_path / "b" / "storage" / "obs.memmap").stat().st_ino
+    buffer.dumps(tmp_path / "b")
+    assert (tmp_path / "b" / "storage" / "obs.memmap").stat().st_ino == inode
+    other = ReplayBuffer(storage=LazyTensorStorage(20))
+    other.loads(tmp_path / "b")
+    assert (other[:] == buffer[:]).all()
+
+
+def test_damaged_dumps(tmp_path) -> None:
+    buffer = filled()
+    buffer.dumps(tmp_path / "b")
+    with pytest.raises(FileNotFoundError):
+        filled().loads(tmp_path / "nothing")
+    (tmp_path / "b" / "buffer_metadata.json").write_text('{"batch_size": 3, "rng": {"bit_generator": "x"}}')
+    with pytest.raises(ValueError, match="buffer_metadata"):
+        filled().loads(tmp_path / "b")
+    with pytest.raises(NotImplementedError):
+        ReplayBuffer().dumps(tmp_path / "list")
+    assert not (tmp_path / "list").exists()
+
+
+def test_buffers_of_one_storage_know_of_each_other() -> None:
+    class Told(RandomSampler):
+        told: list
+
+        def mark_update(self, index, *, storage=None) -> None:
+            self.told = [*getattr(self, "told", []), *np.atleast_1d(index).tolist()]
+
+    storage = LazyTensorStorage(10)
+    first, second = ReplayBuffer(storage=storage, sampler=Told()), ReplayBuffer(storage=storage, sampler=Told())
+    first.extend(frames(0, 3))
+    second.add(frames(3, 4)[0])
+    assert second.sampler.told == [0, 1, 2]
+    assert first.sampler.told == [3]
+    assert len(first) == len(second) == 4
+
+
+def test_what_is_there_is_told_to_the_sampler() -> None:
+    class Counts(RandomSampler):
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: list[int] = []
+
+        def extend(self, index) -> None:
+            self.seen += np.asarray(index).tolist()
+
+    storage = LazyTensorStorage(10)
+    ReplayBuffer(storage=storage).extend(frames(0, 4))
+    buffer = ReplayBuffer(storage=storage, sampler=Counts())
+    assert buffer.sampler.seen == [0, 1, 2, 3]
+
+
+def test_readers_tell_their_sampler_of_new_rows(tmp_path) -> None:
+    class Counts(RandomSampler):
+        seen: list
+
+        def extend(self, index) -> None:
+            self.seen = [*getattr(self, "seen", []), *np.asarray(index).tolist()]
+
+    writer = ReplayBuffer(storage=LazyMemmapStorage(10, scratch_dir=tmp_path / "f"))
+    writer.extend(frames(0, 4))
+    reader = ReplayBuffer(
+        storage=LazyMemmapStorage(10, scratch_dir=tmp_path / "f", existsok=True), sampler=Counts()
+    )
+    for at, size in ((4, 3), (7, 5)):
+        writer.extend(frames(at, at + size))
+        reader.sample(2)
+    assert reader.sampler.seen == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: LazyTensorStorage(300), lambda: LazyMemmapStorage(300), lambda: ListStorage(300)]
+)
+def test_many_threads(make) -> None:
+    buffer = ReplayBuffer(storage=make(), batch_size=16)
+    buffer.extend(frames(0, 50))
+    wrong: list[object] = []
+    written: list[int] = []
+
+    def extend(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for _ in range(60):
+            start, size = int(rng.integers(0, 10_000)), int(rng.integers(1, 20))
+            index = buffer.extend(frames(start, start + size))
+            written.append(len(index))
+
+    def sample() -> None:
+        for _ in range(60):
+            if torn(buffer.sample()).any():
+                wrong.append("torn")
+
+    def guarded(run, *args) -> None:
+        try:
+            run(*args)
+        except Exception as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(extend, seed)) for seed in range(4)]
+    threads += [threading.Thread(target=guarded, args=(sample,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert buffer.write_count == 50 + sum(written)
+    assert len(buffer) == 300
+
+
+def test_parts_can_be_exchanged() -> None:
+    buffer = filled()
+    assert isinstance(buffer.set_writer(ImmutableDatasetWriter()), RoundRobinWriter)
+    with pytest.raises(RuntimeError, match="doesn't allow writing"):
+        buffer.extend(frames(0, 1))
+    assert isinstance(buffer.set_sampler(SamplerWithoutReplacement()), RandomSampler)
+    assert len(buffer.sample(3)) == 3
+    old = buffer.set_storage(ListStorage(3))
+    assert len(old) == 20
+    assert len(buffer) == 0
+
+
+def test_an_empty_buffer_has_nothing_to_draw() -> None:
+    for storage in (ListStorage(3), LazyTensorStorage(3), LazyMemmapStorage(3)):
+        with pytest.raises(RuntimeError, match="empty"):
+            ReplayBuffer(storage=storage).sample(2)

@@ -1,0 +1,145 @@
+"""Uniform samplers, on a storage that has only what samplers may read."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from helpers.data.ring_storage import RingStorage
+
+from lite.data import RandomSampler, Sampler, SamplerWithoutReplacement
+
+
+def filled(*shape: int) -> RingStorage:
+    storage = RingStorage(*shape)
+    storage.write(shape[0])
+    return storage
+
+
+@pytest.mark.parametrize("sampler", [RandomSampler(), SamplerWithoutReplacement()])
+@pytest.mark.parametrize("shape", [(4,), (4, 2)])
+def test_an_empty_storage_is_an_error(sampler: Sampler, shape: tuple[int, ...]):
+    assert not sampler.can_sample(RingStorage(*shape), 3)
+    with pytest.raises(RuntimeError, match="empty storage"):
+        sampler.sample(RingStorage(*shape), 3)
+
+
+def test_random_indices_are_uniform_over_what_is_filled():
+    storage = RingStorage(10)
+    storage.write(7)
+    index, info = RandomSampler(generator=0).sample(storage, 70_000)
+    assert info == {}
+    assert isinstance(index, np.ndarray)
+    assert index.dtype == np.int64
+    counts = np.bincount(index)
+    assert counts.shape == (7,)
+    np.testing.assert_array_less(((counts - 10_000) ** 2 / 10_000).sum(), 22.5)  # chi-square, 6 degrees: 0.1%
+
+
+def test_random_indices_of_a_storage_of_several_dimensions():
+    index, _ = RandomSampler(generator=0).sample(filled(3, 4), 12_000)
+    assert isinstance(index, tuple)
+    counts = np.bincount(np.ravel_multi_index(index, (3, 4)), minlength=12)
+    np.testing.assert_array_less(((counts - 1000) ** 2 / 1000).sum(), 31.3)  # 11 degrees: 0.1%
+
+
+@pytest.mark.parametrize("kind", [RandomSampler, SamplerWithoutReplacement])
+def test_equal_seeds_give_equal_draws(kind):
+    one, two, other = kind(generator=3), kind(generator=np.random.default_rng(3)), kind(generator=4)
+    storage = filled(1000)
+    first = one.sample(storage, 20)[0]
+    np.testing.assert_array_equal(first, two.sample(storage, 20)[0])
+    assert first.tolist() != other.sample(storage, 20)[0].tolist()
+
+
+def test_without_replacement_shows_everything_once():
+    sampler, storage = SamplerWithoutReplacement(generator=0), filled(10)
+    for _ in range(3):
+        batches = []
+        for left in (2, 1, 3):
+            batches.append(sampler.sample(storage, 4)[0])
+            assert sampler.ran_out == (left == 3)
+            assert sampler._remaining_batches == left
+        assert [len(batch) for batch in batches] == [4, 4, 2]
+        assert sorted(np.concatenate(batches)) == list(range(10))
+
+
+def test_without_replacement_can_drop_the_last_batch():
+    sampler, storage = SamplerWithoutReplacement(drop_last=True, generator=0), filled(10)
+    for _ in range(3):
+        first = sampler.sample(storage, 4)[0]
+        assert not sampler.ran_out
+        second = sampler.sample(storage, 4)[0]
+        assert sampler.ran_out
+        assert len(set(first) | set(second)) == 8
+    assert not sampler.can_sample(storage, 11)
+    with pytest.raises(ValueError, match="batch_size must be at most"):
+        sampler.sample(storage, 11)
+
+
+def test_without_replacement_and_shuffling_goes_in_order():
+    sampler, storage = SamplerWithoutReplacement(shuffle=False), filled(3, 2)
+    rows, columns = sampler.sample(storage, 4)[0]
+    assert rows.tolist() == [0, 0, 1, 1]
+    assert columns.tolist() == [0, 1, 0, 1]
+
+
+def test_a_storage_that_grew_is_shown_anew():
+    sampler, storage = SamplerWithoutReplacement(generator=0), RingStorage(6)
+    storage.write(3)
+    sampler.sample(storage, 2)
+    storage.write(2)
+    assert sorted(sampler.sample(storage, 5)[0]) == [0, 1, 2, 3, 4]
+    sampler._empty()
+    assert sorted(sampler.sample(storage, 9)[0]) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", [RandomSampler, SamplerWithoutReplacement])
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_the_state_can_be_restored(kind, after, tmp_path):
+    storage = filled(50)
+    sampler = kind(generator=0)
+    for _ in range(after):
+        sampler.sample(storage, 16)
+    state = sampler.state_dict()
+    sampler.dumps(tmp_path / "state")
+    pickled = pickle.dumps(sampler)
+    expected = [sampler.sample(storage, 16)[0] for _ in range(5)]
+    from_dict, from_folder = kind(generator=1), kind()
+    from_dict.load_state_dict(state)
+    from_folder.loads(tmp_path / "state")
+    for restored in (from_dict, from_folder, pickle.loads(pickled)):
+        for batch in expected:
+            np.testing.assert_array_equal(restored.sample(storage, 16)[0], batch)
+
+
+def test_a_state_that_is_none_changes_nothing():
+    sampler, storage = SamplerWithoutReplacement(generator=0), filled(5)
+    sampler.sample(storage, 2)
+    state = sampler.state_dict()
+    for wrong in ({"_sample_list": [5]}, {"_sample_list": [-1]}, {"_sample_list": [[1]]}, {"len_storage": 1}):
+        with pytest.raises(ValueError, match="_sample_list"):
+            sampler.load_state_dict(state | wrong)
+    with pytest.raises(KeyError):
+        sampler.load_state_dict({"len_storage": 1})
+    np.testing.assert_array_equal(sampler.state_dict()["_sample_list"], state["_sample_list"])
+    assert json.loads(sampler.state_dict()["rng"]) == json.loads(state["rng"])
+
+
+def test_a_restored_generator_is_not_the_buffers():
+    shared = np.random.default_rng(5)
+    sampler = RandomSampler()
+    sampler._rng = shared
+    before = shared.bit_generator.state
+    sampler.load_state_dict(RandomSampler(generator=3).state_dict())
+    assert shared.bit_generator.state == before
+    storage = filled(100)
+    np.testing.assert_array_equal(
+        sampler.sample(storage, 9)[0], RandomSampler(generator=3).sample(storage, 9)[0]
+    )
+
+
+def test_priorities_are_refused_with_a_warning():
+    with pytest.warns(UserWarning, match="RandomSampler is not a prioritized sampler"):
+        RandomSampler().update_priority(0, 1.0)
+    assert RandomSampler().default_priority == 1.0

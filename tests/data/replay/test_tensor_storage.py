@@ -1,0 +1,146 @@
+import pickle
+
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.data import LazyTensorStorage, TensorStorage
+
+
+def rows(count: int, start: int = 0) -> TensorDict:
+    step = np.arange(start, start + count)
+    return TensorDict({"step": step, "n": {"x": step[:, None] / 2}}, [count])
+
+
+def filled(size: int = 6, count: int = 4) -> LazyTensorStorage:
+    storage = LazyTensorStorage(size)
+    storage.set(range(count), rows(count))
+    return storage
+
+
+def test_rows_of_arrays_that_are_there() -> None:
+    held = rows(5)
+    storage = TensorStorage(held)
+    assert (len(storage), storage.max_size, storage.shape) == (5, 5, (5,))
+    storage.set([1, 3], rows(2, 50))
+    assert held["step"].tolist() == [0, 50, 2, 51, 4]
+    assert storage.get(0)["n", "x"].tolist() == [0.0]
+    assert TensorStorage(np.arange(4)).get([1, 2]).tolist() == [1, 2]
+
+
+def test_views_and_copies() -> None:
+    storage = filled()
+    assert np.shares_memory(storage.get(slice(1, 3))["step"], storage.entry("step"))
+    assert not np.shares_memory(storage.get([1, 2])["step"], storage.entry("step"))
+    assert storage.entry(("n", "x")).shape == (6, 1)
+    assert storage.entry("nothing") is None
+    assert storage.last_cursor is None or isinstance(storage.last_cursor, int)
+
+
+@pytest.mark.parametrize("index", [4, -5, [0, 4], np.array([9])])
+def test_rows_that_are_not_filled(index: object) -> None:
+    with pytest.raises(IndexError):
+        filled().get(index)
+
+
+@pytest.mark.parametrize("cursor", [6, -1, [0, 6], [0.5], np.zeros((1, 1), int)])
+def test_places_that_there_are_not(cursor: object) -> None:
+    storage = filled()
+    before = storage.get(slice(None)).clone()
+    data = rows(1)[0] if isinstance(cursor, int) else rows(len(cursor))
+    with pytest.raises(IndexError, match="cursor must be"):
+        storage.set(cursor, data)
+    assert (storage.get(slice(None)) == before).all()
+
+
+def test_places_and_rows_of_other_numbers() -> None:
+    with pytest.raises(RuntimeError, match="3 rows do not fit 2 places"):
+        filled().set([0, 1], rows(3))
+
+
+def test_nothing_is_written_by_what_fails() -> None:
+    storage = filled()
+    before = storage.get(slice(None)).clone()
+    bad = rows(2).set(("n", "x"), np.zeros((2, 3)))
+    with pytest.raises(RuntimeError, match=r"\('n', 'x'\)"):
+        storage._append(bad, 2)
+    assert (storage.get(slice(None)) == before).all()
+    assert len(storage) == 4
+
+
+def test_before_the_first_data() -> None:
+    storage = LazyTensorStorage(5, ndim=2)
+    assert (len(storage), storage.shape, storage.initialized) == (0, None, False)
+    with pytest.raises(RuntimeError, match="no data yet"):
+        storage.get(0)
+    with pytest.raises(RuntimeError, match="no data yet"):
+        storage.dumps("anywhere")
+    with pytest.raises(RuntimeError, match="at least one"):
+        storage._append(rows(0), 0)
+
+
+def test_sizes_are_whole_rows() -> None:
+    storage = LazyTensorStorage(10, ndim=2)
+    storage._append(TensorDict({"x": np.zeros((2, 4, 3))}, [2, 4]), 2)
+    assert (storage.max_size, storage.shape, len(storage)) == (12, (2, 4), 8)
+    assert storage.get((np.array([0, 1]), np.array([3, 0])))["x"].shape == (2, 3)
+
+
+@pytest.mark.parametrize("make", [filled, lambda: TensorStorage(np.arange(6.0)), lambda: LazyTensorStorage(6)])
+def test_state_folder_and_pickle(make, tmp_path) -> None:
+    storage = make()
+    ways = [pickle.loads(pickle.dumps(storage))]
+    other = type(storage)(np.zeros(6)) if type(storage) is TensorStorage else LazyTensorStorage(6)
+    other.load_state_dict(storage.state_dict())
+    ways.append(other)
+    if storage.initialized:
+        storage.dumps(tmp_path / "s")
+        other = type(storage)(np.zeros(6)) if type(storage) is TensorStorage else LazyTensorStorage(6)
+        other.loads(tmp_path / "s")
+        ways.append(other)
+    for way in ways:
+        assert len(way) == len(storage)
+        if storage.initialized:
+            same = way.get(slice(None)) == storage.get(slice(None))
+            assert same.all()
+
+
+def test_a_state_is_a_copy() -> None:
+    storage = filled()
+    state = storage.state_dict()
+    storage.set(0, rows(1, 90)[0])
+    other = LazyTensorStorage(6)
+    other.load_state_dict(state)
+    assert other.get(0)["step"] == 0
+    other.set(1, rows(1, 80)[0])
+    again = LazyTensorStorage(6)
+    again.load_state_dict(state)
+    assert again.get(1)["step"] == 1
+
+
+def test_folders_that_are_damaged(tmp_path) -> None:
+    storage = filled()
+    storage.dumps(tmp_path / "s")
+    for text in ("{}", '{"len": "4"}', '{"len": -1}', '{"len": 7}', "nonsense"):
+        (tmp_path / "s" / "storage_metadata.json").write_text(text)
+        other = LazyTensorStorage(6)
+        with pytest.raises(ValueError, match="damaged|cannot be filled"):
+            other.loads(tmp_path / "s")
+    with pytest.raises(RuntimeError, match="shape"):
+        (tmp_path / "s" / "storage_metadata.json").write_text('{"len": 4}')
+        filled(9).loads(tmp_path / "s")
+
+
+@pytest.mark.parametrize("data", ["text", object(), {"a": 1}])
+def test_what_no_array_holds(data: object) -> None:
+    with pytest.raises(TypeError, match="ListStorage holds any object"):
+        LazyTensorStorage(3).set(0, data)
+
+
+def test_arguments() -> None:
+    with pytest.raises(ValueError, match="device must be 'cpu'"):
+        LazyTensorStorage(3, device="cuda")
+    with pytest.raises(ValueError, match="compress_next needs ndim=1"):
+        LazyTensorStorage(3, ndim=2, compress_next=True)
+    with pytest.raises(TypeError, match="must be a TensorDict or an array"):
+        TensorStorage("text")

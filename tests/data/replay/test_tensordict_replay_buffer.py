@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+from helpers.data.numbered_frames import frames
+
+from lite import TensorClass, TensorDict
+from lite.data import LazyTensorStorage, ListStorage, PrioritizedSampler, ReplayBuffer, TensorDictReplayBuffer
+
+
+def test_batches_know_their_indices() -> None:
+    buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(20), generator=0)
+    data = frames(0, 20)
+    buffer.extend(data)
+    assert "index" not in data
+    batch, info = buffer.sample(9, return_info=True)
+    np.testing.assert_array_equal(batch["index"], batch["step"])
+    np.testing.assert_array_equal(info["index"], batch["index"])
+    assert batch["index"].dtype == np.int64
+
+
+def test_batches_can_be_written_again() -> None:
+    buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(20), generator=0)
+    buffer.extend(frames(0, 5))
+    assert buffer.extend(buffer.sample(3)).tolist() == [5, 6, 7]
+    assert set(buffer[:].keys()) == set(frames(0, 1).keys())
+
+
+def test_two_dimensions() -> None:
+    buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(24, ndim=2))
+    buffer.extend(TensorDict({"x": np.arange(12).reshape(3, 4)}, [3, 4]))
+    batch = buffer.sample(7)
+    assert batch["index"].shape == (7, 2)
+    np.testing.assert_array_equal(batch["x"], batch["index"][:, 0] + 4 * batch["index"][:, 1])
+
+
+def test_trajectories_as_elements() -> None:
+    buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(5))
+    buffer.extend(TensorDict({"x": np.arange(12).reshape(3, 4)}, [3, 4]))
+    batch = buffer.sample(2)
+    assert batch["index"].shape == batch["x"].shape == (2, 4)
+    np.testing.assert_array_equal(batch["x"] // 4, batch["index"])
+
+
+def test_only_tensordicts() -> None:
+    buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(5))
+    with pytest.raises(ValueError, match="takes TensorDicts, got ndarray"):
+        buffer.extend(np.zeros(3))
+    lists = TensorDictReplayBuffer(storage=ListStorage(5))
+    lists.add("text")
+    with pytest.raises(RuntimeError, match="non-tensordict"):
+        lists.sample(2)
+
+
+class Frame(TensorClass):
+    x: np.ndarray
+
+
+def test_tensorclasses_go_into_the_plain_buffer() -> None:
+    buffer = ReplayBuffer(storage=LazyTensorStorage(5))
+    buffer.extend(Frame(x=np.arange(3), batch_size=[3]))
+    assert isinstance(buffer.sample(4), Frame)
+
+
+def test_a_transform_that_changes_the_batch() -> None:
+    buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(20), transform=lambda td: td[:2])
+    buffer.extend(frames(0, 9))
+    with pytest.raises(RuntimeError, match="'index' of the sampler has the shape"):
+        buffer.sample(5)
+
+
+def prioritized(**options) -> TensorDictReplayBuffer:
+    sampler = PrioritizedSampler(20, alpha=1.0, beta=1.0, eps=1e-12)
+    return TensorDictReplayBuffer(storage=LazyTensorStorage(20), sampler=sampler, generator=0, **options)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,)])
+def test_priorities_come_with_the_data(shape) -> None:
+    buffer = prioritized()
+    error = np.zeros((5, *shape))
+    error[3] = 2.0
+    buffer.extend(frames(0, 5).set("td_error", error))
+    assert set(buffer.sample(50)["step"].tolist()) == {3}
+    buffer.add(frames(5, 6).set("td_error", np.full((1, *shape), 1e9))[0])
+    assert set(buffer.sample(5)["step"].tolist()) == {5}
+
+
+def test_priorities_of_batches() -> None:
+    buffer = prioritized(priority_key="error")
+    buffer.extend(frames(0, 5))
+    batch = buffer.sample(200)
+    assert set(batch["step"].tolist()) == set(range(5))
+    assert "priority_weight" in batch
+    batch["error"] = (batch["step"] == 2).astype(np.float32)
+    buffer.update_tensordict_priority(batch)
+    assert set(buffer.sample(50)["step"].tolist()) == {2}
+
+
+def test_priorities_left_alone() -> None:
+    buffer = prioritized()
+    buffer.extend(frames(0, 5).set("td_error", np.array([0.0, 0, 0, 1, 0])), update_priority=False)
+    assert set(buffer.sample(200)["step"].tolist()) == set(range(5))

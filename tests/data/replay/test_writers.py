@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.data import (
+    ImmutableDatasetWriter,
+    LazyTensorStorage,
+    ListStorage,
+    RoundRobinWriter,
+    TensorDictRoundRobinWriter,
+)
+
+
+def made(storage, kind=RoundRobinWriter):
+    writer = kind()
+    writer.register_storage(storage)
+    return writer
+
+
+def test_the_ring_of_arrays_and_that_of_lists_go_the_same_way() -> None:
+    arrays, lists = made(LazyTensorStorage(7)), made(ListStorage(7))
+    for size in (3, 3, 1, 6, 7):
+        data = np.arange(size)
+        np.testing.assert_array_equal(arrays.extend(data), lists.extend(list(data)))
+        assert arrays.state_dict() == lists.state_dict()
+        assert arrays.add(np.array(1)) == lists.add(1)
+    assert arrays._write_count == lists._write_count == 25
+
+
+def test_nothing_to_write() -> None:
+    for writer in (made(LazyTensorStorage(3)), made(ListStorage(3))):
+        with pytest.raises(RuntimeError, match="at least one element"):
+            writer.extend([])
+
+
+def test_indices_of_several_dimensions() -> None:
+    writer = made(LazyTensorStorage(12, ndim=2))
+    data = TensorDict({"x": np.arange(6).reshape(2, 3)}, [2, 3])
+    assert writer.extend(data).tolist() == [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]
+    assert writer.add(data[0]).tolist() == [[2, 0], [2, 1], [2, 2]]
+
+
+def test_an_index_is_not_stored() -> None:
+    storage = LazyTensorStorage(4)
+    writer = made(storage, TensorDictRoundRobinWriter)
+    data = TensorDict({"x": np.arange(2), "index": np.arange(2)}, [2])
+    writer.extend(data)
+    writer.add(data[0])
+    assert set(storage.get(slice(None)).keys()) == {"x"}
+    assert "index" in data
+
+
+def test_state(tmp_path) -> None:
+    first, second = made(LazyTensorStorage(4)), made(LazyTensorStorage(4))
+    for writer in (first, second):
+        writer.extend(np.arange(4))
+    first.extend(np.arange(2))
+    first.dumps(tmp_path / "w")
+    second.loads(tmp_path / "w")
+    assert second.state_dict() == {"_cursor": 2, "_write_count": 6}
+    for text in ("{}", '{"cursor": 4, "write_count": 1}', '{"cursor": "x", "write_count": 1}'):
+        (tmp_path / "w" / "metadata.json").write_text(text)
+        with pytest.raises(ValueError, match="damaged"):
+            second.loads(tmp_path / "w")
+    assert second.state_dict() == {"_cursor": 2, "_write_count": 6}
+
+
+def test_immutable() -> None:
+    writer = made(ListStorage(3), ImmutableDatasetWriter)
+    for call in (lambda: writer.add(1), lambda: writer.extend([1]), writer._empty):
+        with pytest.raises(RuntimeError, match="doesn't allow writing"):
+            call()
+    assert writer.state_dict() == {}

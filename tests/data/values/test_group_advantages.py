@@ -1,0 +1,217 @@
+import copy
+
+import numpy as np
+import pytest
+
+from lite import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, cat, lazy_stack, stack
+from lite.data import GroupAdvantage, MCAdvantage, group_advantages
+
+
+def test_a_group_is_a_row():
+    reward = np.array([[1.0, 2, 3], [5, 5, 5]], np.float32)
+    np.testing.assert_array_equal(group_advantages(reward), [[-1, 0, 1], [0, 0, 0]])
+    assert group_advantages(reward).dtype == np.float32
+    np.testing.assert_array_equal(group_advantages(reward * 10, divide=False), [[-10, 0, 10], [0, 0, 0]])
+
+
+def test_groups_of_any_size_in_any_order():
+    reward, groups = np.array([1.0, 4, 3, 8, 2]), np.array(["a", "b", "a", "c", "b"])
+    np.testing.assert_allclose(group_advantages(reward, groups, divide=False), [-1, 1, 1, 0, -1])
+    np.testing.assert_allclose(group_advantages(reward, groups), np.array([-1, 1, 1, 0, -1]) / np.sqrt(2))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_reward_that_is_no_number_spoils_no_other(bad):
+    reward = np.array([[1.0, bad, 3.0], [bad, bad, bad], [bad, 2.0, bad]])
+    before = reward.copy()
+    expected = np.array([[-1, 0, 1], [0, 0, 0], [0, 0, 0]]) * np.sqrt(0.5)
+    np.testing.assert_allclose(group_advantages(reward), expected)
+    np.testing.assert_array_equal(reward, before)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_no_rewards(shape):
+    assert group_advantages(np.zeros(shape)).shape == shape
+
+
+def test_a_number_is_of_no_group():
+    with pytest.raises(ValueError, match="of no group"):
+        group_advantages(np.float64(3.0))
+
+
+# -- the module ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("more", [(), (1,)])
+def test_module_of_rows(more):
+    reward = np.array([[1.0, 2, 3], [5, 5, 8]])
+    td = TensorDict({"next": {"reward": reward.reshape(2, 3, *more)}}, batch_size=[2, 3])
+    module = GroupAdvantage()
+    assert (module.in_keys, module.out_keys) == ([("next", "reward")], ["advantage"])
+    assert module(td) is td
+    np.testing.assert_array_equal(td["advantage"], group_advantages(reward).reshape(2, 3, *more))
+
+
+@pytest.mark.parametrize(
+    "ids", [np.array([4, 9, 4, 4]), np.array([[4], [9], [4], [4]]), "strings", "one string"]
+)
+def test_module_of_groups(ids):
+    reward, expected = np.array([1.0, 2, 3, 5]), [-2, 0, 0, 2]
+    if ids is not None and isinstance(ids, str):
+        ids = NonTensorStack("a", "b", "a", "a") if ids == "strings" else NonTensorData("a", [4])
+        expected = expected if isinstance(ids, NonTensorStack) else reward - reward.mean()
+    td = TensorDict({"task": ids, "score": reward}, batch_size=[4])
+    out = GroupAdvantage(group_key="task", rewards_key="score", advantage_key=("a", "b"), divide=False)(td)
+    np.testing.assert_allclose(out["a", "b"], expected)
+
+
+def test_module_errors():
+    td = TensorDict({"next": {"reward": np.zeros((4, 2))}}, batch_size=[4])
+    with pytest.raises(
+        RuntimeError, match=r"one reward for each element of batch_size=\(4,\), got shape \(4, 2\)"
+    ):
+        GroupAdvantage()(td)
+    td["next", "reward"] = np.zeros(4)
+    with pytest.raises(KeyError, match="reads the groups from 'task'"):
+        GroupAdvantage(group_key="task")(td)
+    td["task"] = np.zeros((4, 3), int)
+    with pytest.raises(RuntimeError, match="groups must have the shape"):
+        GroupAdvantage(group_key="task")(td)
+    with pytest.raises(KeyError, match="'score'"):
+        GroupAdvantage(rewards_key="score")(td)
+    with pytest.raises(RuntimeError, match="needs a batch dimension"):
+        GroupAdvantage()(TensorDict({"next": {"reward": np.zeros(())}}))
+    with pytest.raises(TypeError, match="needs a TensorDict, got dict"):
+        GroupAdvantage()({})
+
+
+# -- streams -------------------------------------------------------------------------------------------------
+
+
+def episode(group, *rewards, more=(1,)):
+    reward = np.array(rewards, np.float32).reshape(-1, *more)
+    done = np.zeros(reward.shape, bool)
+    done[-1] = True
+    query = NonTensorData(group, [len(rewards)]) if isinstance(group, str) else np.full(len(rewards), group)
+    return TensorDict({"query": query, "next": {"reward": reward, "done": done}}, batch_size=[len(rewards)])
+
+
+@pytest.mark.parametrize("names", [("a", "b"), (1, 2)])
+def test_groups_come_out_when_they_are_full(names):
+    transform = MCAdvantage(2, trajectory_return="sum")
+    assert transform.inv(episode(names[0], 0, 1, 1)) is None
+    assert transform.inv(episode(names[1], 5)) is None
+    assert (transform.queued_groups, transform.queued_trajectories) == (2, 2)
+    out = transform.inv(episode(names[0], 0))
+    np.testing.assert_allclose(out["advantage"][:, 0], np.array([1, 1, 1, -1]) * np.sqrt(0.5), rtol=1e-6)
+    assert out["advantage"].dtype == np.float32
+    assert transform.queued_groups == 1
+    transform.clear_queues()
+    assert transform.queued_trajectories == 0
+    assert transform(out) is out
+
+
+def test_rewards_of_all_steps():
+    transform = MCAdvantage(2)
+    assert transform.inv(episode("a", 1, 2)) is None
+    out = transform.inv(episode("a", 3, 6, 3))
+    rewards = np.array([1, 2, 3, 6, 3.0])
+    np.testing.assert_allclose(
+        out["advantage"][:, 0], (rewards - rewards.mean()) / rewards.std(ddof=1), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"), [("sum", [-2, -2, 2]), ("max", [-1.5, -1.5, 1.5]), ("mean", [-2, -2, 2])]
+)
+def test_returns(how, expected):
+    transform = MCAdvantage(2, trajectory_return=how, divide=False)
+    assert transform.inv(episode("a", 1, 1)) is None
+    out = transform.inv(episode("a", 6 if how == "sum" else 4 if how == "max" else 5))
+    np.testing.assert_allclose(out["advantage"][:, 0], expected)
+
+
+def test_several_episodes_at_a_time():
+    row = cat([episode("a", 0, 1), episode("b", 3), episode("a", 3)], 0)
+    out = MCAdvantage(2, trajectory_return="sum", divide=False).inv(row)
+    np.testing.assert_allclose(out["advantage"][:, 0], [-1, -1, 1])
+    rows = stack([episode("a", 0, 1), episode("a", 2, 3)], 0)
+    out = MCAdvantage(2, trajectory_return="sum", divide=False).inv(rows)
+    np.testing.assert_allclose(out["advantage"][:, 0], [-2, -2, 2, 2])
+
+
+def test_groups_that_teach_nothing_are_dropped():
+    transform = MCAdvantage(2, trajectory_return="sum", keep_return_bounds=(0.1, 0.9))
+    for rewards, kept in (((0, 0), False), ((1, 1), False), ((0, 1), True), ((np.nan, np.nan), False)):
+        assert transform.inv(episode("a", rewards[0])) is None
+        assert (transform.inv(episode("a", rewards[1])) is not None) == kept
+        assert transform.queued_groups == 0
+
+
+def test_a_reward_that_is_no_number_spoils_no_other_episode():
+    transform = MCAdvantage(3, trajectory_return="sum", divide=False)
+    transform.inv(episode("a", 1))
+    transform.inv(episode("a", np.nan, 1))
+    np.testing.assert_allclose(transform.inv(episode("a", 3))["advantage"][:, 0], [-1, 0, 0, 1])
+
+
+def test_a_group_of_one():
+    np.testing.assert_array_equal(MCAdvantage(1).inv(episode("a", 5.0))["advantage"], [[0.0]])
+
+
+def test_episodes_that_wait_are_copies():
+    transform, first = MCAdvantage(2, trajectory_return="sum", divide=False), episode("a", 1, 1)
+    transform.inv(first)
+    first["next", "reward"][:] = 100
+    np.testing.assert_allclose(transform.inv(episode("a", 4))["advantage"][:, 0], [-1, -1, 1])
+    other = copy.deepcopy(transform)
+    other.inv(episode("b", 1))
+    assert (transform.queued_groups, other.queued_groups) == (0, 1)
+
+
+def test_ragged_texts_stay_ragged():
+    def response(tokens, reward):
+        td = TensorDict({"tokens": np.arange(tokens), "query": "a"})
+        td["next"] = TensorDict({"reward": np.array([reward]), "done": np.array([True])})
+        return lazy_stack([td], 0)
+
+    transform = MCAdvantage(2, divide=False)
+    transform.inv(response(3, 1.0))
+    out = transform.inv(response(5, 2.0))
+    assert isinstance(out, LazyStackedTensorDict)
+    assert [len(step["tokens"]) for step in out.unbind(0)] == [3, 5]
+    np.testing.assert_allclose([float(step["advantage"][0]) for step in out.unbind(0)], [-0.5, 0.5])
+
+
+def test_errors_take_nothing():
+    transform = MCAdvantage(2)
+    with pytest.raises(RuntimeError, match="needs whole episodes"):
+        transform.inv(episode("a", 1, 2)[:1])
+    with pytest.raises(KeyError, match="reads the group from 'query'"):
+        transform.inv(episode("a", 1).exclude("query"))
+    with pytest.raises(KeyError, match="reward"):
+        transform.inv(episode("a", 1).exclude(("next", "reward")))
+    with pytest.raises(TypeError, match="the group 'query' must be a string or numbers, got dict"):
+        transform.inv(episode("a", 1).set("query", NonTensorData({}, [1])))
+    with pytest.raises(ValueError, match="time dimension"):
+        transform.inv(episode("a", 1)[0])
+    with pytest.raises(TypeError, match="needs a TensorDict"):
+        transform.inv({})
+    assert transform.queued_trajectories == 0
+    assert transform.inv(episode("a", 1)[:0]) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"grpo_size": 0}, ValueError, "grpo_size must be at least 1"),
+        ({"grpo_size": 1.5}, TypeError, "grpo_size must be an integer"),
+        ({"trajectory_return": "last"}, ValueError, "trajectory_return must be one of"),
+        ({"trajectory_return": "sum", "grpo_size": 1}, ValueError, "grpo_size must be at least 2"),
+        ({"keep_return_bounds": (0, 1)}, ValueError, "give trajectory_return, too"),
+        ({"keep_return_bounds": (1, 0), "trajectory_return": "sum"}, ValueError, "two increasing numbers"),
+    ],
+)
+def test_construction_errors(options, error, message):
+    with pytest.raises(error, match=message):
+        MCAdvantage(**{"grpo_size": 2, **options})

@@ -1,0 +1,118 @@
+import numpy as np
+import pytest
+from helpers.rollouts import rollout, with_values
+
+from lite.data import GAE, TD0Estimator, TD1Estimator, TDLambdaEstimator
+from lite.nn import TensorDictModule
+
+# Two episodes in a row: the first is cut off at step 2, before values that must not leak into it (skrl 449).
+REWARD = np.array([1.0, 1, 1, 100, 100])
+VALUE, NEXT = np.array([0.0, 0, 0, 1000, 1000]), np.array([0.0, 0, 7, 1000, np.nan])
+DONE, TERMINATED = np.array([0, 0, 1, 0, 1], bool), np.array([0, 0, 0, 0, 1], bool)
+
+
+def cut_off():
+    from lite import TensorDict
+
+    following = {"reward": REWARD, "done": DONE, "terminated": TERMINATED, "state_value": NEXT}
+    return TensorDict({"state_value": VALUE, "next": following}, batch_size=[5])
+
+
+ESTIMATORS = {
+    "td0": lambda **k: TD0Estimator(gamma=0.5, **k),
+    "td1": lambda **k: TD1Estimator(gamma=0.5, **k),
+    "td lambda": lambda **k: TDLambdaEstimator(gamma=0.5, lmbda=0.9, **k),
+    "gae": lambda **k: GAE(gamma=0.5, lmbda=0.9, **k),
+}
+
+
+@pytest.mark.parametrize("make", ESTIMATORS.values(), ids=ESTIMATORS)
+def test_a_cut_off_step_is_measured_against_its_own_next_value(make):
+    td = make(value_network=None)(cut_off())
+    np.testing.assert_allclose(td["value_target"][2], 1 + 0.5 * 7)
+    np.testing.assert_allclose(td["value_target"][4], 100)  # it terminated: NaN after it does not count
+    assert np.isfinite(td["advantage"]).all()
+    td = cut_off().exclude(("next", "terminated"))  # as if every done step terminated
+    np.testing.assert_allclose(make(value_network=None)(td)["value_target"][2], 1.0)
+
+
+@pytest.mark.parametrize("make", ESTIMATORS.values(), ids=ESTIMATORS)
+def test_nothing_of_one_episode_reaches_another(make):
+    """Each episode alone gives what it gives in a batch (Stoix 142)."""
+    whole = make(value_network=None)(cut_off())["advantage"]
+    alone = [make(value_network=None)(cut_off()[part])["advantage"] for part in (slice(3), slice(3, 5))]
+    np.testing.assert_allclose(whole, np.concatenate(alone))
+
+
+def test_formulas():
+    td = cut_off()
+    np.testing.assert_allclose(
+        TD0Estimator(gamma=0.5, value_network=None)(td)["value_target"], [1, 1, 4.5, 600, 100]
+    )
+    np.testing.assert_allclose(
+        TD1Estimator(gamma=0.5, value_network=None)(td)["value_target"], [2.625, 3.25, 4.5, 150, 100]
+    )
+    mixed = 1 + 0.5 * (0.9 * 4.5)
+    np.testing.assert_allclose(
+        TDLambdaEstimator(gamma=0.5, lmbda=0.9, value_network=None)(td)["value_target"][:2],
+        [1 + 0.5 * 0.9 * mixed, mixed],
+    )
+
+
+@pytest.mark.parametrize("make", [v for k, v in ESTIMATORS.items() if k != "gae"])
+def test_the_estimate_alone(make):
+    td = with_values(rollout((3, 6)))
+    keys = set(td.keys(True, True))
+    target = make(value_network=None).value_estimate(td)
+    assert set(td.keys(True, True)) == keys
+    np.testing.assert_array_equal(target, make(value_network=None)(td)["value_target"])
+    given = make(value_network=None).value_estimate(td, next_value=np.zeros((3, 6, 1), np.float32))
+    assert not np.allclose(given, target)
+    net = TensorDictModule(lambda obs: obs[..., :1], ["obs"], ["state_value"])
+    bare = rollout((3, 6)).exclude("obs")  # what is under "next" is enough
+    np.testing.assert_array_equal(
+        make(value_network=net).value_estimate(bare), make(value_network=net)(rollout((3, 6)))["value_target"]
+    )
+
+
+@pytest.mark.parametrize("make", [v for k, v in ESTIMATORS.items() if k != "gae"])
+@pytest.mark.parametrize("group_key", [None, "task"])
+def test_rewards_are_standardized_in_the_tensordict_too(make, group_key):
+    td = with_values(rollout((4, 6), dtype=np.float64))
+    td["task"] = np.array([0, 0, 1, 1])[:, None] * np.ones((4, 6), int)
+    module = make(value_network=None, average_rewards=True, group_key=group_key)
+    assert (group_key in module.in_keys) == (group_key is not None)
+    module(td)
+    reward = td["next", "reward"]
+    for part in (reward[:2], reward[2:]) if group_key else (reward,):
+        np.testing.assert_allclose([part.mean(), part.std(ddof=1)], [0, 1], atol=1e-9)
+    plain = td.clone()
+    np.testing.assert_allclose(make(value_network=None)(plain)["advantage"], td["advantage"])
+    td = with_values(rollout((4, 6)))
+    if group_key:
+        with pytest.raises(KeyError, match="task"):
+            module(td)
+
+
+def test_windows_of_several_rewards_are_discounted_by_their_length():
+    td = cut_off()
+    td["steps_to_next_obs"] = np.array([3, 2, 1, 2, 1])
+    target = TD0Estimator(gamma=0.5, value_network=None)(td)["value_target"]
+    np.testing.assert_allclose(target, [1, 1, 4.5, 100 + 0.25 * 1000, 100])
+    td["steps_to_next_obs"] = np.ones((5, 2), int)
+    with pytest.raises(RuntimeError, match="steps_to_next_obs"):
+        TD0Estimator(gamma=0.5, value_network=None)(td)
+
+
+@pytest.mark.parametrize("time_dim", [0, -2])
+@pytest.mark.parametrize("make", [ESTIMATORS["td1"], ESTIMATORS["td lambda"], ESTIMATORS["gae"]])
+def test_time_may_be_any_dimension(make, time_dim):
+    td = with_values(rollout((3, 6)))
+    expected = make(value_network=None)(td.clone())["advantage"].swapaxes(0, 1)
+    moved = td.transpose(0, 1).clone()
+    np.testing.assert_allclose(make(value_network=None, time_dim=time_dim)(moved)["advantage"], expected)
+    named = td.transpose(0, 1).clone()
+    named.names = ["time", None]
+    np.testing.assert_allclose(make(value_network=None)(named)["advantage"], expected)
+    with pytest.raises(ValueError, match="no time_dim 2"):
+        make(value_network=None, time_dim=2)(moved)

@@ -1,0 +1,72 @@
+"""A storage as samplers see one, filled in a ring, with nothing of the real ones in it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite import TensorDict
+
+
+class RingStorage:
+    """`rows` rows with the shape `more`; `write` goes over the oldest.
+
+    Args:
+        entries: names below `"next"` and their types.
+    """
+
+    def __init__(self, rows: int, *more: int, **entries: Any) -> None:
+        self._rows = (rows, *more)
+        self.max_size = rows * int(np.prod(more, dtype=int))
+        self.ndim = 1 + len(more)
+        self.entries = {("next", key): np.zeros((rows, *more, 1), dtype) for key, dtype in entries.items()}
+        self.filled = self.cursor = self.writes = 0
+        self.read = 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.filled, *self._rows[1:])
+
+    def __len__(self) -> int:
+        return int(np.prod(self.shape))
+
+    @property
+    def _position(self) -> Any:
+        return SimpleNamespace(length=len(self), cursor=self.cursor, writes=self.writes)
+
+    def entry(self, key: Any) -> NDArray[Any] | None:
+        self.read += 1
+        return self.entries.get(key)
+
+    def get(self, index: Any) -> TensorDict:
+        return TensorDict({key: array[: self.filled][index] for key, array in self.entries.items()})
+
+    def write(self, count: int, **values: Any) -> NDArray[np.int64]:
+        """Write `count` rows of `(count, *more)` values; their places."""
+        places = (self.cursor + np.arange(count)) % self._rows[0]
+        for key, array in values.items():
+            self.entries["next", key][places] = np.reshape(array, (count, *self._rows[1:], 1))
+        self.cursor = (self.cursor + count) % self._rows[0]
+        self.filled = min(self.filled + count, self._rows[0])
+        self.writes += count
+        return places
+
+    def trajectories(self, key: str) -> list[list[tuple[int, ...]]]:
+        """The indices of each trajectory, lane by lane, found by looking at every row."""
+        values = self.entries["next", key][..., 0]
+        rows = [(self.cursor - self.filled + i) % self._rows[0] for i in range(self.filled)]
+        found: list[list[tuple[int, ...]]] = []
+        for lane in np.ndindex(self._rows[1:]):
+            open_one: list[tuple[int, ...]] = []
+            for i, row in enumerate(rows):
+                open_one.append((row, *lane))
+                value = values[(row, *lane)]
+                following = values[(rows[i + 1], *lane)] if i + 1 < len(rows) else None
+                ended = bool(value) if values.dtype == bool else following != value
+                if ended or following is None:
+                    found.append(open_one)
+                    open_one = []
+        return found

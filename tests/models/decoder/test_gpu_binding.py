@@ -1,0 +1,174 @@
+"""Runs on the stream of a GPU and captured steps, with stand-ins for all of it: no GPU has run them."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.models import decoder_graphs
+from helpers.models.stand_in_gpu import HostRuntime, gpu, on_a_stream
+
+from lite.models import OnnxDecoder
+from lite.models.decoder.device_logits import DeviceLogits
+from lite.models.decoder.gpu_binding import CAPTURED_STEP
+
+__all__ = ["gpu"]  # a fixture
+
+
+def check_steps(decoder: OnnxDecoder, rng: np.random.Generator, turns: int) -> None:
+    """Rows that are forked, cut, left out and taken again give the logits of their tokens."""
+    texts = [rng.integers(0, decoder.vocab_size, length).tolist() for length in (4, 2, 7)]
+    for row, logits in enumerate(decoder.prefill_rows(range(3), texts)):
+        np.testing.assert_allclose(logits, decoder_graphs.expected(texts[row]), atol=5e-3)
+    for turn in range(turns):
+        rows = rng.permutation(3)[: rng.integers(1, 4)].tolist()
+        for _ in range(int(rng.integers(1, 14))):
+            if max(len(texts[row]) for row in rows) >= 60:
+                break
+            tokens = rng.integers(0, decoder.vocab_size, len(rows))
+            logits = decoder.decode_unchecked(tokens, rows)
+            assert isinstance(logits, DeviceLogits)
+            for row, token, got in zip(rows, tokens, np.asarray(logits), strict=True):
+                texts[row].append(int(token))
+                np.testing.assert_allclose(got, decoder_graphs.expected(texts[row]), atol=5e-3)
+        if turn % 3 == 0:
+            decoder.fork(1, 2)
+            texts[2] = list(texts[1])
+        elif turn % 3 == 1:
+            decoder.truncate(0, 3)
+            texts[0] = texts[0][:3]
+        else:
+            new = [[5, 6], [7]]
+            cut = [min(len(texts[row]), 20) for row in (0, 1)]
+            for row in (0, 1):
+                decoder.truncate(row, cut[row])
+                texts[row] = texts[row][: cut[row]] + new[row]
+            for logits, row in zip(decoder.extend([0, 1], new), (0, 1), strict=True):
+                ends = range(cut[row] + 1, len(texts[row]) + 1)
+                want = [decoder_graphs.expected(texts[row][:end]) for end in ends]
+                np.testing.assert_allclose(logits, want, atol=5e-3)
+
+
+@pytest.mark.parametrize("name", ["positions", "no mask", "half cache", "slots", "merged", "no cache"])
+def test_runs_are_queued_and_waited_for_by_who_reads_them(
+    gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, name: str
+) -> None:
+    decoder, session = on_a_stream(name, gpu, monkeypatch)
+    handle = session.how["stream"].handle
+    assert isinstance(handle, int)
+    decoder.prefill_rows([0], [[1, 2, 3]])
+    gpu.calls.clear()
+    logits = decoder.decode_unchecked(np.array([4]), [0])
+    assert isinstance(logits, DeviceLogits)
+    assert logits.stream == handle
+    if name != "no cache":  # whose whole rows give more logits than are returned, and these are let go
+        assert gpu.queues[handle]  # the step is still to run
+        assert "wait" not in gpu.calls
+    np.testing.assert_allclose(logits, [decoder_graphs.expected([1, 2, 3, 4])], atol=5e-3)
+    decoder.reset(0)
+    check_steps(decoder, rng, 6)
+    assert "synchronise" not in gpu.calls
+
+
+@pytest.mark.parametrize("name", sorted(decoder_graphs.SLOTS))
+def test_captured_steps(
+    gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, name: str
+) -> None:
+    decoder, session = on_a_stream(name, gpu, monkeypatch, cuda_graphs=True)
+    assert session.how["cuda_graphs"] is True
+    check_steps(decoder, rng, 20)
+    assert session.replays > 20
+    assert session.captured
+    decoder.reset(0)
+    decoder.reserve(64, 8)
+    held = decoder.acquire(5)
+    decoder.prefill_rows(held, [[1, 2, 3]] * 5)  # new buffers, so other addresses
+    assert not session.captured
+    check_steps(decoder, rng, 4)
+
+
+def test_a_step_is_captured_once_it_was_run_often(gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder, session = on_a_stream("slots", gpu, monkeypatch, cuda_graphs=True)
+    decoder.prefill_rows([0, 1], [[1, 2], [3]])
+    session.numbers.clear()
+    gpu.calls.clear()
+    addresses = set()
+    for _ in range(CAPTURED_STEP + 4):
+        logits = decoder.decode_unchecked(np.array([4, 5]), [0, 1])
+        addresses.add(logits.address)  # type: ignore[union-attr]
+        np.asarray(logits)
+    *before, captured = dict.fromkeys(session.numbers)
+    assert before == ["-1"]
+    assert int(str(captured)) > 0
+    assert session.numbers == ["-1"] * (CAPTURED_STEP - 1) + [captured] * 5
+    assert session.replays == 4
+    assert len(addresses) == 1
+    assert gpu.calls.count("upload") == 2 * (CAPTURED_STEP + 4)  # ids and mask; nothing is bound
+    del decoder
+    gc.collect()
+    assert not session.captured
+
+
+@pytest.mark.parametrize("name", ["positions", "no mask", "static", "no cache"])
+def test_graphs_whose_steps_grow_are_refused(
+    gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    with pytest.raises(ValueError, match=r"cuda_graphs=True needs .* GroupQueryAttention; .* padding"):
+        on_a_stream(name, gpu, monkeypatch, cuda_graphs=True)
+
+
+def test_cuda_graphs_are_for_models_that_are_opened_on_a_gpu() -> None:
+    for arguments, got in (
+        ({"session": decoder_graphs.FakeSession(), "device": "cuda"}, "a session"),
+        ({}, "device='cpu'"),
+    ):
+        with pytest.raises(ValueError, match=f"cuda_graphs=True is for .*, got {got}"):
+            OnnxDecoder(decoder_graphs.config(), cuda_graphs=True, **arguments)  # type: ignore[arg-type]
+
+
+def test_a_machine_without_a_gpu(gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "cudaSetDevice", lambda index: 100)
+    with pytest.raises(
+        RuntimeError, match=r"device='cuda:.*CUDA error 100\. Check `nvidia-smi`.*pip install"
+    ):
+        on_a_stream("slots", gpu, monkeypatch)
+
+
+def test_siblings_take_turns_where_steps_are_captured(
+    gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for graphs in (True, False):
+        decoder, _ = on_a_stream("slots", gpu, monkeypatch, cuda_graphs=graphs)
+        assert (decoder.sibling()._turn is decoder._turn) is graphs
+
+
+def test_a_step_that_cannot_be_captured(gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder, session = on_a_stream("slots", gpu, monkeypatch, cuda_graphs=True)
+    plain = session.run_with_iobinding
+
+    def run(binding: Any, options: Any = None) -> None:
+        if options.get_run_config_entry("gpu_graph_id") != "-1":
+            raise RuntimeError("operation not permitted when stream is capturing")
+        plain(binding, options)
+
+    monkeypatch.setattr(session, "run_with_iobinding", run)
+    decoder.prefill(0, [1])
+    for _ in range(CAPTURED_STEP - 1):
+        decoder.decode([2])
+    with pytest.raises(RuntimeError, match="not permitted when stream is capturing") as caught:
+        decoder.decode([2])
+    assert "without cuda_graphs=True" in caught.value.__notes__[0]
+
+
+def test_errors_have_the_sizes(gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder, session = on_a_stream("positions", gpu, monkeypatch)
+
+    def fail(binding: Any, options: Any = None) -> None:
+        raise RuntimeError("out of memory")
+
+    decoder.prefill(0, [1, 2])
+    monkeypatch.setattr(session, "run_with_iobinding", fail)
+    with pytest.raises(RuntimeError, match=r"1 row of 1 new token \(input_ids \[1, 1\].*out of memory"):
+        decoder.decode([3])

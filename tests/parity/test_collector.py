@@ -1,0 +1,206 @@
+"""Batches of a collector against those of torchrl's, over the same environments: keys, dtypes, values."""
+
+import numpy as np
+import pytest
+
+from lite.data import (
+    Collector,
+    InitTracker,
+    MultiStep,
+    RandomPolicy,
+    RewardSum,
+    StepCounter,
+    TensorDictPrimer,
+)
+from lite.data import Unbounded as OurUnbounded
+from lite.data.collectors.spaces import Layout
+
+torch = pytest.importorskip("torch", reason="needs the parity extra")
+theirs = pytest.importorskip("torchrl.collectors", reason="needs the parity extra")
+gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
+envs = pytest.importorskip("torchrl.envs", reason="needs the parity extra")
+data = pytest.importorskip("torchrl.data", reason="needs the parity extra")
+spaces, SyncVectorEnv, AutoresetMode = (
+    gymnasium.spaces,
+    gymnasium.vector.SyncVectorEnv,
+    gymnasium.vector.AutoresetMode,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
+
+
+class Same(gymnasium.Wrapper):
+    """All episodes start alike, however often environments are reset."""
+
+    def __init__(self, number):
+        super().__init__(gymnasium.make("CartPole-v1", max_episode_steps=9))
+        self.number = number
+
+    def reset(self, **keywords):
+        return super().reset(seed=self.number)
+
+
+def vector(mode=AutoresetMode.DISABLED):
+    return SyncVectorEnv([lambda i=i: Same(i) for i in range(3)], autoreset_mode=mode)
+
+
+def rule(observation):
+    """Pushes so that some poles fall before the nine steps are over."""
+    return observation[..., 0] > -0.02
+
+
+def our_policy(td):
+    return td.set("action", rule(td["observation"]).astype(np.int64))
+
+
+def their_policy(td):
+    return td.set("action", rule(td["observation"]).long())
+
+
+def both(ours, reference, *transforms, frames=60, batches=3, **keywords):
+    mine = Collector(
+        ours, our_policy, frames_per_batch=frames, total_frames=frames * batches, copy=True, **keywords
+    )
+    env = envs.GymWrapper(reference, categorical_action_encoding=True)
+    for transform in transforms:
+        env = envs.TransformedEnv(env, transform)
+    postproc = keywords.get("postproc")
+    if postproc is not None:
+        postproc = data.MultiStep(postproc.gamma, postproc.n_steps)
+    others = {
+        k: v
+        for k, v in keywords.items()
+        if k in ("max_frames_per_traj", "split_trajs", "set_truncated", "reset_at_each_iter")
+    }
+    other = theirs.Collector(
+        env,
+        their_policy,
+        frames_per_batch=frames,
+        total_frames=frames * batches,
+        trust_policy=True,
+        postproc=postproc,
+        **others,
+    )
+    return list(mine), list(other)
+
+
+def compare(ours, reference):
+    assert len(ours) == len(reference)
+    for mine, other in zip(ours, reference, strict=True):
+        assert mine.batch_size == tuple(other.batch_size)
+        assert mine.names == list(other.names)
+        assert set(mine.keys(True, True)) == set(other.keys(True, True))
+        for key in mine.keys(True, True):
+            a, b = mine[key], other[key].numpy()
+            assert (a.dtype, a.shape) == (b.dtype, b.shape), key
+            np.testing.assert_allclose(a, b, rtol=1e-6, err_msg=str(key))
+
+
+def test_one_environment():
+    compare(*both(Same(0), Same(0), envs.StepCounter()))
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_vectors(mode):
+    ours, reference = both(vector(mode), vector(), envs.StepCounter())
+    assert ours[0]["next", "terminated"].any()
+    assert ours[0]["next", "truncated"].any()
+    compare(ours, reference)
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_truncation(mode):
+    compare(*both(vector(mode), vector(), max_frames_per_traj=5))
+    compare(
+        *both(
+            vector(mode),
+            vector(),
+            envs.StepCounter(7, step_count_key="n"),
+            transforms=[StepCounter(7, step_count_key="n")],
+        )
+    )
+
+
+def test_transforms():
+    ours = [
+        StepCounter(),
+        RewardSum(),
+        InitTracker(),
+        TensorDictPrimer(memory=OurUnbounded((2,)), default_value=2.0),
+    ]
+    compare(
+        *both(
+            vector(),
+            vector(),
+            envs.StepCounter(),
+            envs.RewardSum(),
+            envs.InitTracker(),
+            envs.TensorDictPrimer(memory=data.Unbounded((2,)), default_value=2.0, expand_specs=True),
+            transforms=ours,
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"set_truncated": True},
+        {"reset_at_each_iter": True},
+        {"split_trajs": True},
+    ],
+)
+def test_options(keywords):
+    ours, reference = both(vector(), vector(), envs.StepCounter(), **keywords)
+    if "reset_at_each_iter" in keywords:
+        # torchrl resets before the first batch, too, and counts the episodes that it leaves.
+        for part in reference:
+            part["collector", "traj_ids"] -= 3
+    compare(ours, reference)
+
+
+def test_postproc():
+    """Keys and shapes; the values of MultiStep are compared in its own tests."""
+    ours, reference = both(vector(), vector(), envs.StepCounter(), postproc=MultiStep(0.9, 3))
+    for mine, other in zip(ours, reference, strict=True):
+        assert set(mine.keys(True, True)) == set(other.keys(True, True))
+        for key in mine.keys(True, True):
+            assert mine[key].shape == tuple(other[key].shape), key
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Discrete(3),
+        spaces.MultiBinary(4),
+        spaces.MultiDiscrete([2, 5]),
+        spaces.Box(-1, 2, (2, 3)),
+        spaces.Box(-1, 2, (), np.float64),
+        spaces.Box(0, 255, (4, 4), np.uint8),
+        spaces.Box(-np.inf, np.inf, (2,)),
+        spaces.Dict({"a": spaces.Discrete(3), "b": spaces.Dict({"c": spaces.Box(-1, 1, (2,))})}),
+    ],
+)
+def test_specs(space):
+    from torchrl.envs.libs.gym import _gym_to_torchrl_spec_transform
+
+    theirs = _gym_to_torchrl_spec_transform(space, categorical_action_encoding=True)
+    if not isinstance(theirs, data.Composite):
+        theirs = data.Composite(x=theirs)
+    ours = Layout(space, "x", root=True).spec(())
+    assert set(ours.keys(True, True)) == set(theirs.keys(True, True))
+    for key in ours.keys(True, True):
+        mine, other = ours[key], theirs[key]
+        assert mine.shape == tuple(other.shape)
+        assert str(other.dtype) == f"torch.{mine.dtype}"
+        assert mine.is_in(other.rand().numpy())
+        assert other.is_in(torch.from_numpy(mine.rand(rng=0)))
+
+
+def test_random_policies():
+    from torchrl.envs.utils import RandomPolicy as Theirs
+
+    env = envs.GymWrapper(vector(), categorical_action_encoding=True)
+    collector = Collector(vector(), RandomPolicy(), frames_per_batch=3)
+    mine = RandomPolicy(collector.action_spec)(collector.next()[:, 0])["action"]
+    other = Theirs(env.action_spec)(env.reset())["action"]
+    assert (mine.shape, str(mine.dtype)) == (tuple(other.shape), str(other.dtype).removeprefix("torch."))

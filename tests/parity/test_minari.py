@@ -1,0 +1,129 @@
+"""Data sets that Minari wrote, read by lite and by Minari."""
+
+import numpy as np
+import pytest
+
+from lite.data import minari_to_memmap
+
+minari = pytest.importorskip("minari", reason="needs Minari, to write data sets")
+pytest.importorskip("h5py", reason="needs the files extra")
+spaces = pytest.importorskip("gymnasium.spaces", reason="needs gymnasium")
+data_collector = pytest.importorskip("minari.data_collector", reason="needs Minari")
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Minari's, of authors that are not given
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    return tmp_path / "minari"
+
+
+def buffers(observation, action, lengths=(5, 3)):
+    rng = np.random.default_rng(0)
+    made = []
+    for number, length in enumerate(lengths):
+        ends = [False] * (length - 1) + [True]
+        made.append(
+            data_collector.EpisodeBuffer(
+                id=number,
+                seed=number,
+                observations=observation(rng, length + 1),
+                actions=action(rng, length),
+                rewards=list(rng.normal(size=length)),
+                terminations=ends if number else [False] * length,
+                truncations=[False] * length if number else ends,
+                infos={"success": [False] * (length + 1)},
+            )
+        )
+    return made
+
+
+def created(buffer, observation_space, action_space, **options):
+    return minari.create_dataset_from_buffers(
+        "lite/test-v0", buffer, observation_space=observation_space, action_space=action_space, **options
+    )
+
+
+def test_boxes_and_discrete_actions(home, tmp_path):
+    buffer = buffers(lambda rng, n: rng.normal(size=(n, 3)), lambda rng, n: rng.integers(0, 4, n))
+    dataset = created(buffer, spaces.Box(-10, 10, (3,), np.float64), spaces.Discrete(4))
+    td = minari_to_memmap(home / "lite" / "test-v0", tmp_path / "out")
+    assert td.batch_size == (dataset.total_steps,)
+    start = 0
+    for episode in dataset.iterate_episodes():
+        part = td[start : start + len(episode.rewards)]
+        np.testing.assert_array_equal(part["observation"], episode.observations[:-1])
+        np.testing.assert_array_equal(part["next", "observation"], episode.observations[1:])
+        np.testing.assert_array_equal(part["action"], episode.actions)
+        np.testing.assert_array_equal(part["next", "reward"][:, 0], episode.rewards)
+        np.testing.assert_array_equal(part["next", "terminated"][:, 0], episode.terminations)
+        np.testing.assert_array_equal(part["next", "truncated"][:, 0], episode.truncations)
+        np.testing.assert_array_equal(part["next", "info", "success"], episode.infos["success"][1:])
+        assert (part["episode"] == episode.id).all()
+        start += len(episode.rewards)
+
+
+def test_dictionaries_and_tuples(home, tmp_path):
+    space = spaces.Dict({"arm": spaces.Tuple((spaces.Box(-9, 9, (2,)), spaces.Discrete(3)))})
+
+    def observation(rng, n):
+        return {"arm": (rng.normal(size=(n, 2)).astype(np.float32), rng.integers(0, 3, n))}
+
+    buffer = buffers(observation, lambda rng, n: rng.normal(size=(n, 1)).astype(np.float32))
+    dataset = created(buffer, space, spaces.Box(-9, 9, (1,)))
+    td = minari_to_memmap(home / "lite" / "test-v0", tmp_path / "out")
+    expected = np.concatenate([e.observations["arm"][0][1:] for e in dataset.iterate_episodes()])
+    np.testing.assert_array_equal(td["next", "observation", "arm", "_index_0"], expected)
+    assert td["observation", "arm", "_index_1"].dtype.kind == "i"
+
+
+@pytest.mark.parametrize("jpeg_encoding", [True, False])
+def test_images(home, tmp_path, jpeg_encoding):
+    space = spaces.Box(0, 255, (64, 64, 3), np.uint8)
+    buffer = buffers(
+        lambda rng, n: list(rng.integers(0, 255, (n, 64, 64, 3), np.uint8)),
+        lambda rng, n: rng.integers(0, 4, n),
+    )
+    dataset = created(buffer, space, spaces.Discrete(4), jpeg_encoding=jpeg_encoding)
+    if jpeg_encoding:
+        with pytest.raises(ValueError, match="JPEG"):
+            minari_to_memmap(home / "lite" / "test-v0", tmp_path / "out")
+        return
+    td = minari_to_memmap(home / "lite" / "test-v0", tmp_path / "out")
+    expected = np.concatenate([e.observations[:-1] for e in dataset.iterate_episodes()])
+    np.testing.assert_array_equal(td["observation"], expected)
+
+
+def test_other_formats_are_named(home, tmp_path):
+    buffer = buffers(lambda rng, n: rng.normal(size=(n, 3)), lambda rng, n: rng.integers(0, 4, n))
+    created(buffer, spaces.Box(-10, 10, (3,), np.float64), spaces.Discrete(4), data_format="arrow")
+    with pytest.raises(ValueError, match="data_format 'arrow'"):
+        minari_to_memmap(home / "lite" / "test-v0", tmp_path / "out")
+
+
+def test_the_layout_is_torchrls(home, tmp_path):
+    """Keys, shapes and types; torchrl 0.14.1 loses the values of a local data set, which are all zero."""
+    pytest.importorskip("torch", reason="needs the parity extra")
+    reader = pytest.importorskip("torchrl.data.datasets.minari_data", reason="needs the parity extra")
+    buffer = buffers(lambda rng, n: rng.normal(size=(n, 3)), lambda rng, n: rng.integers(0, 4, n))
+    created(buffer, spaces.Box(-10, 10, (3,), np.float64), spaces.Discrete(4))
+    td = minari_to_memmap(home / "lite" / "test-v0", tmp_path / "out")
+    theirs = reader.MinariExperienceReplay(
+        "lite/test-v0", batch_size=4, root=tmp_path / "torchrl", load_from_local_minari=True
+    )[:]
+    assert set(td.keys(True, True)) == set(theirs.keys(True, True)) - {"index"}
+    for key in td.keys(True, True):
+        ours, other = td[key], theirs[key].numpy()
+        assert (ours.shape, ours.dtype) == (other.shape, other.dtype), key
+
+
+def test_tensordict_opens_the_folder(home, tmp_path):
+    tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
+    buffer = buffers(lambda rng, n: rng.normal(size=(n, 3)), lambda rng, n: rng.integers(0, 4, n))
+    created(buffer, spaces.Box(-10, 10, (3,), np.float64), spaces.Discrete(4))
+    td = minari_to_memmap(home / "lite" / "test-v0", tmp_path / "out")
+    theirs = tensordict.TensorDict.load_memmap(tmp_path / "out")
+    assert tuple(theirs.batch_size) == td.batch_size
+    for key in td.keys(True, True):
+        np.testing.assert_array_equal(theirs[key].numpy(), td[key])

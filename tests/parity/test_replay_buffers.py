@@ -1,0 +1,297 @@
+"""Replay buffers against TorchRL's: what calls return, what lies where after them, and what is refused."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensordict
+import torch
+import torchrl.data as reference
+from torchrl.envs import MultiStepTransform
+
+import lite
+from lite import TensorDict
+from lite import data as lite_data
+
+SIDES = {"lite": lite_data, "reference": reference}
+
+
+def frames(start: int, *size: int) -> dict[str, Any]:
+    count = int(np.prod(size))
+    step = np.arange(start, start + count).reshape(size)
+    return {
+        "obs": np.stack([step, -step], -1).astype(np.float32),
+        "nested": {"flag": step % 3 == 0, "count": step * 10},
+        "next": {"reward": step[..., None].astype(np.float32) / 4},
+    }
+
+
+def as_data(side: str, entries: dict[str, Any], size: tuple[int, ...]) -> Any:
+    if side == "lite":
+        return TensorDict(entries, size)
+    return tensordict.TensorDict(entries, size)
+
+
+def plain(value: Any) -> Any:
+    """What a call returned, as arrays and numbers without a library."""
+    if isinstance(value, tensordict.TensorDictBase):
+        value = TensorDict.from_torch(value)
+    if isinstance(value, lite.TensorDictBase):
+        leaves = {str(key): np.asarray(leaf) for key, leaf in value.exclude("index").items(True, True)}
+        return tuple(value.batch_size), leaves
+    if isinstance(value, torch.Tensor):
+        value = value.numpy()
+    return value
+
+
+def assert_same(a: Any, b: Any) -> None:
+    a, b = plain(a), plain(b)
+    if isinstance(a, tuple):
+        assert a[0] == b[0]
+        assert a[1].keys() == b[1].keys()
+        for key in a[1]:
+            assert a[1][key].dtype == b[1][key].dtype, key
+            np.testing.assert_allclose(a[1][key], b[1][key], 1e-6, err_msg=key)
+    else:
+        assert type(a) is type(b)
+        if isinstance(a, np.ndarray):
+            assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        np.testing.assert_array_equal(a, b)
+
+
+def both(run: Any) -> None:
+    """Run on both sides, and compare what is returned, or the class of the error."""
+    results = {}
+    for side in SIDES:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                results[side] = run(side, SIDES[side])
+        except Exception as error:
+            results[side] = error
+    ours, theirs = results["lite"], results["reference"]
+    if isinstance(theirs, Exception) or isinstance(ours, Exception):
+        assert type(ours) is type(theirs), (ours, theirs)
+        return
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs, strict=True):
+        assert_same(a, b)
+
+
+STORAGES = ["LazyTensorStorage", "LazyMemmapStorage"]
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("buffer", ["ReplayBuffer", "TensorDictReplayBuffer"])
+@pytest.mark.parametrize("sizes", [[3, 3], [4, 4, 4], [10], [7, 7], [1, 1, 9], [3, 25]])
+def test_extend(storage: str, buffer: str, sizes: list[int]) -> None:
+    def run(side: str, module: Any) -> list[Any]:
+        made = getattr(module, buffer)(storage=getattr(module, storage)(10))
+        out: list[Any] = []
+        start = 0
+        for size in sizes:
+            out.append(made.extend(as_data(side, frames(start, size), (size,))))
+            out += [len(made), made.write_count, made[:], made.writer.state_dict()["_cursor"]]
+            start += size
+        return out
+
+    both(run)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("buffer", ["ReplayBuffer", "TensorDictReplayBuffer"])
+def test_add(storage: str, buffer: str) -> None:
+    def run(side: str, module: Any) -> list[Any]:
+        made = getattr(module, buffer)(storage=getattr(module, storage)(4))
+        out: list[Any] = []
+        for start in range(6):
+            index = made.add(as_data(side, frames(start), ()))
+            out += [int(index), len(made), made[:]]
+        return out
+
+    both(run)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_two_dimensions(storage: str) -> None:
+    def run(side: str, module: Any) -> list[Any]:
+        made = module.TensorDictReplayBuffer(storage=getattr(module, storage)(24, ndim=2))
+        out: list[Any] = [made.dim_extend]
+        for start in (0, 100, 200):
+            out.append(made.extend(as_data(side, frames(start, 3, 4), (3, 4))))
+            out += [len(made), made.storage.max_size, np.array(made.storage.shape), made[:]]
+        out.append(made.sample(5).batch_size[0])
+        out.append(tuple(made.sample(5)["index"].shape) == (5, 2))
+        return [np.asarray(x) if isinstance(x, int | bool) else x for x in out]
+
+    both(run)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_along_another_dimension(storage: str) -> None:
+    def run(side: str, module: Any) -> list[Any]:
+        made = module.ReplayBuffer(storage=getattr(module, storage)(12, ndim=2), dim_extend=0)
+        return [made.extend(as_data(side, frames(0, 3, 4), (3, 4))), len(made), made[:], made[1:]]
+
+    both(run)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize(
+    "index", [0, -1, slice(None), slice(1, 3), slice(None, None, 2), [0, 2], np.array([1, 1]), range(2)]
+)
+def test_reading(storage: str, index: Any) -> None:
+    def run(side: str, module: Any) -> list[Any]:
+        made = module.ReplayBuffer(storage=getattr(module, storage)(10))
+        made.extend(as_data(side, frames(0, 6), (6,)))
+        return [made[index]]
+
+    both(run)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_writing_over(storage: str) -> None:
+    def run(side: str, module: Any) -> list[Any]:
+        made = module.ReplayBuffer(storage=getattr(module, storage)(10))
+        made.extend(as_data(side, frames(0, 6), (6,)))
+        made[1:3] = as_data(side, frames(50, 2), (2,))
+        made[5] = as_data(side, frames(60), ())
+        return [made[:], len(made), made.write_count]
+
+    both(run)
+
+
+def test_numbers() -> None:
+    def run(side: str, module: Any) -> list[Any]:
+        made = module.ReplayBuffer(storage=module.LazyTensorStorage(5))
+        numbers = np.arange(4.0) if side == "lite" else torch.arange(4.0, dtype=torch.float64)
+        return [made.extend(numbers), made.extend(numbers), made[:], len(made)]
+
+    both(run)
+
+
+def test_lists() -> None:
+    def run(side: str, module: Any) -> list[Any]:
+        made = module.ReplayBuffer(storage=module.ListStorage(3), collate_fn=lambda x: x)
+        first, second = made.extend(["a", 1]), made.extend([None, "b"])
+        return [first, second, np.array(made[:], object), len(made), int(made.add(7)), len(made.sample(5))]
+
+    both(run)
+
+
+def test_lists_of_tensordicts() -> None:
+    def run(side: str, module: Any) -> list[Any]:
+        made = module.TensorDictReplayBuffer(storage=module.LazyTensorStorage(10))
+        rows = [as_data(side, frames(i), ()) for i in range(3)]
+        return [made.extend(lite.stack(rows) if side == "lite" else torch.stack(rows)), made[:]]
+
+    both(run)
+
+
+@pytest.mark.parametrize("reduction", ["sum", "max", "min", "mean", "median"])
+@pytest.mark.parametrize("features", [(), (1,), (4,)])
+def test_highest_ranks(reduction: str, features: tuple[int, ...]) -> None:
+    ranks = np.random.default_rng(0).integers(0, 50, (6, 7, *features)).astype(np.float32)
+
+    def run(side: str, module: Any) -> list[Any]:
+        made = module.TensorDictReplayBuffer(
+            storage=module.LazyTensorStorage(10),
+            writer=module.TensorDictMaxValueWriter(rank_key="rank", reduction=reduction),
+        )
+        out: list[Any] = []
+        for call in ranks:
+            data = as_data(side, {"rank": call, "id": np.arange(7)}, (7,))
+            out += [made.extend(data), len(made), made[:], made.write_count]
+        return out
+
+    both(run)
+
+
+def test_immutable() -> None:
+    def run(side: str, module: Any) -> list[Any]:
+        data = as_data(side, frames(0, 5), (5,))
+        made = module.ReplayBuffer(storage=module.TensorStorage(data), writer=module.ImmutableDatasetWriter())
+        assert len(made) == 5
+        assert_same(made[:], data)
+        return [made.extend(data)]
+
+    both(run)
+
+
+def test_empty() -> None:
+    def run(side: str, module: Any) -> list[Any]:
+        made = module.TensorDictReplayBuffer(storage=module.LazyTensorStorage(5))
+        made.extend(as_data(side, frames(0, 7), (7,)))
+        made.empty()
+        out = [len(made), made.write_count]
+        return [*out, made.extend(as_data(side, frames(0, 2), (2,))), made[:], made.write_count]
+
+    both(run)
+
+
+def test_frames_that_are_withheld() -> None:
+    def run(side: str, module: Any) -> list[Any]:
+        transform = (
+            lite_data.MultiStepTransform(2, 0.9)
+            if side == "lite"
+            else MultiStepTransform(2, 0.9)
+        )
+        made = module.TensorDictReplayBuffer(storage=module.LazyTensorStorage(20), transform=transform)
+        out: list[Any] = []
+        for start, size in ((0, 2), (2, 1), (3, 5)):
+            entries = frames(start, size)
+            entries["next"]["done"] = np.zeros((size, 1), bool)
+            index = made.extend(as_data(side, entries, (size,)))
+            out += [int(index.shape[0]), len(made)]
+        return [*out, made[:]]
+
+    both(run)
+
+
+ERRORS = [
+    lambda side, module: module.ReplayBuffer(prefetch=3),
+    lambda side, module: module.ReplayBuffer(dim_extend=-1),
+    lambda side, module: module.ReplayBuffer(transform=len, transform_factory=lambda: len),
+    lambda side, module: module.ReplayBuffer(storage=3),
+    lambda side, module: module.ReplayBuffer(sampler=3),
+    lambda side, module: module.ReplayBuffer(writer=3),
+    lambda side, module: module.ReplayBuffer().sample(),
+    lambda side, module: next(iter(module.ReplayBuffer())),
+    lambda side, module: module.TensorDictReplayBuffer(storage=module.LazyTensorStorage(3)).extend([1, 2]),
+    lambda side, module: module.ReplayBuffer(storage=module.LazyTensorStorage(3)).sample(2),
+    lambda side, module: module.TensorStorage(None),
+    lambda side, module: module.TensorStorage(as_data(side, {}, (3,)), 4),
+    lambda side, module: module.ListStorage(2).set(1, "a"),
+    lambda side, module: module.ListStorage(2).set(3, "a"),
+    lambda side, module: module.LazyMemmapStorage(3, device="meta"),
+    lambda side, module: module.LazyTensorStorage(3).get(0),
+]
+
+
+@pytest.mark.parametrize("number", range(len(ERRORS)))
+def test_errors(number: int) -> None:
+    both(ERRORS[number])
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_folders(storage: str, tmp_path: Path) -> None:
+    """The folder of a storage is one that the reference opens, and the other way round."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    theirs.mkdir()
+    buffer = lite_data.TensorDictReplayBuffer(storage=getattr(lite_data, storage)(10))
+    buffer.extend(as_data("lite", frames(0, 13), (13,)))
+    buffer.dumps(ours / "dump")
+    loaded = reference.TensorDictReplayBuffer(storage=getattr(reference, storage)(10))
+    loaded.storage.loads(ours / "dump" / "storage")
+    assert_same(buffer[:], loaded[:])
+    other = reference.ReplayBuffer(storage=getattr(reference, storage)(10))
+    other.extend(as_data("reference", frames(0, 7), (7,)))
+    other.dumps(theirs / "dump")
+    back = lite_data.ReplayBuffer(storage=getattr(lite_data, storage)(10))
+    back.storage.loads(theirs / "dump" / "storage")
+    assert len(back) == 7
+    assert_same(back[:], other[:])

@@ -1,0 +1,359 @@
+"""Value estimators as modules against torchrl's, on the same rollouts and networks."""
+
+import inspect
+
+import numpy as np
+import pytest
+from helpers.rollouts import rollout, with_values
+
+import lite.data as data
+from lite import NonTensorData, TensorDict, nn
+from lite.nn.distributions import Categorical
+
+torch = pytest.importorskip("torch", reason="needs the parity extra")
+tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
+value = pytest.importorskip("torchrl.objectives.value", reason="needs the parity extra")
+reference = pytest.importorskip("torchrl.objectives.value.advantages", reason="needs the parity extra")
+llm = pytest.importorskip("torchrl.objectives.llm", reason="needs the parity extra")
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore"
+)  # torch.vmap and others warn of what they are about to change
+
+WEIGHT = np.array([[1.0, 0.5, -2.0, 0.25]], np.float32)
+FACTORS = {"TD0Estimator": {}, "TD1Estimator": {}, "TDLambdaEstimator": {"lmbda": 0.8}, "GAE": {"lmbda": 0.8}}
+each = pytest.mark.parametrize("name", FACTORS)
+
+
+def networks():
+    ours = nn.Linear(4, 1)
+    ours.weight.data[:], ours.bias.data[:] = WEIGHT, 0.5
+    theirs = torch.nn.Linear(4, 1)
+    with torch.no_grad():
+        theirs.weight.copy_(torch.from_numpy(WEIGHT))
+        theirs.bias.fill_(0.5)
+    keys = ["obs"], ["state_value"]
+    return nn.TensorDictModule(ours, *keys), tensordict.nn.TensorDictModule(theirs, *keys)
+
+
+def pair(name, networks=(None, None), **options):
+    options = {"gamma": 0.875, **FACTORS[name], **options}
+    return (
+        getattr(data, name)(value_network=networks[0], **options),
+        getattr(value, name)(value_network=networks[1], **options),
+    )
+
+
+def other(td):
+    """The rollout for torchrl, in memory of its own."""
+    return td.clone().to_torch()
+
+
+def agree(ours, theirs, keys=None, rtol=2e-5):
+    theirs = TensorDict.from_torch(theirs)
+    if keys is None:
+        keys = set(theirs.keys(True, True))
+        assert set(ours.keys(True, True)) == keys
+    for key in keys:
+        a, b = ours.get(key), theirs.get(key)
+        assert (a.dtype, a.shape) == (b.dtype, b.shape), key
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol, err_msg=str(key))
+
+
+@each
+@pytest.mark.parametrize("batch", [(7,), (3, 7), (2, 3, 7)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("more", [(), (1,), (3,), (3, 1)])
+def test_values_that_are_there(name, batch, dtype, more):
+    """Rewards of the shape of the batch, with a feature, and of several agents."""
+    td = with_values(rollout(batch, more, dtype=dtype))
+    theirs = other(td)
+    ours, torchs = pair(name)
+    expected = torchs(theirs)
+    if (batch, more) != ((7,), ()):
+        agree(ours(td), expected)
+        return
+    # Of one dimension: torchrl's targets have one more, and its advantages of them may have (time, time).
+    target = expected["value_target"].reshape(7).numpy()
+    np.testing.assert_allclose(ours(td)["value_target"], target, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(td["advantage"], target - td["state_value"], rtol=2e-5, atol=2e-5)
+
+
+@each
+@pytest.mark.parametrize("options", [{}, {"shifted": True}, {"shifted": True, "shifted_budget": 3}])
+@pytest.mark.parametrize("batch", [(7,), (3, 12)])
+def test_values_of_a_network(name, options, batch):
+    td = rollout(batch)
+    theirs = other(td)
+    ours, torchs = pair(name, networks(), **options)
+    agree(ours(td), torchs(theirs))
+
+
+@each
+@pytest.mark.parametrize(
+    "options", [{"value_chunk_size": 2}, {"num_chunks": 2, "value_chunk_dim": 1}, {"deactivate_vmap": True}]
+)
+def test_calls_in_pieces(name, options):
+    td = rollout((3, 7))
+    theirs = other(td)
+    ours, torchs = pair(name, networks(), **options)
+    agree(ours(td), torchs(theirs))
+
+
+@each
+def test_nan_next_observations(name):
+    td = rollout((3, 12))
+    td["next", "obs"][td["next", "done"][..., 0]] = np.nan
+    theirs = other(td)
+    ours, torchs = pair(name, networks())
+    agree(ours(td), torchs(theirs), keys=["advantage", "value_target"])
+
+
+@each
+def test_missing_terminated(name):
+    td = with_values(rollout((3, 12))).exclude(("next", "terminated"))
+    theirs = other(td)
+    ours, torchs = pair(name)
+    agree(ours(td), torchs(theirs))
+
+
+@each
+def test_steps_to_next_observations(name):
+    td = with_values(rollout((3, 12)))
+    td["steps_to_next_obs"] = np.random.default_rng(0).integers(1, 4, (3, 12, 1))
+    theirs = other(td)
+    loops = {"vectorized": False} if name in ("TDLambdaEstimator", "GAE") else {}
+    ours, torchs = pair(name, **loops)
+    if name == "TD1Estimator":  # torchrl's vectorised return differs from its own loop where factors differ
+        gamma = 0.875 ** theirs["steps_to_next_obs"]
+        ours_target = ours(td)["value_target"]
+        from torchrl.objectives.value.functional import td1_return_estimate
+
+        arguments = (theirs["next", key] for key in ("state_value", "reward", "done", "terminated"))
+        expected = td1_return_estimate(gamma, *arguments, time_dim=1)
+        np.testing.assert_allclose(ours_target, expected.numpy(), rtol=1e-5, atol=1e-5)
+    elif name == "GAE":  # whose loop takes numbers only, and whose vectorised form drops small terms
+        agree(ours(td), value.GAE(gamma=0.875, lmbda=0.8, value_network=None)(theirs), rtol=1e-4)
+    else:
+        agree(ours(td), torchs(theirs))
+
+
+@pytest.mark.parametrize("name", ["TD1Estimator", "TDLambdaEstimator", "GAE"])
+def test_time_dim(name):
+    td = with_values(rollout((5, 3, 4)))
+    theirs = other(td)
+    ours, torchs = pair(name, time_dim=1)
+    agree(ours(td), torchs(theirs))
+
+
+@pytest.mark.parametrize("name", ["TD0Estimator", "TD1Estimator", "TDLambdaEstimator"])
+@pytest.mark.parametrize("group_key", [None, "task"])
+def test_average_rewards(name, group_key):
+    td = with_values(rollout((4, 7)))
+    td["task"] = np.array([0, 3, 3, 0])[:, None] * np.ones((4, 7), int)
+    theirs = other(td)
+    ours, torchs = pair(name, average_rewards=True, group_key=group_key)
+    agree(ours(td), torchs(theirs), rtol=1e-4)
+    assert ours.in_keys == torchs.in_keys
+
+
+@pytest.mark.parametrize("group_key", [None, "task"])
+@pytest.mark.parametrize("shifted", [False, True])
+def test_average_gae(group_key, shifted):
+    td = rollout((4, 9), rate=0.4)
+    td["task"] = np.array([0, 3, 3, 0])[:, None] * np.ones((4, 9), int)
+    theirs = other(td)
+    ours, torchs = pair("GAE", networks(), average_gae=True, group_key=group_key, shifted=shifted)
+    agree(ours(td), torchs(theirs), rtol=1e-4)
+
+
+def test_environments_that_reset_themselves():
+    td = with_values(rollout((4, 9), rate=0.4))
+    td["next", "truncated"] = td["next", "done"] & ~td["next", "terminated"]
+    theirs = other(td)
+    ours, torchs = pair("GAE", auto_reset_env=True)
+    agree(ours(td), torchs(theirs))
+
+
+@pytest.mark.parametrize("average_gae", [False, True])
+@pytest.mark.parametrize("group_key", [None, "task"])
+def test_agents_that_share_rewards(average_gae, group_key):
+    td = rollout((4, 9))
+    rng = np.random.default_rng(5)
+    td["task"] = np.array([0, 3, 3, 0])[:, None] * np.ones((4, 9), int)
+    td["state_value"] = rng.normal(size=(4, 9, 3, 1)).astype(np.float32)
+    td["next", "state_value"] = rng.normal(size=(4, 9, 3, 1)).astype(np.float32)
+    theirs = other(td)
+    options = {"gamma": 0.875, "lmbda": 0.8, "value_network": None, "average_gae": average_gae}
+    ours = data.MultiAgentGAE(**options, group_key=group_key)
+    torchs = value.MultiAgentGAE(**options, group_key=group_key)
+    agree(ours(td), torchs(theirs), rtol=1e-4)
+
+
+@each
+def test_the_estimate_alone(name):
+    td = rollout((3, 7))
+    theirs = other(td)
+    ours, torchs = pair(name, networks())
+    found = ours.value_estimate(td)
+    expected = torchs.value_estimate(theirs).detach().numpy()
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+@each
+def test_keys_and_state(name):
+    ours, torchs = pair(name, networks())
+    assert ours.in_keys == torchs.in_keys
+    assert ours.out_keys == torchs.out_keys
+    for module in (ours, torchs):
+        module.set_keys(advantage=("a", "gain"), reward="r", done="d")
+    assert ours.in_keys == torchs.in_keys
+    assert ours.out_keys == torchs.out_keys
+    for field in ("advantage", "value_target", "value", "reward", "done", "terminated", "steps_to_next_obs"):
+        assert getattr(ours.tensor_keys, field) == getattr(torchs.tensor_keys, field)
+    assert ours.tensor_keys.sample_log_prob == torchs.tensor_keys.sample_log_prob
+    state = {key: array.numpy() for key, array in torchs.state_dict().items()}
+    assert set(ours.state_dict()) == set(state)
+    ours.load_state_dict(state)
+
+
+@pytest.mark.parametrize("name", [*FACTORS, "VTrace", "MultiAgentGAE"])
+def test_every_argument_is_taken(name):
+    theirs = inspect.signature(getattr(value, name)).parameters
+    own = inspect.signature(getattr(data, name)).parameters
+    base = inspect.signature(data.GAE.__mro__[1]).parameters
+    gae = inspect.signature(data.GAE).parameters
+    for key, parameter in theirs.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            continue
+        found = own.get(key) or base.get(key) or gae[key]
+        assert found.kind is inspect.Parameter.KEYWORD_ONLY
+        assert found.default == parameter.default, key
+
+
+@each
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"advantage_key": "a"},
+        {"value_key": "a"},
+        {"shifted": "legacy"},
+        {"shifted_budget": 0},
+        {"num_chunks": 0},
+        {"num_chunks": 2.0},
+        {"num_chunks": 2, "num_chunk": 3},
+        {"num_chunks": 2, "value_chunk_size": 3},
+    ],
+)
+def test_options_raise_the_same_errors(name, options):
+    raised = []
+    for side in (data, value):
+        with pytest.raises((RuntimeError, ValueError, TypeError)) as caught:
+            getattr(side, name)(gamma=0.9, **FACTORS[name], value_network=None, **options)
+        raised.append(caught.type)
+    assert raised[0] is raised[1]
+
+
+@each
+@pytest.mark.parametrize("keys", [{"adv": "x"}, {"advantage": None}, {"advantage": 3}, {"value": "other"}])
+def test_keys_raise_the_same_errors(name, keys):
+    raised = []
+    for module in pair(name, networks()):
+        with pytest.raises((KeyError, ValueError)) as caught:
+            module.set_keys(**keys)
+        raised.append(caught.type)
+    assert raised[0] is raised[1]
+
+
+@each
+def test_rollouts_raise_the_same_errors(name):
+    wrong = with_values(rollout((3, 7)))
+    wrong["next", "reward"] = np.zeros((3, 7), np.float32)
+    wrong["next", "terminated"] = np.zeros((3, 7), bool)
+    for td in (wrong, with_values(rollout((3, 7)))[0, 0]):
+        ours, torchs = pair(name)
+        with pytest.raises(RuntimeError):
+            torchs(other(td))
+        with pytest.raises(RuntimeError):
+            ours(td)
+
+
+def test_gae_without_values_raises_the_same_error():
+    for missing in ("state_value", ("next", "state_value")):
+        td = with_values(rollout((3, 7))).exclude(missing)
+        ours, torchs = pair("GAE")
+        with pytest.raises(ValueError, match="no value network"):
+            torchs(other(td))
+        with pytest.raises(ValueError, match="no value network"):
+            ours(td)
+
+
+@pytest.mark.parametrize("average_adv", [False, True])
+@pytest.mark.parametrize("thresholds", [{}, {"rho_thresh": 0.75, "c_thresh": 1.25}])
+def test_vtrace(average_adv, thresholds):
+    """torchrl scores an action that it takes anew: the one in the data, where this is the most likely."""
+    logits = np.array([[1.0, -1.0], [0.0, 2.0], [0.3, 0.1], [-1.0, 0.5]], np.float32)
+    td = rollout((3, 7))
+    td["action"] = (td["obs"] @ logits).argmax(-1)
+    td["action_log_prob"] = np.log(np.random.default_rng(0).uniform(0.1, 1, (3, 7))).astype(np.float32)
+    theirs = other(td)
+    actor = nn.ProbabilisticTensorDictSequential(
+        nn.TensorDictModule(lambda obs: obs @ logits, ["obs"], ["logits"]),
+        nn.ProbabilisticTensorDictModule(["logits"], ["action"], distribution_class=Categorical),
+    )
+    torch_actor = tensordict.nn.ProbabilisticTensorDictSequential(
+        tensordict.nn.TensorDictModule(lambda obs: obs @ torch.from_numpy(logits), ["obs"], ["logits"]),
+        tensordict.nn.ProbabilisticTensorDictModule(
+            ["logits"], ["action"], distribution_class=torch.distributions.Categorical
+        ),
+    )
+    net, torch_net = networks()
+    options = {"gamma": 0.875, "average_adv": average_adv, **thresholds}
+    ours = data.VTrace(actor_network=actor, value_network=net, **options)
+    torchs = value.VTrace(actor_network=torch_actor, value_network=torch_net, **options)
+    agree(ours(td), torchs(theirs), rtol=1e-4)
+    assert ours.in_keys[: len(torchs.in_keys)] == torchs.in_keys  # and the action that is scored
+    assert ours.out_keys == torchs.out_keys
+
+
+@pytest.mark.parametrize(
+    ("how", "bounds"),
+    [(None, None), ("sum", None), ("max", None), ("mean", None), ("sum", (0.0, 0.5)), ("mean", (0.0, 0.5))],
+)
+def test_group_advantages_of_streams(how, bounds):
+    options = {"trajectory_return": how, "keep_return_bounds": bounds}
+    ours, torchs = data.MCAdvantage(3, **options), llm.MCAdvantage(3, **options)
+    rng = np.random.default_rng(0)
+    given = 0
+    for number in range(40):
+        length = int(rng.integers(1, 5))
+        done = (np.arange(length) == length - 1)[:, None]
+        following = {"reward": rng.normal(size=(length, 1)).astype(np.float32), "done": done}
+        query = f"prompt {number % 4}"
+        td = TensorDict({"query": NonTensorData(query, [length]), "next": following}, batch_size=[length])
+        torch_td = tensordict.TensorDict(
+            {
+                "query": tensordict.NonTensorStack(*[query] * length),
+                "next": {key: torch.from_numpy(array.copy()) for key, array in following.items()},
+            },
+            batch_size=[length],
+        )
+        out, expected = ours.inv(td), torchs.inv(torch_td)
+        assert (out is None) == (expected is None)
+        if out is not None:
+            given += 1
+            np.testing.assert_allclose(out["advantage"], expected["advantage"].numpy(), rtol=1e-4, atol=1e-5)
+            np.testing.assert_array_equal(out["next", "reward"], expected["next", "reward"].numpy())
+    assert given > 2
+    assert (ours.queued_groups, ours.queued_trajectories) == (
+        torchs.queued_groups,
+        torchs.queued_trajectories,
+    )
+
+
+def test_groups_are_standardized_alike():
+    rng = np.random.default_rng(0)
+    values, groups = rng.normal(size=(50, 1)), rng.integers(0, 5, 50)
+    expected = reference._standardize_by_group(torch.from_numpy(values), torch.from_numpy(groups), eps=1e-6)
+    np.testing.assert_allclose(data.group_advantages(values, groups), expected.numpy(), rtol=1e-9)
