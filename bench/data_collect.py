@@ -1,6 +1,7 @@
 """Collectors: lite's beside a bare loop that steps and stores, and torchrl's over the same environments.
 
-    python bench/data_collect.py [--rounds N] [--frames N]
+`python bench/data_collect.py` runs all; the functions give rows for the table of `bench/test_data.py`. Times
+are of 1,000 frames, so a millisecond is a microsecond per frame.
 
 All step 8 CartPoles in one SyncVectorEnv with the same policy, a rule on the observation that costs next to
 nothing, so that what a collector adds is what differs. The bare loop writes observation, action, reward, both
@@ -10,17 +11,18 @@ flags and the next observation into arrays made beforehand, and starts environme
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from side_by_side import machine, measure
+from side_by_side import machine, measure, report, row
 
 from lite.data import Collector
 
-ENVS = 8
+ENVS, FRAMES = 8, 1000
 
 
 def vector(mode: AutoresetMode = AutoresetMode.DISABLED) -> SyncVectorEnv:
@@ -32,9 +34,9 @@ def rule(observation: np.ndarray) -> np.ndarray:
     return (observation[..., 2] > 0).astype(np.int64)
 
 
-def bare(frames: int) -> Callable[[], Any]:
+def bare() -> Callable[[], Any]:
     """A loop that steps and stores, as one writes it by hand."""
-    env, time = vector(), frames // ENVS
+    env, time = vector(), FRAMES // ENVS
     observation, following = np.zeros((2, ENVS, time, 4), np.float32)
     action = np.zeros((ENVS, time), np.int64)
     reward = np.zeros((ENVS, time), np.float32)
@@ -57,14 +59,14 @@ def bare(frames: int) -> Callable[[], Any]:
     return run
 
 
-def lite(frames: int, mode: AutoresetMode) -> Callable[[], Any]:
+def lite(mode: AutoresetMode) -> Callable[[], Any]:
     collector = Collector(
-        vector(mode), lambda td: td.set("action", rule(td["observation"])), frames_per_batch=frames, seed=0
+        vector(mode), lambda td: td.set("action", rule(td["observation"])), frames_per_batch=FRAMES, seed=0
     )
     return lambda: collector.next().shape
 
 
-def torchrl(frames: int) -> Callable[[], Any] | None:
+def torchrl() -> Callable[[], Any] | None:
     try:
         import torch
         from torchrl.collectors import Collector as Peer
@@ -77,52 +79,51 @@ def torchrl(frames: int) -> Callable[[], Any] | None:
     def policy(td: Any) -> Any:
         return td.set("action", (td["observation"][..., 2] > 0).long())
 
-    collector = Peer(env, policy, frames_per_batch=frames, total_frames=-1, trust_policy=True)
+    collector = Peer(env, policy, frames_per_batch=FRAMES, total_frames=-1, trust_policy=True)
     data = iter(collector)
     return lambda: next(data).shape
 
 
-def collector_overhead(rounds: int = 15, frames: int = 2000) -> list[dict[str, Any]]:
-    """Microseconds per frame above the bare loop; the ratio is that of torchrl's overhead to lite's."""
-    runs = {"bare": bare(frames), **{mode.name: lite(frames, mode) for mode in AutoresetMode}}
-    peer = torchrl(frames)
+def collecting(rounds: int) -> list[dict[str, Any]]:
+    """Whole batches, and what a collector adds to the bare loop."""
+    runs = {"bare": bare(), **{mode.name: lite(mode) for mode in AutoresetMode}}
+    peer = torchrl()
     if peer is not None:
         runs["torchrl"] = peer
     result = measure(runs, rounds)
+    # Of differences, medians for the clock on the wall, and minima for processor time.
+    above = {
+        name: {kind: found[kind] - result["bare"][kind] for kind in found} for name, found in result.items()
+    }
     rows = []
     for mode in AutoresetMode:
-        row: dict[str, Any] = {
-            "case": f"collector overhead per frame, 8 CartPoles, {mode.name}",
-            "against": "torchrl's collector",
-        }
-        # By the clock on the wall (medians), and by processor time (minima), for busy machines.
-        for kind, name in (("median_ms", ""), ("cpu_ms", "_cpu")):
-            each = {run: 1e3 * found[kind] / frames for run, found in result.items()}
-            own = each[mode.name] - each["bare"]
-            other = each["torchrl"] - each["bare"] if peer is not None else float("nan")
-            row |= {
-                f"lite{name}_us": own,
-                f"other{name}_us": other,
-                f"bare{name}_us": each["bare"],
-                f"{name[1:] + '_' if name else ''}ratio": other / own,
-            }
-        rows.append(row)
+        name = f"8 CartPoles, {mode.name}"
+        rows.append(row(f"1,000 frames of {name}", "bare", {**result, "lite": result[mode.name]}))
+        if peer is not None:
+            overhead = {**above, "lite": above[mode.name]}
+            rows.append(row(f"above the bare loop, {name}", "torchrl", overhead))
     return rows
 
 
+CASES = {"collecting": collecting}
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--frames", type=int, default=2000)
-    options = parser.parse_args()
-    print(machine())
-    for row in collector_overhead(options.rounds, options.frames):
-        print(row["case"])
-        for kind, name, ratio in (("wall", "", "ratio"), ("cpu", "_cpu", "cpu_ratio")):
-            print(
-                f"  {kind}: {row[f'lite{name}_us']:.2f} us above {row[f'bare{name}_us']:.2f} us of "
-                f"the bare loop; torchrl {row[f'other{name}_us']:.1f} us, {row[ratio]:.1f} times lite's"
-            )
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=CASES, help="run this case, and save nothing")
+    parser.add_argument("--rounds", type=int, default=25)
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    about = machine()
+    rows = [line for name, case in CASES.items() if given.only in (None, name) for line in case(given.rounds)]
+    if not given.only:
+        report("data_collect", "Collectors beside a bare loop and torchrl's", rows, about)
+        return
+    for line in rows:
+        print(
+            f"{line['case']}: {line['lite_ms']:.2f} ms ({line['lite_cpu_ms']:.2f} of processors), "
+            f"{line['against']} {line['other_ms']:.2f} ms ({line['other_cpu_ms']:.2f})"
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Samplers beside torchrl's: draws, priorities, and slices of trajectories against the capacity.
 
 `python bench/data_samplers.py` runs all; the functions give rows for the table of `bench/test_data.py`. A
-row's time is that of CALLS calls. Draws of slices are measured while the buffer is written to, 8 rows before each:
-torchrl keeps no boundaries then, and its `cache_values` is for data that does not change.
+row's time is that of CALLS calls. Draws of slices are measured while the buffer is written to, 8 rows before
+each: torchrl keeps no boundaries then, as its `cache_values` is for data that does not change.
 """
 
 from __future__ import annotations
@@ -73,48 +73,61 @@ def uniform(rounds: int) -> Rows:
     return [row(f"RandomSampler, index of {BATCH} of 10^6, {CALLS} times", "torchrl", result)]
 
 
+def has_trees() -> bool:
+    """Whether torchrl's extension loads, which has its trees: that of a wheel does beside one torch alone."""
+    try:
+        peer.PrioritizedSampler(2, 0.5, 0.5)
+    except RuntimeError as error:
+        print(f"torchrl's prioritized samplers are left out: {error}")
+        return False
+    return True
+
+
+def beside(title: str, alternatives: dict[str, Callable[[], Any]], rounds: int) -> dict[str, Any]:
+    """A row of lite beside torchrl, or alone."""
+    result = measure(alternatives, rounds)
+    if "torchrl" not in result:
+        return row(
+            title, "not measured", result | {"not measured": dict.fromkeys(result["lite"], float("nan"))}
+        )
+    return row(title, "torchrl", result)
+
+
 def priorities(rounds: int) -> Rows:
     """Draw a batch of indices, and give these new priorities."""
     capacity = 1_000_000
     rng = np.random.default_rng(0)
     first = rng.random(capacity).astype(np.float32)
     errors = rng.random(BATCH).astype(np.float32)
-    ours_storage, theirs_storage = LazyTensorStorage(capacity), peer.LazyTensorStorage(capacity)
-    ours_storage.set(range(capacity), TensorDict({"x": np.zeros(capacity, np.float32)}, [capacity]))
-    theirs_storage.set(range(capacity), tensordict.TensorDict({"x": torch.zeros(capacity)}, [capacity]))
+    storage = LazyTensorStorage(capacity)
+    storage.set(range(capacity), TensorDict({"x": np.zeros(capacity, np.float32)}, [capacity]))
     ours = PrioritizedSampler(capacity, 0.6, 0.4, generator=0)
-    theirs = peer.PrioritizedSampler(capacity, 0.6, 0.4)
     ours.update_priority(np.arange(capacity), first)
-    theirs.update_priority(torch.arange(capacity), torch.from_numpy(first))
-    their_errors = torch.from_numpy(errors)
+    new = np.arange(BATCH)
 
-    def lite() -> None:
-        index, _ = ours.sample(ours_storage, BATCH)
+    def draw_and_update() -> None:
+        index, _ = ours.sample(storage, BATCH)
         ours.update_priority(index, errors)
 
-    def torchrl() -> None:
-        index, _ = theirs.sample(theirs_storage, BATCH)
-        theirs.update_priority(index, their_errors)
+    drawn = {"lite": repeated(draw_and_update)}
+    marked = {"lite": repeated(lambda: ours.mark_update(new))}
+    if has_trees():
+        their_storage = peer.LazyTensorStorage(capacity)
+        their_storage.set(range(capacity), tensordict.TensorDict({"x": torch.zeros(capacity)}, [capacity]))
+        theirs = peer.PrioritizedSampler(capacity, 0.6, 0.4)
+        theirs.update_priority(torch.arange(capacity), torch.from_numpy(first))
+        their_errors, their_new = torch.from_numpy(errors), torch.arange(BATCH)
 
-    new = np.arange(BATCH)
-    their_new = torch.arange(BATCH)
-    rows = [
-        row(
-            f"PrioritizedSampler, sample and update {BATCH} of 10^6, {CALLS} times", "torchrl",
-            measure({"lite": repeated(lite), "torchrl": repeated(torchrl)}, rounds),
-        ),
-        row(
-            f"PrioritizedSampler, default priorities of {BATCH} new entries, {CALLS} times", "torchrl",
-            measure(
-                {
-                    "lite": repeated(lambda: ours.mark_update(new)),
-                    "torchrl": repeated(lambda: theirs.mark_update(their_new)),
-                },
-                rounds,
-            ),
-        ),
-    ]  # fmt: skip
-    return rows
+        def their_draw() -> None:
+            index, _ = theirs.sample(their_storage, BATCH)
+            theirs.update_priority(index, their_errors)
+
+        drawn["torchrl"] = repeated(their_draw)
+        marked["torchrl"] = repeated(lambda: theirs.mark_update(their_new))
+    return [
+        beside(f"PrioritizedSampler, sample and update {BATCH} of 10^6, {CALLS} times", drawn, rounds),
+        beside(f"PrioritizedSampler, {BATCH} new entries of 10^6, {CALLS} times", marked, rounds),
+    ]
 
 
 def written_and_drawn(
@@ -131,11 +144,8 @@ def written_and_drawn(
         ours.sampler.sample(ours.storage, BATCH)
 
     title = f"{name} of {capacity:.0e} steps, extend 8 and draw, {CALLS} times"
-    result = measure({"lite": repeated(draw)}, rounds)
     if not with_peer:
-        return row(
-            title, "not measured", result | {"not measured": dict.fromkeys(result["lite"], float("nan"))}
-        )
+        return beside(title, {"lite": repeated(draw)}, rounds)
     theirs = filled_peer(capacity, getattr(peer, name)(**options))
 
     def their_draw() -> None:
@@ -155,9 +165,9 @@ def slices(rounds: int, capacities: tuple[int, ...] = (10**4, 10**5, 10**6, 10**
 
 def prioritized_slices(rounds: int) -> Rows:
     """The same with priorities; torchrl's takes seconds from 10^6 steps."""
-    name = "PrioritizedSliceSampler"
+    name, trees = "PrioritizedSliceSampler", has_trees()
     return [
-        written_and_drawn(name, size, rounds, size <= 10**4, max_capacity=size, alpha=0.6, beta=0.4)
+        written_and_drawn(name, size, rounds, trees and size <= 10**4, max_capacity=size, alpha=0.6, beta=0.4)
         for size in (10**4, 10**6)
     ]
 

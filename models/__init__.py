@@ -1,6 +1,6 @@
 """Exported ONNX models run through onnxruntime: language models, and any other graph.
 
-Seven folders, each of which imports only those before it (`comparison`, `generation` and `text` do not know
+Eight folders, each of which imports only those before it (`comparison`, `generation` and `text` do not know
 each other):
 
 - `graph`: any ONNX graph: its files, sessions, calls
@@ -9,6 +9,7 @@ each other):
 - `generation`: the token loop, its options, and rows of several threads in one run
 - `text`: conversations, chat templates, the tokenizer, the data classes
 - `wrapper`: language models as modules on TensorDicts
+- `batches`: language models on tables, as jobs on many machines run them
 - `tiny_chat`: the small chat model that ships with the package
 
 A wrapper's call goes input -> calls -> loop -> decoder -> cache -> binding -> session, and back to output.
@@ -19,6 +20,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lite.models.batches.generate_batches import GenerateBatches
+    from lite.models.batches.score_batches import ScoreBatches
     from lite.models.comparison.logged import LoggedResponse, read_log_probs
     from lite.models.comparison.mismatch import Mismatch, mismatch
     from lite.models.decoder.choices import ChoiceScores, score_choices
@@ -63,6 +66,8 @@ _NAMES = {
     "wrapper.kl": ["KLComputation", "RetrieveKL", "RetrieveLogProb"],
     "wrapper.onnx_wrapper": ["OnnxWrapper"],
     "wrapper.options": ["LLMWrapperBase"],
+    "batches.generate_batches": ["GenerateBatches"],
+    "batches.score_batches": ["ScoreBatches"],
     "tiny_chat.embedded": ["embedded_model_path"],
 }
 _FILE_OF = {name: file for file, names in _NAMES.items() for name in names}
@@ -72,6 +77,7 @@ __all__ = [
     "ChoiceScores",
     "ContentBase",
     "Decoder",
+    "GenerateBatches",
     "Generated",
     "GenerationConfig",
     "GraphSpec",
@@ -93,6 +99,7 @@ __all__ = [
     "RetrieveLogProb",
     "RewindableDecoder",
     "Sampling",
+    "ScoreBatches",
     "Step",
     "Text",
     "Tokenizer",

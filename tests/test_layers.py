@@ -45,6 +45,7 @@ LAYERS = [
     "lite.models.generation",
     "lite.models.text",
     "lite.models.wrapper",
+    "lite.models.batches",
     "lite.models.tiny_chat",
     "lite.models",
     "lite.cli",

@@ -19,6 +19,9 @@ HEAVY = [
     "tokenizers",
     "jinja2",
     "llguidance",
+    "ray",
+    "h5py",
+    "pyarrow",
     "gymnasium",
 ]
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import ray_jobs
 
 ROOT = Path(__file__).parents[1]
 
@@ -77,8 +78,9 @@ def check_stated(source: str, names: dict[str, object]) -> int:
     return len(pairs)
 
 
-def test_lite_readme() -> None:
+def test_lite_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its first three blocks; the others move data to and from libraries that may be absent."""
+    monkeypatch.chdir(tmp_path)  # one of them writes files
     names: dict[str, object] = {}
     for number, stated_at_least in enumerate((3, 2, 1)):
         source = blocks("lite/README.md")[number]
@@ -137,7 +139,7 @@ def test_models_readme(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
     pytest.importorskip("tokenizers", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
     monkeypatch.chdir(ROOT)
-    chat, replayed, told, graph, rows = blocks("models/README.md")
+    chat, replayed, told, graph, rows, tables, _ = blocks("models/README.md")
     names: dict[str, object] = {}
     exec(compile(chat, "models/README.md, block 0", "exec"), names)
     td = names["td"]
@@ -170,6 +172,34 @@ def test_models_readme(monkeypatch: pytest.MonkeyPatch) -> None:
     exec(compile(rows, "models/README.md, block 4", "exec"), names)
     assert names["cache"].state()["hits"] == 1  # type: ignore[attr-defined]
     assert names["number"] in range(10)
+    exec(compile(tables, "models/README.md, block 5", "exec"), names)
+    np.testing.assert_array_equal(names["written"]["id"], [0, 0, 1, 1])  # type: ignore[index]
+    scored = names["scored"]
+    np.testing.assert_allclose(scored["ref_log_prob"], scored["log_prob"], atol=1e-3)  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("readme", "name", "told"),
+    [
+        ("models/README.md", "ray.data", "sorted(row['id'] for row in scored.take_all())"),
+        ("lite/README.md", "RayCollector", "[len(batch)]"),
+    ],
+)
+def test_blocks_on_ray(readme: str, name: str, told: str) -> None:
+    ray_jobs.need_ray()
+    pytest.importorskip("gymnasium", reason="needs the gym extra: pip install 'tensordict-lite[gym]'")
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    (source,) = (block for block in blocks(readme) if name in block)
+    script = f"""
+import json, os, sys
+os.chdir(sys.argv[1])
+{ray_jobs.start()}
+ray.init = lambda: None
+{source}
+print(json.dumps([{told}]))
+ray.shutdown()
+"""
+    assert ray_jobs.run(script) == ([list(range(64))] if name == "ray.data" else [[64]])
 
 
 def test_commands_exist() -> None:

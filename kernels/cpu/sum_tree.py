@@ -61,8 +61,8 @@ def update(tree: Any, index: Any, values: Any, nodes: Any, least: Any) -> Any:
 def search(tree: Any, mass: Any, nodes: Any) -> Any:
     """The leaf at which the running sum exceeds each mass goes to `nodes`; `mass` is used up.
 
-    A subtree without any weight is never entered, whatever rounding left of the mass. Which way it goes is
-    arithmetic: a processor that guesses branches is wrong half of the time here, at six times the cost.
+    A subtree without any weight is never entered, whatever rounding left of the mass. Which way to go is
+    arithmetic: a processor that guesses branches is wrong half of the time, which takes longer than all else.
     Returned is -1, or i for a `mass[i]` that is not at least 0.
     """
     size = tree.size // 2

@@ -11,10 +11,11 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.cli.model import LoadedModel, chat_ids, load, load_assistant
+from lite.cli.model import LoadedModel, load, load_assistant
 from lite.cli.options import config_of
 from lite.cli.reply import reply
 from lite.models import GenerationConfig, PrefixCache
+from lite.models.batches.rows import chat_ids
 
 _MAX_CACHE_BYTES = 2**31
 _INTRODUCTION = "/reset forgets the conversation, /exit or Ctrl-D ends it, Ctrl-C stops a response"
@@ -27,6 +28,7 @@ def run(args: argparse.Namespace) -> int:
         "--file": args.file,
         "--samples": args.samples > 1,
         "--no-stream": args.stream is False,
+        "--ray": args.ray is not None,
     }
     if wrong := [flag for flag, given in odd.items() if given]:
         raise ValueError(f"--chat does not go with {', '.join(wrong)}")

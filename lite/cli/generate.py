@@ -7,8 +7,9 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,17 @@ from numpy.typing import NDArray
 
 from lite.cli import chat
 from lite.cli.model import LoadedModel, load, load_assistant
-from lite.cli.options import config_of
-from lite.cli.prompts import read_prompts
+from lite.cli.on_ray import rows_on_ray
+from lite.cli.options import config_of, options_of
+from lite.cli.prompts import Prompt, read_prompts
 from lite.cli.reply import Reply, reply
-from lite.models import Generated, GenerationConfig, OnnxDecoder, generate, generate_each
+from lite.data import row_seeds
+from lite.data.columns import plain
+from lite.kernels import DrawDetails
+from lite.models import GenerateBatches, Generated, GenerationConfig, OnnxDecoder, generate, generate_each
+
+_DETAILS = ("logprobs", "sampled_log_probs", "kept_ids", "entropy")
+_TOLD = ("score", *(field.name for field in dataclasses.fields(DrawDetails)))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -30,17 +38,18 @@ def run(args: argparse.Namespace) -> int:
     count = len(prompts) * args.samples
     if args.stream and (args.json or count > 1):
         raise ValueError("--stream prints one response as text: give one prompt, one sample and no --json")
+    if args.ray is not None:
+        if args.stream:
+            raise ValueError("--stream prints text as it is written here, and --ray has it written elsewhere")
+        return _run_on_ray(args, prompts)
     one_by_one = args.stream is None and count == 1 and not args.json and sys.stdout.isatty()
     model = load(args)
     assistant = load_assistant(args)
     config = config_of(args, model)
-    if config.wants_details and not args.json:
-        raise ValueError(
-            "--logprobs, --sampled-log-probs, --kept-ids and --entropy are printed with --json only"
-        )
+    _check_details(config.wants_details, args)
     one_by_one = args.stream or (one_by_one and config.num_beams == 1)
     ids = [_checked(model, prompt.ids(model, args), i) for i, prompt in enumerate(prompts, 1)]
-    seeds = np.random.default_rng(args.seed).integers(0, 2**63, count, dtype=np.uint64)
+    seeds = row_seeds(args.seed, range(1, len(prompts) + 1), args.samples).reshape(-1)
     warm = time.perf_counter()
     # The first step compiles the sampling kernel, or loads it from the cache: not part of the speed.
     generate(model.decoder, [ids[0][:1]], _plain(config))
@@ -52,19 +61,34 @@ def run(args: argparse.Namespace) -> int:
         replies = iter([reply(model, ids[0], config, seeds[0], say, assistant_model=assistant)])
     else:
         replies = _replies(model, ids, config, seeds, args, assistant)
+    said = ({**prompts[i // args.samples].record, **one.record} for i, one in enumerate(replies))
+    return _print(args, prompts, said, start, ready, streamed=one_by_one)
+
+
+def _print(
+    args: argparse.Namespace,
+    prompts: Sequence[Prompt],
+    responses: Iterable[dict[str, Any]],
+    start: float,
+    ready: float,
+    *,
+    streamed: bool = False,
+) -> int:
+    """Print responses as they come, or JSON of all of them, and the speed since `start`."""
     records: list[dict[str, Any]] = []
-    for said in replies:
-        records.append({**prompts[len(records) // args.samples].record, **said.record})
+    count = len(prompts) * args.samples
+    for record in responses:
+        records.append(record)
         if not args.json:
             if count > 1:
                 print(f">>> {prompts[(len(records) - 1) // args.samples].text}")
-            print("" if one_by_one else said.text)
+            print("" if streamed else record["text"])
     seconds = time.perf_counter() - start
     tokens = sum(record["tokens"] for record in records)
     speed = tokens / seconds if seconds else 0.0
     if args.json:
         summary = {
-            "model": str(model.path),
+            "model": str(args.model),
             "responses": records,
             "tokens": tokens,
             "seconds": seconds,
@@ -75,6 +99,55 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(f"\n{tokens} tokens in {seconds:.2f} s, {speed:.1f} tokens/s (ready in {ready:.2f} s)")
     return 130 if records[-1]["finish_reason"] == "interrupted" else 0
+
+
+def _run_on_ray(args: argparse.Namespace, prompts: Sequence[Prompt]) -> int:
+    """The same responses, written by the actors of a Ray cluster."""
+    options = options_of(args)
+    _check_details(any(options.get(name) for name in _DETAILS), args)
+    job = {
+        "generate_kwargs": options,
+        "num_samples": args.samples,
+        "seed": args.seed,
+        "system": args.system,
+        "raw": args.raw,
+        "max_rows": args.batch_size,
+        "id_key": "prompt_number",
+    }
+    if args.assistant_model is not None:
+        job["assistant_model"] = str(Path(args.assistant_model).absolute())
+    rows = [
+        {"prompt_number": i, "prompt": None if prompt.messages else prompt.text, "messages": prompt.messages}
+        for i, prompt in enumerate(prompts, 1)
+    ]
+    start = time.perf_counter()
+    written = rows_on_ray(args, rows, GenerateBatches, job)
+    return _print(args, prompts, (_of_row(row, prompts) for row in written), start, 0.0)
+
+
+def _of_row(row: Mapping[str, Any], prompts: Sequence[Prompt]) -> dict[str, Any]:
+    """A response as JSON has it."""
+    record: dict[str, Any] = {
+        **prompts[int(row["prompt_number"]) - 1].record,
+        "text": row["response"],
+        "tokens": int(row["tokens"]),
+        "log_prob": float(row["log_prob"]),
+        "finish_reason": row["finish_reason"],
+    }
+    told = {name: plain(row[name]) for name in _TOLD if name in row}
+    if "score" in told:
+        record["score"] = told.pop("score")
+    if told:
+        ids = {name: plain(row[name]) for name in ("prompt_ids", "response_ids", "logprobs")}
+        record |= ids | told
+    return record
+
+
+def _check_details(wanted: bool, args: argparse.Namespace) -> None:
+    if wanted and not args.json:
+        raise ValueError(
+            "--logprobs, --sampled-log-probs, --kept-ids and --entropy are printed with --json only"
+        )
 
 
 def _checked(model: LoadedModel, ids: NDArray[np.int64], number: int) -> NDArray[np.int64]:

@@ -65,6 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_options(generate)
     _add_model(generate, required=True)
     _add_threads(generate)
+    _add_ray(generate)
 
     score = commands.add_parser("score", help="log-prob of given responses")
     score.add_argument(
@@ -75,6 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
     score.add_argument("--batch-size", type=_positive, default=8, metavar="N", help="rows per batch (8)")
     _add_model(score, required=True)
     _add_threads(score)
+    _add_ray(score)
 
     mismatch = commands.add_parser("mismatch", help="how far log-probs of two sides are apart, and why")
     mismatch.add_argument(
@@ -156,6 +158,17 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 def _add_threads(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threads", type=_positive, metavar="N", help="threads inside an operator (the physical cores)"
+    )
+
+
+def _add_ray(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--ray",
+        nargs="?",
+        const="",
+        metavar="ADDRESS",
+        help="spread the rows over a Ray cluster: that at ADDRESS ('auto', host:port), that of RAY_ADDRESS,"
+        " or a new one on this machine; each of its actors has --threads processors (1)",
     )
 
 

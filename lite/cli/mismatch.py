@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from lite.cli.mismatch_page import bin_names, page
-from lite.cli.model import LoadedModel, open_decoder, prompt_ids
-from lite.cli.score import read_records, row_of
+from lite.cli.model import LoadedModel, open_decoder
+from lite.cli.score import read_records
 from lite.models import (
     GenerationConfig,
     LoggedResponse,
@@ -22,6 +22,7 @@ from lite.models import (
     mismatch,
     read_log_probs,
 )
+from lite.models.batches.rows import prompt_ids, row_of
 
 # What B responds to where no data are given.
 _PROMPTS = (
@@ -98,7 +99,10 @@ def _model_and_rows(side: _Side, args: argparse.Namespace) -> tuple[OnnxDecoder,
         rows = []
         with open(args.data, encoding="utf-8-sig") as file:
             for record in read_records(file):
-                ids, start = row_of(model, record, args.raw)
+                try:
+                    ids, start = row_of(model, record, args.raw)
+                except ValueError as error:
+                    raise ValueError(f"line {record['line']}: {error}") from None
                 rows.append(LoggedResponse(ids[:start], ids[start:], where=f"line {record['line']}"))
         return model.decoder, rows
     prompts = [prompt_ids(model.tokenizer, text, raw=args.raw) for text in _PROMPTS]

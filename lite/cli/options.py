@@ -54,10 +54,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def config_of(args: argparse.Namespace, model: LoadedModel) -> GenerationConfig:
     """The configuration that the flags ask for, on top of what the model's files say.
 
-    Without a word about sampling, one sample, or beams, are greedy whatever the model's files say.
-
     Raises:
         ValueError, TypeError: a value is out of range; the message names the option.
+    """
+    config = GenerationConfig.from_kwargs(options_of(args), model.decoder.config)
+    if config.grammar is not None:
+        config = replace(config, grammar=config.grammar.bound(model.tokenizer))
+    return config
+
+
+def options_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The options that the flags ask for.
+
+    Without a word about sampling, one sample, or beams, are greedy whatever the model's files say.
     """
     names = {field.name for field in fields(GenerationConfig)} - _NO_FLAG
     given = {name: getattr(args, name, None) for name in sorted(names)}
@@ -69,10 +78,7 @@ def config_of(args: argparse.Namespace, model: LoadedModel) -> GenerationConfig:
         options["stop_sequences"] = args.stop
     if not SAMPLING_KEYS & set(options):
         options["do_sample"] = args.samples > 1 and options.get("num_beams", 1) == 1
-    config = GenerationConfig.from_kwargs(options, model.decoder.config)
-    if config.grammar is not None:
-        config = replace(config, grammar=config.grammar.bound(model.tokenizer))
-    return config
+    return options
 
 
 def _value(text: str) -> Any:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.cli.model import LoadedModel, chat_ids, prompt_ids
+from lite.cli.model import LoadedModel
+from lite.models.batches.rows import chat_ids, is_messages, prompt_ids
 
 Messages = list[dict[str, str]]
 
@@ -64,20 +65,6 @@ def read_prompts(args: argparse.Namespace) -> list[Prompt]:
             "a prompt is needed: lite generate --model DIR \"prompt\" ('-' reads it, --file FILE reads many)"
         )
     return prompts
-
-
-def is_messages(value: Any) -> bool:
-    """Whether a value of JSON is the turns of a conversation."""
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(
-            isinstance(turn, dict)
-            and isinstance(turn.get("role"), str)
-            and isinstance(turn.get("content"), str)
-            for turn in value
-        )
-    )
 
 
 def _of_file(name: str) -> Iterator[Prompt]:

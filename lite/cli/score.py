@@ -12,11 +12,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
-import numpy as np
-from numpy.typing import NDArray
+from lite.cli.model import load
+from lite.cli.on_ray import rows_on_ray
+from lite.models import ScoreBatches
+from lite.models.batches.rows import is_messages
 
-from lite.cli.model import LoadedModel, chat_ids, end_ids, load, prompt_ids
-from lite.models import score
+_WRITTEN: dict[str, type] = {"line": int, "log_prob": float, "tokens": int, "mean_log_prob": float}
+# All rows of a table have the same columns.
+_NONE: dict[str, Any] = dict.fromkeys(("prompt", "response", "messages"))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -28,14 +31,13 @@ def run(args: argparse.Namespace) -> int:
         records = read_records(source)
         for _ in islice(records, done):
             pass
-        model = load(args)
+        results = _results(args, records)
         with _append(args.output) as sink:
             count = done
-            while batch := list(islice(records, args.batch_size)):
-                for result in _score(model, batch, raw=args.raw):
-                    _emit(result, sink, as_json=args.json)
-                    count += 1
-                if sink is not None:
+            for result in results:
+                _emit(result, sink, as_json=args.json)
+                count += 1
+                if sink is not None and (count - done) % args.batch_size == 0:
                     sink.flush()
                 if sys.stderr.isatty():
                     print(f"\r{count} scored", end="", file=sys.stderr, flush=True)
@@ -104,56 +106,37 @@ def _numbered(source: TextIO) -> Iterator[tuple[int, str]]:
 def _check(record: Any, name: str, number: int) -> dict[str, Any]:
     if isinstance(record, dict):
         if isinstance(record.get("prompt"), str) and isinstance(record.get("response"), str):
-            return {"line": number, "prompt": record["prompt"], "response": record["response"]}
-        messages = record.get("messages")
-        if (
-            isinstance(messages, list)
-            and messages
-            and all(
-                isinstance(m, dict) and isinstance(m.get("role"), str) and isinstance(m.get("content"), str)
-                for m in messages
-            )
-            and messages[-1]["role"] == "assistant"
-        ):
-            return {"line": number, "messages": messages}
+            return {"line": number, **_NONE, "prompt": record["prompt"], "response": record["response"]}
+        messages: Any = record.get("messages")
+        if is_messages(messages) and messages[-1]["role"] == "assistant":
+            return {"line": number, **_NONE, "messages": messages}
     raise ValueError(
         f"{name}, line {number}: expected an object with 'prompt' and 'response' strings, or with 'messages' "
         "(role and content each) that end with an assistant turn."
     )
 
 
-def row_of(model: LoadedModel, record: dict[str, Any], raw: bool) -> tuple[NDArray[np.int64], int]:
-    """Prompt and response ids in one row, and how many of them are the prompt."""
-    tokenizer = model.tokenizer
-    if "messages" in record:
-        before, text = record["messages"][:-1], record["messages"][-1]["content"]
-        prompt = chat_ids(tokenizer, before, add_generation_prompt=True)
+def _results(args: argparse.Namespace, records: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What is written of each record, in order. The model is opened here, unless Ray's actors open it."""
+    if args.ray is not None:
+        job = {"raw": args.raw, "max_rows": args.batch_size, "id_key": "line"}
+        scored = rows_on_ray(args, list(records), ScoreBatches, job)
     else:
-        before, text = [{"role": "user", "content": record["prompt"]}], record["response"]
-        prompt = prompt_ids(tokenizer, record["prompt"], raw=raw)
-    response = np.asarray(tokenizer.encode(text, add_special_tokens=False), np.int64)
-    if not raw:
-        # A chat response ends with the end of its turn, and the model is asked for it as well.
-        response = np.append(response, np.asarray(end_ids(model, before), np.int64))
-    if not response.size:
-        raise ValueError(f"line {record['line']}: the response has no token to score.")
-    if not len(prompt):
-        raise ValueError(f"line {record['line']}: the prompt has no token to come before it.")
-    return np.concatenate([prompt, response]), len(prompt)
+        model = load(args)
+        judge = ScoreBatches(
+            model.decoder, tokenizer=model.tokenizer, raw=args.raw, max_rows=args.batch_size, id_key="line"
+        )
+        scored = _in_batches(judge, records, args.batch_size)
+    return ({name: kind(row[name]) for name, kind in _WRITTEN.items()} for row in scored)
 
 
-def _score(model: LoadedModel, batch: list[dict[str, Any]], raw: bool) -> Iterator[dict[str, Any]]:
-    rows = [row_of(model, record, raw) for record in batch]
-    for record, (_, start), log_probs in zip(
-        batch, rows, score(model.decoder, [ids for ids, _ in rows]), strict=True
-    ):
-        part = log_probs[start:]
-        yield {
-            "line": record["line"],
-            "log_prob": float(part.sum()),
-            "tokens": len(part),
-            "mean_log_prob": float(part.mean()),
-        }
+def _in_batches(
+    judge: ScoreBatches, records: Iterator[dict[str, Any]], size: int
+) -> Iterator[dict[str, Any]]:
+    while batch := list(islice(records, size)):
+        scored = judge({name: [record[name] for record in batch] for name in batch[0]})
+        for i in range(len(batch)):
+            yield {name: column[i] for name, column in scored.items()}
 
 
 def _emit(result: dict[str, Any], sink: TextIO | None, as_json: bool) -> None:

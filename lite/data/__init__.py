@@ -2,15 +2,18 @@
 
 Transforms of trajectories: `entries` has the checks of their input; `n_step` is what `multistep` and
 `multistep_transform` share; `split_trajectories`, `densify_reward` and `token_transitions` are one each.
-`collectors` steps environments, `replay` keeps what they gave and draws batches from it, `values` estimates
-advantages and targets, `datasets` reads data that others recorded, and `specs` says what entries look like
-before there are any.
+`collectors` steps environments and prompts language models, `replay` keeps what they gave and draws batches
+from it, `values` estimates advantages and targets, `datasets` reads data that others recorded, and `specs`
+says what entries look like before there are any. `row_seeds`, `columns`, `transform_batches` and
+`ray_runtime` are for jobs on many machines.
 """
 
 from lite._arrays.public import belong_here as _belong_here
 from lite.data.collectors.collector import Collector
 from lite.data.collectors.environments import EnvError
+from lite.data.collectors.llm_collector import LLMCollector
 from lite.data.collectors.random_policy import RandomPolicy
+from lite.data.collectors.ray_collector import RayCollector
 from lite.data.collectors.step_transforms import (
     InitTracker,
     RewardSum,
@@ -31,6 +34,7 @@ from lite.data.replay.prioritized_replay_buffer import (
 )
 from lite.data.replay.prioritized_sampler import PrioritizedSampler
 from lite.data.replay.prioritized_slice_sampler import PrioritizedSliceSampler
+from lite.data.replay.ray_replay_buffer import RayReplayBuffer
 from lite.data.replay.replay_buffer import ReplayBuffer
 from lite.data.replay.samplers import RandomSampler, Sampler, SamplerWithoutReplacement
 from lite.data.replay.slice_sampler import SliceSampler, SliceSamplerWithoutReplacement
@@ -43,12 +47,15 @@ from lite.data.replay.writers import (
     TensorDictRoundRobinWriter,
     Writer,
 )
+from lite.data.row_seeds import row_seeds
 from lite.data.specs.arrays import Binary, Bounded, Categorical, Unbounded
 from lite.data.specs.base import TensorSpec
 from lite.data.specs.composite import Composite
 from lite.data.specs.objects import NonTensor
 from lite.data.split_trajectories import split_trajectories
 from lite.data.token_transitions import TokenTransitions
+from lite.data.transform_batches import TransformBatches
+from lite.data.values.base import ValueEstimatorBase
 from lite.data.values.gae import GAE, MultiAgentGAE
 from lite.data.values.group_advantages import GroupAdvantage, MCAdvantage, group_advantages
 from lite.data.values.off_policy import Retrace, VTrace
@@ -66,6 +73,7 @@ __all__ = [
     "GroupAdvantage",
     "ImmutableDatasetWriter",
     "InitTracker",
+    "LLMCollector",
     "LazyMemmapStorage",
     "LazyTensorStorage",
     "ListStorage",
@@ -79,6 +87,8 @@ __all__ = [
     "PrioritizedSliceSampler",
     "RandomPolicy",
     "RandomSampler",
+    "RayCollector",
+    "RayReplayBuffer",
     "ReplayBuffer",
     "Retrace",
     "RewardSum",
@@ -101,12 +111,15 @@ __all__ = [
     "TensorSpec",
     "TensorStorage",
     "TokenTransitions",
+    "TransformBatches",
     "Unbounded",
     "VTrace",
+    "ValueEstimatorBase",
     "Writer",
     "group_advantages",
     "lerobot_to_memmap",
     "minari_to_memmap",
+    "row_seeds",
     "split_trajectories",
 ]
 

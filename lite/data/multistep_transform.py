@@ -52,6 +52,7 @@ class MultiStepTransform(Module):
         done_key: where an episode ends. None: `"done"`.
         done_keys: what is not shifted. None: `["done", "truncated", "terminated"]`.
         mask_key: a boolean entry at the root that is False at padding. None: `"mask"`.
+        shift_done: shift `done_keys` too; see `MultiStep`.
 
     All of these are attributes and may be changed at any time; None stands for the default there, too.
 
@@ -94,6 +95,7 @@ class MultiStepTransform(Module):
         done_key: NestedKey | None = None,
         done_keys: Sequence[NestedKey] | None = None,
         mask_key: NestedKey | None = None,
+        shift_done: bool = False,
     ) -> None:
         super().__init__()
         self.n_steps = n_steps
@@ -102,6 +104,7 @@ class MultiStepTransform(Module):
         self.done_key = done_key
         self.done_keys = done_keys
         self.mask_key = mask_key
+        self.shift_done = shift_done
         self._withheld: TensorDictBase | None = None
 
     @property
@@ -192,4 +195,5 @@ class MultiStepTransform(Module):
             done_keys=self.done_keys,
             reward_keys=self.reward_keys,
             mask_key=self.mask_key,
+            shift_done=self.shift_done,
         )

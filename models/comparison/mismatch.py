@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,27 +131,19 @@ def mismatch(
     """
     if not divergence > 0:
         raise ValueError(f"divergence must be above 0, got {divergence}")
-    if not _is_log(b):
-        _check_model("b", b)
-    if not _is_log(a):
-        _check_model("a", a)
-    elif not _is_log(b):
+    (log_a, model_a), (log_b, model_b) = _side("a", a), _side("b", b)
+    if log_a is not None and model_b is not None:
         raise TypeError("a must be a model if b is one; responses with log-probs are b")
-    if _is_log(b) == (rows is not None):
+    if (log_b is not None) == (rows is not None):
         raise ValueError("rows must be given if b is a model, and only then")
-    given = _checked("b", b) if _is_log(b) else _checked("rows", rows or (), log_probs=False)
-    of_a = _scored(a, given) if not _is_log(a) else _of_same_tokens(_checked("a", a), given)
-    of_b = _scored(b, given) if not _is_log(b) else [_values(row) for row in given]
+    given = _checked("rows", rows or (), log_probs=False) if log_b is None else _checked("b", log_b)
+    of_a = _of_same_tokens(_checked("a", log_a), given) if model_a is None else _scored(model_a, given)
+    of_b = [_values(row) for row in given] if model_b is None else _scored(model_b, given)
     log_ratios = [x - y for x, y in zip(of_a, of_b, strict=True)]
     together = np.concatenate(log_ratios)
-    if bos_token_id is None and not _is_log(a) and a.config is not None:
-        bos_token_id = a.config.bos_token_id
-    elif bos_token_id is not None and not _is_log(a):
-        try:
-            a.check_ids([bos_token_id])
-        except ValueError as error:
-            raise ValueError(f"bos_token_id: {error}") from None
-    cause, tried = find_causes(None if _is_log(a) else a, given, of_a, of_b, bos_token_id)
+    if model_a is not None:
+        bos_token_id = _bos(model_a, bos_token_id)
+    cause, tried = find_causes(model_a, given, of_a, of_b, bos_token_id)
     return Mismatch(
         rows=given,
         log_probs_a=of_a,
@@ -167,20 +158,26 @@ def mismatch(
     )
 
 
-def _is_log(side: Any) -> TypeGuard[Sequence[LoggedResponse]]:
-    return isinstance(side, Sequence) and not isinstance(side, str)
-
-
-def _check_model(name: str, side: Any) -> None:
-    if isinstance(side, str | Path):
-        raise TypeError(
-            f"{name} must be a model, as OnnxDecoder(path), or responses, as read_log_probs(path), got the "
-            f"path {str(side)!r} itself"
-        )
+def _side(name: str, side: Any) -> tuple[Sequence[Any] | None, Decoder | None]:
+    """The responses or the model that a side is."""
+    if isinstance(side, Sequence) and not isinstance(side, str):
+        return side, None
     check_decoder(side, name)
+    return None, side
 
 
-def _checked(name: str, rows: Sequence[Any], *, log_probs: bool = True) -> list[LoggedResponse]:
+def _bos(model: Decoder, given: int | None) -> int | None:
+    """The token that begins texts, as given or as the model's files say."""
+    if given is None:
+        return model.config.bos_token_id if model.config else None
+    try:
+        model.check_ids([given])
+    except ValueError as error:
+        raise ValueError(f"bos_token_id: {error}") from None
+    return given
+
+
+def _checked(name: str, rows: Sequence[Any] | None, *, log_probs: bool = True) -> list[LoggedResponse]:
     """The rows, with a log-prob for each token where they have to have them."""
     if not rows:
         raise ValueError(f"{name}: there must be at least one response to compare, got none")

@@ -144,6 +144,8 @@ class Opening:
             raise ValueError("neither the graph nor its configuration files say the vocabulary's size")
         limits = [config.context_length if config else None, spec.static_length]
         context_length = min((limit for limit in limits if limit is not None), default=None)
+        if parse_device(self.device)[0] == "cuda" and spec.padding is Padding.SLOTS:
+            _check_places(session, spec, self.cuda_graphs)
         return PlacedGraph(
             session,
             spec,
@@ -180,6 +182,29 @@ class Opening:
             except RuntimeError as error:
                 raise ValueError(str(error)) from error
         return graph
+
+
+def _check_places(session: SessionLike, spec: GraphSpec, cuda_graphs: bool) -> None:
+    """Raise ValueError if the operators that read a cache in slots do not run on the GPU.
+
+    onnxruntime copies what an operator reads elsewhere when it is bound; slots are bound once and change
+    then, and so do the inputs of captured steps.
+    """
+    if not hasattr(session, "get_input_memory_infos"):  # older versions do not tell
+        return
+    inputs = zip(session.get_inputs(), session.get_input_memory_infos(), strict=True)
+    elsewhere = {arg.name for arg, info in inputs if info.name == "Cpu"}
+    cache = [tensor.past for tensor in spec.cache if tensor.past in elsewhere]
+    if cache:
+        raise ValueError(
+            f"onnxruntime has no operator on the GPU that reads {cache[0]!r} ({spec.cache_type}): "
+            "GroupQueryAttention needs float16 or bfloat16 there, as exports for GPUs have it"
+        )
+    if cuda_graphs and elsewhere:
+        names = ", ".join(map(repr, sorted(elsewhere)))
+        raise ValueError(
+            f"cuda_graphs=True: the graph's {names} are read on the CPU, so its steps cannot be captured"
+        )
 
 
 def _check_pair(graph: PlacedGraph, prompts: PlacedGraph) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -129,12 +130,19 @@ def checked_row(decoder: Decoder, name: str, ids: ArrayLike) -> NDArray[np.int64
         raise ValueError(f"{name}: {error}") from error
 
 
-def check_decoder(model: Any, name: str = "model") -> None:
-    """Raise TypeError with the members that an object lacks to be a `Decoder`."""
+def refuse_path(model: Any, name: str) -> None:
+    """Raise TypeError if a model is to be opened first."""
+    if isinstance(model, str | Path):
+        raise TypeError(f"{name} must be a model, as OnnxDecoder(path), got the path {str(model)!r} itself")
+
+
+def check_decoder(model: Any, name: str = "model", *, path: bool = False) -> None:
+    """Raise TypeError with the members that an object lacks to be a `Decoder`; `path`: one would do, too."""
+    refuse_path(model, name)
     members = [member for member in vars(Decoder) if not member.startswith("_")]
     missing = [member for member in members if not hasattr(model, member)]
     if missing:
         raise TypeError(
-            f"{name} must be a path or have the interface of lite.models.Decoder; "
+            f"{name} must {'be a path or ' if path else ''}have the interface of lite.models.Decoder; "
             f"{type(model).__name__} has no {', '.join(missing)}"
         )

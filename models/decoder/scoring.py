@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from lite.kernels import TokenScores, token_log_probs, token_scores
 from lite.kernels._supports import Support, checked_support
 from lite.models.decoder.device_logits import Logits, on_their_device
-from lite.models.decoder.protocol import Decoder, checked_row
+from lite.models.decoder.protocol import Decoder, checked_row, refuse_path
 
 
 def score(
@@ -157,6 +157,7 @@ def _run(
     note: Callable[[int, slice, Logits, dict[str, Any]], None],
 ) -> None:
     """Call `note(row, positions, logits, options of the kernel)` for all positions that have logits."""
+    refuse_path(decoder, "decoder")
     lengths = [len(row) for row in rows]
     temperatures, kept = checked_sampling(temperature, supports, lengths, decoder.vocab_size)
     for i, start, logits in _chunks(decoder, rows, equal_lengths):

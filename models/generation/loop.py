@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels import DrawDetails
 from lite.kernels._integer import integer
-from lite.models.decoder.protocol import Decoder, checked_row
+from lite.models.decoder.protocol import Decoder, checked_row, refuse_path
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.prefix_cache import PrefixCache
 from lite.models.generation.response import AHEAD, Response
@@ -176,6 +176,7 @@ def generate_each(
         [1, 2, 3, 4, 0]
     """
     _check_counts(num_samples, max_rows)
+    refuse_path(decoder, "decoder")
     responses = _responses(decoder, prompts, config, seeds, num_samples, decode_text)
     run = _run(decoder, responses, max_rows, decode_text, prefix_cache, assistant_model)
     return _results(run.rounds())
@@ -274,6 +275,7 @@ def _checked(
     beams: bool = True,
 ) -> list[Response]:
     """All responses of a call, among them those to be searched for if there may be any."""
+    refuse_path(decoder, "decoder")
     _check_counts(num_samples, None)
     count = len(prompts) * num_samples
     _check_config(config, GenerationConfig | Sequence)

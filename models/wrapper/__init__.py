@@ -5,6 +5,7 @@
 - `input`: the entry that is read, brought to rows of tokens
 - `output`: the data classes that are written, and where
 - `distributions`: distributions over the vocabulary, by mask
+- `collected`: what collectors ask beyond a call
 - `versions`: the arguments of a wrapper made from another one
 - `onnx_wrapper`: the public `OnnxWrapper`, one call from the entry read to the entries written
 """

@@ -53,7 +53,7 @@ def load_model(
             if name == "model":
                 raise
             raise FileNotFoundError(f"{name}: {error}") from None
-    check_decoder(model, name)
+    check_decoder(model, name, path=True)
     for other, value in (("num_threads", num_threads), ("variant", variant), ("adapters", adapters)):
         if value is not None:
             raise ValueError(

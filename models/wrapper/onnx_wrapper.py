@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -20,18 +20,20 @@ from lite.models.generation.options import GenerationConfig
 from lite.models.text.data import ChatHistory, LogProbs, Masks, Sampling, Tokens
 from lite.models.text.nesting import nest
 from lite.models.text.rows import TokenRows
+from lite.models.wrapper.collected import cut_off, input_of
 from lite.models.wrapper.distributions import DistributionMethods
 from lite.models.wrapper.entries import holding, is_entry
 from lite.models.wrapper.input import InputReader
 from lite.models.wrapper.loading import check_adapter, load_model, load_tokenizer
 from lite.models.wrapper.options import SAMPLES_NAMES, SCORE_OPTIONS, Inplace, InputMode, WrapperOptions
 from lite.models.wrapper.output import Layout, assistant_turn, choose_target, sampling_fields, write
-from lite.models.wrapper.row_options import options_of_rows
+from lite.models.wrapper.row_options import given_seeds, options_of_rows
 from lite.models.wrapper.sampled import per_row, read_sampled
 from lite.models.wrapper.versions import new_arguments
 from lite.nn.settings import dispatching
 
 _OPTIONS = frozenset(option.name for option in fields(WrapperOptions))
+_MAPPINGS = ("generate_kwargs", "tokenizer_kwargs", "chat_template_kwargs", "score_kwargs", "adapters")
 
 
 class OnnxWrapper(DistributionMethods):
@@ -171,14 +173,15 @@ class OnnxWrapper(DistributionMethods):
         assistant_model: Any = None,
     ) -> None:
         arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        for name in _MAPPINGS:
+            if not isinstance(arguments[name], Mapping | None):
+                raise TypeError(f"{name} must be a mapping, got {arguments[name]!r}")
         super().__init__()
         self._arguments = arguments
         self._batch_sizes = BatchSizes.from_arguments(batching, min_batch_size, max_batch_size)
         own = {name: value for name, value in arguments.items() if name in _OPTIONS}
         copied = {name: dict(arguments[name] or {}) for name in ("tokenizer_kwargs", "chat_template_kwargs")}
         options = WrapperOptions(**{**own, **copied})
-        if not isinstance(generate_kwargs, Mapping | None):
-            raise TypeError(f"generate_kwargs must be a mapping of options, got {generate_kwargs!r}")
         given = dict(generate_kwargs or {})
         self._call_seed = given.pop("seed", None)
         options = options.with_samples(given)
@@ -375,9 +378,10 @@ class OnnxWrapper(DistributionMethods):
             logits_only: with ``generate=False``, write "logits" (row j is the distribution token j was
                 drawn from, zeros for the first) instead of log-probs.
             **kwargs: options for this call, on top of those of the constructor: with ``generate=True``,
-                options of generation, also ``seed`` (an integer) or ``generator`` (a
-                ``numpy.random.Generator``), and ``row_options``: a mapping of options for each row, on top
-                of those of the call; with ``generate=False``, those of ``score_kwargs``.
+                options of generation, also ``seed`` (an integer), ``generator`` (a
+                ``numpy.random.Generator``) or ``seeds`` (an integer for each response, of the result's batch
+                size), and ``row_options``: a mapping of options for each row, on top of those of the call;
+                with ``generate=False``, those of ``score_kwargs``.
 
         Returns:
             The input, ``tensordict_out`` or a new TensorDict, as ``inplace`` says.
@@ -416,7 +420,7 @@ class OnnxWrapper(DistributionMethods):
     def _generate(self, td: Any, layout: Layout, kwargs: Mapping[str, Any]) -> dict[NestedKey, Any]:
         options = self.options
         given = dict(kwargs)
-        row_options = given.pop("row_options", None)
+        row_options, own_seeds = given.pop("row_options", None), given.pop("seeds", None)
         config, seed_source = self._call_options(given)
         samples = options.num_samples or 1
         inputs = self._read(td)
@@ -424,7 +428,9 @@ class OnnxWrapper(DistributionMethods):
         if row_options is not None:
             configs = [self._settled(one) for one in configs]
         greedy = all(one.greedy for one in configs)
-        seeds = None if greedy else seeds_from(seed_source, len(inputs.rows.ids) * samples)
+        seeds = None if own_seeds is None else given_seeds(own_seeds, layout.shape)
+        if seeds is None and not greedy:
+            seeds = seeds_from(seed_source, len(inputs.rows.ids) * samples)
         responses = self._calls.generate(inputs.rows.rows, configs, seeds)
         configs = [one for one in configs for _ in range(samples)]
         prompt = inputs.rows.repeat(samples)
@@ -482,6 +488,18 @@ class OnnxWrapper(DistributionMethods):
         ended = response.finish_reason == "eos"
         content = self._decode(response.tokens[:-1] if ended else response.tokens, config)
         return assistant_turn(content, complete=response.finish_reason != "length")
+
+    def input_of(self, prompts: Sequence[Any]) -> Any:
+        """The TensorDict to call this with for a list of prompts; see `LLMCollector`.
+
+        Raises:
+            TypeError: a prompt is not what the mode reads: texts or conversations, texts, or rows of ids.
+        """
+        return input_of(prompts, self.options.key, self.options.input_mode)
+
+    def cut_off(self, tensordict: Any) -> NDArray[np.bool_]:
+        """Which responses in a result were as long as they may be, bool of the batch's shape."""
+        return cut_off(tensordict, self.options, self.generation, getattr(self.tokenizer, "decode", None))
 
     # -- scoring -------------------------------------------------------------------------------
 

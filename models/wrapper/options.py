@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 from weakref import ref
 
-from lite import NestedKey
+from lite import NestedKey, unravel_key
 from lite.nn import TensorDictModuleBase
 
 InputMode = Literal["history", "text", "tokens"]
@@ -22,6 +22,12 @@ _DECIDED = {
     *("messages", "tokenizer", "add_generation_prompt", "continue_final_message", "mask", "max_chars"),
     *("chat_template", "chat_template_name"),
 }
+
+
+_KEYS = (
+    *("input_key", "attention_mask_key", "history_key", "text_key", "tokens_key", "masks_key"),
+    *("log_probs_key", "sampling_key"),
+)
 
 
 SCORE_OPTIONS = frozenset({"temperature", "kept_ids"})
@@ -113,8 +119,18 @@ class WrapperOptions:
             raise ValueError(
                 f"input_mode must be one of 'history', 'text', 'tokens', got {self.input_mode!r}"
             )
-        if not isinstance(self.pad_output, bool):
-            raise ValueError(f"pad_output must be a bool, got {self.pad_output!r}")
+        for name in ("generate", "pad_output"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be a bool, got {getattr(self, name)!r}")
+        for name in ("chat_template_name", "chat_template"):
+            if not isinstance(getattr(self, name), str | None):
+                raise TypeError(f"{name} must be a str or None, got {getattr(self, name)!r}")
+        for name in _KEYS:
+            if (key := getattr(self, name)) is not None:
+                try:
+                    unravel_key(key)
+                except RuntimeError as error:
+                    raise RuntimeError(f"{name}: {error}") from None
         if self.pad_model_input is not None and self.generate:
             raise ValueError("pad_model_input can only be given with generate=False")
         if not (self.inplace is None or isinstance(self.inplace, bool) or self.inplace == "empty"):

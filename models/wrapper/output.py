@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lite import LazyStackedTensorDict, NestedKey, TensorDict, lazy_stack
+from lite import LazyStackedTensorDict, NestedKey, TensorDict, is_tensor_collection, lazy_stack
 from lite.models.generation.loop import Generated
 from lite.models.generation.options import GenerationConfig
 from lite.models.text.data import ChatHistory, LogProbs, Masks, Sampling, Text, Tokens
@@ -140,8 +140,11 @@ def choose_target(td: Any, out: Any, shape: tuple[int, ...], inplace: Inplace) -
     Raises:
         ValueError: ``out`` has another batch size.
         RuntimeError: the target is locked.
+        TypeError: ``out`` is no TensorDict.
     """
     if out is not None:
+        if not is_tensor_collection(out):
+            raise TypeError(f"tensordict_out must be a TensorDict, got {out!r}")
         if tuple(out.batch_size) != shape:
             raise ValueError(f"tensordict_out must have batch size {shape}, got {tuple(out.batch_size)}")
         target = out

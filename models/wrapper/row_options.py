@@ -1,4 +1,4 @@
-"""The options of each row of one call."""
+"""The options, and the seeds, of each row of one call."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lite.models.generation.options import GenerationConfig
 
-_OF_THE_CALL = ("n", "num_return_sequences", "seed", "generator")
+_OF_THE_CALL = ("n", "num_return_sequences", "seed", "seeds", "generator")
 
 
 def options_of_rows(
@@ -57,3 +60,11 @@ def options_of_rows(
         )
         for one in configs
     ]
+
+
+def given_seeds(seeds: Any, shape: tuple[int, ...]) -> NDArray[np.uint64]:
+    """The caller's seeds, uint64 (count,). Raises ValueError if there is not one integer per response."""
+    given = np.asarray(seeds)
+    if given.shape != shape or (given.size and given.dtype.kind not in "iu"):
+        raise ValueError(f"seeds must be integers of shape {shape}, got {given.dtype} of shape {given.shape}")
+    return given.reshape(-1).astype(np.uint64)

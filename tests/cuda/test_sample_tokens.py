@@ -62,9 +62,13 @@ def test_more_rows_than_blocks_and_more_kept_than_threads(rng: Any) -> None:
     """Blocks take several rows each; top-k beyond the threads of a block has no bound from their maxima."""
     rows, size, top_k = (7, 20, 5) if SIMULATED else (1000, 2000, 800)
     logits = rng.normal(size=(rows, size)).astype(np.float32)
-    expected, _ = sample_tokens(logits, np.arange(rows), top_k=top_k)
-    tokens, _ = sample_tokens(cuda.to_device(logits), np.arange(rows), top_k=top_k)
+    options = {"top_k": top_k, "details": True, "kept_ids": True, "top_n": 3, "temperature": 0.7}
+    expected, _, details = sample_tokens(logits, np.arange(rows), **options)
+    tokens, _ = sample_tokens(cuda.to_device(logits), np.arange(rows), top_k=top_k, temperature=0.7)
     np.testing.assert_array_equal(tokens.copy_to_host(), expected)
+    tokens, _, there = sample_tokens(cuda.to_device(logits), np.arange(rows), **options)
+    np.testing.assert_array_equal(tokens.copy_to_host(), expected)
+    same_details(there, details)
 
 
 def test_views_are_read_where_they_lie(rng: Any) -> None:

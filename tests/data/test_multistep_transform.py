@@ -5,6 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from helpers.multistep_vectors import assert_entries, assert_same, build, cases
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lite import NonTensorStack, TensorDict, cat, default_dtype, lazy_stack
 from lite.data import MultiStep, MultiStepTransform
@@ -102,6 +104,31 @@ def test_chunks_make_no_difference(batch, chunks):
     frames = stream(250, batch)
     expected = MultiStep(0.9, 3, mask_key=None)(frames)[..., :-3]
     assert_same(joined(feed(MultiStepTransform(3, 0.9), frames, chunks)), expected)
+
+
+@st.composite
+def streams(draw):
+    batch = draw(st.sampled_from([(), (2,), (2, 3)]))
+    chunks = draw(st.lists(st.integers(0, 7), min_size=1, max_size=8))
+    rate, seed = draw(st.sampled_from([0.0, 0.1, 0.5, 1.0])), draw(st.integers(0, 2**32))
+    frames = stream(sum(chunks), batch, rate=rate, seed=seed)
+    if draw(st.booleans()):
+        frames["mask"] = np.random.default_rng(seed).random(frames.batch_size) < 0.8
+    return frames, chunks, draw(st.integers(1, 9)), draw(st.booleans())
+
+
+@settings(max_examples=2000, deadline=None)
+@given(streams())
+def test_any_stream_in_any_chunks(problem):
+    """With what `flush` gives, chunks come out as `MultiStep` gives the whole stream."""
+    frames, chunks, n_steps, shift_done = problem
+    transform = MultiStepTransform(n_steps, 0.9, shift_done=shift_done)
+    outs = [*feed(transform, frames, chunks), transform.flush()]
+    expected = MultiStep(0.9, n_steps, mask_key="mask", shift_done=shift_done)(frames)
+    if frames.batch_size[-1]:
+        assert_same(joined(outs), expected)
+    else:
+        assert outs == [None] * len(outs)
 
 
 def test_sizes_of_what_comes_out():

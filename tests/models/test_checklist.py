@@ -242,6 +242,7 @@ defect 16: options of a call are lost
     | models/wrapper/test_onnx_wrapper_options.py::test_call_options
 defect 17: keys that are written into the code
     | models/wrapper/test_output.py::test_keys
+    | models/wrapper/test_input.py::test_masks_in_tokens_mode
     | models/wrapper/test_distributions.py::test_prompt_mask_at_configured_keys
 defect 18: the default mask of get_dist, and logits taken for probabilities
     | models/wrapper/test_distributions.py::test_padding_of_get_dist

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lite.data import minari_to_memmap
+from lite.data import ImmutableDatasetWriter, TensorDictReplayBuffer, TensorStorage, minari_to_memmap
 
 minari = pytest.importorskip("minari", reason="needs Minari, to write data sets")
 pytest.importorskip("h5py", reason="needs the files extra")
@@ -127,3 +127,17 @@ def test_tensordict_opens_the_folder(home, tmp_path):
     assert tuple(theirs.batch_size) == td.batch_size
     for key in td.keys(True, True):
         np.testing.assert_array_equal(theirs[key].numpy(), td[key])
+
+
+def test_a_replay_buffer_opens_the_folder(home, tmp_path):
+    buffer = buffers(lambda rng, n: rng.normal(size=(n, 3)), lambda rng, n: rng.integers(0, 4, n))
+    created(buffer, spaces.Box(-10, 10, (3,), np.float64), spaces.Discrete(4))
+    td = minari_to_memmap(home / "lite" / "test-v0", tmp_path / "out")
+    replay = TensorDictReplayBuffer(
+        storage=TensorStorage(td), writer=ImmutableDatasetWriter(), batch_size=16, generator=0
+    )
+    assert len(replay) == 8
+    batch = replay.sample()
+    for row in batch:
+        at = np.flatnonzero((td["observation"] == row["observation"]).all(-1))
+        np.testing.assert_array_equal(td["next", "observation"][at[0]], row["next", "observation"])

@@ -235,11 +235,7 @@ def test_empty() -> None:
 
 def test_frames_that_are_withheld() -> None:
     def run(side: str, module: Any) -> list[Any]:
-        transform = (
-            lite_data.MultiStepTransform(2, 0.9)
-            if side == "lite"
-            else MultiStepTransform(2, 0.9)
-        )
+        transform = lite_data.MultiStepTransform(2, 0.9) if side == "lite" else MultiStepTransform(2, 0.9)
         made = module.TensorDictReplayBuffer(storage=module.LazyTensorStorage(20), transform=transform)
         out: list[Any] = []
         for start, size in ((0, 2), (2, 1), (3, 5)):

@@ -5,6 +5,8 @@ import inspect
 import numpy as np
 import pytest
 from helpers.rollouts import rollout, with_values
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import lite.data as data
 from lite import NonTensorData, TensorDict, nn
@@ -87,6 +89,33 @@ def test_values_of_a_network(name, options, batch):
     theirs = other(td)
     ours, torchs = pair(name, networks(), **options)
     agree(ours(td), torchs(theirs))
+
+
+@st.composite
+def problems(draw):
+    name = draw(st.sampled_from([*FACTORS]))
+    batch = (*draw(st.lists(st.integers(1, 3), max_size=2)), draw(st.integers(1, 10)))
+    dtype = draw(st.sampled_from([np.float32, np.float64]))
+    rate, seed = draw(st.sampled_from([0.0, 0.2, 0.7, 1.0])), draw(st.integers(0, 2**32))
+    td = rollout(batch, dtype=dtype, rate=rate, seed=seed)
+    if draw(st.booleans()):
+        td = td.exclude(("next", "terminated"))
+    options = {}
+    if draw(st.booleans()):
+        options = {"shifted": True, "shifted_budget": draw(st.integers(1, 4))}
+    return name, td, options
+
+
+@settings(max_examples=150, deadline=None)
+@given(problems())
+def test_any_rollout(problem):
+    name, td, options = problem
+    net, torch_net = networks()
+    if td["obs"].dtype == np.float64:
+        net, torch_net = net.double(), torch_net.double()
+    theirs = other(td)
+    ours, torchs = pair(name, (net, torch_net), **options)
+    agree(ours(td), torchs(theirs), rtol=1e-4)
 
 
 @each

@@ -1,8 +1,11 @@
-"""From environments to batches of transitions.
+"""From environments, and from prompts, to batches of transitions.
 
 `collector` is what users call; `rollout` is its loop, which writes steps into arrays made beforehand.
 `environments` makes one thing of gymnasium's environments, of their three ways to start episodes anew and of
 their failures; `watchdog` waits for calls no longer than it should; `spaces` turns spaces into specs.
 `step_transforms` has entries that are computed step by step, `random_policy` the policy that draws,
 `episode_statistics` what is told of episodes.
+
+`llm_collector` has a language model respond to prompts, which `prompts` reads. `ray_collector` has
+collectors in the actors of a cluster.
 """

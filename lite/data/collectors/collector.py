@@ -180,7 +180,7 @@ class Collector:
         self.progress = progress
 
         self.env = create_env_fn
-        if not hasattr(create_env_fn, "step"):
+        if isinstance(create_env_fn, type) or not hasattr(create_env_fn, "step"):
             if not callable(create_env_fn):
                 raise TypeError(
                     f"create_env_fn must be an environment or make one, got {type(create_env_fn).__name__}."
@@ -264,7 +264,7 @@ class Collector:
         self._rollout.stale = True
 
     def set_seed(self, seed: int, static_seed: bool = False) -> int:
-        """Seed the environments, which start new episodes, and the random actions of the collector.
+        """Seed the environments, which start new episodes, and random actions, those of a `RandomPolicy` too.
 
         Args:
             seed: of the first environment; each of the others has the next one.
@@ -281,6 +281,8 @@ class Collector:
         self._rollout.seed = [first] * count if static_seed else first
         self._rollout.stale = True
         self._random.generator = np.random.default_rng(first)
+        if isinstance(self.policy, RandomPolicy):
+            self.policy.generator = self._random.generator
         self._seed = first
         return first if static_seed else first + count - 1
 
@@ -372,7 +374,8 @@ class Collector:
         """What another collector needs to go on from here; numbers, lists, dicts, and the policy's arrays.
 
         Environments cannot be saved: after `load_state_dict` they start new episodes, with ids that go on,
-        and where `seed` was given with seeds that follow from it and from the number of frames.
+        and where `seed` was given with seeds that follow from it and from the number of frames. Save it
+        before its batch is stored: so no id is given twice, whenever the process is killed.
         """
         state: dict[str, Any] = {
             "frames": self._frames,
@@ -465,6 +468,8 @@ class Collector:
             self.shutdown()
         if self.split_trajs:
             data = split_trajectories(data, prefix="collector")
+            if self._environments.skips:  # a step that only starts anew is no trajectory
+                data = data[data["collector", "traj_ids"][:, 0] >= 0]
         elif self.copy:
             data = data.clone()
         if self.postproc is not None:

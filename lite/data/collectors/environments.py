@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from lite.data.collectors.spaces import Layout
 from lite.data.collectors.watchdog import Watchdog
 
+_PER_STEP = ("rewards", "terminations", "truncations")
 RESERVED = {"action", "collector", "done", "next", "reward", "terminated", "truncated"}
 
 
@@ -44,6 +45,9 @@ class EnvError(RuntimeError):
         self.index = index
         self.step = step
         self.frames = frames
+
+    def __reduce__(self) -> Any:
+        return type(self), (str(self), self.index, self.step, self.frames)
 
 
 class Outcome(NamedTuple):
@@ -90,12 +94,9 @@ class Environments:
         many = hasattr(env, "num_envs") or hasattr(env, "single_observation_space")
         self.count = int(env.num_envs) if many else 1
         self.batch: tuple[int, ...] = (self.count,) if many else ()
-        observed, acted = (
-            getattr(env, f"single_{name}_space", None) or getattr(env, f"{name}_space")
-            for name in ("observation", "action")
-        )
-        self.observation = Layout(observed, "observation", root=True)
-        self.action = Layout(acted, "action")
+        prefix = "single_" if hasattr(env, "single_observation_space") else ""
+        self.observation = Layout(getattr(env, f"{prefix}observation_space"), "observation", root=True)
+        self.action = Layout(getattr(env, f"{prefix}action_space"), "action")
         taken = sorted({leaf.path[0] for leaf in self.observation.leaves} & RESERVED)
         if taken:
             raise ValueError(f"observations must not be called as other entries of a batch, got {taken}.")
@@ -153,13 +154,11 @@ class Environments:
         reached = present = self._observed(given, self.batch)
         anew = None
         if self.batch:
-            for name, array in (
-                ("rewards", reward),
-                ("terminations", terminated),
-                ("truncations", truncated),
-            ):
-                if np.shape(array) != self.batch:
-                    raise Fault(f"gave {name} of shape {np.shape(array)}, expected {self.batch}", None)
+            for name, array in zip(_PER_STEP, (reward, terminated, truncated), strict=True):
+                # Nearly always arrays: asking them is faster than np.shape.
+                shape = array.shape if type(array) is np.ndarray else np.shape(array)
+                if shape != self.batch:
+                    raise Fault(f"gave {name} of shape {shape}, expected {self.batch}", None)
             if self._mode == "SameStep":
                 ended = np.logical_or(terminated, truncated)
                 if np.count_nonzero(ended):

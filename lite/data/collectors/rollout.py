@@ -182,7 +182,8 @@ class Rollout:
         """Start an episode in all environments."""
         seed, self.seed = self.seed, None
         arrays = self.environments.reset(seed)
-        self._check_numbers(arrays)
+        if not self.allow_nan:
+            self._check_numbers(arrays)
         for path, array in zip(self._observed, arrays, strict=True):
             self.entries[path][...] = array
         self._skipping = np.zeros(self.environments.batch, np.bool_)
@@ -198,7 +199,7 @@ class Rollout:
                 raise self._error(fault, 0) from fault.cause
         given = self.input.clone()
         before = {path: given.get(path) for path in self.entries}
-        self._learn(policy(given), before)
+        self._learn(policy(given), before, only_actions=True)
 
     # -- a step ---------------------------------------------------------------------------------
 
@@ -220,6 +221,9 @@ class Rollout:
             written.target[at] = value
             values.append(value)
         actions = values[: len(self._actions)]
+        if only_actions:
+            for key, array in self._rewritten:
+                self._buffers[turn][key][at] = array
 
         reached, present, reward, terminated, truncated, anew = self.environments.step(actions)
         if not self.allow_nan:
@@ -334,7 +338,7 @@ class Rollout:
 
     # -- what is written ------------------------------------------------------------------------
 
-    def _learn(self, out: Any, before: dict[Path, Array]) -> None:
+    def _learn(self, out: Any, before: dict[Path, Array], only_actions: bool = False) -> None:
         """Find out what the policy writes, and plan what is copied where."""
         if not isinstance(out, TensorDictBase):
             raise TypeError(f"the policy must return a TensorDict, got {type(out).__name__}.")
@@ -360,6 +364,10 @@ class Rollout:
                 value = self._checked(path, value)
                 if path in before:
                     self._rewritten.append((path, self.entries[path]))
+                    if only_actions and value.shape != self.entries[path].shape:
+                        raise ValueError(
+                            f"the policy gives {path} another shape, which random frames cannot have."
+                        )
                 self._make_room(path, value.shape, value.dtype)
             self._written[path] = self._shape(path)
         if len(self._plans[0].written) != len(self._written):

@@ -101,13 +101,14 @@ class _Frames:
         self._columns: dict[str, Path] = {}
         self.layout: Layout = {}
         self.count = 0
-        schema = None
+        columns = None
         for path in paths:
             with _opened(self._pq, path) as file:
-                if schema is None and file.metadata.num_rows:
-                    schema = file.schema_arrow.remove_metadata()
+                found = {field.name: _item_type(field.type) for field in file.schema_arrow}
+                if columns is None and file.metadata.num_rows:
+                    columns = found
                     self._describe(file, path)
-                elif schema is not None and not schema.equals(file.schema_arrow.remove_metadata()):
+                elif columns is not None and found != columns:
                     raise ValueError(f"{path} has other columns, or other types, than {paths[0]}.")
                 self.count += file.metadata.num_rows
         if info.get("total_frames", self.count) != self.count:
@@ -149,7 +150,9 @@ class _Frames:
 
     def _describe(self, file: Any, path: str) -> None:
         """Note what a frame holds."""
-        first = next(iter(_batches(file, path, None, 1)))
+        first = next(_batches(file, path, None, 1), None)
+        if first is None or not first.num_rows:
+            raise ValueError(f"{path} is damaged: it says that it has rows, and has none.")
         for field in first.schema:
             inner = _item_type(field.type)
             if inner is None:

@@ -121,11 +121,9 @@ class _Episodes:
                 raise ValueError(f"episode {number} of {path} differs from the first one in {keys[:4]}.")
             self._lengths[number] = steps
         self.steps = sum(self._lengths.values())
-        flag = ((1,), np.dtype(np.bool_))
-        for path_ in list(self.layout):
-            if path_[-1] in _SIGNALS.values() and path_[0] == "next" and len(path_) == 2:
-                self.layout[path_] = ((1,), self.layout[path_][1])
-        self.layout[("next", "done")] = flag
+        self.layout["next", "reward"] = ((1,), self.layout["next", "reward"][1])
+        for name in ("done", "terminated", "truncated"):
+            self.layout["next", name] = ((1,), np.dtype(np.bool_))
         self.layout[("episode",)] = ((), np.dtype(np.int64))
         if self._left_out:
             warnings.warn(f"left out of {path}: {sorted(self._left_out)}.", stacklevel=3)

@@ -30,7 +30,7 @@ class _Column(NamedTuple):
 
 
 class _Node(NamedTuple):
-    """A container: its entries in order, the batch dimensions after the rows, and what results are made into."""
+    """A container: its entries in order, batch dimensions after the rows, and what wraps a result."""
 
     columns: list[_Column]
     batch: Shape
@@ -86,6 +86,7 @@ class Columns:
 
     def __init__(self, table: Any) -> None:
         self.table = table
+        self.rows: int = table.shape[0]
         if isinstance(table, np.ndarray):
             self._root = None
             self._row: Shape = table.shape[1:]
@@ -161,7 +162,9 @@ def _collect(node: _Node, td: Any, many: bool, path: Path, out: Pairs) -> None:
         elif child is not None:
             inner = td._as_node(value)
             if inner is None:
-                raise TypeError(f"the entry {(*path, key)} is a {type(value).__name__}, expected a TensorDict.")
+                raise TypeError(
+                    f"the entry {(*path, key)} is a {type(value).__name__}, expected a TensorDict."
+                )
             _collect(child, _dense(inner), many, (*path, key), out)
         else:
             assert array is not None

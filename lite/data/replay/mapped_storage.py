@@ -51,7 +51,7 @@ class LazyMemmapStorage(LazyTensorStorage):
 
     Raises:
         ValueError: a damaged folder, or one of another `max_size`, `ndim` or `compress_next`.
-        RuntimeError: when it is written to: a table is in the folder and must not be, or another process writes.
+        RuntimeError: when it is written to: a table is there and must not be, or another process writes.
         TypeError: when it is written to: an entry that is no array of numbers.
 
     Source:
@@ -88,6 +88,7 @@ class LazyMemmapStorage(LazyTensorStorage):
         self._paths: list[str] = []
         self._added = 0
         self._to_keep: tuple[Any] | None = None
+        self._takeovers = 0
         self._began = False  # whether this storage wrote the first file of the folder
         self._cleanup = weakref.finalize(self, _remove, self.scratch_dir, os.getpid()) if own else None
         if existsok:
@@ -132,7 +133,9 @@ class LazyMemmapStorage(LazyTensorStorage):
         like: Any = TensorDict({SINGLE: example}, [len(example)]) if single else example
         like = blank(like, rows, lambda shape, dtype: np.broadcast_to(np.zeros((), dtype), shape))
         if any(array.dtype == object for array in Columns(like).arrays):
-            raise TypeError("mapped files hold numbers alone, and some entries are objects; see LazyTensorStorage.")
+            raise TypeError(
+                "mapped files hold numbers alone, and some entries are objects; see LazyTensorStorage."
+            )
         os.makedirs(folder, exist_ok=True)
         inner = math.prod(like.shape[1 : self.ndim])
         ring_file.remove(Path(folder))
@@ -157,6 +160,7 @@ class LazyMemmapStorage(LazyTensorStorage):
             )
         at = None if self._next is None else self._next.at
         self._file.become_writer(columns.arrays if at is None else [*columns.arrays, at], at)
+        self._takeovers += 1
         if self._next is not None:
             self._next.find_free(len(self))
         self._paths = _files_of(self._table, self.scratch_dir)
@@ -165,6 +169,17 @@ class LazyMemmapStorage(LazyTensorStorage):
         """Let another process write, until this one writes again."""
         if self._file is not None and self._file.lock is not None:
             self._file.lock.close()
+
+    def _take_over(self) -> int:
+        if not self.is_writer and self.initialized:
+            self._become_writer()
+        return self._takeovers
+
+    def _roll_back(self) -> None:
+        file = self._file
+        if file is not None and self.is_writer:
+            file.roll_back(None if self._next is None else self._next.at)
+        super()._roll_back()
 
     @property
     def is_writer(self) -> bool:
@@ -203,19 +218,23 @@ class LazyMemmapStorage(LazyTensorStorage):
         finally:
             self._to_keep = None
 
-    def _before(self, first: int, count: int) -> None:
+    def _before(self, first: int, count: int, length: int) -> None:
         file = self._file
         assert file is not None
-        rows, filled = self._rows(), self._filled_rows()
+        rows = file.rows
+        filled = -(length // -file.inner)
         index = None
         if first < filled or first + count > rows:
-            index = np.arange(first, first + count) % rows
+            index = np.arange(first, first + count)
+            if first + count > rows:
+                index %= rows
             if filled < rows:
                 index = index[index < filled]
         self._added = count
         file.begin(index, count, (-1, -1) if self._next is None else self._next.undo_link())
 
     def _before_anywhere(self, index: Array) -> None:
+        super()._before_anywhere(index)
         if not self.is_writer:
             self._become_writer()
         file = self._file
@@ -313,7 +332,8 @@ class LazyMemmapStorage(LazyTensorStorage):
             found = super().get(index)
             if begun is None:
                 return found
-            found = found.copy() if isinstance(found, np.ndarray) else found.clone()
+            if not isinstance(found, np.generic):
+                found = found.copy() if isinstance(found, np.ndarray) else found.clone()
             touched = rows_at(index[0] if isinstance(index, tuple) else index, self._filled_rows())
             if self._unchanged(begun, touched):
                 return found
@@ -344,15 +364,26 @@ class LazyMemmapStorage(LazyTensorStorage):
     def dumps_to(self, folder: Path, final: Path) -> None:
         """As `dumps`, into a folder that is going to be moved to `final`; where the rows lie, they stay."""
         if self._columns is None or str(final) != self.scratch_dir:
+            begun = self._begin()
             super().dumps_to(folder, final)
+            self._require_still(begun)
             return
         folder.mkdir(exist_ok=True)
         write_json(folder / METADATA, {"metadata": {}, "is_pytree": False, "len": len(self)})
 
+    def state_dict(self) -> dict[str, Any]:
+        begun = self._begin()
+        state = super().state_dict()
+        self._require_still(begun)
+        return state
+
+    def _require_still(self, begun: Any) -> None:
+        """RuntimeError if another process has written since."""
+        if begun is not None and (self._begin() != begun or (self._file is not None and self._file.is_torn)):
+            raise RuntimeError(f"another process wrote to {self.scratch_dir} while it was saved.")
+
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        if self._columns is not None and self._file is None:
-            self._file = RingFile(self.scratch_dir, self._rows(), self.max_size // self._rows(), len(self))
         for name in ("_columns", "_next", "_file", "_cleanup", "_table"):
             state.pop(name, None)
         return state | {"_columns": None, "_next": None, "_file": None, "_cleanup": None, "existsok": True}

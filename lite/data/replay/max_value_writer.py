@@ -14,7 +14,7 @@ from lite.data.replay.columns import is_container
 from lite.data.replay.storages import Storage
 from lite.data.replay.writers import Writer
 
-_REDUCTIONS = {"sum": np.sum, "max": np.max, "min": np.min, "mean": np.mean}
+_REDUCTIONS: dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min, "mean": np.mean}
 
 
 class TensorDictMaxValueWriter(Writer):
@@ -22,7 +22,8 @@ class TensorDictMaxValueWriter(Writer):
 
     Args:
         rank_key: the entry that ranks an element. None: `("next", "reward")`.
-        reduction: what makes one number of it: "sum", "max", "min", "mean" or "median" (the lower one of two).
+        reduction: what makes one number of it: "sum", "max", "min", "mean" or "median" (the
+            lower one of two).
 
     Raises:
         ValueError: an unknown reduction; or, when registered, a storage with `ndim` > 1.
@@ -50,6 +51,7 @@ class TensorDictMaxValueWriter(Writer):
         self._rank_key = ("next", "reward") if rank_key is None else rank_key
         self._reduction = reduction
         self._heap: list[tuple[float, int]] = []
+        self._takeovers = 0
 
     def register_storage(self, storage: Storage) -> None:
         if storage.ndim > 1:
@@ -114,6 +116,10 @@ class TensorDictMaxValueWriter(Writer):
         if not is_container(data):
             raise RuntimeError(f"TensorDictMaxValueWriter needs a TensorDict, got {type(data).__name__}.")
         data = data.exclude("index")
+        takeovers = self._storage._take_over()
+        if takeovers != self._takeovers:  # another process may have written
+            self._rank_what_is_there()
+        self._takeovers = takeovers
         heap = self._heap.copy()
         places = self._places(data, heap)
         # Of several that go to one place, the last one stays.

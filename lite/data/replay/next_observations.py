@@ -63,7 +63,9 @@ class NextObservations:
             raise TypeError(f"compress_next needs a TensorDict, got {type(data).__name__}.")
         paths = shared_paths(data)
         if not paths:
-            raise KeyError("compress_next needs an entry that is in 'next' and at the root, with equal shapes.")
+            raise KeyError(
+                "compress_next needs an entry that is in 'next' and at the root, with equal shapes."
+            )
         count = data.shape[0]
         apart = TensorDict({_AT: np.zeros(count, np.int64)}, [count])
         for path in paths:
@@ -73,9 +75,7 @@ class NextObservations:
 
     # -- writing ----------------------------------------------------------------------------------
 
-    def pairs(
-        self, columns: Columns, data: Any, many: bool, count: int, start: int, length: int
-    ) -> Pairs:
+    def pairs(self, columns: Columns, data: Any, many: bool, count: int, start: int, length: int) -> Pairs:
         """As `Columns.pairs`, for rows from `start` on of a ring of which `length` are filled."""
         node = data if many else data.unsqueeze(0)
         following, roots = [], []
@@ -156,7 +156,9 @@ class NextObservations:
         used = self.at[:length]
         used = np.sort(used[used >= 0])
         if used.size and (used[-1] >= 2 * self._rows or (np.diff(used) == 0).any()):
-            raise ValueError("the storage is damaged: rows name places of next observations that cannot be theirs.")
+            raise ValueError(
+                "the storage is damaged: rows name places of next observations that cannot be theirs."
+            )
         self._high = int(used[-1]) + 1 if used.size else 0
         free = np.ones(self._high, bool)
         free[used] = False
@@ -210,6 +212,5 @@ def _equal(a: Array, b: Array) -> NDArray[np.bool_]:
     else:
         a, b = a.view(kind), b.view(kind)
     same: NDArray[np.bool_] = a == b
-    return same.all(tuple(range(1, same.ndim)))
-
-
+    every: NDArray[np.bool_] = np.all(same, tuple(range(1, same.ndim)))
+    return every

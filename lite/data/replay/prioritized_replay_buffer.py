@@ -74,7 +74,8 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
         >>> buffer = TensorDictPrioritizedReplayBuffer(
         ...     alpha=1.0, beta=1.0, storage=LazyTensorStorage(10), batch_size=3, generator=0
         ... )
-        >>> _ = buffer.extend(TensorDict({"a": np.arange(4), "td_error": np.array([0.0, 0.0, 1.0, 0.0])}, [4]))
+        >>> error = np.array([0.0, 0.0, 1.0, 0.0])
+        >>> _ = buffer.extend(TensorDict({"a": np.arange(4), "td_error": error}, [4]))
         >>> batch = buffer.sample()
         >>> batch["a"], batch["priority_weight"].shape
         (array([2, 2, 2]), (3,))

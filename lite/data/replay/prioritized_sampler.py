@@ -165,16 +165,12 @@ class PrioritizedSampler(Sampler):
         weight = (self._sum_tree[self._sum_tree.size // 2 + index] / least) ** self._number(-self._beta)
         return index, weight
 
-    def add(self, index: Any) -> None:
-        self.extend(index)
-
-    def extend(self, index: Any) -> None:
-        if self._max_priority_within_buffer and (np.asarray(index) == self._max_index).any():
-            self._max_priority, self._max_index = None, -1
-
     def mark_update(self, index: Any, *, storage: StorageView | None = None) -> None:
         """Give the entries at `index`, which are new, the default priority."""
+        highest = self._max_index
         self.update_priority(index, self.default_priority, storage=storage)
+        if self._max_priority_within_buffer and (flat_places(index, storage) == highest).any():
+            self._max_priority, self._max_index = None, -1  # it was written over
 
     def update_priority(
         self, index: Any, priority: ArrayLike, *, storage: StorageView | None = None
@@ -220,7 +216,7 @@ class PrioritizedSampler(Sampler):
             raise IndexError(f"index must be below max_capacity={self._max_capacity}, got {places.max()}.")
         with np.errstate(over="ignore"):  # what is too large is refused as infinite
             leaves = (given.astype(self.dtype) + self._number(self._eps)) ** self._number(self._alpha)
-        self._set_leaves(places, leaves)
+        self._set_leaves(places, leaves if given.ndim else np.full(places.shape, leaves))
         if self._max_priority is None or top > self._max_priority:
             self._max_priority = top
             self._max_index = int(places[int(given.argmax()) if given.ndim else 0])

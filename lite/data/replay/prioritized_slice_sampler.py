@@ -159,20 +159,9 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
         return self._raw
 
     def _set_leaves(self, places: Ints, leaves: Floats) -> None:
-        values = np.broadcast_to(leaves, places.shape)
-        update_min_tree(self._min_tree, places, values)
-        self._raw[places] = values
-        update_sum_tree(self._sum_tree, places, np.where(self._may_start[places], values, 0))
-
-    def add(self, index: Any) -> None:
-        PrioritizedSampler.add(self, index)
-
-    def extend(self, index: Any) -> None:
-        PrioritizedSampler.extend(self, index)
-
-    def mark_update(self, index: Any, *, storage: StorageView | None = None) -> None:
-        SliceSampler.mark_update(self, index, storage=storage)
-        PrioritizedSampler.mark_update(self, index, storage=storage)
+        update_min_tree(self._min_tree, places, leaves)
+        self._raw[places] = leaves
+        update_sum_tree(self._sum_tree, places, np.where(self._may_start[places], leaves, 0))
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         PrioritizedSampler.load_state_dict(self, state_dict)

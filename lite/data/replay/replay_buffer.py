@@ -1,4 +1,4 @@
-"""ReplayBuffer: a storage, a writer that fills it, a sampler that draws from it, and transforms on both ways."""
+"""ReplayBuffer: a storage, a writer that fills it, a sampler that draws from it, and transforms."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from lite import TensorDict
 from lite._files.commit import finish, replace_tree
 from lite.data.replay.columns import is_container
 from lite.data.replay.mapped_storage import LazyMemmapStorage
+from lite.data.replay.max_value_writer import TensorDictMaxValueWriter
 from lite.data.replay.samplers import RandomSampler, Sampler, Seed
 from lite.data.replay.storages import ListStorage, PathLike, Storage, read_json, write_json
 from lite.data.replay.tensor_storage import TensorStorage
@@ -38,7 +39,8 @@ class ReplayBuffer:
         storage: what keeps the data, or a function that makes it. None: a `ListStorage` of 1,000.
         sampler: what draws. None: `RandomSampler`.
         writer: what decides where data goes. None: `RoundRobinWriter`.
-        collate_fn: makes a batch of what the storage gives. None: lists of TensorDicts or numbers are stacked.
+        collate_fn: makes a batch of what the storage gives. None: lists of TensorDicts or numbers are
+            stacked.
         transform: called with each batch that is drawn. If it has a method `inv`, that is called with what
             `extend` and `add` get; where it gives None, nothing is stored.
         transform_factory: a function that makes the transform instead.
@@ -59,9 +61,8 @@ class ReplayBuffer:
         >>> import numpy as np
         >>> from lite import TensorDict
         >>> from lite.data import LazyTensorStorage, MultiStepTransform, ReplayBuffer
-        >>> buffer = ReplayBuffer(
-        ...     storage=LazyTensorStorage(100), transform=MultiStepTransform(2, 0.5), batch_size=4, generator=0
-        ... )
+        >>> two_steps = MultiStepTransform(2, 0.5)
+        >>> buffer = ReplayBuffer(storage=LazyTensorStorage(100), transform=two_steps, batch_size=4)
         >>> def frames(*steps):
         ...     ones, zeros = np.ones(len(steps), np.float32), np.zeros(len(steps), bool)
         ...     return TensorDict({"step": steps, "next": {"reward": ones, "done": zeros}}, [len(steps)])
@@ -114,7 +115,7 @@ class ReplayBuffer:
         self._ahead_lock = threading.RLock()
         self._warned = False
         self._transforms = Transforms(transform_factory() if transform_factory is not None else transform)
-        self._told = 0
+        self._told = self._takeovers = 0
         self._go_on()
 
     @staticmethod
@@ -158,8 +159,8 @@ class ReplayBuffer:
         """Write elements; gives their indices.
 
         Args:
-            data: a TensorDict, tensorclass or array whose first dimension (see `dim_extend`) is elements, or a
-                list of elements. The transforms' inverses are called with it.
+            data: a TensorDict, tensorclass or array whose first dimension (see `dim_extend`) is elements,
+                or a list of elements. The transforms' inverses are called with it.
 
         Returns:
             int64 (elements,), in the order of the data; (elements, ndim) where the storage has `ndim` > 1.
@@ -167,7 +168,7 @@ class ReplayBuffer:
 
         Raises:
             RuntimeError: there are no elements.
-            KeyError, RuntimeError, TypeError: they are not of the kind of what is stored; nothing has changed.
+            KeyError, RuntimeError, TypeError: they are not like what is stored; nothing has changed.
         """
         with self._storage.lock:
             if not len(self._transforms):
@@ -177,6 +178,7 @@ class ReplayBuffer:
     def flush(self) -> Any:
         """Store what transforms withhold, as at the end of a stream; gives the indices."""
         with self._storage.lock:
+            self._take_over()
             before = self._transforms.withheld
             try:
                 pieces = list(self._transforms.flush())
@@ -188,6 +190,7 @@ class ReplayBuffer:
 
     def _through(self, data: Any, write: Callable[[Any], Any]) -> Any:
         """Send data through the inverses, and write what comes out; all of it happens, or nothing."""
+        self._take_over()
         before = self._transforms.withheld if self._transforms.withholds else None
         try:
             data = self._transforms.inv(data)
@@ -201,6 +204,15 @@ class ReplayBuffer:
                 self._transforms.withheld = before
             raise
 
+    def _take_over(self) -> None:
+        """Where another process may have written, go on with what it has withheld."""
+        storage = self._storage
+        if self._transforms.withholds and isinstance(storage, LazyMemmapStorage):
+            takeovers = storage._take_over()
+            if takeovers != self._takeovers and storage.initialized:
+                self._transforms.withheld = storage.kept()
+            self._takeovers = takeovers
+
     def _keep(self, alone: bool) -> None:
         """Let what is withheld survive as the rows do."""
         if self._transforms.withholds and isinstance(self._storage, LazyMemmapStorage):
@@ -213,9 +225,7 @@ class ReplayBuffer:
     def _write_one(self, data: Any) -> Any:
         index = self._writer.add(data)
         if index is not None:
-            self._sampler.mark_update(index, storage=self._storage)
-            self._sampler.add(index)
-            self._tell_others(index)
+            self._tell(index, self._sampler.add)
         return index
 
     def _write_frames(self, data: Any) -> Any:
@@ -228,15 +238,20 @@ class ReplayBuffer:
         if self._dim_extend:
             data = self._transposed(data)
         index = self._writer.extend(data)
-        self._sampler.mark_update(index, storage=self._storage)
-        self._sampler.extend(index)
-        self._tell_others(index)
+        # What the writer left out has no index.
+        written = index[index >= 0] if isinstance(self._writer, TensorDictMaxValueWriter) else index
+        self._tell(written, self._sampler.extend)
         return index
 
-    def _tell_others(self, index: Any) -> None:
-        for other in self._storage._readers:
-            if other is not self:
-                other.mark_update(index)
+    def _tell(self, index: Any, new: Callable[[Any], None]) -> None:
+        """Tell the sampler, and the buffers that share the storage, what was written."""
+        storage = self._storage
+        self._sampler.mark_update(index, storage=storage)
+        new(index)
+        if storage.is_shared:
+            for other in storage._readers:
+                if other is not self:
+                    other.mark_update(index)
 
     def _transposed(self, data: Any) -> Any:
         if is_container(data):
@@ -297,8 +312,8 @@ class ReplayBuffer:
         if batch_size is not None and self._batch_size not in (None, batch_size) and not self._warned:
             self._warned = True
             warnings.warn(
-                f"Got conflicting batch_sizes in constructor ({self._batch_size}) and `sample` ({batch_size}); "
-                "the latter is used.",
+                f"Got conflicting batch_sizes in constructor ({self._batch_size}) and sample ({batch_size});"
+                " the latter is used.",
                 stacklevel=2,
             )
         result = self._ahead(size) if self._prefetch else self._sample(size)
@@ -356,7 +371,10 @@ class ReplayBuffer:
                 self._executor = ThreadPoolExecutor(1, "lite-replay")
             queue = self._drawn_ahead
             out = queue.popleft().result() if queue else self._sample(size)
-            while len(queue) < min(self._prefetch, self._sampler._remaining_batches) and not self._sampler.ran_out:
+            while (
+                len(queue) < min(self._prefetch, self._sampler._remaining_batches)
+                and not self._sampler.ran_out
+            ):
                 queue.append(self._executor.submit(self._sample, size))
                 if self._sampler._remaining_batches < self._prefetch:
                     queue[-1].exception()  # how many are left is known when this one is drawn
@@ -570,7 +588,10 @@ class ReplayBuffer:
             if state["withheld"] is not None:
                 content["withheld"] = state["withheld"]
             content.memmap(folder / "transforms", copy_existing=True)
-            write_json(folder / _ABOUT, {"batch_size": self._batch_size, "rng": _plain(self._rng.bit_generator.state)})
+            write_json(
+                folder / _ABOUT,
+                {"batch_size": self._batch_size, "rng": _plain(self._rng.bit_generator.state)},
+            )
 
         with self._storage.lock:
             replace_tree(str(root), fill)

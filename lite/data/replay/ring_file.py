@@ -57,6 +57,7 @@ class WriterLock:
     """That one process alone writes; the system lifts it if that process dies."""
 
     def __init__(self, folder: str) -> None:
+        self.state: tuple[int, ...] | None = None  # what counts, as this process stored it last
         self._descriptor = -1
         path = f"{folder}/{_LOCK}"
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -79,6 +80,7 @@ class WriterLock:
 
     def close(self) -> None:
         """Let others write."""
+        self.state = None
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -129,7 +131,7 @@ class RingFile(Position):
         finally:
             os.close(descriptor)
         self._map = array
-        self._words = memoryview(array)
+        self._words: memoryview[int] = memoryview(array.data)
         self._bytes = self._words.cast("B")
         self._waits = False
         if array[0] != _MAGIC or array[1] != _VERSION:
@@ -144,6 +146,9 @@ class RingFile(Position):
 
     def _load(self) -> tuple[int, ...]:
         """The state that counts; ValueError if it cannot be one."""
+        lock = self.lock
+        if lock is not None and lock.state is not None:
+            return lock.state
         words = self._words
         while True:
             sequence = words[_SEQUENCE]
@@ -153,8 +158,12 @@ class RingFile(Position):
                 break
         length, cursor, writes, total, place, size = state
         whole = self.rows * self.inner
-        if not (0 <= length <= whole and 0 <= cursor < self.rows and writes >= 0 <= total and place in (0, 1)):
-            raise ValueError(f"{self.folder}/{NAME} is damaged: a ring of {self.rows} rows in the state {state}.")
+        if not (
+            0 <= length <= whole and 0 <= cursor < self.rows and writes >= 0 <= total and place in (0, 1)
+        ):
+            raise ValueError(
+                f"{self.folder}/{NAME} is damaged: a ring of {self.rows} rows in the state {state}."
+            )
         if size < 0:
             raise ValueError(f"{self.folder}/{NAME} is damaged: {size} bytes are kept.")
         return state
@@ -210,21 +219,29 @@ class RingFile(Position):
             raise RuntimeError(f"{self.folder} may not be written by this process.")
         self.lock = WriterLock(self.folder)
         self.undo = _Undo(self.folder, arrays)
-        words = self._words
-        sequence = words[_SEQUENCE]
-        *_, total, place, size = self._load()
+        self._waits = waits_for_disk()
+        return self.roll_back(before)
+
+    def roll_back(self, before: Array | None) -> bool:
+        """Undo what was begun and does not count; True if there was anything. See `become_writer`."""
+        words, lock, undo = self._words, self.lock, self.undo
+        assert lock is not None
+        assert undo is not None
+        lock.state = None
+        state = self._load()
         armed, count, capacity, row, at = words[_UNDO_AT : _UNDO_AT + 5]
-        undone = armed == sequence
+        undone = armed == words[_SEQUENCE]
         if undone:
             if not 0 <= count <= capacity <= self.rows:
                 raise ValueError(f"{self.folder}/{NAME} is damaged: it undoes {count} of {capacity} rows.")
-            self.undo.put_back(count, capacity, self.rows)
+            undo.put_back(count, capacity, self.rows)
             if before is not None and 0 <= row < self.rows:
                 before[row] = at
             words[_UNDO_AT] = _NONE
-        words[_BEGUN] = total
+        words[_BEGUN] = state[3]
         if words[_CHANGES] & 1:
             words[_CHANGES] += 1
+        lock.state = state
         return bool(undone)
 
     def begin(self, index: Array | None, count: int, link: tuple[int, int] = (-1, -1)) -> None:
@@ -237,7 +254,6 @@ class RingFile(Position):
         """
         words, undo = self._words, self.undo
         assert undo is not None
-        self._waits = waits_for_disk()
         if (index is not None and len(index)) or link[0] >= 0:
             capacity, used = undo.save(np.zeros(0, np.int64) if index is None else index, self.rows)
             words[_UNDO_AT + 1] = used
@@ -280,17 +296,19 @@ class RingFile(Position):
             for path in paths or ():
                 flush(path)
         sequence = words[_SEQUENCE]
-        old = _STATES + _APART * (sequence & 1)
-        at = _STATES + _APART * (sequence + 1 & 1)
-        place, size = words[old + 4], words[old + 5]
+        lock = self.lock
+        assert lock is not None
+        *_, total, place, size = self._load()
         if kept is not None:
             place, size = kept
-        _STATE.pack_into(self._bytes, 8 * at, length, cursor, writes, words[old + 3] + added, place, size)
+        state = (length, cursor, writes, total + added, place, size)
+        _STATE.pack_into(self._bytes, 8 * (_STATES + _APART * (sequence + 1 & 1)), *state)
         if self._waits:
             flush(f"{self.folder}/{NAME}")
         with _fence:
             pass
         words[_SEQUENCE] = sequence + 1
+        lock.state = state
         if words[_CHANGES] & 1:
             words[_CHANGES] += 1
         if self._waits:
@@ -334,11 +352,15 @@ class _Undo:
         count = len(index)
         if count > self._capacity or not self._capacity:
             self._open(min(rows, max(64, 1 << (count - 1).bit_length())) if count else 1, True)
+        if not count:
+            return self._capacity, 0
         self._index[:count] = index
-        if count and index[-1] - index[0] == count - 1:
-            where: Any = slice(int(index[0]), int(index[-1]) + 1)
-        else:
-            where = index
+        first = int(index[0])
+        if count == 1:
+            for copy, array in zip(self._copies, self._arrays, strict=True):
+                copy[0] = array[first]
+            return self._capacity, 1
+        where = slice(first, first + count) if index[-1] - first == count - 1 else index
         for copy, array in zip(self._copies, self._arrays, strict=True):
             copy[:count] = array[where]
         return self._capacity, count
@@ -366,6 +388,8 @@ class _Undo:
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
             descriptor = os.open(self.path, flags, 0o666)
             os.ftruncate(descriptor, size)
+            if waits_for_disk():
+                flush(os.path.dirname(self.path))
         else:
             descriptor, status = open_regular(self.path, os.O_RDWR)
             if status.st_size != size:

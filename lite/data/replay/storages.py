@@ -40,6 +40,8 @@ class Storage(ABC):
         self.max_size = _count("max_size", max_size)
         self.lock = threading.RLock()
         self._readers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._changes = 0  # writes by this process that no position tells of, as rows were not appended
+        self.is_shared = False  # whether several buffers have been attached
 
     # -- what samplers and buffers read -----------------------------------------------------------
 
@@ -87,7 +89,7 @@ class Storage(ABC):
 
     @abstractmethod
     def _append(self, data: Any, count: int | None) -> int:
-        """Write `count` rows where the ring stands and move it on; None for one row alone. Gives the first row.
+        """Write `count` rows where the ring stands, None for one row alone; gives the first one.
 
         All of it counts at once, or nothing, if this raises.
         """
@@ -107,6 +109,10 @@ class Storage(ABC):
     @property
     @abstractmethod
     def _position(self) -> Position: ...
+
+    def _take_over(self) -> int:
+        """Make this process the one that writes; how many times it has become so."""
+        return 0
 
     def _rows(self) -> int:
         """The length of the ring: how many elements there can be along the first dimension."""
@@ -135,6 +141,7 @@ class Storage(ABC):
     def attach(self, buffer: Any) -> None:
         """Tell `buffer`, by `mark_update(index)`, of elements that other buffers write into this storage."""
         self._readers.add(buffer)
+        self.is_shared = len(self._readers) > 1
 
     # -- saving -----------------------------------------------------------------------------------
 
@@ -227,7 +234,7 @@ class ListStorage(Storage):
         for place in places:
             if place > end or not 0 <= place < self.max_size:
                 raise RuntimeError(
-                    f"Cannot write the element {place} of a storage that has {end} and can have {self.max_size}."
+                    f"Cannot write the element {place} of a storage that has {end} of {self.max_size}."
                 )
             end = max(end, place + 1)
         for place, item in zip(places, items, strict=True):
@@ -275,7 +282,7 @@ class ListStorage(Storage):
             NotImplementedError: always.
         """
         raise NotImplementedError(
-            "a ListStorage holds any object, which no file of lite does; pickle the buffer, or use LazyTensorStorage."
+            "a ListStorage holds any object, as no file does; pickle the buffer, or use LazyTensorStorage."
         )
 
     def loads(self, path: PathLike) -> None:
@@ -307,4 +314,3 @@ def _count(name: str, value: Any) -> int:
     if size < 1:
         raise ValueError(f"{name} must be at least 1, got {value}.")
     return size
-

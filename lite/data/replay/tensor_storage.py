@@ -100,7 +100,7 @@ class TensorStorage(Storage):
         return (-(len(self) // -math.prod(inner)), *inner)
 
     def _rows(self) -> int:
-        return self.max_size if self._columns is None else self._columns.table.shape[0]
+        return self.max_size if self._columns is None else self._columns.rows
 
     def _rows_for(self, data: Any, many: bool) -> int:
         if self.ndim == 1 or self._columns is not None:
@@ -186,6 +186,7 @@ class TensorStorage(Storage):
         data = as_rows(data)
         if self.ndim > 1 and isinstance(index, tuple):
             self._refuse_apart()
+            self._changes += 1
             view = columns.table[: self._filled_rows()]
             view[index] = data
             return
@@ -203,13 +204,17 @@ class TensorStorage(Storage):
         length, cursor, writes = self._position.now()
         inner = self.max_size // self._rows()
         length = max(length, (int(index.max()) + 1) * inner)
-        self._before_anywhere(index)
-        where: Any = index if many else int(index[0])
-        for array, value in pairs:
-            array[where] = value
         if written is not None:
             cursor, writes = length % self._rows(), writes + written
-        self._commit(length, cursor, writes)
+        where: Any = index if many else int(index[0])
+        try:
+            self._before_anywhere(index)
+            for array, value in pairs:
+                array[where] = value
+            self._commit(length, cursor, writes)
+        except BaseException:
+            self._roll_back()
+            raise
 
     def _refuse_apart(self) -> None:
         if self._next is not None:
@@ -234,30 +239,40 @@ class TensorStorage(Storage):
         else:
             first = start
         stop = first + n
-        self._before(first, n)
-        if stop <= rows:
-            where: Any = slice(first, stop) if many else first
-            for array, value in pairs:
-                array[where] = value
-        else:
-            cut = rows - first
-            for array, value in pairs:
-                array[first:] = value[:cut]
-                array[: stop - rows] = value[cut:]
         inner = 1 if self.ndim == 1 else self.max_size // rows
         written = 1 if count is None else count
-        if self._next is not None:
-            self._next.link()
-        self._commit(min(length + n * inner, self.max_size), stop % rows, writes + written)
+        try:
+            self._before(first, n, length)
+            if stop <= rows:
+                where: Any = slice(first, stop) if many else first
+                for array, value in pairs:
+                    array[where] = value
+            else:
+                cut = rows - first
+                for array, value in pairs:
+                    array[first:] = value[:cut]
+                    array[: stop - rows] = value[cut:]
+            if self._next is not None:
+                self._next.link()
+            self._commit(min(length + n * inner, self.max_size), stop % rows, writes + written)
+        except BaseException:
+            self._roll_back()
+            raise
         if self._next is not None:
             self._next.committed()
         return start
 
-    def _before(self, first: int, count: int) -> None:
-        """Rows of the ring are about to be written, some of which may hold something."""
+    def _roll_back(self) -> None:
+        """Writing was interrupted, by a key perhaps: take back what can be."""
+        if self._next is not None:
+            self._next.find_free(len(self))
+
+    def _before(self, first: int, count: int, length: int) -> None:
+        """Rows of the ring, of which `length` elements are filled, are about to be written."""
 
     def _before_anywhere(self, index: Array) -> None:
         """The same, anywhere."""
+        self._changes += 1
 
     # -- the arrays -------------------------------------------------------------------------------
 
@@ -332,7 +347,7 @@ class TensorStorage(Storage):
         raise RuntimeError("a TensorStorage has its arrays from the start.")
 
     def dumps(self, path: PathLike) -> None:
-        """Write the folder that `TensorDict.memmap` writes, and beside `meta.json` how many elements are filled.
+        """Write the folder that `TensorDict.memmap` writes, and beside `meta.json` how many elements it has.
 
         Raises:
             RuntimeError: there is no data yet.
@@ -462,10 +477,13 @@ def as_rows(data: Any) -> Any:
     if isinstance(data, list | tuple | int | float | np.generic | range):
         data = np.asarray(data)
         if data.dtype == object:
-            raise TypeError("a storage of arrays needs a TensorDict or numbers; ListStorage holds any object.")
+            raise TypeError(
+                "a storage of arrays needs a TensorDict or numbers; ListStorage holds any object."
+            )
         return data
     if is_array(data):
         return host_array(data, "of the data")
     raise TypeError(
-        f"a storage of arrays needs a TensorDict or an array, got {type(data).__name__}; ListStorage holds any object."
+        f"a storage of arrays needs a TensorDict or an array, got {type(data).__name__}; ListStorage holds"
+        " any object."
     )

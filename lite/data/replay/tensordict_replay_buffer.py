@@ -44,19 +44,27 @@ class TensorDictReplayBuffer(ReplayBuffer):
 
     def _write_one(self, data: Any) -> Any:
         index = super()._write_one(data)
-        priority = data.get(self.priority_key, None) if is_container(data) and index is not None else None
+        priority = self._priority_in(data) if is_container(data) and index is not None else None
         if priority is not None:
             self._set_priorities(np.atleast_2d(index) if self._storage.ndim > 1 else index, priority, data)
         return index
 
     def _write_many(self, data: Any) -> Any:
         index = super()._write_many(data)
-        priority = data.get(self.priority_key, None) if self._update_priority else None
+        priority = self._priority_in(data) if self._update_priority else None
         if priority is not None:
             if self._dim_extend:
                 priority = np.swapaxes(priority, self._dim_extend, 0)
             self._set_priorities(index, priority, data)
         return index
+
+    def _priority_in(self, data: Any) -> Any:
+        key = self.priority_key
+        return (
+            data._get_str(key)
+            if type(key) is str and isinstance(data, TensorDictBase)
+            else data.get(key, None)
+        )
 
     _update_priority = True
 
@@ -71,9 +79,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
             ValueError: it is no TensorDict.
         """
         if not isinstance(tensordicts, TensorDictBase):
-            raise ValueError(
-                f"{type(self).__name__} takes TensorDicts, got {type(tensordicts).__name__}; use ReplayBuffer."
-            )
+            raise ValueError(f"{type(self).__name__} takes TensorDicts, got {type(tensordicts).__name__}.")
         with self._storage.lock:
             self._update_priority = update_priority is not False
             try:
@@ -82,7 +88,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
                 self._update_priority = True
 
     def _set_priorities(self, index: Any, priority: Any, data: Any) -> None:
-        """Priorities of elements, with any dimensions after those of the storage, which the sampler reduces."""
+        """Set the priorities of elements, with any dimensions after those of the storage."""
         count = 1 if isinstance(index, int) else len(index)
         self.update_priority(index, self._reduced(np.asarray(priority), count))
 
@@ -96,7 +102,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
         return getattr(np, reduction)(flat, axis=1)
 
     def update_tensordict_priority(self, data: Any) -> None:
-        """Give elements the priorities that a batch has for them by now; nothing without a prioritized sampler.
+        """Give elements the priorities that a batch has for them; nothing without a prioritized sampler.
 
         Args:
             data: a batch that was drawn, with its `"index"` and the entry `priority_key`; without the
@@ -117,11 +123,12 @@ class TensorDictReplayBuffer(ReplayBuffer):
         self.update_priority(index, self._reduced(np.asarray(priority), len(index)))
 
     def sample(self, batch_size: int | None = None, return_info: bool = False) -> Any:
-        """Draw a batch; see `ReplayBuffer.sample`. Its entries are also `"index"`, and what the sampler tells.
+        """Draw a batch; see `ReplayBuffer.sample`. It also has `"index"`, and what the sampler tells.
 
         Raises:
             RuntimeError: a transform has changed the batch size, or the batch is no TensorDict.
         """
+        data: Any
         data, info = super().sample(batch_size, True)
         if not isinstance(data, TensorDictBase):
             if not is_container(data):
@@ -135,10 +142,12 @@ class TensorDictReplayBuffer(ReplayBuffer):
                 value = np.stack(value, -1)
             if value.shape[:1] != size[:1]:
                 raise RuntimeError(
-                    f"{key!r} of the sampler has the shape {value.shape}, but a transform made the batch {size}."
+                    f"{key!r} of the sampler has the shape {value.shape}, a transform made the batch {size}."
                 )
             if value.ndim < len(size):
-                value = np.broadcast_to(value.reshape(value.shape + (1,) * (len(size) - value.ndim)), size).copy()
+                value = np.broadcast_to(
+                    value.reshape(value.shape + (1,) * (len(size) - value.ndim)), size
+                ).copy()
             if type(key) is str:
                 data._data[key] = value
             else:

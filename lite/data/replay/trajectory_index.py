@@ -112,9 +112,9 @@ class TrajectoryIndex:
         self._stored: dict[NestedKey, bool] = {}
         self.lanes = math.prod(storage.shape[1:])
         self.rows = storage.max_size // self.lanes
-        self._position = (-1, -1, -1)
         self.written = 0
         self._clear(0)
+        self.forget()
 
     def _clear(self, row: int) -> None:
         """Know nothing of what is before `row`."""
@@ -150,11 +150,7 @@ class TrajectoryIndex:
 
     def forget(self) -> None:
         """Read the whole storage again the next time."""
-        self._position = (-1, -1, -1)
-
-    def has_yet_to_see(self, storage: StorageView, row: int) -> bool:
-        """Whether the row at a place of the ring was written since `follow`."""
-        return (row - self.written) % self.rows < storage._position.writes - self._position[2]
+        self._position, self._changes = (-1, -1, -1), -1
 
     def follow(self, storage: StorageView, seen: Seen | None = None) -> None:
         """Take note of the rows written since the last time: of those alone, if they continue the ring.
@@ -164,14 +160,13 @@ class TrajectoryIndex:
             seen: is called with pieces of the new rows: the first one, the rows (rows, lanes) at which the
                 trajectories of each start, and whether all that was told before is void.
         """
-        place = storage._position
-        now = (place.length, place.cursor, place.writes)
-        if now == self._position:
+        now, changes = storage._position.now(), storage._changes
+        if now == self._position and changes == self._changes:
             return
         new = now[2] - self._position[2]
         written = self.written + new
         continues = (
-            self._position[2] >= 0
+            changes == self._changes
             and new > 0
             and written % self.rows == now[1]
             and min(written, self.rows) * self.lanes == now[0]
@@ -183,12 +178,12 @@ class TrajectoryIndex:
             first = now[1] if filled == self.rows else 0
             self._clear(first)
             written = first + filled
-        self._position = (-1, -1, -1)  # where reading fails, all of it is read the next time
+        self.forget()  # where reading fails, all of it is read the next time
         for start in range(self.written, written, _CHUNK):
             self._append(self._rows(storage, start, min(start + _CHUNK, written)), seen, void)
             void = False
         self._finished.drop_before(self.oldest)
-        self._position = now
+        self._position, self._changes = now, changes
 
     def _rows(self, storage: StorageView, start: int, stop: int) -> NDArray[Any]:
         """The values of the signal in the rows from `start` to `stop`, (rows, lanes)."""

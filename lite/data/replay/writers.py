@@ -196,10 +196,13 @@ class TensorDictRoundRobinWriter(RoundRobinWriter):
         return super().add(_without_index(data))
 
     def extend(self, data: Any) -> Any:
+        """Write elements; see `Writer.extend`. None are written where there are none."""
+        if not len(data):
+            ndim = self._storage.ndim
+            return np.zeros((0,) if ndim == 1 else (0, ndim), np.int64)
         return super().extend(_without_index(data))
 
 
 def _without_index(data: Any) -> Any:
-    if is_container(data) and data.get("index", None) is not None:
-        return data.exclude("index")
-    return data
+    node = getattr(data, "_tensordict", data)
+    return data.exclude("index") if is_container(data) and node._get_str("index") is not None else data

@@ -15,12 +15,12 @@ from lite._arrays.types import Path
 from lite._tree.keys import require_path
 from lite.data.entries import require_array, require_tensordict
 from lite.data.values.network_calls import NetworkCalls, Values, expand_to, last_valid
-from lite.data.values.standardize import standardized
 from lite.kernels._integer import integer
 from lite.nn import TensorDictModuleBase, composite_lp_aggregate, set_skip_existing
 
 Array = NDArray[Any]
 Signals = tuple[Array, Array, Array]  # reward, done, terminated
+Writes = dict[Path, Array]  # kept to the end, so that an error leaves the TensorDict as it was
 
 
 @dataclass
@@ -109,6 +109,21 @@ class ValueEstimatorBase(TensorDictModuleBase):
     Source:
         `torchrl.objectives.value` of TorchRL, https://github.com/pytorch/rl. Pardo et al. (2018), Time limits
         in reinforcement learning (arXiv:1712.00378).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.data import TD0Estimator
+        >>> def rollout(terminated):  # one step, after which the value is 10, or NaN that an environment left
+        ...     flags = {"done": np.array([True]), "terminated": np.array([terminated])}
+        ...     value = np.array([np.nan if terminated else 10.0])
+        ...     following = {"reward": np.ones(1), "state_value": value, **flags}
+        ...     return TensorDict({"state_value": np.zeros(1), "next": following}, batch_size=[1])
+        >>> estimator = TD0Estimator(gamma=0.5, value_network=None)
+        >>> estimator(rollout(terminated=False))["value_target"]  # cut off: bootstrap
+        array([6.])
+        >>> estimator(rollout(terminated=True))["value_target"]
+        array([1.])
     """
 
     default_keys: ClassVar[type[AcceptedKeys]] = AcceptedKeys
@@ -266,18 +281,19 @@ class ValueEstimatorBase(TensorDictModuleBase):
         params: Any = None,
         target_params: Any = None,
         keys: Sequence[NestedKey] | None = None,
-    ) -> Values:
+    ) -> tuple[Values, Writes]:
         """Values of the observations and of the next ones, from the network or the TensorDict.
 
         `keys` says which of the network's outputs these are: the value, unless the two are different.
+
+        Returns:
+            The values, and what is to be written of them.
         """
         present, following = keys or (self.tensor_keys.value,) * 2
         if self.value_network is None:
-            now, ahead = (
-                self._given(tensordict, require_path(present)),
-                self._given(tensordict, next_path(following)),
-            )
-            return Values(now, ahead, tensordict.get("shifted_valid", None))
+            now = self._given(tensordict, require_path(present))
+            ahead = self._given(tensordict, next_path(following))
+            return Values(now, ahead, tensordict.get("shifted_valid", None)), {}
         calls = self._calls(present, following)
         with self._skipping():
             if self.shifted:
@@ -288,11 +304,10 @@ class ValueEstimatorBase(TensorDictModuleBase):
                 values = calls.once(tensordict, time_dim, flags, self.shifted_budget, params)
             else:
                 values = calls.twice(tensordict, params, target_params)
-        tensordict.set(present, values.present)
-        tensordict.set(next_path(following), values.following)
+        writes = {require_path(present): values.present, next_path(following): values.following}
         if values.valid is not None:
-            tensordict.set("shifted_valid", values.valid)
-        return values
+            writes["shifted_valid",] = values.valid
+        return values, writes
 
     def _next_value(self, tensordict: TensorDictBase, params: Any) -> Array:
         """Values of the next observations alone; nothing is written."""
@@ -340,19 +355,13 @@ class ValueEstimatorBase(TensorDictModuleBase):
     def _groups(self, tensordict: TensorDictBase) -> Array | None:
         return None if self.group_key is None else self._read(tensordict, self.group_key)
 
-    def _average_rewards(self, tensordict: TensorDictBase, smallest: float) -> None:
-        """Standardize the rewards, also where others read them later."""
-        path = next_path(self.tensor_keys.reward)
-        reward = self._read(tensordict, path)
-        tensordict.set(path, standardized(reward, self._groups(tensordict), smallest=smallest))
-
-    def _write(
-        self, tensordict: TensorDictBase, advantage: Array, target: Array, valid: Array | None
-    ) -> TensorDictBase:
+    def _estimated(self, advantage: Array, target: Array, valid: Array | None) -> Writes:
+        """What is to be written of the results: 0 where there are no values."""
+        writes = {}
         for key, array in zip(self.out_keys, (advantage, target), strict=True):
-            entry = array if valid is None else np.where(expand_to(valid, array), array, array.dtype.type(0))
-            tensordict.set(key, entry)
-        return tensordict
+            kept = array if valid is None else np.where(expand_to(valid, array), array, array.dtype.type(0))
+            writes[require_path(key)] = kept
+        return writes
 
 
 def next_path(key: NestedKey) -> Path:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lite import TensorDictBase
-from lite.data.values.base import Array, Options, Signals, ValueEstimatorBase, as_number, next_path
+from lite.data.values.base import Array, Options, Signals, ValueEstimatorBase, Writes, as_number, next_path
 from lite.data.values.network_calls import expand_to
 from lite.data.values.standardize import standardized
 from lite.kernels import Advantage, gae
@@ -102,11 +102,11 @@ class GAE(ValueEstimatorBase):
             TypeError: the input is no TensorDict, or an entry no array.
             ValueError: no values and no network, no such time_dim, `target_params` without `params`.
         """
-        found, valid = self._estimates(tensordict, params, target_params, time_dim)
+        found, valid, writes = self._estimates(tensordict, params, target_params, time_dim)
         advantage = found.advantage
         if self.average_gae:
             advantage = self._normalize_advantage(advantage, valid, self._groups(tensordict))
-        return self._write(tensordict, advantage, found.value_target, valid)
+        return tensordict.update(writes | self._estimated(advantage, found.value_target, valid))
 
     def value_estimate(
         self,
@@ -117,14 +117,17 @@ class GAE(ValueEstimatorBase):
         **kwargs: Any,
     ) -> Array:
         """The targets alone; only the values are written. Arguments and errors are those of `forward`."""
-        return self._estimates(tensordict, params, target_params, time_dim)[0].value_target
+        found, _, writes = self._estimates(tensordict, params, target_params, time_dim)
+        tensordict.update(writes)
+        return found.value_target
 
     def _estimates(
         self, tensordict: TensorDictBase, params: Any, target_params: Any, time_dim: int | None
-    ) -> tuple[Advantage, Array | None]:
+    ) -> tuple[Advantage, Array | None, Writes]:
         self._require_rollout(tensordict)
         time_dim = self._time(tensordict, time_dim)
-        value, next_value, valid = self._values(tensordict, time_dim, params, target_params)
+        values, writes = self._values(tensordict, time_dim, params, target_params)
+        value, next_value, valid = values
         signals = self._signals(tensordict, valid, time_dim)
         gamma = self._discount(tensordict, signals[0])
         reward, done, terminated = self._prepare_signals(*signals, value)
@@ -140,7 +143,7 @@ class GAE(ValueEstimatorBase):
             terminated = done
         lmbda = as_number(self.lmbda)
         found = gae(reward, value, next_value, done, terminated, gamma=gamma, lmbda=lmbda, time_dim=time_dim)
-        return found, valid
+        return found, valid, writes
 
     def _prepare_signals(self, reward: Array, done: Array, terminated: Array, value: Array) -> Signals:
         """Rewards and flags of the shape of the values."""

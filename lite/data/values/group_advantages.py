@@ -259,6 +259,22 @@ class MCAdvantage(Module):
         """How many episodes wait for the rest of their group."""
         return sum(map(len, self._queues.values()))
 
+    @property
+    def withheld(self) -> TensorDictBase | None:
+        """The steps of all episodes that wait, or None; what is set goes in place of them.
+
+        A replay buffer reads it, so that they survive as its rows do.
+        """
+        waiting = [episode for queue in self._queues.values() for episode in queue]
+        return _joined(waiting) if waiting else None
+
+    @withheld.setter
+    def withheld(self, episodes: TensorDictBase | None) -> None:
+        queues: dict[Any, list[TensorDictBase]] = {}
+        for episode in () if episodes is None else self._episodes(episodes):
+            queues.setdefault(_identity(episode, self.prompt_key), []).append(episode)
+        self._queues = queues
+
     def clear_queues(self) -> None:
         """Forget the episodes that wait."""
         self._queues.clear()

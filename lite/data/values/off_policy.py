@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from lite import NestedKey, TensorDictBase
 from lite._tree.collection import TensorCollection
-from lite.data.values.base import AcceptedKeys, Array, Options, ValueEstimatorBase, as_number
+from lite.data.values.base import AcceptedKeys, Array, Options, ValueEstimatorBase, Writes, as_number
 from lite.data.values.standardize import standardized
 from lite.kernels import Advantage, retrace, vtrace
 from lite.nn import dispatch
@@ -79,11 +79,11 @@ class _OffPolicyEstimator(ValueEstimatorBase):
             TypeError: the input is no TensorDict, or an entry no array.
             ValueError: no values and no network, no such time_dim, `target_params` without `params`.
         """
-        found, valid = self._estimates(tensordict, params, target_params, time_dim)
+        found, valid, writes = self._estimates(tensordict, params, target_params, time_dim)
         advantage = found.advantage
         if self.average_adv:
             advantage = standardized(advantage, self._groups(tensordict), smallest=1e-5)
-        return self._write(tensordict, advantage, found.value_target, valid)
+        return tensordict.update(writes | self._estimated(advantage, found.value_target, valid))
 
     def value_estimate(
         self,
@@ -94,11 +94,13 @@ class _OffPolicyEstimator(ValueEstimatorBase):
         **kwargs: Any,
     ) -> Array:
         """The targets alone; only the values are written. Arguments and errors are those of `forward`."""
-        return self._estimates(tensordict, params, target_params, time_dim)[0].value_target
+        found, _, writes = self._estimates(tensordict, params, target_params, time_dim)
+        tensordict.update(writes)
+        return found.value_target
 
     def _estimates(
         self, tensordict: TensorDictBase, params: Any, target_params: Any, time_dim: int | None
-    ) -> tuple[Advantage, Array | None]:
+    ) -> tuple[Advantage, Array | None, Writes]:
         self._require_rollout(tensordict)
         time_dim = self._time(tensordict, time_dim)
         log_mu = tensordict.get(self._log_prob_key, None)
@@ -108,7 +110,8 @@ class _OffPolicyEstimator(ValueEstimatorBase):
                 "the TensorDict lacks."
             )
         keys = self._value_keys()
-        value, next_value, valid = self._values(tensordict, time_dim, params, target_params, keys)
+        values, writes = self._values(tensordict, time_dim, params, target_params, keys)
+        value, next_value, valid = values
         reward, done, terminated = self._signals(tensordict, valid, time_dim)
         self._require_one_shape(
             value, next_values=next_value, rewards=reward, done=done, terminated=terminated
@@ -119,7 +122,7 @@ class _OffPolicyEstimator(ValueEstimatorBase):
         found = self._kernel(
             *arrays, done, terminated, gamma=self._discount(tensordict, reward), time_dim=time_dim
         )
-        return found, valid
+        return found, valid, writes
 
     def _actor_keys(self) -> list[NestedKey]:
         actor = self.actor_network

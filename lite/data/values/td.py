@@ -7,7 +7,8 @@ from typing import Any, Unpack
 from numpy.typing import ArrayLike
 
 from lite import TensorDictBase
-from lite.data.values.base import Array, Options, ValueEstimatorBase, as_number
+from lite.data.values.base import Array, Options, ValueEstimatorBase, Writes, as_number, next_path
+from lite.data.values.standardize import standardized
 from lite.kernels import td0_return, td_lambda_return
 from lite.nn import dispatch
 
@@ -47,10 +48,10 @@ class _ReturnEstimator(ValueEstimatorBase):
         """
         self._require_rollout(tensordict)
         time_dim = self._time(tensordict)
-        value, next_value, valid = self._values(tensordict, time_dim, params, target_params)
-        target = self._target(tensordict, next_value, valid, time_dim)
+        (value, next_value, valid), writes = self._values(tensordict, time_dim, params, target_params)
+        target, averaged = self._target(tensordict, next_value, valid, time_dim)
         self._require_one_shape(value, targets=target)
-        return self._write(tensordict, target - value, target, valid)
+        return tensordict.update(writes | averaged | self._estimated(target - value, target, valid))
 
     def value_estimate(
         self,
@@ -79,18 +80,22 @@ class _ReturnEstimator(ValueEstimatorBase):
         if next_value is None:
             next_value = self._next_value(tensordict, target_params)
         valid = tensordict.get("shifted_valid", None)
-        return self._target(tensordict, next_value, valid, self._time(tensordict, time_dim))
+        target, averaged = self._target(tensordict, next_value, valid, self._time(tensordict, time_dim))
+        if averaged:
+            tensordict.update(averaged)
+        return target
 
     def _target(
         self, tensordict: TensorDictBase, next_value: Array, valid: Array | None, time_dim: int
-    ) -> Array:
-        if self.average_rewards:
-            self._average_rewards(tensordict, self._smallest)
+    ) -> tuple[Array, Writes]:
+        """The targets, and the rewards to be written, for whoever reads them later."""
         reward, done, terminated = self._signals(tensordict, valid, time_dim)
         self._require_one_shape(next_value, rewards=reward, done=done, terminated=terminated)
-        return self._return(
-            reward, next_value, done, terminated, self._discount(tensordict, reward), time_dim
-        )
+        gamma, averaged = self._discount(tensordict, reward), {}
+        if self.average_rewards:
+            reward = standardized(reward, self._groups(tensordict), smallest=self._smallest)
+            averaged = {next_path(self.tensor_keys.reward): reward}
+        return self._return(reward, next_value, done, terminated, gamma, time_dim), averaged
 
     def _return(
         self, reward: Array, next_value: Array, done: Array, terminated: Array, gamma: Any, time_dim: int

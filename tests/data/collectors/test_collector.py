@@ -178,6 +178,15 @@ def test_random_frames_come_first():
         assert (part["log_prob"] == -1).all()
 
 
+def test_random_frames_forget_what_was_written_to_batches():
+    def policy(td):
+        return td.update({"action": np.ones(2, np.int64), "log_prob": np.full((2, 1), -1.0)})
+
+    for part in Collector(cartpoles(), policy, frames_per_batch=10, total_frames=40, init_random_frames=40):
+        assert (part["log_prob"] == 0).all()
+        part["log_prob"][...] = 7
+
+
 def test_the_states_of_a_recurrent_policy_hold_still_in_random_frames():
     def policy(td):
         memory = td.get("memory", np.zeros((2, 1)))
@@ -307,6 +316,15 @@ def test_split_trajectories():
     assert split.shape == split_trajectories(td).shape
     np.testing.assert_array_equal(split["observation"], split_trajectories(td)["observation"])
     assert split["collector", "mask"].any(-1).all()
+
+
+def test_split_trajectories_of_marked_steps():
+    env = NativeCounting(AutoresetMode.NEXT_STEP, [(4,), (4,)])
+    (split,) = Collector(env, frames_per_batch=20, total_frames=16, split_trajs=True)
+    # Four steps, one that starts anew, four steps, and one that does.
+    assert split.shape == (4, 4)
+    np.testing.assert_array_equal(split["step_count"][..., 0], np.broadcast_to(np.arange(4), (4, 4)))
+    np.testing.assert_array_equal(split["collector", "traj_ids"][:, 0], [0, 2, 1, 3])
 
 
 def test_new_episodes_at_each_batch():

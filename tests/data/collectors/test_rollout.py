@@ -229,7 +229,7 @@ SPACES = {
     "bytes": (spaces.Box(0, 255, (4, 4, 3), np.uint8), spaces.MultiDiscrete([2, 5])),
     "discrete": (spaces.Discrete(7), spaces.Discrete(5, start=-2)),
     "multi": (spaces.MultiDiscrete([3, 4]), spaces.MultiBinary(3)),
-    "binary": (spaces.MultiBinary([2, 2]), spaces.MultiDiscrete([2, 3, 4], start=[1, 0, -1])),
+    "binary": (spaces.MultiBinary([2, 2]), spaces.MultiDiscrete([[2, 3], [4, 5]])),
     "dict": (
         spaces.Dict({"a": spaces.Discrete(3), "b": spaces.Dict({"c": spaces.Box(-1, 1, (2,))})}),
         spaces.Dict({"go": spaces.Discrete(3), "turn": spaces.Box(-1, 1, (2,))}),
@@ -312,6 +312,25 @@ def test_what_the_policy_writes_over():
         truth = transitions(i, lengths, 50)
         np.testing.assert_array_equal(td["observation"][i], truth["observation"][:, :2] / 2)
         np.testing.assert_array_equal(td["next", "observation"][i], truth["next_observation"])
+
+
+def test_random_frames_have_what_the_policy_would_write_over():
+    def policy(td):
+        td["observation"] = td["observation"] * 2
+        return td.set("action", np.zeros(4, np.int64))
+
+    td = joined(batches(SyncVectorEnv(makers()), policy, init_random_frames=40))
+    for i, lengths in enumerate(LENGTHS):
+        truth = transitions(i, lengths, 50)["observation"]
+        np.testing.assert_array_equal(td["observation"][i, :10], truth[:10])
+        np.testing.assert_array_equal(td["observation"][i, 10:], 2 * truth[10:])
+
+    def narrow(td):
+        td["observation"] = td["observation"][..., :2]
+        return td.set("action", np.zeros(4, np.int64))
+
+    with pytest.raises(ValueError, match="another shape, which random frames cannot have"):
+        batches(SyncVectorEnv(makers()), narrow, init_random_frames=40)
 
 
 def test_a_policy_that_changes_its_input_in_place():
@@ -474,6 +493,16 @@ def test_nan_can_be_let_pass():
     (td,) = batches(faulty("nan"), frames_per_batch=80, total_frames=80, allow_nan=True)
     assert np.isnan(td["next", "observation"][2, 7, 1])
     assert np.isnan(td["next", "observation"]).sum() == 1
+
+    class Blind(Counting):
+        def observe(self):
+            return np.full(3, np.nan, np.float32)
+
+    (td,) = batches(SyncVectorEnv([Blind, Counting]), frames_per_batch=80, total_frames=80, allow_nan=True)
+    assert np.isnan(td["observation"][0]).all()
+    assert not np.isnan(td["observation"][1]).any()
+    with pytest.raises(EnvError, match="environment 0 failed at step 0: gave an observation of NaN"):
+        batches(SyncVectorEnv([Blind, Counting]))
 
 
 def test_infinite_numbers_pass():

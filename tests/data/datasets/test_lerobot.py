@@ -96,6 +96,22 @@ def test_in_pieces(tmp_path, monkeypatch):
         np.testing.assert_array_equal(td[key], whole[key])
 
 
+def test_lists_may_name_their_items_differently(tmp_path):
+    """As converted files do; and files without frames have nothing to say."""
+    source = write(tmp_path / "source")
+    expected = lerobot_to_memmap(source, tmp_path / "out")
+    folder = source / "data" / "chunk-000"
+    table = pq.read_table(folder / "file-001.parquet")
+    at = table.schema.get_field_index("action")
+    named = pa.field("action", pa.large_list(pa.field("element", pa.float32())))
+    table = table.set_column(at, named, table.column("action").cast(named.type))
+    pq.write_table(table, folder / "file-001.parquet")
+    pq.write_table(table.slice(0, 0), folder / "file-002.parquet")
+    td = lerobot_to_memmap(source, tmp_path / "again")
+    for key in expected.keys(True, True):
+        np.testing.assert_array_equal(td[key], expected[key])
+
+
 def test_what_terminated_is_not_cut_off(tmp_path):
     ended = np.array([0, 0, 0, 1, 0, 0, 1, 0], bool)
     td = lerobot_to_memmap(write(tmp_path / "source", **{"next.terminated": ended}), tmp_path / "out")

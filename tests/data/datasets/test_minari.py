@@ -93,6 +93,29 @@ def test_nested_entries_and_infos(tmp_path):
     assert ("info", "deep", "after") not in td.keys(True, True)
 
 
+def test_numbers_of_other_types(tmp_path):
+    """Flags are boolean whatever they were, and other orders of bytes are made the usual one."""
+    more = {
+        "observations": np.arange(12, dtype=">f4").reshape(4, 3),
+        "terminations": np.array([0, 0, 1]),
+        "truncations": np.zeros((3, 1), np.uint8),
+        "rewards": np.ones((3, 1), np.float16),
+    }
+    td = minari_to_memmap(write(tmp_path / "source", {"episode_0": episode(3, **more)}), tmp_path / "out")
+    assert td["observation"].dtype == np.float32
+    np.testing.assert_array_equal(td["next", "observation"], more["observations"][1:])
+    for name in ("done", "terminated"):
+        assert td["next", name].dtype == np.bool_
+        np.testing.assert_array_equal(td["next", name], [[False], [False], [True]])
+    assert (td["next", "reward"].dtype, td["next", "reward"].shape) == (np.float16, (3, 1))
+    nothing = {
+        "observations": np.zeros((1, 3)), "actions": np.zeros((0, 2)), "rewards": np.zeros(0),
+        "terminations": np.zeros(0, bool), "truncations": np.zeros(0, bool),
+    }  # fmt: skip
+    td = minari_to_memmap(write(tmp_path / "source", {"episode_0": nothing}), tmp_path / "empty")
+    assert (td.batch_size, td["action"].shape) == ((0,), (0, 2))
+
+
 def test_in_pieces(tmp_path, monkeypatch):
     """More steps than are read at a time."""
     source = write(tmp_path / "source", {"episode_0": episode(50), "episode_1": episode(30, 1)})

@@ -7,7 +7,9 @@ from lite.data.replay.columns import Columns, blank
 
 def rows(count: int, start: int = 0) -> TensorDict:
     step = np.arange(start, start + count)
-    return TensorDict({"step": step, "n": {"x": np.stack([step, step], 1) / 2, "t": [f"{i}" for i in step]}}, [count])
+    return TensorDict(
+        {"step": step, "n": {"x": np.stack([step, step], 1) / 2, "t": [f"{i}" for i in step]}}, [count]
+    )
 
 
 def table(size: int = 6) -> Columns:

@@ -12,7 +12,7 @@ def content(count: int, start: int = 0) -> TensorDict:
 
 def test_what_counts_stays_until_the_next_counts(tmp_path) -> None:
     file = KeptFile(str(tmp_path))
-    kept = (0, 0)
+    kept, last = (0, 0), 0
     assert file.read(kept) is None
     for count in (1, 3, 0, 900, 2):
         new = file.write(content(count), kept)

@@ -98,6 +98,27 @@ def test_one_writes_at_a_time(tmp_path) -> None:
     assert first[:]["step"].tolist() == list(range(6))
 
 
+def test_a_reader_may_come_first(tmp_path) -> None:
+    reader = opened(tmp_path / "f")
+    assert len(reader) == 0
+    with pytest.raises(RuntimeError, match="empty"):
+        reader.sample(2)
+    writer = opened(tmp_path / "f")
+    writer.extend(frames(0, 3))
+    assert len(reader) == 3
+    assert set(reader.sample(50)["step"].tolist()) == {0, 1, 2}
+
+
+def test_entries_of_no_numbers(tmp_path) -> None:
+    for capacity in (3, 10):
+        buffer = opened(tmp_path / f"{capacity}", capacity)
+        for start in (0, 2):
+            buffer.extend(TensorDict({"x": np.zeros((2, 0)), "y": np.arange(start, start + 2)}, [2]))
+        assert buffer[:]["x"].shape == (min(capacity, 4), 0)
+        buffer.storage.close()
+        assert opened(tmp_path / f"{capacity}", capacity).sample(5)["x"].shape == (5, 0)
+
+
 def test_a_forked_process_does_not_hold_the_lock(tmp_path) -> None:
     buffer = opened(tmp_path / "f")
     buffer.extend(frames(0, 3))
@@ -146,7 +167,7 @@ def test_rows_written_over_are_put_back_if_the_writer_dies(tmp_path) -> None:
     buffer.extend(frames(0, 14))
     before = buffer[:].clone()
     storage = buffer.storage
-    storage._before(4, 3)  # and then the rows are written, but the call does not get to its end
+    storage._before(4, 3, 10)  # and then the rows are written, but the call does not get to its end
     storage.entry("obs")[4:6] = -1
     storage.close()
     reader = opened(tmp_path / "f")
@@ -162,7 +183,7 @@ def test_rows_that_are_being_written_are_not_drawn(tmp_path) -> None:
     buffer = opened(tmp_path / "f")
     buffer.extend(frames(0, 10))
     reader = opened(tmp_path / "f")
-    buffer.storage._before(0, 4)
+    buffer.storage._before(0, 4, 10)
     buffer.storage.entry("obs")[:4] = -1
     for _ in range(20):
         assert reader.sample(1)["step"].min() >= 4
@@ -175,7 +196,7 @@ def test_a_reader_does_not_wait_for_ever(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("lite.data.replay.mapped_storage._PATIENCE", 0.2)
     buffer = opened(tmp_path / "f")
     buffer.extend(frames(0, 10))
-    buffer.storage._before(0, 10)
+    buffer.storage._before(0, 10, 10)
     with pytest.raises(RuntimeError, match="written over whenever they were read"):
         opened(tmp_path / "f").sample(3)
 
@@ -231,6 +252,60 @@ def test_frames_that_are_withheld_survive(tmp_path) -> None:
     )
     assert again.transform.withheld is None
     assert same(again[:], whole[:])
+
+
+def test_who_takes_over_goes_on_with_what_the_other_withheld(tmp_path) -> None:
+    def made() -> ReplayBuffer:
+        storage = LazyMemmapStorage(30, scratch_dir=tmp_path / "f", existsok=True)
+        return ReplayBuffer(storage=storage, transform=MultiStepTransform(3, 0.9))
+
+    whole = ReplayBuffer(storage=LazyTensorStorage(30), transform=MultiStepTransform(3, 0.9))
+    first = made()
+    first.extend(frames(0, 8))
+    second = made()
+    first.extend(frames(8, 11))
+    first.storage.close()
+    second.extend(frames(11, 13))
+    second.storage.close()
+    first.extend(frames(13, 20))
+    first.flush()
+    whole.extend(frames(0, 20))
+    whole.flush()
+    assert same(first[:], whole[:])
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_call_that_is_interrupted_leaves_everything(tmp_path, monkeypatch, compress: bool) -> None:
+    buffer = opened(tmp_path / "f", compress_next=compress)
+    buffer.extend(frames(0, 14))
+    before = buffer[:].clone()
+    for at in ("commit", "begin"):
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                f"lite.data.replay.ring_file.RingFile.{at}",
+                lambda *_: (_ for _ in ()).throw(KeyboardInterrupt),
+            )
+            with pytest.raises(KeyboardInterrupt):
+                buffer.extend(frames(14, 19))
+        assert same(buffer[:], before)
+        assert buffer.write_count == 14
+    assert buffer.extend(frames(14, 19)).tolist() == [4, 5, 6, 7, 8]
+    buffer.storage.close()
+    assert not torn(opened(tmp_path / "f", compress_next=compress)[:]).any()
+
+
+def test_saving_while_another_process_writes(tmp_path) -> None:
+    writer = opened(tmp_path / "f")
+    writer.extend(frames(0, 5))
+    reader = opened(tmp_path / "f")
+    reader.dumps(tmp_path / "dump")
+    reader.storage.state_dict()
+    writer.storage._before(5, 2, 5)
+    with pytest.raises(RuntimeError, match="another process wrote"):
+        reader.dumps(tmp_path / "other")
+    with pytest.raises(RuntimeError, match="another process wrote"):
+        reader.storage.state_dict()
+    assert not (tmp_path / "other").exists()
 
 
 def test_frames_of_another_transform(tmp_path) -> None:
@@ -310,9 +385,7 @@ def test_damaged_folders(tmp_path, damage) -> None:
     buffer.storage.close()
     damage(tmp_path / "f")
     with pytest.raises(ValueError, match=re.escape(str(tmp_path))):
-        found = opened(tmp_path / "f")
-        found.extend(frames(0, 1))
-        found.extend(frames(0, 1))
+        opened(tmp_path / "f").extend(frames(0, 1))
 
 
 def words(folder: Path, at: int, value: int) -> None:
@@ -326,7 +399,7 @@ def test_damaged_copies_of_rows(tmp_path) -> None:
         folder = tmp_path / f"{at}{value}"
         buffer = opened(folder)
         buffer.extend(frames(0, 12))
-        buffer.storage._before(2, 3)
+        buffer.storage._before(2, 3, 10)
         buffer.storage.close()
         if at is None:
             copies = np.memmap(folder / "%undo", np.int64, "r+")
@@ -349,4 +422,4 @@ def test_after_a_power_failure(tmp_path, monkeypatch) -> None:
     assert flushed == [*rows, "%ring", "%ring"]
     flushed.clear()
     buffer.extend(frames(9, 12))
-    assert flushed == ["%undo", "%ring", "%ring", *rows, "%ring", "%ring"]
+    assert flushed == ["f", "%undo", "%ring", "%ring", *rows, "%ring", "%ring"]

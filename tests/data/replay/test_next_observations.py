@@ -13,15 +13,21 @@ def frames(start: int, stop: int, every: int = 5, dtype: object = np.float32) ->
     step = np.arange(start, stop)
     end = step % every == every - 1
     obs = np.stack([step, -step], 1).astype(dtype)
-    after = np.where(end[:, None], np.stack([step + 100, step], 1), np.stack([step + 1, -step - 1], 1)).astype(dtype)
+    after = np.where(
+        end[:, None], np.stack([step + 100, step], 1), np.stack([step + 1, -step - 1], 1)
+    ).astype(dtype)
     return TensorDict(
-        {"obs": obs, "next": {"obs": after, "reward": step / 2, "done": end}, "flag": step % 2 == 0}, [len(step)]
+        {"obs": obs, "next": {"obs": after, "reward": step / 2, "done": end}, "flag": step % 2 == 0},
+        [len(step)],
     )
 
 
 @settings(max_examples=200, deadline=None)
 @given(
-    st.integers(1, 20), st.lists(st.integers(1, 30), min_size=1, max_size=12), st.integers(1, 9), st.booleans()
+    st.integers(1, 20),
+    st.lists(st.integers(1, 30), min_size=1, max_size=12),
+    st.integers(1, 9),
+    st.booleans(),
 )
 def test_samples_are_the_same_with_and_without(capacity, sizes, every, one_by_one) -> None:
     plain = ReplayBuffer(storage=LazyTensorStorage(capacity), generator=0)

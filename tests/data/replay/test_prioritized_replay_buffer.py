@@ -21,7 +21,9 @@ def test_the_sampler_is_made_for_the_storage() -> None:
 
 
 def test_rows_of_another_process_get_priorities(tmp_path) -> None:
-    writer = PrioritizedReplayBuffer(alpha=1.0, beta=1.0, storage=LazyMemmapStorage(10, scratch_dir=tmp_path / "f"))
+    writer = PrioritizedReplayBuffer(
+        alpha=1.0, beta=1.0, storage=LazyMemmapStorage(10, scratch_dir=tmp_path / "f")
+    )
     writer.extend(frames(0, 2))
     reader = TensorDictPrioritizedReplayBuffer(
         alpha=1.0,
@@ -40,7 +42,9 @@ def test_rows_of_another_process_get_priorities(tmp_path) -> None:
 
 
 def test_two_dimensions() -> None:
-    buffer = TensorDictPrioritizedReplayBuffer(alpha=1.0, beta=1.0, storage=LazyTensorStorage(24, ndim=2), generator=0)
+    buffer = TensorDictPrioritizedReplayBuffer(
+        alpha=1.0, beta=1.0, storage=LazyTensorStorage(24, ndim=2), generator=0
+    )
     data = frames(0, 12).reshape(3, 4)
     buffer.extend(data.set("td_error", (data["step"] == 7) * 1.0))
     assert set(buffer.sample(20)["step"].tolist()) == {7}

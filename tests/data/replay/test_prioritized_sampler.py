@@ -63,12 +63,11 @@ def test_the_highest_priority_that_is_stored_now():
     assert sampler.default_priority == 9.0
     sampler.update_priority([1, 3], [3.0, 0.0])
     assert sampler.default_priority == pytest.approx(4.0)
-    sampler.extend(np.array([2, 3]))
+    sampler.mark_update(np.array([2, 3]))  # written over; the new ones begin with what was the highest
     assert sampler.default_priority == 1.0
+    np.testing.assert_allclose(sampler._leaves() ** 2, [1, 3, 4, 4])
     sampler.update_priority([0], 2.0)
-    assert sampler.default_priority == pytest.approx(4.0)  # the entry at 2 has it until it is written over
-    sampler.add(2)
-    assert sampler.default_priority == 1.0
+    assert sampler.default_priority == pytest.approx(4.0)  # which the new ones have
 
 
 def test_of_several_priorities_for_an_entry_the_last_counts():

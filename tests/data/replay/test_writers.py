@@ -33,6 +33,13 @@ def test_nothing_to_write() -> None:
             writer.extend([])
 
 
+def test_no_rows() -> None:
+    storage = LazyTensorStorage(4)
+    writer = made(storage, TensorDictRoundRobinWriter)
+    assert writer.extend(TensorDict({"x": np.zeros((0, 2))}, [0])).shape == (0,)
+    assert not storage.initialized
+
+
 def test_indices_of_several_dimensions() -> None:
     writer = made(LazyTensorStorage(12, ndim=2))
     data = TensorDict({"x": np.arange(6).reshape(2, 3)}, [2, 3])

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from lite import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, cat, lazy_stack, stack
-from lite.data import GroupAdvantage, MCAdvantage, group_advantages
+from lite.data import (
+    GroupAdvantage,
+    LazyMemmapStorage,
+    LazyTensorStorage,
+    MCAdvantage,
+    TensorDictReplayBuffer,
+    group_advantages,
+)
 
 
 def test_a_group_is_a_row():
@@ -181,6 +188,40 @@ def test_ragged_texts_stay_ragged():
     assert isinstance(out, LazyStackedTensorDict)
     assert [len(step["tokens"]) for step in out.unbind(0)] == [3, 5]
     np.testing.assert_allclose([float(step["advantage"][0]) for step in out.unbind(0)], [-0.5, 0.5])
+
+
+def test_what_waits_can_be_taken_out_and_put_back():
+    transform = MCAdvantage(3, trajectory_return="sum", divide=False)
+    assert transform.withheld is None
+    for group, *rewards in (("a", 1, 1), ("b", 5), ("a", 3)):
+        transform.inv(episode(group, *rewards))
+    other = MCAdvantage(3, trajectory_return="sum", divide=False)
+    other.withheld = transform.withheld
+    assert (other.queued_groups, other.queued_trajectories) == (2, 3)
+    last = episode("a", 7)
+    np.testing.assert_array_equal(other.inv(last)["advantage"], transform.inv(last)["advantage"])
+    other.withheld = None
+    assert other.queued_groups == 0
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_in_a_replay_buffer(tmp_path, mapped):
+    """Groups are stored whole; episodes that wait are part of the buffer's state."""
+
+    def buffer(name):
+        storage = LazyMemmapStorage(100, scratch_dir=tmp_path / name) if mapped else LazyTensorStorage(100)
+        transform = MCAdvantage(2, trajectory_return="sum", divide=False)
+        return TensorDictReplayBuffer(storage=storage, transform=transform, batch_size=4, generator=0)
+
+    one, two = buffer("one"), buffer("two")
+    assert len(one.extend(episode(1, 0, 1))) == 0
+    assert len(one.extend(episode(2, 4))) == 0
+    assert len(one.extend(episode(1, 3))) == 3
+    two.load_state_dict(one.state_dict())
+    for found in (one, two):
+        assert len(found.extend(episode(2, 6, 0))) == 3
+        np.testing.assert_allclose(found[:]["advantage"][:, 0], [-1, -1, 1, -1, 1, 1])
+    assert one.sample()["advantage"].shape == (4, 1)
 
 
 def test_errors_take_nothing():

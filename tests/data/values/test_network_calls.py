@@ -137,6 +137,24 @@ def test_what_the_network_lacks_is_named():
         GAE(gamma=0.9, lmbda=0.8, value_network=lying)(td)
 
 
+@pytest.mark.parametrize("shifted", [False, True])
+def test_an_error_after_the_call_leaves_the_tensordict_as_it_was(shifted):
+    td = rollout((2, 4))
+    td["next", "reward"] = np.zeros((2, 4))
+    keys = set(td.keys(True, True))
+    for module in (
+        estimator(Counted(), shifted=shifted),
+        TD0Estimator(gamma=0.9, value_network=Counted().module, shifted=shifted, average_rewards=True),
+    ):
+        with pytest.raises(RuntimeError, match="one shape"):
+            module(td)
+        assert set(td.keys(True, True)) == keys
+    locked = rollout((2, 4)).lock_()
+    with pytest.raises(RuntimeError, match="lock"):
+        estimator(Counted(), shifted=shifted)(locked)
+    assert set(locked.keys(True, True)) == keys
+
+
 # -- one call ------------------------------------------------------------------------------------------------
 
 

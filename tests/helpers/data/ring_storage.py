@@ -24,7 +24,7 @@ class RingStorage:
         self.ndim = 1 + len(more)
         self.entries = {("next", key): np.zeros((rows, *more, 1), dtype) for key, dtype in entries.items()}
         self.filled = self.cursor = self.writes = 0
-        self.read = 0
+        self.read = self._changes = 0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -35,7 +35,7 @@ class RingStorage:
 
     @property
     def _position(self) -> Any:
-        return SimpleNamespace(length=len(self), cursor=self.cursor, writes=self.writes)
+        return SimpleNamespace(now=lambda: (len(self), self.cursor, self.writes))
 
     def entry(self, key: Any) -> NDArray[Any] | None:
         self.read += 1

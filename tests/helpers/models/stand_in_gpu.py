@@ -7,7 +7,7 @@ import functools
 import gc
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -184,6 +184,7 @@ class DeviceSession(FakeSession):
         self.numbers: list[str | None] = []
         self.replays = 0
         self.captured: dict[str, Any] = {}
+        self.on_cpu: set[str] = set()  # inputs that are read there
 
     def io_binding(self) -> DeviceBinding:
         return DeviceBinding(self.runtime)
@@ -208,6 +209,10 @@ class DeviceSession(FakeSession):
         if options.get_run_config_entry("disable_synchronize_execution_providers") != "1":
             self.runtime.drain(stream.handle)
 
+    def get_input_memory_infos(self) -> list[Any]:
+        names = [arg.name for arg in self.get_inputs()]
+        return [SimpleNamespace(name="Cpu" if name in self.on_cpu else "Cuda") for name in names]
+
     def release_captured_graph(self, number: int) -> None:
         del self.captured[str(number)]
 
@@ -222,10 +227,14 @@ def on_gpu(name: str, config: ModelConfig | None) -> tuple[OnnxDecoder, DeviceSe
 
 
 def on_a_stream(
-    name: str, runtime: HostRuntime, patch: pytest.MonkeyPatch, **arguments: Any
+    name: str, runtime: HostRuntime, patch: pytest.MonkeyPatch, on_cpu: Sequence[str] = (), **arguments: Any
 ) -> tuple[OnnxDecoder, DeviceSession]:
-    """The same with a session that is opened by the decoder, on a stream of its own."""
+    """The same with a session that is opened by the decoder, on a stream of its own.
+
+    `on_cpu` are the inputs that operators on the CPU read.
+    """
     session = DeviceSession(runtime, **decoder_graphs.GRAPHS[name].options)
+    session.on_cpu.update(on_cpu)
 
     def opened(graph: Any, **how: Any) -> DeviceSession:
         session.how = how

@@ -182,6 +182,10 @@ def test_other_errors(rng):
 def test_inputs_are_left_alone(rng):
     logits, tokens, temperatures, (offsets, ids) = make(rng, 3, 20)
     ids = ids[::-1].copy()[::-1]
-    for array in (logits, tokens, temperatures, offsets, ids):
+    given = (logits, tokens, temperatures, offsets, ids)
+    before = [array.copy() for array in given]
+    for array in given:
         array.flags.writeable = False
     token_scores(logits, tokens, temperature=temperatures, support=(offsets, ids))
+    for array, copy in zip(given, before, strict=True):
+        np.testing.assert_array_equal(array, copy)

@@ -309,9 +309,9 @@ def test_what_is_refused(model: OnnxDecoder) -> None:
     for arguments, message in (  # type: ignore[assignment]
         (
             (str(MODELS / "optimum-llama"), log),
-            r"a must be a model, as OnnxDecoder\(path\), or responses, as",
+            r"a must be a model, as OnnxDecoder\(path\), got the path",
         ),
-        ((model, 5), "b must be a path or have the interface .* int has no "),
+        ((model, 5), "b must have the interface .* int has no "),
         ((log, model, log), "a must be a model if b is one"),
     ):
         with pytest.raises(TypeError, match=message):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers.models import decoder_graphs
 from helpers.models.decoder_graphs import BLOCKS, RECOMPUTED, SLOTS
+from helpers.models.real_models import MODELS
 from helpers.models.stand_in_gpu import DeviceValue, HostRuntime, gpu, on_gpu
 from helpers.simulator import gpu_found
 
@@ -122,10 +124,14 @@ def test_on_a_gpu() -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     if "CUDAExecutionProvider" not in onnxruntime.get_available_providers() or not gpu_found():
         pytest.skip("needs a GPU, and onnxruntime's build for it")
+    for path, graphs in ((embedded_model_path(), False), (MODELS / "handmade-slots-half", True)):
+        check_on_a_gpu(path, graphs)
+
+
+def check_on_a_gpu(path: Path, cuda_graphs: bool) -> None:
     prompts, seeds = [[10, 20, 30], [40]], np.arange(4, dtype=np.uint64)
-    path = embedded_model_path()
     cpu, plain = OnnxDecoder(path), OnnxDecoder(path, device="cuda")
-    captured = OnnxDecoder(path, device="cuda", cuda_graphs=True)
+    captured = OnnxDecoder(path, device="cuda", cuda_graphs=True) if cuda_graphs else plain
     for options in (
         {},
         {"temperature": 0.8, "top_p": 0.9},

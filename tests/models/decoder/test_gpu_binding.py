@@ -128,6 +128,22 @@ def test_cuda_graphs_are_for_models_that_are_opened_on_a_gpu() -> None:
             OnnxDecoder(decoder_graphs.config(), cuda_graphs=True, **arguments)  # type: ignore[arg-type]
 
 
+def test_operators_that_run_on_the_cpu(gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would read a copy of the slots, made when these were bound."""
+    past = "past_key_values.1.value"
+    with pytest.raises(ValueError, match=rf"no operator on the GPU that reads '{past}' \(tensor\(float\)\)"):
+        on_a_stream("slots", gpu, monkeypatch, on_cpu=[past])
+    with pytest.raises(
+        ValueError, match="cuda_graphs=True: the graph's 'attention_mask' are read on the CPU"
+    ):
+        on_a_stream("slots", gpu, monkeypatch, on_cpu=["attention_mask"], cuda_graphs=True)
+    for name, inputs in (("slots", ["attention_mask"]), ("positions", [past])):  # these are bound anew
+        decoder, _ = on_a_stream(name, gpu, monkeypatch, on_cpu=inputs)
+        decoder.prefill(0, [1, 2])
+        logits = decoder.decode([3])
+        np.testing.assert_allclose(logits, [decoder_graphs.expected([1, 2, 3])], atol=5e-3)
+
+
 def test_a_machine_without_a_gpu(gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "cudaSetDevice", lambda index: 100)
     with pytest.raises(

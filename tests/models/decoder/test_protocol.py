@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lite.models import OnnxWrapper
+from lite.models import GenerationConfig, OnnxWrapper, generate, generate_each, mismatch, score, stream
 from lite.models.decoder.protocol import check_decoder
 
 pytest.importorskip("tokenizers")
@@ -25,3 +25,16 @@ def test_what_a_model_lacks_is_named(scripted_model: Callable[..., Any]) -> None
     half = SimpleNamespace(**{name: getattr(model, name) for name in dir(model) if name != "fork"})
     with pytest.raises(TypeError, match=r"SimpleNamespace has no fork$"):
         check_decoder(half)
+
+
+def test_a_path_is_no_model_yet() -> None:
+    config = GenerationConfig()
+    for name, call in (
+        ("decoder", lambda: generate("folder", [[1]], config)),  # type: ignore[arg-type]
+        ("decoder", lambda: list(generate_each("folder", [[1]], config, max_rows=1))),  # type: ignore[arg-type]
+        ("decoder", lambda: list(stream("folder", [[1]], config))),  # type: ignore[arg-type]
+        ("decoder", lambda: score("folder", [[1]])),  # type: ignore[arg-type,list-item]
+        ("a", lambda: mismatch("folder", [])),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(TypeError, match=rf"{name} must be a model, as OnnxDecoder\(path\), got the path"):
+            call()

@@ -15,18 +15,19 @@ pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
 
-def test_masks_in_tokens_mode(wrap: Make, scripted_model: Make) -> None:
+@pytest.mark.parametrize("key", ["masks", ("m", "m")])
+def test_masks_in_tokens_mode(wrap: Make, scripted_model: Make, key: Any) -> None:
     model = scripted_model()
     ids = np.array([[39, 1, 72]])
     td = TensorDict(
         {"tokens": Tokens(prompt=ids, batch_size=[1]), "attention_mask": np.array([[1, 0, 1]])},
         batch_size=[1],
     )
-    out = wrap("tokens", model=model, pad_output=True)(td)
+    out = wrap("tokens", model=model, pad_output=True, masks_key=key)(td)
     assert model.prefilled == [HI]
-    np.testing.assert_array_equal(out["masks", "all_attention_mask"], np.array([[1, 0, 1, 1, 1, 1]], bool))
+    np.testing.assert_array_equal(out[key].all_attention_mask, np.array([[1, 0, 1, 1, 1, 1]], bool))
     np.testing.assert_array_equal(out["tokens", "full"], [[39, 1, 72, 64, 65, 256]])
-    scored = wrap("tokens", generate=False, pad_output=True, inplace=False)(out)
+    scored = wrap("tokens", generate=False, pad_output=True, inplace=False, masks_key=key)(out)
     lp = scored["log_probs", "full"][0]
     assert (lp[0], lp[1]) == (0, 0)
     assert lp[2] == pytest.approx(model.log_prob([39], 72), abs=1e-5)
@@ -50,6 +51,12 @@ def test_prefer_tokens(wrap: Make, scripted_model: Make) -> None:
         assert model.prefilled == [HI, HELLO]
         assert list(out["text", "full"]) == ["Hiab<eos>", "Helloabcd"]
         assert out["history"].full.batch_size == (2, 2)
+    both = {"prompt": np.array([HI]), "full": np.array([HELLO])}  # as a wrapper wrote them
+    for fields, read in ((both, HI), ({"full": both["full"]}, HELLO)):
+        model = scripted_model()
+        td = chat_td("Hi").set("tokens", Tokens(**fields, batch_size=[1]))
+        wrap("history", model=model, prefer_tokens=True)(td)
+        assert model.prefilled == [read]
     model = scripted_model()
     wrap("history", model=model, prefer_tokens=True)(chat_td("Hi"))
     assert model.prefilled[0] != HI

@@ -100,9 +100,9 @@ def test_history_mode(wrap: Make) -> None:
 
 
 def test_options_of_a_call_are_its_own(wrap: Make) -> None:
-    wrapper = wrap("text", min_batch_size=1, batching=True)
+    wrapper = wrap("text", min_batch_size=32, batching_timeout=0.1)  # all callers are queued at once
     with ThreadPoolExecutor(8) as pool:
-        lengths = [1, 2, 3, 4] * 8
+        lengths = [1, 2, 3, 4] * 2
         outs = list(pool.map(lambda n: wrapper(text_td("Hello"), max_new_tokens=n), lengths, timeout=20))
     assert [np.shape(out["tokens", "response"])[-1] for out in outs] == lengths
 

@@ -9,7 +9,7 @@ import pytest
 from helpers.models.prompts import HELLO, HI, MODES, Make, prompts, rows, text_td, token_td
 
 from lite import LazyStackedTensorDict, TensorDict
-from lite.models import ChatHistory, History, Tokens
+from lite.models import ChatHistory, History, OnnxWrapper, Tokens
 
 pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
@@ -47,13 +47,25 @@ def test_wrong_arguments_are_named(wrap: Make, scripted_model: Make) -> None:
             wrap("text", seed=seed)
         with pytest.raises(ValueError, match=f"seed must be an integer of at least 0 or .*, got {seed!r}"):
             wrap("text")(text_td("Hi"), do_sample=True, seed=seed)
-    with pytest.raises(TypeError, match="generate_kwargs must be a mapping of options, got 5"):
-        wrap("text", generate_kwargs=5)
+    for name in ("generate_kwargs", "tokenizer_kwargs", "chat_template_kwargs", "score_kwargs", "adapters"):
+        with pytest.raises(TypeError, match=f"{name} must be a mapping, got 5"):
+            OnnxWrapper(scripted_model(), input_mode="tokens", **{name: 5})
+    for name in ("input_key", "attention_mask_key", "tokens_key", "sampling_key"):
+        with pytest.raises(RuntimeError, match=f"{name}: key must be a NestedKey .*, got 5"):
+            wrap("text", **{name: 5})
+    for name in ("generate", "pad_output"):
+        with pytest.raises(ValueError, match=f"{name} must be a bool, got 'no'"):
+            wrap("text", **{name: "no"})
+    for name in ("chat_template", "chat_template_name"):
+        with pytest.raises(TypeError, match=f"{name} must be a str or None, got 5"):
+            wrap("history", **{name: 5})
+    with pytest.raises(TypeError, match="tensordict_out must be a TensorDict, got 5"):
+        wrap("text")(text_td("Hi"), tensordict_out=5)
     with pytest.raises(FileNotFoundError, match="assistant_model: model: there is no file or directory"):
         wrap("text", assistant_model="nowhere")
-    with pytest.raises(ValueError, match="prompt 1: ids must hold at least one token, got an empty prompt"):
+    with pytest.raises(ValueError, match="prompt 1: ids must hold at least one token"):
         wrap("text")(text_td("Hi", ""))
-    with pytest.raises(ValueError, match="prompt 0: ids must hold at least one token, got an empty prompt"):
+    with pytest.raises(ValueError, match="prompt 0: ids must hold at least one token"):
         wrap("tokens")(
             TensorDict(tokens=Tokens(prompt=np.zeros((2, 0), int), batch_size=[2]), batch_size=[2])
         )
@@ -133,6 +145,7 @@ def test_pad_model_input_changes_no_score(wrap: Make, scripted_model: Make, mode
         )
         outs.append(wrapper(td).get(("log_probs", "full"), as_list=True))
         if pad_model_input is False:
+            assert runs
             assert all(len(lengths) == 1 for lengths in runs)
         else:
             assert any(len(lengths) > 1 for lengths in runs)

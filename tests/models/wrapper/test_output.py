@@ -35,6 +35,11 @@ def test_num_samples(wrap: Make, mode: str, padded: bool) -> None:
     np.testing.assert_array_equal(one["tokens", "prompt"][-1:], out[1, 0]["tokens", "prompt"][-1:])
     single = wrap(mode, **make, seed=0)(td[0])
     assert single.batch_size == (3,)
+    alone = wrap(mode, pad_output=padded, inplace=False)(td)
+    for i, j in np.ndindex(2, 3):
+        tokens = out[i, j]["tokens"]
+        np.testing.assert_array_equal(tokens.prompt, alone[i]["tokens", "prompt"])
+        np.testing.assert_array_equal(tokens.full, np.concatenate([tokens.prompt, tokens.response]))
     if mode == "history":
         assert one["history"].full.batch_size == (2,)
         assert one["history"].prompt[0].content == "Hello"

@@ -1,0 +1,111 @@
+"""Scoring on Ray: what two actors of one processor do beside one, and beside the same class in this process.
+
+    python bench/data_ray.py [MODEL] [--rows N] [--rounds N]
+
+MODEL is the folder of an exported model, by default the embedded one. A run scores rows of 256 tokens through
+`ray.data.Dataset.map_batches`. Actors take seconds to start and load the model, once for each job: the rate
+is that of the time in which all of them work, from when the last has begun to when the first runs out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import ray
+import ray.data
+from side_by_side import machine
+
+from lite.models import OnnxDecoder, ScoreBatches, embedded_model_path
+
+LENGTH, BATCH = 256, 32
+
+
+class Timed(ScoreBatches):
+    """Says of each row when its batch was begun and done, and by whom."""
+
+    def __call__(self, batch: Any) -> dict[str, Any]:
+        begun = time.time()
+        count = len(super().__call__(batch)["id"])
+        stamps = {"begun": begun, "done": time.time(), "by": os.getpid()}
+        return {name: np.full(count, value) for name, value in stamps.items()}
+
+
+def table(rows: int, vocabulary: int) -> list[dict[str, Any]]:
+    ids = np.random.default_rng(0).integers(3, vocabulary, (rows, LENGTH))
+    return [
+        {"id": i, "prompt_ids": row[:16].tolist(), "response_ids": row[16:].tolist()}
+        for i, row in enumerate(ids)
+    ]
+
+
+def on_ray(model: str, rows: list[dict[str, Any]], actors: int) -> float:
+    """Rows per second of so many actors."""
+    data = ray.data.from_items(rows, override_num_blocks=-(-len(rows) // BATCH)).map_batches(
+        Timed,
+        fn_constructor_kwargs={"model": model, "max_rows": 8},
+        compute=ray.data.ActorPoolStrategy(size=actors, max_tasks_in_flight_per_actor=2),
+        batch_size=BATCH,
+        num_cpus=1,
+    )
+    found = data.to_pandas()
+    start = found.groupby("by").begun.min().max()
+    end = found.groupby("by").done.max().min()
+    whole = found[(found.begun >= start) & (found.done <= end)]
+    return float(len(whole) / (end - start))
+
+
+def here(model: str, rows: list[dict[str, Any]]) -> float:
+    """Rows per second of the class in this process, with one thread."""
+    judge = ScoreBatches(model, threads=1, max_rows=8)
+    batches = [rows[i : i + BATCH] for i in range(0, len(rows), BATCH)]
+    columns = [{name: [row[name] for row in batch] for name in batch[0]} for batch in batches]
+    judge(columns[0])
+    start = time.perf_counter()
+    for batch in columns[1:]:
+        judge(batch)
+    return (len(rows) - BATCH) / (time.perf_counter() - start)
+
+
+def case(
+    model: str | None = None, rows: int = 2000, rounds: int = 3
+) -> list[tuple[str, float, str, float, float]]:
+    """Rows of (name, milliseconds per row, peer, the peer's, times faster): medians of rounds in turn."""
+    folder = str(model or embedded_model_path())
+    given = table(rows, OnnxDecoder(folder, num_threads=1).vocab_size)
+    ways: dict[str, Callable[[], float]] = {
+        "two actors": lambda: on_ray(folder, given, 2),
+        "one actor": lambda: on_ray(folder, given, 1),
+        "this process": lambda: here(folder, given),
+    }
+    rates: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, run in ways.items():
+            rates[name].append(run())
+    times = {name: 1e3 / statistics.median(values) for name, values in rates.items()}
+    pairs = [("two actors", "one actor"), ("one actor", "this process")]
+    return [
+        (f"score {LENGTH} tokens, {ours}", times[ours], theirs, times[theirs], times[theirs] / times[ours])
+        for ours, theirs in pairs
+    ]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", nargs="?")
+    parser.add_argument("--rows", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=3)
+    args = parser.parse_args()
+    print(machine())
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    for name, ours, peer, theirs, ratio in case(args.model, args.rows, args.rounds):
+        print(f"{name}: {ours:.3f} ms a row, {peer} {theirs:.3f}, {ratio:.2f} times")
+    ray.shutdown()

@@ -1,0 +1,88 @@
+"""From environments to batches: collectors, replay buffers, samplers and estimators, beside torchrl's.
+
+    python bench/test_data.py [--only CASE ...] [--rounds N]
+
+The cases are in `data_collect.py`, `data_replay.py`, `data_samplers.py` and `data_values.py`. `growth` draws
+from 10^4 to 10^8 frames, and the plot shows the time against the capacity. `data_ray.py` stands alone, as Ray
+takes the processors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import data_collect
+import data_replay
+import data_samplers
+import data_values
+from side_by_side import RESULTS, machine, report
+
+Rows = list[dict[str, Any]]
+CASES: dict[str, Callable[[int], Rows]] = {
+    "collector": data_collect.case,
+    "replay": data_replay.case,
+    **data_samplers.CASES,
+    **data_values.CASES,
+}
+
+
+def plot(uniform: Rows, rows: Rows) -> None:
+    """Time against capacity: uniform draws from mapped files, and slices while the buffer is written to."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    sizes = [line["capacity"] for line in uniform]
+    left.loglog(sizes, [1e3 * line["median_ms"] for line in uniform], "o-", label="lite")
+    left.set(
+        title="sample(256) of 4 keys, mapped files", xlabel="frames", ylabel="microseconds", ylim=(1, 1e3)
+    )
+    slices = [line for line in rows if line["of"] == "slices"]
+    for side in ("lite", "other"):
+        times = [10 * line[f"{side}_ms"] for line in slices]  # of a hundred calls
+        label = side if side == "lite" else "torchrl"
+        right.loglog([line["capacity"] for line in slices], times, "o-", label=label)
+    right.set(title="extend by 8 frames, draw 16 slices of 16", xlabel="frames", ylabel="microseconds")
+    for axis in (left, right):
+        axis.grid(alpha=0.3)
+        axis.legend()
+    figure.savefig(RESULTS / "data_growth.png", dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument(
+        "--only", nargs="*", choices=[*CASES, "growth"], help="these; others keep their results"
+    )
+    parser.add_argument("--rounds", type=int, default=15)
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")  # of the other libraries
+    about, before = machine(), RESULTS / "data.json"
+    kept = json.loads(before.read_text()) if args.only and before.is_file() else {}
+    found, growth = kept.get("rows", []), kept.get("about", {}).get("growth", [])
+    for name in args.only or [*CASES, "growth"]:
+        load = round(os.getloadavg()[0], 1)
+        if name == "growth":
+            growth = data_replay.growth()
+            continue
+        lines = [{**line, "of": name, "load_before": load} for line in CASES[name](args.rounds)]
+        order = list(CASES)
+        found = sorted(
+            [line for line in found if line["of"] != name] + lines, key=lambda line: order.index(line["of"])
+        )
+    report("data", "From environments to batches", found, about)
+    (RESULTS / "data.json").write_text(
+        json.dumps({"about": {**about, "growth": growth}, "rows": found}, indent=1) + "\n"
+    )
+    plot(growth, found)
+
+
+if __name__ == "__main__":
+    main()

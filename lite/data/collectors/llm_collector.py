@@ -1,0 +1,317 @@
+"""`LLMCollector`: prompts in, responses of a language model and their rewards out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite import NonTensorStack, TensorDict, TensorDictBase, lazy_stack
+from lite.data.collectors.prompts import Prompt, Prompts
+from lite.data.row_seeds import row_seeds
+from lite.kernels._integer import integer
+
+Policy = Callable[..., Any]
+_OWN = ("next", "collector", "policy_version")
+
+
+class LLMCollector:
+    """Has a language model respond to prompts, and yields batches of single turns with their rewards.
+
+    Names and arguments are those of torchrl's class, where prompts take the place of the environment: a
+    prompt is a reset, a response is a step that ends the episode. A batch of P prompts with `repeats` G has
+    the batch size (P, G) (or (P,) without), and
+
+    - what the policy writes: with an `OnnxWrapper` "text", "tokens", "masks", "log_probs", "history";
+    - the other fields of the prompts, such as an expected answer, under their names;
+    - `("next", "reward")`, float32, `("next", "done")`, True, and `("next", "terminated")` or `("next",
+      "truncated")`, True where a response was cut off, all of shape (\\*batch, 1);
+    - `("collector", "traj_ids")` and `("collector", "group_ids")`, int64: the numbers of the response and
+      of its prompt; "policy_version", int64, if versions are tracked.
+
+    `GroupAdvantage()` compares the responses to a prompt (with `group_key=("collector", "group_ids")` in flat
+    batches), and `TokenTransitions(reward_key=("next", "reward"), truncated_key=("next", "truncated"))` makes
+    steps of tokens.
+
+    The policy is asked for three things beyond a call, as `OnnxWrapper` has them: ``input_of`` makes the
+    TensorDict of a list of prompts (without it, prompts must be TensorDicts); ``cut_off`` says which
+    responses were; ``register_collector`` is told of the collector.
+
+    Args:
+        prompts: the path of a file of JSON lines, a list, or any iterable: texts, conversations (lists of
+            messages), rows of ids, TensorDicts with what the policy reads; or mappings (the objects of a
+            file) with "prompt", "messages" or "prompt_ids" and further fields. Files and lists begin anew
+            after their end; an iterator ends the collection.
+        policy: an `OnnxWrapper` that generates, or any callable that takes a TensorDict and gives one.
+        policy_factory: what makes the policy, in its place.
+        dialog_turns_per_batch: responses in a batch, a multiple of the responses per prompt.
+        reward: a function of the batch that gives one number for each response. Without it there is no
+            reward entry.
+        repeats: responses per prompt. A policy with several samples of its own (`num_samples`) gives that
+            many, for each repeat.
+        postproc: is given each batch, and gives what is yielded.
+        total_dialog_turns: responses after which the collection ends; -1 for no end.
+        replay_buffer: is extended by each batch, and None is yielded.
+        flatten_data: yield batches of one dimension; by default if there is a replay buffer.
+        track_policy_version: write "policy_version". It is counted by `increment_version`.
+        seed: makes draws of a response follow from it, and from the prompt's number: the policy is called
+            with ``seeds``, as `OnnxWrapper` takes them. Without it the policy draws as it does.
+
+    Raises:
+        TypeError: one of `policy` and `policy_factory` must be given; an argument is of a wrong kind.
+        ValueError: a number is out of range; the policy does not generate.
+        FileNotFoundError: there is no such file.
+
+    Example:
+        >>> from lite.data import LLMCollector
+        >>> from lite.models import OnnxWrapper, embedded_model_path
+        >>> options = {"max_new_tokens": 4, "temperature": 1.0}
+        >>> policy = OnnxWrapper(embedded_model_path(), input_mode="text", generate_kwargs=options)
+        >>> def length(td):
+        ...     return [[len(text) for text in group] for group in td["text", "response"]]
+        >>> tasks = [{"prompt": "Copy: sun", "answer": "sun"}, {"prompt": "1 + 1 = ", "answer": "2"}]
+        >>> turns = {"dialog_turns_per_batch": 6, "total_dialog_turns": 12}
+        >>> collector = LLMCollector(tasks, policy=policy, reward=length, repeats=3, seed=0, **turns)
+        >>> for batch in collector:
+        ...     print(batch.batch_size, batch["next", "reward"].shape, batch["answer"][1][:2])
+        (2, 3) (2, 3, 1) ['2', '2']
+        (2, 3) (2, 3, 1) ['2', '2']
+    """
+
+    def __init__(
+        self,
+        prompts: str | os.PathLike[str] | Iterable[Any],
+        *,
+        policy: Policy | None = None,
+        policy_factory: Callable[[], Policy] | None = None,
+        dialog_turns_per_batch: int,
+        reward: Callable[[TensorDictBase], Any] | None = None,
+        repeats: int | None = None,
+        postproc: Callable[[TensorDictBase], TensorDictBase] | None = None,
+        total_dialog_turns: int = -1,
+        replay_buffer: Any = None,
+        flatten_data: bool | None = None,
+        track_policy_version: bool = False,
+        seed: int | None = None,
+    ) -> None:
+        if (policy is None) == (policy_factory is None):
+            raise TypeError("one of policy and policy_factory must be given, and not both")
+        self.repeats = None if repeats is None else integer("repeats", repeats)
+        if self.repeats is not None and self.repeats < 1:
+            raise ValueError(f"repeats must be at least 1, got {repeats}")
+        self.dialog_turns_per_batch = integer("dialog_turns_per_batch", dialog_turns_per_batch)
+        self.total_dialog_turns = integer("total_dialog_turns", total_dialog_turns)
+        self.reward = reward
+        self.postproc = postproc
+        self.replay_buffer = replay_buffer
+        self.flatten_data = replay_buffer is not None if flatten_data is None else flatten_data
+        self.track_policy_version = track_policy_version
+        self.seed = None if seed is None else integer("seed", seed)
+        self._version = 0
+        self._turns = 0
+        self._prompts = Prompts(prompts)
+        self.policy: Any = None
+        self._take_policy(policy if policy_factory is None else policy_factory())
+
+    def _take_policy(self, policy: Any) -> None:
+        if not callable(policy):
+            raise TypeError(f"policy must be callable, got {type(policy).__name__}")
+        if getattr(policy, "generate", True) is False:
+            raise ValueError("policy must generate responses: it was made with generate=False")
+        own = getattr(policy, "num_samples", None)
+        self._shape = () if own is None and self.repeats is None else ((self.repeats or 1) * (own or 1),)
+        each = self._shape[0] if self._shape else 1
+        if self.dialog_turns_per_batch < 1 or self.dialog_turns_per_batch % each:
+            raise ValueError(
+                f"dialog_turns_per_batch must be a multiple of the {each} responses per prompt, got"
+                f" {self.dialog_turns_per_batch}"
+            )
+        self.policy = policy
+        if hasattr(policy, "register_collector"):
+            policy.register_collector(self)
+
+    # -- batches -----------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[TensorDictBase | None]:
+        """Batches, from where the collection stands."""
+        while self._left() > 0 and (batch := self._collect()) is not None:
+            yield batch if self.replay_buffer is None else None
+
+    def next(self) -> TensorDictBase | None:
+        """The next batch; None at the end, and with a replay buffer."""
+        batch = self._collect() if self._left() > 0 else None
+        return batch if self.replay_buffer is None else None
+
+    def rollout(self) -> TensorDictBase:
+        """One batch, whatever `total_dialog_turns` says, and not for a replay buffer.
+
+        Raises:
+            StopIteration: there are no prompts any more.
+        """
+        batch = self._collect(bounded=False)
+        if batch is None:
+            raise StopIteration("there are no prompts any more")
+        return batch
+
+    def _left(self) -> int:
+        """Responses that may still come."""
+        if self.total_dialog_turns < 0:
+            return self.dialog_turns_per_batch
+        return self.total_dialog_turns - self._turns
+
+    def _collect(self, *, bounded: bool = True) -> TensorDictBase | None:
+        each = self._shape[0] if self._shape else 1
+        turns = min(self.dialog_turns_per_batch, self._left()) if bounded else self.dialog_turns_per_batch
+        first = self._prompts.position
+        prompts = self._prompts.take(-(-turns // each))
+        if not prompts:
+            return None
+        try:
+            batch = self._responses(prompts, first)
+            turns = batch.numel()
+            if self.flatten_data:
+                batch = batch.reshape(-1)
+            if self.postproc is not None:
+                batch = self.postproc(batch)
+            if bounded and self.replay_buffer is not None:
+                self.replay_buffer.extend(batch)
+        except BaseException:
+            self._prompts.give_back(prompts)  # whoever goes on after the error gets them
+            raise
+        self._turns += turns
+        return batch
+
+    def _responses(self, prompts: Sequence[Prompt], first: int) -> TensorDictBase:
+        repeats, shape = self.repeats or 1, (len(prompts), *self._shape)
+        numbers = np.arange(first, first + len(prompts), dtype=np.int64)
+        own = getattr(self.policy, "num_samples", None)
+        run = (len(prompts) * repeats,) if own is None else (len(prompts) * repeats, own)
+        td = self._input([prompt.value for prompt in prompts for _ in range(repeats)])
+        fields = _columns([prompt.fields for prompt in prompts for _ in range(repeats)])
+        for name, column in fields.items():
+            if name in _OWN or name in td:
+                raise ValueError(f"a field of a prompt cannot be called {name!r}")
+            td.set(name, column)
+        options = {}
+        if self.seed is not None:
+            seeds = row_seeds(self.seed, numbers.tolist(), self._shape[0] if self._shape else 1)
+            options["seeds"] = seeds.reshape(run)
+        out = self.policy(td, **options)
+        if not isinstance(out, TensorDictBase) or tuple(out.batch_size) != run:
+            got = getattr(out, "batch_size", type(out).__name__)
+            raise ValueError(f"the policy must give a TensorDict of batch size {run}, got {got}")
+        for name, column in fields.items():
+            if name not in out:
+                out.set(name, column if own is None else _repeated(column, own, run))
+        cut = self.policy.cut_off(out) if hasattr(self.policy, "cut_off") else np.zeros(run, bool)
+        out = out.reshape(*shape)
+        self._stamp(out, numbers, np.asarray(cut, bool).reshape(*shape, 1))
+        if self.reward is not None:
+            out.set(("next", "reward"), self._rewards(out))
+        return out
+
+    def _input(self, values: list[Any]) -> TensorDictBase:
+        if all(isinstance(value, TensorDictBase) for value in values):
+            return lazy_stack([value.clone(False) for value in values])
+        if not hasattr(self.policy, "input_of"):
+            raise TypeError(
+                f"prompts must be TensorDicts with what the policy reads: {type(self.policy).__name__} has no"
+                " input_of, which makes them"
+            )
+        td: TensorDictBase = self.policy.input_of(values)
+        return td
+
+    def _stamp(self, out: TensorDictBase, numbers: NDArray[np.int64], cut: NDArray[np.bool_]) -> None:
+        shape = tuple(out.batch_size)
+        each = self._shape[0] if self._shape else 1
+        ends = {"done": np.ones((*shape, 1), bool), "terminated": ~cut, "truncated": cut}
+        out.set("next", TensorDict(ends, batch_size=shape))
+        samples = numbers[:, None] * each + np.arange(each)
+        groups = np.repeat(numbers[:, None], each, axis=1)
+        out.set(("collector", "traj_ids"), samples.reshape(shape))
+        out.set(("collector", "group_ids"), groups.reshape(shape))
+        if self.track_policy_version:
+            out.set("policy_version", np.full(shape, self._version, np.int64))
+
+    def _rewards(self, out: TensorDictBase) -> NDArray[np.float32]:
+        assert self.reward is not None
+        shape = tuple(out.batch_size)
+        values = np.asarray(self.reward(out))
+        if values.size != out.numel() or values.dtype.kind not in "biuf":
+            raise ValueError(
+                f"reward must give {out.numel()} numbers, one per response, got {values.dtype} of shape"
+                f" {values.shape} for a batch of {shape}"
+            )
+        return values.reshape(*shape, 1).astype(np.float32)
+
+    # -- the policy --------------------------------------------------------------------------------
+
+    @property
+    def policy_version(self) -> int | None:
+        """The version of the policy that responds now; None if versions are not tracked."""
+        return self._version if self.track_policy_version else None
+
+    def get_policy_version(self) -> int | None:
+        """`policy_version`, for who can call methods only."""
+        return self.policy_version
+
+    def increment_version(self) -> None:
+        """Say that the policy has changed."""
+        self._version += 1
+
+    def update_policy_weights_(self, policy: Policy | None = None) -> None:
+        """Go on with another policy, or with the same one after it was changed; its version is counted.
+
+        Args:
+            policy: the other one, such as ``wrapper.get_new_version(adapter="step 10")``; it has the same
+                number of samples.
+
+        Raises:
+            TypeError, ValueError: as for the constructor's `policy`. The old one stays then.
+        """
+        if policy is not None:
+            self._take_policy(policy)
+        self.increment_version()
+
+    # -- going on ----------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the collection stands, between two batches: plain numbers.
+
+        With `seed`, a collector that goes on from there yields what this one would.
+        """
+        return {"prompts": self._prompts.position, "turns": self._turns, "policy_version": self._version}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on from there. The prompts are those of the other collector, an iterator from its beginning.
+
+        Raises:
+            KeyError: an entry is missing.
+            ValueError: an iterator of prompts has given more than that, or ends before.
+        """
+        prompts, turns, version = (state_dict[name] for name in ("prompts", "turns", "policy_version"))
+        self._prompts.seek(integer("prompts", prompts))
+        self._turns, self._version = integer("turns", turns), integer("policy_version", version)
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The fields of rows as entries: arrays where all values are numbers, objects otherwise."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns: dict[str, Any] = {}
+    for name in names:
+        values = [row.get(name) for row in rows]
+        if all(isinstance(value, (bool, int, float)) for value in values):
+            columns[name] = np.asarray(values)
+        else:
+            columns[name] = NonTensorStack(*values)
+    return columns
+
+
+def _repeated(column: Any, count: int, shape: tuple[int, ...]) -> Any:
+    """A column with each value so many times, along a new dimension."""
+    if isinstance(column, np.ndarray):
+        return np.repeat(column, count).reshape(shape)
+    return lazy_stack([column] * count, 1)

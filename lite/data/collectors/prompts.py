@@ -1,0 +1,161 @@
+"""Prompts for a language model, from a list, a file or an iterator, by their numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lite import TensorDictBase
+
+MAX_LINE = 2**26
+"""Most bytes of a line of a file."""
+
+_NAMES = ("prompt_ids", "messages", "prompt")
+
+
+class Prompt(NamedTuple):
+    """One prompt.
+
+    Attributes:
+        value: a text, a list of messages, a row of token ids, or a TensorDict with what the policy reads.
+        fields: what else was said of it, by name.
+    """
+
+    value: Any
+    fields: Mapping[str, Any]
+
+
+class Prompts:
+    """Prompts in order, without end where they can be read again.
+
+    Args:
+        given: the path of a file of JSON lines; a sequence, which begins anew after its end, as files do; or
+            any iterable, which ends. Items (and lines) are texts, or mappings with one of "prompt_ids",
+            "messages" and "prompt" and any other fields; in Python also lists of messages, rows of ids and
+            TensorDicts.
+
+    Attributes:
+        position: how many have been taken.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: there are none.
+        TypeError: `given` cannot be iterated over.
+    """
+
+    def __init__(self, given: str | os.PathLike[str] | Iterable[Any]) -> None:
+        self._path = Path(given) if isinstance(given, (str, os.PathLike)) else None
+        self._given: Any = given
+        if self._path is not None and not self._path.is_file():
+            raise FileNotFoundError(f"prompts: there is no file {str(self._path)!r}")
+        if self._path is None and not isinstance(given, Iterable):
+            raise TypeError(f"prompts must be a path or an iterable, got {type(given).__name__}")
+        if isinstance(given, Sequence) and not isinstance(given, str) and not given:
+            raise ValueError("prompts must hold at least one prompt")
+        self.position = 0
+        self._read = 0  # items that the iterator has given
+        self._ahead: list[Any] = []  # taken from it, to be given again
+        self._items = self._endless()
+
+    def take(self, count: int) -> list[Prompt]:
+        """The next prompts, fewer where they end.
+
+        Raises:
+            ValueError, TypeError: an item is no prompt. Nothing is taken then.
+        """
+        fresh = count - len(self._ahead)
+        if fresh > 0:
+            new = list(islice(self._items, fresh))
+            self._read += len(new)
+            self._ahead += new
+        prompts = [_prompt(item, self.position + i) for i, item in enumerate(self._ahead[:count])]
+        del self._ahead[:count]
+        self.position += len(prompts)
+        return prompts
+
+    def give_back(self, prompts: Sequence[Prompt]) -> None:
+        """Have those that were taken last come next again."""
+        self._ahead[:0] = [{"prompt": prompt.value, **prompt.fields} for prompt in prompts]
+        self.position -= len(prompts)
+
+    def seek(self, position: int) -> None:
+        """Go on as if that many had been taken.
+
+        Raises:
+            ValueError: an iterator is beyond that, or ends before.
+        """
+        if position == self.position:
+            return
+        if isinstance(self._given, Iterator) and self._read > position:
+            raise ValueError(
+                f"prompts are an iterator that has given {self._read} already, and cannot go back to"
+                f" {position}: make it anew"
+            )
+        if not isinstance(self._given, Iterator):
+            self._items, self._read = self._endless(position), position
+        else:
+            skipped = sum(1 for _ in islice(self._items, position - self._read))
+            self._read += skipped
+            if self._read < position:
+                raise ValueError(f"prompts end after {self._read}, and {position} were taken before")
+        self._ahead.clear()
+        self.position = position
+
+    def _endless(self, start: int = 0) -> Iterator[Any]:
+        if isinstance(self._given, Iterator):
+            yield from self._given
+        elif isinstance(self._given, Sequence) and self._path is None:
+            while True:
+                yield self._given[start % len(self._given)]
+                start += 1
+        else:
+            yield from self._again(start)
+
+    def _again(self, start: int) -> Iterator[Any]:
+        """Items of what is read from its beginning each time, without the first ones."""
+        while True:
+            count = 0
+            for item in _lines(self._path) if self._path is not None else self._given:
+                count += 1
+                if start:
+                    start -= 1
+                else:
+                    yield item
+            if not count:
+                raise ValueError(f"prompts: there is none in {self._path or self._given}")
+            start %= count
+
+
+def _lines(path: Path) -> Iterator[Any]:
+    with open(path, encoding="utf-8-sig") as file:
+        number = 0
+        while line := file.readline(MAX_LINE):
+            number += 1
+            if len(line) == MAX_LINE:
+                raise ValueError(f"{path}, line {number}: longer than {MAX_LINE} characters")
+            if not line.strip():
+                continue
+            try:
+                item = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise ValueError(f"{path}, line {number}: not JSON ({error})") from None
+            if not isinstance(item, (str, dict)):
+                raise ValueError(
+                    f"{path}, line {number}: expected an object or a text, got {type(item).__name__}"
+                )
+            yield item
+
+
+def _prompt(item: Any, number: int) -> Prompt:
+    if not isinstance(item, Mapping) or isinstance(item, TensorDictBase):
+        return Prompt(item, {})
+    name = next((name for name in _NAMES if item.get(name) is not None), None)
+    if name is None:
+        raise ValueError(
+            f"prompt {number} must have 'prompt', 'messages' or 'prompt_ids', got {sorted(item)}"
+        )
+    return Prompt(item[name], {key: value for key, value in item.items() if key not in _NAMES})

@@ -1,0 +1,461 @@
+"""`RayCollector`: collectors in the actors of a Ray cluster."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from lite import TensorDict, TensorDictBase, is_tensor_collection, stack
+from lite.data.collectors.collector import Collector
+from lite.data.ray_runtime import RayConnection
+from lite.data.replay.ray_replay_buffer import RayReplayBufferClient
+from lite.data.row_seeds import row_seeds
+from lite.data.split_trajectories import split_trajectories
+from lite.kernels._integer import integer
+from lite.nn import InteractionType, Module
+
+_TRIES = 3  # deaths of an actor before it has given anything
+_ID_BITS = 40  # of the ids of trajectories, for those of one actor
+
+
+class RayCollector:
+    """Collects with an ordinary collector in each of several actors, on one machine or many.
+
+    Names and arguments are those of torchrl's class. With `sync=True` a batch has the frames of all actors,
+    `frames_per_batch` together, stacked along a new first dimension in the order of the actors. Otherwise it
+    has `frames_per_batch` of whichever actor is ready first. The actor of a batch goes on when the next batch
+    is asked for, with the weights of then; the others go on in the meantime.
+
+    Batches are those of `Collector`, in memory of their own, with two differences: each frame has
+    "policy_version", int64, the version whose weights made it; and the ids of trajectories begin with the
+    number of their actor, so that no two are equal.
+
+    **Weights** are put into Ray's object store once per version, and an actor gets them with the request for
+    its next batch, if it does not have them yet. Version 0 is the policy as it was given.
+
+    **Failures.** An actor that dies, alone or with its machine, is replaced: what it had of a batch is lost
+    as a whole, and nothing is doubled. Its successor begins new episodes, with seeds and ids of its own. What
+    an environment or the policy raises is raised here, as `ray.exceptions.RayTaskError` of its class.
+
+    Args:
+        create_env_fn: a function that makes a gymnasium `Env` or `VectorEnv`, or a list of one per actor.
+        policy: as for `Collector`; each actor has a copy. None draws actions.
+        policy_factory: makes the policy in each actor, in its place; a function, or one for each actor.
+        frames_per_batch: frames in a batch.
+        total_frames: when to stop; -1 for never.
+        max_frames_per_traj: after how many steps episodes are truncated; less than 1 for never.
+        init_random_frames: how many of the first frames have random actions, of all actors together.
+        reset_at_each_iter: start each batch with new episodes.
+        postproc: what becomes of each batch, here.
+        split_trajs: give batches as `split_trajectories` does, before `postproc`.
+        exploration_type: the interaction type of probabilistic policies.
+        collector_class: the class of the collectors in the actors, with the arguments of `Collector`.
+        collector_kwargs: further arguments for them, or a list of those of each actor.
+        sync: wait for all actors for each batch.
+        ray_init_config: arguments of `ray.init`, if this process is not connected to a cluster. By default it
+            connects to the cluster that RAY_ADDRESS names, or starts one here.
+        remote_configs: options of the actors, such as `{"num_cpus": 2}`, or a list of those of each;
+            one processor by default.
+        num_collectors: how many actors there are, by default one for each element of a list, or one.
+        update_after_each_batch: call `update_policy_weights_()` after each batch.
+        replay_buffer: gets the batches, and the iterator yields None. The actors themselves fill a
+            `RayReplayBuffer`; anything else with `extend` is filled here.
+        seed: of the run; environments and random actions of each actor have seeds that follow from it.
+
+    Attributes:
+        policy: as given.
+        policy_version: how often `update_policy_weights_` was called.
+
+    Raises:
+        ImportError: without Ray; the message has the pip command.
+        TypeError: both `policy` and `policy_factory` are given.
+        ValueError: lists of different lengths, a number out of range, frames that cannot be divided among
+            the actors with `sync=True`, or too few processors where a cluster is started here.
+        RuntimeError: while iterating, an actor died several times before it gave anything.
+
+    Source:
+        torchrl.collectors.distributed.RayCollector.
+
+    Example:
+        >>> import gymnasium  # doctest: +SKIP
+        >>> from lite.data import RayCollector
+        >>> collector = RayCollector(
+        ...     lambda: gymnasium.make_vec("CartPole-v1", num_envs=4),
+        ...     num_collectors=8, frames_per_batch=256, total_frames=100_000,
+        ... )  # doctest: +SKIP
+        >>> for batch in collector:  # doctest: +SKIP
+        ...     train(batch)
+        ...     collector.update_policy_weights_(policy)
+    """
+
+    def __init__(
+        self,
+        create_env_fn: Any,
+        policy: Callable[[Any], Any] | None = None,
+        *,
+        policy_factory: Callable[[], Any] | Sequence[Callable[[], Any]] | None = None,
+        frames_per_batch: int,
+        total_frames: int = -1,
+        max_frames_per_traj: int = -1,
+        init_random_frames: int = -1,
+        reset_at_each_iter: bool = False,
+        postproc: Callable[[TensorDictBase], Any] | None = None,
+        split_trajs: bool = False,
+        exploration_type: InteractionType | str | None = InteractionType.RANDOM,
+        collector_class: Callable[..., Any] = Collector,
+        collector_kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        sync: bool = False,
+        ray_init_config: Mapping[str, Any] | None = None,
+        remote_configs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        num_collectors: int | None = None,
+        update_after_each_batch: bool = False,
+        replay_buffer: Any = None,
+        seed: int | None = None,
+    ) -> None:
+        if policy is not None and policy_factory is not None:
+            raise TypeError("policy and policy_factory cannot both be given")
+        given = {
+            "create_env_fn": create_env_fn,
+            "policy_factory": policy_factory,
+            "collector_kwargs": collector_kwargs or {},
+            "remote_configs": {"num_cpus": 1} if remote_configs is None else remote_configs,
+        }
+        count, lists = _for_each(given, num_collectors)
+        frames = integer("frames_per_batch", frames_per_batch)
+        if frames < 1 or (sync and frames % count):
+            raise ValueError(f"frames_per_batch must be a multiple of the {count} collectors, got {frames}")
+        self.num_collectors = count
+        self.frames_per_batch = frames
+        self.total_frames = integer("total_frames", total_frames)
+        self.sync = sync
+        self.split_trajs = split_trajs
+        self.postproc = postproc
+        self.update_after_each_batch = update_after_each_batch
+        self.replay_buffer = replay_buffer
+        self.policy = policy
+        self.policy_version = 0
+        self.closed = False
+        self._init_random_frames = max(0, init_random_frames)
+        self._seed = None if seed is None else integer("seed", seed)
+        self._options = [
+            {
+                "frames_per_batch": frames // count if sync else frames,
+                "max_frames_per_traj": max_frames_per_traj,
+                "reset_at_each_iter": reset_at_each_iter,
+                "exploration_type": exploration_type,
+                **own,
+            }
+            for own in lists["collector_kwargs"]
+        ]
+        if isinstance(replay_buffer, RayReplayBufferClient):
+            client = RayReplayBufferClient(replay_buffer._actor)
+            self._options = [{**options, "replay_buffer": client} for options in self._options]
+        self._remote = lists["remote_configs"]
+        self._frames = 0
+        self._made = 0  # actors, those that died included
+        self._restarts = 0
+        self._weights: Any = None  # of the version, in the object store
+        self._actors: list[_Actor | None] = [None] * count
+        self._pending: dict[Any, int] = {}  # requests under way, and whose they are
+        self._found: dict[int, Any] = {}  # of a batch of all actors
+        self._connection = RayConnection(ray_init_config)
+        self._ray = self._connection.ray
+        self._check_processors()
+        # As they are now: a successor gets what its predecessor got, whatever becomes of the policy here.
+        self._parts = [
+            self._ray.put((collector_class, env, policy, factory))
+            for env, factory in zip(lists["create_env_fn"], lists["policy_factory"], strict=True)
+        ]
+
+    def _check_processors(self) -> None:
+        """ValueError if actors would wait for processors that a machine alone will never have."""
+        needed = sum(config.get("num_cpus", 1) for config in self._remote)
+        there = self._ray.cluster_resources().get("CPU", 0) if self._connection.started else needed
+        if needed > there:
+            self._connection.close()
+            raise ValueError(
+                f"{self.num_collectors} collectors need {needed:g} processors and this machine has {there:g}:"
+                ' give fewer, or less to each, as remote_configs={"num_cpus": 0.5}'
+            )
+
+    # -- iterating ---------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Any]:
+        """The batches that are left."""
+        while self._left() > 0 and not self.closed:
+            yield self.next()
+        self._release()
+
+    def next(self) -> Any:
+        """The next batch; None when there are no more, and with a replay buffer."""
+        if self._left() <= 0 or self.closed:
+            self._release()
+            return None
+        if self.update_after_each_batch and self._frames:
+            self.update_policy_weights_()
+        return self._processed(self._all() if self.sync else self._first())
+
+    def _left(self) -> int:
+        return 1 if self.total_frames < 0 else self.total_frames - self._frames
+
+    def _all(self) -> Any:
+        """One batch of each actor, in their order."""
+        for i in range(self.num_collectors):
+            if i not in self._pending.values() and i not in self._found:
+                self._ask(i)
+        while len(self._found) < self.num_collectors:
+            i, part = self._ready()
+            self._found[i] = part
+        parts = [self._found.pop(i) for i in range(self.num_collectors)]
+        self._frames += sum(frames for frames, _ in parts)
+        if parts[0][1] is None:
+            return None
+        return stack([data for _, data in parts])  # a copy, too
+
+    def _first(self) -> Any:
+        """The batch of an actor that is ready."""
+        each = self.frames_per_batch
+        for i in range(self.num_collectors):
+            # No more is asked for than is needed, so that nothing that was collected is thrown away.
+            needed = self.total_frames < 0 or len(self._pending) * each < self._left()
+            if needed and i not in self._pending.values():
+                self._ask(i)
+        _, (frames, data) = self._ready()
+        self._frames += frames
+        return None if data is None else data.clone()  # Ray's arrays are read-only memory of the object store
+
+    def _processed(self, data: Any) -> Any:
+        if data is None:
+            return None
+        if self.split_trajs:
+            data = split_trajectories(data, prefix="collector")
+        if self.postproc is not None:
+            data = self.postproc(data)
+        if self.replay_buffer is None:
+            return data
+        self.replay_buffer.extend(data)
+        return None
+
+    # -- actors ------------------------------------------------------------------------------------
+
+    def _ask(self, i: int) -> None:
+        """Have actor i collect a batch with the weights of now."""
+        actor = self._actors[i]
+        if actor is None:
+            actor = self._actors[i] = self._new_actor(i)
+        weights = None if actor.version == self.policy_version else self._weights
+        actor.version = self.policy_version
+        self._pending[actor.handle.collect.remote(self.policy_version, weights)] = i
+
+    def _new_actor(self, i: int) -> _Actor:
+        number, options = self._made, dict(self._options[i])
+        self._made += 1
+        left = max(0, self._init_random_frames - self._frames)
+        options["init_random_frames"] = -(-left // self.num_collectors)
+        if self._seed is not None:
+            options["seed"] = int(row_seeds(self._seed, [number])[0, 0] >> np.uint64(33))
+        # Ray would restart it with the same seeds and ids, which were used.
+        remote = self._ray.remote(**{**self._remote[i], "max_restarts": 0, "max_task_retries": 0})(
+            CollectorActor
+        )
+        handle = remote.remote(self._parts[i], options, number << _ID_BITS)
+        return _Actor(handle, tries=0 if (before := self._actors[i]) is None else before.tries)
+
+    def _ready(self) -> tuple[int, Any]:
+        """The number of an actor that has its batch, the batch's frames and the batch."""
+        errors = self._ray.exceptions
+        while True:
+            ready, _ = self._ray.wait(list(self._pending), num_returns=1)
+            i = self._pending.pop(ready[0])
+            actor = self._actors[i]
+            assert actor is not None
+            try:
+                frames, data = self._ray.get(ready[0])
+            except (errors.RayActorError, errors.ObjectLostError) as error:
+                actor.tries += 1
+                if actor.tries >= _TRIES:
+                    self._actors[i] = None
+                    raise RuntimeError(
+                        f"collector {i} died {actor.tries} times before it gave a batch: {error}"
+                    ) from error
+                self._restarts += 1
+                self._ray.kill(actor.handle)
+                self._actors[i] = self._new_actor(i)
+                self._ask(i)
+                continue
+            except errors.RayError:  # what the environment or the policy raised
+                self._actors[i] = None
+                self._ray.kill(actor.handle)
+                raise
+            actor.tries = 0
+            return i, (frames, data)
+
+    # -- the policy --------------------------------------------------------------------------------
+
+    def update_policy_weights_(
+        self, policy_or_weights: Any = None, *, weights: Any = None, policy: Any = None
+    ) -> None:
+        """Have actors collect their next batches with these weights, and count one version more.
+
+        Args:
+            policy_or_weights: a `Module` of the policy's structure, or its parameters, as a dict or what
+                `TensorDict.from_module` gives; by default those that the given policy has now.
+            weights: parameters, in its place.
+            policy: a module, in its place.
+
+        Raises:
+            ValueError: more than one is given.
+            TypeError: something else is given, or nothing, and the policy is no `Module`.
+        """
+        given = [value for value in (policy_or_weights, weights, policy) if value is not None]
+        if len(given) > 1:
+            raise ValueError("give one of policy_or_weights, weights and policy, got several")
+        source: Any = given[0] if given else self.policy
+        if isinstance(source, Module):
+            source = TensorDict.from_module(source)
+        elif isinstance(source, Mapping) and not is_tensor_collection(source):
+            source = TensorDict(dict(source))
+        if not is_tensor_collection(source):
+            raise TypeError(f"weights must be a Module, a TensorDict or a dict, got {type(source).__name__}")
+        self._weights = self._ray.put(source.data)
+        self.policy_version += 1
+
+    # -- what is known, and the end ----------------------------------------------------------------
+
+    def stats(self) -> dict[str, int | bool]:
+        """Frames so far, how many actors there are, and how often one was replaced."""
+        found: dict[str, int | bool] = {
+            "frames": self._frames,
+            "requested_frames_per_batch": self.frames_per_batch,
+            "policy_version": self.policy_version,
+            "workers": self.num_collectors,
+            "restarts": self._restarts,
+        }
+        if self.total_frames >= 0:
+            found |= {"total_frames": self.total_frames, "completed": self._left() <= 0}
+        return found
+
+    def state_dict(self) -> dict[str, Any]:
+        """What another collector needs to go on from here: numbers, and the arrays of a `Module` as policy.
+
+        Batches that are under way are not a part of it: the other's actors begin new episodes, with seeds and
+        ids that none had before.
+        """
+        state: dict[str, Any] = {
+            "frames": self._frames,
+            "actors": self._made,
+            "policy_version": self.policy_version,
+        }
+        if isinstance(self.policy, Module):
+            state["policy_state_dict"] = self.policy.state_dict()
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on where `state_dict` was taken.
+
+        Raises:
+            KeyError: something is missing.
+            RuntimeError: this one has collected already, or the policy does not take its part.
+        """
+        if self._made:
+            raise RuntimeError("a state is loaded before anything is collected")
+        frames, made, version = (state_dict[name] for name in ("frames", "actors", "policy_version"))
+        if isinstance(self.policy, Module):
+            self.policy.load_state_dict(state_dict["policy_state_dict"])
+            self._weights = self._ray.put(TensorDict.from_module(self.policy).data)
+        self._frames, self._made, self.policy_version = int(frames), int(made), int(version)
+
+    def shutdown(self) -> None:
+        """End the actors, and the cluster if it was started here. Doing it again does nothing."""
+        if self.closed:
+            return
+        self.closed = True
+        self._release()
+        self._connection.close()
+
+    def _release(self) -> None:
+        """End the actors: others need their processors."""
+        for actor in self._actors:
+            if actor is not None:
+                self._ray.kill(actor.handle)
+        self._actors = [None] * self.num_collectors
+        self._pending.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown()
+
+
+class CollectorActor:
+    """What runs in an actor: one collector, and the version of the weights that its policy has.
+
+    Args:
+        parts: the class of the collector, what makes the environment, the policy, and what makes it.
+        options: further arguments of the collector.
+        first_id: is added to the ids of trajectories.
+    """
+
+    def __init__(self, parts: tuple[Any, Any, Any, Any], options: Mapping[str, Any], first_id: int) -> None:
+        kind, env, policy, factory = parts
+        # What lies in the object store is read-only, and weights will be written into the policy's arrays.
+        policy = copy.deepcopy(policy) if factory is None else factory()
+        self._collector = kind(env, policy, total_frames=-1, **{"track_policy_version": True, **options})
+        self._first_id = first_id
+        self._version = 0
+
+    def collect(self, version: int, weights: TensorDictBase | None) -> tuple[int, TensorDictBase | None]:
+        """Collect a batch with the weights of a version, which are given if they are new here.
+
+        Returns:
+            The number of frames, and the batch; None where the collector has filled a buffer with it.
+        """
+        collector = self._collector
+        if version != self._version:
+            if weights is not None:
+                collector.update_policy_weights_(weights)
+            collector.policy_version = self._version = version
+        data = collector.next()
+        if data is None:
+            return collector.requested_frames_per_batch, None
+        return data.numel(), self._stamped(data)
+
+    def _stamped(self, data: TensorDictBase) -> TensorDictBase:
+        """The same batch with ids that are only this actor's."""
+        ids = data.get(("collector", "traj_ids"), None)
+        if ids is not None:
+            data.set(("collector", "traj_ids"), np.where(ids < 0, ids, ids + self._first_id))
+        return data
+
+
+class _Actor:
+    """An actor's handle, the version whose weights it was given, and how often it died in a row."""
+
+    def __init__(self, handle: Any, *, tries: int) -> None:
+        self.handle = handle
+        self.version = 0
+        self.tries = tries
+
+
+def _for_each(given: Mapping[str, Any], count: int | None) -> tuple[int, dict[str, list[Any]]]:
+    """How many actors there are, and the arguments as lists of that length."""
+    lengths = {name: len(value) for name, value in given.items() if isinstance(value, (list, tuple))}
+    if count is not None:
+        lengths["num_collectors"] = integer("num_collectors", count)
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"lists must have one element for each collector, got {lengths}")
+    number = next(iter(lengths.values()), 1)
+    if number < 1:
+        raise ValueError(f"there must be at least one collector, got {number}")
+    lists = {
+        name: list(value) if isinstance(value, (list, tuple)) else [value] * number
+        for name, value in given.items()
+    }
+    return number, lists

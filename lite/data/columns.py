@@ -1,0 +1,123 @@
+"""Batches of tables, as Ray and others hand them out: a dict of columns, which are NumPy arrays or lists.
+
+Columns may be read-only and are never written to. Lists of any lengths are objects in a column.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Columns = dict[str, Any]
+
+
+def rows_of(batch: Mapping[str, Any]) -> int:
+    """How many rows a batch has.
+
+    Raises:
+        TypeError: it is no mapping of names to columns.
+        ValueError: its columns have different lengths.
+    """
+    if not isinstance(batch, Mapping) or not all(isinstance(name, str) for name in batch):
+        raise TypeError(f"a batch must be a dict of columns by name, got {type(batch).__name__}")
+    lengths = {name: len(column) for name, column in batch.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"the columns of a batch must have one length, got {lengths}")
+    return next(iter(lengths.values()), 0)
+
+
+def ids_of(batch: Mapping[str, Any], key: str) -> list[Any] | None:
+    """The ids of the rows as Python's own integers and texts, or None without such a column."""
+    if key not in batch:
+        return None
+    return [name.item() if isinstance(name, np.generic) else name for name in batch[key]]
+
+
+def without(batch: Mapping[str, Any], key: str, done: Collection[Any]) -> dict[str, Any]:
+    """The rows whose id is not among those that are done.
+
+    Raises:
+        ValueError: some are done and there is no column of ids.
+    """
+    if not done:
+        return dict(batch)
+    ids = ids_of(batch, key)
+    if ids is None:
+        raise ValueError(f"done rows are told by their ids: the batch has no column {key!r}")
+    left = np.array([name not in done for name in ids], bool)
+    return dict(batch) if left.all() else taken(batch, np.flatnonzero(left))
+
+
+def taken(batch: Mapping[str, Any], rows: NDArray[np.intp]) -> dict[str, Any]:
+    """The rows of these numbers, in this order, as new columns."""
+    return {
+        name: column[rows] if isinstance(column, np.ndarray) else [column[i] for i in rows]
+        for name, column in batch.items()
+    }
+
+
+def ragged(rows: Sequence[Any]) -> NDArray[np.object_]:
+    """A column of lists of any lengths: an array of objects, whose elements are lists of Python's numbers."""
+    return _column([row.tolist() if isinstance(row, np.ndarray) else list(row) for row in rows])
+
+
+def passed_on(batch: Mapping[str, Any]) -> Columns:
+    """The columns for a result, with lists in place of arrays in them.
+
+    Ray reads lists of a table as arrays of objects; given back as they are, it would pickle them.
+    """
+    columns: Columns = {}
+    for name, column in batch.items():
+        if isinstance(column, np.ndarray) and column.dtype == object:
+            nested = any(isinstance(value, (np.ndarray, list, tuple, Mapping)) for value in column)
+            column = _column([plain(value) for value in column]) if nested else column
+        columns[name] = column
+    return columns
+
+
+def _column(values: Sequence[Any]) -> NDArray[np.object_]:
+    column = np.empty(len(values), object)
+    for i, value in enumerate(values):
+        column[i] = value
+    return column
+
+
+def plain(value: Any) -> Any:
+    """Lists and mappings in place of the arrays that readers of tables make of them."""
+    if isinstance(value, np.ndarray):
+        items = value.tolist()
+        return [plain(item) for item in items] if value.dtype == object else items
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and math.isnan(value) else value  # so pandas says None
+
+
+def id_row(value: Any) -> NDArray[np.int64]:
+    """Token ids of one row.
+
+    Raises:
+        ValueError: they are no integers in a row.
+    """
+    row = np.asarray(value)
+    if row.ndim != 1 or (row.size and row.dtype.kind not in "iu"):
+        raise ValueError(f"token ids must be integers in a row, got {row.dtype} of shape {row.shape}")
+    return row.astype(np.int64)
+
+
+@contextmanager
+def row_named(ids: Sequence[Any] | None, key: str, row: int) -> Iterator[None]:
+    """Say of a ValueError from the body which row it is about, by its id where there are ids."""
+    try:
+        yield
+    except ValueError as error:
+        name = f"row {row} of the batch" if ids is None else f"{key} {ids[row]}"
+        raise ValueError(f"{name}: {error}") from error

@@ -1,0 +1,187 @@
+"""`RayReplayBuffer`: a replay buffer in an actor of a Ray cluster, for many who write and read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from lite import is_tensor_collection
+from lite.data.ray_runtime import RayConnection, import_ray
+from lite.data.replay.replay_buffer import ReplayBuffer
+
+
+class RayReplayBufferClient:
+    """A handle of a `RayReplayBuffer` that can be sent to other processes of the cluster, and cannot end it.
+
+    Its methods are those of `ReplayBuffer`. They run in the actor, one after the other, and what they raise
+    is raised here. Batches come as copies.
+
+    Args:
+        actor: Ray's handle of the actor.
+    """
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return _own(import_ray().get(self._actor.call.remote(name, args, kwargs)))
+
+    def extend(self, data: Any) -> Any:
+        """Write elements; gives their indices. What it has returned from is in the buffer."""
+        return self._call("extend", data)
+
+    def add(self, data: Any) -> Any:
+        """Write one element; gives its index."""
+        return self._call("add", data)
+
+    def flush(self) -> Any:
+        """Store what transforms withhold; gives the indices."""
+        return self._call("flush")
+
+    def sample(self, batch_size: int | None = None, return_info: bool = False) -> Any:
+        """Draw a batch."""
+        return self._call("sample", batch_size, return_info)
+
+    def update_priority(self, index: Any, priority: Any) -> None:
+        """Set the priorities of elements."""
+        self._call("update_priority", index, priority)
+
+    def update_tensordict_priority(self, data: Any) -> None:
+        """Set the priorities of elements of a batch that was drawn, of a `TensorDictReplayBuffer`."""
+        self._call("update_tensordict_priority", data)
+
+    def mark_update(self, index: Any) -> None:
+        """Say that elements have changed."""
+        self._call("mark_update", index)
+
+    def empty(self, empty_write_count: bool = True) -> None:
+        """Forget all elements."""
+        self._call("empty", empty_write_count)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What another buffer needs to go on from here."""
+        state: dict[str, Any] = self._call("state_dict")
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on where `state_dict` was taken."""
+        self._call("load_state_dict", state_dict)
+
+    def dumps(self, path: Any) -> None:
+        """Write the buffer to a folder of the actor's machine."""
+        self._call("dumps", path)
+
+    def loads(self, path: Any) -> None:
+        """Read the buffer from a folder of the actor's machine."""
+        self._call("loads", path)
+
+    @property
+    def write_count(self) -> int:
+        """How many elements were written since the buffer was empty."""
+        return int(self._call("__getattribute__", "write_count"))
+
+    def __len__(self) -> int:
+        return int(self._call("__len__"))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._call("__getitem__", index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._call("__setitem__", index, value)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Batches without end; the actor draws each when it is asked for."""
+        while True:
+            yield self.sample()
+
+
+def _own(found: Any) -> Any:
+    """The same in memory of the caller's: Ray's arrays are read-only memory of the object store."""
+    if isinstance(found, tuple):
+        return tuple(_own(part) for part in found)
+    return found.clone() if is_tensor_collection(found) else found
+
+
+class RayReplayBuffer(RayReplayBufferClient):
+    """A replay buffer in an actor: collectors of a cluster fill it, and a trainer samples.
+
+    Args:
+        replay_buffer_cls: the class of the buffer.
+        ray_init_config: arguments of `ray.init`, if this process is not connected to a cluster; see
+            `RayCollector`.
+        remote_config: options of the actor, such as `{"num_cpus": 0}`; one processor by default.
+        **kwargs: arguments of the buffer. Storages, samplers and writers are best given as functions that
+            make them, so that they are made in the actor.
+
+    Raises:
+        ImportError: without Ray; the message has the pip command.
+
+    Source:
+        torchrl.data.RayReplayBuffer.
+
+    Example:
+        >>> from functools import partial
+        >>> from lite.data import LazyTensorStorage, RayReplayBuffer
+        >>> storage = partial(LazyTensorStorage, 1_000_000)
+        >>> buffer = RayReplayBuffer(storage=storage, batch_size=256)  # doctest: +SKIP
+        >>> collector = RayCollector(..., replay_buffer=buffer)  # doctest: +SKIP
+        >>> for _ in collector:  # doctest: +SKIP
+        ...     train(buffer.sample())
+    """
+
+    def __init__(
+        self,
+        *,
+        replay_buffer_cls: Callable[..., Any] = ReplayBuffer,
+        ray_init_config: Mapping[str, Any] | None = None,
+        remote_config: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self._connection = RayConnection(ray_init_config)
+        options = {"num_cpus": 1, **(remote_config or {})}
+        ray = self._connection.ray
+        super().__init__(ray.remote(**options)(BufferActor).remote(replay_buffer_cls, kwargs))
+        self._closed = False
+        try:
+            len(self)  # arguments that do not fit are refused here
+        except BaseException:
+            self.close()
+            raise
+
+    def client(self) -> RayReplayBufferClient:
+        """A handle for other processes."""
+        return RayReplayBufferClient(self._actor)
+
+    def close(self) -> None:
+        """End the actor, and with it what the buffer holds in memory; a second time does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._connection.ray.kill(self._actor)
+            self._connection.close()
+
+    shutdown = close
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class BufferActor:
+    """What runs in the actor: the buffer, made there.
+
+    Args:
+        kind: its class.
+        options: its arguments.
+    """
+
+    def __init__(self, kind: Callable[..., Any], options: Mapping[str, Any]) -> None:
+        self._buffer = kind(**options)
+
+    def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Call a method of the buffer."""
+        return getattr(self._buffer, name)(*args, **kwargs)

@@ -1,0 +1,223 @@
+"""`GenerateBatches`: responses to prompts, a batch of rows at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.data import row_seeds
+from lite.data.columns import (
+    Columns,
+    id_row,
+    ids_of,
+    passed_on,
+    plain,
+    ragged,
+    row_named,
+    rows_of,
+    taken,
+    without,
+)
+from lite.kernels._integer import integer
+from lite.models.batches.opening import OpenModel
+from lite.models.batches.rows import chat_ids, is_messages, prompt_ids
+from lite.models.generation.loop import Generated, generate
+from lite.models.generation.options import GenerationConfig
+
+_READ = ("prompt_ids", "messages", "prompt")
+
+
+class GenerateBatches:
+    """Generates responses: a callable for `ray.data.Dataset.map_batches`, and for anything else with batches.
+
+    A batch is a dict of columns: NumPy arrays of the rows' values, or lists. It may be read-only. A row has
+    its prompt as "prompt_ids" (a list of integers), or as "messages" (a conversation), or as the text
+    "prompt"; the first of these that is not None counts. Texts become tokens as `lite generate` makes them:
+    a turn of the model's chat template.
+
+    The result has `num_samples` rows for each row of the batch, one after the other, with the batch's columns
+    and
+
+    - "sample": the number of the response, int64, from 0;
+    - "response": its text, without special tokens, where there is a tokenizer;
+    - "prompt_ids", "response_ids": lists of token ids;
+    - "logprobs": a list with the log-prob of each token, under the raw model distribution;
+    - "log_prob", "tokens": the sum of these, float64, and their number, int64;
+    - "finish_reason": "eos", "stop" or "length";
+    - what the options ask for besides: "score" of a search, and of each token "sampled_log_probs",
+      "kept_log_mass", "kept_ids", "kept_offsets", "entropy", "top_ids", "top_log_probs".
+
+    `ScoreBatches` and `lite mismatch` read these names. A response follows from its prompt, the options, the
+    seed and the row's id: not from the batch, nor from how many actors there are.
+
+    Args:
+        model: folder of an exported model or its ``.onnx`` file, which each process opens for itself; or a
+            `Decoder`.
+        generate_kwargs: options of generation, see `GenerationConfig.from_kwargs`.
+        num_samples: responses per row.
+        seed: of the run.
+        id_key: the column of the rows' ids, integers or texts, each row its own. It is needed where tokens
+            are drawn.
+        tokenizer: a tokenizer or the folder of one, by default the model's.
+        system: a system message that is put before each prompt.
+        raw: take prompts as they are, without a chat template.
+        max_rows: most responses that are written at a time. The batch may be larger.
+        done: ids of rows that an earlier job has done: they are left out of the result.
+        assistant_model: a smaller model that guesses tokens, a path or a `Decoder`.
+        threads: to run the model with; by default as many as `num_cpus` of Ray's actor says, or else what
+            `OnnxDecoder` takes.
+        device: "cpu", "cuda" or "cuda:N".
+        variant: which of the folder's graphs, see `OnnxDecoder`.
+        adapter: file of a LoRA adapter to run the model with.
+
+    Raises:
+        ValueError, TypeError: an argument or option is out of range; for arguments that open the model, see
+            `OnnxDecoder`. From a call: for a row that has no prompt, with its id, or for rows without ids
+            where they are needed; the batch is left as it is.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.models import GenerateBatches, embedded_model_path
+        >>> write = GenerateBatches(embedded_model_path(), generate_kwargs={"max_new_tokens": 8})
+        >>> out = write({"id": np.arange(2), "prompt": ["What is 12 + 30?", "What is 2 + 2?"]})
+        >>> out["id"], out["response"].tolist(), out["tokens"]
+        (array([0, 1]), ['42', '4'], array([3, 2]))
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        generate_kwargs: Mapping[str, Any] | None = None,
+        num_samples: int = 1,
+        seed: int = 0,
+        id_key: str = "id",
+        tokenizer: Any = None,
+        system: str | None = None,
+        raw: bool = False,
+        max_rows: int = 8,
+        done: Collection[int | str] = (),
+        assistant_model: Any = None,
+        threads: int | None = None,
+        device: str = "cpu",
+        variant: str | None = None,
+        adapter: str | Path | None = None,
+    ) -> None:
+        for name, count in (("num_samples", num_samples), ("max_rows", max_rows)):
+            if integer(name, count) < 1:
+                raise ValueError(f"{name} must be at least 1, got {count}")
+        self.num_samples = num_samples
+        self.seed = integer("seed", seed)
+        self.id_key = id_key
+        self.system = system
+        self.raw = raw
+        self.max_rows = max_rows
+        self.done = frozenset(done)
+        self.model = OpenModel(
+            model, tokenizer=tokenizer, threads=threads, device=device, variant=variant, adapter=adapter
+        )
+        self.assistant = (
+            None
+            if assistant_model is None
+            else OpenModel(assistant_model, threads=threads, device=device).decoder
+        )
+        given = dict(generate_kwargs or {})
+        if num_samples > 1:
+            given.setdefault("num_return_sequences", num_samples)  # asks for sampling
+        self.config = self._config(given)
+
+    def _config(self, given: Mapping[str, Any]) -> GenerationConfig:
+        decoder = self.model.decoder
+        base = GenerationConfig.from_kwargs(None, decoder.config)
+        end = self.model.tokenizer.eos_token_id if self.model.has_tokenizer else None
+        if not base.eos_token_ids and end is not None:
+            base = dataclasses.replace(base, eos_token_ids=(end,))
+        config = GenerationConfig.from_kwargs(given, base)
+        if config.num_return_sequences not in (1, self.num_samples):
+            raise ValueError(
+                f"num_samples differs from generate_kwargs['n']. Got {self.num_samples} and"
+                f" {config.num_return_sequences}"
+            )
+        if config.grammar is not None:
+            config = dataclasses.replace(config, grammar=config.grammar.bound(self.model.tokenizer))
+        config.check(decoder.vocab_size)
+        return config
+
+    def __call__(self, batch: Mapping[str, Any]) -> Columns:
+        """Respond to the rows of a batch; see the class."""
+        rows_of(batch)
+        left = without(batch, self.id_key, self.done)
+        count, ids = rows_of(left), ids_of(left, self.id_key)
+        prompts = []
+        for i in range(count):
+            with row_named(ids, self.id_key, i):
+                prompts.append(self._prompt(left, i))
+        responses = generate(
+            self.model.decoder,
+            prompts,
+            self.config,
+            seeds=self._seeds(ids, count),
+            num_samples=self.num_samples,
+            decode_text=self.model.tokenizer.decode if self.model.has_tokenizer else None,
+            max_rows=self.max_rows,
+            assistant_model=self.assistant,
+        )
+        repeated = taken(passed_on(left), np.repeat(np.arange(count), self.num_samples))
+        return repeated | self._columns([p for p in prompts for _ in range(self.num_samples)], responses)
+
+    def _prompt(self, batch: Mapping[str, Any], i: int) -> NDArray[np.int64]:
+        record = {
+            name: value for name in _READ if name in batch and (value := plain(batch[name][i])) is not None
+        }
+        if "prompt_ids" in record:
+            ids = id_row(record["prompt_ids"])
+        elif "messages" in record:
+            turns = record["messages"]
+            if not is_messages(turns):
+                raise ValueError("messages must be turns with role and content")
+            if self.raw:
+                raise ValueError("raw takes prompts as they are, and messages are no text")
+            before = [] if self.system is None else [{"role": "system", "content": self.system}]
+            ids = chat_ids(self.model.tokenizer, before + turns, add_generation_prompt=True)
+        elif isinstance(record.get("prompt"), str):
+            ids = prompt_ids(self.model.tokenizer, record["prompt"], raw=self.raw, system=self.system)
+        else:
+            raise ValueError("a row needs 'prompt_ids', 'messages' or the text 'prompt'")
+        return self.model.decoder.check_ids(ids)
+
+    def _seeds(self, ids: list[Any] | None, count: int) -> NDArray[np.uint64] | None:
+        if self.config.greedy or self.config.num_beams > 1:
+            return None  # nothing is drawn
+        if ids is None and count:
+            raise ValueError(
+                f"draws of a row follow from its id: the batch has no column {self.id_key!r} (see id_key)"
+            )
+        return row_seeds(self.seed, ids or [], self.num_samples).reshape(-1)
+
+    def _columns(self, prompts: list[NDArray[np.int64]], responses: list[Generated]) -> Columns:
+        found: Columns = {
+            "sample": np.arange(len(responses), dtype=np.int64) % self.num_samples,
+            "prompt_ids": ragged(prompts),
+            "response_ids": ragged([one.tokens for one in responses]),
+            "logprobs": ragged([one.log_probs for one in responses]),
+            "log_prob": np.array([one.log_probs.sum(dtype=np.float64) for one in responses], np.float64),
+            "tokens": np.array([len(one.tokens) for one in responses], np.int64),
+            "finish_reason": np.array([one.finish_reason for one in responses], object),
+        }
+        if self.model.has_tokenizer:
+            decode = self.model.tokenizer.decode
+            texts = [decode(one.tokens, skip_special_tokens=True) for one in responses]
+            found["response"] = np.array(texts, object)
+        if self.config.num_beams > 1:
+            found["score"] = np.array([one.score for one in responses], np.float64)
+        details = [one.details for one in responses if one.details is not None]
+        for field in dataclasses.fields(details[0]) if details else ():
+            values = [getattr(one, field.name) for one in details]
+            if all(value is not None for value in values):
+                found[field.name] = ragged(values)
+        return found

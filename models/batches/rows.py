@@ -1,0 +1,120 @@
+"""Prompts and responses, as they stand in files and tables, as token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.models.text.assistant_spans import turn_end
+from lite.models.text.tokenizer import Tokenizer
+
+
+class Loaded(Protocol):
+    """A model and its tokenizer."""
+
+    @property
+    def decoder(self) -> Any:
+        """The model, a `Decoder`."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What goes with it."""
+
+
+def prompt_ids(
+    tokenizer: Tokenizer, prompt: str, *, raw: bool, system: str | None = None
+) -> NDArray[np.int64]:
+    """Token ids of a prompt, as one user turn of the chat template unless `raw` or there is none."""
+    if raw or tokenizer.chat_template is None:
+        text = prompt if system is None else f"{system}\n{prompt}"
+        return np.asarray(tokenizer.encode(text), np.int64)
+    messages = [{"role": "user", "content": prompt}]
+    if system is not None:
+        messages.insert(0, {"role": "system", "content": system})
+    return chat_ids(tokenizer, messages, add_generation_prompt=True)
+
+
+def chat_ids(
+    tokenizer: Tokenizer, messages: list[dict[str, str]], *, add_generation_prompt: bool
+) -> NDArray[np.int64]:
+    """Token ids of a conversation rendered by the model's chat template."""
+    text = tokenizer.apply_chat_template(
+        messages, add_generation_prompt=add_generation_prompt, tokenize=False
+    )
+    return np.asarray(tokenizer.encode(text, add_special_tokens=False), np.int64)
+
+
+def end_ids(model: Loaded, messages: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Token ids that end an assistant's turn after `messages`, as the model was trained to write them.
+
+    They are what the chat template writes after a content, up to the first token that ends a response, or
+    else up to the first special one. Without a template or such a token: the tokenizer's end token.
+    """
+    tokenizer = model.tokenizer
+    eos = tokenizer.eos_token_id
+    fallback = [] if eos is None else [eos]
+    if tokenizer.chat_template is None:
+        return fallback
+
+    def render(turns: Sequence[Mapping[str, Any]], **options: Any) -> str:
+        text: str = tokenizer.apply_chat_template(turns, tokenize=False, **options)
+        return text
+
+    try:
+        tail = tokenizer.encode(turn_end(render, messages), add_special_tokens=False)
+    except ValueError:  # the template writes no turn of an assistant here, or otherwise than as it is
+        return fallback
+    added = tokenizer.backend.get_added_tokens_decoder()
+    ends = {*fallback, *(model.decoder.config.eos_token_ids if model.decoder.config else ())}
+    special = {index for index, token in added.items() if token.special}
+    for wanted in (ends, special):
+        if (at := next((i for i, index in enumerate(tail) if index in wanted), None)) is not None:
+            return tail[: at + 1]
+    return fallback
+
+
+def is_messages(value: Any) -> bool:
+    """Whether a value is the turns of a conversation: a list of mappings with role and content."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(
+            isinstance(turn, dict)
+            and isinstance(turn.get("role"), str)
+            and isinstance(turn.get("content"), str)
+            for turn in value
+        )
+    )
+
+
+def row_of(model: Loaded, record: Mapping[str, Any], raw: bool) -> tuple[NDArray[np.int64], int]:
+    """Prompt and response ids in one row, and how many of them are the prompt.
+
+    Args:
+        model: whose tokenizer and templates are used.
+        record: with "messages" that end with an assistant's turn, or else with the texts "prompt" and
+            "response".
+        raw: take the prompt as it is, without a chat template.
+
+    Raises:
+        ValueError: the prompt or the response has no token.
+    """
+    tokenizer = model.tokenizer
+    if record.get("messages") is not None:
+        before, text = record["messages"][:-1], record["messages"][-1]["content"]
+        prompt = chat_ids(tokenizer, before, add_generation_prompt=True)
+    else:
+        before, text = [{"role": "user", "content": record["prompt"]}], record["response"]
+        prompt = prompt_ids(tokenizer, record["prompt"], raw=raw)
+    response = np.asarray(tokenizer.encode(text, add_special_tokens=False), np.int64)
+    if not raw:
+        # A chat response ends with the end of its turn, and the model is asked for it as well.
+        response = np.append(response, np.asarray(end_ids(model, before), np.int64))
+    if not response.size:
+        raise ValueError("the response has no token to score")
+    if not len(prompt):
+        raise ValueError("the prompt has no token to come before it")
+    return np.concatenate([prompt, response]), len(prompt)

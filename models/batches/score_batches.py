@@ -1,0 +1,154 @@
+"""`ScoreBatches`: log-probs of given responses, a batch of rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.data.columns import Columns, id_row, ids_of, passed_on, plain, ragged, row_named, rows_of, without
+from lite.kernels._integer import integer
+from lite.models.batches.opening import OpenModel
+from lite.models.batches.rows import is_messages, row_of
+from lite.models.decoder.scoring import score
+
+_READ = ("prompt_ids", "response_ids", "messages", "prompt", "response")
+_FORMS = (
+    "'prompt_ids' and 'response_ids', 'messages' with an assistant's turn last, or 'prompt' and 'response'"
+)
+
+
+class ScoreBatches:
+    """Scores responses: a callable for `ray.data.Dataset.map_batches`, and for anything else with batches.
+
+    A batch is a dict of columns: NumPy arrays of the rows' values, or lists. It may be read-only. A row has
+    its response as "prompt_ids" and "response_ids" (lists of integers), or as "messages" (a conversation that
+    ends with an assistant's turn), or as the texts "prompt" and "response"; the first of these that is not
+    None counts. Texts become tokens as `lite score` makes them: in the model's chat template, with the end of
+    the turn, which is scored as well.
+
+    The result has the batch's columns and, for each row,
+
+    - "logprobs": a list with the log-prob of each token of the response, under the raw model distribution;
+    - "log_prob", "mean_log_prob": their sum and mean, float64;
+    - "tokens": their number, int64.
+
+    A row's result depends on the row only, up to the rounding of runs with other rows.
+
+    Args:
+        model: folder of an exported model or its ``.onnx`` file, which each process opens for itself; or a
+            `Decoder`.
+        tokenizer: a tokenizer or the folder of one, by default the model's.
+        raw: take prompts as they are, without a chat template.
+        temperature: divides the logits.
+        max_rows: most rows that share a run of the model. The batch may be larger.
+        id_key: the column of the rows' ids, which `done` and errors are about; it need not be there.
+        done: ids of rows that an earlier job has done: they are left out of the result.
+        prefix: is put before the names of the result's columns, for scores by several models.
+        threads: to run the model with; by default as many as `num_cpus` of Ray's actor says, or else what
+            `OnnxDecoder` takes.
+        device: "cpu", "cuda" or "cuda:N".
+        variant: which of the folder's graphs, see `OnnxDecoder`.
+        adapter: file of a LoRA adapter to run the model with.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range; for arguments that open the model, see
+            `OnnxDecoder`. From a call: for a row that cannot be scored, with its id; the batch is left as it
+            is.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.models import ScoreBatches, embedded_model_path
+        >>> judge = ScoreBatches(embedded_model_path())
+        >>> batch = {"id": np.arange(2), "prompt": np.array(["What is 12 + 30?"] * 2, object)}
+        >>> out = judge({**batch, "response": ["42", "41"]})
+        >>> out["id"], out["tokens"], bool(out["log_prob"][0] > out["log_prob"][1])
+        (array([0, 1]), array([3, 3]), True)
+        >>> len(out["logprobs"][0])
+        3
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        tokenizer: Any = None,
+        raw: bool = False,
+        temperature: float = 1.0,
+        max_rows: int = 8,
+        id_key: str = "id",
+        done: Collection[int | str] = (),
+        prefix: str = "",
+        threads: int | None = None,
+        device: str = "cpu",
+        variant: str | None = None,
+        adapter: str | Path | None = None,
+    ) -> None:
+        if integer("max_rows", max_rows) < 1:
+            raise ValueError(f"max_rows must be at least 1, got {max_rows}")
+        self.raw = raw
+        self.temperature = temperature
+        self.max_rows = max_rows
+        self.id_key = id_key
+        self.done = frozenset(done)
+        self.prefix = prefix
+        self.model = OpenModel(
+            model, tokenizer=tokenizer, threads=threads, device=device, variant=variant, adapter=adapter
+        )
+
+    def __call__(self, batch: Mapping[str, Any]) -> Columns:
+        """Score the rows of a batch; see the class."""
+        rows_of(batch)
+        left = without(batch, self.id_key, self.done)
+        ids = ids_of(left, self.id_key)
+        rows = []
+        for i in range(rows_of(left)):
+            with row_named(ids, self.id_key, i):
+                rows.append(self._row(left, i))
+        scores = self._scores(rows)
+        sums = np.array([row.sum(dtype=np.float64) for row in scores], np.float64)
+        counts = np.array([len(row) for row in scores], np.int64)
+        found = {
+            "logprobs": ragged(scores),
+            "log_prob": sums,
+            "mean_log_prob": sums / np.maximum(counts, 1),
+            "tokens": counts,
+        }
+        return passed_on(left) | {f"{self.prefix}{name}": column for name, column in found.items()}
+
+    def _row(self, batch: Mapping[str, Any], i: int) -> tuple[NDArray[np.int64], int]:
+        """Ids of prompt and response, and how many are the prompt's."""
+        record = {
+            name: value for name in _READ if name in batch and (value := plain(batch[name][i])) is not None
+        }
+        if "prompt_ids" in record and "response_ids" in record:
+            prompt, response = id_row(record["prompt_ids"]), id_row(record["response_ids"])
+            if not len(prompt) or not len(response):
+                raise ValueError("prompt_ids and response_ids must have a token each")
+            row, start = np.concatenate([prompt, response]), len(prompt)
+        elif "messages" in record:
+            turns = record["messages"]
+            if not is_messages(turns) or turns[-1]["role"] != "assistant":
+                raise ValueError(
+                    "messages must be turns (role and content each) that end with an assistant's"
+                )
+            row, start = row_of(self.model, record, self.raw)
+        elif isinstance(record.get("prompt"), str) and isinstance(record.get("response"), str):
+            row, start = row_of(self.model, record, self.raw)
+        else:
+            raise ValueError(f"a row needs {_FORMS}; got {sorted(record) or 'none of them'}")
+        return self.model.decoder.check_ids(row), start
+
+    def _scores(self, rows: list[tuple[NDArray[np.int64], int]]) -> list[NDArray[np.float32]]:
+        """Log-probs of the responses, rows of like lengths together."""
+        out: list[Any] = [None] * len(rows)
+        order = sorted(range(len(rows)), key=lambda i: len(rows[i][0]))
+        for at in range(0, len(order), self.max_rows):
+            group = order[at : at + self.max_rows]
+            found = score(self.model.decoder, [rows[i][0] for i in group], temperature=self.temperature)
+            for i, log_probs in zip(group, found, strict=True):
+                out[i] = log_probs[rows[i][1] :]
+        return out

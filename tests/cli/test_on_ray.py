@@ -1,0 +1,103 @@
+"""`--ray`: the commands on a cluster give what they give here."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import ray_jobs
+from helpers.models.real_models import MODELS
+
+from lite.cli import main
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+MODEL = str(MODELS / "optimum-llama")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    turns = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
+    rows: list[Any] = [{"prompt": f"text {i}", "response": f"answer {i % 3}"} for i in range(11)]
+    rows[4:4] = [{"messages": turns}]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    return path
+
+
+def test_without_ray_the_command_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main(["score", "--model", MODEL, str(file), "--ray"]) == 1
+    assert 'pip install "tensordict-lite[ray]"' in capsys.readouterr().err
+
+
+def test_chats_and_streams_are_not_spread(capsys: pytest.CaptureFixture[str]) -> None:
+    for flag in ("--chat", "--stream"):
+        assert (
+            main(["generate", "--model", MODEL, *(["x"] if flag == "--stream" else []), flag, "--ray"]) == 1
+        )
+        assert "--ray" in capsys.readouterr().err
+
+
+def test_the_commands_give_what_they_give_here(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ray_jobs.need_ray()
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text(json.dumps({"prompt": "a", "response": ""}) + "\n")
+    output = tmp_path / "out.jsonl"
+    output.write_text('{"line": 1, "log_prob": 0.0, "tokens": 1, "mean_log_prob": 0.0}\n{"line": 2')
+    options = ["--max-new-tokens", "5", "--samples", "2", "--temperature", "1.0", "--entropy", "--json"]
+    commands = [
+        ["score", "--model", MODEL, str(file), "--json", "--batch-size", "2"],
+        ["generate", "--model", MODEL, "--file", str(file), "--batch-size", "2", *options],
+        ["score", "--model", MODEL, str(file), "--output", str(output), "--batch-size", "3"],
+        ["score", "--model", MODEL, str(bad), "--raw"],
+        ["score", "--model", str(tmp_path / "none"), str(bad)],
+    ]
+    script = (
+        ray_jobs.start(cpus=2)
+        + """
+import contextlib, io, json
+from lite.cli import main
+out = []
+for command in json.loads(sys.argv[2]):
+    told, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(errors):
+        status = main([*command, "--ray"])
+    out.append([status, told.getvalue(), errors.getvalue()])
+options = ray.data.DataContext.get_current().execution_options
+print(json.dumps([out, ray.is_initialized(), options.preserve_order]))
+ray.shutdown()
+"""
+    )
+    found, still_connected, preserve_order = ray_jobs.run(script, json.dumps(commands))
+    assert (still_connected, preserve_order) == (True, False)
+    scored, generated, appended, failed, missing = found
+    assert main(commands[0]) == 0
+    here = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert scored[0] == 0, scored
+    for ours, theirs in zip(map(json.loads, scored[1].splitlines()), here, strict=True):
+        assert (ours["line"], ours["tokens"]) == (theirs["line"], theirs["tokens"])
+        np.testing.assert_allclose(ours["log_prob"], theirs["log_prob"], atol=1e-4)
+    assert generated[0] == 0, generated
+    assert main(commands[1]) == 0
+    texts = json.loads(capsys.readouterr().out)["responses"]
+    for ours, theirs in zip(json.loads(generated[1])["responses"], texts, strict=True):
+        assert set(ours) == set(theirs)
+        for name, value in theirs.items():
+            if isinstance(value, (str, int)) or name.endswith("_ids"):
+                assert ours[name] == value, name
+            elif name != "messages":
+                np.testing.assert_allclose(ours[name], value, atol=1e-4)
+    assert appended[0] == 0, appended
+    assert [json.loads(line)["line"] for line in output.read_text().splitlines()] == list(range(1, 13))
+    assert failed[0] == 1
+    assert failed[2].strip() == "lite score: ValueError: line 1: the response has no token to score"
+    assert missing[0] == 1
+    assert missing[2].startswith("lite score: FileNotFoundError: ")

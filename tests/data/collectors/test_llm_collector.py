@@ -1,0 +1,290 @@
+"""Responses to prompts with their rewards, from a policy of a few lines."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import TensorDict, TensorDictBase, lazy_stack
+from lite.data import GroupAdvantage, LLMCollector, TokenTransitions
+
+
+class Echo:
+    """Says the ids of its prompt once more, and as many random ones; rows that begin with 0 are cut off."""
+
+    generate = True
+
+    def __init__(self, num_samples: int | None = None) -> None:
+        self.num_samples = num_samples
+        self.sizes: list[int] = []
+        self.collector: Any = None
+
+    def register_collector(self, collector: Any) -> None:
+        self.collector = collector
+
+    def input_of(self, prompts: Sequence[Any]) -> TensorDictBase:
+        return lazy_stack([TensorDict({"tokens": {"prompt": np.asarray(ids, np.int64)}}) for ids in prompts])
+
+    def __call__(self, td: TensorDictBase, seeds: Any = None) -> TensorDictBase:
+        self.sizes.append(len(td))
+        prompts = td.get(("tokens", "prompt"), as_list=True)
+        n = self.num_samples or 1
+        numbers = np.zeros((len(td), n), np.uint64) if seeds is None else np.reshape(seeds, (len(td), n))
+        rows = [
+            [self.row(prompt, seed) for seed in own] for prompt, own in zip(prompts, numbers, strict=True)
+        ]
+        if self.num_samples is None:
+            return lazy_stack([row[0].update(given) for row, given in zip(rows, td.unbind(0), strict=True)])
+        return lazy_stack([lazy_stack(row) for row in rows])
+
+    def row(self, prompt: Any, seed: np.uint64) -> TensorDict:
+        drawn = np.random.default_rng(int(seed)).integers(100, 1000, len(prompt))
+        response = np.concatenate([prompt, drawn])
+        full = np.concatenate([prompt, response])
+        return TensorDict(
+            {
+                "tokens": {"prompt": prompt, "response": response, "full": full},
+                "log_probs": {"response": -np.ones(len(response), np.float32)},
+                "masks": {"all_attention_mask": np.ones(len(full), bool)},
+            }
+        )
+
+    def cut_off(self, td: TensorDictBase) -> Any:
+        flat = td.reshape(-1).get(("tokens", "response"), as_list=True)
+        return np.array([row[0] == 0 for row in flat]).reshape(td.batch_size)
+
+
+PROMPTS = [[5, 6], [7], [0, 1, 2], [9, 9]]
+
+
+def first_drawn(td: TensorDictBase) -> Any:
+    shape = td.batch_size
+    rows = td.reshape(-1).get(("tokens", "response"), as_list=True)
+    return np.array([row[len(row) // 2] for row in rows]).reshape(shape)
+
+
+def drawn(batches: Any) -> list[int]:
+    return [int(x) for batch in batches for x in first_drawn(batch).ravel()]
+
+
+def make(prompts: Any = PROMPTS, **options: Any) -> LLMCollector:
+    given = {"dialog_turns_per_batch": 4, "total_dialog_turns": 8, "reward": first_drawn, **options}
+    given.setdefault("policy", Echo())
+    return LLMCollector(prompts, **given)
+
+
+def test_a_batch_has_what_trainers_read() -> None:
+    collector = make([{"prompt_ids": ids, "answer": f"a{i}", "level": i} for i, ids in enumerate(PROMPTS)])
+    first, second = collector
+    assert collector.policy.collector is collector
+    assert first.batch_size == second.batch_size == (4,)
+    assert [row.tolist() for row in first.get(("tokens", "prompt"), as_list=True)] == PROMPTS
+    assert first["answer"] == ["a0", "a1", "a2", "a3"]
+    np.testing.assert_array_equal(first["level"], range(4))
+    end = first["next"]
+    for name, dtype in {"reward": np.float32, "done": bool, "terminated": bool, "truncated": bool}.items():
+        assert (end[name].shape, end[name].dtype) == ((4, 1), dtype)
+    assert end["done"].all()
+    assert end["truncated"].ravel().tolist() == [False, False, True, False]
+    assert end["terminated"].ravel().tolist() == [True, True, False, True]
+    np.testing.assert_array_equal(end["reward"].ravel(), first_drawn(first))
+    np.testing.assert_array_equal(first["collector", "traj_ids"], range(4))
+    np.testing.assert_array_equal(second["collector", "traj_ids"], range(4, 8))
+    assert "policy_version" not in first
+
+
+@pytest.mark.parametrize(("own", "repeats"), [(None, 3), (3, None), (3, 1)])
+def test_groups(own: int | None, repeats: int | None) -> None:
+    prompts = [{"prompt_ids": ids, "answer": f"a{i}", "level": i} for i, ids in enumerate(PROMPTS)]
+    collector = make(prompts, policy=Echo(own), repeats=repeats, dialog_turns_per_batch=6, seed=1)
+    first, _ = collector
+    assert first.batch_size == (2, 3)
+    assert first["next", "reward"].shape == (2, 3, 1)
+    assert len(np.unique(first_drawn(first))) == 6
+    assert first["answer"] == [["a0"] * 3, ["a1"] * 3]
+    np.testing.assert_array_equal(first["level"], [[0] * 3, [1] * 3])
+    np.testing.assert_array_equal(first["collector", "group_ids"], [[0] * 3, [1] * 3])
+    np.testing.assert_array_equal(first["collector", "traj_ids"], np.arange(6).reshape(2, 3))
+    single = make(prompts, policy=Echo(), repeats=3, dialog_turns_per_batch=3, seed=1, total_dialog_turns=6)
+    assert drawn(single) == drawn([first])
+
+
+def test_repeats_and_samples_together() -> None:
+    (batch,) = make(policy=Echo(2), repeats=3, dialog_turns_per_batch=12, total_dialog_turns=12, seed=0)
+    assert batch.batch_size == (2, 6)
+    assert len(np.unique(first_drawn(batch))) == 12
+
+
+def test_token_transitions_take_it() -> None:
+    (batch,) = make(repeats=2, total_dialog_turns=4)
+    steps = TokenTransitions(reward_key=("next", "reward"), truncated_key=("next", "truncated"))(batch)
+    assert steps.batch_size == (2, 2, 4)
+    np.testing.assert_array_equal(steps["next", "reward"].sum(-1)[..., None], batch["next", "reward"])
+
+
+def test_group_advantages_take_it() -> None:
+    (batch,) = make(repeats=2, total_dialog_turns=4, seed=0)
+    (flat,) = make(repeats=2, total_dialog_turns=4, seed=0, flatten_data=True)
+    advantage = GroupAdvantage(divide=False)(batch)["advantage"]
+    rewards = batch["next", "reward"]
+    np.testing.assert_allclose(advantage, rewards - rewards.mean(1, keepdims=True), rtol=1e-5)
+    by_ids = GroupAdvantage(group_key=("collector", "group_ids"), divide=False)(flat)["advantage"]
+    np.testing.assert_allclose(by_ids.reshape(2, 2, 1), advantage, rtol=1e-5)
+
+
+def test_batches_end_with_the_turns_or_the_prompts() -> None:
+    assert [len(batch) for batch in make(total_dialog_turns=10)] == [4, 4, 2]
+    assert [len(batch) for batch in make(iter(PROMPTS[:3]), total_dialog_turns=-1)] == [3]
+    endless = make(total_dialog_turns=-1)
+    assert len(list(itertools.islice(endless, 5))) == 5
+    collector = make(iter(PROMPTS), total_dialog_turns=4)
+    assert collector.next() is not None
+    assert collector.next() is None
+    with pytest.raises(StopIteration):
+        make(iter([])).rollout()
+
+
+def test_draws_do_not_depend_on_the_batch() -> None:
+    whole = drawn(make(seed=3, dialog_turns_per_batch=8))
+    for size in (1, 3):
+        assert drawn(make(seed=3, dialog_turns_per_batch=size)) == whole
+    assert drawn(make(seed=4)) != whole
+    assert len(set(whole)) == 8
+
+
+@pytest.mark.parametrize("prompts", [PROMPTS, "iterator"])
+def test_it_goes_on_where_it_stopped(prompts: Any) -> None:
+    def given() -> Any:
+        return iter(PROMPTS * 3) if prompts == "iterator" else prompts
+
+    options = {"seed": 0, "dialog_turns_per_batch": 3, "total_dialog_turns": 12, "track_policy_version": True}
+    whole = list(make(given(), **options))
+    first = make(given(), **options)
+    before = [first.next(), first.next()]
+    state = first.state_dict()
+    assert state == {"prompts": 6, "turns": 6, "policy_version": 0}
+    second = make(given(), **options)
+    second.load_state_dict(state)
+    assert drawn([*before, *second]) == drawn(whole)
+    with pytest.raises(KeyError, match="turns"):
+        second.load_state_dict({"prompts": 1})
+
+
+def test_versions_of_the_policy() -> None:
+    collector = make(track_policy_version=True, total_dialog_turns=-1)
+    versions = [collector.rollout()["policy_version"]]
+    collector.increment_version()
+    versions.append(collector.rollout()["policy_version"])
+    other = Echo()
+    collector.update_policy_weights_(other)
+    versions.append(collector.rollout()["policy_version"])
+    np.testing.assert_array_equal(versions, [[0] * 4, [1] * 4, [2] * 4])
+    assert versions[0].dtype == np.int64
+    assert other.collector is collector
+    assert collector.policy_version == collector.get_policy_version() == 2
+    assert make().policy_version is None
+    with pytest.raises(ValueError, match="must be a multiple of the 3 responses per prompt"):
+        collector.update_policy_weights_(Echo(3))
+    assert collector.policy is other
+
+
+class Buffer:
+    def __init__(self) -> None:
+        self.batches: list[TensorDictBase] = []
+
+    def extend(self, batch: TensorDictBase) -> None:
+        self.batches.append(batch)
+
+
+def test_a_replay_buffer_is_filled_in_place_of_yielding() -> None:
+    buffer = Buffer()
+    collector = make(replay_buffer=buffer, repeats=2, seed=0)
+    assert list(collector) == [None, None]
+    assert [batch.batch_size for batch in buffer.batches] == [(4,), (4,)]
+    assert drawn(buffer.batches) == drawn(make(repeats=2, seed=0))
+
+
+def test_postproc_and_flat_batches() -> None:
+    collector = make(repeats=2, flatten_data=True, postproc=lambda td: td.select("next"))
+    for batch in collector:
+        assert batch is not None
+        assert batch.batch_size == (4,)
+        assert set(batch.keys()) == {"next"}
+
+
+def test_prompts_may_be_tensordicts() -> None:
+    rows = [TensorDict({"tokens": {"prompt": np.array(ids)}}) for ids in PROMPTS]
+    assert drawn(make(rows, seed=0, repeats=2)) == drawn(make(seed=0, repeats=2))
+    assert set(rows[0].keys(True, True)) == {("tokens", "prompt")}
+
+
+def test_after_an_error_the_same_prompts_come_again() -> None:
+    calls = itertools.count()
+
+    def failing(td: TensorDictBase) -> Any:
+        if next(calls) == 1:
+            raise RuntimeError("no")
+        return first_drawn(td)
+
+    collector = make(iter(PROMPTS * 3), reward=failing, seed=0, dialog_turns_per_batch=2)
+    got = [collector.next()]
+    with pytest.raises(RuntimeError, match="no"):
+        collector.next()
+    assert collector.state_dict()["turns"] == 2
+    got.append(collector.next())
+    assert drawn([*got, *collector]) == drawn(make(seed=0, dialog_turns_per_batch=2))
+
+
+@pytest.mark.parametrize("value", [np.zeros(3), 1.0, ["a"] * 4, np.zeros((4, 2))])
+def test_rewards_are_one_number_each(value: Any) -> None:
+    with pytest.raises(ValueError, match="reward must give 4 numbers, one per response, got"):
+        make(reward=lambda td: value).rollout()
+
+
+def test_without_a_reward_there_is_no_entry() -> None:
+    batch = make(reward=None).rollout()
+    assert set(batch["next"].keys()) == {"done", "terminated", "truncated"}
+
+
+@pytest.mark.parametrize("name", ["next", "tokens", "collector"])
+def test_fields_do_not_hide_entries(name: str) -> None:
+    with pytest.raises(ValueError, match=f"a field of a prompt cannot be called '{name}'"):
+        make([{"prompt_ids": [1], name: 2}]).rollout()
+
+
+def test_arguments() -> None:
+    scores = Echo()
+    scores.generate = False
+    for options, error, message in (
+        ({"policy": None}, TypeError, "one of policy and policy_factory must be given"),
+        ({"policy_factory": Echo}, TypeError, "one of policy and policy_factory must be given, and not both"),
+        ({"policy": 3}, TypeError, "policy must be callable, got int"),
+        ({"policy": scores}, ValueError, "policy must generate responses"),
+        ({"repeats": 3}, ValueError, "must be a multiple of the 3 responses per prompt, got 4"),
+        ({"repeats": 0}, ValueError, "repeats must be at least 1, got 0"),
+        (
+            {"dialog_turns_per_batch": 0},
+            ValueError,
+            "must be a multiple of the 1 responses per prompt, got 0",
+        ),
+        ({"seed": 0.5}, TypeError, "seed"),
+    ):
+        with pytest.raises(error, match=message):
+            make(**options)
+    assert make(policy=None, policy_factory=Echo).rollout().batch_size == (4,)
+
+
+def test_policies_that_do_not_fit() -> None:
+    with pytest.raises(
+        TypeError, match="prompts must be TensorDicts with what the policy reads: function has no"
+    ):
+        make(policy=lambda td: td).rollout()
+    rows = [TensorDict({"x": np.zeros(1)})]
+    with pytest.raises(ValueError, match=r"must give a TensorDict of batch size \(4,\), got \(1,\)"):
+        make(rows, policy=lambda td: td[:1]).rollout()
+    with pytest.raises(ValueError, match=r"must give a TensorDict of batch size \(4,\), got int"):
+        make(rows, policy=lambda td: 1).rollout()

@@ -1,0 +1,132 @@
+"""Prompts by number."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.data.collectors import prompts as module
+from lite.data.collectors.prompts import Prompts
+
+LINES = ['{"prompt": "a", "answer": 1}', "", '{"messages": [{"role": "user", "content": "b"}]}', '"c"']
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("\ufeff" + "\n".join(LINES), encoding="utf-8")
+    return path
+
+
+def values(prompts: Prompts, count: int) -> list[Any]:
+    return [prompt.value for prompt in prompts.take(count)]
+
+
+def test_lists_and_files_begin_anew(file: Path) -> None:
+    chat = [{"role": "user", "content": "b"}]
+    for given in (file, str(file), ["a", chat, "c"], ("a", chat, "c")):
+        prompts = Prompts(given)
+        assert values(prompts, 7) == ["a", chat, "c", "a", chat, "c", "a"]
+        assert prompts.position == 7
+    assert Prompts(file).take(1)[0].fields == {"answer": 1}
+
+
+class Again:
+    def __iter__(self) -> Iterator[str]:
+        return iter("ab")
+
+
+def test_iterables_begin_anew_and_iterators_end() -> None:
+    assert values(Prompts(Again()), 5) == list("ababa")
+    once = Prompts(iter("abc"))
+    assert (values(once, 2), values(once, 2), values(once, 2)) == (["a", "b"], ["c"], [])
+    assert once.position == 3
+
+
+def test_mappings_have_a_prompt_and_fields() -> None:
+    td = TensorDict({"x": np.zeros(3)})
+    given = [
+        {"prompt_ids": [1, 2], "prompt": "a", "n": 1},
+        td,
+        np.array([3]),
+        {"prompt": td, "messages": None},
+    ]
+    prompts = Prompts(given).take(4)
+    assert [prompt.value for prompt in prompts[:2]] == [[1, 2], td]
+    assert [prompt.fields for prompt in prompts] == [{"n": 1}, {}, {}, {}]
+    assert prompts[3].value is td
+
+
+def test_seeking(file: Path) -> None:
+    for given in (file, list("abc"), Again()):
+        there, here = Prompts(given), Prompts(given)
+        values(there, 5)
+        here.take(2)
+        here.seek(5)
+        assert values(here, 4) == values(there, 4)
+        here.seek(0)
+        assert values(here, 1) == ["a"]
+
+
+def test_seeking_in_an_iterator() -> None:
+    prompts = Prompts(iter("abcd"))
+    prompts.seek(2)
+    assert values(prompts, 1) == ["c"]
+    with pytest.raises(ValueError, match="an iterator that has given 3 already, and cannot go back to 1"):
+        prompts.seek(1)
+    with pytest.raises(ValueError, match="prompts end after 4, and 9 were taken before"):
+        prompts.seek(9)
+
+
+@pytest.mark.parametrize("given", [list("abc"), iter("abc")])
+def test_what_is_given_back_comes_again(given: Any) -> None:
+    prompts = Prompts(given)
+    prompts.give_back(prompts.take(2))
+    assert prompts.position == 0
+    assert values(prompts, 1) == ["a"]
+    prompts.seek(1)
+    assert values(prompts, 2) == ["b", "c"]
+
+
+def test_a_bad_item_takes_nothing() -> None:
+    prompts = Prompts(["a", {"question": "b"}])
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"prompt 1 must have 'prompt', 'messages' or 'prompt_ids', got"):
+            prompts.take(2)
+    assert (prompts.position, values(prompts, 1)) == (0, ["a"])
+
+
+def test_what_holds_no_prompts(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("\n")
+    with pytest.raises(FileNotFoundError, match="prompts: there is no file"):
+        Prompts(tmp_path / "missing")
+    with pytest.raises(ValueError, match="prompts must hold at least one prompt"):
+        Prompts([])
+    with pytest.raises(ValueError, match="prompts: there is none in"):
+        Prompts(tmp_path / "empty").take(1)
+    with pytest.raises(TypeError, match="prompts must be a path or an iterable, got int"):
+        Prompts(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"), [("{", "line 2: not JSON"), ("3", "line 2: expected an object or a text, got int")]
+)
+def test_bad_lines(line: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text(f"{json.dumps('a')}\n{line}\n")
+    prompts = Prompts(path)
+    assert values(prompts, 1) == ["a"]
+    with pytest.raises(ValueError, match=message):
+        prompts.take(1)
+
+
+def test_lines_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_LINE", 100)
+    path = tmp_path / "long.jsonl"
+    path.write_text('"' + "x" * 1000)
+    with pytest.raises(ValueError, match="line 1: longer than 100 characters"):
+        Prompts(path).take(1)

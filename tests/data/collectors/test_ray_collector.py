@@ -1,0 +1,349 @@
+"""Collectors in actors: what an actor does, without Ray; and clusters whose actors and machines die."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import ray_jobs
+
+from lite import TensorDict, TensorDictBase
+from lite.data import EnvError, RayCollector
+from lite.data.collectors.ray_collector import CollectorActor, _for_each
+
+
+class Counting:
+    """A collector whose frames are numbers, and whose weights are one number."""
+
+    requested_frames_per_batch = 3
+
+    def __init__(self, env: Any, policy: Any, *, total_frames: int, **options: Any) -> None:
+        assert total_frames == -1
+        self.env, self.policy, self.options = env, policy, options
+        self.policy_version, self.weights, self.frames = 0, 0, 0
+        self.updates = 0
+
+    def update_policy_weights_(self, weights: TensorDictBase) -> None:
+        self.weights = int(weights["w"])
+        self.updates += 1
+
+    def next(self) -> TensorDictBase | None:
+        if self.options.get("replay_buffer") is not None:
+            return None
+        steps = np.arange(self.frames, self.frames + 3)
+        self.frames += 3
+        ids = np.array([-1, 0, 1])
+        entries = {"step": steps, "w": np.full(3, self.weights), "version": np.full(3, self.policy_version)}
+        return TensorDict({**entries, "collector": {"traj_ids": ids}}, [3])
+
+
+def test_an_actor_collects_with_the_weights_of_the_version() -> None:
+    actor = CollectorActor((Counting, "env", "policy", None), {"seed": 3}, 5 << 40)
+    collector = actor._collector
+    assert (collector.env, collector.policy) == ("env", "policy")
+    assert collector.options == {"track_policy_version": True, "seed": 3}
+    frames, batch = actor.collect(0, None)
+    assert frames == 3
+    assert batch is not None
+    np.testing.assert_array_equal(batch["collector", "traj_ids"], [-1, 5 << 40, (5 << 40) + 1])
+    for version, weights in ((2, TensorDict({"w": 7})), (2, None), (3, TensorDict({"w": 9}))):
+        _, batch = actor.collect(version, weights)
+        assert batch is not None
+        assert set(batch["version"]) == {version}
+        assert set(batch["w"]) == {7 if version == 2 else 9}
+    assert collector.updates == 2
+
+
+def test_an_actor_makes_its_policy_and_may_fill_a_buffer() -> None:
+    actor = CollectorActor((Counting, "env", None, lambda: "made"), {"replay_buffer": 1}, 0)
+    assert actor._collector.policy == "made"
+    assert actor.collect(0, None) == (3, None)
+
+
+def test_errors_of_environments_cross_processes() -> None:
+    error = pickle.loads(pickle.dumps(EnvError("broken", 2, 7, {"x": 1})))
+    assert (str(error), error.index, error.step, error.frames) == ("broken", 2, 7, {"x": 1})
+
+
+def test_arguments_for_each_actor() -> None:
+    count, lists = _for_each({"a": [1, 2], "b": {"c": 1}, "d": None}, None)
+    assert (count, lists) == (2, {"a": [1, 2], "b": [{"c": 1}, {"c": 1}], "d": [None, None]})
+    assert _for_each({"a": 1}, 3) == (3, {"a": [1, 1, 1]})
+    assert _for_each({"a": 1}, None)[0] == 1
+    with pytest.raises(
+        ValueError, match=r"one element for each collector, got {'a': 2, 'num_collectors': 3}"
+    ):
+        _for_each({"a": [1, 2]}, 3)
+    with pytest.raises(ValueError, match="at least one collector, got 0"):
+        _for_each({"a": 1}, 0)
+
+
+def test_arguments() -> None:
+    with pytest.raises(TypeError, match="policy and policy_factory cannot both be given"):
+        RayCollector(None, len, policy_factory=len, frames_per_batch=1)
+    with pytest.raises(ValueError, match="frames_per_batch must be a multiple of the 2 collectors, got 3"):
+        RayCollector(None, num_collectors=2, sync=True, frames_per_batch=3)
+    with pytest.raises(ValueError, match="got 0"):
+        RayCollector(None, frames_per_batch=0)
+
+
+def test_actors_do_not_wait_for_what_will_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    connected: list[bool] = []
+    ray = SimpleNamespace(
+        is_initialized=lambda: False,
+        init=lambda **options: connected.append(True),
+        shutdown=lambda: connected.append(False),
+        cluster_resources=lambda: {"CPU": 2.0},
+        put=lambda value: value,
+        data=None,
+    )
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "ray.data", SimpleNamespace())
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(ValueError, match="3 collectors need 3 processors and this machine has 2: give fewer"):
+        RayCollector(None, num_collectors=3, frames_per_batch=1)
+    assert connected == [True, False]
+    with RayCollector(None, num_collectors=3, frames_per_batch=1, remote_configs={"num_cpus": 0.5}) as fits:
+        assert fits.stats()["workers"] == 3
+    assert connected == [True, False] * 2
+
+
+_ENVIRONMENT = """
+import json, signal, time
+from pathlib import Path
+import gymnasium, numpy as np
+from lite import TensorDict, nn
+from lite.data import EnvError, LazyTensorStorage, RayCollector, RayReplayBuffer, ReplayBuffer
+
+folder = sys.argv[1]
+
+class Line(gymnasium.Env):
+    "Episodes of seven steps along a line that begins where the seed says."
+    observation_space = gymnasium.spaces.Box(-1e9, 1e9, (1,), np.float32)
+    action_space = gymnasium.spaces.Box(-1e9, 1e9, (1,), np.float32)
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at, self.t = float(self.np_random.integers(0, 10**6)), 0
+        return np.array([self.at], np.float32), {}
+    def step(self, action):
+        self.at, self.t = self.at + 1, self.t + 1
+        died = Path(folder) / "died"
+        if (Path(folder) / "die").exists() and self.t == 5 and not died.exists():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if (Path(folder) / "raise").exists():
+            raise RuntimeError("broken")
+        return np.array([self.at], np.float32), float(action[0]), self.t == 7, False, {}
+
+def policy(weight=0.0):
+    module = nn.TensorDictModule(nn.Linear(1, 1), ["observation"], ["action"])
+    return set_to(module, weight)
+
+def set_to(module, value):
+    for parameter in module.parameters():
+        parameter.data[...] = 0
+    module.module.bias.data[...] = value
+    return module
+
+def told(batch):
+    flat = batch.reshape(-1)
+    start = flat["observation"][:, 0] - flat["step_count"][:, 0]
+    return [[int(i), int(s), int(v), float(a), int(o)] for i, s, v, a, o in zip(
+        flat["collector", "traj_ids"], flat["step_count"][:, 0], flat["policy_version"],
+        flat["action"][:, 0], start)]
+"""
+
+
+@pytest.fixture(scope="module")
+def collected() -> Any:
+    ray_jobs.need_ray()
+    pytest.importorskip("gymnasium", reason="needs the gym extra: pip install 'tensordict-lite[gym]'")
+    script = (
+        ray_jobs.start(cpus=2)
+        + _ENVIRONMENT
+        + """
+out = {}
+module = policy()
+options = dict(num_collectors=2, frames_per_batch=20, sync=True, seed=0)
+with RayCollector(Line, module, total_frames=80, **options) as sync:
+    out["sync"], out["shapes"] = [], []
+    for i, batch in enumerate(sync):
+        out["sync"].append(told(batch))
+        out["shapes"].append(list(batch.shape))
+        batch["observation"][:] = 0  # batches are the caller's own
+        set_to(module, i + 1.0)
+        if i != 1:
+            sync.update_policy_weights_()
+    out["sync stats"] = sync.stats()
+state = sync.state_dict()
+
+module = policy()
+(Path(folder) / "die").touch()
+with RayCollector(Line, module, num_collectors=2, frames_per_batch=10, total_frames=100, seed=0) as ones:
+    out["async"] = []
+    for i, batch in enumerate(ones):
+        out["async"].append(told(batch))
+        set_to(module, i + 1.0)
+        ones.update_policy_weights_(module)
+    out["async stats"] = ones.stats()
+out["died"] = (Path(folder) / "died").exists()
+
+(Path(folder) / "raise").touch()
+with RayCollector(Line, frames_per_batch=10, num_collectors=1) as broken:
+    try:
+        broken.next()
+    except ray.exceptions.RayTaskError as error:
+        out["raised"], out["raised class"] = str(error), isinstance(error, EnvError)
+    (Path(folder) / "raise").unlink()
+    out["after"] = len(broken.next())
+def no_env():
+    raise RuntimeError("no environment here")
+with RayCollector(no_env, frames_per_batch=10) as none:
+    try:
+        none.next()
+    except RuntimeError as error:
+        out["never"] = str(error)
+
+from functools import partial
+with RayReplayBuffer(storage=partial(LazyTensorStorage, 1000), batch_size=8, generator=0,
+                     remote_config={"num_cpus": 0}) as buffer:
+    options = dict(num_collectors=2, frames_per_batch=10, total_frames=40, seed=0)
+    with RayCollector(Line, replay_buffer=buffer, **options) as filling:
+        out["yielded"] = [batch is None for batch in filling]
+    out["stored"] = len(buffer)
+    out["frames"] = sorted(told_ids for told_ids in buffer[:]["collector", "traj_ids"].tolist())
+    batch = buffer.sample()
+    batch["observation"][:] = 0
+    out["sampled"] = [list(batch.shape), buffer.write_count]
+    try:
+        buffer.extend(3)
+    except Exception as error:
+        out["refused"] = type(error).__name__
+local = ReplayBuffer(storage=LazyTensorStorage(1000))
+with RayCollector(Line, replay_buffer=local, **options) as filling:
+    out["yielded here"] = [batch is None for batch in filling]
+out["stored here"] = len(local)
+
+again = policy()
+options = dict(num_collectors=2, frames_per_batch=20, sync=True, seed=0)
+with RayCollector(Line, again, total_frames=100, **options) as more:
+    more.load_state_dict(state)
+    out["resumed"] = [told(batch) for batch in more]
+print(json.dumps(out))
+ray.shutdown()
+"""
+    )
+    return ray_jobs.run(script)
+
+
+def episodes_of(batches: list[Any]) -> dict[int, list[list[Any]]]:
+    """Frames by the id of their episode, in order."""
+    found: dict[int, list[list[Any]]] = {}
+    for frame in [frame for batch in batches for frame in batch]:
+        found.setdefault(frame[0], []).append(frame)
+    return found
+
+
+def assert_nothing_is_doubled(batches: list[Any]) -> None:
+    """Episodes are whole from their start, each with its own beginning."""
+    episodes = episodes_of(batches)
+    for frames in episodes.values():
+        assert [frame[1] for frame in frames] == list(range(len(frames)))
+        assert len({frame[4] for frame in frames}) == 1
+    assert len({frames[0][4] for frames in episodes.values()}) == len(episodes)
+
+
+def test_batches_of_all_actors(collected: Any) -> None:
+    assert collected["shapes"] == [[2, 10]] * 4
+    assert collected["sync stats"]["frames"] == 80
+    assert collected["sync stats"]["completed"]
+    assert_nothing_is_doubled(collected["sync"])
+
+
+def test_versions_are_those_of_the_weights(collected: Any) -> None:
+    """Actions are the bias, which is told with the version; the one that was not told does not count."""
+    for batch, version, bias in zip(collected["sync"], (0, 1, 1, 2), (0.0, 1.0, 1.0, 3.0), strict=True):
+        assert {(frame[2], frame[3]) for frame in batch} == {(version, bias)}
+    for batch in collected["async"]:
+        versions = {(frame[2], frame[3]) for frame in batch}
+        assert versions == {(version, float(version)) for version, _ in versions}
+        assert len(versions) == 1
+    assert len({frame[2] for batch in collected["async"] for frame in batch}) > 2
+
+
+def test_a_killed_actor_loses_a_batch_whole_and_doubles_nothing(collected: Any) -> None:
+    assert collected["died"]
+    assert collected["async stats"] == {
+        "frames": 100,
+        "requested_frames_per_batch": 10,
+        "policy_version": 10,
+        "workers": 2,
+        "restarts": 1,
+        "total_frames": 100,
+        "completed": True,
+    }
+    assert [len(batch) for batch in collected["async"]] == [10] * 10
+    assert_nothing_is_doubled(collected["async"])
+
+
+def test_errors_of_environments_are_raised_here(collected: Any) -> None:
+    assert (
+        "lite.data.EnvError: environment 0 failed at step 0: step raised RuntimeError: broken"
+        in collected["raised"]
+    )
+    assert collected["raised class"]
+    assert collected["after"] == 10
+    assert "no environment here" in collected["never"]
+    assert collected["never"].startswith("collector 0 died 3 times before it gave a batch: ")
+
+
+def test_a_buffer_in_an_actor_and_one_here(collected: Any) -> None:
+    assert collected["yielded"] == collected["yielded here"] == [True] * 4
+    assert collected["stored"] == collected["stored here"] == 40
+    assert len(collected["frames"]) == 40
+    assert collected["sampled"] == [[8], 40]
+    assert collected["refused"]
+
+
+def test_a_collection_goes_on(collected: Any) -> None:
+    (batch,) = collected["resumed"]
+    assert {(frame[2], frame[3]) for frame in batch} == {(3, 4.0)}
+    assert_nothing_is_doubled([*collected["sync"], batch])
+
+
+def test_a_lost_machine_loses_batches_whole() -> None:
+    ray_jobs.need_ray()
+    pytest.importorskip("gymnasium", reason="needs the gym extra: pip install 'tensordict-lite[gym]'")
+    script = (
+        ray_jobs.start_of_nodes()
+        + _ENVIRONMENT
+        + """
+import logging
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 * 2**20,
+                                                        "include_dashboard": False})
+second = cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+third = cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
+options = [{"num_cpus": 1, "scheduling_strategy": "SPREAD"}] * 2
+with RayCollector(Line, frames_per_batch=10, total_frames=200, remote_configs=options, seed=0) as collector:
+    out = []
+    for i, batch in enumerate(collector):
+        out.append(told(batch))
+        if i == 5:
+            cluster.remove_node(third, allow_graceful=False)
+            cluster.remove_node(second, allow_graceful=False)
+            cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+    stats = collector.stats()
+print(json.dumps([out, stats]))
+ray.shutdown()
+cluster.shutdown()
+"""
+    )
+    batches, stats = ray_jobs.run(script)
+    assert [len(batch) for batch in batches] == [10] * 20
+    assert stats["restarts"] >= 1
+    assert_nothing_is_doubled(batches)

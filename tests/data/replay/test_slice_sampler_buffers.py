@@ -1,0 +1,157 @@
+"""Slices from real buffers: written over, saved, loaded, pickled, emptied, shared with another process."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.data import (
+    LazyMemmapStorage,
+    LazyTensorStorage,
+    PrioritizedSliceSampler,
+    SliceSampler,
+    SliceSamplerWithoutReplacement,
+    TensorDictReplayBuffer,
+)
+
+ROWS, LENGTH, EPISODE = 20, 3, 7
+SAMPLERS: dict[str, Callable[[], Any]] = {
+    "with replacement": lambda: SliceSampler(slice_len=LENGTH, generator=0),
+    "without replacement": lambda: SliceSamplerWithoutReplacement(slice_len=LENGTH, generator=0),
+    "prioritized": lambda: PrioritizedSliceSampler(ROWS, 0.5, 0.5, slice_len=LENGTH, generator=0),
+}
+STORAGES: dict[str, Callable[[], Any]] = {
+    "memory": lambda: LazyTensorStorage(ROWS),
+    "compressed": lambda: LazyTensorStorage(ROWS, compress_next=True),
+    "mapped": lambda: LazyMemmapStorage(ROWS),
+}
+
+
+def frames(start: int, count: int) -> TensorDict:
+    """Steps of one stream of episodes of 7 steps."""
+    step = np.arange(start, start + count)
+    never, done = np.zeros((count, 1), bool), (step % EPISODE == EPISODE - 1)[:, None]
+    following = {"step": step + 1, "done": done, "terminated": done}
+    return TensorDict({"step": step, "done": never, "next": following}, [count])
+
+
+def check(buffer: TensorDictReplayBuffer, times: int = 20) -> None:
+    """Every slice is three steps of one episode, and says where it ends."""
+    for _ in range(times):
+        batch = buffer.sample(9 * LENGTH)
+        step = batch["step"].reshape(-1, LENGTH)
+        np.testing.assert_array_equal(np.diff(step, axis=1), 1)
+        np.testing.assert_array_equal(step[:, 0] // EPISODE, step[:, -1] // EPISODE)
+        np.testing.assert_array_equal(batch["next", "step"], batch["step"] + 1)
+        cut = np.tile([False, False, True], len(step))
+        np.testing.assert_array_equal(batch["next", "truncated"][:, 0], cut)
+        end = batch["step"] % EPISODE == EPISODE - 1
+        np.testing.assert_array_equal(batch["next", "done"][:, 0], cut | end)
+        np.testing.assert_array_equal(batch["next", "terminated"][:, 0], end)
+
+
+def filled(storage: str, sampler: str) -> tuple[TensorDictReplayBuffer, int]:
+    buffer = TensorDictReplayBuffer(storage=STORAGES[storage](), sampler=SAMPLERS[sampler]())
+    step = 0
+    for count in (5, 9, 11, 13, 50, 3):
+        buffer.extend(frames(step, count))
+        step += count
+        check(buffer, 3)
+    return buffer, step
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("storage", STORAGES)
+def test_slices_stay_within_episodes_whatever_becomes_of_the_buffer(
+    storage: str, sampler: str, tmp_path: Any
+):
+    buffer, step = filled(storage, sampler)
+    buffer.dumps(tmp_path / "saved")
+    others = [
+        TensorDictReplayBuffer(storage=STORAGES[storage](), sampler=SAMPLERS[sampler]()) for _ in range(2)
+    ]
+    others[0].loads(tmp_path / "saved")
+    others[1].load_state_dict(buffer.state_dict())
+    if storage != "mapped":
+        others.append(pickle.loads(pickle.dumps(buffer)))
+    for other in others:
+        check(other)
+        for i in range(5):
+            other.add(frames(step + i, 1)[0])
+            check(other, 2)
+        other.empty()
+        other.extend(frames(0, 9))
+        check(other)
+
+
+def test_episodes_that_are_cut_in_place():
+    buffer, _ = filled("memory", "with replacement")
+    buffer.sampler.strict_length = False
+    buffer.sampler.slice_len = EPISODE
+    assert len(buffer.sample(30 * EPISODE)) > 30 * 3
+    done = buffer[:]["next", "done"]
+    buffer["next", "done"] = np.ones_like(done)
+    assert len(buffer.sample(30 * EPISODE)) == 30
+
+
+def test_new_entries_may_start_slices_at_once_by_their_priority():
+    buffer, step = filled("memory", "prioritized")
+    places = buffer.extend(frames(step, 6))
+    index = buffer.sample(900)["index"].reshape(-1, LENGTH)[:, 0]
+    assert set(places[:-2].tolist()) & set(index.tolist())
+    buffer.update_priority(np.arange(ROWS), 1e-6)
+    batch = buffer.sample(9)
+    batch["td_error"] = np.full(9, 100.0)
+    buffer.update_tensordict_priority(batch)
+    again = buffer.sample(300)["index"].reshape(-1, LENGTH)[:, 0]
+    assert set(again.tolist()) <= set(batch["index"].tolist())
+
+
+WRITER = """
+import sys
+import numpy as np
+from lite import TensorDict
+from lite.data import LazyMemmapStorage, TensorDictReplayBuffer
+
+buffer = TensorDictReplayBuffer(storage=LazyMemmapStorage(20, scratch_dir=sys.argv[1]))
+step = 0
+for line in sys.stdin:
+    count = int(line)
+    steps = np.arange(step, step + count)
+    done = (steps % 7 == 6)[:, None]
+    never = np.zeros((count, 1), bool)
+    following = {"step": steps + 1, "done": done, "terminated": done}
+    buffer.extend(TensorDict({"step": steps, "done": never, "next": following}, [count]))
+    step += count
+    print(step, flush=True)
+"""
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_slices_of_what_another_process_writes(sampler: str, tmp_path: Any):
+    folder = tmp_path / "shared"
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdin is not None
+        assert writer.stdout is not None
+        buffer = None
+        for count in (5, 9, 1, 11, 13, 19, 20, 45, 2):
+            print(count, file=writer.stdin, flush=True)
+            total = int(writer.stdout.readline())
+            if buffer is None:
+                storage = LazyMemmapStorage(ROWS, scratch_dir=folder, existsok=True)
+                buffer = TensorDictReplayBuffer(storage=storage, sampler=SAMPLERS[sampler]())
+            check(buffer, 5)
+            steps = np.concatenate([buffer.sample(27)["step"] for _ in range(20)])
+            assert total - ROWS <= steps.min()
+            assert steps.max() < total
+        writer.stdin.close()
+        assert writer.wait(60) == 0

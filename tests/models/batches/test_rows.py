@@ -1,0 +1,72 @@
+"""Prompts and responses as token ids."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.models.real_models import MODELS
+
+from lite.models import Tokenizer
+from lite.models.batches.opening import OpenModel
+from lite.models.batches.rows import chat_ids, end_ids, is_messages, prompt_ids, row_of
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+
+
+def test_prompts_are_a_turn_of_the_template_unless_raw() -> None:
+    tokenizer = Tokenizer.from_pretrained(MODELS / "optimum-llama")
+    turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}]
+    np.testing.assert_array_equal(prompt_ids(tokenizer, "hello", raw=True), tokenizer.encode("hello"))
+    for system, expected in ((None, turns[1:]), ("Be brief.", turns)):
+        np.testing.assert_array_equal(
+            prompt_ids(tokenizer, "hello", raw=False, system=system),
+            chat_ids(tokenizer, expected, add_generation_prompt=True),
+        )
+    tokenizer.chat_templates.clear()
+    np.testing.assert_array_equal(
+        prompt_ids(tokenizer, "hello", raw=False, system="Be brief."), tokenizer.encode("Be brief.\nhello")
+    )
+
+
+@pytest.mark.parametrize(
+    ("turn", "expected"),
+    [
+        ("m.role + m.content + '<|im_end|>\n'", ["<|im_end|>"]),
+        ("m.content + '\n\n<|pad|><|im_end|><|pad|>'", ["\n", "\n", "<|pad|>", "<|im_end|>"]),
+        ("m.content + '<|pad|>x'", ["<|pad|>"]),  # the template's own end, though nothing calls it one
+        ("m.content + '\n'", ["<|im_end|>"]),
+        ("m.content + m.content", ["<|im_end|>"]),
+        ("raise_exception('no')", ["<|im_end|>"]),
+    ],
+)
+def test_the_end_of_a_turn(turn: str, expected: list[str]) -> None:
+    model = OpenModel(MODELS / "optimum-llama", threads=1)
+    tokenizer = model.tokenizer
+    tokenizer.chat_templates["default"] = "{% for m in messages %}{{ " + turn + " }}{% endfor %}"
+    ids = [i for text in expected for i in tokenizer.encode(text, add_special_tokens=False)]
+    assert end_ids(model, [{"role": "user", "content": "a"}]) == ids
+    tokenizer.chat_templates.clear()
+    assert end_ids(model, []) == [tokenizer.eos_token_id]
+
+
+def test_a_row_is_prompt_and_response() -> None:
+    model = OpenModel(MODELS / "optimum-llama", threads=1)
+    tokenizer = model.tokenizer
+    ids, start = row_of(model, {"prompt": "hello", "response": " world"}, raw=True)
+    np.testing.assert_array_equal(
+        ids, tokenizer.encode("hello") + tokenizer.encode(" world", add_special_tokens=False)
+    )
+    assert start == len(tokenizer.encode("hello"))
+    turns = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
+    chat, begins = row_of(model, {"messages": turns}, raw=False)
+    pair, same = row_of(model, {"messages": None, "prompt": "hi", "response": "ho"}, raw=False)
+    np.testing.assert_array_equal(chat, pair)
+    assert begins == same
+    with pytest.raises(ValueError, match="the response has no token to score"):
+        row_of(model, {"prompt": "hi", "response": ""}, raw=True)
+
+
+@pytest.mark.parametrize("value", [[], "text", None, [{"role": "user"}], [{"role": 1, "content": ""}], ["a"]])
+def test_what_is_no_conversation(value: Any) -> None:
+    assert is_messages([{"role": "user", "content": ""}])
+    assert not is_messages(value)

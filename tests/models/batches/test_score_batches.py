@@ -1,0 +1,185 @@
+"""Scores of batches of rows."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.models.prompts import HELLO, HI
+
+from lite.models import ScoreBatches, Tokenizer, embedded_model_path, score
+from lite.models.batches.rows import row_of
+
+pytest.importorskip("tokenizers", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+Make = Callable[..., Any]
+
+
+def read_only(values: Any, dtype: Any = object) -> Any:
+    column = np.empty(len(values), dtype)
+    column[:] = values
+    column.setflags(write=False)
+    return column
+
+
+@pytest.fixture
+def judge(scripted_model: Make, byte_tokenizer: Make) -> Make:
+    def make(**options: Any) -> ScoreBatches:
+        return ScoreBatches(scripted_model(), tokenizer=byte_tokenizer(), **options)
+
+    return make
+
+
+def batch(count: int = 9) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    ids = [rng.integers(0, 256, rng.integers(1, 6)).tolist() for _ in range(2 * count)]
+    columns = {"id": read_only(range(count), np.int64), "note": read_only([f"n{i}" for i in range(count)])}
+    prompts, responses = np.empty(count, object), np.empty(count, object)
+    for i in range(count):  # as Arrow's lists come: arrays in an array of objects
+        prompts[i], responses[i] = np.array(ids[i]), np.array(ids[count + i])
+        prompts[i].setflags(write=False)
+    prompts.setflags(write=False)
+    return {**columns, "prompt_ids": prompts, "response_ids": responses}
+
+
+def test_rows_of_ids_score_what_the_model_says(judge: Make, scripted_model: Make) -> None:
+    given = batch()
+    out = judge()(given)
+    rows = [np.concatenate(pair) for pair in zip(given["prompt_ids"], given["response_ids"], strict=True)]
+    for i, log_probs in enumerate(score(scripted_model(), rows)):
+        expected = log_probs[len(given["prompt_ids"][i]) :]
+        assert isinstance(out["logprobs"][i], list)
+        np.testing.assert_allclose(out["logprobs"][i], expected, rtol=1e-6)
+        np.testing.assert_allclose(out["log_prob"][i], expected.sum(), rtol=1e-5)
+        np.testing.assert_allclose(out["mean_log_prob"][i], expected.mean(), rtol=1e-5)
+        assert out["tokens"][i] == len(expected)
+    assert (out["log_prob"].dtype, out["tokens"].dtype) == (np.float64, np.int64)
+    for name in ("id", "note"):
+        assert out[name] is given[name]
+    assert out["prompt_ids"].tolist() == [ids.tolist() for ids in given["prompt_ids"]]
+
+
+def test_a_row_is_what_it_is_in_any_batch(judge: Make) -> None:
+    given, whole = batch(), judge(max_rows=4)(batch())
+    for size in (1, 2, 5):
+        parts = [judge(max_rows=3)({n: c[i : i + size] for n, c in given.items()}) for i in range(0, 9, size)]
+        np.testing.assert_array_equal(np.concatenate([p["tokens"] for p in parts]), whole["tokens"])
+        np.testing.assert_allclose(
+            np.concatenate([p["log_prob"] for p in parts]), whole["log_prob"], rtol=1e-6
+        )
+        assert [x for p in parts for x in p["note"]] == list(given["note"])
+
+
+def test_texts_are_a_turn_of_the_template_unless_raw() -> None:
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    path = embedded_model_path()
+    judge = ScoreBatches(path, threads=1)
+    turns = [{"role": "user", "content": "What is 12 + 30?"}, {"role": "assistant", "content": "42"}]
+    out = judge(
+        {
+            "prompt": read_only([turns[0]["content"], None]),
+            "response": ["42", None],
+            "messages": [None, turns],
+        }
+    )
+    np.testing.assert_allclose(out["log_prob"][0], out["log_prob"][1], rtol=1e-5)
+    ids, start = row_of(judge.model, {"prompt": turns[0]["content"], "response": "42"}, raw=False)
+    by_ids = judge(
+        {"prompt_ids": [ids[:start]], "response_ids": [ids[start:]], "prompt": ["x"], "response": ["y"]}
+    )
+    np.testing.assert_allclose(by_ids["log_prob"][0], out["log_prob"][0], rtol=1e-5)
+    raw = ScoreBatches(path, raw=True, threads=1)({"prompt": ["Copy: sun"], "response": [" sun"]})
+    assert raw["tokens"][0] == len(Tokenizer.from_pretrained(path).encode(" sun", add_special_tokens=False))
+
+
+def test_missing_values_as_pandas_writes_them(judge: Make) -> None:
+    out = judge(raw=True)({"messages": [float("nan")], "prompt": ["Hi"], "response": ["ab"]})
+    assert out["tokens"].tolist() == [2]
+
+
+def test_done_rows_are_left_out(judge: Make) -> None:
+    given = batch(4)
+    out = judge(done=[1, 3])(given)
+    assert out["id"].tolist() == [0, 2]
+    np.testing.assert_allclose(out["log_prob"], judge()(given)["log_prob"][[0, 2]], rtol=1e-6)
+    everything = judge(done=range(4))(given)
+    assert {name: len(column) for name, column in everything.items()} == dict.fromkeys(everything, 0)
+    named = {**given, "id": ["a", "b", "c", "d"]}
+    assert judge(done={"a"})(named)["id"] == ["b", "c", "d"]
+    with pytest.raises(ValueError, match="done rows are told by their ids: the batch has no column 'key'"):
+        judge(done=[1], id_key="key")(given)
+
+
+def test_no_rows(judge: Make) -> None:
+    out = judge()({name: column[:0] for name, column in batch().items()})
+    assert {name: len(column) for name, column in out.items()} == dict.fromkeys(out, 0)
+    assert out["log_prob"].dtype == np.float64
+
+
+def test_names_and_temperature(judge: Make, scripted_model: Make) -> None:
+    given = batch(3)
+    out = judge(prefix="ref_", temperature=2.0)(given)
+    assert set(out) == {*given, "ref_logprobs", "ref_log_prob", "ref_mean_log_prob", "ref_tokens"}
+    row = np.concatenate([given["prompt_ids"][0], given["response_ids"][0]])
+    (expected,) = score(scripted_model(), [row], temperature=2.0)
+    np.testing.assert_allclose(out["ref_logprobs"][0], expected[len(given["prompt_ids"][0]) :], rtol=1e-6)
+
+
+def test_pickles_go_to_other_processes() -> None:
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    assert pickle.loads(pickle.dumps(ScoreBatches)) is ScoreBatches
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            {"prompt_ids": [HI], "response_ids": [[]]},
+            "id 7: prompt_ids and response_ids must have a token each",
+        ),
+        (
+            {"prompt_ids": [[0.5]], "response_ids": [HI]},
+            "id 7: token ids must be integers in a row, got float64",
+        ),
+        ({"prompt_ids": [HELLO], "response_ids": [[999]]}, "id 7: "),
+        ({"prompt": ["a"]}, "id 7: a row needs 'prompt_ids'.*; got \\['prompt'\\]"),
+        (
+            {"messages": [[{"role": "user", "content": "a"}]]},
+            "id 7: messages must be turns .* an assistant's",
+        ),
+        ({"messages": ["text"]}, "id 7: messages must be turns"),
+        ({"prompt": [""], "response": ["a"]}, "id 7: the prompt has no token"),
+        ({"other": [1]}, "id 7: a row needs .*; got none of them"),
+    ],
+)
+def test_bad_rows_are_named(columns: dict[str, Any], message: str, byte_tokenizer: Make) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    judge = ScoreBatches(embedded_model_path(), threads=1, raw=True)
+    with pytest.raises(ValueError, match=message):
+        judge({"id": [7], **columns})
+    with pytest.raises(ValueError, match="row 0 of the batch: "):
+        judge(columns)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ([1], TypeError, "a batch must be a dict of columns by name, got list"),
+        ({1: [2]}, TypeError, "a batch must be a dict"),
+        ({"a": [1], "b": [1, 2]}, ValueError, "must have one length, got {'a': 1, 'b': 2}"),
+    ],
+)
+def test_what_is_no_batch(given: Any, error: type[Exception], message: str, judge: Make) -> None:
+    with pytest.raises(error, match=message):
+        judge()(given)
+
+
+def test_arguments(scripted_model: Make) -> None:
+    with pytest.raises(ValueError, match="max_rows must be at least 1, got 0"):
+        ScoreBatches(scripted_model(), max_rows=0)
+    with pytest.raises(TypeError, match="model must be a path or have the interface of"):
+        ScoreBatches(object())
+    with pytest.raises(ValueError, match="row 0 of the batch: texts need a tokenizer"):
+        ScoreBatches(scripted_model())({"prompt": ["a"], "response": ["b"]})

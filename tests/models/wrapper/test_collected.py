@@ -1,0 +1,120 @@
+"""What a collector asks of a wrapper: its input, what was cut off, seeds of rows; and a collection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.models.prompts import HELLO, HI, MODES, prompts, rows
+from helpers.models.real_models import MODELS
+
+from lite.data import LLMCollector, row_seeds
+from lite.models import OnnxWrapper
+
+pytest.importorskip("tokenizers", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+Make = Callable[..., Any]
+TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
+
+
+def given(mode: str) -> list[Any]:
+    return [HI, HELLO] if mode == "tokens" else ["Hi", "Hello"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_input_is_made_of_prompts(mode: str, wrap: Make) -> None:
+    wrapper = wrap(mode, **({"chat_template": TEMPLATE} if mode == "history" else {}))
+    td = wrapper.input_of(given(mode))
+    assert td.batch_size == (2,)
+    assert rows(wrapper(td), "tokens", "response") == rows(wrapper(prompts(mode)), "tokens", "response")
+
+
+def test_texts_are_turns_of_users(wrap: Make) -> None:
+    td = wrap("history").input_of(
+        ["Hi", [{"role": "system", "content": "a"}, {"role": "user", "content": "b"}]]
+    )
+    assert td["history", "prompt"].to_chats()[0] == [{"role": "user", "content": "Hi", "is_complete": True}]
+
+
+@pytest.mark.parametrize(
+    ("mode", "prompt"), [("tokens", "Hi"), ("text", [1, 2]), ("text", [{"role": "user"}])]
+)
+def test_prompts_of_another_kind(mode: str, prompt: Any, wrap: Make) -> None:
+    with pytest.raises(TypeError, match=f"prompt 0 does not fit input_mode='{mode}', got"):
+        wrap(mode).input_of([prompt])
+
+
+@pytest.mark.parametrize("pad_output", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+def test_what_was_cut_off(mode: str, pad_output: bool, wrap: Make) -> None:
+    """After "Hi" the model says "ab<eos>", after "Hello" it says "abcd" and would go on."""
+    options: dict[str, Any] = {"chat_template": TEMPLATE} if mode == "history" else {}
+    wrapper = wrap(mode, pad_output=pad_output, **options)
+    assert wrapper.cut_off(wrapper(wrapper.input_of(given(mode)))).tolist() == [False, True]
+    two = wrapper.get_new_version(
+        num_samples=2, inplace=False, generate_kwargs={"max_new_tokens": 2, "top_k": 1}
+    )
+    assert two.cut_off(two(two.input_of(given(mode)))).tolist() == [[True, True], [True, True]]
+
+
+def test_stop_sequences_end_a_response(wrap: Make) -> None:
+    wrapper = wrap("text", generate_kwargs={"stop_sequences": ["bc"]})
+    assert wrapper.cut_off(wrapper(wrapper.input_of(given("text")))).tolist() == [False, False]
+    with pytest.raises(KeyError, match="there are no responses"):
+        wrapper.cut_off(wrapper.input_of(given("text")))
+
+
+def test_seeds_of_rows(wrap: Make) -> None:
+    wrapper = wrap("tokens", num_samples=3, generate_kwargs={"temperature": 5.0})
+    seeds = row_seeds(0, [4, 5], 3)
+    both = rows(wrapper(wrapper.input_of([HI, HELLO]), seeds=seeds).reshape(-1), "tokens", "response")
+    assert both == rows(wrapper(wrapper.input_of([HI, HELLO]), seeds=seeds).reshape(-1), "tokens", "response")
+    alone = rows(wrapper(wrapper.input_of([HELLO]), seeds=seeds[1:]).reshape(-1), "tokens", "response")
+    assert alone == both[3:]
+    for wrong in (seeds[0], seeds.astype(float), 3):
+        with pytest.raises(ValueError, match=r"seeds must be integers of shape \(2, 3\), got"):
+            wrapper(wrapper.input_of([HI, HELLO]), seeds=wrong)
+    with pytest.raises(ValueError, match=r"row_options\[0\]: seeds must be the same"):
+        wrapper(wrapper.input_of([HI]), row_options=[{"seeds": [1]}])
+
+
+@pytest.mark.parametrize("pad_output", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_collector_over_a_wrapper(mode: str, pad_output: bool) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    options = {"max_new_tokens": 5, "temperature": 1.0, "do_sample": True}
+
+    def collect(size: int, samples: int | None, repeats: int | None) -> list[Any]:
+        policy = OnnxWrapper(
+            MODELS / "optimum-llama",
+            input_mode=mode,
+            generate_kwargs=options,
+            num_samples=samples,
+            pad_output=pad_output,
+            num_threads=1,
+        )
+        texts = [{"prompt_ids": [20 + i, 30], "n": i} for i in range(4)]
+        if mode != "tokens":
+            texts = [{"prompt": f"text {i}", "n": i} for i in range(4)]
+        collector = LLMCollector(
+            texts,
+            policy=policy,
+            dialog_turns_per_batch=size,
+            total_dialog_turns=12,
+            repeats=repeats,
+            reward=lambda td: td["next", "truncated"],
+            seed=1,
+        )
+        batches = list(collector)
+        assert policy.collector is collector
+        for batch in batches:
+            assert batch.batch_size[-1] == 3
+            np.testing.assert_array_equal(batch["next", "reward"], batch["next", "truncated"])
+            assert np.asarray(batch["n"]).shape == batch.batch_size
+        return [rows(row, "tokens", "response") for batch in batches for row in batch.unbind(0)]
+
+    whole = collect(12, 3, None)
+    if not pad_output:
+        assert collect(6, 3, None) == whole
+        assert collect(3, None, 3) == whole
