@@ -60,7 +60,7 @@ def torch_data(entries: dict[str, np.ndarray[Any, Any]], count: int) -> Any:
     return Peer({key: torch.from_numpy(value) for key, value in entries.items()}, [count])
 
 
-def extending(storage: str, count: int, full: bool = False) -> dict[str, Any]:
+def extending(storage: str, count: int, rounds: int, full: bool = False) -> dict[str, Any]:
     """`extend` of frames of 10 keys of 4 floats; `full`: into a ring that writes over old ones."""
     entries = arrays(count, 10)
     capacity = 2048 if full else 1_000_000
@@ -71,20 +71,20 @@ def extending(storage: str, count: int, full: bool = False) -> dict[str, Any]:
     for _ in range(-(-capacity // count) if full else 1):
         ours.extend(data)
         peer.extend(theirs)
-    result = per_call({"lite": lambda: ours.extend(data), PEER: lambda: peer.extend(theirs)})
+    result = per_call({"lite": lambda: ours.extend(data), PEER: lambda: peer.extend(theirs)}, rounds)
     where = f"{storage}{', full' if full else ''}"
     return row(f"extend {count} x 10 keys, {where}", PEER, result)
 
 
-def drawing(storage: str, capacity: int = 1_000_000, features: tuple[int, ...] = (1,)) -> dict[str, Any]:
+def drawing(storage: str, rounds: int, capacity: int = 1_000_000) -> dict[str, Any]:
     """`sample(256)` of 4 float keys, uniformly."""
-    entries = arrays(capacity, 4, features)
+    entries = arrays(capacity, 4, (1,))
     kinds = {"LazyTensorStorage": LazyTensorStorage, "LazyMemmapStorage": LazyMemmapStorage}
     ours = TensorDictReplayBuffer(storage=kinds[storage](capacity), generator=0)
     ours.extend(TensorDict(entries, [capacity]))
     peer = torch_buffer(storage, capacity)
     peer.extend(torch_data(entries, capacity))
-    result = per_call({"lite": lambda: ours.sample(256), PEER: lambda: peer.sample(256)})
+    result = per_call({"lite": lambda: ours.sample(256), PEER: lambda: peer.sample(256)}, rounds)
     return row(f"sample 256 x 4 keys of {capacity:,}, {storage}", PEER, result)
 
 
@@ -134,13 +134,13 @@ def compressed() -> dict[str, Any]:
     )
 
 
-def case() -> list[dict[str, Any]]:
+def case(rounds: int = 15) -> list[dict[str, Any]]:
     """All cases."""
     rows = []
     for storage in ("LazyTensorStorage", "LazyMemmapStorage"):
-        rows += [extending(storage, 1), extending(storage, 256)]
-        rows += [extending(storage, 1, full=True), extending(storage, 256, full=True)]
-        rows.append(drawing(storage))
+        rows += [extending(storage, 1, rounds), extending(storage, 256, rounds)]
+        rows += [extending(storage, 1, rounds, full=True), extending(storage, 256, rounds, full=True)]
+        rows.append(drawing(storage, rounds))
     return [*rows, compressed()]
 
 

@@ -1,14 +1,12 @@
 """Samplers beside torchrl's: draws, priorities, and slices of trajectories against the capacity.
 
-`python bench/data_samplers.py` runs all; the functions give rows for the table of `bench/test_data.py`. A
+`python bench/test_data.py --only uniform priorities slices prioritized_slices` runs them. A
 row's time is that of CALLS calls. Draws of slices are measured while the buffer is written to, 8 rows before
 each: torchrl keeps no boundaries then, as its `cache_values` is for data that does not change.
 """
 
 from __future__ import annotations
 
-import argparse
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +14,7 @@ import numpy as np
 import tensordict
 import torch
 import torchrl.data as peer
-from side_by_side import machine, measure, report, row
+from side_by_side import measure, row
 
 import lite.data
 from lite import TensorDict
@@ -83,14 +81,15 @@ def has_trees() -> bool:
     return True
 
 
-def beside(title: str, alternatives: dict[str, Callable[[], Any]], rounds: int) -> dict[str, Any]:
+def beside(
+    title: str, alternatives: dict[str, Callable[[], Any]], rounds: int, **more: Any
+) -> dict[str, Any]:
     """A row of lite beside torchrl, or alone."""
     result = measure(alternatives, rounds)
     if "torchrl" not in result:
-        return row(
-            title, "not measured", result | {"not measured": dict.fromkeys(result["lite"], float("nan"))}
-        )
-    return row(title, "torchrl", result)
+        nothing = dict.fromkeys(result["lite"], float("nan"))
+        return row(title, "not measured", result | {"not measured": nothing}, **more)
+    return row(title, "torchrl", result, **more)
 
 
 def priorities(rounds: int) -> Rows:
@@ -145,7 +144,7 @@ def written_and_drawn(
 
     title = f"{name} of {capacity:.0e} steps, extend 8 and draw, {CALLS} times"
     if not with_peer:
-        return beside(title, {"lite": repeated(draw)}, rounds)
+        return beside(title, {"lite": repeated(draw)}, rounds, capacity=capacity)
     theirs = filled_peer(capacity, getattr(peer, name)(**options))
 
     def their_draw() -> None:
@@ -155,10 +154,10 @@ def written_and_drawn(
     # One call stands for all: of a large buffer it takes what a hundred of ours do.
     result = measure({"lite": repeated(draw), "torchrl": their_draw}, rounds)
     result["torchrl"] = {key: CALLS * value for key, value in result["torchrl"].items()}
-    return row(title, "torchrl", result)
+    return row(title, "torchrl", result, capacity=capacity)
 
 
-def slices(rounds: int, capacities: tuple[int, ...] = (10**4, 10**5, 10**6, 10**7)) -> Rows:
+def slices(rounds: int, capacities: tuple[int, ...] = (10**4, 10**5, 10**6, 10**7, 10**8)) -> Rows:
     """Slices against the capacity."""
     return [written_and_drawn("SliceSampler", size, rounds, size <= 10**7) for size in capacities]
 
@@ -173,29 +172,3 @@ def prioritized_slices(rounds: int) -> Rows:
 
 
 CASES = {case.__name__: case for case in (uniform, priorities, slices, prioritized_slices)}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=CASES, help="run this case, and save nothing")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--largest", action="store_true", help="slices of 10^8 steps, too: 2 GB")
-    given = parser.parse_args()
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    about = machine()
-    rows: Rows = []
-    for name, case in CASES.items():
-        if given.only in (None, name):
-            rows += case(given.rounds)
-    if given.largest:
-        rows += slices(given.rounds, (10**8,))
-    if given.only:
-        for line in rows:
-            print(f"{line['case']}: {line['lite_ms']:.4g} ms, {line['against']} {line['other_ms']:.4g} ms")
-        return
-    report("data_samplers", "Samplers beside torchrl's", rows, about)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,13 +1,10 @@
 """Value estimators as modules, beside torchrl's: what a call costs, network and all.
 
-    python bench/data_values.py [--rounds N]
-
-Each case gives rows (name, lite's median, peer, peer's median, ratio); times are in milliseconds.
+`python bench/test_data.py --only values_given values_of_a_network groups retrace_beside_a_loop`
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -17,14 +14,14 @@ os.environ["RL_WARNINGS"] = "0"  # torchrl's, of dimensions without a name, in e
 import numpy as np
 import tensordict
 import torch
-from side_by_side import measure
+from side_by_side import measure, row
 from torchrl.objectives import value as torchrl
 
 import lite.data as data
 from lite import TensorDict, nn
 from lite.kernels import retrace
 
-Row = tuple[str, float, str, float, float]
+Row = dict[str, Any]
 FACTORS: dict[str, dict[str, float]] = {
     "TD0Estimator": {},
     "TD1Estimator": {},
@@ -73,8 +70,7 @@ def beside(name: str, ours: Any, theirs: Any, td: TensorDict, rounds: int) -> Ro
             ours(td)["advantage"], theirs(torch_td)["advantage"].numpy(), rtol=1e-3, atol=1e-3
         )
         times = measure({"lite": lambda: ours(td), "torchrl": lambda: theirs(torch_td)}, rounds)
-    lite, peer = times["lite"]["median_ms"], times["torchrl"]["median_ms"]
-    return name, lite, "torchrl", peer, peer / lite
+    return row(name, "torchrl", times)
 
 
 def values_given(rounds: int = 15) -> Iterator[Row]:
@@ -117,8 +113,7 @@ def groups(rounds: int = 15) -> Iterator[Row]:
         },
         rounds,
     )
-    lite, peer = times["lite"]["median_ms"], times["torchrl"]["median_ms"]
-    yield "group_advantages 512x16", lite, "torchrl", peer, peer / lite
+    yield row("group_advantages 512x16", "torchrl", times)
 
 
 def retrace_beside_a_loop(rounds: int = 15) -> Iterator[Row]:
@@ -145,23 +140,11 @@ def retrace_beside_a_loop(rounds: int = 15) -> Iterator[Row]:
             return retrace(*arrays, gamma=0.99).value_target
 
         np.testing.assert_allclose(ours(), loop(), rtol=1e-3, atol=1e-3)
-        times = measure({"lite": ours, "loop": loop}, rounds)
-        lite, peer = times["lite"]["median_ms"], times["loop"]["median_ms"]
-        yield f"retrace {shape[0]}x{shape[1]}", lite, "NumPy loop over time", peer, peer / lite
+        times = measure({"lite": ours, "NumPy loop over time": loop}, rounds)
+        yield row(f"retrace {shape[0]}x{shape[1]}", "NumPy loop over time", times)
 
 
 CASES = {
     function.__name__: function
     for function in (values_given, values_of_a_network, groups, retrace_beside_a_loop)
 }
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=15)
-    rounds = parser.parse_args().rounds
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
-    print(f"load {os.getloadavg()[0]:.1f}")
-    for function in CASES.values():
-        for name, lite, peer, other, ratio in function(rounds):
-            print(f"{name:45} {lite:9.4f} ms  {peer} {other:9.4f} ms  {ratio:6.1f}x")

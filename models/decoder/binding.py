@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from lite.models.decoder.conventions import CacheTensor, Extra, GraphSpec
 from lite.models.decoder.device_logits import Logits
+from lite.models.decoder.gather_logits import HIDDEN_OUTPUT
+from lite.models.decoder.output_rows import OutputRows
 from lite.models.graph.cuda_stream import CudaStream
 from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, SessionLike
 from lite.models.graph.tensors import ELEMENT_TYPES
@@ -29,6 +31,7 @@ class PlacedGraph:
         index: which GPU.
         prompts: the graph that reads rows without a past, where that is one of its own.
         parameters: OrtValues of optional inputs, by name: those of an adapter.
+        output_rows: the output matrix, if the graph gives the hidden states that are multiplied with it.
         stream: of a session on a GPU, None where nobody knows it.
         cuda_graphs: the session captures steps of decoding.
     """
@@ -41,14 +44,20 @@ class PlacedGraph:
     index: int
     prompts: PlacedGraph | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    output_rows: OutputRows | None = None
     stream: CudaStream | None = None
     cuda_graphs: bool = False
 
 
 class BoundGraph:
-    """A binding of a graph on a CPU; `gpu_binding.py` has the one for GPUs."""
+    """A binding of a graph on a CPU; `gpu_binding.py` has the one for GPUs.
 
-    def __init__(self, graph: PlacedGraph) -> None:
+    Args:
+        graph: the graph.
+        hidden: its runs give hidden states (n, S, width) in place of logits.
+    """
+
+    def __init__(self, graph: PlacedGraph, *, hidden: bool = False) -> None:
         spec = graph.spec
         self._spec = spec
         self._vocab_size = graph.vocab_size
@@ -67,6 +76,7 @@ class BoundGraph:
         self._ranks = {name: len(inputs[name].shape) for name, _ in spec.extras}
         for name, value in graph.parameters.items():
             self._binding.bind_value(name, value)
+        self._hidden = graph.output_rows if hidden else None
         self._first = np.zeros((0, 1, 1), np.int64)
         self._held: dict[str, NDArray[Any]] = {}  # pointers do not keep arrays alive
         self._run = self._binding.runner()
@@ -186,11 +196,16 @@ class BoundGraph:
             where the graph gives or was asked for the last position only.
         """
         kept = self._bind_inputs(ids, mask, positions, wanted, last, with_past)
-        given = np.empty((len(ids), kept, self._vocab_size), self._logits_dtype)
-        self._binding.bind_output(
-            self._spec.logits, self._cpu, given.dtype.type, list(given.shape), given.ctypes.data
-        )
+        given = self._bind_given(self._spec.logits, (len(ids), kept, self._vocab_size), self._logits_dtype)
+        if self._hidden is not None:  # no logits are computed
+            given = self._bind_given(HIDDEN_OUTPUT, (*ids.shape, self._hidden.width), np.dtype(np.float32))
         return BoundRun(self._run_bound, given)
+
+    def _bind_given(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Bind an output to new memory of the host; the binding does not keep it alive."""
+        given = np.empty(shape, dtype)
+        self._binding.bind_output(name, self._cpu, given.dtype.type, list(shape), given.ctypes.data)
+        return given
 
     def bind_step(
         self, ids: NDArray[Any], mask: NDArray[Any], positions: NDArray[Any], *, with_past: bool = True
@@ -264,6 +279,8 @@ class BoundGraph:
 
     def _gathered(self, count: int, steps: int, wanted: NDArray[Any] | None, last: bool) -> NDArray[np.int64]:
         """Positions whose logits are wanted, (n, K, 1); unless they are given, the last one or all."""
+        if self._hidden is not None:
+            return np.zeros((count, 0, 1), np.int64)
         if steps == 1:
             if len(self._first) != count:
                 self._first = np.zeros((count, 1, 1), np.int64)

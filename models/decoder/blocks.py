@@ -39,6 +39,7 @@ class BlockCache:
         self._placed = graph
         self._graph = bound_graph(graph)
         self._prompts = bound_graph(graph.prompts) if graph.prompts else self._graph
+        self._hidden: BoundGraph | None = None  # gives hidden states; made when it is asked for
         self._spec = graph.spec
         self._wanted = 0
         self._spans: list[_Span | None] = [None] * rows
@@ -51,12 +52,14 @@ class BlockCache:
         blocks = {id(span.block): span.block for span in self._spans if span is not None}
         return sum(block.nbytes for block in blocks.values())
 
-    def extend(self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool) -> list[Logits]:
+    def extend(
+        self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool, hidden: bool = False
+    ) -> list[Logits]:
         out: list[Logits] = [np.empty(0, np.float32)] * len(rows)
         specs = [(self._placed.prompts or self._placed).spec, self._spec]
         counts = [len(new) for new in ids] if any(spec.gives_last_only(last) for spec in specs) else None
         for places in self._runs(rows, counts):
-            logits = self._run([rows[i] for i in places], [ids[i] for i in places], last)
+            logits = self._run([rows[i] for i in places], [ids[i] for i in places], last, hidden)
             for i, row_logits in zip(places, logits, strict=True):
                 out[i] = row_logits
         return out
@@ -158,7 +161,9 @@ class BlockCache:
     def _capacity(self, width: int) -> int:
         return round_capacity(width, self._wanted, self._placed.context_length)
 
-    def _run(self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], last: bool) -> list[Logits]:
+    def _run(
+        self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], last: bool, hidden: bool
+    ) -> list[Logits]:
         self._changed()
         block, order = self._block_of(rows)  # order: line of the block -> place in `rows`
         new, counts = pad_right([ids[i] for i in order])
@@ -172,6 +177,8 @@ class BlockCache:
         # filler must not ask for positions that the model does not have
         positions = np.minimum(lengths[:, None] + np.arange(steps), (lengths + counts - 1)[:, None])
         graph = self._graph if block.width else self._prompts
+        if hidden:  # of graphs that read prompts themselves
+            graph = self._hidden = self._hidden or BoundGraph(self._placed, hidden=True)
         block.bind(graph, steps, self._capacity(width), bool(self._spec.branch))
         wanted = counts[:, None] - 1 if last else None
         logits = graph.run_rows(new, mask, positions, wanted, last=last, with_past=block.width > 0)

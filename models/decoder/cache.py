@@ -42,10 +42,13 @@ class KVCache(Protocol):
 
     lengths: NDArray[np.int64]
 
-    def extend(self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool) -> list[Logits]:
+    def extend(
+        self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool, hidden: bool = False
+    ) -> list[Logits]:
         """Append tokens to rows; returns the logits of each row's new positions, or its last one.
 
-        Like those of a step they may stay on the graph's GPU.
+        Like those of a step they may stay on the graph's GPU. With `hidden` the hidden states come in their
+        place, for graphs with `output_rows`.
         """
 
     def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> Logits:

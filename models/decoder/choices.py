@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite.kernels import token_log_probs
+from lite.kernels import masked_log_softmax, token_log_probs
 from lite.models.decoder.device_logits import Logits, on_their_device
-from lite.models.decoder.protocol import Decoder
+from lite.models.decoder.protocol import Decoder, checked_row
 
 _TOGETHER = 8  # continuations that share a run
 
@@ -19,7 +19,8 @@ class ChoiceScores(NamedTuple):
     """How likely N prompts make the choices that follow them.
 
     Where prompts have different numbers of choices, C is the largest, and what a prompt lacks has the
-    log-prob -inf.
+    log-prob -inf. Of `relative` scores, log-probs are given that the first token is that of one of the
+    prompt's choices; what they say of the choices among each other is the same.
     """
 
     log_probs: NDArray[np.float64]
@@ -42,18 +43,26 @@ class ChoiceScores(NamedTuple):
             return cls(log_probs, weights / weights.sum(1, keepdims=True), token_log_probs)
 
 
-def score_choices(decoder: Decoder, prompts: Sequence[ArrayLike], choices: Sequence[Any]) -> ChoiceScores:
+def score_choices(
+    decoder: Decoder, prompts: Sequence[ArrayLike], choices: Sequence[Any], *, relative: bool = False
+) -> ChoiceScores:
     """Log-probs of given continuations under the raw model distribution.
 
     A prompt is run once; choices of several tokens go on from copies of its cache. Logits are computed at the
     positions that are needed alone where the graph allows that. A choice is a beginning: whether the model
     would end there is a part of it only if it ends with the token that says so.
 
+    A log-prob needs the logits of the whole vocabulary, which it is normalised over. Log-odds and
+    `probabilities` do not at a choice's first token: what choices of a prompt have in common there cancels.
+    `relative` scores leave that out, so that for float32 graphs only the first tokens' vectors of the output
+    matrix are read. Choices differ in what comes before their later tokens, so these need all logits.
+
     Args:
         decoder: the model; its rows are left as they are.
         prompts: token ids, one integer array (L_i,) per prompt, at least one token each.
         choices: token ids, one integer array per choice, at least one token each: either one list of them
             for all prompts, or such a list for each prompt.
+        relative: give log-probs of first tokens among the first tokens of the prompt's choices only.
 
     Returns:
         The `ChoiceScores`. The difference of two log-probs of a prompt are the log-odds of these choices.
@@ -71,13 +80,16 @@ def score_choices(decoder: Decoder, prompts: Sequence[ArrayLike], choices: Seque
         ((2, 2), [(1,), (2,)])
         >>> bool(np.allclose(scores.probabilities.sum(1), 1))
         True
+        >>> relative = score_choices(decoder, [[10, 20, 30], [40]], [[50], [60, 61]], relative=True)
+        >>> bool(np.allclose(relative.probabilities, scores.probabilities))
+        True
     """
     lists = checked_choices(decoder, prompts, choices)
     ids = [decoder.check_ids(prompt) for prompt in prompts]
     out = [[np.zeros(len(choice), np.float32) for choice in own] for own in lists]
     order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))  # memory for the longest serves the others
     for first in range(0, len(ids), decoder.rows_per_run):
-        _score_group(decoder, ids, lists, out, order[first : first + decoder.rows_per_run])
+        _score_group(decoder, ids, lists, out, order[first : first + decoder.rows_per_run], relative)
     return ChoiceScores.of(out)
 
 
@@ -99,7 +111,7 @@ def checked_choices(
         own = [np.asarray(choice) for choice in (choices[i] if depth > 2 else choices)]
         if not own:
             raise ValueError(f"choices[{i}] must hold at least one choice, got none")
-        row = decoder.check_ids(prompt)
+        row = checked_row(decoder, f"prompt {i}", prompt)
         for j, choice in enumerate(own):
             _check(decoder, row, choice, f"choices[{j}] of prompt {i}")
         lists.append(own)
@@ -118,10 +130,7 @@ def _check(decoder: Decoder, prompt: NDArray[np.int64], choice: NDArray[Any], na
         raise ValueError(
             f"{name} must be at least one token id, in one dimension; got {choice.dtype} {choice.shape}"
         )
-    try:
-        decoder.check_ids(np.concatenate([prompt, choice]))
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+    checked_row(decoder, name, np.concatenate([prompt, choice]))
 
 
 def _score_group(
@@ -130,6 +139,7 @@ def _score_group(
     choices: Sequence[Sequence[NDArray[np.int64]]],
     out: list[list[NDArray[np.float32]]],
     group: Sequence[int],
+    relative: bool,
 ) -> None:
     """Score the choices of prompts that run together, into `out`."""
     longer = [(i, j) for i in group for j, choice in enumerate(choices[i]) if len(choice) > 1]
@@ -138,12 +148,11 @@ def _score_group(
         extra = max((len(choices[i][j]) - 1 for i, j in longer), default=0)
         decoder.reserve(max(len(prompts[i]) for i in group) + extra, len(held))
         row_of = dict(zip(group, held, strict=False))
-        logits = decoder.prefill_rows(held[: len(group)], [prompts[i] for i in group])
-        for i, row_logits in zip(group, np.asarray(logits), strict=True):
-            firsts = np.array([choice[0] for choice in choices[i]])
-            scores = token_log_probs(np.broadcast_to(row_logits, (len(firsts), len(row_logits))), firsts)
-            for part, score in zip(out[i], scores, strict=True):
-                part[0] = score
+        firsts = [np.array([choice[0] for choice in choices[i]], np.int64) for i in group]
+        scores = _first_log_probs(decoder, held[: len(group)], [prompts[i] for i in group], firsts, relative)
+        for i, own in zip(group, scores, strict=True):
+            for part, value in zip(out[i], own, strict=True):
+                part[0] = value
         for start in range(0, len(longer), _TOGETHER):
             batch = longer[start : start + _TOGETHER]
             rows = held[len(group) :][: len(batch)]
@@ -158,6 +167,30 @@ def _score_group(
                 decoder.reset(row)
     finally:
         decoder.release(held)
+
+
+def _first_log_probs(
+    decoder: Decoder,
+    rows: list[int],
+    prompts: Sequence[NDArray[np.int64]],
+    tokens: Sequence[NDArray[np.int64]],
+    relative: bool,
+) -> list[NDArray[np.float32]]:
+    """Log-probs of some tokens after each prompt, in the vocabulary or among each other."""
+    if not relative:
+        logits = np.asarray(decoder.prefill_rows(rows, prompts))
+        return [
+            token_log_probs(np.broadcast_to(row, (len(own), len(row))), own)
+            for row, own in zip(logits, tokens, strict=True)
+        ]
+    different = [np.unique(own, return_inverse=True) for own in tokens]
+    chosen = getattr(decoder, "prefill_chosen", None)  # of `OnnxDecoder`
+    if chosen is not None:
+        scores = chosen(rows, prompts, [ids for ids, _ in different])
+    else:
+        logits = np.asarray(decoder.prefill_rows(rows, prompts))
+        scores = [row[ids] for row, (ids, _) in zip(logits, different, strict=True)]
+    return [masked_log_softmax(row)[which] for row, (_, which) in zip(scores, different, strict=True)]
 
 
 def _extended(

@@ -274,15 +274,34 @@ class OnnxDecoder:
     @_in_turn
     def prefill_rows(self, rows: Sequence[int], prompts: Sequence[ArrayLike]) -> Logits:
         """`prefill` for several rows, in as few runs as possible; logits (n, V), which stay on a GPU."""
-        if len(rows) != len(prompts):
-            raise ValueError(f"prompts must have one entry per row, got {len(prompts)} for {len(rows)} rows")
-        checked = [self._checked(ids, 0) for ids in prompts]
-        at = self._rows(rows, grow=True)
-        for row in at:
-            self._forget(row)
+        at, checked = self._begun(rows, prompts)
         if not at:
             return np.empty((0, self._vocab_size), np.float32)
         return stacked([logits[-1:] for logits in self._extend(at, checked, last=True)])
+
+    @_in_turn
+    def prefill_chosen(
+        self, rows: Sequence[int], prompts: Sequence[ArrayLike], tokens: Sequence[NDArray[np.int64]]
+    ) -> list[NDArray[np.float32]]:
+        """`prefill_rows`, for the logits of a few tokens of each row alone.
+
+        Where the graph ends in a product with a float32 matrix of its file (and reads prompts itself), only
+        these tokens' vectors of that matrix are read and multiplied; elsewhere all logits are computed.
+
+        Args:
+            rows, prompts: as for `prefill_rows`.
+            tokens: ids whose logits are wanted, int64 (n_i,) for each row.
+
+        Returns:
+            Logits, float32 (n_i,) for each row.
+        """
+        matrix = self._placed.output_rows
+        if matrix is None or self._placed.prompts is not None or matrix.count != self._vocab_size:
+            logits = np.asarray(self.prefill_rows(rows, prompts))
+            return [row[ids] for row, ids in zip(logits, tokens, strict=True)]
+        at, checked = self._begun(rows, prompts)
+        hidden = self._extend(at, checked, last=True, hidden=True) if at else []
+        return [matrix.times(np.asarray(row)[-1], ids) for row, ids in zip(hidden, tokens, strict=True)]
 
     @_in_turn
     def continue_rows(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> Logits:
@@ -452,9 +471,11 @@ class OnnxDecoder:
         """Whether a graph of its own reads prompts, whole, and all else goes token by token."""
         return self.spec.prompts is not None and self.spec.one_token
 
-    def _extend(self, rows: list[int], ids: list[NDArray[np.int64]], *, last: bool) -> list[Logits]:
+    def _extend(
+        self, rows: list[int], ids: list[NDArray[np.int64]], *, last: bool, hidden: bool = False
+    ) -> list[Logits]:
         if self.spec.padding in (Padding.SLOTS, Padding.RIGHT):  # these say themselves which rows share a run
-            return self._extend_together(rows, ids, last, self._chunk(len(rows), last))
+            return self._extend_together(rows, ids, last, hidden, self._chunk(len(rows), last))
         out: list[Logits] = [np.empty(0, np.float32)] * len(rows)
         for group, whole in self._alike(rows):
             bound = _WHOLE if whole else MAX_CHUNK
@@ -466,11 +487,23 @@ class OnnxDecoder:
                 if self._reads_whole and not whole:
                     chunk = 1
                 logits = self._extend_together(
-                    [rows[i] for i in places], [ids[i] for i in places], last, chunk
+                    [rows[i] for i in places], [ids[i] for i in places], last, hidden, chunk
                 )
                 for i, row_logits in zip(places, logits, strict=True):
                     out[i] = row_logits
         return out
+
+    def _begun(
+        self, rows: Sequence[int], prompts: Sequence[ArrayLike]
+    ) -> tuple[list[int], list[NDArray[np.int64]]]:
+        """Rows, emptied, and what they are to begin with, checked."""
+        if len(rows) != len(prompts):
+            raise ValueError(f"prompts must have one entry per row, got {len(prompts)} for {len(rows)} rows")
+        checked = [self._checked(ids, 0) for ids in prompts]
+        at = self._rows(rows, grow=True)
+        for row in at:
+            self._forget(row)
+        return at, checked
 
     def _alike(self, rows: list[int]) -> Iterator[tuple[list[int], bool]]:
         """Places in `rows` that may share runs, and whether a graph of its own reads their tokens at once."""
@@ -492,13 +525,13 @@ class OnnxDecoder:
         return self.chunk_length(rows)
 
     def _extend_together(
-        self, rows: list[int], ids: list[NDArray[np.int64]], last: bool, chunk: int
+        self, rows: list[int], ids: list[NDArray[np.int64]], last: bool, hidden: bool, chunk: int
     ) -> list[Logits]:
         out: list[list[Logits]] = [[] for _ in rows]
         for start in range(0, max(len(new) for new in ids), chunk):
             live = [i for i, new in enumerate(ids) if len(new) > start]
             pieces = [ids[i][start : start + chunk] for i in live]
-            logits = self._cache.extend([rows[i] for i in live], pieces, last=last)
+            logits = self._cache.extend([rows[i] for i in live], pieces, last=last, hidden=hidden)
             for i, part in zip(live, logits, strict=True):
                 out[i] = [part] if last else [*out[i], part]
         return [parts[0] if len(parts) == 1 else stacked(parts) for parts in out]

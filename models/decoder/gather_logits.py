@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from lite.models.graph.protobuf import field, fields, varint
 
 POSITIONS_INPUT = "lite_positions"
+HIDDEN_OUTPUT = "lite_hidden"
 # A larger one (without its large weights) stays as it is: it would be held in memory twice.
 MAX_MODEL_BYTES = 256 << 20
 MAX_CLIMB = 8  # nodes between the projection and the logits; a file may also hold a circle
@@ -29,7 +30,7 @@ class _Node:
     outputs: tuple[bytes, ...]
 
 
-def gather_before_projection(model: bytes) -> bytes | None:
+def gather_before_projection(model: bytes, *, hidden_output: bool = False) -> bytes | None:
     """Insert the gather into a serialised ONNX decoder.
 
     The changed graph has one more input, `lite_positions`, int64 (batch, K, 1): the positions, counted
@@ -37,6 +38,8 @@ def gather_before_projection(model: bytes) -> bytes | None:
 
     Args:
         model: the file's bytes; they are not changed.
+        hidden_output: also give the projection's input, float32 (batch, S, width), as the output
+            `lite_hidden`, for runs that ask for no logits (K = 0) and for that.
 
     Returns:
         The changed model, or None if the graph's end is not of a known form.
@@ -58,7 +61,7 @@ def gather_before_projection(model: bytes) -> bytes | None:
     renamed = next((new for c in b"~#@!" if (new := hidden[:-1] + bytes([c])) not in names), None)
     if renamed is None or hidden not in by_output:  # an input of the graph has another rank, perhaps
         return None
-    return model[:start] + renamed + model[end:] + _fragment(hidden, renamed)
+    return model[:start] + renamed + model[end:] + _fragment(hidden, renamed, hidden_output)
 
 
 def _nodes(model: bytes) -> list[_Node]:
@@ -85,8 +88,11 @@ def _text(model: bytes, span: tuple[int, int]) -> bytes:
     return model[span[0] : span[1]]
 
 
-def _fragment(hidden: bytes, renamed: bytes) -> bytes:
-    """A model whose graph is `renamed = GatherND(hidden, lite_positions, batch_dims=1)` and that input."""
+def _fragment(hidden: bytes, renamed: bytes, hidden_output: bool) -> bytes:
+    """A model whose graph is `renamed = GatherND(hidden, lite_positions, batch_dims=1)` and that input.
+
+    And, if wanted, `lite_hidden = Identity(hidden)` and that output.
+    """
     name = POSITIONS_INPUT.encode()
     batch_dims = field(1, b"batch_dims") + _number(3, 1) + _number(20, 2)  # attribute type 2: an integer
     node = b"".join(
@@ -103,7 +109,14 @@ def _fragment(hidden: bytes, renamed: bytes) -> bytes:
     shape = b"".join(field(1, dim) for dim in dims)
     tensor = _number(1, 7) + field(2, shape)  # element type 7: int64
     value = field(1, name) + field(2, field(1, tensor))
-    return field(7, field(1, node) + field(11, value))
+    graph = field(1, node) + field(11, value)
+    if hidden_output:
+        name = HIDDEN_OUTPUT.encode()
+        same = field(1, hidden) + field(2, name) + field(3, name) + field(4, b"Identity")
+        shape = b"".join(field(1, field(2, dim)) for dim in (b"batch_size", b"lite_s", b"lite_width"))
+        tensor = _number(1, 1) + field(2, shape)  # element type 1: float32
+        graph += field(1, same) + field(12, field(1, name) + field(2, field(1, tensor)))
+    return field(7, graph)
 
 
 def _number(number: int, value: int) -> bytes:

@@ -12,6 +12,7 @@ from lite.models.decoder.blocks import BlockCache
 from lite.models.decoder.cache import KVCache
 from lite.models.decoder.conventions import GraphSpec, Padding, has_own_switch
 from lite.models.decoder.gather_logits import MAX_MODEL_BYTES, gather_before_projection
+from lite.models.decoder.output_rows import OutputRows, output_rows
 from lite.models.decoder.probe import check_causal, run_two_tokens
 from lite.models.decoder.recompute import RecomputeCache
 from lite.models.decoder.slots import SlotCache
@@ -110,10 +111,10 @@ class Opening:
             given, second = given
             prompts = self._placed(second, reader, prompts=True)
         elif given is None and reader:
-            prompts = self._placed(self._session(reader, gather_logits), reader, prompts=True)
-        session = given or self._session(config, gather_logits)
+            prompts = self._placed(self._session(reader, gather_logits)[0], reader, prompts=True)
+        session, rows = (given, None) if given else self._session(config, gather_logits)
         length = prompts.spec.static_length if prompts else config.context_length if config else None
-        graph = self._placed(session, config, static_length=length)
+        graph = replace(self._placed(session, config, static_length=length), output_rows=rows)
         if self.cuda_graphs and graph.spec.padding is not Padding.SLOTS:
             raise ValueError(
                 "cuda_graphs=True needs steps of one size, so a graph with GroupQueryAttention; the rows of "
@@ -129,7 +130,9 @@ class Opening:
                 pass  # it needs a past
         return self._probed(replace(graph, prompts=prompts), reader if given is None else None)
 
-    def _session(self, config: ModelConfig | None, gather_logits: bool) -> SessionLike:
+    def _session(
+        self, config: ModelConfig | None, gather_logits: bool
+    ) -> tuple[SessionLike, OutputRows | None]:
         if config is None:
             raise ValueError("model must be a path, got None without a session")
         return _open(config, self, gather_logits)
@@ -164,8 +167,9 @@ class Opening:
                 run_two_tokens(CACHES[spec.padding](graph, 1))
             except (RuntimeError, MemoryError) as error:  # its files may claim any vocabulary
                 if config is not None and reads.spec.gather:
-                    session = _open(config, self, gather_logits=False)
-                    reads = replace(reads, session=session, spec=replace(reads.spec, gather=None))
+                    session, _ = _open(config, self, gather_logits=False)
+                    spec = replace(reads.spec, gather=None)
+                    reads = replace(reads, session=session, spec=spec, output_rows=None)
                 reads = replace(reads, spec=replace(reads.spec, last_logits_only=True))
                 graph = replace(graph, prompts=reads) if graph.prompts else reads
                 try:
@@ -223,19 +227,26 @@ def _check_pair(graph: PlacedGraph, prompts: PlacedGraph) -> None:
         )
 
 
-def _open(config: ModelConfig, opening: Opening, gather_logits: bool) -> SessionLike:
-    """Open the graph of a model, changed to give logits at chosen positions where that is possible."""
+def _open(
+    config: ModelConfig, opening: Opening, gather_logits: bool
+) -> tuple[SessionLike, OutputRows | None]:
+    """Open the graph of a model, changed to give logits at chosen positions where that is possible.
+
+    With its output matrix, where it gives the hidden states that are multiplied with that, too: on a CPU.
+    """
     flash = not (config.summary and config.summary.rounds_activations)
     how: dict[str, Any] = {
         "device": opening.device, "num_threads": opening.num_threads, "flash_attention": flash,
         "stream": opening.stream, "cuda_graphs": opening.cuda_graphs,
     }  # fmt: skip
-    changed = None
+    changed, rows = None, None
     if gather_logits and config.graph.stat().st_size:
         with open(config.graph, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as model:
             light = protobuf.with_weights_outside(model, config.graph.name, LARGE_WEIGHT)
+            if parse_device(opening.device)[0] == "cpu":
+                rows = output_rows(model, config.graph)
         if len(light) <= MAX_MODEL_BYTES:
-            changed = gather_before_projection(light)
+            changed = gather_before_projection(light, hidden_output=rows is not None)
     if changed is not None:
         try:
             session = open_session(config.graph, content=changed, **how)
@@ -243,5 +254,5 @@ def _open(config: ModelConfig, opening: Opening, gather_logits: bool) -> Session
             pass  # the graph's end only looked familiar; if the graph itself is bad, the next try says so
         else:
             if not has_own_switch(session):
-                return session
-    return open_session(config.graph, **how)
+                return session, rows
+    return open_session(config.graph, **how), None

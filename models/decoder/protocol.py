@@ -122,6 +122,14 @@ class RewindableDecoder(Decoder, Protocol):
         """Let a row that is to rest take no more memory than its tokens need; returns how many bytes."""
 
 
+def checked_row(decoder: Decoder, name: str, ids: ArrayLike) -> NDArray[np.int64]:
+    """What `check_ids` gives of one row of several; its error says which by ``name``."""
+    try:
+        return decoder.check_ids(ids)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
 def refuse_path(model: Any, name: str) -> None:
     """Raise TypeError if a model is to be opened first."""
     if isinstance(model, str | Path):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.decoder.binding import PlacedGraph
+from lite.models.decoder.binding import BoundGraph, PlacedGraph
 from lite.models.decoder.cache import MAX_TOKENS, pad_right, similar_lengths
 from lite.models.decoder.device_logits import Logits, stacked
 from lite.models.decoder.gpu_binding import bound_graph
@@ -26,6 +26,7 @@ class RecomputeCache:
     def __init__(self, graph: PlacedGraph, rows: int) -> None:
         self._placed = graph
         self._graph = bound_graph(graph)
+        self._hidden: BoundGraph | None = None  # gives hidden states; made when it is asked for
         self._spec = graph.spec
         self._ids: list[NDArray[np.int64]] = [_NOTHING] * rows
         self.lengths: NDArray[np.int64] = np.zeros(rows, np.int64)
@@ -34,12 +35,14 @@ class RecomputeCache:
     def nbytes(self) -> int:
         return 0
 
-    def extend(self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool) -> list[Logits]:
+    def extend(
+        self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool, hidden: bool = False
+    ) -> list[Logits]:
         whole = [np.concatenate([self._ids[row], new]) for row, new in zip(rows, ids, strict=True)]
         counts = [1 if last else len(new) for new in ids]
         out: list[Logits] = [np.empty(0, np.float32)] * len(rows)
         for places in self._runs([len(row) for row in whole], max(counts), last):
-            logits = self._run([whole[i] for i in places], [counts[i] for i in places], last)
+            logits = self._run([whole[i] for i in places], [counts[i] for i in places], last, hidden)
             for i, row_logits in zip(places, logits, strict=True):
                 out[i] = row_logits
                 self._ids[rows[i]], self.lengths[rows[i]] = whole[i], len(whole[i])
@@ -77,7 +80,9 @@ class RecomputeCache:
 
         return similar_lengths(lengths, most, equal=only_last)
 
-    def _run(self, rows: Sequence[NDArray[np.int64]], counts: Sequence[int], last: bool) -> list[Logits]:
+    def _run(
+        self, rows: Sequence[NDArray[np.int64]], counts: Sequence[int], last: bool, hidden: bool
+    ) -> list[Logits]:
         """Logits of the last `counts` positions of each row."""
         ids, lengths = pad_right(rows)
         columns = np.arange(ids.shape[1])
@@ -85,8 +90,11 @@ class RecomputeCache:
         positions = np.broadcast_to(columns, ids.shape)
         starts = lengths - counts
         at = np.minimum(starts[:, None] + np.arange(max(counts)), lengths[:, None] - 1)
-        logits = self._graph.run_rows(ids, mask, positions, at, last=last, with_past=False)
-        if self._spec.gather or self._spec.gives_last_only(last):
+        graph = self._graph
+        if hidden:
+            graph = self._hidden = self._hidden or BoundGraph(self._placed, hidden=True)
+        logits = graph.run_rows(ids, mask, positions, at, last=last, with_past=False)
+        if (self._spec.gather and not hidden) or self._spec.gives_last_only(last):
             starts = np.zeros_like(starts)  # nothing else was computed
         return [row[start : start + n] for row, start, n in zip(logits, starts, counts, strict=True)]
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from lite.kernels import TokenScores, token_log_probs, token_scores
 from lite.kernels._supports import Support, checked_support
 from lite.models.decoder.device_logits import Logits, on_their_device
-from lite.models.decoder.protocol import Decoder, refuse_path
+from lite.models.decoder.protocol import Decoder, checked_row, refuse_path
 
 
 def score(
@@ -221,7 +221,7 @@ def _chunks(
     decoder: Decoder, rows: Sequence[NDArray[np.int64]], equal_lengths: bool
 ) -> Iterator[tuple[int, int, Logits]]:
     """Run all rows through the model; yields (index in `rows`, first position, logits of some positions)."""
-    arrays = [decoder.check_ids(row) for row in rows]
+    arrays = [checked_row(decoder, f"row {i}", row) for i, row in enumerate(rows)]
     for batch in _batches(decoder, [len(ids) for ids in arrays], equal_lengths):
         held = decoder.acquire(len(batch))
         try:

@@ -37,7 +37,7 @@ class SlotCache:
         self._wanted_rows = 0
         self._buffers: list[DeviceBuffer] = []
         self._slots = np.full(rows, -1)  # row -> slot; an empty row has none
-        self._bound: dict[tuple[int, int], _Range] = {}
+        self._bound: dict[tuple[int, int, bool], _Range] = {}
         self._last_step: _Step | None = None  # until anything but steps of its rows happens
         self.lengths: NDArray[np.int64] = np.zeros(rows, np.int64)
 
@@ -45,11 +45,13 @@ class SlotCache:
     def nbytes(self) -> int:
         return sum(buffer.size for buffer in self._buffers)
 
-    def extend(self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool) -> list[Logits]:
+    def extend(
+        self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool, hidden: bool = False
+    ) -> list[Logits]:
         needed = max(int(self.lengths[row]) + len(new) for row, new in zip(rows, ids, strict=True))
         self._ensure(np.array(rows), needed)
         self._last_step = None
-        return [self._prompt(row, new, last) for row, new in zip(rows, ids, strict=True)]
+        return [self._prompt(row, new, last, hidden) for row, new in zip(rows, ids, strict=True)]
 
     def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> Logits:
         if self._spec.one_row and len(rows) > 1:
@@ -95,10 +97,10 @@ class SlotCache:
     def reserve(self, length: int, rows: int) -> None:
         self._wanted, self._wanted_rows = length, rows
 
-    def _prompt(self, row: int, ids: NDArray[np.int64], last: bool) -> Logits:
+    def _prompt(self, row: int, ids: NDArray[np.int64], last: bool, hidden: bool) -> Logits:
         past = int(self.lengths[row])
         total = past + len(ids)
-        bound = self._range(int(self._slots[row]), 1)
+        bound = self._range(int(self._slots[row]), 1, hidden)
         mask = np.ones((1, total), np.int64)  # of a first prompt the mask must be as wide as the ids
         (logits,) = bound.graph.run_rows(
             ids[None], mask, np.arange(past, total)[None], last=last, with_past=past > 0
@@ -172,19 +174,19 @@ class SlotCache:
         self._bound.clear()
         self._last_step = None
 
-    def _range(self, first: int, count: int) -> _Range:
+    def _range(self, first: int, count: int, hidden: bool = False) -> _Range:
         """The binding for `count` slots from `first`; made once."""
-        found = self._bound.get((first, count))
+        found = self._bound.get((first, count, hidden))
         if found is None:
             if len(self._bound) >= MAX_BINDINGS:
                 self._bound.clear()
-            graph = bound_graph(self._placed)
+            graph = BoundGraph(self._placed, hidden=True) if hidden else bound_graph(self._placed)
             shape = [count, self._spec.num_heads, self._capacity, self._spec.head_size]
             offset = first * line_bytes(self._spec, self._capacity)
             for tensor, buffer in zip(self._spec.cache, self._buffers, strict=True):
                 at = buffer.pointer + offset
                 graph.bind_cache(tensor, at, shape, at, shape)
-            found = self._bound[first, count] = _Range(graph, self._spec, count, self._capacity)
+            found = self._bound[first, count, hidden] = _Range(graph, self._spec, count, self._capacity)
         return found
 
 

@@ -1,23 +1,27 @@
-"""Beam search: the most probable responses, as transformers' `generate` finds them.
+"""Beams: the most probable responses, or such that are drawn together, as transformers' `generate` has them.
 
-A search of one prompt is arithmetic on float32 scores, and knows nothing of the model; `search` runs
-those of several prompts side by side over a decoder.
+A search of one prompt is arithmetic on float32 scores, and knows nothing of the model; `Beams` keeps it with
+the rows of a decoder that its beams are on. Beams that are drawn (`do_sample`) are drawn without replacement,
+by the highest of perturbed scores (Gumbel-top-k, see Kool et al., 2019, arXiv 1903.06059).
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.kernels import masked_log_softmax
+from lite.kernels import DrawDetails, entropy, masked_log_softmax
+from lite.kernels._outcomes import uniform
 from lite.models.decoder.protocol import Decoder
+from lite.models.generation.filters import filtered
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.processors import Processors
-from lite.models.generation.response import AHEAD, Response
+from lite.models.generation.response import Response
+from lite.models.generation.sampling import joined
 from lite.models.generation.stops import DecodeText, has_stopped
 
 _OUT = np.float32(-np.inf)  # the score of a beam that does not count
@@ -31,12 +35,14 @@ class Found(NamedTuple):
         log_probs: float32 (L,), of the raw model distribution.
         finish_reason: `"eos"`, `"stop"` or `"length"`.
         score: the sum of its processed log-probs, by its length to the power of the length penalty.
+        details: of each token, if the options ask for some.
     """
 
     tokens: NDArray[np.int64]
     log_probs: NDArray[np.float32]
     finish_reason: str
     score: float
+    details: DrawDetails | None = None
 
 
 class _Beams(NamedTuple):
@@ -45,15 +51,41 @@ class _Beams(NamedTuple):
     Attributes:
         tokens: int64 (n, t).
         log_probs: float32 (n, t), raw.
+        sampled: float64 (n, t), of the distribution that options make of the model's; 0 unless asked for.
+        parents: int64 (n, t), the beam that each token continued.
         scores: float32 (n,), summed.
     """
 
     tokens: NDArray[np.int64]
     log_probs: NDArray[np.float32]
+    sampled: NDArray[np.float64]
+    parents: NDArray[np.int64]
     scores: NDArray[np.float32]
 
+    @classmethod
+    def first(cls, count: int) -> _Beams:
+        """Beams without a token. All begin alike, so only the first counts."""
+        scores = np.zeros(count, np.float32)
+        scores[1:] = _OUT
+        ids = np.zeros((count, 0), np.int64)
+        return cls(ids, np.zeros((count, 0), np.float32), np.zeros((count, 0)), ids, scores)
+
     def take(self, which: NDArray[np.int64]) -> _Beams:
-        return _Beams(self.tokens[which], self.log_probs[which], self.scores[which])
+        return _Beams._make(part[which] for part in self)
+
+    def continued(
+        self,
+        parents: NDArray[np.int64],
+        tokens: NDArray[np.int64],
+        log_probs: NDArray[np.float32],
+        sampled: NDArray[np.float64],
+        scores: NDArray[np.float32],
+    ) -> _Beams:
+        """Some of these beams, with a token more."""
+        before = (part[parents] for part in (self.tokens, self.log_probs, self.sampled, self.parents))
+        new = (part[:, None] for part in (tokens, log_probs, sampled, parents))
+        longer = (np.concatenate(parts, 1) for parts in zip(before, new, strict=True))
+        return _Beams._make([*longer, scores])
 
 
 class Search:
@@ -63,6 +95,7 @@ class Search:
         prompt: int64 (L,).
         config: `num_beams` and the rest.
         limit: most tokens of a response, at least 1.
+        seed: of the draws, where beams are drawn.
         vocab_size: V.
         decode_text: turns ids into text, for stop sequences.
 
@@ -75,6 +108,7 @@ class Search:
         prompt: NDArray[np.int64],
         config: GenerationConfig,
         limit: int,
+        seed: np.uint64,
         vocab_size: int,
         decode_text: DecodeText | None,
     ) -> None:
@@ -82,14 +116,24 @@ class Search:
         self.config = config
         self.limit = limit
         self.done = False
+        self._seed = seed
         self._decode_text = decode_text
         count = config.num_beams
-        scores = np.zeros(count, np.float32)
-        scores[1:] = _OUT  # all begin alike, so only the first counts
-        self._running = _Beams(np.zeros((count, 0), np.int64), np.zeros((count, 0), np.float32), scores)
+        self._running = _Beams.first(count)
+        self._told: list[DrawDetails] = []  # of each step, an entry per beam
         self._best: list[tuple[np.float32, Found]] = []
         needed = Processors.needed(config) or config.repetition_penalty != 1
         self._processors = [Processors(config, len(prompt), vocab_size)] * count if needed else None
+
+    @property
+    def tokens(self) -> NDArray[np.int64]:
+        """What the beams have so far, (num_beams, t)."""
+        return self._running.tokens
+
+    @property
+    def found(self) -> list[Found]:
+        """The best responses so far, the best first."""
+        return [one for _, one in self._best]
 
     def step(self, logits: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Take the logits after each beam, and choose the beams to go on with.
@@ -102,40 +146,81 @@ class Search:
         """
         config, count = self.config, self.config.num_beams
         raw = masked_log_softmax(logits)
-        scores = self._processed(raw) + self._running.scores[:, None]
-        keep = max(2, 1 + len(config.eos_token_ids)) * count
-        chosen = _highest(scores.reshape(-1), min(keep, scores.size))
+        processed = self._processed(raw)
+        least = max(2, 1 + len(config.eos_token_ids))
+        left = filtered(processed, config, least)
+        scores = (left + self._running.scores[:, None]).reshape(-1)
+        chosen = self._chosen(scores, min(least * count, scores.size))
         parents, tokens = np.divmod(chosen, logits.shape[1])
-        candidates = _Beams(
-            np.concatenate([self._running.tokens[parents], tokens[:, None]], 1),
-            np.concatenate([self._running.log_probs[parents], raw[parents, tokens][:, None]], 1),
-            scores.reshape(-1)[chosen],
-        )
+        sampled = np.zeros(len(chosen))
+        if config.wants_details:
+            told, own = self._details(logits, raw, processed, left)
+            self._told.append(told)
+            sampled = own[parents, tokens]
+        candidates = self._running.continued(parents, tokens, raw[parents, tokens], sampled, scores[chosen])
         reasons = [self._reason(sequence) for sequence in candidates.tokens]
         ended = np.array([reason is not None for reason in reasons])
-        left = np.where(ended, _OUT, candidates.scores)
-        going = _highest(left, count)
-        self._running = candidates.take(going)._replace(scores=left[going])
+        open_scores = np.where(ended, _OUT, candidates.scores)
+        going = _highest(open_scores, count)
+        self._running = candidates.take(going)._replace(scores=open_scores[going])
         self._finish(candidates, reasons)
         self.done = not self._goes_on()
         if self._processors is not None:
             self._processors = _followed(self._processors, parents[going].tolist())
         return parents[going], tokens[going]
 
-    @property
-    def found(self) -> list[Found]:
-        """The best responses so far, the best first."""
-        return [one for _, one in self._best]
-
-    def _processed(self, raw: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _processed(self, raw: NDArray[np.float32], *, bans: bool = True) -> NDArray[np.float32]:
         if self._processors is None:
             return raw
         out = raw.copy()
         for i, score in enumerate(self._running.scores):
             if score > _OUT:  # what does not count may be what a grammar refuses
                 ids = np.concatenate([self.prompt, self._running.tokens[i]])
-                out[i] = self._processors[i].apply(out[i], ids)
+                out[i] = self._processors[i].apply(out[i], ids, bans=bans)
         return out
+
+    def _chosen(self, scores: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+        """The best continuations, or such that are drawn without replacement, in the order of the draws."""
+        if self.config.greedy:
+            return _highest(scores, count)
+        noise = _gumbel(self._seed, self._running.tokens.shape[1], scores)
+        return _highest(scores + noise, count)
+
+    def _details(
+        self,
+        logits: NDArray[np.float32],
+        raw: NDArray[np.float32],
+        processed: NDArray[np.float32],
+        left: NDArray[np.float32],
+    ) -> tuple[DrawDetails, NDArray[np.float64]]:
+        """What is known of each beam's distribution, and its log-probs (num_beams, V)."""
+        config, count = self.config, len(raw)
+        # what functions of the user rule out cannot be told from what they make less likely
+        free = processed if config.logits_processor else self._processed(raw, bans=False)
+        warm = free.astype(np.float64) / (1.0 if config.greedy else config.temperature)
+        kept = left > _OUT
+        own = np.where(kept, warm, -np.inf)
+        total = np.logaddexp.reduce(own, 1)
+        offsets = ids = top_ids = top_log_probs = None
+        if config.kept_ids:
+            rows = [np.zeros(0, np.int32) if row.all() else np.flatnonzero(row) for row in kept]
+            offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+            ids = np.concatenate(rows).astype(np.int32)
+        if config.logprobs:
+            most = min(config.logprobs, raw.shape[1])
+            top_ids = np.stack([_highest(row, most) for row in logits])
+            exact = masked_log_softmax(logits.astype(np.float64))
+            top_log_probs = np.take_along_axis(exact, top_ids, 1)
+        known = DrawDetails(
+            sampled_log_probs=np.zeros(count),  # is of tokens, not of beams
+            kept_log_mass=np.minimum(total - np.logaddexp.reduce(warm, 1), 0),
+            entropy=entropy(logits.astype(np.float64)),
+            kept_offsets=offsets,
+            kept_ids=ids,
+            top_ids=top_ids,
+            top_log_probs=top_log_probs,
+        )
+        return known, own - total[:, None]
 
     def _reason(self, tokens: NDArray[np.int64]) -> str | None:
         if tokens[-1] in self.config.eos_token_ids:
@@ -151,10 +236,15 @@ class Search:
         scores = candidates.scores / np.float32(float(length) ** self.config.length_penalty)
         for i, reason in enumerate(reasons[: self.config.num_beams]):
             if reason is not None and scores[i] > _OUT:
-                one = Found(candidates.tokens[i], candidates.log_probs[i], reason, float(scores[i]))
-                self._best.append((scores[i], one))
+                self._best.append((scores[i], self._found(candidates, i, reason, float(scores[i]))))
         self._best.sort(key=lambda entry: -entry[0])  # stable: of equal ones the older first
         del self._best[self.config.num_beams :]
+
+    def _found(self, beams: _Beams, i: int, reason: str, score: float) -> Found:
+        details = joined(list(zip(self._told, beams.parents[i].tolist(), strict=False)), self.config)
+        if details is not None:
+            details = replace(details, sampled_log_probs=beams.sampled[i])
+        return Found(beams.tokens[i], beams.log_probs[i], reason, score, details)
 
     def _goes_on(self) -> bool:
         config, length = self.config, self._running.tokens.shape[1]
@@ -170,67 +260,64 @@ class Search:
         return bool(possible > self._best[-1][0])
 
 
-def search(
-    decoder: Decoder,
-    responses: Sequence[Response],
-    max_rows: int | None = None,
-    decode_text: DecodeText | None = None,
-) -> list[list[Found]]:
-    """Search for the most probable responses; those to one prompt do not depend on the others.
+class Beams:
+    """The search for a response, and the rows of a decoder that its beams are on.
 
     Args:
-        decoder: the model; rows that are in use stay as they are.
-        responses: a prompt with its options each, which say how many beams; they stay as they are.
-        max_rows: most beams at a time, though all of a prompt's in any case; None for any number.
-        decode_text: turns ids into text, for stop sequences.
+        response: a prompt with its options; it gets what is found.
+        rows: `num_beams` rows, of which the first holds the prompt.
+        vocab_size, decode_text: as for `Search`.
 
-    Returns:
-        The responses to each prompt, `num_beams` of them or fewer if there are no more, the best first.
+    Attributes:
+        response, rows: as given; the rows change places as beams do.
+        tokens: what is to run next, int64 (num_beams,).
     """
-    searches = [
-        Search(one.prompt, one.config, one.limit, decoder.vocab_size, decode_text) for one in responses
-    ]
-    waiting = [one for one in searches if one.limit > 0]
-    while waiting:
-        rows = itertools.accumulate(one.config.num_beams for one in waiting)
-        fit = len(waiting) if max_rows is None else sum(count <= max_rows for count in rows)
-        _run(decoder, waiting[: max(fit, 1)])
-        del waiting[: max(fit, 1)]
-    return [one.found for one in searches]
+
+    def __init__(
+        self, response: Response, rows: list[int], vocab_size: int, decode_text: DecodeText | None
+    ) -> None:
+        self.response = response
+        self.rows = rows
+        self.tokens = np.empty(0, np.int64)
+        self._search = Search(
+            response.prompt, response.config, response.limit, response.seed, vocab_size, decode_text
+        )
+        self._held = self._search.tokens  # what rows hold beside the prompt
+
+    def step(self, decoder: Decoder, logits: NDArray[np.float32]) -> None:
+        """Go on by a token; if the search is over, the response has what was found.
+
+        Args:
+            decoder: where the rows are.
+            logits: after each beam, (num_beams, V), or (1, V) after the prompt.
+        """
+        begins, count = len(logits) < len(self.rows), len(self.rows)
+        self._held = self._search.tokens  # at first the prompt alone, in the first row
+        parents, self.tokens = self._search.step(np.repeat(logits, count, 0) if begins else logits)
+        if self._search.done:
+            self.response.found = self._search.found
+            self.response.reason = "found"
+        else:
+            self.rows = _moved(decoder, self.rows, [0] * count if begins else parents.tolist())
+            self._held = self._search.tokens[:, :-1]
+
+    def holds(self) -> tuple[int, NDArray[np.int64]]:
+        """A row, and the ids that it holds: that of the beam that is closest to the best response."""
+        row = 0
+        if self.response.found:
+            best = self.response.found[0].tokens[: self._held.shape[1]]
+            same = self._held[:, : len(best)] == best
+            row = int(np.logical_and.accumulate(same, 1).sum(1).argmax())
+        return self.rows[row], np.concatenate([self.response.prompt, self._held[row]])
 
 
-def _run(decoder: Decoder, live: list[Search]) -> None:
-    held = decoder.acquire(sum(one.config.num_beams for one in live))
-    try:
-        decoder.reserve(max(len(one.prompt) + min(one.limit, AHEAD) for one in live), len(held))
-        rows: list[list[int]] = []
-        for one in live:
-            at = sum(map(len, rows))
-            rows.append(held[at : at + one.config.num_beams])
-        first = np.asarray(decoder.prefill_rows([own[0] for own in rows], [one.prompt for one in live]))
-        logits = [np.repeat(row[None], len(own), 0) for row, own in zip(first, rows, strict=True)]
-        begun = False
-        while True:
-            tokens: list[NDArray[np.int64]] = []
-            for i, one in enumerate(live):
-                parents, new = one.step(logits[i])
-                tokens.append(new)
-                if not one.done:  # at first only one row of each prompt has been filled
-                    rows[i] = _moved(decoder, rows[i], parents.tolist() if begun else [0] * len(parents))
-            begun = True
-            for one, own in zip(live, rows, strict=True):
-                if one.done:
-                    for row in own:
-                        decoder.reset(row)
-            going = [i for i, one in enumerate(live) if not one.done]
-            if not going:
-                return
-            live, rows, tokens = ([each[i] for i in going] for each in (live, rows, tokens))  # type: ignore[assignment]
-            on = [row for own in rows for row in own]
-            flat = np.asarray(decoder.decode_unchecked(np.concatenate(tokens), on))
-            logits = np.split(flat, np.cumsum([len(own) for own in rows])[:-1])
-    finally:
-        decoder.release(held)
+def _gumbel(seed: np.uint64, step: int, scores: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Gumbel noise (n,) for scores (n,), which depends on a score's place and not on the others."""
+    noise = np.zeros(len(scores))
+    some = np.flatnonzero(scores != _OUT)  # what is left out needs none
+    counters = some.astype(np.uint64) + np.uint64((step + 1) << 40)  # none that a token's draw has
+    noise[some] = -np.log(-np.log(uniform(np.array([seed], np.uint64), counters) + 2.0**-54))
+    return noise
 
 
 def _moved(decoder: Decoder, rows: list[int], parents: list[int]) -> list[int]:
@@ -256,7 +343,7 @@ def _followed(processors: Sequence[Processors], parents: Sequence[int]) -> list[
     return [processors[parent].fork() for parent in parents]
 
 
-def _highest(values: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+def _highest(values: NDArray[np.floating], count: int) -> NDArray[np.int64]:
     """Where the highest values are, the highest first, of equal ones the first."""
     least = np.partition(values, len(values) - count)[len(values) - count]
     above = np.flatnonzero(values > least)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lite.kernels._integer import integer
 from lite.models.decoder.choices import ChoiceScores, checked_choices, score_choices
-from lite.models.decoder.protocol import Decoder
+from lite.models.decoder.protocol import Decoder, checked_row
 from lite.models.decoder.scoring import checked_sampling, full_logits, score
 from lite.models.generation.batching import Batcher, BatchSizes
 from lite.models.generation.loop import Generated, check_options, generate
@@ -22,7 +22,10 @@ from lite.models.generation.prefix_cache import PrefixCache
 from lite.models.generation.stops import DecodeText
 
 Task = Hashable
-"""What to do with rows: "score", "choices", "logits", or to generate; only equal ones can share a run."""
+"""What to do with rows: "score", "choices", "relative choices", "logits", or to generate.
+
+Only rows with equal ones can share a run.
+"""
 
 
 class _Row(NamedTuple):
@@ -127,12 +130,17 @@ class ModelCalls:
         return self._call("score", [_Row(ids, temperature=t, support=k) for ids, t, k in own])
 
     def score_choices(
-        self, prompts: Sequence[NDArray[np.int64]], choices: Sequence[Sequence[NDArray[np.int64]]]
+        self,
+        prompts: Sequence[NDArray[np.int64]],
+        choices: Sequence[Sequence[NDArray[np.int64]]],
+        *,
+        relative: bool = False,
     ) -> ChoiceScores:
         """Log-probs of each prompt's choices, as `lite.models.score_choices` gives them."""
         own = checked_choices(self.model, prompts, choices) if len(prompts) else []
         rows = [_Row(ids, choices=lists) for ids, lists in zip(prompts, own, strict=True)]
-        return ChoiceScores.of(self._call("choices", rows) if rows else [])
+        task = "relative choices" if relative else "choices"
+        return ChoiceScores.of(self._call(task, rows) if rows else [])
 
     def full_logits(self, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
         """Logits, as `lite.models.full_logits` gives them."""
@@ -149,12 +157,14 @@ class ModelCalls:
             cache.clear()
 
     def _call(self, task: Task, rows: list[_Row]) -> list[Any]:
-        if self.batcher is None or self.pool.is_running_here():  # company would wait for this run's end
+        batcher = None if self.pool.is_running_here() else self.batcher  # company would wait for this run
+        if batcher is None and self.sessions == 1:
             return self._run(task, rows)
-        for row in rows:  # a bad row is its caller's alone
-            self.model.check_ids(row.ids)
+        name = "row" if task in ("score", "logits") else "prompt"
+        for i, row in enumerate(rows):  # a bad one is its caller's alone, who knows it by its place
+            checked_row(self.model, f"{name} {i}", row.ids)
             check_options(row.config, self.model, self.decode_text, self.num_samples)
-        return self.batcher(task, rows)
+        return self._run(task, rows) if batcher is None else batcher(task, rows)
 
     def _run(self, task: Task, rows: Sequence[_Row]) -> list[Any]:
         return self.pool.run(functools.partial(self._on, task), rows, most=self.sessions)
@@ -173,8 +183,9 @@ class ModelCalls:
                 supports=[row.support for row in rows],
                 equal_lengths=self.equal_lengths,
             )
-        if task == "choices":
-            return score_choices(model, ids, [row.choices for row in rows]).token_log_probs
+        if task in ("choices", "relative choices"):
+            relative = task == "relative choices"
+            return score_choices(model, ids, [row.choices for row in rows], relative=relative).token_log_probs
         if task == "logits":
             return full_logits(model, ids, equal_lengths=self.equal_lengths)
         seeds = [row.seeds for row in rows if row.seeds is not None]

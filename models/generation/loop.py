@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels import DrawDetails
 from lite.kernels._integer import integer
-from lite.models.decoder.protocol import Decoder, refuse_path
-from lite.models.generation.beams import search
+from lite.models.decoder.protocol import Decoder, checked_row, refuse_path
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.prefix_cache import PrefixCache
 from lite.models.generation.response import AHEAD, Response
@@ -96,14 +95,15 @@ def generate(
         prompts: token ids, one integer array (L,) per prompt.
         config: the options, of all prompts or one for each.
         seeds: uint64 (len(prompts) * num_samples,), one per response; default: drawn from the operating
-            system.
+            system. Beams that are drawn (`num_beams` with `do_sample`) use the first one of their prompt.
         num_samples: responses per prompt; of a beam search, the best ones, the best first.
         decode_text: turns tokens (L,) into text; needed for stop sequences.
-        max_rows: most responses that are written at a time, which bounds the memory; default: all.
+        max_rows: most responses that are written at a time, which bounds the memory; default: all. A search
+            counts as its beams, and is alone if it has more.
         prefix_cache: keeps what the model has read beyond this call.
         assistant_model: a smaller model of the same vocabulary that guesses tokens for this one to check
             (`num_assistant_tokens` of the options). With `prompt_lookup_num_tokens` they are looked up
-            instead. Both save time and change nothing else. Beam searches use neither, nor a prefix cache.
+            instead. Both save time and change nothing else. Beams use neither.
 
     Returns:
         The responses, prompt by prompt: response s of prompt p is number `p * num_samples + s`. For no
@@ -126,13 +126,10 @@ def generate(
         >>> len(responses), responses[0].tokens.shape, responses[0].finish_reason
         (4, (5,), 'length')
     """
-    responses = _checked(decoder, prompts, config, seeds, num_samples, decode_text, beams=True)
-    drawn = [response for response in responses if response.config.num_beams == 1]
-    run = _run(decoder, drawn, max_rows, decode_text, prefix_cache, assistant_model)
-    ended = {response.number: _generated(response) for turn in run.rounds() for response in turn.ended}
-    searched = [response for response in responses if response.config.num_beams > 1]
-    ended.update(_searched(decoder, searched, num_samples, max_rows, decode_text))
-    return [ended[number] for number in range(len(responses))]
+    responses = _checked(decoder, prompts, config, seeds, num_samples, decode_text)
+    run = _run(decoder, responses, max_rows, decode_text, prefix_cache, assistant_model)
+    ended = dict(_results(run.rounds()))
+    return [ended[number] for number in range(len(prompts) * num_samples)]
 
 
 def generate_each(
@@ -151,7 +148,7 @@ def generate_each(
 
     A prompt is asked for when there is room for it, so `prompts` may be endless, and memory is that of
     `max_rows` responses. A response that ends is replaced at once; which ones are written together does not
-    show in them.
+    show in them. What a beam search finds comes when it is over, the best first.
 
     Args:
         decoder: the model, as all other arguments that are not listed here, as for `generate`.
@@ -182,7 +179,7 @@ def generate_each(
     refuse_path(decoder, "decoder")
     responses = _responses(decoder, prompts, config, seeds, num_samples, decode_text)
     run = _run(decoder, responses, max_rows, decode_text, prefix_cache, assistant_model)
-    return ((response.number, _generated(response)) for drawn in run.rounds() for response in drawn.ended)
+    return _results(run.rounds())
 
 
 def stream(
@@ -211,7 +208,7 @@ def stream(
         0 (2,) {}
         1 (2,) {0: 'length', 1: 'length'}
     """
-    responses = _checked(decoder, prompts, config, seeds, num_samples, decode_text)
+    responses = _checked(decoder, prompts, config, seeds, num_samples, decode_text, beams=False)
     run = _run(decoder, responses, max_rows, decode_text, prefix_cache, assistant_model)
     return _steps(run.rounds())
 
@@ -228,33 +225,43 @@ def _steps(rounds: Iterator[Round]) -> Iterator[Step]:
         index += 1
 
 
+def _results(rounds: Iterator[Round]) -> Iterator[tuple[int, Generated]]:
+    """Responses by their numbers, as soon as they have ended."""
+    for turn in rounds:
+        for response in turn.ended:
+            if response.config.num_beams == 1:
+                yield response.number, _generated(response)
+            else:
+                yield from enumerate(_searched(response), response.number)
+
+
 def _generated(response: Response) -> Generated:
     log_probs = [drawn.log_probs[place] for drawn, place in response.draws]
+    details = [(drawn.details, place) for drawn, place in response.draws]
     return Generated(
         response.tokens.copy(),
         np.array(log_probs, np.float32),
         response.reason or "length",
         response.drafted,
         response.accepted,
-        details=joined(response.draws, response.config),
+        details=joined(details, response.config),
     )
 
 
-def _searched(
-    decoder: Decoder,
-    responses: Sequence[Response],
-    num_samples: int,
-    max_rows: int | None,
-    decode_text: DecodeText | None,
-) -> dict[int, Generated]:
-    """What is found in place of these responses, all samples of each prompt, by their numbers."""
-    firsts = responses[::num_samples]
-    none = Generated(np.zeros(0, np.int64), np.zeros(0, np.float32), "length", score=-np.inf)
-    out = {response.number: none for response in responses}  # where there is no other
-    for first, found in zip(firsts, search(decoder, firsts, max_rows, decode_text), strict=True):
-        for s, one in enumerate(found[:num_samples]):
-            out[first.number + s] = Generated(one.tokens, one.log_probs, one.finish_reason, score=one.score)
-    return out
+def _searched(response: Response) -> list[Generated]:
+    """As many as are wanted of what was found, with empty ones where there is no more."""
+    none = Generated(
+        np.zeros(0, np.int64),
+        np.zeros(0, np.float32),
+        "length",
+        score=-np.inf,
+        details=joined([], response.config),
+    )
+    found = [
+        Generated(one.tokens, one.log_probs, one.finish_reason, score=one.score, details=one.details)
+        for one in response.found[: response.samples]
+    ]
+    return found + [none] * (response.samples - len(found))
 
 
 def _checked(
@@ -265,7 +272,7 @@ def _checked(
     num_samples: int,
     decode_text: DecodeText | None,
     *,
-    beams: bool = False,
+    beams: bool = True,
 ) -> list[Response]:
     """All responses of a call, among them those to be searched for if there may be any."""
     refuse_path(decoder, "decoder")
@@ -292,27 +299,28 @@ def _responses(
     num_samples: int,
     decode_text: DecodeText | None,
     *,
-    beams: bool = False,
+    beams: bool = True,
 ) -> Iterator[Response]:
-    """The responses, made when they are asked for."""
+    """The responses, made when they are asked for; a search is one, whatever is wanted of it."""
     room = decoder.context_length or _ENDLESS
     configs = repeat(config) if isinstance(config, GenerationConfig) else iter(config)
     numbers = _random_seeds() if seeds is None else iter(seeds)
     for p, prompt in enumerate(prompts):
-        try:
-            ids = np.array(decoder.check_ids(prompt))  # whoever gives prompts may write to them meanwhile
-        except ValueError as error:
-            raise ValueError(f"prompt {p}: {error}") from None
+        # a copy, as whoever gives prompts may write to them meanwhile
+        ids = np.array(checked_row(decoder, f"prompt {p}", prompt))
         own = next(configs, None)
         if own is None:
             raise ValueError(f"config must be one or one per prompt, there is none for prompt {p}")
         _check_config(own, GenerationConfig)
         check_options(own, decoder, decode_text, num_samples, beams=beams)
-        for number in range(p * num_samples, (p + 1) * num_samples):
+        first = p * num_samples
+        for number in range(first, first + num_samples):
             seed = next(numbers, None)
             if seed is None:
                 raise ValueError(f"seeds must be one integer per response, there is none for number {number}")
-            yield Response(number, ids, own, np.uint64(operator.index(seed) % 2**64), room)
+            if own.num_beams == 1 or number == first:
+                samples = 1 if own.num_beams == 1 else num_samples
+                yield Response(number, ids, own, np.uint64(operator.index(seed) % 2**64), room, samples)
 
 
 def _check_config(given: Any, kind: Any) -> None:
@@ -335,7 +343,7 @@ def check_options(
     if config.stop_sequences and decode_text is None:
         raise ValueError("stop_sequences need decode_text, the function that turns tokens into text")
     if config.num_beams > 1 and not beams:
-        raise ValueError("num_beams must be 1: what a search finds is known at its end, see `generate`")
+        raise ValueError("num_beams must be 1: what a search finds is known at its end, see `generate_each`")
     if 1 < config.num_beams < num_samples:
         raise ValueError(f"num_samples must be at most num_beams, got {num_samples} and {config.num_beams}")
     config.check(decoder.vocab_size)
@@ -367,7 +375,8 @@ def _run(
         raise ValueError("prefix_cache must be one of this decoder: it holds rows of another")
     longest, guesses, rows = 0, assistant_model is not None, max_rows or 0
     if isinstance(responses, list):
-        rows = min(len(responses), max_rows or len(responses))
+        count = sum(response.config.num_beams for response in responses)
+        rows = min(count, max_rows or count)
         longest = max((len(r.prompt) + min(r.limit, AHEAD) for r in responses), default=0)
         guesses |= any(r.config.prompt_lookup_num_tokens is not None for r in responses)
     return Run(

@@ -57,14 +57,18 @@ class GenerationConfig:
             copy. What it returns, float32 (V,), takes their place; if None, `scores` as it has changed it.
         grammar: what the response has to be: `{"json": schema}`, `{"regex": expression}` or
             `{"lark": grammar}`.
-        num_beams: how many beams are searched for the most probable response; 1 for no search.
+        num_beams: how many beams are searched for the most probable response; 1 for no search. With a
+            temperature or a filter, the beams that go on are drawn, together and without replacement, from
+            all continuations of all beams.
         length_penalty: scores of beams are divided by their number of tokens to this power.
         early_stopping: a search ends as soon as there are `num_beams` responses (true), when better ones are
             unlikely (false) or impossible ("never").
         num_return_sequences: responses per prompt.
         logprobs: how many of the most probable tokens to give at each place, with their log-probs.
         sampled_log_probs: give the log-prob of each token under the distribution that it was really drawn
-            from, and the log of the probability that filters had kept.
+            from, and the log of the probability that filters had kept. Of beams: under the distribution that
+            the options make of the model's after that beam. As beams compete, the sum of these is not the
+            log-prob of having drawn the response.
         kept_ids: give the ids that could have been drawn, for each token.
         entropy: give the entropy of the model's distribution at each token, in nats.
         stop_sequences: texts that end a response; the text stays in it.
@@ -359,22 +363,10 @@ def _check_together(config: GenerationConfig) -> None:
     """Raise ValueError for options that contradict each other."""
     if config.grammar is not None and not config.eos_token_ids:
         raise ValueError("grammar needs an eos_token_id, with which the response ends where it may")
-    if config.num_beams == 1:
-        return
-    if config.num_return_sequences > config.num_beams:
+    if 1 < config.num_beams < config.num_return_sequences:
         raise ValueError(
             "num_return_sequences must be at most num_beams, "
             f"got {config.num_return_sequences} and {config.num_beams}"
-        )
-    if not config.greedy:
-        raise ValueError(
-            f"num_beams={config.num_beams} searches and draws nothing: give do_sample=False, and no "
-            "temperature or filter"
-        )
-    if config.wants_details:
-        raise ValueError(
-            "logprobs, sampled_log_probs, kept_ids and entropy are of tokens that are chosen one by one, "
-            f"got num_beams={config.num_beams}"
         )
 
 

@@ -96,15 +96,19 @@ class Processors:
         """The ids that the grammar allows next, see `Matcher.allowed`; None without a grammar."""
         return None if self.matcher is None else self.matcher.allowed(ids[self.prompt_length :])
 
-    def apply(self, scores: NDArray[np.float32], ids: NDArray[np.int64]) -> NDArray[np.float32]:
+    def apply(
+        self, scores: NDArray[np.float32], ids: NDArray[np.int64], *, bans: bool = True
+    ) -> NDArray[np.float32]:
         """Change scores (V,) of the token after `ids` (L,) in place, and return what is then in their place.
+
+        Without `bans` nothing is ruled out, and the functions of the user, which may do that, are not called.
 
         Raises:
             ValueError: a function of the user gave no scores.
             Exception: whatever a function of the user raises.
         """
         for where, value in self._biases(ids):
-            scores[where] += value
+            scores[where] += value if bans else np.where(value > -np.inf, value, 0)
         penalty = np.float32(self.config.repetition_penalty)
         if penalty != 1:
             seen = np.unique(ids)
@@ -112,6 +116,8 @@ class Processors:
             scores[seen] = np.where(found < 0, found * penalty, found / penalty)
         where, value = self._penalties(ids)
         scores[where] += value
+        if not bans:
+            return scores
         words = self.allowed(ids)
         if words is not None:
             scores[~unpacked(words, self.vocab_size)] = -np.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,13 @@ class Response:
         config: its options.
         seed: of its draws.
         room: most tokens that prompt and response may have together.
+        samples: how many responses are wanted of a search.
 
     Attributes:
         limit: most tokens it may get.
         count: tokens it has.
         draws: for each token what the sampler gave, and the row's place in that.
+        found: of a search, its results.
         reason: why it has ended; None as long as it has not.
         drafted: tokens that were guessed for it.
         accepted: those of them that were right.
@@ -41,24 +44,34 @@ class Response:
         "count",
         "drafted",
         "draws",
+        "found",
         "limit",
         "number",
         "processors",
         "prompt",
         "reason",
+        "samples",
         "seed",
     )
 
     def __init__(
-        self, number: int, prompt: NDArray[np.int64], config: GenerationConfig, seed: np.uint64, room: int
+        self,
+        number: int,
+        prompt: NDArray[np.int64],
+        config: GenerationConfig,
+        seed: np.uint64,
+        room: int,
+        samples: int = 1,
     ) -> None:
         self.number = number
         self.prompt = prompt
         self.config = config
         self.seed = seed
+        self.samples = samples
         self.limit = min(config.max_new_tokens, room - len(prompt))
         self.count = 0
         self.draws: list[tuple[Any, int]] = []
+        self.found: Sequence[Any] = ()
         self.reason: str | None = None
         self.drafted = self.accepted = 0
         self.processors: Processors | None = None

@@ -98,6 +98,20 @@ class Rows:
         self._known = prompts[-1], stacked([logits[-1:]])
         return [plan.row for plan in plans], logits
 
+    def take(self, count: int) -> list[int]:
+        """Rows to copy others to, whatever they hold; as many as are free at most."""
+        order = sorted(self._free, key=lambda row: len(self._free[row]))  # what holds least is the least loss
+        for row in order[:count]:
+            del self._free[row]
+        return order[:count]
+
+    def extend(self, count: int) -> None:
+        """Have at least so many rows."""
+        if count > len(self._taken):
+            more = self.decoder.acquire(count - len(self._taken))
+            self._taken += more
+            self._free.update(dict.fromkeys(more, _NOTHING))
+
     def free(self, row: int, ids: Ids) -> None:
         """Have a row no more, which holds `ids`: it may be kept, and another one is free in its place."""
         if self._cache is not None and adapter_of(self.decoder) == self._adapter:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from lite.models.decoder.device_logits import Logits, stacked
 from lite.models.decoder.protocol import Decoder
+from lite.models.generation.beams import Beams
 from lite.models.generation.prefix_cache import PrefixCache
 from lite.models.generation.response import AHEAD, Response
 from lite.models.generation.rows import Rows
@@ -23,9 +23,9 @@ class Round(NamedTuple):
     """One draw for a number of responses.
 
     Attributes:
-        responses: that got a token; the last round of responses without room for any has none.
+        responses: that got a token; there are none if there is no room for any, or beams alone go on.
         drawn: what the sampler gave, None if nothing was drawn.
-        ended: responses that ended with it.
+        ended: responses that ended with it, searches among them.
     """
 
     responses: Sequence[Response]
@@ -38,12 +38,13 @@ class Run:
 
     A response that ends makes room for the next one that waits, which is read while the others are between
     two steps. What is drawn for a response depends on its own tokens, options and seed only, so neither the
-    order in which rows are replaced nor what they share shows in the results.
+    order in which rows are replaced nor what they share shows in the results. A search has a row for each of
+    its beams, which go through the same runs as the rows of other responses.
 
     Args:
         decoder: the model.
         waiting: the responses, samples of a prompt one after the other; taken as there is room for them.
-        max_rows: most responses that are open at a time.
+        max_rows: most rows that are open at a time; a search of more beams is alone.
         longest: tokens that rows may come to, as far as is known.
         decode_text: turns ids into text, for stop sequences.
         cache: keeps rows beyond the call.
@@ -70,6 +71,8 @@ class Run:
         self.speculation = speculation
         self.sampler = Sampler()
         self._row_of: dict[Response, int] = {}  # of the open responses
+        self._searches: list[Beams] = []  # that are open
+        self._next: Response | None = None  # waits for room
         self._opened: list[Response] = []  # those that were opened last
 
     def rounds(self) -> Iterator[Round]:
@@ -77,10 +80,10 @@ class Run:
         rows = Rows(self.decoder, self.max_rows, self.cache)
         try:
             while True:
-                while new := list(islice(self.waiting, self.max_rows - len(self._row_of))):
+                while new := self._fitting():
                     yield self._open(rows, new)
                 rows.empty()
-                if not self._row_of:
+                if not self._row_of and not self._searches:
                     return
                 yield from self._steps(rows)
         finally:
@@ -88,8 +91,24 @@ class Run:
             if self.speculation is not None:
                 self.speculation.release()
 
+    def _fitting(self) -> list[Response]:
+        """Responses that wait and have room now."""
+        new: list[Response] = []
+        busy = len(self._row_of) + sum(len(beams.rows) for beams in self._searches)
+        while not busy or busy < self.max_rows:
+            response = next(self.waiting, None) if self._next is None else self._next
+            self._next = None
+            if response is None:
+                break
+            if busy and busy + response.config.num_beams > self.max_rows:
+                self._next = response
+                break
+            busy += response.config.num_beams
+            new.append(response)
+        return new
+
     def _open(self, rows: Rows, new: Sequence[Response]) -> Round:
-        """Read prompts and draw the first token of each response."""
+        """Read prompts, draw the first token of each response and take the first step of each search."""
         ended = [response for response in new if response.limit <= 0]
         for response in ended:
             response.reason = "length"
@@ -99,14 +118,26 @@ class Run:
         self.longest = max(self.longest, *(len(r.prompt) + min(r.limit, AHEAD) for r in opened))
         if self.speculation is None and any(r.config.prompt_lookup_num_tokens is not None for r in opened):
             self.speculation = Speculation(self.decoder, None, self.max_rows)
+        rows.extend(sum(response.config.num_beams for response in opened))  # of a search that is alone
         rows.reserve(self.longest)
-        busy = {row: response.ids[:-1] for response, row in self._row_of.items()}
-        numbers, logits = rows.fill([response.prompt for response in opened], busy)
-        self._row_of.update(zip(opened, numbers, strict=True))
-        self._opened = opened
-        drawn = self._draw(logits, opened)
-        self._close(rows, drawn.ended)
-        return drawn._replace(ended=[*drawn.ended, *ended])
+        numbers, logits = rows.fill([response.prompt for response in opened], self._busy())
+        row_of = dict(zip(opened, numbers, strict=True))
+        drawn = [response for response in opened if response.config.num_beams == 1]
+        turn = Round((), None, ())
+        if drawn:
+            self._row_of.update((response, row_of[response]) for response in drawn)
+            self._opened = drawn
+            at = slice(None) if len(drawn) == len(opened) else [opened.index(response) for response in drawn]
+            turn = self._draw(logits[at], drawn)
+            self._close(rows, turn.ended)
+        for i, (response, row) in enumerate(zip(opened, numbers, strict=True)):
+            count = response.config.num_beams
+            if count > 1:
+                own = [row, *rows.take(count - 1)]
+                beams = Beams(response, own, self.decoder.vocab_size, self.decode_text)
+                self._searches.append(beams)
+                beams.step(self.decoder, np.asarray(logits[i : i + 1]))
+        return turn._replace(ended=[*turn.ended, *self._close_searches(rows), *ended])
 
     def _steps(self, rows: Rows) -> Iterator[Round]:
         """Step the open responses until one of them ends."""
@@ -114,22 +145,50 @@ class Run:
         if live == self._opened:  # what the sampler knows of them holds
             live = self._opened
         on = [self._row_of[response] for response in live]
-        tokens = np.array([response.ids[-1] for response in live])
+        tokens = np.array([response.ids[-1] for response in live], np.int64)
         ended: Sequence[Response] = ()
         while not ended:
             guesses = None if self.speculation is None else self.speculation.guesses(live)
             if guesses is None:
-                drawn = self._draw(self.decoder.decode_unchecked(tokens, on), live)
-                ended = drawn.ended
-                self._close(rows, ended)
-                yield drawn
-                tokens = drawn.drawn.tokens  # type: ignore[union-attr]
+                logits = self._decode(tokens, on)
+                turn = self._draw(logits, live) if live else Round((), None, ())
+                self._close(rows, turn.ended)
+                if self._searches:
+                    turn = turn._replace(ended=[*turn.ended, *self._close_searches(rows)])
+                ended = turn.ended
+                yield turn
+                if turn.drawn is not None:
+                    tokens = turn.drawn.tokens
             else:
                 rounds = self._verify(live, on, guesses)
-                ended = [response for drawn in rounds for response in drawn.ended]
-                self._close(rows, ended)
+                self._close(rows, [response for turn in rounds for response in turn.ended])
+                if self._searches:
+                    self._decode(tokens[:0], [])
+                    rounds.append(Round((), None, self._close_searches(rows)))
+                ended = [response for turn in rounds for response in turn.ended]
                 yield from rounds
                 tokens = np.array([response.ids[-1] for response in live])
+
+    def _decode(self, tokens: NDArray[np.int64], on: list[int]) -> Logits:
+        """The logits after a token of each response; searches go on by one, too."""
+        if not self._searches:
+            return self.decoder.decode_unchecked(tokens, on)
+        new = [tokens, *(beams.tokens for beams in self._searches)]
+        every = [*on, *(row for beams in self._searches for row in beams.rows)]
+        logits = self.decoder.decode_unchecked(np.concatenate(new), every)
+        at = len(on)
+        for beams in self._searches:
+            count = len(beams.rows)
+            beams.step(self.decoder, np.asarray(logits[at : at + count]))
+            at += count
+        return logits[: len(on)]
+
+    def _busy(self) -> dict[int, NDArray[np.int64]]:
+        """What rows hold; of beams one row, as the others hold much the same."""
+        return {
+            **{row: response.ids[:-1] for response, row in self._row_of.items()},
+            **dict(beams.holds() for beams in self._searches),
+        }
 
     def _verify(
         self, live: Sequence[Response], on: list[int], guesses: Sequence[NDArray[np.int64]]
@@ -185,6 +244,21 @@ class Run:
             if self.speculation is not None:
                 self.speculation.forget(response)
 
+    def _close_searches(self, rows: Rows) -> list[Response]:
+        """Give back the rows of searches that are over; of these one is worth keeping."""
+        over = [beams for beams in self._searches if beams.response.reason is not None]
+        for beams in over:
+            self._searches.remove(beams)
+            kept, ids = beams.holds()
+            for row in beams.rows:
+                if row != kept:
+                    self.decoder.reset(row)
+                rows.free(row, ids if row == kept else _NOTHING)
+        return [beams.response for beams in over]
+
     def _stopped(self, response: Response) -> bool:
         assert self.decode_text is not None  # checked before
         return has_stopped(response.tokens, response.config.stop_sequences, self.decode_text)
+
+
+_NOTHING = np.empty(0, np.int64)

@@ -138,11 +138,11 @@ class Sampler:
         return bias, mask, scores
 
 
-def joined(draws: Sequence[tuple[Any, int]], config: GenerationConfig) -> DrawDetails | None:
+def joined(draws: Sequence[tuple[DrawDetails | None, int]], config: GenerationConfig) -> DrawDetails | None:
     """What is known of a response's tokens.
 
     Args:
-        draws: for each token what has its `details`, a `Drawn` say, and the token's row there.
+        draws: for each token what is known of its draw, and the token's row there.
         config: the response's options.
 
     Returns:
@@ -150,7 +150,7 @@ def joined(draws: Sequence[tuple[Any, int]], config: GenerationConfig) -> DrawDe
     """
     if not config.wants_details:
         return None
-    known = [(drawn.details, row) for drawn, row in draws if drawn.details is not None]
+    known = [(details, row) for details, row in draws if details is not None]
     offsets = kept = top_ids = top_log_probs = None
     if config.kept_ids:
         parts = [

@@ -208,7 +208,8 @@ class Sampling(TensorClass):
 
     Args:
         sampled_log_probs: log-probs in the distributions that tokens were really drawn from, after
-            penalties, bans, temperature and filters, float32 (*batch, L); 0 where the best one was taken.
+            penalties, bans, temperature and filters, float32 (*batch, L); 0 where the best one was taken. Of
+            beams those that the options make of the model's after the beam.
         kept_log_mass: the log of the probability that bans and filters left, float32 (*batch, L). Without
             biases and penalties, ``sampled_log_probs`` are the log-probs at the temperature less this.
         kept_offsets, kept_ids: the ids that could be drawn. For token t those of
@@ -217,7 +218,7 @@ class Sampling(TensorClass):
         entropy: of the model's distribution, in nats, float32 (*batch, L).
         top_ids, top_log_probs: the model's n most probable tokens in each place, the first of equal ones
             first, int64 and float32 (*batch, L, n).
-        score: of beam searches, float32 (*batch,); NaN for other rows.
+        score: of beams, float32 (*batch,); NaN for other rows.
         padded: as in `Tokens`.
     """
 

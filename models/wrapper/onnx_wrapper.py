@@ -543,7 +543,7 @@ class OnnxWrapper(DistributionMethods):
             written[options.log_probs_key] = layout.make(LogProbs, full=(log_probs, rows.mask))
         return written
 
-    def score_choices(self, tensordict: Any, choices: Any) -> ChoiceScores:
+    def score_choices(self, tensordict: Any, choices: Any, *, relative: bool = False) -> ChoiceScores:
         """Log-probs of given continuations of the prompts, under the raw model distribution.
 
         A prompt is run once, whatever the number of choices. The ids of a choice follow those of the prompt:
@@ -553,6 +553,8 @@ class OnnxWrapper(DistributionMethods):
         Args:
             tensordict: holds the prompts, as for a call.
             choices: texts, or integer ids (L,): one list for all rows, or lists nested to the batch.
+            relative: only compare the choices of a row, which saves work: log-probs are given that the first
+                token is that of one of them. ``probabilities`` and log-odds are the same.
 
         Returns:
             `ChoiceScores` with ``log_probs`` and ``probabilities`` of shape (*batch, C), and the log-probs of
@@ -578,7 +580,8 @@ class OnnxWrapper(DistributionMethods):
         shape = tuple(tensordict.batch_size)
         prompts = self._read(tensordict).rows.rows
         lists = per_row(choices, len(shape), len(prompts))
-        scores = self._calls.score_choices(prompts, [[self._choice_ids(c) for c in own] for own in lists])
+        ids = [[self._choice_ids(choice) for choice in own] for own in lists]
+        scores = self._calls.score_choices(prompts, ids, relative=relative)
         return ChoiceScores(
             scores.log_probs.reshape(*shape, -1) if prompts else np.zeros((*shape, 0)),
             scores.probabilities.reshape(*shape, -1) if prompts else np.zeros((*shape, 0)),

@@ -50,8 +50,6 @@ def options_of_rows(
             configs.append(GenerationConfig.from_kwargs(given, config) if given else config)
         except (TypeError, ValueError) as error:
             raise type(error)(f"row_options[{i}]: {error}") from error
-    if any(one.num_beams > 1 for one in configs) and any(one.wants_details for one in configs):
-        raise ValueError("row_options: what is told of drawn tokens is unknown where num_beams is above 1")
     return [
         replace(
             one,

@@ -11,6 +11,7 @@ from helpers.models.real_models import MODELS
 from helpers.models.table_model import TableModel
 
 from lite.models import GenerationConfig, OnnxDecoder, full_logits, generate
+from lite.models.generation import beams as our_beams
 
 torch = pytest.importorskip("torch", reason="needs the parity extra")
 transformers = pytest.importorskip("transformers", reason="needs the parity extra")
@@ -120,6 +121,87 @@ def test_processors(seed: int, beams: int, options: dict[str, Any]) -> None:
     assert found.tokens.tolist() == tokens[0]
     if beams > 1:
         np.testing.assert_allclose(found.score, scores[0], atol=1e-5, rtol=1e-5)
+
+
+# -- beams that are drawn ------------------------------------------------------------------------
+
+
+class Multinomial:
+    """Draws of the reference without replacement, with the noise that lite draws with."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.step = 0
+
+    def __call__(self, probs: Any, num_samples: int, **_: Any) -> Any:
+        (row,) = probs.double().log().numpy()
+        keys = row + our_beams._gumbel(np.uint64(self.seed), self.step, row.astype(np.float32))
+        self.step += 1
+        return torch.from_numpy(np.argsort(-keys, kind="stable")[:num_samples].copy())[None]
+
+
+FILTERS: list[dict[str, Any]] = [
+    {},
+    {"temperature": 0.6},
+    {"temperature": 2.5, "top_k": 1},
+    {"top_k": 4},
+    {"top_p": 0.4},
+    {"top_p": 0.8, "temperature": 1.5},
+    {"min_p": 0.3},
+    {"typical_p": 0.3},
+    {"typical_p": 0.9, "top_k": 8, "top_p": 0.95, "min_p": 0.02, "temperature": 1.2},
+    {"top_k": 6, "no_repeat_ngram_size": 2, "repetition_penalty": 1.3, "bad_words_ids": [[4], [2, 5]]},
+    {"temperature": 1.4, "min_new_tokens": 4, "sequence_bias": {(3,): 2.5, (5, 6): -4.0}},
+]
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("beams", [2, 4])
+@pytest.mark.parametrize("eos", [0, [0, 4, 7], None])
+@pytest.mark.parametrize("options", FILTERS)
+def test_beams_that_are_drawn(
+    seed: int, beams: int, eos: Any, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With equal noise the same beams, the same scores, and the same log-prob of each token."""
+    model = TableModel.random(seed + 3 * beams, vocab_size=14, spread=1.0 + seed)
+    common = {
+        "num_beams": beams,
+        "num_return_sequences": beams,
+        "do_sample": True,
+        "eos_token_id": eos,
+        "max_new_tokens": 8,
+        "length_penalty": [1.0, 0.3][seed],
+        **options,
+    }
+    if eos is None:
+        common.pop("min_new_tokens", None)
+    monkeypatch.setattr(torch, "multinomial", Multinomial(seed + 70))
+    config = transformers.GenerationConfig(
+        use_cache=False, return_dict_in_generate=True, output_scores=True, output_logits=True,
+        pad_token_id=999, **{"top_k": None, **common},
+    )  # fmt: skip
+    ids = torch.tensor([PROMPT])
+    table = _Table(model.table)
+    out = table.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config)
+    rows = out.sequences[:, len(PROMPT) :]
+    sampled = table.compute_transition_scores(
+        rows.clamp(max=13), out.scores, out.beam_indices, normalize_logits=True
+    )
+    seeds = np.full(beams, seed + 70, np.uint64)
+    known = GenerationConfig.from_kwargs({**common, "sampled_log_probs": True, "logprobs": 3})
+    found = generate(model, [PROMPT], known, num_samples=beams, seeds=seeds)
+    ends = set(eos if isinstance(eos, list) else [eos])
+    compared = 0
+    for one, row, score, own in zip(found, rows.tolist(), out.sequences_scores, sampled, strict=True):
+        if score < -1e8:  # the reference fills up with beams that are none
+            assert one.score == -np.inf
+            continue
+        end = next((i + 1 for i, token in enumerate(row) if token in ends), len(row))
+        assert one.tokens.tolist() == row[:end]
+        np.testing.assert_allclose(one.score, score, atol=1e-5, rtol=1e-5)
+        np.testing.assert_allclose(one.details.sampled_log_probs, own[:end], atol=2e-6)
+        compared += 1
+    assert compared >= (1 if options.get("top_k") == 1 else 2)
 
 
 # -- draws -------------------------------------------------------------------------------------

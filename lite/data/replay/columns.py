@@ -35,6 +35,7 @@ class _Node(NamedTuple):
     columns: list[_Column]
     batch: Shape
     wrap: Callable[[Any], Any] | None
+    numbers: list[tuple[str, Array]] | None  # the columns, where all are arrays of numbers
 
 
 def is_container(data: Any) -> bool:
@@ -136,7 +137,8 @@ def _plan(td: Any, table: Any) -> _Node:
         else:
             columns.append(_Column(key, None, (), _plan(td._as_node(entry), entry)))
     wrap = None if table is td else table._wrap_tensordict
-    return _Node(columns, td.batch_size[1:], wrap)
+    arrays = [(key, array) for key, array, _, _ in columns if array is not None and array.dtype != object]
+    return _Node(columns, td.batch_size[1:], wrap, arrays if len(arrays) == len(columns) else None)
 
 
 def _gather_arrays(node: _Node, out: list[Array]) -> None:
@@ -196,12 +198,16 @@ def _refuse_keys(node: _Node, entries: dict[str, Any], path: Path) -> None:
 
 
 def _take(node: _Node, index: NDArray[np.int64], size: Shape) -> Any:
-    data: dict[str, Any] = {}
-    for key, array, _, child in node.columns:
-        if child is not None:
-            data[key] = _take(child, index, size)
-        elif array is not None:
-            found = array.take(index, 0)
-            data[key] = found if array.dtype != object else NonTensorStack._wrap(found)
+    data: dict[str, Any]
+    if node.numbers is not None:
+        data = {key: array.take(index, 0) for key, array in node.numbers}
+    else:
+        data = {}
+        for key, array, _, child in node.columns:
+            if child is not None:
+                data[key] = _take(child, index, size)
+            elif array is not None:
+                found = array.take(index, 0)
+                data[key] = found if array.dtype != object else NonTensorStack._wrap(found)
     out = TensorDict._make(data, size + node.batch, "cpu", None)
     return out if node.wrap is None else node.wrap(out)

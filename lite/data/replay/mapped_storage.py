@@ -209,14 +209,11 @@ class LazyMemmapStorage(LazyTensorStorage):
         return super()._require_columns()
 
     def _append(self, data: Any, count: int | None) -> int:
-        try:
-            if not self.is_writer:
-                self._find()
-                if self._columns is not None:
-                    self._become_writer()
-            return super()._append(data, count)
-        finally:
-            self._to_keep = None
+        if not self.is_writer:
+            self._find()
+            if self._columns is not None:
+                self._become_writer()
+        return super()._append(data, count)
 
     def _before(self, first: int, count: int, length: int) -> None:
         file = self._file
@@ -290,6 +287,15 @@ class LazyMemmapStorage(LazyTensorStorage):
         os.makedirs(self.scratch_dir, exist_ok=True)
         KeptFile(self.scratch_dir).write_first(content)
         self._to_keep, self._began = None, True
+
+    def keep_rest(self) -> None:
+        """If no row was written after `keep`, keep it now."""
+        if self._to_keep is not None:
+            self.keep(self._to_keep[0], True)
+
+    def keep_nothing_new(self) -> None:
+        """Rows were not written: forget what was to be kept with them."""
+        self._to_keep = None
 
     def kept(self) -> Any:
         """What is kept."""

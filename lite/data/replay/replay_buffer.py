@@ -1,4 +1,7 @@
-"""ReplayBuffer: a storage, a writer that fills it, a sampler that draws from it, and transforms."""
+"""ReplayBuffer: a storage, a writer that fills it, a sampler that draws from it, and transforms.
+
+Past 600 lines because it is one class, each of whose methods is a few lines and a description.
+"""
 
 from __future__ import annotations
 
@@ -49,6 +52,7 @@ class ReplayBuffer:
             storage counts unless given, which is time in batches `[envs, time]` for `ndim=2`.
         prefetch: how many batches a thread draws ahead of time; needs `batch_size`.
         generator: a seed or generator for a sampler that has none of its own.
+        pin_memory: for TorchRL's signature; NumPy has no such memory.
 
     Raises:
         ValueError: `prefetch` without `batch_size`, or a negative `dim_extend`.
@@ -89,6 +93,7 @@ class ReplayBuffer:
         dim_extend: int | None = None,
         prefetch: int | None = None,
         generator: Seed = None,
+        pin_memory: bool = False,
     ) -> None:
         if transform is not None and transform_factory is not None:
             raise TypeError("transform and transform_factory cannot both be given.")
@@ -132,7 +137,7 @@ class ReplayBuffer:
         length = len(storage)
         if not length and not isinstance(storage, LazyMemmapStorage):
             return
-        if length:
+        if length and _listens(self._sampler):
             index = self._writer._replicate(np.arange(storage.shape[0]))
             self._sampler.mark_update(index, storage=storage)
             self._sampler.extend(index)
@@ -185,7 +190,7 @@ class ReplayBuffer:
                 self._keep(alone=not pieces)
                 return self._write_many(lite.cat(pieces, -1)) if pieces else self._no_index()
             except BaseException:
-                self._transforms.withheld = before
+                self._withhold_again(before)
                 raise
 
     def _through(self, data: Any, write: Callable[[Any], Any]) -> Any:
@@ -198,10 +203,12 @@ class ReplayBuffer:
                 self._keep(alone=True)
                 return self._no_index()
             self._keep(alone=False)
-            return write(data)
+            index = write(data)
+            if isinstance(self._storage, LazyMemmapStorage):
+                self._storage.keep_rest()
+            return index
         except BaseException:
-            if self._transforms.withholds:
-                self._transforms.withheld = before
+            self._withhold_again(before)
             raise
 
     def _take_over(self) -> None:
@@ -212,6 +219,13 @@ class ReplayBuffer:
             if takeovers != self._takeovers and storage.initialized:
                 self._transforms.withheld = storage.kept()
             self._takeovers = takeovers
+
+    def _withhold_again(self, before: Any) -> None:
+        """Nothing was written: what was withheld before is so still."""
+        if self._transforms.withholds:
+            self._transforms.withheld = before
+        if isinstance(self._storage, LazyMemmapStorage):
+            self._storage.keep_nothing_new()
 
     def _keep(self, alone: bool) -> None:
         """Let what is withheld survive as the rows do."""
@@ -656,6 +670,12 @@ def _made(name: str, given: Any, kind: type, default: Callable[[], Any]) -> Any:
     if not isinstance(made, kind):
         raise TypeError(f"{name} must be a {kind.__name__}, or a function that makes one, got {made!r:.200}.")
     return made
+
+
+def _listens(sampler: Sampler) -> bool:
+    """Whether a sampler does anything when it is told of rows; a list of all rows of a data set is long."""
+    kind = type(sampler)
+    return kind.extend is not Sampler.extend or kind.mark_update is not Sampler.mark_update
 
 
 def _default_collate(storage: Storage) -> Callable[[Any], Any] | None:

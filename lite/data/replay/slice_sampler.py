@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,7 +49,8 @@ class SliceSampler(Sampler):
 
     Raises:
         RuntimeError: `end_key` and `end_keys` both.
-        TypeError: both or neither of `num_slices` and `slice_len`.
+        TypeError: both or neither of `num_slices` and `slice_len`, or no integer.
+        ValueError: one that is not positive.
 
     Source:
         `SliceSampler` of TorchRL, https://github.com/pytorch/rl.
@@ -86,12 +88,10 @@ class SliceSampler(Sampler):
                 f"exactly one of num_slices and slice_len must be given, got num_slices={num_slices} and "
                 f"slice_len={slice_len}."
             )
-        for name, value in (("num_slices", num_slices), ("slice_len", slice_len)):
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}.")
         if end_key is not None and end_keys is not None:
             raise RuntimeError("end_key and end_keys exclude each other.")
-        self.num_slices, self.slice_len = num_slices, slice_len
+        self.num_slices = _count("num_slices", num_slices)
+        self.slice_len = _count("slice_len", slice_len)
         self.end_key, self.traj_key = end_key, traj_key
         self.end_keys = None if end_keys is None else tuple(end_keys)
         self.cache_values = cache_values
@@ -134,7 +134,7 @@ class SliceSampler(Sampler):
         assert part is not None
         if batch_size % part or not batch_size:
             raise RuntimeError(f"batch_size must be a multiple of {name}={part}, got {batch_size}.")
-        other = batch_size // part
+        other = int(batch_size) // part
         return (other, part) if self.slice_len is None else (part, other)
 
     def _follow(self, storage: StorageView, length: int, seen: Seen | None = None) -> TrajectoryIndex:
@@ -288,6 +288,18 @@ class SliceSamplerWithoutReplacement(SliceSampler, SamplerWithoutReplacement):
         SamplerWithoutReplacement._empty(self)
 
     __repr__ = SliceSampler.__repr__
+
+
+def _count(name: str, value: int | None) -> int | None:
+    if value is None:
+        return None
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {value!r}.") from None
+    if count < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}.")
+    return count
 
 
 def _like(flags: NDArray[Any]) -> tuple[int, ...]:

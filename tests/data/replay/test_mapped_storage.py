@@ -274,6 +274,24 @@ def test_who_takes_over_goes_on_with_what_the_other_withheld(tmp_path) -> None:
     assert same(first[:], whole[:])
 
 
+def test_what_is_withheld_while_no_row_is_written(tmp_path) -> None:
+    def made() -> ReplayBuffer:
+        return ReplayBuffer(
+            storage=LazyMemmapStorage(2, scratch_dir=tmp_path / "f", existsok=True),
+            writer=TensorDictMaxValueWriter("step"),
+            transform=MultiStepTransform(2, 0.9),
+        )
+
+    buffer = made()
+    buffer.extend(frames(10, 14))
+    buffer.extend(frames(0, 3))
+    assert buffer[:]["step"].tolist() == [12, 13]
+    with pytest.raises(KeyError):
+        buffer.extend(frames(3, 4).exclude("obs"))
+    buffer.storage.close()
+    assert made().transform.withheld["0"]["step"].tolist() == [1, 2]
+
+
 @pytest.mark.parametrize("compress", [False, True])
 def test_a_call_that_is_interrupted_leaves_everything(tmp_path, monkeypatch, compress: bool) -> None:
     buffer = opened(tmp_path / "f", compress_next=compress)

@@ -17,6 +17,7 @@ def test_no_frame_is_lost_and_none_doubled(tmp_path) -> None:
         capture_output=True,
         text=True,
         env=env,
+        timeout=float(seconds) + 600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

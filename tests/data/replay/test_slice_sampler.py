@@ -171,6 +171,8 @@ def test_arguments_and_errors():
             SliceSampler(**wrong)
     with pytest.raises(ValueError, match="slice_len must be at least 1"):
         SliceSampler(slice_len=0)
+    with pytest.raises(TypeError, match=r"num_slices must be an integer, got 2\.5"):
+        SliceSampler(num_slices=2.5)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="exclude each other"):
         SliceSampler(slice_len=1, end_key="a", end_keys=["b"])
     with pytest.raises(RuntimeError, match="multiple of slice_len=2, got 5"):
@@ -181,6 +183,13 @@ def test_arguments_and_errors():
         SliceSampler(num_slices=3).sample(RingStorage(4, done=bool), 6)
     assert not SliceSampler(num_slices=3).can_sample(RingStorage(4, done=bool), 6)
     assert not SliceSamplerWithoutReplacement(num_slices=3, drop_last=True).can_sample(RingStorage(4), 6)
+
+
+@pytest.mark.parametrize("part", ["num_slices", "slice_len"])
+def test_numbers_of_numpy_are_numbers(part):
+    sampler = SliceSampler(**{part: np.int64(2)}, generator=0)
+    index, info = sampler.sample(episodes(3, 4), np.int32(4))
+    assert [len(piece) for piece in pieces(index, info)] == [2, 2]
 
 
 def test_equal_seeds_give_equal_slices_and_pickles_go_on():

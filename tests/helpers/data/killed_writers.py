@@ -127,7 +127,7 @@ def write(folder: str, case: Case, rng: random.Random, tell: int) -> Iterator[in
 def one_life(folder: str, case: Case, rng: random.Random) -> tuple[int, int]:
     """Fork a writer and kill it; gives how many frames it was told are there, and how many it has sent."""
     read, tell = os.pipe()
-    seed, life = rng.random(), rng.choice([0.002, 0.01, 0.03]) * rng.random()
+    seed, life = rng.random(), rng.choice([0.002, 0.01, 0.03, 0.2]) * rng.random()
     child = os.fork()
     if not child:
         try:
@@ -160,7 +160,7 @@ def main(root: str, seconds: float, seed: int) -> None:
     counts = [0] * len(CASES)
     lives = frames_written = torn = 0
     end = time.monotonic() + seconds
-    while time.monotonic() < end or lives < len(CASES):
+    while time.monotonic() < end or frames_written < 1000:
         n = lives % len(CASES)
         folder = f"{root}/{n}"
         acknowledged, sent = one_life(folder, CASES[n], rng)

@@ -53,6 +53,52 @@ def test_on_every_kind_of_graph(name: str, rng: np.random.Generator) -> None:
     check(decoder, prompts, plain, lists, 1e-5)
 
 
+def check_relative(decoder: Any, prompts: list[np.ndarray], choices: Any, atol: float) -> None:
+    whole = score_choices(decoder, prompts, choices)
+    got = score_choices(decoder, prompts, choices, relative=True)
+    np.testing.assert_allclose(got.probabilities, whole.probabilities, atol=atol)
+    odds = (scores.log_probs - scores.log_probs[:, :1] for scores in (got, whole))
+    np.testing.assert_allclose(*odds, atol=atol, rtol=0)
+    for own, other, prompt_choices in zip(
+        got.token_log_probs,
+        whole.token_log_probs,
+        choices if np.ndim(choices[0][0]) else [choices] * len(prompts),
+        strict=True,
+    ):
+        firsts = {int(choice[0]): part[0] for choice, part in zip(prompt_choices, own, strict=True)}
+        np.testing.assert_allclose(sum(np.exp(value) for value in firsts.values()), 1, rtol=1e-5)
+        for part, theirs in zip(own, other, strict=True):
+            np.testing.assert_allclose(part[1:], theirs[1:], atol=atol, rtol=0)
+    assert (decoder.lengths == 0).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_relative_scores_of_real_exports(name: str, rng: np.random.Generator) -> None:
+    decoder = OnnxDecoder(MODELS / name, num_threads=1)
+    prompts = rows_of(rng, 512, 5, 1, 30, 12, 600 if (decoder.context_length or 0) > 700 else 12, 7)
+    atol = 0.1 if decoder.spec.quantisation else 2e-4
+    check_relative(decoder, prompts, [[5], [6], [5, 7, 8], [500], [6]], atol)
+
+
+@pytest.mark.parametrize("name", sorted(GRAPHS))
+def test_relative_scores_on_every_kind_of_graph(name: str, rng: np.random.Generator) -> None:
+    decoder, _, _ = make(name)
+    prompts = rows_of(rng, VOCABULARY, 4, 7, 2)
+    lists = [rows_of(rng, VOCABULARY, *lengths) for lengths in ((1, 3), (2, 2, 1), (3, 5, 1, 4))]
+    for own in lists:
+        check_relative(decoder, prompts, own, 1e-5)
+
+
+def test_relative_scores_read_no_other_rows(rng: np.random.Generator, monkeypatch: Any) -> None:
+    """Of a float32 graph no logits are computed for the choices' first tokens."""
+    decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    prompts = rows_of(rng, 512, 5, 9, 20)
+    expected = score_choices(decoder, prompts, [[5], [6]]).probabilities
+    monkeypatch.setattr(OnnxDecoder, "prefill_rows", None)
+    got = score_choices(decoder, prompts, [[5], [6]], relative=True)
+    np.testing.assert_allclose(got.probabilities, expected, rtol=1e-4)
+
+
 def test_choices_of_two_tokens_decode_together(rng: np.random.Generator) -> None:
     decoder, session, _ = make("slots")
     prompts, choices = rows_of(rng, VOCABULARY, 6), rows_of(rng, VOCABULARY, *[2] * 5)

@@ -128,7 +128,7 @@ def test_what_is_no_model_is_refused(data: bytes) -> None:
 
 
 def test_a_change_that_onnxruntime_refuses_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lite.models.decoder.opening.gather_before_projection", lambda model: b"nonsense")
+    monkeypatch.setattr("lite.models.decoder.opening.gather_before_projection", lambda *_, **__: b"nonsense")
     decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
     assert decoder.spec.gather is None
     assert decoder.prefill(0, [1, 2]).shape == (512,)

@@ -8,9 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.models.real_models import MODELS
+from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 from helpers.models.table_model import TableModel
 
-from lite.models import GenerationConfig, OnnxDecoder, generate, stream
+from lite.models import (
+    GenerationConfig,
+    OnnxDecoder,
+    PrefixCache,
+    generate,
+    generate_each,
+    score_details,
+    stream,
+)
 
 PROMPT = [1, 2, 3]
 
@@ -96,6 +105,169 @@ def test_beams_beside_other_prompts() -> None:
         for one, other in zip(together[2 * i : 2 * i + 2], alone, strict=True):
             np.testing.assert_array_equal(one.tokens, other.tokens)
             assert one.score == other.score
+
+
+def same(ours: Any, theirs: Any) -> None:
+    assert ours.tokens.tolist() == theirs.tokens.tolist()
+    assert (ours.score, ours.finish_reason) == (theirs.score, theirs.finish_reason)
+    np.testing.assert_array_equal(ours.log_probs, theirs.log_probs)
+
+
+# -- beams that are drawn ------------------------------------------------------------------------
+
+DRAWN: dict[str, Any] = {"do_sample": True, "temperature": 1.3, "top_k": 7, "eos_token_id": 0}
+
+
+def test_draws_follow_the_seed_whatever_the_batch() -> None:
+    model = TableModel.random(9)
+    prompts, seeds = [PROMPT, [4], PROMPT, [5, 6]], np.array([3, 1, 4, 1, 3, 1, 5, 9], np.uint64)
+    together = generate(model, prompts, of(**DRAWN), num_samples=2, seeds=seeds)
+    for max_rows in (1, 4, 7):
+        again = generate(model, prompts, of(**DRAWN), num_samples=2, seeds=seeds, max_rows=max_rows)
+        for ours, theirs in zip(again, together, strict=True):
+            same(ours, theirs)
+    for i, prompt in enumerate(prompts):
+        alone = generate(model, [prompt], of(**DRAWN), num_samples=2, seeds=seeds[2 * i : 2 * i + 2])
+        for ours, theirs in zip(alone, together[2 * i :], strict=False):
+            same(ours, theirs)
+    found = [generate(model, [PROMPT], of(**DRAWN), seeds=np.array([seed]))[0] for seed in range(20)]
+    assert len({tuple(one.tokens.tolist()) for one in found}) > 5
+
+
+def test_beams_are_drawn_from_all_continuations_without_replacement() -> None:
+    """The first to be drawn of one step: as often as it is likely; no two are the same."""
+    logits = np.log(np.array([[0.4, 0.3, 0.2, 0.1]], np.float32))
+    model, counts, pairs = TableModel(logits), np.zeros(4), np.zeros((4, 4))
+    config = of(num_beams=2, max_new_tokens=1, do_sample=True)
+    for seed in range(4000):
+        one, two = generate(model, [PROMPT], config, num_samples=2, seeds=np.array([seed, 0]))
+        pairs[one.tokens[0], two.tokens[0]] += 1
+        counts[[one.tokens[0], two.tokens[0]]] += 1
+    probs = np.exp(logits[0])
+    expected = np.zeros((4, 4))
+    for i, j in itertools.permutations(range(4), 2):
+        expected[min(i, j), max(i, j)] += probs[i] * probs[j] / (1 - probs[i])  # the better one comes first
+    assert pairs.trace() == 0
+    np.testing.assert_allclose(pairs / 4000, expected, atol=4 * 0.5 / 4000**0.5)
+
+
+def test_a_temperature_of_0_is_a_search() -> None:
+    model = TableModel.random(6)
+    (drawn,) = generate(model, [PROMPT], of(do_sample=True, temperature=0.0))
+    (found,) = generate(model, [PROMPT], of())
+    same(drawn, found)
+
+
+# -- what is known of tokens ---------------------------------------------------------------------
+
+EVERYTHING: dict[str, Any] = {"logprobs": 3, "sampled_log_probs": True, "kept_ids": True, "entropy": True}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"no_repeat_ngram_size": 1},
+        {"do_sample": True, "temperature": 0.7, "top_p": 0.8, "bad_words_ids": [[4], [2, 5]]},
+        {"do_sample": True, "top_k": 4, "eos_token_id": 0},
+    ],
+)
+def test_details_are_those_of_scoring(options: dict[str, Any]) -> None:
+    """Scores at the temperature, of what was kept, are what the beams say."""
+    model, warmth = TableModel.random(11), options.get("temperature", 1.0)
+    found = generate(model, [PROMPT, [7]], of(**EVERYTHING, **options), num_samples=3, seeds=np.arange(6))
+    for i, one in enumerate(found):
+        prompt, known = [PROMPT, [7]][i // 3], one.details
+        (scored,) = score_details(
+            model,
+            [np.concatenate([prompt, one.tokens])],
+            temperature=warmth,
+            supports=[(known.kept_offsets, known.kept_ids)],
+        )
+        for name, ours in (
+            ("log_probs", one.log_probs),
+            ("sampled_log_probs", known.sampled_log_probs),
+            ("kept_log_mass", known.kept_log_mass),
+            ("entropy", known.entropy),
+        ):
+            np.testing.assert_allclose(getattr(scored, name)[len(prompt) :], ours, atol=1e-5, err_msg=name)
+        if "no_repeat_ngram_size" in options:
+            assert (known.kept_log_mass < 0).all()
+        assert known.top_ids.shape == known.top_log_probs.shape == (len(one.tokens), 3)
+        for t in range(len(one.tokens)):
+            logits = model.logits([*prompt, *one.tokens[:t].tolist()])
+            assert known.top_ids[t].tolist() == np.argsort(-logits, kind="stable")[:3].tolist()
+            assert (known.top_log_probs[t] >= one.log_probs[t] - 1e-6).sum() >= (
+                one.tokens[t] in known.top_ids[t]
+            )
+
+
+def test_details_do_not_change_what_is_found() -> None:
+    model = TableModel.random(12)
+    for options in ({}, DRAWN):
+        told = generate(model, [PROMPT], of(**options, **EVERYTHING), num_samples=3, seeds=np.arange(3))
+        plain = generate(model, [PROMPT], of(**options), num_samples=3, seeds=np.arange(3))
+        for ours, theirs in zip(told, plain, strict=True):
+            same(ours, theirs)
+            assert theirs.details is None
+
+
+def test_details_of_what_is_not_found() -> None:
+    logits = np.full((1, 5), -np.inf, np.float32)
+    logits[:, [1, 2]] = 0.0, 1.0
+    found = generate(TableModel(logits), [PROMPT], of(max_new_tokens=1, **EVERYTHING), num_samples=3)
+    assert [len(one.details.entropy) for one in found] == [1, 1, 0]
+    assert found[2].details.kept_offsets.tolist() == [0]
+    assert found[2].details.top_ids.shape == (0, 3)
+
+
+# -- beside other rows, and from call to call ----------------------------------------------------
+
+
+def test_each_search_as_it_ends() -> None:
+    model = TableModel.random(3)
+    configs = [of(max_new_tokens=6), GenerationConfig(max_new_tokens=2), of(num_beams=2, max_new_tokens=3)]
+    prompts = [PROMPT, [4], [5, 6]]
+    out = list(generate_each(model, iter(prompts), iter(configs), num_samples=2, max_rows=7))
+    assert [number for number, _ in out] == [2, 3, 4, 5, 0, 1]
+    whole = generate(model, prompts, configs, num_samples=2)
+    for number, one in out:
+        same(one, whole[number])
+    assert not model.rows
+
+
+def test_a_search_of_more_beams_than_rows_is_alone() -> None:
+    model = TableModel.random(3)
+    configs = [GenerationConfig(max_new_tokens=4), of(num_beams=5, max_new_tokens=3)] * 2
+    out = dict(generate_each(model, [PROMPT, [4], [5], [6]], configs, max_rows=2))
+    assert model.runs == [1] * 3 + [5] * 2 + [1] * 3 + [5] * 2
+    for number, one in enumerate(generate(model, [PROMPT, [4], [5], [6]], configs)):
+        same(out[number], one)
+
+
+def test_searches_and_draws_share_runs() -> None:
+    model = TableModel.random(4)
+    drawn = GenerationConfig(max_new_tokens=5, do_sample=True)
+    generate(model, [PROMPT, [4], [5, 6]], [drawn, of(max_new_tokens=3), drawn])
+    assert model.runs == [5, 5, 2, 2]
+
+
+def test_a_prefix_is_read_once(rng: np.random.Generator) -> None:
+    decoder = ScriptedDecoder(context_length=200)
+    cache = PrefixCache(decoder, 10_000)
+    chat = rng.integers(0, VOCABULARY, 40)
+    for turn in range(3):
+        before = decoder.run_tokens
+        found = generate(decoder, [chat], of(), num_samples=2, prefix_cache=cache)
+        theirs = generate(ScriptedDecoder(context_length=200), [chat], of(), num_samples=2)
+        for ours, other in zip(found, theirs, strict=True):
+            same(ours, other)
+        if turn:
+            assert decoder.run_tokens - before <= 4  # what is new, and the last token
+        assert len(decoder.rows) == cache.rows
+        chat = np.concatenate([chat, found[0].tokens, [turn, 1, 2]])
+    assert cache.rows == 1
+    assert cache.hits == 2
 
 
 def test_texts_end_responses() -> None:

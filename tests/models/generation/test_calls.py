@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 
-from lite.models import GenerationConfig, full_logits, generate, score
+from lite.models import (
+    GenerationConfig,
+    OnnxDecoder,
+    embedded_model_path,
+    full_logits,
+    generate,
+    score,
+)
 from lite.models.generation.batching import BatchSizes
 from lite.models.generation.calls import ModelCalls
 from lite.models.generation.pool import Pool
@@ -46,6 +53,18 @@ def test_a_bad_row_runs_nothing(scripted_model: Make) -> None:
     with pytest.raises(ValueError, match="at least one token"):
         calls.generate([ROWS[0], np.array([], np.int64)], GenerationConfig(max_new_tokens=1), None)
     assert model.prefilled == []
+
+
+@pytest.mark.parametrize("options", [{}, {"sizes": BatchSizes(1, None)}, {"sessions": 2}])
+def test_errors_name_the_row_of_the_call(options: dict[str, Any]) -> None:
+    decoder = OnnxDecoder(embedded_model_path(), num_threads=1)
+    calls, rows = ModelCalls(decoder, **options), [*ROWS, np.array([], np.int64), ROWS[0]]
+    with pytest.raises(ValueError, match="prompt 3: ids must hold at least one token"):
+        calls.generate(rows, GenerationConfig(max_new_tokens=1), None)
+    with pytest.raises(ValueError, match="row 3: ids must hold at least one token"):
+        calls.score(rows)
+    with pytest.raises(ValueError, match="prompt 3: ids must hold at least one token"):
+        calls.score_choices(rows, [[np.array([5])]] * 5)
 
 
 def test_calls_of_one_model_share_its_pool(scripted_model: Make) -> None:

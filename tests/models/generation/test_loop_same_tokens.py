@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,16 @@ from lite.models.generation.calls import ModelCalls
 
 PIECES = [np.random.default_rng(i).integers(0, VOCABULARY, n) for i, n in enumerate((18, 20, 3, 1, 2))]
 
+
+def darker(ids: Any, scores: Any) -> None:
+    """A function of the user: what has just come is less likely."""
+    scores[ids[-3:]] -= 1.5
+
+
+def spelt(ids: Any) -> str:
+    return "".join(chr(97 + int(i)) for i in ids)
+
+
 prompts = st.lists(st.integers(0, len(PIECES) - 1), min_size=1, max_size=4).map(
     lambda which: np.concatenate([PIECES[i] for i in which])
 )
@@ -33,9 +44,18 @@ configs = st.builds(
     top_p=st.sampled_from([1.0, 0.8]),
     repetition_penalty=st.sampled_from([1.0, 1.3]),
     no_repeat_ngram_size=st.sampled_from([0, 0, 3]),
+    min_new_tokens=st.sampled_from([0, 0, 4]),
+    presence_penalty=st.sampled_from([0.0, 0.0, 0.7]),
+    logits_processor=st.sampled_from([(), (), (darker,)]),
     sampled_log_probs=st.booleans(),
+    logprobs=st.sampled_from([0, 0, 3]),
+    kept_ids=st.booleans(),
+    stop_sequences=st.sampled_from([(), (), ("cd", "q"), ("a",)]),
     eos_token_ids=st.sampled_from([(), (3, 9)]),
     prompt_lookup_num_tokens=st.sampled_from([None, 1, 4]),
+    max_matching_ngram_size=st.sampled_from([1, 2, 3]),
+    num_assistant_tokens=st.sampled_from([1, 3, 20]),
+    num_beams=st.sampled_from([1, 1, 1, 3, 4]),
 )
 asked = st.lists(st.tuples(prompts, configs, st.booleans()), min_size=1, max_size=6)
 calls = st.fixed_dictionaries(
@@ -47,26 +67,32 @@ calls = st.fixed_dictionaries(
         "cached": st.booleans(),
         "assisted": st.booleans(),
         "adapter": st.sampled_from([None, None, "tuned"]),
-        "form": st.sampled_from(["generate", "each", "stream", "closed", "failed"]),
+        "form": st.sampled_from(["generate", "each", "stream", "closed", "left", "failed"]),
     }
 )
 
 
-def alone(adapter: str | None, prompt: Any, config: GenerationConfig, seed: int) -> Any:
+def alone(adapter: str | None, prompt: Any, config: GenerationConfig, seeds: Any) -> list[Any]:
+    """The samples of a prompt, drawn one by one, or what is found in one search."""
     decoder = ScriptedDecoder(context_length=70)
     decoder.adapter = adapter
     plain = GenerationConfig(**{**vars(config), "prompt_lookup_num_tokens": None})
-    (response,) = generate(decoder, [prompt], plain, seeds=np.array([seed], np.uint64))
-    return response
+    if config.num_beams > 1:
+        return generate(decoder, [prompt], plain, seeds=seeds, num_samples=len(seeds), decode_text=spelt)
+    parts = [seeds[i : i + 1] for i in range(len(seeds))]
+    return [generate(decoder, [prompt], plain, seeds=part, decode_text=spelt)[0] for part in parts]
 
 
 def same(ours: Any, theirs: Any) -> None:
     assert ours.tokens.tolist() == theirs.tokens.tolist()
-    assert ours.finish_reason == theirs.finish_reason
+    assert (ours.finish_reason, ours.score) == (theirs.finish_reason, theirs.score)
     np.testing.assert_array_equal(ours.log_probs, theirs.log_probs)
-    if theirs.details is not None:
-        np.testing.assert_array_equal(ours.details.sampled_log_probs, theirs.details.sampled_log_probs)
-        np.testing.assert_array_equal(ours.details.kept_log_mass, theirs.details.kept_log_mass)
+    if theirs.details is None:
+        assert ours.details is None
+        return
+    for one in fields(theirs.details):
+        mine, other = (getattr(details, one.name) for details in (ours.details, theirs.details))
+        np.testing.assert_array_equal(mine, other, err_msg=one.name)
 
 
 @settings(max_examples=150, deadline=None)
@@ -87,30 +113,34 @@ def test_any_program(program: list[dict[str, Any]], rows_per_run: int, room: int
             np.append(chats[i % len(chats)], text[:3])[:70] if goes_on and chats else text[:70]
             for i, (text, goes_on) in enumerate(zip(texts, going_on, strict=True))
         ]
-        count = len(texts) * call["num_samples"]
+        if call["form"] in ("stream", "closed"):
+            options = [replace(one, num_beams=1) for one in options]
+        samples = call["num_samples"]
+        count = len(texts) * samples
         seeds = np.arange(call["seed"], call["seed"] + count, dtype=np.uint64)
         more = {
             "seeds": seeds,
-            "num_samples": call["num_samples"],
+            "num_samples": samples,
             "prefix_cache": cache if call["cached"] else None,
             "assistant_model": assistant if call["assisted"] else None,
+            "decode_text": spelt,
         }
         form, max_rows = call["form"], call["max_rows"]
         expected = [
-            alone(
-                decoder.adapter, texts[i // call["num_samples"]], options[i // call["num_samples"]], int(seed)
-            )
-            for i, seed in enumerate(seeds)
+            one
+            for i, text in enumerate(texts)
+            for one in alone(decoder.adapter, text, options[i], seeds[i * samples : (i + 1) * samples])
         ]
-        chats = [
-            np.append(text, one.tokens)
-            for text, one in zip(texts, expected[:: call["num_samples"]], strict=True)
-        ]
+        chats = [np.append(text, one.tokens) for text, one in zip(texts, expected[::samples], strict=True)]
         if form == "failed":
             decoder.fail_in = 3
             with contextlib.suppress(RuntimeError):
                 generate(decoder, texts, options, max_rows=max_rows, **more)
             decoder.fail_in = -1
+        elif form == "left":
+            each = generate_each(decoder, iter(texts), iter(options), max_rows=max_rows or 8, **more)
+            next(each)
+            each.close()  # type: ignore[attr-defined]
         elif form == "closed":
             steps = stream(decoder, texts, options, max_rows=max_rows, **more)
             next(steps, None)
@@ -151,6 +181,7 @@ def test_real_exports(model: str) -> None:
                 do_sample=bool(rng.integers(2)),
                 temperature=0.9,
                 prompt_lookup_num_tokens=[None, 4][rng.integers(2)],
+                num_beams=[1, 1, 3][rng.integers(3)],
             )
             for _ in texts
         ]
@@ -174,7 +205,7 @@ def test_real_exports(model: str) -> None:
 def test_batching_shows_in_nothing(rng: np.random.Generator) -> None:
     texts = [rng.integers(0, VOCABULARY, 20) for _ in range(4)]
     config = GenerationConfig(max_new_tokens=9, do_sample=True, prompt_lookup_num_tokens=3)
-    expected = [alone(None, text, config, i) for i, text in enumerate(texts)]
+    expected = [alone(None, text, config, np.array([i], np.uint64))[0] for i, text in enumerate(texts)]
     for sizes in (None, BatchSizes(1, 2)):
         calls = ModelCalls(ScriptedDecoder(), sizes=sizes, prefix_cache=1000, max_rows=2)
         for _ in range(3):

@@ -11,7 +11,7 @@ import pytest
 from helpers.models.real_models import EXPECTED, MODELS, assert_same_response
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 
-from lite.models import GenerationConfig, OnnxDecoder, generate, generate_each, stream
+from lite.models import GenerationConfig, OnnxDecoder, generate, generate_each, score, stream
 
 SAMPLED = GenerationConfig(max_new_tokens=12, do_sample=True, temperature=0.9, top_k=9, eos_token_ids=(3,))
 
@@ -139,9 +139,13 @@ def test_a_bad_prompt_is_met_when_it_is_its_turn() -> None:
     decoder = ScriptedDecoder()
     out = generate_each(decoder, [[1], [2], [], [3]], GenerationConfig(max_new_tokens=2), max_rows=1)
     assert [next(out)[0], next(out)[0]] == [0, 1]
-    with pytest.raises(ValueError, match="ids must be tokens"):
+    with pytest.raises(ValueError, match="prompt 2: ids must be tokens"):
         next(out)
     assert not decoder.rows
+    with pytest.raises(ValueError, match="prompt 1: ids must be tokens"):
+        generate(decoder, [[1], [], [2]], GenerationConfig())
+    with pytest.raises(ValueError, match="row 1: ids must be tokens"):
+        score(decoder, [np.array([1]), np.array([], np.int64)])
 
 
 def test_bad_arguments() -> None:

@@ -33,6 +33,17 @@ def test_choices_follow_the_prompt(wrap: Make, scripted_model: Make, mode: str, 
     np.testing.assert_allclose(got.probabilities.sum(1), 1)
 
 
+@pytest.mark.parametrize("batching", [None, True])
+def test_relative_scores(wrap: Make, batching: Any) -> None:
+    wrapper, choices = wrap("text", batching=batching), ["a", "abc", "b"]
+    whole = wrapper.score_choices(prompts("text"), choices)
+    got = wrapper.score_choices(prompts("text"), choices, relative=True)
+    np.testing.assert_allclose(got.probabilities, whole.probabilities, rtol=1e-5)
+    differences = whole.log_probs - got.log_probs
+    np.testing.assert_allclose(differences, np.broadcast_to(differences[:, :1], (2, 3)), rtol=1e-4)
+    np.testing.assert_allclose(np.exp(got.log_probs[:, [0, 2]]).sum(1), 1, rtol=1e-5)
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_each_row_may_have_choices_of_its_own(wrap: Make, mode: str) -> None:
     wrapper = wrap(mode)

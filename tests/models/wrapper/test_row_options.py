@@ -36,7 +36,6 @@ def test_all_rows_are_told_as_much() -> None:
         ([{}, {"top_p": 2}], ValueError, r"row_options\[1\]: top_p must be between 0 and 1, got 2"),
         ([{"top_p": "a"}, {}], TypeError, r"row_options\[0\]: top_p must be a number"),
         ([{}, {"n": 2, "seed": 1}], ValueError, r"row_options\[1\]: n, seed must be the same for all rows"),
-        ([{"num_beams": 2}, {"logprobs": 1}], ValueError, "is unknown where num_beams is above 1"),
     ],
 )
 def test_what_is_refused(rows: Any, error: type[Exception], message: str) -> None:

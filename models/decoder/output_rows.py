@@ -1,0 +1,157 @@
+"""The output matrix of a graph, of which only the rows of some tokens are read, from the model's file.
+
+Which of a few tokens comes next needs their scores alone: the product of the last hidden state with their
+rows of the matrix, not with the hundred thousand others. onnxruntime keeps the matrix rearranged, and another
+use of it in the graph would keep it twice; so its rows are read where they lie, and multiplied in NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.models.graph.protobuf import Buffer, fields, read_varint
+
+_FLOAT = 1  # ONNX's number of the type float32
+_ITEM = 4  # bytes
+MOST_KEPT = 1024  # vectors that are kept in memory once they were read
+
+
+class OutputRows:
+    """A float32 matrix in a file, with a vector for each token.
+
+    The file stays open, so that another one in its place is not taken for it.
+
+    Args:
+        path: the file.
+        offset: where the matrix begins in it, in bytes.
+        shape: of the file's matrix.
+        by_token: a token's vector is a row of the file's matrix; otherwise it is a column.
+
+    Attributes:
+        count: how many tokens.
+        width: length of the vectors.
+    """
+
+    def __init__(self, path: Path, offset: int, shape: tuple[int, int], *, by_token: bool) -> None:
+        matrix = np.memmap(path, "<f4", "r", offset, shape)
+        self._vectors = matrix if by_token else matrix.T
+        self.count, self.width = self._vectors.shape
+        self._read: dict[int, NDArray[np.float32]] = {}  # a column lies in as many pages as it has numbers
+
+    def times(self, hidden: NDArray[np.float32], ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Scores (n,) of tokens (n,) after a hidden state (width,)."""
+        known, wanted = self._read, ids.tolist()
+        missing = [i for i in dict.fromkeys(wanted) if i not in known]
+        if missing:
+            if len(known) + len(missing) > MOST_KEPT:
+                known = {i: known[i] for i in wanted if i in known}
+            new = np.array(self._vectors[missing], np.float32)
+            known = self._read = {**known, **dict(zip(missing, new, strict=True))}  # threads have their own
+        scores: NDArray[np.float32] = np.array([known[i] @ hidden for i in wanted], np.float32)
+        return scores
+
+
+def output_rows(model: Buffer, graph: Path) -> OutputRows | None:
+    """The matrix that the logits of a serialised model are a product with.
+
+    Args:
+        model: what is in the file `graph`; a map of it, say.
+        graph: its path; external data is in the same folder.
+
+    Returns:
+        It, or None where the logits are anything but `MatMul(hidden, matrix)` with a float32 matrix of the
+        file, or with its transpose: quantised matrices, half precision, biases, soft caps.
+
+    Raises:
+        ValueError: if `model` is not an ONNX file.
+    """
+    spans = [(a, b) for number, wire, a, b in fields(model, 0, len(model)) if number == 7 and wire == 2]
+    if len(spans) != 1:
+        return None
+    makers: dict[bytes, _Node] = {}
+    tensors: dict[bytes, tuple[int, int]] = {}
+    given: set[bytes] = set()  # inputs of the graph: an adapter may replace their values
+    for number, wire, a, b in fields(model, *spans[0]):
+        if wire == 2 and number == 1:
+            node = _node(model, a, b)
+            makers.update(dict.fromkeys(node.outputs, node))
+        elif wire == 2 and number == 5:
+            tensors[_name(model, a, b, 8)] = a, b
+        elif wire == 2 and number == 11:
+            given.add(_name(model, a, b, 1))
+    product = makers.get(b"logits")
+    if product is None or product.kind != b"MatMul" or len(product.inputs) != 2:
+        return None
+    name, by_token = product.inputs[1], False
+    turned = makers.get(name)
+    if turned is not None and turned.kind == b"Transpose" and len(turned.inputs) == 1:
+        name, by_token = turned.inputs[0], True
+    if name not in tensors or name in given:
+        return None
+    return _matrix(model, tensors[name], graph, by_token)
+
+
+@dataclass(frozen=True)
+class _Node:
+    kind: bytes
+    inputs: tuple[bytes, ...]
+    outputs: tuple[bytes, ...]
+
+
+def _node(model: Buffer, start: int, end: int) -> _Node:
+    parts: dict[int, list[bytes]] = {1: [], 2: [], 4: [b""]}
+    for number, wire, a, b in fields(model, start, end):
+        if wire == 2 and number in parts:
+            parts[number].append(model[a:b])
+    return _Node(parts[4][-1], tuple(parts[1]), tuple(parts[2]))
+
+
+def _name(model: Buffer, start: int, end: int, number: int) -> bytes:
+    """The text of a field of a message, which is found without a look at what follows it."""
+    return next((model[a:b] for n, wire, a, b in fields(model, start, end) if n == number and wire == 2), b"")
+
+
+def _matrix(model: Buffer, tensor: tuple[int, int], graph: Path, by_token: bool) -> OutputRows | None:
+    """A tensor of the model as a matrix in a file, None if it is another one."""
+    dims: list[int] = []
+    kind, raw = 0, None
+    place: dict[bytes, bytes] = {}
+    for number, wire, a, b in fields(model, *tensor):
+        if number == 1 and wire == 0:
+            dims.append(read_varint(model, a, b)[0])
+        elif number == 1 and wire == 2:
+            while a < b:
+                size, a = read_varint(model, a, b)
+                dims.append(size)
+        elif number == 2 and wire == 0:
+            kind, _ = read_varint(model, a, b)
+        elif number == 9 and wire == 2:
+            raw = a, b
+        elif number == 13 and wire == 2:
+            pair = {n: model[c:d] for n, w, c, d in fields(model, a, b) if w == 2}
+            place[pair.get(1, b"")] = pair.get(2, b"")
+    if kind != _FLOAT or len(dims) != 2 or not all(dims):
+        return None
+    size = dims[0] * dims[1] * _ITEM
+    path, offset = graph, 0
+    if raw is not None and raw[1] - raw[0] == size:
+        offset = raw[0]
+    elif b"location" in place:  # in the graph's folder, as was checked
+        path = graph.parent / place[b"location"].decode(errors="replace")
+        offset = _number(place)
+    else:
+        return None
+    if not path.is_file() or offset < 0 or offset + size > path.stat().st_size:
+        return None
+    return OutputRows(path, offset, (dims[0], dims[1]), by_token=by_token)
+
+
+def _number(place: Mapping[bytes, bytes]) -> int:
+    """Where external data begins, -1 if that is no number."""
+    text = place.get(b"offset", b"0")
+    return int(text) if text.isdigit() and len(text) < 20 else -1
