@@ -1,4 +1,7 @@
-"""One interface over every kind of decoder graph: rows of tokens to extend, fork, cut and score."""
+"""One interface over every kind of decoder graph: rows of tokens to extend, fork, cut and score.
+
+Longer than 600 lines, as it is one public class: half of it documents methods of a few lines each.
+"""
 
 from __future__ import annotations
 
