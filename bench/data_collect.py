@@ -10,15 +10,13 @@ flags and the next observation into arrays made beforehand, and starts environme
 
 from __future__ import annotations
 
-import argparse
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from side_by_side import machine, measure, report, row
+from side_by_side import measure, row
 
 from lite.data import Collector
 
@@ -106,25 +104,3 @@ def collecting(rounds: int) -> list[dict[str, Any]]:
 
 
 CASES = {"collecting": collecting}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=CASES, help="run this case, and save nothing")
-    parser.add_argument("--rounds", type=int, default=25)
-    given = parser.parse_args()
-    warnings.simplefilter("ignore")
-    about = machine()
-    rows = [line for name, case in CASES.items() if given.only in (None, name) for line in case(given.rounds)]
-    if not given.only:
-        report("data_collect", "Collectors beside a bare loop and torchrl's", rows, about)
-        return
-    for line in rows:
-        print(
-            f"{line['case']}: {line['lite_ms']:.2f} ms ({line['lite_cpu_ms']:.2f} of processors), "
-            f"{line['against']} {line['other_ms']:.2f} ms ({line['other_cpu_ms']:.2f})"
-        )
-
-
-if __name__ == "__main__":
-    main()

@@ -7,14 +7,13 @@ file. `bench/test_data.py` joins the cases.
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from side_by_side import machine, measure, report, row
+from side_by_side import measure, row
 
 from lite import TensorDict
 from lite.data import LazyMemmapStorage, LazyTensorStorage, TensorDictReplayBuffer
@@ -144,9 +143,4 @@ def case(rounds: int = 15) -> list[dict[str, Any]]:
     return [*rows, compressed()]
 
 
-if __name__ == "__main__":
-    if "--growth" in sys.argv:
-        for line in growth():
-            print(line)
-    else:
-        report("data_replay", "Replay buffers", case(), machine())
+CASES = {"replay": case}

@@ -24,8 +24,8 @@ from side_by_side import RESULTS, machine, report
 
 Rows = list[dict[str, Any]]
 CASES: dict[str, Callable[[int], Rows]] = {
-    "collector": data_collect.case,
-    "replay": data_replay.case,
+    **data_collect.CASES,
+    **data_replay.CASES,
     **data_samplers.CASES,
     **data_values.CASES,
 }

@@ -20,6 +20,7 @@ from lite._arrays.types import Array
 from lite._files.mapping import source_of
 from lite.data.replay import ring_file
 from lite.data.replay.columns import Columns, blank
+from lite.data.replay.disk_space import DiskSpace
 from lite.data.replay.kept_file import KeptFile
 from lite.data.replay.position import Position
 from lite.data.replay.ring_file import RingFile
@@ -53,6 +54,7 @@ class LazyMemmapStorage(LazyTensorStorage):
         ValueError: a damaged folder, or one of another `max_size`, `ndim` or `compress_next`.
         RuntimeError: when it is written to: a table is there and must not be, or another process writes.
         TypeError: when it is written to: an entry that is no array of numbers.
+        OSError: when it is written to: the disk is full; nothing has changed.
 
     Source:
         `LazyMemmapStorage` of TorchRL, https://github.com/pytorch/rl.
@@ -164,6 +166,7 @@ class LazyMemmapStorage(LazyTensorStorage):
         if self._next is not None:
             self._next.find_free(len(self))
         self._paths = _files_of(self._table, self.scratch_dir)
+        self._space = DiskSpace(columns.arrays, self._filled_rows())
 
     def close(self) -> None:
         """Let another process write, until this one writes again."""
@@ -227,6 +230,7 @@ class LazyMemmapStorage(LazyTensorStorage):
                 index %= rows
             if filled < rows:
                 index = index[index < filled]
+        self._space.reserve(min(first + count, rows), rows)
         self._added = count
         file.begin(index, count, (-1, -1) if self._next is None else self._next.undo_link())
 

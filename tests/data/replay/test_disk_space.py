@@ -1,0 +1,90 @@
+"""Blocks of mapped files: there before rows are written; where the disk is full, an error changes nothing."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.data import LazyMemmapStorage, TensorDictReplayBuffer
+from lite.data.replay import disk_space
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="a system without posix_fallocate")
+
+
+def rows(count: int, value: float) -> TensorDict:
+    return TensorDict(
+        {"obs": np.full((count, 256), value, np.float32), "done": np.zeros(count, bool)}, [count]
+    )
+
+
+def blocks(folder: Path, name: str) -> int:
+    return (folder / name).stat().st_blocks * 512
+
+
+def test_blocks_are_there_before_rows_and_not_far_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_space, "AHEAD", 1 << 16)
+    folder, most = tmp_path / "t", 4096
+    buffer = TensorDictReplayBuffer(storage=LazyMemmapStorage(most, scratch_dir=folder))
+    for count in (1, 100, 1000, most):
+        buffer.extend(rows(count, 1.0))
+        written = len(buffer) * 1024
+        assert written <= blocks(folder, "obs.memmap") <= min(written + (1 << 16), most * 1024) + 8192
+    assert buffer.storage.get(slice(0, 3))["obs"].sum() == 3 * 256
+
+
+def test_a_full_disk_is_an_error_that_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_space, "AHEAD", 1 << 12)
+    buffer = TensorDictReplayBuffer(storage=LazyMemmapStorage(1000, scratch_dir=tmp_path / "t"))
+    buffer.extend(rows(10, 1.0))
+
+    def full(*args: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", full)
+        with pytest.raises(OSError, match=r"no room for 114 rows.*No space left") as caught:
+            buffer.extend(rows(100, 2.0))
+        assert caught.value.errno == errno.ENOSPC
+        with pytest.raises(OSError, match="no room"):
+            TensorDictReplayBuffer(storage=LazyMemmapStorage(9, scratch_dir=tmp_path / "u")).add(
+                rows(1, 3.0)[0]
+            )
+    assert len(buffer) == buffer.write_count == 10
+    assert buffer.extend(rows(100, 2.0)).tolist() == list(range(10, 110))
+    again = LazyMemmapStorage(1000, scratch_dir=tmp_path / "t", existsok=True)
+    np.testing.assert_array_equal(again.get(slice(8, 12))["obs"][:, 0], [1, 1, 2, 2])
+
+
+def test_reopened_tables_and_rings_that_begin_anew_ask_for_the_rest_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+    allocate = os.posix_fallocate
+
+    def noted(file: int, offset: int, length: int) -> None:
+        asked.append((offset, length))
+        allocate(file, offset, length)
+
+    monkeypatch.setattr(os, "posix_fallocate", noted)
+    monkeypatch.setattr(disk_space, "AHEAD", 0)
+    first = LazyMemmapStorage(20, scratch_dir=tmp_path / "t")
+    buffer = TensorDictReplayBuffer(storage=first)
+    buffer.extend(rows(12, 1.0))
+    assert asked == [(0, 12 * 1024), (0, 12)]
+    first.close()
+    asked.clear()
+    buffer = TensorDictReplayBuffer(storage=LazyMemmapStorage(20, scratch_dir=tmp_path / "t", existsok=True))
+    buffer.extend(rows(12, 2.0))
+    assert asked == [(12 * 1024, 8 * 1024), (12, 8)]
+    asked.clear()
+    buffer.extend(rows(12, 3.0))
+    assert asked == []
