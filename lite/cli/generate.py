@@ -22,7 +22,7 @@ from lite.cli.options import config_of, options_of
 from lite.cli.prompts import Prompt, read_prompts
 from lite.cli.reply import Reply, reply
 from lite.data import row_seeds
-from lite.data.columns import plain
+from lite.data.tables.columns import plain
 from lite.kernels import DrawDetails
 from lite.models import GenerateBatches, Generated, GenerationConfig, OnnxDecoder, generate, generate_each
 

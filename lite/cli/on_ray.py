@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lite.data.ray_runtime import RayConnection
+from lite.data.tables.ray_runtime import RayConnection
 
 _MOST_BLOCKS = 4096  # of a table; Ray keeps books on each
 

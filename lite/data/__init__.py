@@ -1,11 +1,14 @@
 """From an environment to a batch: collectors, replay buffers, transforms, estimators, data sets, and specs.
 
-Transforms of trajectories: `entries` has the checks of their input; `n_step` is what `multistep` and
-`multistep_transform` share; `split_trajectories`, `densify_reward` and `token_transitions` are one each.
-`collectors` steps environments and prompts language models, `replay` keeps what they gave and draws batches
-from it, `values` estimates advantages and targets, `datasets` reads data that others recorded, and `specs`
-says what entries look like before there are any. `row_seeds`, `columns`, `transform_batches` and
-`ray_runtime` are for jobs on many machines.
+Each folder imports only those before it:
+
+- `specs`: what entries look like before there are any
+- `trajectories`: transforms of what was collected, `MultiStep` first
+- `tables`: rows of tables, as jobs on many machines get them
+- `replay`: keeps what was collected, and draws batches from it
+- `values`: estimates advantages and targets
+- `datasets`: reads data that others recorded
+- `collectors`: step environments, and have language models respond
 """
 
 from lite._arrays.public import belong_here as _belong_here
@@ -23,9 +26,6 @@ from lite.data.collectors.step_transforms import (
 )
 from lite.data.datasets.lerobot import lerobot_to_memmap
 from lite.data.datasets.minari import minari_to_memmap
-from lite.data.densify_reward import DensifyReward
-from lite.data.multistep import MultiStep
-from lite.data.multistep_transform import MultiStepTransform
 from lite.data.replay.mapped_storage import LazyMemmapStorage
 from lite.data.replay.max_value_writer import TensorDictMaxValueWriter
 from lite.data.replay.prioritized_replay_buffer import (
@@ -47,14 +47,17 @@ from lite.data.replay.writers import (
     TensorDictRoundRobinWriter,
     Writer,
 )
-from lite.data.row_seeds import row_seeds
 from lite.data.specs.arrays import Binary, Bounded, Categorical, Unbounded
 from lite.data.specs.base import TensorSpec
 from lite.data.specs.composite import Composite
 from lite.data.specs.objects import NonTensor
-from lite.data.split_trajectories import split_trajectories
-from lite.data.token_transitions import TokenTransitions
-from lite.data.transform_batches import TransformBatches
+from lite.data.tables.row_seeds import row_seeds
+from lite.data.tables.transform_batches import TransformBatches
+from lite.data.trajectories.densify_reward import DensifyReward
+from lite.data.trajectories.multistep import MultiStep
+from lite.data.trajectories.multistep_transform import MultiStepTransform
+from lite.data.trajectories.split_trajectories import split_trajectories
+from lite.data.trajectories.token_transitions import TokenTransitions
 from lite.data.values.base import ValueEstimatorBase
 from lite.data.values.gae import GAE, MultiAgentGAE
 from lite.data.values.group_advantages import GroupAdvantage, MCAdvantage, group_advantages

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.data import row_seeds
-from lite.data.columns import (
+from lite.data.tables.columns import (
     Columns,
     id_row,
     ids_of,

@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.data.columns import Columns, id_row, ids_of, passed_on, plain, ragged, row_named, rows_of, without
+from lite.data.tables.columns import (
+    Columns,
+    id_row,
+    ids_of,
+    passed_on,
+    plain,
+    ragged,
+    row_named,
+    rows_of,
+    without,
+)
 from lite.kernels._integer import integer
 from lite.models.batches.opening import OpenModel
 from lite.models.batches.rows import is_messages, row_of

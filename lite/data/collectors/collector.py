@@ -16,7 +16,7 @@ from lite.data.collectors.rollout import Rollout
 from lite.data.collectors.step_transforms import StepCounter, StepTransform
 from lite.data.specs.base import TensorSpec
 from lite.data.specs.composite import Composite
-from lite.data.split_trajectories import split_trajectories
+from lite.data.trajectories.split_trajectories import split_trajectories
 from lite.kernels._integer import integer
 from lite.nn import InteractionType, Module, TensorDictModule, set_interaction_type
 

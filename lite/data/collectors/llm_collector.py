@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lite import NonTensorStack, TensorDict, TensorDictBase, lazy_stack
 from lite.data.collectors.prompts import Prompt, Prompts
-from lite.data.row_seeds import row_seeds
+from lite.data.tables.row_seeds import row_seeds
 from lite.kernels._integer import integer
 
 Policy = Callable[..., Any]

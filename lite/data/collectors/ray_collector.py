@@ -11,10 +11,10 @@ import numpy as np
 
 from lite import TensorDict, TensorDictBase, is_tensor_collection, stack
 from lite.data.collectors.collector import Collector
-from lite.data.ray_runtime import RayConnection
 from lite.data.replay.ray_replay_buffer import RayReplayBufferClient
-from lite.data.row_seeds import row_seeds
-from lite.data.split_trajectories import split_trajectories
+from lite.data.tables.ray_runtime import RayConnection
+from lite.data.tables.row_seeds import row_seeds
+from lite.data.trajectories.split_trajectories import split_trajectories
 from lite.kernels._integer import integer
 from lite.nn import InteractionType, Module
 

@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from lite import is_tensor_collection
-from lite.data.ray_runtime import RayConnection, import_ray
 from lite.data.replay.replay_buffer import ReplayBuffer
+from lite.data.tables.ray_runtime import RayConnection, import_ray
 
 
 class RayReplayBufferClient:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from lite import NestedKey, TensorDictBase, get_default_dtype, unravel_key
 from lite._arrays.types import Path
 from lite._tree.keys import require_path
-from lite.data.entries import require_array, require_tensordict
+from lite.data.trajectories.entries import require_array, require_tensordict
 from lite.data.values.network_calls import NetworkCalls, Values, expand_to, last_valid
 from lite.kernels._integer import integer
 from lite.nn import TensorDictModuleBase, composite_lp_aggregate, set_skip_existing

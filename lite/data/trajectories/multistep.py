@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lite import NestedKey, TensorDictBase
-from lite.data.n_step import DEFAULT_DONE_KEYS, check_gamma, n_step
+from lite.data.trajectories.n_step import DEFAULT_DONE_KEYS, check_gamma, n_step
 from lite.kernels._integer import integer
 from lite.nn import Module
 

@@ -5,7 +5,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lite.data.columns import id_row, ids_of, passed_on, plain, ragged, row_named, rows_of, taken, without
+from lite.data.tables.columns import (
+    id_row,
+    ids_of,
+    passed_on,
+    plain,
+    ragged,
+    row_named,
+    rows_of,
+    taken,
+    without,
+)
 
 
 def test_rows_are_counted() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lite import TensorDict
-from lite.data.n_step import check_gamma, n_step
+from lite.data.trajectories.n_step import check_gamma, n_step
 
 
 def test_rewards_of_n_steps(rng: np.random.Generator) -> None:

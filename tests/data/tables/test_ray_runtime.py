@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lite.data import RayCollector, RayReplayBuffer
-from lite.data.ray_runtime import RayConnection, import_ray
+from lite.data.tables.ray_runtime import RayConnection, import_ray
 
 
 class StandIn(SimpleNamespace):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite import TensorDict, TensorDictBase, is_leaf_nontensor, is_non_tensor, lazy_stack
-from lite.data.columns import Columns, passed_on, ragged, rows_of, without
+from lite.data.tables.columns import Columns, passed_on, ragged, rows_of, without
 
 Transform = Callable[[TensorDictBase], TensorDictBase]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from lite import NestedKey, TensorDictBase, cat
-from lite.data.entries import require_time
-from lite.data.n_step import DEFAULT_DONE_KEYS, check_gamma, n_step
+from lite.data.trajectories.entries import require_time
+from lite.data.trajectories.n_step import DEFAULT_DONE_KEYS, check_gamma, n_step
 from lite.nn import Module
 
 _NAME = "MultiStepTransform"
