@@ -55,10 +55,11 @@ def on_ray(model: str, rows: list[dict[str, Any]], actors: int) -> float:
         num_cpus=1,
     )
     found = data.to_pandas()
-    start = found.groupby("by").begun.min().max()
-    end = found.groupby("by").done.max().min()
-    whole = found[(found.begun >= start) & (found.done <= end)]
-    return float(len(whole) / (end - start))
+    batches = found.groupby(["by", "begun", "done"]).size().reset_index(name="rows")
+    start, end = batches.groupby("by").begun.min().max(), batches.groupby("by").done.max().min()
+    shared = batches.done.clip(upper=end) - batches.begun.clip(lower=start)
+    part = shared.clip(lower=0) / (batches.done - batches.begun)  # of a batch, in the time that counts
+    return float((part * batches.rows).sum() / (end - start))
 
 
 def here(model: str, rows: list[dict[str, Any]]) -> float:
