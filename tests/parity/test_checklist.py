@@ -11,34 +11,34 @@ row
 # Multi-step returns and value estimates
 PP MultiStep.test_multistep
     | parity/test_multistep.py::test_same_entries
-    | data/test_multistep.py::test_mask_clears_nonterminal_only
+    | data/trajectories/test_multistep.py::test_mask_clears_nonterminal_only
 PP test_mutistep_cattrajs
     | parity/test_multistep.py::test_same_entries
-    | data/test_multistep.py::test_vectors
+    | data/trajectories/test_multistep.py::test_vectors
 PP test_unusual_done
-    | data/test_multistep.py::test_one_done_per_agent
+    | data/trajectories/test_multistep.py::test_one_done_per_agent
     | parity/test_multistep.py::test_incompatible_shapes_raise_the_same_error
 PP TestDensifyReward
-    | data/test_densify_reward.py::test_each_step_has_the_reward_of_its_end
-    | data/test_densify_reward.py::test_rewards_on_the_way_are_summed_and_discounted
+    | data/trajectories/test_densify_reward.py::test_each_step_has_the_reward_of_its_end
+    | data/trajectories/test_densify_reward.py::test_rewards_on_the_way_are_summed_and_discounted
     | parity/test_densify_reward.py::test_same_entries
 PP TestSplits
-    | data/test_split_trajectories.py::test_batches_of_a_collector
-    | data/test_split_trajectories.py::test_a_ragged_stack_instead_of_padding
+    | data/trajectories/test_split_trajectories.py::test_batches_of_a_collector
+    | data/trajectories/test_split_trajectories.py::test_a_ragged_stack_instead_of_padding
     | parity/test_split_trajectories.py::test_same_entries_by_ids
     | parity/test_split_trajectories.py::test_the_same_trajectories_unpadded
 rb test_rb_multidim_collector
-    | data/test_multistep.py::test_in_a_sequence
-    | data/test_multistep.py::test_pickle
-    | data/test_split_trajectories.py::test_the_mask_is_the_one_of_multistep
+    | data/trajectories/test_multistep.py::test_in_a_sequence
+    | data/trajectories/test_multistep.py::test_pickle
+    | data/trajectories/test_split_trajectories.py::test_the_mask_is_the_one_of_multistep
 objectives test_*_batcher
     | parity/test_multistep.py::test_same_entries
-    | data/test_multistep.py::test_n_steps_may_change_between_calls
+    | data/trajectories/test_multistep.py::test_n_steps_may_change_between_calls
 CE TestMultiStepTransform, test_multistep_transform_changes, test_multisteptransform_single_item
-    | data/test_multistep_transform.py::test_chunks_make_no_difference
-    | data/test_multistep_transform.py::test_sizes_of_what_comes_out
-    | data/test_multistep_transform.py::test_n_steps_may_grow_and_shrink_between_calls
-    | data/test_multistep_transform.py::test_single_frames
+    | data/trajectories/test_multistep_transform.py::test_chunks_make_no_difference
+    | data/trajectories/test_multistep_transform.py::test_sizes_of_what_comes_out
+    | data/trajectories/test_multistep_transform.py::test_n_steps_may_grow_and_shrink_between_calls
+    | data/trajectories/test_multistep_transform.py::test_single_frames
     | parity/test_multistep_transform.py::test_same_frames
 TV test_gae, test_gae_multidim
     | parity/test_value_estimates.py::test_loops

@@ -17,6 +17,7 @@ import numpy as np
 import lite
 from lite import TensorDict
 from lite._arrays.types import Array
+from lite._files.commit import finish
 from lite._files.mapping import source_of
 from lite.data.replay import ring_file
 from lite.data.replay.columns import Columns, blank
@@ -162,6 +163,7 @@ class LazyMemmapStorage(LazyTensorStorage):
             )
         at = None if self._next is None else self._next.at
         self._file.become_writer(columns.arrays if at is None else [*columns.arrays, at], at)
+        finish(self.scratch_dir)  # of a table whose first writer was killed before all files had their places
         self._takeovers += 1
         if self._next is not None:
             self._next.find_free(len(self))

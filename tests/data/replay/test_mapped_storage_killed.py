@@ -3,9 +3,14 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers.data import killed_writers
+
+from lite import TensorDict
+from lite.data import LazyMemmapStorage, TensorDictReplayBuffer
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="writers are forked")
@@ -22,3 +27,27 @@ def test_no_frame_is_lost_and_none_doubled(tmp_path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "calls cut short" in done.stdout
+
+
+@pytest.mark.parametrize("wait", ["0", "1"])
+def test_a_table_whose_files_have_not_all_their_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait: str
+) -> None:
+    """As a writer leaves it that is killed while the folder is made."""
+    folder = tmp_path / "t"
+
+    def opened() -> TensorDictReplayBuffer:
+        return TensorDictReplayBuffer(storage=LazyMemmapStorage(10, scratch_dir=folder, existsok=True))
+
+    first = opened()
+    first.extend(TensorDict({"obs": np.ones((3, 2))}, [3]))
+    first.storage.close()
+    (folder / "%commit").mkdir()
+    for name in ("obs.memmap", "meta.json"):
+        (folder / name).rename(folder / "%commit" / name)
+    monkeypatch.setenv("LITE_FSYNC", wait)
+    again = opened()
+    assert len(again) == 3
+    again.extend(TensorDict({"obs": np.full((4, 2), 2.0)}, [4]))
+    assert not (folder / "%commit").exists()
+    np.testing.assert_array_equal(opened()[:]["obs"][:, 0], [1, 1, 1, 2, 2, 2, 2])
