@@ -31,7 +31,7 @@ _PUBLIC = {
         bernoulli categorical delta llm_masked_categorical masked_categorical normal one_hot_categorical
         ordinal tanh_normal truncated_normal uniform
     """,
-    "lite.data": "densify_reward multistep multistep_transform split_trajectories token_transitions",
+    "lite.data": "densify_reward multistep multistep_transform token_transitions",
     "lite.models": """
         chat_template decoder_protocol embedded generation_config history llm_data llm_wrapper model_config
         onnx_module onnx_wrapper scoring tokenizer
