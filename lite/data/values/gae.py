@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lite import TensorDictBase
-from lite.data.values.base import Array, Options, Signals, ValueEstimatorBase, Writes, as_number, next_path
+from lite.data.values.advantage_estimator import AdvantageEstimator
+from lite.data.values.base import Array, Options, Signals, Writes, as_number, next_path
 from lite.data.values.network_calls import expand_to
 from lite.data.values.standardize import standardized
 from lite.kernels import Advantage, gae
-from lite.nn import dispatch
 
 
-class GAE(ValueEstimatorBase):
+class GAE(AdvantageEstimator):
     """Generalized advantage estimates: sums of temporal differences, weighted by powers of gamma lambda.
 
     Args:
@@ -78,48 +78,10 @@ class GAE(ValueEstimatorBase):
         self.time_dim = time_dim
         self.auto_reset_env = auto_reset_env
 
-    @dispatch
-    def forward(
-        self,
-        tensordict: TensorDictBase,
-        *,
-        params: Any = None,
-        target_params: Any = None,
-        time_dim: int | None = None,
-    ) -> Any:
-        """Write advantages and targets, and the values they are made from, to `tensordict`, and return it.
-
-        Args:
-            tensordict: a rollout, as `ValueEstimatorBase` describes it. Its entries may also be given as
-                keywords, `obs=..., next_reward=...`; then the advantages and targets are returned.
-            params: parameters for the value network, instead of its own.
-            target_params: those for the values of next observations; `params`, if None.
-            time_dim: the batch dimension that is time, instead of the module's.
-
-        Raises:
-            KeyError: rewards, done or an input of the network is missing.
-            RuntimeError: no batch dimension, or shapes that differ.
-            TypeError: the input is no TensorDict, or an entry no array.
-            ValueError: no values and no network, no such time_dim, `target_params` without `params`.
-        """
-        found, valid, writes = self._estimates(tensordict, params, target_params, time_dim)
-        advantage = found.advantage
-        if self.average_gae:
-            advantage = self._normalize_advantage(advantage, valid, self._groups(tensordict))
-        return tensordict.update(writes | self._estimated(advantage, found.value_target, valid))
-
-    def value_estimate(
-        self,
-        tensordict: TensorDictBase,
-        params: Any = None,
-        target_params: Any = None,
-        time_dim: int | None = None,
-        **kwargs: Any,
-    ) -> Array:
-        """The targets alone; only the values are written. Arguments and errors are those of `forward`."""
-        found, _, writes = self._estimates(tensordict, params, target_params, time_dim)
-        tensordict.update(writes)
-        return found.value_target
+    def _averaged(self, advantage: Array, valid: Array | None, tensordict: TensorDictBase) -> Array:
+        if not self.average_gae:
+            return advantage
+        return self._normalize_advantage(advantage, valid, self._groups(tensordict))
 
     def _estimates(
         self, tensordict: TensorDictBase, params: Any, target_params: Any, time_dim: int | None

@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 
 from lite import NestedKey, TensorDictBase
 from lite._tree.collection import TensorCollection
-from lite.data.values.base import AcceptedKeys, Array, Options, ValueEstimatorBase, Writes, as_number
+from lite.data.values.advantage_estimator import AdvantageEstimator
+from lite.data.values.base import AcceptedKeys, Array, Options, Writes, as_number
 from lite.data.values.standardize import standardized
 from lite.kernels import Advantage, retrace, vtrace
-from lite.nn import dispatch
 
 
-class _OffPolicyEstimator(ValueEstimatorBase):
+class _OffPolicyEstimator(AdvantageEstimator):
     """What the two share: log-probs of the actions under the policy that learns and the one that acted."""
 
     def __init__(
@@ -54,49 +54,10 @@ class _OffPolicyEstimator(ValueEstimatorBase):
         assert key is not None  # the default depends on a setting, and is filled in
         return key
 
-    @dispatch
-    def forward(
-        self,
-        tensordict: TensorDictBase,
-        *,
-        params: Any = None,
-        target_params: Any = None,
-        time_dim: int | None = None,
-    ) -> Any:
-        """Write advantages and targets, and the values they are made from, to `tensordict`, and return it.
-
-        Args:
-            tensordict: a rollout, as `ValueEstimatorBase` describes it, with the actions and their log-probs
-                under the policy that acted. Its entries may also be given as keywords, `obs=...,
-                next_reward=...`; then the advantages and targets are returned.
-            params: parameters for the value network, instead of its own.
-            target_params: those for the values of next observations; `params`, if None.
-            time_dim: the batch dimension that is time, instead of the module's.
-
-        Raises:
-            KeyError: rewards, done, log-probs or an input of a network is missing.
-            RuntimeError: no batch dimension, or shapes that differ.
-            TypeError: the input is no TensorDict, or an entry no array.
-            ValueError: no values and no network, no such time_dim, `target_params` without `params`.
-        """
-        found, valid, writes = self._estimates(tensordict, params, target_params, time_dim)
-        advantage = found.advantage
-        if self.average_adv:
-            advantage = standardized(advantage, self._groups(tensordict), smallest=1e-5)
-        return tensordict.update(writes | self._estimated(advantage, found.value_target, valid))
-
-    def value_estimate(
-        self,
-        tensordict: TensorDictBase,
-        params: Any = None,
-        target_params: Any = None,
-        time_dim: int | None = None,
-        **kwargs: Any,
-    ) -> Array:
-        """The targets alone; only the values are written. Arguments and errors are those of `forward`."""
-        found, _, writes = self._estimates(tensordict, params, target_params, time_dim)
-        tensordict.update(writes)
-        return found.value_target
+    def _averaged(self, advantage: Array, valid: Array | None, tensordict: TensorDictBase) -> Array:
+        if not self.average_adv:
+            return advantage
+        return standardized(advantage, self._groups(tensordict), smallest=1e-5)
 
     def _estimates(
         self, tensordict: TensorDictBase, params: Any, target_params: Any, time_dim: int | None
