@@ -38,6 +38,7 @@ LAYERS = [
     "lite.nn.tensordict_modules",
     "lite.nn._parameters",
     "lite.nn",
+    "lite.optim",
     "lite.data.specs",
     "lite.data.trajectories",
     "lite.data.tables",
