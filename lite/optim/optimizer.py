@@ -159,7 +159,7 @@ class Optimizer:
         rows = self._matched(params, grads, state)
         count = raw(state["step"])
         for param, _, *slots in [*rows, (count, None)]:
-            if not all([array.flags.writeable for array in (param, *slots)]):
+            if not all(array.flags.writeable for array in (param, *slots)):
                 raise ValueError("params and state are written in place, but some are read-only: use update.")
         done = int(count)
         lr = self.defaults["lr"]
