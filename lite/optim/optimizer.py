@@ -158,8 +158,8 @@ class Optimizer:
         state = self.init(params) if state is None else state
         rows = self._matched(params, grads, state)
         count = raw(state["step"])
-        for param, _, *slots in [*rows, (count, None)]:
-            if not all(array.flags.writeable for array in (param, *slots)):
+        for row in [*rows, [count]]:
+            if not all(array.flags.writeable for k, array in enumerate(row) if k != 1):  # 1: the gradient
                 raise ValueError("params and state are written in place, but some are read-only: use update.")
         done = int(count)
         lr = self.defaults["lr"]

@@ -67,11 +67,11 @@ def _collect(trees: list[Any], names: list[str], path: Path, found: list[list[Ar
     stacked = params._parts()
     if stacked is not None:
         parts, dim = stacked
-        others = [
+        columns = [
             _parts_of(tree, dim, len(parts), name, names[0])
             for tree, name in zip(trees[1:], names[1:], strict=True)
         ]
-        for part in zip(parts, *others, strict=True):
+        for part in zip(parts, *columns, strict=True):
             _collect(list(part), names, path, found)
         return
     first, *others = [tree._entries() for tree in trees]
