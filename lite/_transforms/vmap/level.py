@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
 
 from lite._transforms.vmap.array import BatchedArray, SharedArray
-
-numbers = itertools.count()
 
 
 class Level:

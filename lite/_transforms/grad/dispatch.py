@@ -1,0 +1,71 @@
+"""From a call of a NumPy function to its derivative's rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# Each of these modules registers its rules.
+import lite._transforms.grad.custom  # noqa: F401
+from lite._transforms.grad.array import rules
+from lite._transforms.grad.indexing import get_index, set_index, write
+from lite._transforms.grad.rules import FLAT, RULES
+from lite._transforms.grad.special import elementwise
+from lite._transforms.grad.tape import is_traced, values_of
+from lite._transforms.grad.ufuncs import astype, call_ufunc, copy
+from lite._transforms.registry import NoRule, name_of, parameters
+
+
+def call_function(func: Any, args: Any, kwargs: Any) -> Any:
+    """Run a function whose arguments contain traced arrays; `out` is written afterwards."""
+    rule = RULES.get(func)
+    if rule is None:
+        if func not in FLAT:
+            raise no_rule(func)
+        return func(*values_of(args), **values_of(kwargs))
+    args, kwargs, out = _without_out(func, args, kwargs)
+    try:
+        result = rule(*args, **kwargs)
+    except NoRule as error:
+        raise no_rule(func, error) from None
+    if out is None:
+        return result
+    if not isinstance(out, tuple):
+        write(out, result)
+        return out
+    for target, value in zip(out, result if isinstance(result, tuple) else (result,), strict=True):
+        if target is not None:
+            write(target, value)
+    return out[0] if len(out) == 1 else out
+
+
+def _without_out(func: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
+    if kwargs:
+        out = kwargs.get("out")
+        if out is not None:
+            return args, {key: value for key, value in kwargs.items() if key != "out"}, out
+    if len(args) > 1:
+        names = parameters(func)
+        at = names.index("out") if "out" in names else len(args)
+        if at < len(args) and args[at] is not None:
+            return (*args[:at], None, *args[at + 1 :]), kwargs, args[at]
+    return args, kwargs, None
+
+
+def no_rule(func: Any, error: Exception | None = None) -> NotImplementedError:
+    """The error for a function whose derivative is not known here."""
+    reason = str(error) if error is not None and str(error) else "there is no rule for it"
+    return NotImplementedError(
+        f"no gradient through {name_of(func)}: {reason}. Write it with other functions, give its derivative with "
+        "lite.custom_vjp, or detach the array (x.detach()) if it is to count as a constant."
+    )
+
+
+rules.ufunc = call_ufunc
+rules.function = call_function
+rules.get_index = get_index
+rules.set_index = set_index
+rules.astype = astype
+rules.copy = copy
+rules.elementwise = elementwise
+
+__all__ = ["call_function", "is_traced"]
