@@ -31,7 +31,9 @@ def _concatenate(
 
 
 @rule(np.stack)
-def _stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
+def _stack(
+    arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind"
+) -> Any:
     parts = [operand(part) for part in arrays]
     value = np.stack([value_of(part) for part in parts], axis, dtype=dtype, casting=casting)
     head = (slice(None),) * normalize_axis_index(axis, value.ndim)

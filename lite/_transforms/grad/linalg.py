@@ -281,7 +281,7 @@ def _vector(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def _euclidean(x: Any, axis: Any, keepdims: bool) -> Any:
-    """The root of the sum of squares; the zero vector has no slope, and its elements have no share, as in torch."""
+    """The root of the sum of squares; as in torch, the elements of a zero vector have no share."""
     held = value_of(x)
     value = np.sqrt(np.sum(held * held, axis, keepdims=keepdims))
 
@@ -295,7 +295,6 @@ def _euclidean(x: Any, axis: Any, keepdims: bool) -> Any:
 def _matrix(x: Any, ord: Any, axes: tuple[int, int], keepdims: bool) -> Any:
     if ord in (None, "fro", "f"):
         return _euclidean(x, axes, keepdims)
-    rows, columns = axes
     moved = np.moveaxis(x, axes, (-2, -1))
     if ord in (2, -2, "nuc"):
         s = linalg.svdvals(moved)
@@ -306,5 +305,3 @@ def _matrix(x: Any, ord: Any, axes: tuple[int, int], keepdims: bool) -> Any:
     else:
         raise ValueError("Invalid norm order for matrices.")
     return np.expand_dims(found, axes) if keepdims else found
-
-

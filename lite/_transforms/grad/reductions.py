@@ -12,7 +12,7 @@ import numpy as np
 
 from lite._transforms.grad.along import NOT_GIVEN, Rows, given, kept_shape, masked, spread
 from lite._transforms.grad.rules import composed, rule, rules_of
-from lite._transforms.grad.tape import record, value_of
+from lite._transforms.grad.tape import is_traced, record, value_of
 from lite._transforms.registry import NoRule
 
 
@@ -26,14 +26,13 @@ def _sum(
     initial: Any = NOT_GIVEN,
     where: Any = NOT_GIVEN,
 ) -> Any:
-    options = given(dtype=dtype, out=out, keepdims=keepdims, where=where)
+    if is_traced(initial):
+        return np.sum(a, axis, dtype, keepdims=keepdims, where=where) + initial
+    options = given(dtype=dtype, out=out, keepdims=keepdims, initial=initial, where=where)
     held = value_of(a)
-    if initial is not NOT_GIVEN:
-        options["initial"] = value_of(initial)
     value = _floats(np.sum(held, axis, **options), held)
     shape, mask = held.shape, options.get("where")
-    by_array = (a, lambda g: masked(spread(g, shape, axis), mask))
-    return record(value, by_array, (initial, lambda g: np.sum(g)))
+    return record(value, (a, lambda g: masked(spread(g, shape, axis), mask)))
 
 
 def _floats(value: Any, held: Any) -> Any:
@@ -68,11 +67,8 @@ def _count(mask: Any, shape: Any, axis: Any) -> Any:
     return np.maximum(np.sum(full, axis, keepdims=True), 1)
 
 
-@rules_of(np.var, np.std, np.nanvar, np.nanstd)
+@rules_of(np.var, np.std)
 def _spread_of(function: Any) -> Any:
-    root = function in (np.std, np.nanstd)
-    skips = function in (np.nanvar, np.nanstd)
-
     def run(
         a: Any,
         axis: Any = None,
@@ -94,15 +90,12 @@ def _spread_of(function: Any) -> Any:
         shape, mask = held.shape, options.get("where")
 
         def pull(g: Any) -> Any:
-            if root:  # a deviation of 0 has no slope there; as in torch its elements have no share
+            if function is np.std:  # a deviation of 0 has no slope there; as in torch its elements have no share
                 g = np.where(value == 0, 0, g / (2 * np.where(value == 0, 1, value)))
-            part = mask
-            if skips:
-                part = ~np.isnan(held) if mask is None else ~np.isnan(held) & mask
-            data = masked(held, part)
-            count = _count(part, shape, axis)
+            data = masked(held, mask)
+            count = _count(mask, shape, axis)
             centred = data - np.sum(data, axis, keepdims=True) / count
-            return masked(spread(g, shape, axis) * centred * 2 / np.maximum(count - free, 0), part)
+            return masked(spread(g, shape, axis) * centred * 2 / np.maximum(count - free, 0), mask)
 
         return record(value, (a, pull))
 
@@ -126,7 +119,8 @@ def _extreme(function: Any) -> Any:
 
         def pull(g: Any) -> Any:
             # Where the result is NaN, it comes from elements that are NaN.
-            chosen = (held == value.reshape(kept_shape(shape, axis))) | (held != held)
+            found = value.reshape(kept_shape(shape, axis))
+            chosen = (held == found) | ((held != held) & (found != found))
             if mask is not None:
                 chosen = chosen & mask
             ties = np.maximum(np.sum(chosen, axis, keepdims=True), 1)
@@ -185,25 +179,14 @@ def _without_nan(function: Any) -> Any:
     return run
 
 
-@rule(np.nanmean)
-def _nanmean(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = NOT_GIVEN,
-    *,
-    where: Any = NOT_GIVEN,
-) -> Any:
-    options = given(dtype=dtype, out=out, keepdims=keepdims, where=where)
-    held = value_of(a)
-    shape, mask = held.shape, options.get("where")
+@rules_of(np.nanmean, np.nanvar, np.nanstd)
+def _of_numbers(function: Any) -> Any:
+    plain = {np.nanmean: np.mean, np.nanvar: np.var, np.nanstd: np.std}[function]
 
-    def pull(g: Any) -> Any:
-        part = ~np.isnan(held) if mask is None else ~np.isnan(held) & mask
-        return masked(spread(g, shape, axis) / _count(part, shape, axis), part)
+    def run(a: Any, *args: Any, where: Any = True, **kwargs: Any) -> Any:
+        return plain(a, *args, where=~np.isnan(a) & where, **kwargs)
 
-    return record(np.nanmean(held, axis, **options), (a, pull))
+    return run
 
 
 @rules_of(np.median, np.nanmedian)

@@ -67,7 +67,13 @@ def _cumulative(function: Any) -> Any:
     running, start = (np.cumsum, 0) if function is np.cumulative_sum else (np.cumprod, 1)
 
     def run(
-        x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+        x: Any,
+        /,
+        *,
+        axis: int | None = None,
+        dtype: Any = None,
+        out: Any = None,
+        include_initial: bool = False,
     ) -> Any:
         options = given(dtype=dtype, out=out)
         if axis is None:

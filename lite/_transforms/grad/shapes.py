@@ -133,7 +133,11 @@ def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     held = value_of(a)
     place = normalize_axis_index(axis, held.ndim)
     value = np.repeat(held, repeats, place)
-    shape = (*held.shape[: place + 1], value.shape[place] // max(held.shape[place], 1), *held.shape[place + 1 :])
+    shape = (
+        *held.shape[: place + 1],
+        value.shape[place] // max(held.shape[place], 1),
+        *held.shape[place + 1 :],
+    )
     return record(value, (a, lambda g: np.sum(g.reshape(shape), place + 1)))
 
 

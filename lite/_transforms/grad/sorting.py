@@ -14,9 +14,7 @@ from lite._transforms.grad.tape import record, value_of
 
 
 @rule(np.sort)
-def _sort(
-    a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None
-) -> Any:
+def _sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     return _permuted(a, axis, lambda held, axis: np.argsort(held, axis, kind="stable"))
 
 
