@@ -83,11 +83,9 @@ def _logspace(
 def _geomspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Any:
-    sign = np.sign(start)
-    if np.any(sign != np.sign(stop)) or not np.all(sign):
-        raise NoRule
-    out = np.exp(np.linspace(np.log(np.abs(start)), np.log(np.abs(stop)), num, endpoint, axis=axis))
-    out = out * (sign if not np.ndim(sign) else np.expand_dims(sign, axis))
+    ratio = np.true_divide(stop, start)
+    places = np.linspace(0.0, 1.0, num, endpoint).reshape(-1, *[1] * np.ndim(ratio))
+    out = np.moveaxis(start * np.power(ratio, places), 0, axis)
     return out if dtype is None else out.astype(dtype)
 
 
