@@ -55,7 +55,7 @@ def _reads_once(index: Any) -> bool:
         kind = type(item)
         if kind is int or kind is slice or item is None or item is Ellipsis or isinstance(item, np.integer):
             continue
-        if not (isinstance(item, np.ndarray | HostArray) and item.dtype.kind == "b"):  # type: ignore[attr-defined]
+        if getattr(item, "dtype", None) != np.bool_:
             return False
     return True
 
