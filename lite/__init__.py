@@ -65,8 +65,8 @@ from lite._tree.unbatched import UnbatchedTensor
 if TYPE_CHECKING:
     from lite._files.memory_mapped import MemoryMappedTensor
     from lite._transforms.grad.custom import custom_vjp
-    from lite._transforms.grad.mode import enable_grad, is_grad_enabled, no_grad
-    from lite._transforms.grad.transform import grad, value_and_grad
+    from lite._transforms.grad.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+    from lite._transforms.grad.transform import grad, value_and_grad, vjp
     from lite._transforms.vmap.transform import vmap
 
 __all__ = [
@@ -139,6 +139,7 @@ __all__ = [
     "save",
     "set_default_dtype",
     "set_get_defaults_to_none",
+    "set_grad_enabled",
     "set_printoptions",
     "stack",
     "tensorclass",
@@ -147,6 +148,7 @@ __all__ = [
     "unravel_key",
     "unravel_key_list",
     "value_and_grad",
+    "vjp",
     "vmap",
     "where",
     "zeros_like",
@@ -162,7 +164,9 @@ _GRADIENTS = {
     "grad": "transform",
     "is_grad_enabled": "mode",
     "no_grad": "mode",
+    "set_grad_enabled": "mode",
     "value_and_grad": "transform",
+    "vjp": "transform",
 }
 
 
