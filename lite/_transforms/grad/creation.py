@@ -8,7 +8,7 @@ import numpy as np
 
 from lite._transforms.grad.along import operand
 from lite._transforms.grad.rules import composed, rule, rules_of
-from lite._transforms.grad.tape import constant, level_of, value_of
+from lite._transforms.grad.tape import constant, value_of
 from lite._transforms.registry import NoRule
 
 
@@ -16,20 +16,23 @@ from lite._transforms.registry import NoRule
 def _like(function: Any) -> Any:
     def run(a: Any, *args: Any, **kwargs: Any) -> Any:
         # Traced, although nothing leads there yet: it may be written into.
-        return _started(function(value_of(a), *args, **kwargs), a)
+        return constant(function(value_of(a), *args, **kwargs), a)
 
     return run
 
 
-def _started(value: Any, like: Any) -> Any:
-    return constant(value, level_of(like)) if value.dtype.kind == "f" else value
-
-
-@rule(np.full_like)
-def _full_like(a: Any, fill_value: Any, *args: Any, **kwargs: Any) -> Any:
-    out = np.empty_like(a, *args, **kwargs)
-    out[...] = fill_value
-    return out
+@composed(np.full_like)
+def _full_like(
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    **kwargs: Any,
+) -> Any:
+    filled = np.ones_like(a, shape=shape) * fill_value
+    return filled.astype(a.dtype if dtype is None else dtype, copy=False)
 
 
 @composed(np.copy)
