@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 # Each of these modules registers its rules.
+import lite._transforms.grad.choosing
 import lite._transforms.grad.creation
 import lite._transforms.grad.custom
 import lite._transforms.grad.elementwise

@@ -96,8 +96,8 @@ def without(g: Any, index: Any) -> Any:
 
 def _last(g: Any, index: Any) -> Any:
     """What is read at an index, but 0 where a later part of the index writes to the same place."""
-    places = np.arange(g.size).reshape(g.shape)[index]
-    last = np.empty(g.size, np.intp)
+    places = pick(np.arange(g.size).reshape(g.shape), index)
+    last = np.zeros_like(places, shape=g.size)
     count = np.arange(places.size).reshape(places.shape)
     last[places] = count
     return np.where(last[places] == count, g[index], 0)
