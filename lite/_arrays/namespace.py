@@ -46,6 +46,7 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     __array_priority__ = 2000  # so that operators of arrays on the left defer to this one
     __hash__ = object.__hash__
     layered = False
+    level = -2  # outside of every transformation
 
     def __init__(self, leaf: Any) -> None:
         self.leaf = leaf

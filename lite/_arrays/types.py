@@ -41,8 +41,14 @@ class HostArray:
     def __setitem__(self, index: Any, value: Any) -> None:
         raise NotImplementedError
 
+    level: int  # the number of the transformation that it belongs to; inner ones have higher numbers
+
     def look_up(self, table: Any) -> Any:
         """`table[self]`, of an ndarray, which would not notice."""
+        raise NotImplementedError
+
+    def pick(self, table: Any, index: Any) -> Any:
+        """`table[index]`, of an array that would not notice that this one is in the index."""
         raise NotImplementedError
 
     def index_batch(self, td: Any, index: Any) -> Any:

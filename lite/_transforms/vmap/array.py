@@ -11,6 +11,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lite._arrays.methods import ArrayMethods
 from lite._arrays.types import HostArray, Shape
+from lite._transforms.levels import innermost
 from lite._tree.collection import TensorCollection
 
 
@@ -69,13 +70,22 @@ class BatchedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         for item in inputs:
+            kind = type(item)
+            if kind is BatchedArray or kind is np.ndarray:
+                continue
             if isinstance(item, TensorCollection):
+                return NotImplemented
+            if isinstance(item, HostArray) and type(innermost((inputs, kwargs))) is not BatchedArray:
                 return NotImplemented
         return rules.ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         for kind in types:
+            if kind is BatchedArray or kind is np.ndarray:
+                continue
             if issubclass(kind, TensorCollection):
+                return NotImplemented
+            if issubclass(kind, HostArray) and type(innermost((args, kwargs))) is not BatchedArray:
                 return NotImplemented
         return rules.function(func, args, kwargs)
 
@@ -179,6 +189,10 @@ class BatchedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def look_up(self, table: Any) -> Any:
         """`table[self]`, where the table is no mapped array."""
         return rules.get_index(table, self)
+
+    def pick(self, table: Any, index: Any) -> Any:
+        """`table[index]`, where the table is no mapped array."""
+        return rules.get_index(table, index)
 
     def index_batch(self, td: Any, index: Any) -> Any:
         """`td[index]` for a TensorDict and an index that this array is in."""
