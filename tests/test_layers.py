@@ -38,6 +38,7 @@ LAYERS = [
     "lite.nn.tensordict_modules",
     "lite.nn._parameters",
     "lite.nn.values",
+    "lite.nn.losses",
     "lite.nn",
     "lite.data.specs",
     "lite.data.trajectories",
