@@ -13,10 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from lite import NestedKey, TensorDictBase, get_default_dtype, unravel_key
 from lite._arrays.types import Path
 from lite._tree.keys import require_path
-from lite.data.trajectories.entries import require_array, require_tensordict
-from lite.data.values.network_calls import NetworkCalls, Values, expand_to, last_valid
 from lite.kernels._integer import integer
-from lite.nn import TensorDictModuleBase, composite_lp_aggregate, set_skip_existing
+from lite.nn.distributions.log_prob_names import composite_lp_aggregate
+from lite.nn.settings import set_skip_existing
+from lite.nn.tensordict_modules.base import TensorDictModuleBase
+from lite.nn.values.entries import require_array, require_tensordict
+from lite.nn.values.network_calls import NetworkCalls, Values, expand_to, last_valid
 
 Array = NDArray[Any]
 Signals = tuple[Array, Array, Array]  # reward, done, terminated

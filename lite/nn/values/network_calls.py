@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lite import NestedKey, TensorDictBase
 from lite._arrays.types import Path
 from lite._tree.keys import require_path
-from lite.data.trajectories.entries import require_array
+from lite.nn.values.entries import require_array
 
 Array = NDArray[Any]
 

@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 
 from lite import NestedKey, TensorDictBase
 from lite._tree.collection import TensorCollection
-from lite.data.values.advantage_estimator import AdvantageEstimator
-from lite.data.values.base import AcceptedKeys, Array, Options, Writes, as_number
-from lite.data.values.standardize import standardized
 from lite.kernels import Advantage, retrace, vtrace
+from lite.nn.values.advantage_estimator import AdvantageEstimator
+from lite.nn.values.base import AcceptedKeys, Array, Options, Writes, as_number
+from lite.nn.values.standardize import standardized
 
 
 class _OffPolicyEstimator(AdvantageEstimator):

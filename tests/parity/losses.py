@@ -1,0 +1,177 @@
+"""Networks and batches on both sides: lite's, and torch's and torchrl's with the same weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import tensordict
+import torch
+import torchrl.modules
+import torchrl.objectives
+from tensordict import nn as tnn
+
+import lite
+from lite import TensorDict, nn
+from lite.nn import distributions, losses
+
+LITE = SimpleNamespace(
+    nn=nn,
+    TensorDictModule=nn.TensorDictModule,
+    Probabilistic=nn.ProbabilisticTensorDictModule,
+    Sequential=nn.ProbabilisticTensorDictSequential,
+    NormalParamExtractor=nn.NormalParamExtractor,
+    IndependentNormal=distributions.IndependentNormal,
+    TanhNormal=distributions.TanhNormal,
+    TanhDelta=distributions.TanhDelta,
+    Normal=distributions.Normal,
+    Categorical=distributions.Categorical,
+    OneHotCategorical=nn.OneHotCategorical,
+    CompositeDistribution=nn.CompositeDistribution,
+    QValueActor=nn.QValueActor,
+    ValueOperator=nn.ValueOperator,
+    TensorDict=TensorDict,
+    losses=losses,
+)
+TORCH = SimpleNamespace(
+    nn=torch.nn,
+    TensorDictModule=tnn.TensorDictModule,
+    Probabilistic=tnn.ProbabilisticTensorDictModule,
+    Sequential=tnn.ProbabilisticTensorDictSequential,
+    NormalParamExtractor=tnn.NormalParamExtractor,
+    IndependentNormal=torchrl.modules.IndependentNormal,
+    TanhNormal=torchrl.modules.TanhNormal,
+    TanhDelta=torchrl.modules.TanhDelta,
+    Normal=torch.distributions.Normal,
+    Categorical=torch.distributions.Categorical,
+    OneHotCategorical=torchrl.modules.OneHotCategorical,
+    CompositeDistribution=tnn.CompositeDistribution,
+    QValueActor=torchrl.modules.QValueActor,
+    ValueOperator=torchrl.modules.ValueOperator,
+    TensorDict=tensordict.TensorDict,
+    losses=torchrl.objectives,
+)
+DTYPES = {"float32": 2e-6, "float64": 1e-10}
+
+
+@contextmanager
+def default_dtype(dtype: str) -> Iterator[None]:
+    """The default floating type of both sides."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(getattr(torch, dtype))
+    try:
+        with lite.default_dtype(np.dtype(dtype)):
+            yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def both(make: Callable[[Any], Any], seed: int = 0) -> tuple[Any, Any]:
+    """What `make` gives of each side: a module or a list of them, with the weights of torch's."""
+    torch.manual_seed(seed)
+    theirs = make(TORCH)
+    ours = make(LITE)
+    pairs = zip(ours, theirs, strict=True) if isinstance(ours, list) else [(ours, theirs)]
+    for module, other in pairs:
+        module.load_state_dict({key: value.detach().numpy() for key, value in other.state_dict().items()})
+    return ours, theirs
+
+
+def mlp(s: Any, inputs: int, outputs: int) -> Any:
+    return s.nn.Sequential(s.nn.Linear(inputs, 8), s.nn.Tanh(), s.nn.Linear(8, outputs))
+
+
+class Joined(nn.Module):
+    """A network of an observation and an action."""
+
+    def __init__(self, net: Any) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, observation: Any, action: Any) -> Any:
+        return self.net(np.concatenate([observation, action], -1))
+
+
+class TorchJoined(torch.nn.Module):
+    def __init__(self, net: Any) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, observation: Any, action: Any) -> Any:
+        return self.net(torch.cat([observation, action], -1))
+
+
+def q_network(s: Any, actions: int = 2) -> Any:
+    joined = Joined if s is LITE else TorchJoined
+    return s.ValueOperator(joined(mlp(s, 4 + actions, 1)), in_keys=["observation", "action"])
+
+
+def critic(s: Any) -> Any:
+    return s.ValueOperator(mlp(s, 4, 1), in_keys=["observation"])
+
+
+def gaussian(s: Any, distribution: str = "IndependentNormal", actions: int = 2, **options: Any) -> Any:
+    """A policy over vectors."""
+    return s.Sequential(
+        s.TensorDictModule(mlp(s, 4, 2 * actions), ["observation"], ["params"]),
+        s.TensorDictModule(s.NormalParamExtractor(), ["params"], ["loc", "scale"]),
+        s.Probabilistic(
+            ["loc", "scale"], ["action"], distribution_class=getattr(s, distribution), return_log_prob=True,
+            **options,
+        ),
+    )  # fmt: skip
+
+
+def categorical(s: Any, distribution: str = "Categorical", actions: int = 3) -> Any:
+    return s.Sequential(
+        s.TensorDictModule(mlp(s, 4, actions), ["observation"], ["logits"]),
+        s.Probabilistic(
+            ["logits"], ["action"], distribution_class=getattr(s, distribution), return_log_prob=True
+        ),
+    )
+
+
+def deterministic(s: Any, actions: int = 2) -> Any:
+    net = s.nn.Sequential(*mlp(s, 4, actions), s.nn.Tanh())
+    return s.TensorDictModule(net, ["observation"], ["action"])
+
+
+def steps(
+    rng: np.random.Generator, dtype: str, shape: tuple[int, ...] = (6,), **entries: Any
+) -> dict[Any, Any]:
+    """A batch of steps: observations, rewards and ends."""
+    return {
+        "observation": rng.normal(size=(*shape, 4)).astype(dtype),
+        ("next", "observation"): rng.normal(size=(*shape, 4)).astype(dtype),
+        ("next", "reward"): rng.normal(size=(*shape, 1)).astype(dtype),
+        ("next", "done"): rng.random((*shape, 1)) < 0.4,
+        ("next", "terminated"): np.zeros((*shape, 1), bool),
+        **entries,
+    }
+
+
+def batches(entries: dict[Any, Any], shape: tuple[int, ...]) -> tuple[TensorDict, Any]:
+    """The batch of both sides."""
+    ours = TensorDict(batch_size=shape)
+    theirs = tensordict.TensorDict(batch_size=shape)
+    done = entries.get(("next", "done"))
+    if done is not None:
+        entries[("next", "terminated")] = done & (np.arange(done.size).reshape(done.shape) % 2 == 0)
+    for key, value in entries.items():
+        ours.set(key, value.copy())
+        theirs.set(key, torch.from_numpy(value.copy()))
+    return ours, theirs
+
+
+def assert_same(ours: Any, theirs: Any, tolerance: float, leave_out: tuple[str, ...] = ()) -> None:
+    """The same keys, dtypes, shapes and values."""
+    keys = {key for key in theirs.keys(True, True) if key not in leave_out}
+    assert {key for key in ours.keys(True, True) if key not in leave_out} == keys
+    for key in keys:
+        mine, other = ours[key], theirs[key].detach().numpy()
+        assert mine.shape == other.shape, key
+        assert mine.dtype == other.dtype, key
+        np.testing.assert_allclose(mine, other, tolerance, tolerance, err_msg=str(key))
