@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite._arrays.types import as_array, raw
+from lite._arrays.formulas import log_softmax
+from lite._arrays.types import HostArray, as_array, raw
 from lite._transforms.vmap.running import everything
 from lite.nn.distributions.arrays import as_shape, generator_of, require
 from lite.nn.distributions.distribution import Distribution
@@ -208,6 +209,8 @@ def _blocks(*tables: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
 
 def _log_softmax(values: NDArray[Any]) -> NDArray[Any]:
     """Logits less the logarithm of the sum of their exponentials; NaN in rows with NaN, +inf or only -inf."""
+    if isinstance(values, HostArray) and values.symbolic:
+        return log_softmax(values, -1)  # there is nothing to write into, part by part
     out = np.empty_like(values, order="C")
     for scaled, rows in _blocks(out, values):
         # the difference comes first: large logits would swallow the logarithm
