@@ -152,8 +152,14 @@ def rebind(x: TracedArray, after: Any, value: Any) -> None:
     if type(alias) is View:
         _through(x, alias, value, node)
         return
-    if x.node is not None and x.node.holder is not None:
-        raise RuntimeError("a parameter that requires a gradient cannot be written to under enable_grad().")
+    holder = None if x.node is None else x.node.holder
+    if holder is not None:
+        if not state.paused:
+            raise RuntimeError(
+                "a parameter that requires a gradient cannot be written to under enable_grad(); under "
+                "no_grad() it can."
+            )
+        np.copyto(holder.data, value)
     if alias is not None:
         forget(settle(x))
     x.value, x.node = value, node
