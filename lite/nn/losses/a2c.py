@@ -106,7 +106,7 @@ class ActorCriticLoss(LossModule):
         if old is None:
             return loss, None
         loss, fraction = clipped_value_loss(
-            old, value, float(self.clip_value), target, loss, self.loss_critic_type
+            old, value, self._number("clip_value"), target, loss, self.loss_critic_type
         )
         return loss, detached(fraction)
 
@@ -207,10 +207,10 @@ class A2CLoss(ActorCriticLoss):
                 entropy = total(entropy, gain.ndim - 1)
             entropy = entropy[..., None]
             out.set("entropy", detached(entropy).mean())
-            out.set("loss_entropy", squeezed(self._reduce_loss(-float(self.entropy_coeff) * entropy, td)))
+            out.set("loss_entropy", squeezed(self._reduce_loss(-self._number("entropy_coeff") * entropy, td)))
         if self.critic_coeff is not None:
             loss, fraction = self.loss_critic(td)
-            out.set("loss_critic", squeezed(self._reduce_loss(float(self.critic_coeff) * loss, td)))
+            out.set("loss_critic", squeezed(self._reduce_loss(self._number("critic_coeff") * loss, td)))
             if fraction is not None:
                 out.set("value_clip_fraction", fraction)
         return out

@@ -107,7 +107,7 @@ class KLPENPPOLoss(PPOLoss):
         if log_is_weight is not None:
             log_weight = log_weight + log_is_weight
         kl = self._divergence(before, dist, advantage.ndim - 1)[..., None]
-        gain = np.exp(log_weight) * advantage - float(self.beta) * kl
+        gain = np.exp(log_weight) * advantage - self._number("beta") * kl
         known = detached(kl)
         out = TensorDict(loss_objective=-gain, kl=known, kl_approx=detached(kl_approx).mean())
         out = self._with_entropy_and_critic(out, dist, advantage, td)

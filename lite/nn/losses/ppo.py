@@ -169,7 +169,7 @@ class PPOLoss(LossModule):
 
     @property
     def _has_critic(self) -> bool:
-        return self.critic_coeff is not None and bool(self.critic_coeff > 0)
+        return self.critic_coeff is not None and self._number("critic_coeff") > 0
 
     def _list_out_keys(self) -> list[NestedKey]:
         keys: list[NestedKey] = ["loss_objective"]
@@ -263,7 +263,7 @@ class PPOLoss(LossModule):
         log_weight = (log_prob - proximal)[..., None]
         kl_approx = (proximal - log_prob)[..., None]
         if self.max_importance_ratio is not None:
-            limit = math.log(self.max_importance_ratio) - detached(log_weight)
+            limit = math.log(self._number("max_importance_ratio")) - detached(log_weight)
             log_is_weight = np.minimum(0.0 if log_is_weight is None else log_is_weight, limit)
         return log_weight, dist, kl_approx, log_is_weight
 
@@ -283,7 +283,7 @@ class PPOLoss(LossModule):
             else:
                 entropy = entropy[..., None]
                 out.set("entropy", detached(entropy).mean())
-                out.set("loss_entropy", -float(self.entropy_coeff) * entropy)
+                out.set("loss_entropy", -self._number("entropy_coeff") * entropy)
         if self._has_critic:
             for key, value in self._critic_entries(td).items():
                 out.set(key, value)
@@ -295,7 +295,7 @@ class PPOLoss(LossModule):
     def _weighted(self, parts: Any, dims: int) -> Any:
         """Entropies of the parts of a composite distribution, each times its coefficient."""
         if self._entropy_coeff_map is None:
-            return -float(self.entropy_coeff) * total(parts, dims)
+            return -self._number("entropy_coeff") * total(parts, dims)
         terms = []
         for key, entropy in parts.items(True, True):
             path = require_path(key)
@@ -322,13 +322,13 @@ class PPOLoss(LossModule):
         loss, fraction, explained = distance_loss(target, value, self.loss_critic_type), None, None
         if old is not None:
             loss, fraction = clipped_value_loss(
-                old, value, float(self.clip_value), target, loss, self.loss_critic_type
+                old, value, self._number("clip_value"), target, loss, self.loss_critic_type
             )
         if self.log_explained_variance:
             residual = np.var(target - detached(value), axis=0)
             explained = 1.0 - residual / (np.var(target, axis=0) + np.finfo(target.dtype).eps)
         if self._has_critic:
-            loss = float(self.critic_coeff) * loss
+            loss = self._number("critic_coeff") * loss
         return loss, None if fraction is None else detached(fraction), explained
 
     def _critic_entries(self, td: TensorDictBase) -> dict[str, Any]:
@@ -432,8 +432,8 @@ class ClipPPOLoss(PPOLoss):
     def _log_bounds(self) -> tuple[float, float]:
         """Limits of the log-ratios."""
         if self._asymmetric_clip:
-            return log_bounds(float(self.clip_epsilon_low), float(self.clip_epsilon_high))
-        return log_bounds(float(self.clip_epsilon), float(self.clip_epsilon))
+            return log_bounds(self._number("clip_epsilon_low"), self._number("clip_epsilon_high"))
+        return log_bounds(self._number("clip_epsilon"), self._number("clip_epsilon"))
 
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> Any:
