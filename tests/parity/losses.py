@@ -175,3 +175,43 @@ def assert_same(ours: Any, theirs: Any, tolerance: float, leave_out: tuple[str, 
         assert mine.shape == other.shape, key
         assert mine.dtype == other.dtype, key
         np.testing.assert_allclose(mine, other, tolerance, tolerance, err_msg=str(key))
+
+
+def compare(
+    name: str,
+    networks: tuple[Callable[[Any], Any], ...],
+    entries: dict[Any, Any],
+    shape: tuple[int, ...],
+    dtype: str,
+    prepare: Callable[[Any, Any, Any], None] | None = None,
+    inputs: bool = True,
+    leave_out: tuple[str, ...] = (),
+    seed: int = 0,
+    mine: dict[str, Any] | None = None,
+    torchs: dict[str, Any] | None = None,
+    **options: Any,
+) -> tuple[Any, Any]:
+    """A loss of both sides, with the same networks and batch: what they give, and write to the batch.
+
+    Args:
+        name: of the class.
+        networks: functions of a side that give the networks, in the order of the loss's arguments.
+        entries: of the batch.
+        prepare: called with each side, its loss and its batch before the loss is computed.
+        inputs: whether what is written to the batch is compared, too, but for the keys in `leave_out`.
+        mine, torchs: options of one side alone.
+    """
+    pairs = [both(make, seed + number) for number, make in enumerate(networks)]
+    own = {id(LITE): mine or {}, id(TORCH): torchs or {}}
+    tds = batches(dict(entries), shape)
+    results, made = [], []
+    for side, nets, td in zip((LITE, TORCH), zip(*pairs, strict=True), tds, strict=True):
+        loss = getattr(side.losses, name)(*nets, **options, **own[id(side)])
+        made.append(loss)
+        if prepare is not None:
+            prepare(side, loss, td)
+        results.append(loss(td))
+    assert_same(results[0], results[1], DTYPES[dtype])
+    if inputs:
+        assert_same(*tds, DTYPES[dtype], leave_out)
+    return tuple(made), tuple(results)

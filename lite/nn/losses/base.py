@@ -362,6 +362,10 @@ class LossModule(TensorDictModuleBase):
         dtype = array.dtype if isinstance(value, np.ndarray) else get_default_dtype()
         self.register_buffer(name, array.astype(dtype))
 
+    def _number(self, name: str) -> float:
+        """A coefficient as a number, which takes the dtype of what it multiplies."""
+        return float(detached(getattr(self, name)))
+
     # -- from losses per element to one number -------------------------------------------------------------
 
     @property

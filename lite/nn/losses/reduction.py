@@ -128,3 +128,8 @@ def clipped_value_loss(
     kept = np.clip(change, -clip_value, clip_value)
     clipped = distance_loss(target, old_value + kept, loss_function)
     return np.maximum(loss, clipped), (change != kept).astype(value.dtype).mean()
+
+
+def squeezed(loss: Any) -> Any:
+    """A loss without a last dimension of 1."""
+    return loss[..., 0] if loss.ndim and loss.shape[-1] == 1 else loss

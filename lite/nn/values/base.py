@@ -17,6 +17,7 @@ from lite.kernels._integer import integer
 from lite.nn.distributions.log_prob_names import composite_lp_aggregate
 from lite.nn.settings import set_skip_existing
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
+from lite.nn.values.detached import detached
 from lite.nn.values.entries import require_array, require_tensordict
 from lite.nn.values.network_calls import NetworkCalls, Values, expand_to, last_valid
 
@@ -372,7 +373,7 @@ def next_path(key: NestedKey) -> Path:
 
 def as_number(factor: Array) -> Any:
     """A factor as kernels take it fastest: a Python number, where it is one."""
-    return float(factor) if factor.ndim == 0 else factor
+    return float(detached(factor)) if factor.ndim == 0 else detached(factor)
 
 
 def _integer(name: str, value: Any) -> int:
