@@ -37,6 +37,7 @@ LAYERS = [
     "lite.nn.distributions",
     "lite.nn.tensordict_modules",
     "lite.nn._parameters",
+    "lite.nn._export",
     "lite.nn",
     "lite.data.specs",
     "lite.data.trajectories",
@@ -64,6 +65,7 @@ RANK = {name: rank for rank, name in enumerate(LAYERS)}
 DOORS = {
     ("lite._doors", "lite.nn._parameters.from_module"),
     ("lite._doors", "lite.nn._parameters.to_module"),
+    ("lite.nn._modules.module", "lite.nn._export.to_onnx"),
 }
 
 
