@@ -39,6 +39,7 @@ LAYERS = [
     "lite.nn._parameters",
     "lite.nn.values",
     "lite.nn.losses",
+    "lite.nn._export",
     "lite.nn",
     "lite.optim",
     "lite.data.specs",
@@ -67,6 +68,7 @@ RANK = {name: rank for rank, name in enumerate(LAYERS)}
 DOORS = {
     ("lite._doors", "lite.nn._parameters.from_module"),
     ("lite._doors", "lite.nn._parameters.to_module"),
+    ("lite.nn._modules.module", "lite.nn._export.to_onnx"),
 }
 
 

@@ -4,7 +4,7 @@ In reading order:
 
 - `trace`: runs a function on symbolic arrays, and again with other sizes, so that nothing hangs on a size;
 - `array`: those arrays; `sizes`: integers that stand for a dynamic dimension;
-- `graph`: the nodes, constants and weights, and what a rule gets to work with; `node`: one node;
+- `graph`: the nodes, constants and weights, and what a rule gets to work with;
 - `dispatch`: from a call of a NumPy function to its rule; `ufuncs`: those of ufuncs; `rules`: the table;
 - the rules: `elementwise`, `reductions`, `products`, `shapes`, `joining`, `sorting`, `creation`; `indexing`
   for brackets;

@@ -34,7 +34,8 @@ class GraphArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     """An array of which only shape and dtype are known; NumPy's functions of it write nodes of a graph.
 
     Writing in place gives it the name of another value. What NumPy would make a view knows what it is a view
-    of, so that a write that would have to reach the other is refused.
+    of: a write into a part that was indexed reaches the whole, and one that the views of an array would have to
+    see makes them stale, which to use is an error.
 
     Args:
         graph: where the nodes go.
@@ -42,26 +43,44 @@ class GraphArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         shape: sizes; a `Size` for a dynamic dimension.
         dtype: of the elements.
         base: the array that this one is a view of.
+        index: where in `base`, if it was indexed.
     """
 
-    __slots__ = ("__weakref__", "_dtype", "_shape", "base", "graph", "name", "views")
+    __slots__ = ("__weakref__", "_dtype", "_name", "_shape", "_stale", "base", "graph", "index", "views")
     __array_priority__ = 3000
     __hash__ = object.__hash__
     layered: ClassVar[bool] = False
     symbolic: ClassVar[bool] = True
 
     def __init__(
-        self, graph: Any, name: str, shape: Shape, dtype: np.dtype[Any], base: GraphArray | None = None
+        self,
+        graph: Any,
+        name: str,
+        shape: Shape,
+        dtype: np.dtype[Any],
+        base: GraphArray | None = None,
+        index: Any = None,
     ) -> None:
         self.graph = graph
-        self.name = name
+        self._name = name
         self._shape = shape
         self._dtype = dtype
+        self._stale = False
         self.base = base
+        self.index = index
         self.views: list[weakref.ref[GraphArray]] = []
-        while base is not None:
+        if base is not None:
             base.views.append(weakref.ref(self))
-            base = base.base
+
+    @property
+    def name(self) -> str:
+        """Name of the value that it has now."""
+        if self._stale:
+            self._fail(
+                "uses a view of an array that was written since, which would have to have changed with it: "
+                "write x = x + y instead of x += y"
+            )
+        return self._name
 
     @property
     def shape(self) -> Shape:
@@ -74,13 +93,23 @@ class GraphArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         return self._dtype
 
     def replace(self, value: GraphArray) -> None:
-        """Take another value in place; refused where views of the same memory would have to see it."""
-        if self.base is not None or any(view() is not None for view in self.views):
-            self.graph.fail(
-                "writes into an array while there are views of its memory, which the graph does not have: "
-                "write x = x + y instead of x += y"
-            )
-        self.name = value.name
+        """Take another value in place."""
+        name = value.name
+        if self.base is not None:
+            if self.index is None:
+                self._fail("writes into a view that is another shape or order of an array: write a new array")
+            rules.set_index(self.base, self.index, GraphArray(self.graph, name, self._shape, self._dtype))
+        self._name, self._stale = name, False
+        self._outdate()
+
+    def _outdate(self) -> None:
+        """Make all views of this array stale."""
+        for reference in self.views:
+            view = reference()
+            if view is not None:
+                view._stale = True
+                view._outdate()
+        self.views.clear()
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         for item in inputs:
@@ -116,14 +145,18 @@ class GraphArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def __contains__(self, item: object) -> bool:
         return bool((self == item).any())
 
+    def _fail(self, what: str, error: type[Exception] = NotImplementedError) -> NoReturn:
+        self.graph.fail(what, error)
+        raise AssertionError
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
-        self.graph.fail(
+        self._fail(
             "makes an ndarray of an array that has no numbers yet: use functions that NumPy dispatches, "
             "instead of np.asarray(x) or functions of other libraries"
         )
 
     def _branches(self, what: str) -> NoReturn:
-        self.graph.fail(
+        self._fail(
             f"{what} the numbers in an array, which a graph does not know: use np.where instead of a branch",
             RuntimeError,
         )
@@ -177,7 +210,7 @@ class GraphArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
 
     def view(self, *args: Any) -> NoReturn:
         """Refused: a graph has no memory to see as another dtype."""
-        self.graph.fail("sees memory as another dtype (view)")
+        self._fail("sees memory as another dtype (view)")
 
     def look_up(self, table: Any) -> Any:
         """`table[self]`."""

@@ -12,7 +12,13 @@ from lite._transforms.graphs.rules import rule
 
 def _like(value: Any) -> Any:
     def run(
-        graph: Graph, a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, **kwargs: Any
+        graph: Graph,
+        a: Any,
+        dtype: Any = None,
+        order: str = "K",
+        subok: bool = True,
+        shape: Any = None,
+        **kwargs: Any,
     ) -> Any:
         sizes = a.shape if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
         filler = graph.constant(np.array(value, a.dtype if dtype is None else dtype))

@@ -24,11 +24,10 @@ def call_function(graph: Any, func: Any, args: Any, kwargs: Any) -> Any:
     out = kwargs.get("out")
     if "out" in kwargs:
         kwargs = {key: value for key, value in kwargs.items() if key != "out"}
-    rule = RULES.get(func)
-    if rule is None:
+    if func not in RULES:
         graph.fail(f"calls {name_of(func)}, which has no rule for ONNX")
     try:
-        result = rule(graph, *args, **kwargs)
+        result = RULES[func](graph, *args, **kwargs)
     except NoRule as error:
         graph.fail(f"calls {name_of(func)} with arguments that have no rule for ONNX{_because(error)}")
     return result if out is None else write(graph, (out,), result)
@@ -36,10 +35,9 @@ def call_function(graph: Any, func: Any, args: Any, kwargs: Any) -> Any:
 
 def call_elementwise(x: GraphArray, function: Any) -> Any:
     """Write the nodes of a function of lite that treats all numbers alike."""
-    rule = RULES.get(function)
-    if rule is None:
+    if function not in RULES:
         x.graph.fail(f"calls {name_of(function)}, which has no rule for ONNX")
-    return rule(x.graph, x)
+    return RULES[function](x.graph, x)
 
 
 def _index_batch(td: Any, index: Any) -> Any:

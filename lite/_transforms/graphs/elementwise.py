@@ -68,7 +68,9 @@ def _fix(x: Any) -> Any:
 
 
 @rule(np.nan_to_num)
-def _nan_to_num(graph: Graph, x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+def _nan_to_num(
+    graph: Graph, x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
     x = graph.operand(x)
     if x.dtype.kind != "f":
         return x.copy()
@@ -84,6 +86,11 @@ def _isclose(a: Any, b: Any, rtol: Any = 1.0e-5, atol: Any = 1.0e-8, equal_nan: 
     return close | (np.isnan(a) & np.isnan(b)) if equal_nan else close
 
 
+@composed(np.allclose)
+def _allclose(a: Any, b: Any, rtol: Any = 1.0e-5, atol: Any = 1.0e-8, equal_nan: bool = False) -> Any:
+    return np.all(np.isclose(a, b, rtol, atol, equal_nan))
+
+
 @composed(np.select)
 def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     if len(condlist) != len(choicelist):
@@ -96,12 +103,16 @@ def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 @rule(np.result_type)
 def _result_type(graph: Graph, *arrays_and_dtypes: Any) -> Any:
-    return np.result_type(*[getattr(item, "dtype", item) for item in arrays_and_dtypes])
+    return np.result_type(*[item.dtype if _has_dtype(item) else item for item in arrays_and_dtypes])
+
+
+def _has_dtype(item: Any) -> bool:
+    return hasattr(item, "dtype") and not isinstance(item, type)
 
 
 @rule(np.can_cast)
 def _can_cast(graph: Graph, from_: Any, to: Any, casting: Any = "safe") -> bool:
-    return np.can_cast(getattr(from_, "dtype", from_), to, casting)
+    return np.can_cast(from_.dtype if _has_dtype(from_) else from_, to, casting)
 
 
 @rule(np.iscomplexobj)

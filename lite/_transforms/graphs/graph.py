@@ -5,18 +5,37 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
 
 from lite._arrays.types import ArrayHolder, HostArray, Shape
 from lite._transforms.graphs.array import GraphArray
-from lite._transforms.graphs.node import Node
 from lite._transforms.graphs.sizes import Size
 
 INT64 = np.dtype(np.int64)
 BOOL = np.dtype(np.bool_)
 Dtype = np.dtype[Any]
+
+
+@dataclass(frozen=True)
+class Node:
+    """An operator of ONNX with its inputs and outputs by name.
+
+    Attributes:
+        op: its name.
+        inputs: names of values; empty for an input that is left out.
+        outputs: names of values.
+        attributes: integers, floats, strings, dtypes, and lists of them.
+        path: of the module that was running.
+    """
+
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    path: str = ""
 
 
 class Graph:
@@ -95,7 +114,9 @@ class Graph:
         small = array
         for axis in dynamic:
             first = small[(slice(None),) * axis + (slice(0, 1),)]
-            if not np.array_equal(np.broadcast_to(first, small.shape), small, equal_nan=small.dtype.kind in "fc"):
+            if not np.array_equal(
+                np.broadcast_to(first, small.shape), small, equal_nan=small.dtype.kind in "fc"
+            ):
                 self.fail(
                     f"computes with an array of shape {array.shape} made for the size of a dynamic "
                     "dimension, whose numbers differ along it"
@@ -109,7 +130,8 @@ class Graph:
         key = ("constant", array.dtype.name, array.shape, array.tobytes())
         name = self._made.get(key)
         if name is None:
-            name = self._made[key] = self._name("constant")
+            self._count += 1
+            name = self._made[key] = f"constant_{self._count}"
             self.constants[name] = np.array(array)
         return GraphArray(self, name, array.shape, array.dtype)
 
@@ -127,7 +149,7 @@ class Graph:
             items = [self.operand(item) for item in value]
             wanted = np.result_type(*[item.dtype for item in items]) if dtype is None else dtype
             value = self.stack([self.cast(item, wanted) for item in items])
-            return value  # type: ignore[no-any-return]
+            return value
         known = self._arrays.get(id(value))
         if known is not None:
             return known if dtype is None else self.cast(known, dtype)
@@ -145,7 +167,12 @@ class Graph:
     # -- nodes -------------------------------------------------------------------------------------------
 
     def emit(
-        self, op: str, inputs: Sequence[GraphArray | None], shape: Sequence[int], dtype: Any, **attributes: Any
+        self,
+        op: str,
+        inputs: Sequence[GraphArray | None],
+        shape: Sequence[int],
+        dtype: Any,
+        **attributes: Any,
     ) -> GraphArray:
         """Add a node of one output."""
         return self.emit_all(op, inputs, [(shape, dtype)], **attributes)[0]
@@ -246,7 +273,9 @@ class Graph:
             written.append(0 if same else None if type(n) is Size else int(n))
         if written.count(None) == 1:
             written[written.index(None)] = -1
-        wanted = self.shape_array(target) if None in written else self.ints(*(n for n in written if n is not None))
+        wanted = (
+            self.shape_array(target) if None in written else self.ints(*(n for n in written if n is not None))
+        )
         return self.emit("Reshape", [x, wanted], target, x.dtype)
 
     def expand(self, x: GraphArray, shape: Sequence[int]) -> GraphArray:
@@ -298,9 +327,11 @@ class Graph:
         total: int = sum((x.shape[axis] for x in parts), 0)
         shape = list(parts[0].shape)
         for x in parts[1:]:
-            if [n for i, n in enumerate(x.shape) if i != axis] != [n for i, n in enumerate(shape) if i != axis]:
+            if [n for i, n in enumerate(x.shape) if i != axis] != [
+                n for i, n in enumerate(shape) if i != axis
+            ]:
                 raise ValueError(
-                    "all the input array dimensions except for the concatenation axis must match exactly, got "
+                    "all sizes but along the axis of concatenation must match exactly, got "
                     f"{tuple(map(int, parts[0].shape))} and {tuple(map(int, x.shape))}"
                 )
         shape[axis] = total

@@ -42,7 +42,7 @@ def get_index(x: GraphArray, index: Any) -> Any:
             axis += item.ndim
         else:
             out = _one(graph, out, axis, item)
-    return out if arrays else view_of(x, out)
+    return out if arrays else view_of(x, out, index)
 
 
 def _items(x: GraphArray, index: Any) -> list[Any]:
@@ -95,10 +95,10 @@ def _slice(graph: Graph, x: GraphArray, axis: int, item: slice) -> GraphArray:
     start, stop = _bound(item.start), _bound(item.stop)
     if graph.size(size) is None:
         begin, end, _ = slice(start, stop, step).indices(size)
-        length = len(range(begin, end, step))
-        if (begin, length, step) == (0, size, 1):
+        count = len(range(begin, end, step))
+        if (begin, count, step) == (0, size, 1):
             return x
-        return graph.slice(x, axis, begin, -_FAR if end < 0 else end, step, length)
+        return graph.slice(x, axis, begin, -_FAR if end < 0 else end, step, count)
     # A bound that is the whole size, computed or not, is none.
     start = None if start is not None and step > 0 and start == 0 else start
     stop = None if stop is not None and step > 0 and stop == size else stop
@@ -135,14 +135,14 @@ def _one(graph: Graph, x: GraphArray, axis: int, item: int) -> GraphArray:
 def _by_arrays(graph: Graph, x: GraphArray, items: list[Any]) -> GraphArray:
     """Several index arrays: one number for each combination, looked up in the dimensions made one."""
     at = [i for i, item in enumerate(items) if isinstance(item, int | GraphArray)]
-    if None in items or at != list(range(at[0], at[-1] + 1)):
+    if any(item is None for item in items) or at != list(range(at[0], at[-1] + 1)):
         graph.fail("indexes with several arrays that do not stand side by side")
     sizes = x.shape[at[0] : at[-1] + 1]
     if any(graph.size(n) is not None for n in sizes[1:]):
         graph.fail("indexes with several arrays into a dynamic dimension")
     number: Any = None
     for i, size in zip(at, sizes, strict=True):
-        place = graph.operand(np.int64(items[i]) if isinstance(items[i], int) else items[i])
+        place: Any = graph.operand(np.int64(items[i]) if isinstance(items[i], int) else items[i])
         place = np.where(place < 0, place + graph.squeeze(graph.size_array(size), 0), place)
         number = place if number is None else number * int(size) + place
     flat = x

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,9 @@ def _together(graph: Graph, arrays: Any, dtype: Any) -> list[GraphArray]:
 
 
 @rule(np.concatenate)
-def _concatenate(graph: Graph, arrays: Any, axis: Any = 0, dtype: Any = None, casting: str = "same_kind") -> Any:
+def _concatenate(
+    graph: Graph, arrays: Any, axis: Any = 0, dtype: Any = None, casting: str = "same_kind"
+) -> Any:
     parts = _together(graph, arrays, dtype)
     if axis is None:
         parts, axis = [graph.reshape(x, (x.size,)) for x in parts], 0
@@ -67,7 +70,27 @@ def _split(graph: Graph, ary: Any, indices_or_sections: Any, axis: int = 0) -> A
         raise NoRule("parts of different sizes")
     head: Any = (slice(None),) * axis
     ends = np.cumsum([0, *(len(part) for part in parts)]).tolist()
-    return [ary[(*head, slice(start, stop))] for start, stop in zip(ends, ends[1:], strict=False)]
+    return [ary[(*head, slice(start, stop))] for start, stop in pairwise(ends)]
+
+
+@composed(np.hsplit)
+def _hsplit(ary: Any, indices_or_sections: Any) -> Any:
+    return np.split(ary, indices_or_sections, 0 if ary.ndim == 1 else 1)
+
+
+@composed(np.vsplit)
+def _vsplit(ary: Any, indices_or_sections: Any) -> Any:
+    return np.split(ary, indices_or_sections, 0)
+
+
+@composed(np.dsplit)
+def _dsplit(ary: Any, indices_or_sections: Any) -> Any:
+    return np.split(ary, indices_or_sections, 2)
+
+
+@composed(np.column_stack)
+def _column_stack(tup: Any) -> Any:
+    return np.concatenate([x[:, None] if x.ndim == 1 else x for x in tup], 1)
 
 
 @rule(np.unstack)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._transforms.graphs.node import Node
+from lite._transforms.graphs.graph import Node
 from lite._transforms.graphs.trace import Traced
 
 # The element types of ONNX by NumPy's names.
@@ -53,7 +53,8 @@ def build(
     nodes = [_node(helper, node, i) for i, node in enumerate(traced.nodes)]
     inputs = [helper.make_tensor_value_info(x.name, element_type(x.dtype), x.shape) for x in traced.inputs]
     outputs = [
-        helper.make_tensor_value_info(name, element_type(dtype), shape) for name, shape, dtype in traced.outputs
+        helper.make_tensor_value_info(name, element_type(dtype), shape)
+        for name, shape, dtype in traced.outputs
     ]
     graph = helper.make_graph(nodes, name, inputs, outputs)
     model = helper.make_model(

@@ -18,7 +18,7 @@ def _both(graph: Graph, a: Any, b: Any, dtype: Any = None) -> tuple[GraphArray, 
     return graph.cast(x, wanted), graph.cast(y, wanted)
 
 
-@rule(np.matmul)
+@rule(np.matmul, np.linalg.matmul)
 def matmul(graph: Graph, a: Any, b: Any, dtype: Any = None) -> GraphArray:
     """The product of matrices in the last two dimensions."""
     x, y = _both(graph, a, b, dtype)
@@ -57,6 +57,27 @@ def _dot(graph: Graph, a: Any, b: Any) -> Any:
     return np.tensordot(x, y, (x.ndim - 1, y.ndim - 2))
 
 
+@composed(np.vdot)
+def _vdot(a: Any, b: Any, /) -> Any:
+    return np.sum(np.multiply(np.ravel(a), np.ravel(b)))
+
+
+@composed(np.linalg.multi_dot)
+def _multi_dot(arrays: Any) -> Any:
+    out = arrays[0]
+    for array in arrays[1:]:
+        out = np.matmul(out, array)
+    return out
+
+
+@composed(np.polyval)
+def _polyval(p: Any, x: Any) -> Any:
+    out: Any = np.zeros_like(x)
+    for coefficient in np.asarray(p):
+        out = out * x + coefficient
+    return out
+
+
 @composed(np.inner)
 def _inner(a: Any, b: Any, /) -> Any:
     return np.tensordot(a, b, (-1, -1))
@@ -67,7 +88,7 @@ def _outer(a: Any, b: Any) -> Any:
     return np.multiply(np.ravel(a)[:, None], np.ravel(b)[None, :])
 
 
-@rule(np.tensordot)
+@rule(np.tensordot, np.linalg.tensordot)
 def _tensordot(graph: Graph, a: Any, b: Any, axes: Any = 2) -> Any:
     x, y = _both(graph, a, b)
     if isinstance(axes, int):

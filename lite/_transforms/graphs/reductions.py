@@ -12,9 +12,10 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import BOOL, Graph
 from lite._transforms.graphs.rules import composed, rule
-from lite._transforms.graphs.ufuncs import binary, select, truth, unary
+from lite._transforms.graphs.ufuncs import binary, select, truth
 from lite._transforms.registry import NoRule, default
 
+_REDUCED = (np.dtype(np.int32), np.dtype(np.int64))
 _NO_VALUE = default(np.sum, "keepdims")
 
 
@@ -36,8 +37,11 @@ def reduce(graph: Graph, op: str, x: GraphArray, axis: Any, keepdims: Any) -> Gr
     axes = axes_of(x, axis)
     if not axes:
         return x
-    inputs = [x, graph.ints(*axes)]
-    return graph.emit(op, inputs, reduced(x, axes, keepdims), x.dtype, keepdims=int(keepdims))
+    # onnxruntime reduces few types of integers.
+    wide = x if x.dtype.kind == "f" or x.dtype in _REDUCED else graph.cast(x, np.int64)
+    shape = reduced(x, axes, keepdims)
+    out = graph.emit(op, [wide, graph.ints(*axes)], shape, wide.dtype, keepdims=int(keepdims))
+    return graph.cast(out, x.dtype)
 
 
 def _masked(graph: Graph, x: GraphArray, where: Any, otherwise: Any) -> GraphArray:
@@ -86,7 +90,12 @@ def _prod(
 
 def _extreme(op: str, both: str) -> Any:
     def run(
-        graph: Graph, a: Any, axis: Any = None, keepdims: Any = False, initial: Any = _NO_VALUE, where: Any = True
+        graph: Graph,
+        a: Any,
+        axis: Any = None,
+        keepdims: Any = False,
+        initial: Any = _NO_VALUE,
+        where: Any = True,
     ) -> Any:
         x = graph.operand(a)
         if where is not True and where is not _NO_VALUE:
@@ -128,10 +137,13 @@ def _mean(
 ) -> Any:
     x = graph.operand(a)
     if where is not True and where is not _NO_VALUE:
+        chosen = graph.cast(graph.expand(graph.operand(where), x.shape), x.dtype)
         return np.sum(x, axis, dtype, keepdims=keepdims, where=where) / np.sum(
-            graph.expand(graph.operand(where), x.shape), axis, keepdims=keepdims
+            chosen, axis, keepdims=keepdims
         )
-    wanted = np.dtype(dtype) if dtype is not None else x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
+    wanted = (
+        np.dtype(dtype) if dtype is not None else x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
+    )
     return reduce(graph, "ReduceMean", graph.cast(x, wanted), axis, keepdims)
 
 
@@ -161,6 +173,34 @@ def _var(
         raise NoRule("ddof along a dynamic dimension")
     count = math.prod(x.shape[axis] for axis in axes)
     return np.sum(squares, axes, keepdims=keepdims) / max(count - ddof, 0)
+
+
+def _without_nan(function: Any, filler: float) -> Any:
+    def run(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
+        return function(np.where(np.isnan(a), a.dtype.type(filler), a), axis, keepdims=keepdims)
+
+    return run
+
+
+composed(np.nansum)(_without_nan(np.sum, 0.0))
+composed(np.nanprod)(_without_nan(np.prod, 1.0))
+
+
+@composed(np.nanmean)
+def _nanmean(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
+    known = (~np.isnan(a)).astype(a.dtype)
+    return np.nansum(a, axis, keepdims=keepdims) / np.sum(known, axis, keepdims=keepdims)
+
+
+@rule(np.average)
+def _average(graph: Graph, a: Any, axis: Any = None, weights: Any = None, *, keepdims: Any = False) -> Any:
+    if weights is None:
+        return np.mean(graph.operand(a), axis, keepdims=keepdims)
+    scale = graph.operand(weights)
+    if scale.ndim == 1 and a.ndim > 1:
+        scale = graph.reshape(scale, [scale.size if i == axis % a.ndim else 1 for i in range(a.ndim)])
+    total: Any = np.sum(a * scale, axis, keepdims=keepdims)
+    return total / np.sum(graph.expand(scale, a.shape), axis, keepdims=keepdims)
 
 
 @composed(np.std)
@@ -232,9 +272,14 @@ def _named_vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, o
     return _vector_norm(x.graph, x, axis, keepdims, ord)
 
 
-@rule(np.logical_not)
-def _logical_not(graph: Graph, x: Any) -> Any:
-    return unary(graph, "Not", truth(graph, graph.operand(x)))
+@composed(np.cumulative_sum)
+def _cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
+    out: Any = np.cumsum(x, axis, dtype)
+    if not include_initial:
+        return out
+    at = 0 if axis is None else normalize_axis_index(axis, x.ndim)
+    first = out[(*[slice(None)] * at, slice(0, 1))]
+    return np.concatenate([np.zeros_like(first), out], at)
 
 
 @composed(np.diff)

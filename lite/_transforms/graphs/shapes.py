@@ -16,9 +16,9 @@ from lite._transforms.graphs.rules import composed, rule
 from lite._transforms.registry import NoRule
 
 
-def view_of(base: GraphArray, value: GraphArray) -> GraphArray:
-    """The same value as a view of the memory of another array."""
-    return GraphArray(value.graph, value.name, value.shape, value.dtype, base)
+def view_of(base: GraphArray, value: GraphArray, index: Any = None) -> GraphArray:
+    """The same value as a view of the memory of another array, at an index if there is one."""
+    return GraphArray(value.graph, value.name, value.shape, value.dtype, base, index)
 
 
 @rule(np.reshape)
@@ -52,7 +52,7 @@ def _transpose(graph: Graph, a: Any, axes: Any = None) -> Any:
     return view_of(x, graph.transpose(x, order))
 
 
-@composed(np.matrix_transpose)
+@composed(np.matrix_transpose, np.linalg.matrix_transpose)
 def _matrix_transpose(x: Any, /) -> Any:
     return np.swapaxes(x, -1, -2)
 
@@ -114,6 +114,12 @@ def _broadcast_arrays(graph: Graph, *args: Any, subok: bool = False) -> Any:
 @rule(np.atleast_1d)
 def _atleast_1d(graph: Graph, *arys: Any) -> Any:
     out = tuple(graph.unsqueeze(x, 0) if x.ndim == 0 else x for x in map(graph.operand, arys))
+    return out[0] if len(out) == 1 else out
+
+
+@rule(np.atleast_2d)
+def _atleast_2d(graph: Graph, *arys: Any) -> Any:
+    out = tuple(x if x.ndim > 1 else np.atleast_1d(x)[None] for x in map(graph.operand, arys))
     return out[0] if len(out) == 1 else out
 
 
@@ -180,7 +186,7 @@ def _repeat(graph: Graph, a: Any, repeats: Any, axis: int | None = None) -> Any:
     count = operator.index(repeats) if np.ndim(repeats) == 0 else None
     if count is None:
         raise NoRule("another number of repeats for each element")
-    x = a if axis is not None else np.ravel(a)
+    x: Any = a if axis is not None else np.ravel(a)
     axis = normalize_axis_index(axis or 0, x.ndim)
     wide = graph.unsqueeze(x, axis + 1)
     size: Any = repeats if graph.size(repeats) is not None else count
@@ -189,7 +195,9 @@ def _repeat(graph: Graph, a: Any, repeats: Any, axis: int | None = None) -> Any:
 
 
 @rule(np.pad)
-def _pad(graph: Graph, array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Any:
+def _pad(
+    graph: Graph, array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0
+) -> Any:
     modes = {"constant": "constant", "edge": "edge", "reflect": "reflect", "wrap": "wrap"}
     if mode not in modes or np.ndim(constant_values):
         raise NoRule
@@ -214,9 +222,7 @@ def pad(graph: Graph, x: GraphArray, width: list[list[int]], mode: str, value: A
 def _triangle(upper: int) -> Any:
     def run(graph: Graph, m: Any, k: int = 0) -> Any:
         x = graph.operand(m)
-        return graph.emit(
-            "Trilu", [x, graph.constant(np.array(k, np.int64))], x.shape, x.dtype, upper=upper
-        )
+        return graph.emit("Trilu", [x, graph.constant(np.array(k, np.int64))], x.shape, x.dtype, upper=upper)
 
     return run
 
@@ -227,13 +233,31 @@ rule(np.tril)(_triangle(0))
 
 @rule(np.diagonal)
 def _diagonal(graph: Graph, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    x = np.moveaxis(graph.operand(a), (axis1, axis2), (-2, -1))
+    x: Any = np.moveaxis(a, (axis1, axis2), (-2, -1))
     rows, columns = x.shape[-2:]
     if graph.size(rows) is not None or graph.size(columns) is not None:
         raise NoRule("of a dynamic dimension")
     places = np.diagonal(np.arange(rows * columns).reshape(rows, columns), offset)
     flat = graph.reshape(x, (*x.shape[:-2], rows * columns))
     return graph.gather(flat, graph.constant(places), flat.ndim - 1)
+
+
+@composed(np.linalg.diagonal)
+def _last_diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    return np.diagonal(x, offset, -2, -1)
+
+
+@composed(np.linalg.trace)
+def _last_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    return np.trace(x, offset, -2, -1, dtype)
+
+
+@composed(np.rot90)
+def _rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+    first, second = normalize_axis_tuple(axes, m.ndim)
+    for _ in range(k % 4):
+        m = np.flip(np.swapaxes(m, first, second), first)
+    return m
 
 
 @composed(np.trace)

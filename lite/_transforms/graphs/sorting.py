@@ -8,9 +8,8 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from lite._transforms.graphs.array import GraphArray
-from lite._transforms.graphs.graph import BOOL, INT64, Graph
+from lite._transforms.graphs.graph import INT64, Graph
 from lite._transforms.graphs.rules import rule
-from lite._transforms.graphs.shapes import view_of
 from lite._transforms.registry import NoRule
 
 
@@ -60,7 +59,9 @@ def _take_along_axis(graph: Graph, arr: Any, indices: Any, axis: int | None = -1
     axis = normalize_axis_index(axis, x.ndim)
     if x.ndim != found.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
-    head = graph.broadcast([(*x.shape[:axis], *x.shape[axis + 1 :]), (*found.shape[:axis], *found.shape[axis + 1 :])])
+    head = graph.broadcast(
+        [(*x.shape[:axis], *x.shape[axis + 1 :]), (*found.shape[:axis], *found.shape[axis + 1 :])]
+    )
     x = graph.expand(x, (*head[:axis], x.shape[axis], *head[axis:]))
     found = graph.expand(found, (*head[:axis], found.shape[axis], *head[axis:]))
     return graph.emit("GatherElements", [x, found], found.shape, x.dtype, axis=axis)
@@ -96,5 +97,3 @@ def _argpartition(graph: Graph, a: Any, kth: Any, axis: Any = -1, kind: Any = No
 @rule(np.partition)
 def _partition(graph: Graph, a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
     return _sorted(graph, a, axis)[0]
-
-

@@ -12,12 +12,11 @@ import numpy as np
 
 import lite._transforms.graphs.dispatch  # noqa: F401 - the rules
 from lite._transforms.graphs.array import GraphArray
-from lite._transforms.graphs.graph import Graph
-from lite._transforms.graphs.node import Node
+from lite._transforms.graphs.graph import Graph, Node
 from lite._transforms.graphs.sizes import Size, primes
 
-_FROM = (211, 307)  # where the sizes of the two traces begin: larger than most sizes, small enough to compute
-_ATTEMPTS = 3
+# Where the sizes of the two traces begin: apart, larger than most sizes, and small enough for `np.zeros(size)`.
+_FROM = (503, 1009)
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,8 @@ Run = Callable[[Graph, list[GraphArray]], Mapping[str, Any]]
 def trace(run: Run, inputs: Sequence[Input], avoid: Sequence[int] = ()) -> Traced:
     """The graph of a function.
 
-    It is traced twice, with other sizes for the dynamic dimensions, and both graphs must be one: what hangs on
-    a size (a loop over it, a branch, an array made for it) is an error instead of a graph for one size.
+    It is traced twice, with other sizes for the dynamic dimensions, and both graphs must be one: what hangs
+    on a size (a loop over it, a branch, an array made for it) is an error instead of a graph for one size.
 
     Args:
         run: gets the graph and an array for each input, and returns the outputs by name.
@@ -74,18 +73,17 @@ def trace(run: Run, inputs: Sequence[Input], avoid: Sequence[int] = ()) -> Trace
     taken = {n for x in inputs for n in x.shape if isinstance(n, int)} | set(avoid)
     if not names:
         return _traced(run, inputs, {})
-    difference = ""
-    for attempt in range(_ATTEMPTS):
-        found = []
-        for start in _FROM:
-            numbers = (p for p in primes(start + 30 * attempt) if not any(n and n % p == 0 for n in taken))
-            found.append(_traced(run, inputs, dict(zip(names, itertools.islice(numbers, len(names)), strict=True))))
-        difference = _difference(*found)
-        if not difference:
-            return found[0]
+    found = []
+    for start in _FROM:
+        numbers = (p for p in primes(start) if not any(n and n % p == 0 for n in taken))
+        sizes = dict(zip(names, itertools.islice(numbers, len(names)), strict=True))
+        found.append(_traced(run, inputs, sizes))
+    difference = _difference(*found)
+    if not difference:
+        return found[0]
     raise NotImplementedError(
         f"cannot be exported: {difference}, so the graph would fit one size of the dynamic dimensions "
-        f"{', '.join(names)} alone. Loops in Python over such a dimension, and branches on its size, do this; "
+        f"{', '.join(names)} alone. Loops in Python over such a dimension do this, and branches on its size; "
         "leave it out of dynamic_axes to have it fixed."
     )
 
@@ -137,11 +135,16 @@ def _renamed(node: Node, names: dict[str, str]) -> Node:
 def _difference(a: Traced, b: Traced) -> str:
     """What differs between two graphs; empty if nothing does."""
     for x, y in itertools.zip_longest(a.nodes, b.nodes):
-        if x is None or y is None or (x.op, x.inputs, x.outputs, x.attributes) != (
-            y.op,
-            y.inputs,
-            y.outputs,
-            y.attributes,
+        if (
+            x is None
+            or y is None
+            or (x.op, x.inputs, x.outputs, x.attributes)
+            != (
+                y.op,
+                y.inputs,
+                y.outputs,
+                y.attributes,
+            )
         ):
             node = x if x is not None else y
             where = f"in the module {node.path!r}" if node.path else "in the module"

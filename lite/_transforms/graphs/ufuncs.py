@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import ArrayHolder, HostArray
+from lite._arrays.types import ArrayHolder
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import BOOL, Graph
 from lite._transforms.graphs.rules import RULES
@@ -63,6 +63,7 @@ _LOGIC: dict[np.ufunc, str] = {
     np.logical_xor: "Xor",
     np.logical_not: "Not",
 }
+_OF_BOOLS: dict[np.ufunc, str] = {np.add: "Or", np.multiply: "And", np.maximum: "Or", np.minimum: "And"}
 _BITS: dict[np.ufunc, tuple[str, str]] = {  # of bools, of integers
     np.bitwise_and: ("And", "BitwiseAnd"),
     np.bitwise_or: ("Or", "BitwiseOr"),
@@ -128,10 +129,9 @@ def _call(graph: Graph, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[s
     if ufunc in _BITS:
         return graph.emit(_BITS[ufunc][arrays[0].dtype != BOOL], arrays, shape, result)
     if result == BOOL:  # sums and products of bools
-        logic = {np.add: "Or", np.multiply: "And", np.maximum: "Or", np.minimum: "And"}.get(ufunc)
-        if logic is None:
+        if ufunc not in _OF_BOOLS:
             raise NoRule
-        return graph.emit(logic, arrays, shape, BOOL)
+        return graph.emit(_OF_BOOLS[ufunc], arrays, shape, BOOL)
     return graph.emit(_OPERATORS[ufunc], arrays, shape, result)
 
 
@@ -194,9 +194,7 @@ def _expm1(graph: Graph, x: GraphArray) -> GraphArray:
     near = binary(
         graph, "Mul", binary(graph, "Mul", unary(graph, "Exp", half), unary(graph, "Sinh", half)), 2.0
     )
-    close = graph.emit(
-        "Less", [unary(graph, "Abs", x), graph.operand(1.0, x.dtype)], x.shape, BOOL
-    )
+    close = graph.emit("Less", [unary(graph, "Abs", x), graph.operand(1.0, x.dtype)], x.shape, BOOL)
     return select(graph, close, near, binary(graph, "Sub", unary(graph, "Exp", x), 1.0), x.dtype)
 
 
@@ -319,8 +317,8 @@ def _accumulate(graph: Graph, ufunc: np.ufunc, a: Any, axis: int = 0, dtype: Any
 
 def _outer(graph: Graph, ufunc: np.ufunc, a: Any, b: Any, **kwargs: Any) -> Any:
     first = graph.operand(a)
-    ndim = b.ndim if isinstance(b, HostArray) else np.ndim(b)
-    return ufunc(first[(..., *[None] * ndim)], b, **kwargs)
+    second = graph.operand(b)
+    return ufunc(first[(..., *[None] * second.ndim)], second, **kwargs)
 
 
 _METHODS: dict[str, Any] = {"reduce": _reduce, "accumulate": _accumulate, "outer": _outer}

@@ -12,7 +12,17 @@ from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.graphs.ufuncs import unary
 from lite.nn._export.native import native
-from lite.nn.layers.activations import ELU, GELU, LeakyReLU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Softplus
+from lite.nn.layers.activations import (
+    ELU,
+    GELU,
+    LeakyReLU,
+    LogSoftmax,
+    ReLU,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Softplus,
+)
 
 _FLOAT32 = np.dtype(np.float32)
 

@@ -1,8 +1,8 @@
 """The contract of an exported graph: a JSON file beside it that says what goes in and what comes out.
 
 It is called like the graph, with `.json` at the end: `policy.onnx.json`. Whoever runs the graph, in whichever
-language, finds keys, shapes, dtypes and states there; `lite.models.OnnxModule` reads its keys from it. A contract
-is untrusted, as every file is: sizes are capped, types are checked, and it names no other file.
+language, finds keys, shapes, dtypes and states there; `lite.models.OnnxModule` reads its keys from it. It is
+untrusted, as every file is: sizes are capped, types are checked, and it names no other file.
 """
 
 from __future__ import annotations
@@ -163,7 +163,12 @@ def parse(content: bytes) -> Contract:
 
 def _written(tensor: ContractTensor) -> dict[str, Any]:
     key = [tensor.key] if isinstance(tensor.key, str) else list(tensor.key)
-    out: dict[str, Any] = {"name": tensor.name, "key": key, "shape": list(tensor.shape), "dtype": tensor.dtype}
+    out: dict[str, Any] = {
+        "name": tensor.name,
+        "key": key,
+        "shape": list(tensor.shape),
+        "dtype": tensor.dtype,
+    }
     return out if tensor.normalization is None else {**out, "normalization": tensor.normalization}
 
 

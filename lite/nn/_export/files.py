@@ -107,7 +107,7 @@ def _parts(array: np.ndarray[Any, Any]) -> Iterator[memoryview]:
     """The bytes of an array, little-endian and in order, without a copy of all where it has them so."""
     flat = _plain(array).reshape(-1).view(np.uint8)
     for start in range(0, flat.size, 1 << 26):
-        yield memoryview(flat[start : start + (1 << 26)])
+        yield flat[start : start + (1 << 26)].data
 
 
 def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

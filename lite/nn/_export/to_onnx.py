@@ -8,7 +8,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-
 from lite import NestedKey
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
@@ -67,7 +66,10 @@ def to_onnx(
 
     def run(graph: Graph, arrays: list[GraphArray]) -> dict[str, Any]:
         twin = symbolic(graph, module)
-        given = [_normalized(graph, one, array, normalizers) for one, array in zip(example.inputs, arrays, strict=True)]
+        given = [
+            _normalized(graph, one, array, normalizers)
+            for one, array in zip(example.inputs, arrays, strict=True)
+        ]
         with set_interaction_type(how), set_skip_existing(False), without_draws(graph):
             results = example.call(twin, given)
         names = _output_names(list(results), output_names, example.inputs)
@@ -139,7 +141,9 @@ def _described(one: ExampleInput, normalizer: Module | None) -> ContractTensor:
 
 
 def _states(
-    given: Mapping[NestedKey, NestedKey] | None, inputs: Sequence[ExampleInput], outputs: Mapping[str, NestedKey]
+    given: Mapping[NestedKey, NestedKey] | None,
+    inputs: Sequence[ExampleInput],
+    outputs: Mapping[str, NestedKey],
 ) -> dict[str, str]:
     """Inputs with the outputs that are their next values.
 
@@ -152,7 +156,8 @@ def _states(
         for key, new in pairs.items():
             if key not in names or new not in targets:
                 raise ValueError(
-                    f"states pairs {key!r} with {new!r}; the inputs are {list(names)}, the outputs {list(targets)}."
+                    f"states pairs {key!r} with {new!r}; the inputs are {list(names)}, "
+                    f"the outputs {list(targets)}."
                 )
         return {names[key]: targets[new] for key, new in pairs.items()}
     out = {}
@@ -162,5 +167,3 @@ def _states(
         if new in targets:
             out[name] = targets[new]
     return out
-
-

@@ -80,7 +80,9 @@ def symbolic(graph: Graph, module: Module, prefix: str = "") -> Module:
     try:
         twin = copy.deepcopy(module, memo).eval()
     except Exception as error:
-        raise RuntimeError(f"cannot be exported: {type(module).__name__} cannot be copied ({error}).") from error
+        raise RuntimeError(
+            f"cannot be exported: {type(module).__name__} cannot be copied ({error})."
+        ) from error
     for (_, old), (_, new) in zip(module.named_parameters(), twin.named_parameters(), strict=True):
         new.data = weights.get(id(raw(old)), new.data)
     for old, new in zip(module.modules(), twin.modules(), strict=True):

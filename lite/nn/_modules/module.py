@@ -152,13 +152,14 @@ class Module(Casting, StateDictMethods):
         Args:
             path: of the ONNX file.
             inputs: examples, as `forward` takes them: arrays, also in tuples, lists and dicts. Or one
-                TensorDict, for a module that takes one: its `in_keys` are the inputs, its `out_keys` the outputs.
+                TensorDict, for a module that takes one: its `in_keys` are the inputs, its `out_keys` the
+                outputs.
             kwargs: examples of keyword arguments.
-            input_names: names for the graph, a list or a dict from keys. By default the names of the arguments
-                (``hx_0``, ``hx_1`` for a tuple); of a TensorDict the keys, the parts of a nested one joined by
-                dots: ("next", "state") is ``next.state``.
-            output_names: likewise; ``output``, or ``output_0``, ``output_1`` for a tuple. An output whose name
-                is an input's gets "new_" in front.
+            input_names: names for the graph, a list or a dict from keys. By default the names of the
+                arguments (``hx_0``, ``hx_1`` for a tuple); of a TensorDict the keys, the parts of a nested
+                one joined by dots: ("next", "state") is ``next.state``.
+            output_names: likewise; ``output``, or ``output_0``, ``output_1`` for a tuple. An output whose
+                name is an input's gets "new_" in front.
             dynamic_axes: as of torch.onnx.export, the axes that may have any size: {name: {axis: label}} or
                 {name: [axes]}. By default the batch of the TensorDict (called "batch", "batch_1", or as its
                 dimensions are named), or the first axis of all arrays; {} for none.
