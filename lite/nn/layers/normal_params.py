@@ -8,12 +8,12 @@ from typing import Any, overload
 
 import numpy as np
 
-from lite._arrays.dtypes import floats
-from lite._arrays.formulas import softplus
-from lite._arrays.types import raw
+from lite._arrays.formulas import sigmoid, softplus
 from lite.nn._modules.initial import empty_array, fill
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
+from lite.nn.layers.activations import ReLU
+from lite.nn.layers.large_arrays import pointwise
 
 Mapping = Callable[[Any], Any]
 
@@ -66,8 +66,7 @@ class biased_softplus(Module):
 
 
 def _softplus(x: Any) -> Any:
-    values, dtype = floats(x)
-    return softplus(values).astype(dtype, copy=False)
+    return pointwise(softplus, x, slope=lambda x, out: sigmoid(x))
 
 
 def expln(x: Any) -> Any:
@@ -86,7 +85,7 @@ def expln(x: Any) -> Any:
 
 
 def _relu(x: Any) -> Any:
-    return np.maximum(x, 0)
+    return ReLU()(x)
 
 
 def _none(x: Any) -> Any:
@@ -263,5 +262,7 @@ class AddStateIndependentNormalScale(Module):
                 f"the last dimensions of loc, of shape {shape}, do not match the shape of the scale, "
                 f"{self.scale_shape}."
             )
-        scale = np.maximum(mappings(self.scale_mapping)(raw(self.state_independent_scale)), self.scale_lb)
+        scale = np.maximum(
+            mappings(self.scale_mapping)(self._tensor("state_independent_scale")), self.scale_lb
+        )
         return (loc, scale + np.zeros(shape, scale.dtype), *others)
