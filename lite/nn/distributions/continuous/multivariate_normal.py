@@ -100,8 +100,8 @@ class MultivariateNormal(Distribution):
 
         return in_double(inverse, self.scale_tril)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw vectors; see `Distribution.sample`."""
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw vectors; see `Distribution.rsample`."""
         noise = standard_normal(rng, (*as_shape(sample_shape), *self.loc.shape), self.loc.dtype)
         return self.loc + np.matmul(self.scale_tril, noise[..., None])[..., 0]
 
