@@ -65,7 +65,7 @@ from lite._tree.unbatched import UnbatchedTensor
 if TYPE_CHECKING:
     from lite._files.memory_mapped import MemoryMappedTensor
     from lite._transforms.grad.custom import custom_vjp
-    from lite._transforms.grad.mode import enable_grad, is_grad_enabled, no_grad
+    from lite._transforms.grad.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
     from lite._transforms.grad.transform import grad, value_and_grad
     from lite._transforms.vmap.transform import vmap
 
@@ -139,6 +139,7 @@ __all__ = [
     "save",
     "set_default_dtype",
     "set_get_defaults_to_none",
+    "set_grad_enabled",
     "set_printoptions",
     "stack",
     "tensorclass",
@@ -162,6 +163,7 @@ _GRADIENTS = {
     "grad": "transform",
     "is_grad_enabled": "mode",
     "no_grad": "mode",
+    "set_grad_enabled": "mode",
     "value_and_grad": "transform",
 }
 

@@ -10,6 +10,8 @@ In reading order:
 - `custom`: derivatives that a user writes, and results computed anew instead of kept;
 - `mode`: whether parameters take part by themselves, and the way back to them.
 
-There is no tape as an object: an array refers to its node, a node to those that it was computed from, and nodes have
-increasing numbers. So what nobody refers to is freed, and threads have nothing in common.
+There is no tape as an object: an array refers to its node, a node to those that it was computed from, and
+nodes have increasing numbers. So what nobody refers to is freed, and threads have nothing in common.
+
+Nothing but `running` is imported before it is used.
 """

@@ -17,13 +17,16 @@ from lite._tree.collection import TensorCollection
 class Rules:
     """What answers for traced arrays. These functions need the class, so `dispatch` sets them."""
 
-    __slots__ = ("astype", "backward", "copy", "elementwise", "function", "get_index", "set_index", "ufunc")
+    __slots__ = (
+        *("astype", "backward", "copy", "elementwise", "function", "get_index", "look", "set_index", "ufunc"),
+    )
     astype: Callable[..., Any]
     backward: Callable[..., None]
     copy: Callable[..., Any]
     elementwise: Callable[..., Any]
     function: Callable[..., Any]
     get_index: Callable[..., Any]
+    look: Callable[..., None]
     set_index: Callable[..., None]
     ufunc: Callable[..., Any]
 
@@ -40,11 +43,12 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     Args:
         value: what it holds: an ndarray or a NumPy scalar; an array of `vmap` where that is the outer
             transformation.
-        node: what its derivative goes back to.
+        node: what its derivative goes back to; None where it depends on nothing yet.
         level: the number of the transformation that it belongs to; inner ones have higher numbers.
     """
 
-    __slots__ = ("__weakref__", "level", "node", "value")
+    # `alias` is what `views` knows of arrays that share its memory.
+    __slots__ = ("__weakref__", "alias", "level", "node", "value")
     # So that operators of arrays on the left defer to this one.
     __array_priority__ = 2000
     __hash__ = object.__hash__
@@ -54,6 +58,14 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         self.value = value
         self.node = node
         self.level = level
+        self.alias: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        # A view that was written to by others has no value until somebody asks.
+        if name == "value" or name == "node":
+            rules.look(self)
+            return object.__getattribute__(self, name)
+        raise AttributeError(f"'TracedArray' object has no attribute '{name}'")
 
     @property
     def shape(self) -> Shape:
@@ -84,8 +96,8 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
 
     @property
     def requires_grad(self) -> bool:
-        """True: it depends on what is differentiated by."""
-        return True
+        """Whether it depends on what is differentiated by."""
+        return self.node is not None
 
     def detach(self) -> Any:
         """The value without its derivative: an array that shares memory, and is not to be written."""
@@ -149,8 +161,8 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         raise TypeError(
-            "an array that a gradient is computed for cannot become an ndarray or be written into one, as the "
-            "gradient would be lost: use functions that NumPy dispatches (np.stack for np.array, "
+            "an array that a gradient is computed for cannot become an ndarray or be written into one, as "
+            "the gradient would be lost: use functions that NumPy dispatches (np.stack for np.array, "
             "np.zeros_like(x, shape=...) for an array to write into), or x.detach() for the value alone."
         )
 
@@ -167,7 +179,7 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         return complex(self.value)
 
     def __format__(self, spec: str) -> str:
-        return format(self.value if spec else self, "") if not spec else format(self.value, spec)
+        return format(self.value, spec)
 
     def item(self, *args: Any) -> Any:
         """One element as a Python number, without its derivative."""

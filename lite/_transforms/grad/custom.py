@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lite._arrays.types import ArrayHolder
-from lite._transforms.grad.mode import leaf
+from lite._transforms.grad.running import leaf
 from lite._transforms.grad.tape import is_traced, record_joint, value_of, values_of
 
 

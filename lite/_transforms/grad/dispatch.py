@@ -7,10 +7,10 @@ from typing import Any
 # Each of these modules registers its rules.
 import lite._transforms.grad.custom  # noqa: F401
 from lite._transforms.grad.array import rules
-from lite._transforms.grad.indexing import get_index, set_index, write
+from lite._transforms.grad.indexing import get_index, look, set_index, write
 from lite._transforms.grad.rules import FLAT, RULES
 from lite._transforms.grad.special import elementwise
-from lite._transforms.grad.tape import is_traced, values_of
+from lite._transforms.grad.tape import values_of
 from lite._transforms.grad.ufuncs import astype, call_ufunc, copy
 from lite._transforms.registry import NoRule, name_of, parameters
 
@@ -55,17 +55,16 @@ def no_rule(func: Any, error: Exception | None = None) -> NotImplementedError:
     """The error for a function whose derivative is not known here."""
     reason = str(error) if error is not None and str(error) else "there is no rule for it"
     return NotImplementedError(
-        f"no gradient through {name_of(func)}: {reason}. Write it with other functions, give its derivative with "
-        "lite.custom_vjp, or detach the array (x.detach()) if it is to count as a constant."
+        f"no gradient through {name_of(func)}: {reason}. Write it with other functions, give its "
+        "derivative with lite.custom_vjp, or detach the array (x.detach()) if it is to count as a constant."
     )
 
 
 rules.ufunc = call_ufunc
 rules.function = call_function
 rules.get_index = get_index
+rules.look = look
 rules.set_index = set_index
 rules.astype = astype
 rules.copy = copy
 rules.elementwise = elementwise
-
-__all__ = ["call_function", "is_traced"]

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import HostArray, Shape, raw
+from lite._arrays.types import HostArray, Shape
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import is_traced, record, unbroadcast, value_of, values_of
+from lite._transforms.grad.running import state
+from lite._transforms.grad.tape import is_traced, mixed, record, unbroadcast, value_of, values_of
+from lite._transforms.grad.views import View, forget, settle
 from lite._transforms.levels import innermost
 
 
@@ -19,21 +21,21 @@ def get_index(x: Any, index: Any) -> Any:
         inner = innermost((index,))
         if inner is not None and inner.level > x.level:
             return inner.pick(x, index)
-    shape = x.node.shape
+    shape = x.value.shape
     if _reads_once(index):
         return record(pick(x.value, index), (x, lambda g: placed(g, index, shape)))
     return record(pick(x.value, index), (x, lambda g: added(g, index, shape)))
 
 
 def pick(x: Any, index: Any) -> Any:
-    """`x[index]`, also where only the index is mapped by an outer `vmap`, which an ndarray would not notice."""
+    """`x[index]`, also where only the index is mapped by an outer `vmap`, which ndarrays do not notice."""
     if type(index) is int or type(index) is slice or isinstance(x, HostArray):
         return x[index]
     inner = innermost((index,))
     return x[index] if inner is None else inner.pick(x, index)
 
 
-def placed(g: Any, index: Any, shape: Shape) -> Any:
+def placed(g: Any, index: Any, shape: Any) -> Any:
     """An array of zeros with `g` at an index that reads no element twice."""
     out = np.zeros_like(g, shape=shape)
     out[index] = g
@@ -61,18 +63,19 @@ def _reads_once(index: Any) -> bool:
 def set_index(x: Any, index: Any, new: Any) -> None:
     """`x[index] = new`."""
     index = values_of(index)
-    new = raw(new)
     value = value_of(new)
+    if isinstance(x.value, np.generic):
+        raise TypeError("a single number cannot be written to.")
     shape = np.shape(value)
     target = _writable(x.value, index, value)
     target[index] = value
     once = _reads_once(index)
-    node = record(
+    after = record(
         target,
-        (x, lambda g: _without(g, index)),
+        (x, lambda g: without(g, index)),
         (new, lambda g: unbroadcast(g[index] if once else _last(g, index), shape)),
     )
-    _rebind(x, node, target)
+    rebind(x, after, target)
 
 
 def _writable(old: Any, *others: Any) -> Any:
@@ -84,7 +87,8 @@ def _writable(old: Any, *others: Any) -> Any:
     return old.copy()
 
 
-def _without(g: Any, index: Any) -> Any:
+def without(g: Any, index: Any) -> Any:
+    """A derivative with zeros at an index."""
     g = _writable(g, index)
     g[index] = 0
     return g
@@ -109,34 +113,88 @@ def write(target: Any, result: Any, casting: Any = "unsafe", name: str = "the fu
     if type(target) is not TracedArray:
         if is_traced(result):
             raise TypeError(
-                f"the result of {name} has a gradient, which an ndarray as out= would lose: use the function without "
-                "out, or make the array from a traced one, with np.zeros_like(x)."
+                f"the result of {name} has a gradient, which an ndarray as out= would lose: use the "
+                "function without out, or make the array from a traced one, with np.zeros_like(x)."
             )
-        target[...] = result
+        np.copyto(target, result, casting=casting)
         return
     value = value_of(result)
     dtype, shape = target.dtype, target.shape
     if not hasattr(value, "dtype"):
         value = np.asarray(value)
+    if isinstance(target.value, np.generic):
+        raise TypeError(f"{name} cannot write into a single number.")
     if not np.can_cast(value.dtype, dtype, casting):
-        raise TypeError(
-            f"cannot cast the result of {name} from {value.dtype} to {dtype} with casting rule {casting!r}"
-        )
+        raise TypeError(f"{name} gives {value.dtype}, which {casting} casting does not put into {dtype}.")
+    own = value.shape
+    if len(own) > len(shape) or np.broadcast_shapes(own, shape) != shape:
+        raise ValueError(f"{name} gives the shape {own}, which does not fit into {shape}.")
     if value.dtype != dtype:
         value = value.astype(dtype)
-    own = value.shape
-    if own != shape:
-        value = np.broadcast_to(value, shape)
-    if isinstance(value, np.generic):
-        value = np.asarray(value)
-    _rebind(target, record(value, (result, lambda g: unbroadcast(g, own))), value)
+    if own != shape or isinstance(value, np.generic):
+        value = np.broadcast_to(value, shape).copy()
+    rebind(target, record(value, (result, lambda g: unbroadcast(g, own))), value)
 
 
-def _rebind(x: TracedArray, new: Any, value: Any) -> None:
-    from lite._transforms.grad.tape import constant
+def rebind(x: TracedArray, after: Any, value: Any) -> None:
+    """Give an array a new value, which is also seen through arrays that share memory with it.
 
-    if type(new) is not TracedArray:  # which nothing traced went into
-        new = constant(value, x.level)
-    elif new.level != x.level:
-        raise RuntimeError("mixed")
-    x.value, x.node = new.value, new.node
+    Args:
+        x: the array.
+        after: the new value, traced if something traced is in it.
+        value: the new value.
+    """
+    traced = type(after) is TracedArray
+    if traced and after.level != x.level:
+        raise mixed()
+    node = after.node if traced else x.node if state.paused else None
+    alias = x.alias
+    if type(alias) is View:
+        _through(x, alias, value, node)
+        return
+    if x.node is not None and x.node.holder is not None:
+        raise RuntimeError("a parameter that requires a gradient cannot be written to under enable_grad().")
+    if alias is not None:
+        forget(settle(x))
+    x.value, x.node = value, node
+
+
+def _through(x: TracedArray, view: View, value: Any, node: Any) -> None:
+    """Write to what a view is of."""
+    if any(step == 0 and size > 1 for step, size in zip(_strides(x.value), x.shape, strict=True)):
+        raise ValueError("a broadcast array is read-only: its elements are in one place.")
+    whole = view.whole
+    views = settle(whole)
+    places = view.places
+    shape = whole.shape
+    old = _writable(whole.value, value).reshape(-1)
+    old[places] = value
+    part = TracedArray(value, node, x.level)
+    new = record(
+        old.reshape(shape),
+        (whole, lambda g: without(g.reshape(-1), places).reshape(shape)),
+        (part, lambda g: g.reshape(-1)[places]),
+    )
+    view_of, whole.alias = whole.alias, None
+    try:
+        rebind(whole, new, new.value)
+    finally:
+        whole.alias = view_of
+    forget(views, x)
+    x.value, x.node = value, node
+
+
+def _strides(value: Any) -> tuple[int, ...]:
+    while isinstance(value, HostArray):
+        value = value.value[0, ...]  # type: ignore[attr-defined]
+    strides: tuple[int, ...] = value.strides
+    return strides
+
+
+def look(view: TracedArray) -> None:
+    """Give a view the value that it has in what it is of, after that was written to."""
+    places, whole = view.alias.places, view.alias.whole
+    size, shape = whole.size, whole.shape
+    value = whole.value.reshape(-1)[places]
+    new = record(value, (whole, lambda g: placed(g, places, size).reshape(shape)))
+    view.value, view.node = value, new.node if type(new) is TracedArray else None

@@ -12,7 +12,8 @@ from lite._arrays.types import ArrayHolder, HostArray, Shape
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.indexing import write
 from lite._transforms.grad.rules import FLAT, RULES, flat, rule
-from lite._transforms.grad.tape import is_traced, record, unbroadcast, value_of, values_of
+from lite._transforms.grad.running import leaf
+from lite._transforms.grad.tape import record, unbroadcast, value_of, values_of
 from lite._transforms.levels import innermost
 from lite._transforms.registry import NoRule, name_of
 from lite._tree.collection import TensorCollection
@@ -112,7 +113,18 @@ flat(
         np.floor,
         np.ceil,
     ),
-    *(np.trunc, np.rint, np.floor_divide, np.isfinite, np.isinf, np.isnan, np.signbit, np.spacing),
+    *(
+        np.floor,
+        np.ceil,
+        np.trunc,
+        np.rint,
+        np.floor_divide,
+        np.isfinite,
+        np.isinf,
+        np.isnan,
+        np.signbit,
+        np.spacing,
+    ),
     *(np.logical_and, np.logical_or, np.logical_not, np.logical_xor),
 )
 
@@ -120,11 +132,15 @@ flat(
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`getattr(ufunc, method)(*inputs, **kwargs)` with traced arrays among the arguments."""
     for x in inputs:
-        if type(x) is not TracedArray and type(x) is not np.ndarray:
-            if isinstance(x, TensorCollection):
-                return NotImplemented
-            if isinstance(x, HostArray) and type(innermost((inputs, kwargs))) is not TracedArray:
-                return NotImplemented
+        kind = type(x)
+        if kind is TracedArray or kind is np.ndarray or kind is float or kind is int:
+            continue
+        if isinstance(x, TensorCollection):
+            return NotImplemented
+        if isinstance(x, HostArray) and type(innermost((inputs, kwargs))) is not TracedArray:
+            return NotImplemented
+        if isinstance(x, ArrayHolder):
+            return call_ufunc(ufunc, method, tuple(map(_unheld, inputs)), kwargs)
     if method != "__call__":
         return _call_method(ufunc, method, inputs, kwargs)
     if not kwargs:
@@ -132,15 +148,17 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
     out = kwargs.pop("out", None)
     if "where" in kwargs and kwargs["where"] is not True:
         return _call_where(ufunc, inputs, kwargs, out)
-    dtype = kwargs.pop("dtype", None)
     for name in ("order", "subok", "casting", "where"):
         kwargs.pop(name, None)
+    dtype = kwargs.pop("dtype", None)
     if dtype is not None:
-        inputs = tuple([x.astype(dtype) if hasattr(x, "dtype") else x for x in map(_array_of, inputs)])
+        inputs = tuple([x.astype(dtype) if hasattr(x, "astype") else np.asarray(x, dtype) for x in inputs])
     result = _call(ufunc, inputs, kwargs)
-    if out is None:
-        return result
-    return write_results(ufunc, inputs, out, result)
+    return result if out is None else write_results(ufunc, inputs, out, result)
+
+
+def _unheld(x: Any) -> Any:
+    return leaf(x) if isinstance(x, ArrayHolder) else x
 
 
 def write_results(ufunc: Any, inputs: Any, out: tuple[Any, ...], result: Any) -> Any:
@@ -155,10 +173,6 @@ def write_results(ufunc: Any, inputs: Any, out: tuple[Any, ...], result: Any) ->
         if target is not None:
             write(target, value, "same_kind", name_of(ufunc))
     return tuple(value if target is None else target for target, value in zip(out, result, strict=True))
-
-
-def _array_of(x: Any) -> Any:
-    return x.data if isinstance(x, ArrayHolder) and not is_traced(x) else x
 
 
 def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Any:
@@ -194,9 +208,9 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any] | Non
 
 def _no_rule(ufunc: np.ufunc, method: str, reason: str = "") -> NotImplementedError:
     return NotImplementedError(
-        f"no gradient through {name_of(ufunc)}{method}: {reason or 'there is no rule for it'}. Write it with other "
-        "functions, give its derivative with lite.custom_vjp, or detach the array (x.detach()) if it is to "
-        "count as a constant."
+        f"no gradient through {name_of(ufunc)}{method}: {reason or 'there is no rule for it'}. Write it with "
+        "other functions, give its derivative with lite.custom_vjp, or detach the array (x.detach()) if it "
+        "is to count as a constant."
     )
 
 
