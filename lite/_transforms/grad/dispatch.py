@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 # Each of these modules registers its rules.
-import lite._transforms.grad.custom  # noqa: F401
+import lite._transforms.grad.creation
+import lite._transforms.grad.custom
+import lite._transforms.grad.elementwise
+import lite._transforms.grad.joining
+import lite._transforms.grad.linalg
+import lite._transforms.grad.products
+import lite._transforms.grad.reductions
+import lite._transforms.grad.scans
+import lite._transforms.grad.shapes
+import lite._transforms.grad.sorting  # noqa: F401
 from lite._transforms.grad.array import rules
 from lite._transforms.grad.indexing import get_index, look, set_index, write
 from lite._transforms.grad.rules import FLAT, RULES

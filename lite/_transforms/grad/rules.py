@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lite._transforms.formulas import FORMULAS
 from lite._transforms.registry import Registry
 
 _registry = Registry()
@@ -15,6 +16,7 @@ rule = _registry.rule
 # A formula of other functions that have rules needs nothing else: they note what it computes.
 composed = rule
 rules_of = _registry.rules_of
+RULES.update(FORMULAS)
 
 # Functions whose results do not change where they change continuously: they are called with values.
 FLAT: set[Any] = {
@@ -23,7 +25,7 @@ FLAT: set[Any] = {
     *(np.all, np.any, np.argmax, np.argmin, np.argsort, np.argpartition, np.argwhere, np.nonzero),
     *(np.flatnonzero, np.count_nonzero, np.searchsorted, np.digitize, np.lexsort, np.nanargmax, np.nanargmin),
     *(np.isclose, np.allclose, np.array_equal, np.array_equiv, np.isposinf, np.isneginf, np.isin),
-    *(np.round, np.around, np.fix, np.array_repr, np.array_str, np.array2string, np.bincount, np.histogram),
+    *(np.round, np.around, np.fix, np.array_repr, np.array_str, np.array2string),
 }
 
 

@@ -70,15 +70,6 @@ class Level:
         return x
 
 
-def ndim_of(x: Any) -> int:
-    """As `numpy.ndim`, which would ask a mapped array through NumPy's protocol."""
-    try:
-        ndim: int = x.ndim
-    except AttributeError:
-        return np.ndim(x)
-    return ndim
-
-
 def aligned(x: Any, number: int, ndim: int) -> Any:
     """As `Level.align`, for the map with a number."""
     if type(x) is BatchedArray:

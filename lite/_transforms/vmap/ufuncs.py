@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from lite._transforms.formulas import ndim_of
 from lite._transforms.registry import NoRule, name_of
 from lite._transforms.vmap.along import along
 from lite._transforms.vmap.array import BatchedArray
 from lite._transforms.vmap.indexing import advanced, mask_of
-from lite._transforms.vmap.level import Level, aligned, batched_in, level_of, ndim_of
+from lite._transforms.vmap.level import Level, aligned, batched_in, level_of
 from lite._transforms.vmap.rules import RULES, loop
 
 
