@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from lite._files.memory_mapped import MemoryMappedTensor
     from lite._transforms.grad.custom import custom_vjp
     from lite._transforms.grad.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-    from lite._transforms.grad.transform import grad, value_and_grad
+    from lite._transforms.grad.transform import grad, value_and_grad, vjp
     from lite._transforms.vmap.transform import vmap
 
 __all__ = [
@@ -148,6 +148,7 @@ __all__ = [
     "unravel_key",
     "unravel_key_list",
     "value_and_grad",
+    "vjp",
     "vmap",
     "where",
     "zeros_like",
@@ -165,6 +166,7 @@ _GRADIENTS = {
     "no_grad": "mode",
     "set_grad_enabled": "mode",
     "value_and_grad": "transform",
+    "vjp": "transform",
 }
 
 

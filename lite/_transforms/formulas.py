@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from lite._transforms.registry import NoRule, default
 
@@ -40,8 +40,12 @@ def ndim_of(x: Any) -> int:
     return ndim
 
 
+def _array(x: Any) -> Any:
+    return x if hasattr(x, "ndim") else np.asarray(x)
+
+
 def _items(arrays: Any) -> list[Any]:
-    return [a if hasattr(a, "ndim") else np.asarray(a) for a in arrays]
+    return list(map(_array, arrays))
 
 
 @formula(np.broadcast_arrays)
@@ -338,8 +342,8 @@ def _linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 @formula(np.correlate)
 def _correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
-    if np.shape(v)[0] > np.shape(a)[0]:
-        raise NoRule  # reverses the result
+    if np.shape(v)[0] > np.shape(a)[0] and mode == "same":
+        raise NoRule  # centred in another way
     return np.convolve(a, np.conjugate(v[::-1]), mode)
 
 
@@ -456,3 +460,86 @@ def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     for condition, choice in zip(condlist[::-1], arrays[::-1], strict=True):
         out = np.where(condition, choice.astype(dtype), out)
     return out
+
+
+@formula(np.gradient)
+def _gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    axes = tuple(range(f.ndim)) if axis is None else normalize_axis_tuple(axis, f.ndim)
+    if edge_order not in (1, 2):
+        raise ValueError(f"'edge_order' must be 1 or 2, got {edge_order}.")
+    steps = varargs or (1.0,)
+    if len(steps) == 1:
+        steps = steps * len(axes)
+    if len(steps) != len(axes):
+        raise TypeError("invalid number of arguments")
+    results = [_slope(f, step, d, edge_order) for step, d in zip(steps, axes, strict=True)]
+    return results[0] if len(axes) == 1 else tuple(results)
+
+
+def _slope(f: Any, step: Any, axis: int, edge_order: int) -> Any:
+    """Slopes along one axis: of parabolas through three neighbours, or of lines at the ends."""
+    if f.shape[axis] < edge_order + 1:
+        raise ValueError("Shape of array too small to calculate a numerical gradient.")
+    f = np.moveaxis(f, axis, -1)
+    if ndim_of(step):
+        steps = np.diff(step)
+    else:
+        steps = np.broadcast_to(step, f.shape[-1] - 1)
+    slopes = np.diff(f) / steps
+    first, second = steps[:-1], steps[1:]
+    inner = (slopes[..., :-1] * second + slopes[..., 1:] * first) / (first + second)
+    low, high = slopes[..., :1], slopes[..., -1:]
+    if edge_order == 2:  # a parabola's slopes at an end and in the middle are as far from that of the line
+        low = 2 * low - inner[..., :1]
+        high = 2 * high - inner[..., -1:]
+    return np.moveaxis(np.concatenate([low, inner, high], -1), -1, axis)
+
+
+@formula(np.ediff1d)
+def _ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    inner = np.diff(np.ravel(ary))
+    parts = [np.ravel(part) for part in (to_begin, inner, to_end) if part is not None]
+    return np.concatenate(parts) if len(parts) > 1 else inner
+
+
+@formula(np.insert)
+def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    arr, values = _array(arr), _array(values)
+    if axis is None:
+        arr, axis = arr.reshape(-1), 0
+    axis = normalize_axis_index(axis, arr.ndim)
+    size = arr.shape[axis]
+    # Elements go where their numbers go; those from `size` on are new.
+    if isinstance(obj, slice):
+        obj = np.arange(size)[obj]
+    single = not np.ndim(obj)
+    if single or np.size(obj) == 1:
+        new = np.reshape(values, (1,) * (arr.ndim - values.ndim) + values.shape)
+        if single:
+            new = np.moveaxis(new, 0, axis)
+        count = new.shape[axis]
+        obj = np.reshape(obj, ())
+    else:
+        new, count = values, np.size(obj) if np.asarray(obj).dtype.kind != "b" else int(np.sum(obj))
+    shape = [count if d == axis else n for d, n in enumerate(arr.shape)]
+    order = np.insert(np.arange(size), obj, np.arange(size, size + count))
+    both = np.concatenate([arr, np.broadcast_to(new, shape).astype(arr.dtype)], axis)
+    return np.take(both, order, axis)
+
+
+@formula(np.linalg.tensorinv)
+def _tensorinv(a: Any, ind: int = 2) -> Any:
+    if ind <= 0:
+        raise ValueError("Invalid ind argument.")
+    front, back = a.shape[:ind], a.shape[ind:]
+    return np.linalg.inv(a.reshape(math.prod(front), math.prod(back))).reshape((*back, *front))
+
+
+@formula(np.linalg.tensorsolve)
+def _tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+    a, b = _array(a), _array(b)
+    if axes is not None:
+        last = normalize_axis_tuple(axes, a.ndim)
+        a = np.transpose(a, [d for d in range(a.ndim) if d not in last] + list(last))
+    shape = a.shape[b.ndim :]
+    return np.linalg.solve(a.reshape(b.size, math.prod(shape)), b.reshape(-1)).reshape(shape)

@@ -13,6 +13,7 @@ from lite._transforms.registry import name_of
 
 _RNG = np.random.default_rng(0)
 _A, _B, _V, _W = (_RNG.standard_normal(shape) for shape in ((3, 4), (3, 4), 5, 3))
+_T = _RNG.standard_normal((2, 3, 6))
 _CALLS: dict[Any, list[tuple[Any, ...]]] = {
     np.average: [(_A,), (_A, 1), (_A, 0, _W**2), (_A, None, _B**2, True)],
     np.diff: [(_A,), (_A, 2, 0), (_A, 1, 1, _W[:, None], 0.5)],
@@ -48,7 +49,12 @@ _CALLS: dict[Any, list[tuple[Any, ...]]] = {
     np.kron: [(_A, _B), (_V, _A)],
     np.cross: [(_A.T, _B.T), (_A, _B, 0, 0)],
     np.linalg.cross: [(_A.T, _B.T)],
-    np.correlate: [(_V, _W), (_V, _W, "full")],
+    np.correlate: [(_V, _W), (_V, _W, "full"), (_W, _V), (_W, _V, "full"), (_V, _V, "same")],
+    np.gradient: [(_V,), (_A, 2.0), (_A, 1.5, [0.0, 1.0, 3.0, 3.5]), (_V, [0.0, 0.1, 0.5, 2.0, 3.0])],
+    np.ediff1d: [(_A,), (_V, _W, 2.0)],
+    np.insert: [(_A, 1, _B.T, 1), (_A, [0, 2], 3.0), (_A, slice(0, 2), _A[:2], 0), (_V, -1, 9.0)],
+    np.linalg.tensorinv: [(_T,)],
+    np.linalg.tensorsolve: [(_T, _A[:2, :3]), (_T.reshape(6, 2, 3), _A[:2, :3], (0,))],
     np.convolve: [(_V, _W), (_W, _V, "same"), (_V, _W, "valid")],
     np.diag: [(_V,), (_A, 1), (_W, -1)],
     np.diagflat: [(_A,)],

@@ -169,14 +169,25 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def __bool__(self) -> bool:
         return bool(self.value)
 
+    # NumPy calls these where an element of an ndarray is assigned, and nobody can see that it does.
+
     def __int__(self) -> int:
-        return int(self.value)
+        return int(self._number("int"))
 
     def __float__(self) -> float:
-        return float(self.value)
+        return float(self._number("float"))
 
     def __complex__(self) -> complex:
-        return complex(self.value)
+        return complex(self._number("complex"))
+
+    def _number(self, kind: str) -> Any:
+        if self.node is None or self.node.links is None:  # a derivative is no longer to be had
+            return self.value
+        raise TypeError(
+            f"{kind}() of an array that a gradient is computed for would lose it, as would an assignment to "
+            "an element of an ndarray: use x.item() for the number alone, or assign to an array made by "
+            "np.zeros_like(x, shape=...)."
+        )
 
     def __format__(self, spec: str) -> str:
         return format(self.value, spec)

@@ -8,7 +8,7 @@ import numpy as np
 
 from lite._transforms.grad.along import operand
 from lite._transforms.grad.rules import composed, rule, rules_of
-from lite._transforms.grad.tape import constant, level_of, value_of
+from lite._transforms.grad.tape import constant, value_of
 from lite._transforms.registry import NoRule
 
 
@@ -16,20 +16,23 @@ from lite._transforms.registry import NoRule
 def _like(function: Any) -> Any:
     def run(a: Any, *args: Any, **kwargs: Any) -> Any:
         # Traced, although nothing leads there yet: it may be written into.
-        return _started(function(value_of(a), *args, **kwargs), a)
+        return constant(function(value_of(a), *args, **kwargs), a)
 
     return run
 
 
-def _started(value: Any, like: Any) -> Any:
-    return constant(value, level_of(like)) if value.dtype.kind == "f" else value
-
-
-@rule(np.full_like)
-def _full_like(a: Any, fill_value: Any, *args: Any, **kwargs: Any) -> Any:
-    out = np.empty_like(a, *args, **kwargs)
-    out[...] = fill_value
-    return out
+@composed(np.full_like)
+def _full_like(
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    **kwargs: Any,
+) -> Any:
+    filled = np.ones_like(a, shape=shape) * fill_value
+    return filled.astype(a.dtype if dtype is None else dtype, copy=False)
 
 
 @composed(np.copy)
@@ -83,11 +86,9 @@ def _logspace(
 def _geomspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Any:
-    sign = np.sign(start)
-    if np.any(sign != np.sign(stop)) or not np.all(sign):
-        raise NoRule
-    out = np.exp(np.linspace(np.log(np.abs(start)), np.log(np.abs(stop)), num, endpoint, axis=axis))
-    out = out * (sign if not np.ndim(sign) else np.expand_dims(sign, axis))
+    ratio = np.true_divide(stop, start)
+    places = np.linspace(0.0, 1.0, num, endpoint).reshape(-1, *[1] * np.ndim(ratio))
+    out = np.moveaxis(start * np.power(ratio, places), 0, axis)
     return out if dtype is None else out.astype(dtype)
 
 

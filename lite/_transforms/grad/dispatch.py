@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import sys
 from typing import Any
 
 # Each of these modules registers its rules.
+import lite._transforms.grad.choosing
 import lite._transforms.grad.creation
 import lite._transforms.grad.custom
 import lite._transforms.grad.elementwise
@@ -21,7 +25,7 @@ from lite._transforms.grad.rules import FLAT, RULES
 from lite._transforms.grad.special import elementwise
 from lite._transforms.grad.tape import values_of
 from lite._transforms.grad.ufuncs import astype, call_ufunc, copy
-from lite._transforms.registry import NoRule, name_of, parameters
+from lite._transforms.registry import NoRule, name_of
 
 
 def call_function(func: Any, args: Any, kwargs: Any) -> Any:
@@ -53,11 +57,18 @@ def _without_out(func: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
         if out is not None:
             return args, {key: value for key, value in kwargs.items() if key != "out"}, out
     if len(args) > 1:
-        names = parameters(func)
-        at = names.index("out") if "out" in names else len(args)
+        at = _place_of_out(func)
         if at < len(args) and args[at] is not None:
             return (*args[:at], None, *args[at + 1 :]), kwargs, args[at]
     return args, kwargs, None
+
+
+@functools.cache
+def _place_of_out(func: Any) -> int:
+    """The position at which a function takes `out`; out of reach where it has to be named."""
+    found = inspect.signature(func).parameters.values()
+    by_position = [p.name for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return by_position.index("out") if "out" in by_position else sys.maxsize
 
 
 def no_rule(func: Any, error: Exception | None = None) -> NotImplementedError:

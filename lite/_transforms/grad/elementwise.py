@@ -56,13 +56,6 @@ def _astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> 
     return x.astype(dtype, copy=copy)
 
 
-@composed(np.ediff1d)
-def _ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    inner = np.diff(np.ravel(ary))
-    parts = [np.ravel(part) for part in (to_begin, inner, to_end) if part is not None]
-    return np.concatenate(parts) if len(parts) > 1 else inner
-
-
 @rule(np.bincount)
 def _bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     if is_traced(x):

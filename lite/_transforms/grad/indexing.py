@@ -55,7 +55,7 @@ def _reads_once(index: Any) -> bool:
         kind = type(item)
         if kind is int or kind is slice or item is None or item is Ellipsis or isinstance(item, np.integer):
             continue
-        if not (isinstance(item, np.ndarray | HostArray) and item.dtype.kind == "b"):  # type: ignore[attr-defined]
+        if getattr(item, "dtype", None) != np.bool_:
             return False
     return True
 
@@ -96,8 +96,8 @@ def without(g: Any, index: Any) -> Any:
 
 def _last(g: Any, index: Any) -> Any:
     """What is read at an index, but 0 where a later part of the index writes to the same place."""
-    places = np.arange(g.size).reshape(g.shape)[index]
-    last = np.empty(g.size, np.intp)
+    places = pick(np.arange(g.size).reshape(g.shape), index)
+    last = np.zeros_like(places, shape=g.size)
     count = np.arange(places.size).reshape(places.shape)
     last[places] = count
     return np.where(last[places] == count, g[index], 0)
@@ -152,8 +152,14 @@ def rebind(x: TracedArray, after: Any, value: Any) -> None:
     if type(alias) is View:
         _through(x, alias, value, node)
         return
-    if x.node is not None and x.node.holder is not None:
-        raise RuntimeError("a parameter that requires a gradient cannot be written to under enable_grad().")
+    holder = None if x.node is None else x.node.holder
+    if holder is not None:
+        if not state.paused:
+            raise RuntimeError(
+                "a parameter that requires a gradient cannot be written to under enable_grad(); under no_grad() "
+                "it can."
+            )
+        np.copyto(holder.data, value)
     if alias is not None:
         forget(settle(x))
     x.value, x.node = value, node

@@ -77,28 +77,3 @@ def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     if axis is None:
         arr, axis = arr.reshape(-1), 0
     return np.take(arr, np.delete(np.arange(arr.shape[axis]), obj), axis)
-
-
-@composed(np.insert)
-def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    arr, values = operand(arr), operand(values)
-    if axis is None:
-        arr, axis = arr.reshape(-1), 0
-    axis = normalize_axis_index(axis, arr.ndim)
-    size = arr.shape[axis]
-    # Elements go where their numbers go; those from `size` on are new.
-    if isinstance(obj, slice):
-        obj = np.arange(size)[obj]
-    single = not np.ndim(obj)
-    if single or np.size(obj) == 1:
-        new = np.reshape(values, (1,) * (arr.ndim - values.ndim) + values.shape)
-        if single:
-            new = np.moveaxis(new, 0, axis)
-        count = new.shape[axis]
-        obj = np.reshape(obj, ())
-    else:
-        new, count = values, np.size(obj) if np.asarray(obj).dtype.kind != "b" else int(np.sum(obj))
-    shape = [count if d == axis else n for d, n in enumerate(arr.shape)]
-    order = np.insert(np.arange(size), obj, np.arange(size, size + count))
-    both = np.concatenate([arr, np.broadcast_to(new, shape).astype(arr.dtype)], axis)
-    return np.take(both, order, axis)

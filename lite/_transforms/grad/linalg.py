@@ -211,24 +211,6 @@ def _matrix_power(a: Any, n: int) -> Any:
         a = np.matmul(a, a)
 
 
-@composed(linalg.tensorinv)
-def _tensorinv(a: Any, ind: int = 2) -> Any:
-    if ind <= 0:
-        raise ValueError("Invalid ind argument.")
-    front, back = a.shape[:ind], a.shape[ind:]
-    return linalg.inv(a.reshape(math.prod(front), math.prod(back))).reshape((*back, *front))
-
-
-@composed(linalg.tensorsolve)
-def _tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
-    a, b = operand(a), operand(b)
-    if axes is not None:
-        last = normalize_axis_tuple(axes, a.ndim)
-        a = np.transpose(a, [d for d in range(a.ndim) if d not in last] + list(last))
-    shape = a.shape[b.ndim :]
-    return linalg.solve(a.reshape(b.size, math.prod(shape)), b.reshape(-1)).reshape(shape)
-
-
 @composed(linalg.cond)
 def _cond(x: Any, p: Any = None) -> Any:
     if p in (None, 2, -2):

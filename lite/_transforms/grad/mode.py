@@ -151,14 +151,12 @@ def is_grad_enabled() -> bool:
 def backward(x: TracedArray, gradient: Any, retain_graph: bool) -> None:
     """See `TracedArray.backward`."""
     if x.node is None:
-        raise RuntimeError(
-            "this array depends on no parameter, so that there is nothing to differentiate by."
-        )
+        raise RuntimeError("this array depends on no parameter: there is nothing to differentiate by.")
     if gradient is None:
         if x.size != 1:
             raise RuntimeError(
-                f"backward() needs a gradient, of the shape {x.shape}, as this array is no single number; sum() or "
-                "mean() make one."
+                f"backward() needs a gradient, of the shape {x.shape}, as this array is no single number; "
+                "sum() or mean() make one."
             )
         gradient = np.ones_like(x.value)
     else:

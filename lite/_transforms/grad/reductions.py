@@ -90,7 +90,9 @@ def _spread_of(function: Any) -> Any:
         shape, mask = held.shape, options.get("where")
 
         def pull(g: Any) -> Any:
-            if function is np.std:  # a deviation of 0 has no slope there; as in torch its elements have no share
+            if (
+                function is np.std
+            ):  # a deviation of 0 has no slope there; as in torch its elements have no share
                 g = np.where(value == 0, 0, g / (2 * np.where(value == 0, 1, value)))
             data = masked(held, mask)
             count = _count(mask, shape, axis)

@@ -206,7 +206,7 @@ def _pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> A
             if width == (0, 0):
                 continue
             # Such padding is linear: what it makes of each unit vector is a column of its matrix.
-            options = {"stat_length": (length, (None, None))} if mode == "mean" and length[0] else {}
+            options = {"stat_length": (length, (1, 1))} if mode == "mean" and length[0] else {}
             if "reflect_type" in kwargs:
                 options["reflect_type"] = kwargs["reflect_type"]
             unit = np.eye(held.shape[axis], dtype=g.dtype)

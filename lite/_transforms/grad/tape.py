@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.dtypes import is_floating
-from lite._arrays.types import ArrayHolder, HostArray, Shape
+from lite._arrays.types import ArrayHolder, Shape
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import leaf as computing
 from lite._transforms.grad.running import pauses, state
@@ -232,7 +232,8 @@ def walk(ends: Iterable[tuple[Node, Any]], release: bool = True) -> dict[Any, An
     Raises:
         RuntimeError: a node was released before, or a rule gives a share of another shape.
     """
-    return _Walk().back(ends, release)
+    with np.errstate(all="ignore"):  # a formula may have ruled out what a derivative meets
+        return _Walk().back(ends, release)
 
 
 class _Walk:
@@ -296,11 +297,10 @@ class _Walk:
             return
         if node.dtype.itemsize < 4:  # whose sums would lose digits
             old, share = old.astype(np.float32), share.astype(np.float32)
-        if key in self.own and type(old) is np.ndarray and old.dtype == share.dtype:
-            if not isinstance(share, HostArray):
-                old += share
-                self.shares[key] = old
-                return
+        if key in self.own and type(old) is type(share) is np.ndarray and old.dtype == share.dtype:
+            old += share
+            self.shares[key] = old
+            return
         self.shares[key] = old + share
         self.own.add(key)
 

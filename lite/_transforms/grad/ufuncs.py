@@ -102,29 +102,8 @@ _BINARY: dict[Any, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 flat(
-    *(
-        np.equal,
-        np.not_equal,
-        np.less,
-        np.less_equal,
-        np.greater,
-        np.greater_equal,
-        np.sign,
-        np.floor,
-        np.ceil,
-    ),
-    *(
-        np.floor,
-        np.ceil,
-        np.trunc,
-        np.rint,
-        np.floor_divide,
-        np.isfinite,
-        np.isinf,
-        np.isnan,
-        np.signbit,
-        np.spacing,
-    ),
+    *(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.sign, np.signbit),
+    *(np.floor, np.ceil, np.trunc, np.rint, np.floor_divide, np.isfinite, np.isinf, np.isnan, np.spacing),
     *(np.logical_and, np.logical_or, np.logical_not, np.logical_xor),
 )
 

@@ -101,10 +101,3 @@ def _isrealobj(level: Level, x: Any) -> bool:
 @rule(np.astype)
 def _astype(level: Level, x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
     return x.astype(dtype, copy=copy)
-
-
-@rule(np.ediff1d)
-def _ediff1d(level: Level, ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    if to_end is not None or to_begin is not None:
-        raise NoRule
-    return np.diff(np.ravel(ary))

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from lite._transforms.formulas import ndim_of
-from lite._transforms.registry import NoRule
 from lite._transforms.vmap.along import further
 from lite._transforms.vmap.level import Level
 from lite._transforms.vmap.rules import rule
@@ -44,24 +42,3 @@ def _split(level: Level, ary: Any, indices_or_sections: Any, axis: int = 0) -> A
 @rule(np.unstack)
 def _unstack(level: Level, x: Any, /, *, axis: int = 0) -> Any:
     return level.wrap_all(np.unstack(np.moveaxis(x.value, further(axis, x.ndim), 1), axis=1))
-
-
-@rule(np.insert)
-def _insert(level: Level, arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    if not isinstance(obj, int | np.integer):
-        raise NoRule
-    if axis is None:
-        arr, axis = np.ravel(arr), 0
-    place = axis % ndim_of(arr)
-    head = (slice(None),) * place
-    shape = list(np.shape(arr))
-    if ndim_of(values) > 1 and np.shape(values)[0] != 1:
-        raise NoRule
-    shape[place] = 1
-    size = np.shape(arr)[place]
-    if not -size <= obj <= size:
-        raise IndexError(f"index {obj} is out of bounds for axis {axis} with size {size}")
-    at = int(obj) % size if obj < 0 else int(obj)
-    new = np.broadcast_to(values if hasattr(values, "shape") else np.asarray(values), shape)
-    new = new.astype(arr.dtype)
-    return np.concatenate([arr[(*head, slice(None, at))], new, arr[(*head, slice(at, None))]], axis)

@@ -36,7 +36,7 @@ def _size(level: Level, a: Any, axis: Any = None) -> int:
 def _reshape(
     level: Level, a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None
 ) -> Any:
-    if order not in ("C", None):
+    if order not in ("C", "F", None):
         raise NoRule
     sizes = newshape if shape is None else shape
     new = (
@@ -44,6 +44,8 @@ def _reshape(
         if isinstance(sizes, Sequence | np.ndarray)
         else (operator.index(sizes),)
     )
+    if order == "F":
+        return np.transpose(np.reshape(np.transpose(a), new[::-1], copy=copy))
     own = a.shape
     if new == own and not copy:
         return level.wrap(a.value)
@@ -57,7 +59,7 @@ def _reshape(
 @rule(np.ravel)
 def _ravel(level: Level, a: Any, order: str = "C") -> Any:
     if order == "F":
-        raise NoRule
+        a = np.transpose(a)
     return level.wrap(a.value.reshape(level.size, math.prod(a.shape)))
 
 
@@ -146,13 +148,14 @@ def _rot90(level: Level, m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     return level.wrap(np.rot90(m.value, k, (first, second)))
 
 
-@rule(np.diagonal, np.linalg.diagonal)
-def _diagonal(
-    level: Level, a: Any, offset: int = 0, axis1: int | None = None, axis2: int | None = None
-) -> Any:
-    first = 0 if axis1 is None else axis1
-    second = 1 if axis2 is None else axis2
-    return level.wrap(np.diagonal(a.value, offset, further(first, a.ndim), further(second, a.ndim)))
+@rule(np.diagonal)
+def _diagonal(level: Level, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    return level.wrap(np.diagonal(a.value, offset, further(axis1, a.ndim), further(axis2, a.ndim)))
+
+
+@rule(np.linalg.diagonal)
+def _linalg_diagonal(level: Level, x: Any, /, *, offset: int = 0) -> Any:
+    return level.wrap(np.diagonal(x.value, offset, further(-2, x.ndim), further(-1, x.ndim)))
 
 
 @rule(np.pad)
