@@ -276,8 +276,8 @@ def clip(
 
     def shares(g: Any) -> tuple[Any, ...]:
         high_share = None if high is None else np.where(above, g, 0)
-        low_share = None if low is None else np.where(below & ~np.asarray(above), g, 0)
-        return np.where(below | np.asarray(above), 0, g), low_share, high_share
+        low_share = None if low is None else np.where(below & np.logical_not(above), g, 0)
+        return np.where(below | above, 0, g), low_share, high_share
 
     def share(i: int, shape: Shape) -> Callable[[Any], Any]:
         return lambda g: unbroadcast(shares(g)[i], shape)

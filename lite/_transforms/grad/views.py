@@ -45,8 +45,14 @@ def remember(new: TracedArray, source: TracedArray) -> None:
             return
     elif base is not held and base is not getattr(held, "base", None) and value is not held:
         return
-    whole = source.alias.whole if type(source.alias) is View else source
-    new.alias = View(whole)
+    if type(source.alias) is View:
+        whole = source.alias.whole
+        new.alias = View(whole)
+        if source.alias.places is not None:  # whose memory is no longer that of the whole
+            new.alias.places = source.alias.places.reshape(-1)[_places(new.value, source.value)]
+    else:
+        whole = source
+        new.alias = View(whole)
     views = whole.alias
     if views is None:
         whole.alias = [weakref.ref(new)]
