@@ -189,8 +189,8 @@ def drawn_without_slope(rng: Rng, kind: str, sample_shape: Any, *parameters: Any
     for parameter in parameters:
         if type(parameter) is TracedArray and has_derivative(parameter):
             raise NotImplementedError(
-                f"no gradient through draws of Generator.{kind} by its parameters: draw with sample(), which has "
-                "none, or detach them (x.detach())."
+                f"no gradient through draws of Generator.{kind} by its parameters: draw with sample(), which "
+                "has none, or detach them (x.detach())."
             )
     return drawn(rng, kind, sample_shape, *parameters)
 

@@ -9,6 +9,7 @@ from typing import Any, overload
 import numpy as np
 
 from lite._arrays.formulas import sigmoid, softplus
+from lite._transforms.grad.tape import record, value_of
 from lite.nn._modules.initial import empty_array, fill
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
@@ -81,7 +82,10 @@ def expln(x: Any) -> Any:
     Source:
         Rückstieß et al. (2008), State-Dependent Exploration for Policy Gradient Methods.
     """
-    return np.where(x <= 0, np.exp(np.minimum(x, 0)), 1 + np.log1p(np.maximum(x, 0)))
+    inside = value_of(x)
+    above = np.maximum(inside, 0)
+    out = np.where(inside <= 0, np.exp(np.minimum(inside, 0)), 1 + np.log1p(above))
+    return record(out, (x, lambda g: g * np.where(inside <= 0, out, 1 / (1 + above))))
 
 
 def _relu(x: Any) -> Any:

@@ -429,7 +429,7 @@ def _record(
 
     Args:
         out: its result.
-        state: gives the normalised input, before weight and bias, and what the centred input was multiplied by.
+        state: gives the normalised input, before weight and bias, and what the centred one was multiplied by.
         parents: input, weight and bias; None for what there is not.
         axes: what mean and variance were taken over; None if they were given.
         centres: whether the mean was subtracted.

@@ -13,7 +13,7 @@ from lite._transforms.grad.tape import TracedArray
 
 
 def is_recorded(*arrays: Any) -> bool:
-    """Whether some arrays are traced, and all are plain, or traced with plain arrays behind; None is no array."""
+    """Whether some arrays are traced, and there are plain arrays behind all; None is no array."""
     traced = False
     for array in arrays:
         if type(array) is TracedArray:

@@ -227,7 +227,6 @@ def recorded_walk(
     joint, rest = split_bias(step, b_ih, b_hh)
     recurrent = arrays[1].T.copy()  # BLAS takes half the time for rows in order
     kept = WALKS[step](linear(inputs, arrays[0], joint), first, recurrent, rest, projection)
-    times, rows = inputs.shape[:2]
 
     def pull(g: Any, last: State) -> tuple[Any, ...]:
         shares, shares_of_h, firsts, of_outputs = kept.back(g[::-1] if reverse else g, last)

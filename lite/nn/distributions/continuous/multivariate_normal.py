@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lite._transforms.grad.tape import TracedArray
 from lite._transforms.vmap.running import everything
 from lite.nn.distributions.arrays import as_float, as_shape, as_value, in_double, require, standard_normal
 from lite.nn.distributions.distribution import HALF_LOG_2PI, Distribution
@@ -79,6 +80,8 @@ class MultivariateNormal(Distribution):
         if validate_args is not False:
             _check(name, matrix)
         whole = np.broadcast_to(matrix, (*batch, *matrix.shape[-2:])).astype(dtype, copy=False)
+        if name == "scale_tril" and type(matrix) is TracedArray:
+            whole = np.tril(whole)  # above the diagonal nothing counts
         self.__dict__[name] = whole
         if name != "scale_tril":
             factor = _FACTORS[name](matrix).astype(dtype, copy=False)

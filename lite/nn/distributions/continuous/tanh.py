@@ -57,9 +57,10 @@ class TanhMap:
     def forward(self, z: Any) -> Any:
         """From any number to between the bounds."""
         inside = value_of(z)
-        y = np.clip(np.tanh(inside), -self._edge, self._edge)
+        near = np.clip(np.tanh(inside), -self._edge, self._edge)
+        y = near
         if type(z) is TracedArray:  # at the edge the slope is small, but not 0, as in torchrl
-            y = record(y, (z, lambda g: g * (1 - y * y)))
+            y = record(near, (z, lambda g: g * (1 - near * near)))
         return y if self.is_plain else y * self.half + self.middle
 
     def inverse(self, value: Any) -> Any:
