@@ -156,7 +156,7 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         """`table[self]`, of an ndarray."""
         return _shown(self._namespace.asarray(self._taken(table))[self.leaf])
 
-    def elementwise(self, function: Callable[[Any], Any]) -> NamespaceArray:
+    def elementwise(self, function: Callable[..., Any], *args: Any) -> NamespaceArray:
         """`function` of every element, by the function of JAX that computes the same."""
         name = _SPECIAL.get(function.__name__)
         library = self._namespace.__name__.partition(".")[0]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,8 +22,6 @@ _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _FROM_10 = 10.0  # from where the asymptotic series of digamma has all digits
 # Bernoulli numbers by twice their index, B_2k / 2k, the highest first (Abramowitz and Stegun 1964, 6.3.18).
 _DIGAMMA = (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
-# Bernoulli numbers B_2k, the highest first (Abramowitz and Stegun 1964, 6.4.12).
-_TRIGAMMA = (7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6)
 # (log(1 + x) - x) / x² in x, the highest first.
 _LOG1P_REST = tuple((-1.0) ** (k + 1) / k for k in range(16, 1, -1))
 _LARGE_SHAPE = 60.0  # from where the incomplete gamma function is integrated
@@ -58,25 +56,6 @@ def digamma(x: Any) -> Any:
         far = np.where(small, x + _FROM_10, x)
         square = 1.0 / far / far
         out = np.log(far) - 0.5 / far - square * horner(_DIGAMMA, square) - np.where(small, below, 0.0)
-    return np.where(x >= 0, out, np.nan)
-
-
-def trigamma(x: Any) -> Any:
-    """The derivative of `digamma` for x > 0; inf at 0, NaN below."""
-    if isinstance(x, HostArray):
-        return x.elementwise(trigamma)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        small = x < _FROM_10
-        moved = np.where(small, x, 1.0)  # as trigamma(x) = trigamma(x + 1) + 1 / x²
-        below = 1.0 / moved / moved
-        for _ in range(int(_FROM_10) - 1):
-            moved += 1.0
-            below += 1.0 / moved / moved
-        far = np.where(small, x + _FROM_10, x)
-        inverse = 1.0 / far
-        square = inverse * inverse
-        series = inverse * square * horner(_TRIGAMMA, square)
-        out = inverse + 0.5 * square + series + np.where(small, below, 0.0)
     return np.where(x >= 0, out, np.nan)
 
 
@@ -225,15 +204,6 @@ def _bessel_series(x: Any, order: int) -> Any:
 
 
 def _of_pairs(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-    """A function of two numbers where either is mapped: of one array that holds both."""
-    pairs: Any = np.stack(np.broadcast_arrays(a, b), -1)
-    return pairs.elementwise(OfPairs(function))
-
-
-class OfPairs(NamedTuple):
-    """A function of two numbers as one of arrays that hold both, (..., 2)."""
-
-    function: Callable[[Any, Any], Any]
-
-    def __call__(self, both: Any) -> Any:
-        return self.function(both[..., 0], both[..., 1])
+    """A function of two numbers where either is an array that an interpreter made."""
+    inner = a if isinstance(a, HostArray) and (not isinstance(b, HostArray) or a.level >= b.level) else b
+    return inner.elementwise(function, a, b)

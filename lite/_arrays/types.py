@@ -55,8 +55,11 @@ class HostArray:
         """`td[index]` for a TensorDict and an index that this array is in."""
         raise NotImplementedError
 
-    def elementwise(self, function: Callable[[Any], Any]) -> Any:
-        """`function`, which treats all numbers of an array alike, of what lies behind this one."""
+    def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
+        """`function` of what lies behind this array, or behind `args` where it takes several.
+
+        It treats all numbers alike, and broadcasts its arguments.
+        """
         raise NotImplementedError
 
 

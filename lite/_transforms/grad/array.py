@@ -226,9 +226,9 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
             return self[...]
         raise TypeError(f"the bytes of {self.dtype} seen as {dtype} have no derivative.")
 
-    def elementwise(self, function: Callable[[Any], Any]) -> Any:
+    def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
         """`function`, a special function of single numbers, with its derivative."""
-        return rules.elementwise(self, function)
+        return rules.elementwise(function, args or (self,))
 
     def look_up(self, table: Any) -> Any:
         """`table[self]`, which takes integers."""

@@ -156,8 +156,8 @@ def rebind(x: TracedArray, after: Any, value: Any) -> None:
     if holder is not None:
         if not state.paused:
             raise RuntimeError(
-                "a parameter that requires a gradient cannot be written to under enable_grad(); under no_grad() "
-                "it can."
+                "a parameter that requires a gradient cannot be written to under enable_grad(); under "
+                "no_grad() it can."
             )
         np.copyto(holder.data, value)
     if alias is not None:

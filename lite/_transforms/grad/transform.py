@@ -34,10 +34,10 @@ def value_and_grad(
         has_aux: whether `fn` gives a pair: the loss, and anything else.
 
     Returns:
-        A function with the arguments of `fn` that gives `(value, gradient)`, or `((value, aux),
-        gradient)` with `has_aux`. The gradient has the structure of the argument, shapes and dtypes too; it is
-        a tuple of such if `argnums` is one. Where the loss does not depend on an array, and for arrays of integers and
-        bools, it is zeros; for objects that are no arrays, None.
+        A function with the arguments of `fn` that gives `(value, gradient)`, or `((value, aux), gradient)`
+        with `has_aux`. The gradient has the structure of the argument, shapes and dtypes too; it is a tuple
+        of such if `argnums` is one. Where the loss does not depend on an array, and for arrays of integers
+        and bools, it is zeros; for objects that are no arrays, None.
 
     Raises:
         TypeError: from the returned function, if an argument holds no floats, or complex numbers.

@@ -18,7 +18,8 @@ from lite._tree.collection import TensorCollection
 class Rules:
     """What answers for mapped arrays. These functions need the class, so `dispatch` sets them."""
 
-    __slots__ = ("function", "get_index", "index_batch", "set_index", "ufunc")
+    __slots__ = ("elementwise", "function", "get_index", "index_batch", "set_index", "ufunc")
+    elementwise: Callable[..., Any]
     ufunc: Callable[..., Any]
     function: Callable[..., Any]
     get_index: Callable[..., Any]
@@ -150,8 +151,10 @@ class BatchedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def __deepcopy__(self, memo: dict[int, Any]) -> BatchedArray:
         return self.copy()
 
-    def elementwise(self, function: Callable[[Any], Any]) -> BatchedArray:
+    def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
         """What a function of single numbers makes of all: it need not know of the mapped dimension."""
+        if args:
+            return rules.elementwise(function, args)
         return BatchedArray(function(self.value), self.level)
 
     # T and swapaxes could be left to NumPy, whose way to the rule takes a microsecond more.
