@@ -41,16 +41,25 @@ class HostArray:
     def __setitem__(self, index: Any, value: Any) -> None:
         raise NotImplementedError
 
+    level: int  # the number of the transformation that it belongs to; inner ones have higher numbers
+
     def look_up(self, table: Any) -> Any:
         """`table[self]`, of an ndarray, which would not notice."""
+        raise NotImplementedError
+
+    def pick(self, table: Any, index: Any) -> Any:
+        """`table[index]`, of an array that would not notice that this one is in the index."""
         raise NotImplementedError
 
     def index_batch(self, td: Any, index: Any) -> Any:
         """`td[index]` for a TensorDict and an index that this array is in."""
         raise NotImplementedError
 
-    def elementwise(self, function: Callable[[Any], Any]) -> Any:
-        """`function`, which treats all numbers of an array alike, of what lies behind this one."""
+    def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
+        """`function` of what lies behind this array, or behind `args` where it takes several.
+
+        It treats all numbers alike, and broadcasts its arguments.
+        """
         raise NotImplementedError
 
 

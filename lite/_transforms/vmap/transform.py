@@ -12,8 +12,8 @@ import lite._transforms.vmap.dispatch  # noqa: F401  # which gives mapped arrays
 from lite._arrays.types import ArrayHolder, HostArray, raw
 from lite._containers.joining import CAT, join_column
 from lite._ops.combine import cat
+from lite._transforms.levels import numbers
 from lite._transforms.vmap.array import BatchedArray, SharedArray
-from lite._transforms.vmap.level import numbers
 from lite._transforms.vmap.randomness import Map
 from lite._transforms.vmap.running import generator_for, maps
 from lite._transforms.vmap.tensordicts import Hide, Show, hide, show
