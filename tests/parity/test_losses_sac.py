@@ -92,9 +92,7 @@ def run(name: str, dtype: str = "float64", **options: Any) -> Any:
     with default_dtype(dtype):
         # torchrl's SACLoss leaves the parameters of the distribution in the batch.
         leave_out = ("params", "loc", "scale") if name == "SACLoss" else ()
-        return compare(
-            name, networks, data, shape, dtype, prepare, leave_out=leave_out, mine=mine, **options
-        )
+        return compare(name, networks, data, shape, dtype, prepare, leave_out=leave_out, mine=mine, **options)
 
 
 NAMES = ["SACLoss", "DiscreteSACLoss", "DDPGLoss", "TD3Loss"]
