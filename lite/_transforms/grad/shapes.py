@@ -128,8 +128,9 @@ def _tile(A: Any, reps: Any) -> Any:
 
 @rule(np.repeat)
 def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
-    if axis is None:
-        a, axis = operand(a).reshape(-1), 0
+    a = operand(a)
+    if axis is None or not a.ndim:
+        a, axis = a.reshape(-1), 0 if axis is None else axis
     if np.ndim(repeats) and len(repeats) != 1:
         return np.take(a, np.repeat(np.arange(a.shape[axis]), repeats), axis)
     held = value_of(a)
