@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import lite._transforms.grad.dispatch  # noqa: F401  # which gives traced arrays their rules
+from lite._arrays.types import HostArray
 from lite._transforms.grad.array import TracedArray, rules
 from lite._transforms.grad.running import pauses, state
 from lite._transforms.grad.tape import leaf, walk
@@ -158,7 +159,7 @@ def backward(x: TracedArray, gradient: Any, retain_graph: bool) -> None:
                 f"backward() needs a gradient, of the shape {x.shape}, as this array is no single number; "
                 "sum() or mean() make one."
             )
-        gradient = np.ones_like(x.value)
+        gradient = one_like(x.value)
     else:
         gradient = np.asarray(gradient, x.dtype)
         if gradient.shape != x.shape:
@@ -166,6 +167,11 @@ def backward(x: TracedArray, gradient: Any, retain_graph: bool) -> None:
     for holder, share in walk([(x.node, gradient)], release=not retain_graph).items():
         if holder is not None and hasattr(holder, "grad"):
             add_gradient(holder, share)
+
+
+def one_like(value: Any) -> Any:
+    """Ones of the shape of a value: the derivative of a number by itself."""
+    return np.ones_like(value) if isinstance(value, HostArray) else np.ones(value.shape, value.dtype)
 
 
 def add_gradient(parameter: Any, share: Any) -> None:

@@ -116,12 +116,19 @@ def record(value: Any, *links: Link) -> Any:
         node = x.node
         if node is not None:
             kept.append((node, pullback))
-    if source is None or not has_derivative(value):
+    if source is None:
         return value
-    out = TracedArray(value, Node(kept, None, value) if kept else None, source.level)
-    if len(links) == 1:
+    out = noted(value, kept, source.level)
+    if len(links) == 1 and type(out) is TracedArray:
         remember(out, source)
     return out
+
+
+def noted(value: Any, links: list[tuple[Node, Pullback]], level: Any) -> Any:
+    """A result with links to nodes, where anything is noted of it."""
+    if (pauses[0] or value.dtype not in _FLOATS) and not has_derivative(value):
+        return value
+    return TracedArray(value, Node(links, None, value) if links else None, level)
 
 
 def record_joint(value: Any, parents: Iterable[Any], pullback: Callable[[Any], Iterable[Any]]) -> Any:
