@@ -338,7 +338,7 @@ def _index(draw: Draw, shape: tuple[int, ...]) -> Any:
         return mask
     items: list[Any] = []
     for size in shape[: draw(st.integers(0, len(shape)))]:
-        kind = draw(st.sampled_from(["int", "slice", "slice", "array", "new"]))
+        kind = draw(st.sampled_from(["int", "slice", "slice", "array", "new"])) if size else "slice"
         if kind == "new":
             items.append(None)
         if kind == "int":
