@@ -149,7 +149,7 @@ def is_grad_enabled() -> bool:
     return state.leaf is not None
 
 
-def backward(x: TracedArray, gradient: Any, retain_graph: bool) -> None:
+def backward(x: TracedArray, gradient: Any, retain_graph: bool, inputs: Any) -> None:
     """See `TracedArray.backward`."""
     if x.node is None:
         raise RuntimeError("this array depends on no parameter: there is nothing to differentiate by.")
@@ -164,8 +164,10 @@ def backward(x: TracedArray, gradient: Any, retain_graph: bool) -> None:
         gradient = np.asarray(gradient, x.dtype)
         if gradient.shape != x.shape:
             raise RuntimeError(f"the gradient must have the shape {x.shape}, got {gradient.shape}.")
+    wanted = [inputs] if isinstance(inputs, ArrayHolder) else inputs
+    ids = None if wanted is None else {id(parameter) for parameter in wanted}
     for holder, share in walk([(x.node, gradient)], release=not retain_graph).items():
-        if isinstance(holder, ArrayHolder):
+        if isinstance(holder, ArrayHolder) and (ids is None or id(holder) in ids):
             holder.accumulate_grad(share)
 
 

@@ -12,7 +12,7 @@ from lite.nn._modules.casting import Casting
 from lite.nn._modules.compile import compile_functions
 from lite.nn._modules.hooks import call_with_hooks
 from lite.nn._modules.namespaces import call_shown, without_shown
-from lite.nn._modules.parameter import Parameter, check_requires_grad, clear_gradient
+from lite.nn._modules.parameter import Parameter, check_requires_grad
 from lite.nn._modules.state_dict import StateDictMethods
 
 
@@ -97,7 +97,7 @@ class Module(Casting, StateDictMethods):
             set_to_none: False sets it to zeros, in place, where there is one.
         """
         for param in self.parameters():
-            clear_gradient(param, set_to_none)
+            param.clear_grad(set_to_none)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile the plain functions in this module and its descendants with Numba, when they are called.
