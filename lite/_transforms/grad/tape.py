@@ -15,7 +15,7 @@ of it, which writes to either side take into account (`views.py`).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -156,6 +156,41 @@ def record_joint(value: Any, parents: Iterable[Any], pullback: Callable[[Any], I
         return value
     known = any(node is not None for node in nodes)
     return TracedArray(value, Node(nodes, pullback, value) if known else None, source.level)
+
+
+def record_several(
+    values: Sequence[Any], parents: Iterable[Any], pullback: Callable[[tuple[Any, ...]], Iterable[Any]]
+) -> list[Any]:
+    """`record_joint` for several results.
+
+    Behind them stands one node, of a number that nobody sees. The results are computed from it, so the way
+    back comes to it when the derivatives by all results are known.
+
+    Args:
+        values: the results.
+        parents: the arguments.
+        pullback: from the derivatives by the results, None for those that nothing depends on, to a tuple of
+            those by the arguments.
+    """
+    found: list[Any] = [None] * len(values)
+
+    def back(nothing: Any) -> Iterable[Any]:
+        given = tuple(found)
+        found[:] = [None] * len(values)
+        return pullback(given)
+
+    behind = record_joint(np.zeros((), np.float32), parents, back)
+    if type(behind) is not TracedArray:
+        return list(values)
+
+    def keeping(i: int) -> Callable[[Any], Any]:
+        def keep(g: Any) -> Any:
+            found[i] = g
+            return np.zeros((), np.float32)
+
+        return keep
+
+    return [record(value, (behind, keeping(i))) for i, value in enumerate(values)]
 
 
 def has_derivative(value: Any) -> bool:
@@ -330,6 +365,7 @@ __all__ = [
     "level_of",
     "record",
     "record_joint",
+    "record_several",
     "unbroadcast",
     "value_of",
     "values_of",
