@@ -31,6 +31,10 @@ class ArrayHolder:
     def __setitem__(self, index: Any, value: Any) -> None:
         self.data[index] = raw(value)
 
+    def accumulate_grad(self, gradient: Any) -> None:
+        """Add to the derivative by what it holds."""
+        raise NotImplementedError
+
 
 class HostArray:
     """A leaf that is no ndarray but answers NumPy's protocols as one, such as the arrays inside `vmap`."""

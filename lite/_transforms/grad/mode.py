@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import lite._transforms.grad.dispatch  # noqa: F401  # which gives traced arrays their rules
+from lite._arrays.types import ArrayHolder
 from lite._transforms.grad.array import TracedArray, rules
 from lite._transforms.grad.running import pauses, state
 from lite._transforms.grad.tape import leaf, walk
@@ -164,14 +165,8 @@ def backward(x: TracedArray, gradient: Any, retain_graph: bool) -> None:
         if gradient.shape != x.shape:
             raise RuntimeError(f"the gradient must have the shape {x.shape}, got {gradient.shape}.")
     for holder, share in walk([(x.node, gradient)], release=not retain_graph).items():
-        if holder is not None and hasattr(holder, "grad"):
-            add_gradient(holder, share)
-
-
-def add_gradient(parameter: Any, share: Any) -> None:
-    """Add to the `grad` of a parameter."""
-    old = parameter.grad
-    parameter.grad = np.array(share) if old is None else old + share
+        if isinstance(holder, ArrayHolder):
+            holder.accumulate_grad(share)
 
 
 rules.backward = backward

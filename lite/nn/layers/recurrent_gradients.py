@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lite._transforms.grad.tape import TracedArray, record, record_joint, value_of
+from lite._transforms.grad.several import record_several
+from lite._transforms.grad.tape import TracedArray, record_joint, value_of
 from lite.nn.layers.linear import linear
 from lite.nn.layers.recurrent_steps import (
     State,
@@ -247,17 +248,16 @@ def recorded_walk(
     if len(state) == 1:
         out = record_joint(outputs, parents, lambda g: pull(g, (none,)))
         return out, (out[0 if reverse else -1],)
-    # Of two results one array is made, as nodes have one.
     cells = kept.last[1]
-    both = record_joint(
-        np.concatenate([outputs.reshape(-1), cells.reshape(-1)]),
-        parents,
-        lambda g: pull(
-            g[: outputs.size].reshape(outputs.shape), (none, g[outputs.size :].reshape(cells.shape))
-        ),
-    )
-    out = record(outputs, (both, lambda g: np.concatenate([g.reshape(-1), np.zeros(cells.size, g.dtype)])))
-    end = record(cells, (both, lambda g: np.concatenate([np.zeros(outputs.size, g.dtype), g.reshape(-1)])))
+
+    def pull_both(shares: tuple[Any, ...]) -> tuple[Any, ...]:
+        g, of_cells = (
+            np.zeros_like(x) if share is None else share
+            for x, share in zip((outputs, cells), shares, strict=True)
+        )
+        return pull(g, (none, of_cells))
+
+    out, end = record_several([outputs, cells], parents, pull_both)
     return out, (out[0 if reverse else -1], end)
 
 
