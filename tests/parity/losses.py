@@ -58,8 +58,6 @@ TORCH = SimpleNamespace(
 DTYPES = {"float32": 2e-6, "float64": 1e-10}
 GRADIENTS = {"float32": 1e-5, "float64": 1e-10}
 
-TORCHS_WAY = False
-
 
 @contextmanager
 def default_dtype(dtype: str) -> Iterator[None]:
@@ -190,6 +188,7 @@ def compare(
     prepare: Callable[[Any, Any, Any], None] | None = None,
     inputs: bool = True,
     leave_out: tuple[str, ...] = (),
+    gradients: bool = True,
     seed: int = 0,
     mine: dict[str, Any] | None = None,
     torchs: dict[str, Any] | None = None,
@@ -203,6 +202,7 @@ def compare(
         entries: of the batch.
         prepare: called with each side, its loss and its batch before the loss is computed.
         inputs: whether what is written to the batch is compared, too, but for the keys in `leave_out`.
+        gradients: whether those are compared, by all parameters.
         mine, torchs: options of one side alone.
     """
     pairs = [both(make, seed + number) for number, make in enumerate(networks)]
@@ -224,7 +224,8 @@ def compare(
     assert_same(results[0], results[1], DTYPES[dtype])
     if inputs:
         assert_same(td, other, DTYPES[dtype], leave_out)
-    compare_gradients(lambda: made(0), theirs, results[1], GRADIENTS[dtype])
+    if gradients:
+        compare_gradients(lambda: made(0), theirs, results[1], GRADIENTS[dtype])
     return (ours, theirs), results
 
 
@@ -233,7 +234,9 @@ def total(results: Any) -> Any:
     return sum(results[key].sum() for key in results.keys() if key.startswith("loss"))  # noqa: SIM118
 
 
-def compare_gradients(made: Callable[[], tuple[Any, Any]], theirs: Any, results: Any, tolerance: float) -> None:
+def compare_gradients(
+    made: Callable[[], tuple[Any, Any]], theirs: Any, results: Any, tolerance: float
+) -> None:
     """Both ways of lite to gradients against torch's, parameter by parameter."""
     for parameter in theirs.parameters():
         parameter.grad = None
@@ -243,16 +246,13 @@ def compare_gradients(made: Callable[[], tuple[Any, Any]], theirs: Any, results:
         for name, parameter in theirs.named_parameters()
     }
 
-    if not TORCHS_WAY:
-        pass
-    else:
-        loss, td = made()
-        loss.zero_grad()
-        with lite.enable_grad():
-            total(loss(td)).backward()
-        found = {name: parameter.grad for name, parameter in loss.named_parameters()}
-        agree(found, expected, tolerance)
-        loss.zero_grad()
+    loss, td = made()
+    loss.zero_grad()
+    with lite.enable_grad():
+        total(loss(td)).backward()
+    found = {name: parameter.grad for name, parameter in loss.named_parameters()}
+    agree(found, expected, tolerance)
+    loss.zero_grad()
 
     loss, td = made()
     leaves = {name: parameter.data for name, parameter in loss.named_parameters()}
