@@ -6,7 +6,7 @@ Each folder imports only those before it:
 - `trajectories`: transforms of what was collected, `MultiStep` first
 - `tables`: rows of tables, as jobs on many machines get them
 - `replay`: keeps what was collected, and draws batches from it
-- `values`: estimates advantages and targets
+- `values`: advantages among the responses to one prompt; those along time are estimated in `lite.nn.values`
 - `datasets`: reads data that others recorded
 - `collectors`: step environments, and have language models respond
 """
@@ -58,11 +58,17 @@ from lite.data.trajectories.multistep import MultiStep
 from lite.data.trajectories.multistep_transform import MultiStepTransform
 from lite.data.trajectories.split_trajectories import split_trajectories
 from lite.data.trajectories.token_transitions import TokenTransitions
-from lite.data.values.base import ValueEstimatorBase
-from lite.data.values.gae import GAE, MultiAgentGAE
 from lite.data.values.group_advantages import GroupAdvantage, MCAdvantage, group_advantages
-from lite.data.values.off_policy import Retrace, VTrace
-from lite.data.values.td import TD0Estimator, TD1Estimator, TDLambdaEstimator
+from lite.nn.values import (
+    GAE,
+    MultiAgentGAE,
+    Retrace,
+    TD0Estimator,
+    TD1Estimator,
+    TDLambdaEstimator,
+    ValueEstimatorBase,
+    VTrace,
+)
 
 __all__ = [
     "GAE",

@@ -27,6 +27,7 @@ from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import leaf as computing
 from lite._transforms.grad.running import pauses, state
 from lite._transforms.grad.views import View, remember
+from lite._transforms.levels import innermost
 
 Pullback = Callable[[Any], Any]
 Link = tuple[Any, Pullback]
@@ -87,6 +88,11 @@ def is_traced(x: Any) -> bool:
     if kind is tuple or kind is list:
         return any(map(is_traced, x))
     return kind is dict and any(map(is_traced, x.values()))
+
+
+def is_noted(*arrays: Any) -> bool:
+    """Whether a result of these is noted here: some are traced, and none is of a map that started later."""
+    return type(innermost(arrays)) is TracedArray
 
 
 def record(value: Any, *links: Link) -> Any:
