@@ -297,8 +297,8 @@ def _set_axes(inputs: Sequence[ExampleInput], dynamic_axes: Axes) -> None:
         one = by_name.get(name)
         if one is None:
             raise ValueError(f"dynamic_axes names {name!r}; the inputs are {list(by_name)}.")
-        named = axes if isinstance(axes, Mapping) else {axis: f"{name}_dim_{axis}" for axis in axes}
         ndim = one.array.ndim
+        named = axes if isinstance(axes, Mapping) else {i: f"{name}_dim_{i % max(ndim, 1)}" for i in axes}
         for axis, label in named.items():
             if not isinstance(axis, int) or not -ndim <= axis < ndim:
                 raise ValueError(f"dynamic_axes of {name!r} must be axes of {ndim} dimensions, got {axis!r}.")

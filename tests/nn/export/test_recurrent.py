@@ -56,5 +56,4 @@ def test_errors_are_those_of_the_layer(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="must be input_size=3"):
         layer.to_onnx(tmp_path / "net.onnx", numbers(6, 5, 2))
     with pytest.raises(RuntimeError, match=r"hx\[0\] must have shape"):
-        state = numbers(1, 5, 3)
-        layer.to_onnx(tmp_path / "net.onnx", numbers(6, 5, 3), (state, state), dynamic_axes={})
+        layer.to_onnx(tmp_path / "net.onnx", numbers(6, 5, 3), (numbers(1, 5, 3),) * 2, dynamic_axes={})

@@ -1,4 +1,4 @@
-"""Modules as ONNX graphs: every layer, at other batch sizes than the example's, and what is asked for by options."""
+"""Modules as ONNX graphs: every layer, at other batch sizes than the example's; names, states and options."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def arrays_in(case: Case) -> tuple[list[np.ndarray], Any]:
 
 @pytest.mark.parametrize("case", CASES, ids=TITLES)
 def test_every_layer(case: Case, tmp_path: Path) -> None:
-    """At the example's batch size and at others: float32 numbers to 1e-5, dtypes and shapes as the module's."""
+    """At the example's batch size and at others: numbers to 1e-5, dtypes and shapes as the module's."""
     net = case.make(nn).eval()
     net.training = False
     arrays, call = arrays_in(case)
@@ -616,6 +616,9 @@ def test_an_mlp_is_one_operator_per_layer(tmp_path: Path) -> None:
 
 
 def test_importing_lite_does_not_import_onnx() -> None:
-    code = "import sys, lite, lite.nn, lite.data, lite.models; print([m for m in ('onnx', 'lite.nn._export.to_onnx') if m in sys.modules])"
+    names = ("onnx", "lite.nn._export.to_onnx", "lite._transforms.graphs.array")
+    code = (
+        f"import sys, lite, lite.nn, lite.data, lite.models; print([m for m in {names} if m in sys.modules])"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     np.testing.assert_equal(out.stdout.strip(), "[]")
