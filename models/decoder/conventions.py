@@ -411,7 +411,7 @@ def _cache_sizes(past: NodeArg, config: ModelConfig | None) -> tuple[int, int, s
     heads = (
         _dimension(past.shape[1])
         or _configured(config, ("num_key_value_heads",), ("num_key_value_heads", "num_kv_heads"))
-        or (_configured(config, ("num_attention_heads",), ("num_attention_heads", "n_head", "num_heads")))
+        or query_heads(config)
     )
     configured = _head_size(config)
     if configured and past.type == "tensor(uint8)":
@@ -467,6 +467,11 @@ def _head_size(config: ModelConfig | None) -> int | None:
     hidden = _configured(config, ("hidden_size",), ("hidden_size", "n_embd"))
     heads = _configured(config, ("num_attention_heads",), ("num_attention_heads", "n_head"))
     return hidden // heads if hidden and heads else None
+
+
+def query_heads(config: ModelConfig | None) -> int | None:
+    """How many heads queries have, None if no file says."""
+    return _configured(config, ("num_attention_heads",), ("num_attention_heads", "n_head", "num_heads"))
 
 
 def optional_inputs(session: SessionLike) -> dict[str, NodeArg]:
