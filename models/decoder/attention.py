@@ -2,8 +2,8 @@
 
 Exporters spell attention out: the past and the new keys are concatenated into a new tensor at every step,
 copied once more for each query head that shares them, multiplied, masked and normalised, each by a node of
-its own. onnxruntime has one operator for all of it, GroupQueryAttention, which appends to a buffer in place and
-keeps rows of different length apart by itself (`Padding.SLOTS`).
+its own. onnxruntime has one operator for all of it, GroupQueryAttention, which appends to a buffer in place
+and keeps rows of different length apart by itself (`Padding.SLOTS`).
 
 Only the skeleton of an attention is looked for here: two products of what is concatenated, with a softmax
 between them. That all the rest (masks, scales, copies, layouts) amounts to what the operator does is not
@@ -125,6 +125,10 @@ def replace_attention(model: bytes, heads: int | None) -> Replaced | None:
     caches = _caches(graph)
     if not caches or set(graph.outputs) != {b"logits", *caches} or _MASK not in graph.inputs:
         return None
+    if not graph.inputs.keys().isdisjoint(graph.weights):
+        return (
+            None  # adapters give sizes that differ where names say equal: what shares memory may not change
+        )
     sizes = [dimensions(model, graph.inputs[past]) for past, _ in caches.values()]
     kind, dims = sizes[0]
     if _opset(model) < 13 or kind != _FLOAT or len(dims) != 4 or any(size != sizes[0] for size in sizes):
@@ -134,11 +138,15 @@ def replace_attention(model: bytes, heads: int | None) -> Replaced | None:
     if not kv_heads or not size or heads % kv_heads:
         return None
     found = list(_attentions(model, graph, caches, size))
-    if 2 * len(found) != len(caches) or {one.present_key for one in found} & {one.present_value for one in found}:
+    if 2 * len(found) != len(caches) or {one.present_key for one in found} & {
+        one.present_value for one in found
+    }:
         return None
     kept = _live(graph, found)
     used = {name for node in kept for name in node.inputs}
-    if used & {_MASK, *caches, *(past for past, _ in caches.values())} or any(_nested(model, n) for n in kept):
+    if used & {_MASK, *caches, *(past for past, _ in caches.values())} or any(
+        _nested(model, n) for n in kept
+    ):
         return None
     shape = AttentionShape(heads, kv_heads, size)
     experiments: dict[Any, Experiment] = {}
@@ -269,7 +277,7 @@ def _is_factor(model: bytes, graph: Graph, name: bytes) -> bool:
 
 
 def _factor(model: bytes, graph: Graph, node: Node, name: bytes) -> float:
-    """By what a node multiplies or divides; nan if that is no constant: it is taken for the usual one then."""
+    """By what a node multiplies; nan if that is no constant: it is taken for the usual one then."""
     value = constant(model, graph, name)
     if value is None or value.size != 1 or not value[0]:
         return math.nan
@@ -398,7 +406,8 @@ def _longest(model: bytes, node: Node) -> float:
 
 
 def _largest(values: NDArray[Any]) -> float:
-    sizes = np.abs(values.astype(np.float64))
+    with np.errstate(invalid="ignore"):  # a file may hold any bits
+        sizes = np.abs(values.astype(np.float64))
     return float(np.max(sizes, initial=0, where=sizes < _NO_POSITION))
 
 
@@ -413,7 +422,7 @@ def _weight(model: bytes, graph: Graph, nodes: Sequence[Node], name: bytes) -> t
     if values is not None:
         return field(5, model[slice(*span)]), _largest(values)
     readers = [node for node in nodes if name in node.inputs]
-    looked_up = all(node.kind == b"Gather" and node.inputs == (name, b"input_ids") for node in readers)
+    looked_up = all(node.kind == b"Gather" and node.inputs[0] == name for node in readers)
     if not looked_up or tensor.kind != _FLOAT or len(tensor.dims) != 2 or tensor.dims[1] > MAX_WIDTH:
         return b"", 0
     return field(5, _tensor(name, np.zeros((1, tensor.dims[1]), np.float32))), 0
@@ -479,8 +488,8 @@ def _with_nodes(model: bytes, graph: Graph, kept: Sequence[Node], new: bytes) ->
             parts.append(model[done:head])
             done = b
     inside = b"".join([*parts, model[done:end], new])
-    head = b"".join(_raw(model, at) for at in fields(model, 0, len(model)) if (at[2], at[3]) != graph.span)
-    return head + _own_operators(model) + field(7, inside)
+    rest = b"".join(_raw(model, at) for at in fields(model, 0, len(model)) if (at[2], at[3]) != graph.span)
+    return rest + _own_operators(model) + field(7, inside)
 
 
 def _head(model: bytes) -> bytes:
@@ -504,7 +513,11 @@ def _raw(model: bytes, at: tuple[int, int, int, int]) -> bytes:
 
 
 def _node(
-    kind: bytes, inputs: Sequence[bytes], outputs: Sequence[bytes], attributes: bytes = b"", domain: bytes = b""
+    kind: bytes,
+    inputs: Sequence[bytes],
+    outputs: Sequence[bytes],
+    attributes: bytes = b"",
+    domain: bytes = b"",
 ) -> bytes:
     names = b"".join(field(1, name) for name in inputs) + b"".join(field(2, name) for name in outputs)
     return field(1, names + field(4, kind) + attributes + (field(7, domain) if domain else b""))
@@ -535,6 +548,4 @@ def _value(name: bytes, sizes: Sequence[int] | None = None) -> bytes:
     return field(1, name) + field(2, field(1, tensor))
 
 
-_SWAPPED = field(
-    5, field(1, b"perm") + b"".join(_number(8, axis) for axis in (0, 2, 1, 3)) + _number(20, 7)
-)
+_SWAPPED = field(5, field(1, b"perm") + b"".join(_number(8, axis) for axis in (0, 2, 1, 3)) + _number(20, 7))

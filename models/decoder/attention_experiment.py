@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lite.models.decoder.attention import Attention, AttentionShape, Experiment
-from lite.models.graph.session import SessionLike
+from lite.models.graph.session import SessionLike, open_session
 from lite.models.graph.tensors import ELEMENT_TYPES
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -20,9 +21,7 @@ LEAST = 24  # positions of the longest row that is tried
 TOLERANCE = 2e-5  # of means of numbers around 1
 
 
-def succeeds(
-    experiment: Experiment, open_model: Callable[[bytes], SessionLike], context_length: int | None
-) -> bool:
+def succeeds(experiment: Experiment, graph: Path, context_length: int | None) -> bool:
     """Whether an attention and its replacement give the same for the same numbers.
 
     Tried are a prompt, more tokens behind a past, a step of rows of different length (padded on the left by
@@ -31,7 +30,7 @@ def succeeds(
 
     Args:
         experiment: the two models.
-        open_model: makes the session of a serialised model.
+        graph: the file that they are from.
         context_length: most positions of a row.
     """
     longest = max(LEAST, experiment.longest + MARGIN)
@@ -41,7 +40,8 @@ def succeeds(
     rng = np.random.default_rng(0)
     trials = [([0], 5), ([6], 3), ([4, 1, 6], 1), ([longest - 1], 1), ([longest - 4], 4)]
     try:
-        sessions = open_model(experiment.exported), open_model(experiment.replaced)
+        contents = experiment.exported, experiment.replaced
+        sessions = [open_session(graph, content=content, num_threads=1) for content in contents]
         return all(_agree(experiment, sessions, np.array(pasts), steps, rng) for pasts, steps in trials)
     except Exception:  # onnxruntime's exceptions have no common base; the exported attention is used then
         return False
@@ -49,7 +49,7 @@ def succeeds(
 
 def _agree(
     experiment: Experiment,
-    sessions: tuple[SessionLike, SessionLike],
+    sessions: Sequence[SessionLike],
     pasts: NDArray[np.int64],
     steps: int,
     rng: np.random.Generator,
@@ -60,18 +60,18 @@ def _agree(
     new = _new(names, shape, count, steps, rng)
     cache = rng.normal(size=(2, count, shape.kv_heads, width, shape.size)).astype(np.float32)
     columns, ends = np.arange(width + steps), (pasts + steps)[:, None]
-    left = {
+    left: Arrays = {
         "attention_mask": columns >= width - pasts[:, None],
         "position_ids": pasts[:, None] + np.arange(steps),
         "input_ids": np.zeros((count, steps)),
     }
-    slots = {"attention_mask": columns < ends}
+    slots: Arrays = {"attention_mask": columns < ends}
     moved = np.zeros_like(cache)
     for row, past in enumerate(pasts.tolist()):
         moved[:, row, :, :past] = cache[:, row, :, width - past :]
     results = []
     for session, inputs, (key, value) in zip(sessions, (left, slots), (cache, moved), strict=True):
-        given = new | inputs | {_text(names.past_key): key, _text(names.past_value): value}
+        given = {**new, **inputs, _text(names.past_key): key, _text(names.past_value): value}
         outputs = [_text(name) for name in (names.out, names.present_key, names.present_value)]
         results.append(_run(session, given, outputs, key))
     (out, *presents), (other_out, *other_presents) = results

@@ -70,8 +70,8 @@ class OnnxDecoder:
         num_threads: threads inside one operator; default: the physical cores this process may use.
         gather_logits: compute the logits of a prompt where they are needed only, by a change to the graph in
             memory; where the graph's form does not allow it, it is used as it is.
-        cache_in_place: on a CPU, have attention read the cache where it lies, by a change to the graph in memory
-            (`Padding.SLOTS`), where a graph copies it at every step. It is made if tried to give the same.
+        cache_in_place: on a CPU, have attention read the cache where it lies (`Padding.SLOTS`), by a change
+            to graphs that copy it at every step. It is made where a trial shows that it gives the same.
         variant: which of a directory's graphs, see `ModelConfig.from_directory`.
         adapters: LoRA adapters to choose from with `adapter`: onnxruntime's files (`.onnx_adapter`), by name.
         cuda_graphs: on a GPU, replay steps of decoding as CUDA graphs: for models with GroupQueryAttention

@@ -314,9 +314,6 @@ def _with_cache_in_place(model: bytes, config: ModelConfig) -> bytes | None:
     replaced = replace_attention(model, query_heads(config))
     if replaced is None:
         return None
-    open_model: Callable[[bytes], SessionLike] = lambda content: open_session(  # noqa: E731
-        config.graph, content=content, num_threads=1
-    )
-    if all(succeeds(experiment, open_model, config.context_length) for experiment in replaced.experiments):
+    if all(succeeds(one, config.graph, config.context_length) for one in replaced.experiments):
         return replaced.model
     return None

@@ -198,7 +198,9 @@ def dimensions(model: Buffer, span: Span) -> tuple[int, list[int]]:
                 kind, _ = read_varint(model, a, b)
             elif number == 2 and wire == 2:
                 for dim in _inside(model, [(a, b)], 1):
-                    sizes = [read_varint(model, c, d)[0] for n, w, c, d in fields(model, *dim) if (n, w) == (1, 0)]
+                    sizes = [
+                        read_varint(model, c, d)[0] for n, w, c, d in fields(model, *dim) if (n, w) == (1, 0)
+                    ]
                     dims.append(sizes[0] if sizes else 0)
     return kind, dims
 
