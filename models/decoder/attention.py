@@ -37,7 +37,7 @@ from lite.models.graph.protobuf import field, fields, read_varint, varint
 
 MAX_STEPS = 16  # nodes between the parts of an attention
 MAX_NODES = 4096  # of one attention with its mask
-MAX_WIDTH = 1 << 16  # of the embedding
+MAX_WIDTH = 1 << 16  # of the embedding, and of all heads
 MAX_LONGEST = 1 << 13  # positions of an experiment
 
 _FLOAT = 1  # ONNX's number of the type float32
@@ -135,7 +135,7 @@ def replace_attention(model: bytes, heads: int | None) -> Replaced | None:
         return None  # (before opset 13 axes were no inputs)
     _, kv_heads, _, size = dims
     heads = heads or kv_heads
-    if not kv_heads or not size or heads % kv_heads:
+    if not kv_heads or not size or heads % kv_heads or heads * size > MAX_WIDTH:
         return None
     found = list(_attentions(model, graph, caches, size))
     if 2 * len(found) != len(caches) or {one.present_key for one in found} & {

@@ -34,7 +34,6 @@ class PlacedGraph:
         output_rows: the output matrix, if the graph gives the hidden states that are multiplied with it.
         stream: of a session on a GPU, None where nobody knows it.
         cuda_graphs: the session captures steps of decoding.
-        in_place: its attention was replaced by one that reads the cache in place.
     """
 
     session: SessionLike
@@ -48,7 +47,6 @@ class PlacedGraph:
     output_rows: OutputRows | None = None
     stream: CudaStream | None = None
     cuda_graphs: bool = False
-    in_place: bool = False
 
 
 class BoundGraph:

@@ -117,10 +117,10 @@ class Opening:
             prompts = self._placed(second, reader, prompts=True)
         elif given is None and reader:
             prompts = self._placed(self._session(reader, gather_logits).session, reader, prompts=True)
-        opened = _Opened(given, config) if given else self._session(config, gather_logits)
+        opened = _Opened(given) if given else self._session(config, gather_logits)
         length = prompts.spec.static_length if prompts else config.context_length if config else None
-        graph = self._placed(opened.session, opened.config, static_length=length)
-        graph = replace(graph, output_rows=opened.rows, in_place=opened.in_place)
+        graph = self._placed(opened.session, config, static_length=length, in_place=opened.in_place)
+        graph = replace(graph, output_rows=opened.rows)
         if self.cuda_graphs and graph.spec.padding is not Padding.SLOTS:
             raise ValueError(
                 "cuda_graphs=True needs steps of one size, so a graph with GroupQueryAttention; the rows of "
@@ -166,7 +166,7 @@ class Opening:
         What reads prompts is opened again from `config`, if given, without the change that gathers logits.
         """
         spec, reads = graph.spec, graph.prompts or graph
-        made = spec.padding is Padding.SLOTS and not graph.in_place  # by a builder that gives all logits
+        made = spec.padding is Padding.SLOTS and not spec.in_place  # by a builder that gives all logits
         if not (made or reads.spec.last_logits_only or reads.spec.one_token):
             try:
                 run_two_tokens(CACHES[spec.padding](graph, 1))
@@ -238,13 +238,11 @@ class _Opened:
 
     Attributes:
         session: it.
-        config: what the model's directory says, with the summary of the graph as it was changed.
         rows: its output matrix, if it also gives the hidden states that are multiplied with that.
         in_place: its attention was replaced.
     """
 
     session: SessionLike
-    config: ModelConfig | None
     rows: OutputRows | None = None
     in_place: bool = False
 
@@ -266,8 +264,8 @@ def _open(config: ModelConfig, opening: Opening, gather_logits: bool) -> _Opened
         except ValueError:
             continue  # the graph only looked familiar; if the graph itself is bad, the last try says so
         if not (change.gathers and has_own_switch(session)):
-            return _Opened(session, change.config, change.rows, change.in_place)
-    return _Opened(open_session(config.graph, **how), config)
+            return _Opened(session, change.rows, change.in_place)
+    return _Opened(open_session(config.graph, **how))
 
 
 @dataclass(frozen=True)
@@ -275,7 +273,6 @@ class _Change:
     """A changed graph: its bytes without large weights, and as `_Opened`."""
 
     content: bytes
-    config: ModelConfig
     rows: OutputRows | None = None
     in_place: bool = False
     gathers: bool = False
@@ -294,10 +291,9 @@ def _changes(config: ModelConfig, opening: Opening, gather_logits: bool) -> Iter
             rows = output_rows(model, config.graph)
     if len(light) > MAX_MODEL_BYTES:
         return
-    graphs = [_Change(light, config)]
+    graphs = [_Change(light)]
     if in_place and (replaced := _with_cache_in_place(light, config)) is not None:
-        summary = protobuf.scan_bytes(replaced)
-        graphs.insert(0, _Change(replaced, replace(config, summary=summary), in_place=True))
+        graphs.insert(0, _Change(replaced, in_place=True))
     for graph in graphs:
         if gather_logits:
             changed = gather_before_projection(graph.content, hidden_output=rows is not None)
