@@ -16,6 +16,7 @@ import numpy as np
 
 import lite
 from lite import TensorDict
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite._files.commit import finish
 from lite._files.mapping import source_of
@@ -403,6 +404,9 @@ class LazyMemmapStorage(LazyTensorStorage):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._find()
+
+
+belong_to("lite.data", LazyMemmapStorage)
 
 
 def _remove(folder: str, pid: int) -> None:

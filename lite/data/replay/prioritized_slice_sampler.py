@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from lite import NestedKey
+from lite._arrays.public import belong_to
 from lite.data.replay.prioritized_sampler import Floats, PrioritizedSampler
 from lite.data.replay.samplers import Index, Seed, StorageView
 from lite.data.replay.slice_sampler import SliceSampler
@@ -172,3 +173,6 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
         return (
             SliceSampler.__repr__(self)[:-1] + f", alpha={self._alpha}, beta={self._beta}, eps={self._eps})"
         )
+
+
+belong_to("lite.data", PrioritizedSliceSampler)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey
+from lite._arrays.public import belong_to
 from lite.data.replay.samplers import EMPTY, Index, Sampler, SamplerWithoutReplacement, Seed, StorageView
 from lite.data.replay.trajectory_index import Ints, Seen, Signal, TrajectoryIndex, values_at
 
@@ -288,6 +289,9 @@ class SliceSamplerWithoutReplacement(SliceSampler, SamplerWithoutReplacement):
         SamplerWithoutReplacement._empty(self)
 
     __repr__ = SliceSampler.__repr__
+
+
+belong_to("lite.data", SliceSampler, SliceSamplerWithoutReplacement)
 
 
 def _count(name: str, value: int | None) -> int | None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite import NestedKey, TensorDictBase, get_default_dtype, unravel_key
+from lite._arrays.public import belong_to
 from lite._arrays.types import Path
 from lite._tree.keys import require_path
 from lite.data.trajectories.entries import require_array, require_tensordict
@@ -362,6 +363,9 @@ class ValueEstimatorBase(TensorDictModuleBase):
             kept = array if valid is None else np.where(expand_to(valid, array), array, array.dtype.type(0))
             writes[require_path(key)] = kept
         return writes
+
+
+belong_to("lite.data", ValueEstimatorBase)
 
 
 def next_path(key: NestedKey) -> Path:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lite import NestedKey, TensorDictBase
+from lite._arrays.public import belong_to
 from lite._tree.collection import TensorCollection
 from lite.data.values.advantage_estimator import AdvantageEstimator
 from lite.data.values.base import AcceptedKeys, Array, Options, Writes, as_number
@@ -247,6 +248,9 @@ class Retrace(_OffPolicyEstimator):
 
     def _kernel(self, *arrays: Array, gamma: Any, time_dim: int) -> Advantage:
         return retrace(*arrays, gamma=gamma, lmbda=as_number(self.lmbda), time_dim=time_dim)
+
+
+belong_to("lite.data", VTrace, Retrace)
 
 
 def _one_each(log_probs: Any, size: tuple[int, ...], value: Array) -> Array:
