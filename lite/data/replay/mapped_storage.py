@@ -233,7 +233,7 @@ class LazyMemmapStorage(LazyTensorStorage):
                 index %= rows
             if filled < rows:
                 index = index[index < filled]
-        self._space.reserve(min(first + count, rows), rows)
+        self._space.reserve(filled, min(first + count, rows), rows)
         self._added = count
         file.begin(index, count, (-1, -1) if self._next is None else self._next.undo_link())
 
