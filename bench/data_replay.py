@@ -66,6 +66,8 @@ def extending(storage: str, count: int, rounds: int, full: bool = False) -> dict
     capacity = 2048 if full else max(1_000_000, (rounds + 3) * _CALLS * count)
     kinds = {"LazyTensorStorage": LazyTensorStorage, "LazyMemmapStorage": LazyMemmapStorage}
     ours = TensorDictReplayBuffer(storage=kinds[storage](capacity))
+    # Memory of a virtual machine that was never used costs many times what it costs later, whoever takes it.
+    np.ones((20, capacity, 4), np.float32)
     data, theirs = TensorDict(entries, [count]), torch_data(entries, count)
     peer = torch_buffer(storage, capacity)
     for _ in range(-(-capacity // count) if full else 1):
