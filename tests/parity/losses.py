@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -55,6 +56,7 @@ TORCH = SimpleNamespace(
     losses=torchrl.objectives,
 )
 DTYPES = {"float32": 2e-6, "float64": 1e-10}
+GRADIENTS = {"float32": 1e-5, "float64": 1e-10}
 
 
 @contextmanager
@@ -186,6 +188,7 @@ def compare(
     prepare: Callable[[Any, Any, Any], None] | None = None,
     inputs: bool = True,
     leave_out: tuple[str, ...] = (),
+    gradients: bool = True,
     seed: int = 0,
     mine: dict[str, Any] | None = None,
     torchs: dict[str, Any] | None = None,
@@ -199,19 +202,84 @@ def compare(
         entries: of the batch.
         prepare: called with each side, its loss and its batch before the loss is computed.
         inputs: whether what is written to the batch is compared, too, but for the keys in `leave_out`.
+        gradients: whether those are compared, by all parameters.
         mine, torchs: options of one side alone.
     """
     pairs = [both(make, seed + number) for number, make in enumerate(networks)]
     own = {id(LITE): mine or {}, id(TORCH): torchs or {}}
-    tds = batches(dict(entries), shape)
-    results, made = [], []
-    for side, nets, td in zip((LITE, TORCH), zip(*pairs, strict=True), tds, strict=True):
-        loss = getattr(side.losses, name)(*nets, **options, **own[id(side)])
-        made.append(loss)
+    given = batches(dict(entries), shape)
+
+    def made(number: int) -> tuple[Any, Any]:
+        side = (LITE, TORCH)[number]
+        nets = [pair[number] for pair in pairs]
+        loss = getattr(side.losses, name)(*nets, **options, **copy.deepcopy(own[id(side)]))
+        td = given[number].copy()
         if prepare is not None:
             prepare(side, loss, td)
-        results.append(loss(td))
+        return loss, td
+
+    ours, td = made(0)
+    theirs, other = made(1)
+    results = ours(td), theirs(other)
     assert_same(results[0], results[1], DTYPES[dtype])
     if inputs:
-        assert_same(*tds, DTYPES[dtype], leave_out)
-    return tuple(made), tuple(results)
+        assert_same(td, other, DTYPES[dtype], leave_out)
+    if gradients:
+        compare_gradients(lambda: made(0), theirs, results[1], GRADIENTS[dtype])
+    return (ours, theirs), results
+
+
+def total(results: Any) -> Any:
+    """The sum of all losses."""
+    return sum(results[key].sum() for key in results.keys() if key.startswith("loss"))  # noqa: SIM118
+
+
+def compare_gradients(
+    made: Callable[[], tuple[Any, Any]], theirs: Any, results: Any, tolerance: float
+) -> None:
+    """Both ways of lite to gradients against torch's, parameter by parameter."""
+    for parameter in theirs.parameters():
+        parameter.grad = None
+    total(results).backward()
+    expected = {
+        name: None if parameter.grad is None else parameter.grad.numpy()
+        for name, parameter in theirs.named_parameters()
+    }
+
+    loss, td = made()
+    loss.zero_grad()
+    with lite.enable_grad():
+        total(loss(td)).backward()
+    found = {name: parameter.grad for name, parameter in loss.named_parameters()}
+    agree(found, expected, tolerance)
+    loss.zero_grad()
+
+    loss, td = made()
+    leaves = {name: parameter.data for name, parameter in loss.named_parameters()}
+    params = TensorDict(
+        {tuple(name.split(".")) if "." in name else name: leaf for name, leaf in leaves.items()}
+    )
+
+    def function(params: Any) -> Any:
+        exchanged = TensorDict.from_module(loss).apply(lambda leaf: leaf)
+        exchanged.update(params)
+        with exchanged.to_module(loss):
+            return total(loss(td))
+
+    _, grads = lite.value_and_grad(function)(params)
+    found = {".".join(key) if isinstance(key, tuple) else key: leaf for key, leaf in grads.items(True, True)}
+    agree(found, expected, tolerance)
+
+
+def agree(found: dict[str, Any], expected: dict[str, Any], tolerance: float) -> None:
+    """Gradients by name; none at all is the same as zeros."""
+    assert set(found) == set(expected)
+    for name, other in expected.items():
+        mine = found[name]
+        if mine is None or other is None:
+            rest = [gradient for gradient in (mine, other) if gradient is not None]
+            assert not any(np.any(gradient) for gradient in rest), name
+            continue
+        assert mine.shape == other.shape, name
+        assert mine.dtype == other.dtype, name
+        np.testing.assert_allclose(mine, other, tolerance, tolerance, err_msg=name)

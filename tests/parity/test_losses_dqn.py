@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-reference = pytest.importorskip("torchrl.objectives", reason="needs the parity extra: torchrl")
+pytest.importorskip("torchrl.objectives", reason="needs the parity extra: torchrl")
 
-from parity.losses import DTYPES, assert_same, batches, both, default_dtype, mlp, steps  # noqa: E402
+from parity.losses import DTYPES, both, compare, default_dtype, mlp, steps  # noqa: E402
 
 from lite.nn import losses  # noqa: E402
 
@@ -29,37 +29,28 @@ def compared(
     estimator: Any = None, keys: Any = None, **options: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
     rng = np.random.default_rng(1)
+
+    def prepare(side: Any, loss: Any, td: Any) -> None:
+        loss.set_keys(**(keys or {}))
+        for name, key in (keys or {}).items():
+            if name in ("reward", "done", "terminated"):
+                td.rename_key_(("next", name), ("next", key))
+            elif name == "action":
+                td.rename_key_("action", key)
+        if estimator:
+            name, arguments = estimator
+            loss.make_value_estimator(getattr(side.losses.ValueEstimators, name), **arguments)
+        if options.get("delay_value", True):
+            side.losses.SoftUpdate(loss, eps=0.9)
+            for _, leaf in loss.target_value_network_params.items(True, True):
+                leaf *= 1.25
+
+    data = steps(rng, dtype, shape, action=actions(rng, space, shape)) | (extra or {})
     with default_dtype(dtype):
-        ours, theirs = both(actor(space))
-        entries = steps(rng, dtype, shape, action=actions(rng, space, shape)) | (extra or {})
-        mine, other = batches(entries, shape)
-        pair = losses.DQNLoss(ours, **options), reference.DQNLoss(theirs, action_space=space, **options)
-        for loss, td, module in zip(pair, (mine, other), (losses, reference), strict=True):
-            if keys:
-                loss.set_keys(**keys)
-                for name, key in keys.items():
-                    if name in ("reward", "done", "terminated"):
-                        td.rename_key_(("next", name), ("next", key))
-                    elif name == "action":
-                        td.rename_key_("action", key)
-            if estimator:
-                name, arguments = estimator
-                loss.make_value_estimator(
-                    getattr(
-                        reference.ValueEstimators if module is reference else losses.ValueEstimators, name
-                    ),
-                    **arguments,
-                )
-            if options.get("delay_value", True):
-                module.SoftUpdate(loss, eps=0.9)
-                params = loss.target_value_network_params
-                for _, leaf in sorted(params.items(True, True), key=lambda item: str(item[0])):
-                    leaf *= 1.25
-        with torch.no_grad():
-            results = pair[0](mine), pair[1](other)
-        assert_same(*results, DTYPES[dtype])
-        assert_same(mine, other, DTYPES[dtype])
-    return pair
+        losses, _ = compare(
+            "DQNLoss", (actor(space),), data, shape, dtype, prepare, torchs={"action_space": space}, **options
+        )
+    return losses
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

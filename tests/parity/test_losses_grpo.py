@@ -14,7 +14,8 @@ llm = pytest.importorskip("torchrl.objectives.llm", reason="needs the parity ext
 
 from parity.losses import default_dtype  # noqa: E402
 
-from lite.nn.losses import grpo_loss  # noqa: E402
+import lite  # noqa: E402
+from lite.nn.losses import grpo_loss, kl_penalty  # noqa: E402
 
 SHAPE = (4, 5)
 
@@ -66,6 +67,17 @@ def test_values_and_gradients(aggregation: str, clip_epsilon: Any, threshold: An
             now, before, advantage, mask, clip_epsilon=clip_epsilon, aggregation=aggregation,
             kl_mask_threshold=threshold, ref_log_probs=reference, kl_to_ref_coeff=0.1,
         )  # fmt: skip
+        weights = torch.from_numpy(np.random.default_rng(1).normal(size=tuple(theirs.loss_objective.shape)))
+        (theirs.loss_objective * weights).sum().backward()
+
+        def function(now: Any) -> Any:
+            out = grpo_loss(
+                now, before, advantage, mask, clip_epsilon=clip_epsilon, aggregation=aggregation,
+                kl_mask_threshold=threshold,
+            )["loss_objective"]  # fmt: skip
+            return (out * weights.numpy().reshape(out.shape)).sum()
+
+        np.testing.assert_allclose(lite.grad(function)(now), scores.grad.numpy(), 1e-10, 1e-12)
     expected = theirs.loss_objective.detach().numpy()
     np.testing.assert_allclose(mine["loss_objective"], expected.reshape(mine["loss_objective"].shape), 1e-12)
     np.testing.assert_allclose(mine["ESS"], theirs.ESS.numpy(), 1e-12)
@@ -75,3 +87,12 @@ def test_values_and_gradients(aggregation: str, clip_epsilon: Any, threshold: An
         if aggregation == "token_mean":
             np.testing.assert_allclose(mine["kl_to_ref"], theirs.kl_to_ref.numpy(), 1e-12)
             np.testing.assert_allclose(mine["loss_kl_to_ref"], theirs.loss_kl_to_ref.detach().numpy(), 1e-12)
+
+
+def test_gradient_of_the_penalty() -> None:
+    now, _, reference, _, _ = tokens(False)
+    scores = torch.from_numpy(now.copy()).requires_grad_()
+    d = torch.from_numpy(reference) - scores
+    (d.exp() - 1 - d).sum().backward()
+    found = lite.grad(lambda x: kl_penalty(x, reference).sum())(now)
+    np.testing.assert_allclose(found, scores.grad.numpy(), 1e-12)

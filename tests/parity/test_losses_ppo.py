@@ -51,6 +51,9 @@ def run(name: str, dtype: str = "float64", discrete: bool = False, **options: An
     data = options.pop("data", None) or entries(dtype, shape, discrete, options.pop("advantage", True))
     prepare = options.pop("prepare", None)
     actor = categorical if discrete else gaussian
+    if name == "KLPENPPOLoss":
+        # torchrl's beta adapts before the gradient is taken, which is then of another loss than was returned.
+        options = {"increment": 1.0, "decrement": 1.0, **options}
     with default_dtype(dtype):
         return compare(
             name, (actor, critic), data, shape, dtype, prepare, inputs=name != "ReinforceLoss", **options
@@ -160,12 +163,14 @@ def test_an_advantage_for_all_actions_of_a_step() -> None:
 @pytest.mark.parametrize("name", PPO)
 def test_without_critic(name: str) -> None:
     with default_dtype("float64"):
-        compare(name, (gaussian,), entries("float64"), (6,), "float64", critic_coeff=0.0)
+        compare(
+            name, (gaussian,), entries("float64"), (6,), "float64", gradients=name != PPO[2], critic_coeff=0.0
+        )
 
 
 def test_beta_adapts() -> None:
     for dtarg in (1e-6, 1e6):
-        (mine, other), _ = run("KLPENPPOLoss", dtarg=dtarg, increment=3.0, decrement=0.25)
+        (mine, other), _ = run("KLPENPPOLoss", gradients=False, dtarg=dtarg, increment=3.0, decrement=0.25)
         assert float(mine.beta) == float(other.beta) == (3.0 if dtarg < 1 else 0.25)
         mine.reset()
         assert float(mine.beta) == 1.0

@@ -34,8 +34,8 @@ class GraphArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     """An array of which only shape and dtype are known; NumPy's functions of it write nodes of a graph.
 
     Writing in place gives it the name of another value. What NumPy would make a view knows what it is a view
-    of: a write into a part that was indexed reaches the whole, and one that the views of an array would have to
-    see makes them stale, which to use is an error.
+    of: a write into a part that was indexed reaches the whole, and one that the views of an array would have
+    to see makes them stale, which to use is an error.
 
     Args:
         graph: where the nodes go.

@@ -132,10 +132,7 @@ def _astype(graph: Graph, x: Any, dtype: Any, /, *, copy: bool = True, device: A
 
 @rule(formulas.erf)
 def _erf(graph: Graph, x: Any) -> Any:
-    if x.dtype == np.float32:
-        return unary(graph, "Erf", x)
-    # onnxruntime has it for float32 alone
-    return graph.cast(unary(graph, "Erf", graph.cast(x, np.float32)), x.dtype)
+    return unary(graph, "Erf", x)
 
 
 @rule(formulas.erfc)

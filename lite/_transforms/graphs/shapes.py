@@ -119,7 +119,7 @@ def _atleast_1d(graph: Graph, *arys: Any) -> Any:
 
 @rule(np.atleast_2d)
 def _atleast_2d(graph: Graph, *arys: Any) -> Any:
-    out = tuple(x if x.ndim > 1 else np.atleast_1d(x)[None] for x in map(graph.operand, arys))
+    out: Any = tuple(x if x.ndim > 1 else np.atleast_1d(x)[None] for x in map(graph.operand, arys))
     return out[0] if len(out) == 1 else out
 
 

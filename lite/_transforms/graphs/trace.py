@@ -15,7 +15,7 @@ from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph, Node
 from lite._transforms.graphs.sizes import Size, primes
 
-# Where the sizes of the two traces begin: apart, larger than most sizes, and small enough for `np.zeros(size)`.
+# Where the sizes of the two traces begin: apart, larger than most, and small enough for `np.zeros(size)`.
 _FROM = (503, 1009)
 
 

@@ -63,6 +63,8 @@ _LOGIC: dict[np.ufunc, str] = {
     np.logical_xor: "Xor",
     np.logical_not: "Not",
 }
+_OF_FLOATS = (np.floor, np.ceil, np.rint, np.reciprocal)  # whole numbers stay what they are
+_INTEGERS = (np.dtype(np.int32), np.dtype(np.int64))  # ONNX has no arithmetic of most others
 _OF_BOOLS: dict[np.ufunc, str] = {np.add: "Or", np.multiply: "And", np.maximum: "Or", np.minimum: "And"}
 _BITS: dict[np.ufunc, tuple[str, str]] = {  # of bools, of integers
     np.bitwise_and: ("And", "BitwiseAnd"),
@@ -132,6 +134,15 @@ def _call(graph: Graph, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[s
         if ufunc not in _OF_BOOLS:
             raise NoRule
         return graph.emit(_OF_BOOLS[ufunc], arrays, shape, BOOL)
+    if result.kind in "iu" and ufunc in _OF_FLOATS:
+        if ufunc is np.reciprocal:
+            raise NoRule
+        return arrays[0].copy()
+    if result.kind in "iu" and result not in _INTEGERS:
+        wide = [graph.cast(x, np.int64) for x in arrays]
+        return graph.cast(graph.emit(_OPERATORS[ufunc], wide, shape, np.int64), result)
+    if len(arrays) == 1:
+        return unary(graph, _OPERATORS[ufunc], arrays[0], result)
     return graph.emit(_OPERATORS[ufunc], arrays, shape, result)
 
 
@@ -163,7 +174,12 @@ def binary(graph: Graph, op: str, a: GraphArray, b: Any, dtype: Any = None) -> G
 
 
 def unary(graph: Graph, op: str, x: GraphArray, dtype: Any = None) -> GraphArray:
-    """An operator of one array."""
+    """An operator of one array; of float64 by others, if onnxruntime has it for float32 alone."""
+    if x.dtype == np.float64 and op in _FLOAT32_ONLY:
+        formula = _OF_FLOAT64.get(op)
+        if formula is not None:
+            return formula(graph, x)
+        return graph.cast(unary(graph, op, graph.cast(x, np.float32)), x.dtype)
     return graph.emit(op, [x], x.shape, x.dtype if dtype is None else dtype)
 
 
@@ -213,6 +229,8 @@ def _remainder(graph: Graph, a: GraphArray, b: GraphArray) -> GraphArray:
 
 
 def _trunc(graph: Graph, x: GraphArray) -> GraphArray:
+    if x.dtype.kind != "f":
+        return x.copy()
     return binary(graph, "Mul", unary(graph, "Sign", x), unary(graph, "Floor", unary(graph, "Abs", x)))
 
 
@@ -261,6 +279,56 @@ def _not_equal(graph: Graph, a: GraphArray, b: GraphArray) -> GraphArray:
 def _hypot(graph: Graph, a: GraphArray, b: GraphArray) -> GraphArray:
     total = binary(graph, "Add", binary(graph, "Mul", a, a), binary(graph, "Mul", b, b))
     return unary(graph, "Sqrt", total)
+
+
+def _sinh(graph: Graph, x: GraphArray) -> GraphArray:
+    rest = unary(graph, "Exp", unary(graph, "Neg", x))
+    return binary(graph, "Mul", binary(graph, "Sub", unary(graph, "Exp", x), rest), 0.5)
+
+
+def _cosh(graph: Graph, x: GraphArray) -> GraphArray:
+    rest = unary(graph, "Exp", unary(graph, "Neg", x))
+    return binary(graph, "Mul", binary(graph, "Add", unary(graph, "Exp", x), rest), 0.5)
+
+
+def _arcsinh(graph: Graph, x: GraphArray) -> GraphArray:
+    size = unary(graph, "Abs", x)
+    root = unary(graph, "Sqrt", binary(graph, "Add", binary(graph, "Mul", x, x), 1.0))
+    return binary(
+        graph, "Mul", unary(graph, "Sign", x), unary(graph, "Log", binary(graph, "Add", size, root))
+    )
+
+
+def _arccosh(graph: Graph, x: GraphArray) -> GraphArray:
+    root = unary(graph, "Sqrt", binary(graph, "Sub", binary(graph, "Mul", x, x), 1.0))
+    return unary(graph, "Log", binary(graph, "Add", x, root))
+
+
+def _arctanh(graph: Graph, x: GraphArray) -> GraphArray:
+    below = _log1p(graph, unary(graph, "Neg", x))
+    return binary(graph, "Mul", binary(graph, "Sub", _log1p(graph, x), below), 0.5)
+
+
+def _softplus(graph: Graph, x: GraphArray) -> GraphArray:
+    rest = unary(graph, "Exp", unary(graph, "Neg", unary(graph, "Abs", x)))
+    return binary(graph, "Add", binary(graph, "Max", x, 0.0), _log1p(graph, rest))
+
+
+def _tan(graph: Graph, x: GraphArray) -> GraphArray:
+    return binary(graph, "Div", unary(graph, "Sin", x), unary(graph, "Cos", x))
+
+
+# Those without a formula lose the digits that float32 lacks.
+_OF_FLOAT64: dict[str, Formula] = {
+    "Sinh": _sinh,
+    "Cosh": _cosh,
+    "Tan": _tan,
+    "Asinh": _arcsinh,
+    "Acosh": _arccosh,
+    "Atanh": _arctanh,
+    "Softplus": _softplus,
+}
+_FLOAT32_ONLY = frozenset({*_OF_FLOAT64, "Acos", "Asin", "Atan", "Erf"})
 
 
 _FORMULAS: dict[np.ufunc, Formula] = {

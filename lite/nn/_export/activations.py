@@ -63,8 +63,6 @@ def _silu(graph: Graph, layer: Any, input: GraphArray) -> Any:
 @native(Softplus)
 def _softplus(graph: Graph, layer: Any, input: GraphArray) -> Any:
     x, dtype = floats(input)
-    if x.dtype != _FLOAT32:
-        return NotImplemented
     if layer.beta == 1:
         return graph.cast(unary(graph, "Softplus", x), dtype)
     beta = x.dtype.type(layer.beta)

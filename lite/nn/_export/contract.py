@@ -82,7 +82,7 @@ class Contract:
             "outputs": [_written(tensor) for tensor in self.outputs],
             "states": self.states,
         }
-        return (json.dumps(content, indent=2) + "\n").encode()
+        return (_lines(content) + "\n").encode()
 
 
 def digest(content: bytes) -> str:
@@ -138,7 +138,7 @@ def parse(content: bytes) -> Contract:
     top = _object(value, "the contract")
     if top.get("format") != FORMAT:
         raise ValueError(f"it must have the format {FORMAT!r}, got {_shown(top.get('format'))}.")
-    if top.get("version") != VERSION:
+    if type(top.get("version")) is not int or top["version"] != VERSION:
         raise ValueError(f"version {_shown(top.get('version'))} is unknown here; this is version {VERSION}.")
     inputs, outputs = _tensors(top, "inputs"), _tensors(top, "outputs")
     states = _object(top.get("states", {}), "states")
@@ -159,6 +159,18 @@ def parse(content: bytes) -> Contract:
         opset,
         _text(top.get("lite", ""), "lite"),
     )
+
+
+def _lines(content: dict[str, Any]) -> str:
+    """JSON in which each input and output is a line."""
+    lines = []
+    for name, value in content.items():
+        if isinstance(value, list) and value:
+            items = ",\n".join(f"    {json.dumps(item)}" for item in value)
+            lines.append(f"  {json.dumps(name)}: [\n{items}\n  ]")
+        else:
+            lines.append(f"  {json.dumps(name)}: {json.dumps(value)}")
+    return "{\n" + ",\n".join(lines) + "\n}"
 
 
 def _written(tensor: ContractTensor) -> dict[str, Any]:

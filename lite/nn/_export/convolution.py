@@ -22,6 +22,8 @@ def _convolution(graph: Graph, layer: Any, input: GraphArray) -> Any:
     if input.ndim not in (dims + 1, dims + 2) or input.shape[-dims - 1] != layer.in_channels:
         return NotImplemented
     compute, result = compute_dtype(input.dtype, weight.dtype)
+    if compute != np.float32:
+        return NotImplemented  # onnxruntime convolves float32 alone
     x = graph.cast(input, compute)
     x = x if input.ndim == dims + 2 else graph.unsqueeze(x, 0)
     extents = span(layer.kernel_size, layer.dilation)

@@ -59,8 +59,31 @@ def joined(key: NestedKey) -> str:
 # -- a TensorDict ----------------------------------------------------------------------------------------
 
 
-def of_tensordict(module: Any, td: Any, input_names: Any, dynamic_axes: Axes | None) -> Example:
+def of_entries(
+    module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], input_names: Any, dynamic_axes: Axes | None
+) -> Example:
+    """The same for arrays in place of a TensorDict, as such a module takes them: by position, or by name.
+
+    Raises:
+        TypeError: an array that belongs to no key.
+    """
+    keys = list(module.in_keys)
+    named = {key if isinstance(key, str) else "_".join(key): key for key in keys}
+    unknown = [name for name in kwargs if name not in named]
+    if len(args) > len(keys) or unknown:
+        raise TypeError(f"the module reads {keys}, got {len(args)} arrays and the names {list(kwargs)}.")
+    td = TensorDict({})
+    for key, value in (*zip(keys, args, strict=False), *((named[name], v) for name, v in kwargs.items())):
+        td.set(key, value)
+    return of_tensordict(module, td, input_names, dynamic_axes, as_arrays=True)
+
+
+def of_tensordict(
+    module: Any, td: Any, input_names: Any, dynamic_axes: Axes | None, as_arrays: bool = False
+) -> Example:
     """The entries that a module reads of a TensorDict.
+
+    Its batch is dynamic, unless `dynamic_axes` says otherwise; or, `as_arrays`, the first axis of all.
 
     Raises:
         KeyError: the module needs an entry that is not there.
@@ -83,16 +106,19 @@ def of_tensordict(module: Any, td: Any, input_names: Any, dynamic_axes: Axes | N
         else:
             leaves[key] = entry
     names = _names(list(leaves), input_names, "input_names")
+    inputs = [ExampleInput(names[key], key, _host(leaf, joined(key))) for key, leaf in leaves.items()]
     dims = len(node.batch_size)
-    given = node.names
-    batch_names = [name or (BATCH if i == 0 else f"{BATCH}_{i}") for i, name in enumerate(given)]
-    inputs = []
-    for key, leaf in leaves.items():
-        axes = dict(enumerate(batch_names)) if dynamic_axes is None else {}
-        inputs.append(ExampleInput(names[key], key, _host(leaf, joined(key)), axes))
+    batch: str | None = None
     if dynamic_axes is not None:
         _set_axes(inputs, dynamic_axes)
-    batch = batch_names[0] if dims and dynamic_axes is None else _first_batch(inputs)
+    elif as_arrays:
+        _first_axes(inputs)
+    else:
+        labels = [name or (BATCH if i == 0 else f"{BATCH}_{i}") for i, name in enumerate(node.names)]
+        batch = labels[0] if labels else None
+        for one in inputs:
+            one.axes = dict(enumerate(labels))
+    batch = batch or _first_batch(inputs)
 
     def call(twin: Any, arrays: list[GraphArray]) -> dict[NestedKey, Any]:
         sizes = arrays[0].shape[:dims] if arrays else tuple(node.batch_size)
@@ -271,8 +297,8 @@ def _set_axes(inputs: Sequence[ExampleInput], dynamic_axes: Axes) -> None:
         one = by_name.get(name)
         if one is None:
             raise ValueError(f"dynamic_axes names {name!r}; the inputs are {list(by_name)}.")
-        named = axes if isinstance(axes, Mapping) else {axis: f"{name}_dim_{axis}" for axis in axes}
         ndim = one.array.ndim
+        named = axes if isinstance(axes, Mapping) else {i: f"{name}_dim_{i % max(ndim, 1)}" for i in axes}
         for axis, label in named.items():
             if not isinstance(axis, int) or not -ndim <= axis < ndim:
                 raise ValueError(f"dynamic_axes of {name!r} must be axes of {ndim} dimensions, got {axis!r}.")

@@ -16,11 +16,19 @@ from lite._transforms.graphs.trace import Input, trace
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import unravel_key
 from lite.nn._export.contract import DIGEST, Contract, ContractTensor, digest
-from lite.nn._export.example import Example, ExampleInput, of_arrays, of_tensordict, output_names
+from lite.nn._export.example import (
+    Example,
+    ExampleInput,
+    of_arrays,
+    of_entries,
+    of_tensordict,
+    output_names,
+)
 from lite.nn._export.files import save
 from lite.nn._export.tracing import arrays_of, symbolic, without_draws
 from lite.nn._modules.module import Module
 from lite.nn.settings import InteractionType, set_interaction_type, set_skip_existing
+from lite.nn.tensordict_modules.base import TensorDictModuleBase
 
 OPSET = 20  # the first that has Gelu; onnxruntime knows it since 1.17
 _OPSETS = (20, 25)
@@ -59,6 +67,8 @@ def to_onnx(
         if kwargs:
             raise ValueError("kwargs are for a module of arrays: put entries into the TensorDict.")
         example = of_tensordict(module, inputs[0], input_names, dynamic_axes)
+    elif isinstance(module, TensorDictModuleBase):
+        example = of_entries(module, inputs, kwargs or {}, input_names, dynamic_axes)
     else:
         example = of_arrays(module, inputs, kwargs or {}, input_names, dynamic_axes)
     normalizers = _normalizers(normalization or {}, example)

@@ -41,7 +41,7 @@ def test_select_and_dtypes() -> None:
 def test_functions_of_lite() -> None:
     x = np.linspace(-4, 4, 9, dtype=np.float32)
     check(lambda x: (formulas.erf(x), formulas.softplus(x), formulas.sigmoid(x), formulas.silu(x)), x)
-    check(lambda x: (formulas.erf(x), formulas.erfc(x)), x.astype(np.float64))
+    check(lambda x: (formulas.erf(x), formulas.erfc(x), formulas.softplus(x)), x.astype(np.float64))
 
 
 def test_a_function_without_a_rule_is_named() -> None:

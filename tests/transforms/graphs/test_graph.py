@@ -78,7 +78,7 @@ def test_errors_have_the_path() -> None:
     with (
         graph.running("actor"),
         graph.running("actor.0"),
-        pytest.raises(KeyError, match="'actor.0' does that"),
+        pytest.raises(KeyError, match=r"'actor\.0' does that"),
     ):
         graph.fail("does that", KeyError)
     with pytest.raises(NotImplementedError, match="the module does that"):

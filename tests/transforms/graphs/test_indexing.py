@@ -105,7 +105,7 @@ def test_what_is_refused() -> None:
         (lambda x: write(x, np.s_[:, [0, 1]]), "writes at indices that are an array"),
         (lambda x: x[: x.shape[0] // 2], "cuts a dynamic dimension"),
         (lambda x: x[:10000], "cuts a dynamic dimension"),
-        (lambda x: [row for row in x], "walks over a dimension of dynamic size"),
+        (list, "walks over a dimension of dynamic size"),
     ):
         with pytest.raises(NotImplementedError, match=message):
             check(function, X)

@@ -11,8 +11,8 @@ from lite._transforms.graphs.ufuncs import SUPPORTED
 from lite._transforms.registry import name_of
 from lite._transforms.vmap.rules import RULES as MAPPED
 
-# Functions without an operator in ONNX, or whose result has a shape that depends on numbers, or that make files
-# and texts. Called while a module is traced they raise, and name themselves.
+# Functions without an operator in ONNX, or whose result has a shape that depends on numbers, or that make
+# files and texts. Called while a module is traced they raise, and name themselves.
 WITHOUT = {
     "": """
     angle array2string array_equal array_repr array_str atleast_3d block choose convolve copyto
