@@ -18,10 +18,22 @@ class Rules:
     """What answers for traced arrays. These functions need the class, so `dispatch` sets them."""
 
     __slots__ = (
-        *("astype", "backward", "copy", "elementwise", "function", "get_index", "look", "set_index", "ufunc"),
+        *(
+            "astype",
+            "backward",
+            "binary",
+            "copy",
+            "elementwise",
+            "function",
+            "get_index",
+            "look",
+            "set_index",
+        ),
+        *("ufunc",),
     )
     astype: Callable[..., Any]
     backward: Callable[..., None]
+    binary: Callable[..., Any]
     copy: Callable[..., Any]
     elementwise: Callable[..., Any]
     function: Callable[..., Any]
@@ -114,18 +126,29 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
             "numpy() of an array that a gradient is computed for would lose it; use detach() instead."
         )
 
-    def backward(self, gradient: Any = None, retain_graph: bool = False) -> None:
+    def backward(
+        self,
+        gradient: Any = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
         """Add the derivative of this array to the `grad` of the parameters that it was computed from.
 
         Args:
             gradient: what the derivative is multiplied by, of this array's shape; 1 for a single number.
             retain_graph: whether `backward` can be called again; else what it needs is released.
+            create_graph: must be False: there are no gradients of gradients.
+            inputs: a parameter or a list of parameters that get gradients; all if not given.
 
         Raises:
             RuntimeError: there is no `gradient` although this is no single number, what is needed was
                 released, or nothing is to be differentiated by.
+            NotImplementedError: `create_graph`.
         """
-        rules.backward(self, gradient, retain_graph)
+        if create_graph:
+            raise NotImplementedError("create_graph=True: there are no gradients of gradients here.")
+        rules.backward(self, gradient, bool(retain_graph), inputs)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return rules.ufunc(ufunc, method, inputs, kwargs)
@@ -139,6 +162,36 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
             if issubclass(kind, HostArray) and type(innermost((args, kwargs))) is not TracedArray:
                 return NotImplemented
         return rules.function(func, args, kwargs)
+
+    # The most frequent operators could be left to the mixin and NumPy, which ask more questions on the way.
+
+    def __add__(self, other: Any) -> Any:
+        return rules.binary(np.add, self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return rules.binary(np.add, other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return rules.binary(np.subtract, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return rules.binary(np.subtract, other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return rules.binary(np.multiply, self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return rules.binary(np.multiply, other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return rules.binary(np.true_divide, self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return rules.binary(np.true_divide, other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        # NumPy's arrays do so, too.
+        return np.square(self) if type(other) is int and other == 2 else rules.binary(np.power, self, other)
 
     def __getitem__(self, index: Any) -> Any:
         return rules.get_index(self, index)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import lite._transforms.grad.dispatch  # noqa: F401  # which gives traced arrays their rules
-from lite._arrays.types import ArrayHolder
+from lite._arrays.types import ArrayHolder, HostArray
 from lite._transforms.grad.array import TracedArray, rules
 from lite._transforms.grad.running import pauses, state
 from lite._transforms.grad.tape import leaf, walk
@@ -149,7 +149,7 @@ def is_grad_enabled() -> bool:
     return state.leaf is not None
 
 
-def backward(x: TracedArray, gradient: Any, retain_graph: bool) -> None:
+def backward(x: TracedArray, gradient: Any, retain_graph: bool, inputs: Any) -> None:
     """See `TracedArray.backward`."""
     if x.node is None:
         raise RuntimeError("this array depends on no parameter: there is nothing to differentiate by.")
@@ -159,14 +159,21 @@ def backward(x: TracedArray, gradient: Any, retain_graph: bool) -> None:
                 f"backward() needs a gradient, of the shape {x.shape}, as this array is no single number; "
                 "sum() or mean() make one."
             )
-        gradient = np.ones_like(x.value)
+        gradient = one_like(x.value)
     else:
         gradient = np.asarray(gradient, x.dtype)
         if gradient.shape != x.shape:
             raise RuntimeError(f"the gradient must have the shape {x.shape}, got {gradient.shape}.")
+    wanted = [inputs] if isinstance(inputs, ArrayHolder) else inputs
+    ids = None if wanted is None else {id(parameter) for parameter in wanted}
     for holder, share in walk([(x.node, gradient)], release=not retain_graph).items():
-        if isinstance(holder, ArrayHolder):
+        if isinstance(holder, ArrayHolder) and (ids is None or id(holder) in ids):
             holder.accumulate_grad(share)
+
+
+def one_like(value: Any) -> Any:
+    """Ones of the shape of a value: the derivative of a number by itself."""
+    return np.ones_like(value) if isinstance(value, HostArray) else np.ones(value.shape, value.dtype)
 
 
 rules.backward = backward

@@ -9,8 +9,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from lite._arrays.types import ArrayHolder
-
 pauses = [0]  # in how many threads nothing is noted: a first question that costs nearly nothing
 
 
@@ -34,8 +32,3 @@ def leaf(parameter: Any) -> Any:
     """What a parameter computes as: a traced array where a gradient by it is wanted, else its array."""
     make = state.leaf
     return parameter.data if make is None else make(parameter)
-
-
-def computing(value: Any) -> Any:
-    """`leaf` of a parameter; all else as it is."""
-    return leaf(value) if isinstance(value, ArrayHolder) else value

@@ -15,7 +15,7 @@ of it, which writes to either side take into account (`views.py`).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -122,12 +122,19 @@ def record(value: Any, *links: Link) -> Any:
         node = x.node
         if node is not None:
             kept.append((node, pullback))
-    if source is None or not has_derivative(value):
+    if source is None:
         return value
-    out = TracedArray(value, Node(kept, None, value) if kept else None, source.level)
-    if len(links) == 1:
+    out = noted(value, kept, source.level)
+    if len(links) == 1 and type(out) is TracedArray:
         remember(out, source)
     return out
+
+
+def noted(value: Any, links: list[tuple[Node, Pullback]], level: Any) -> Any:
+    """A result with links to nodes, where anything is noted of it."""
+    if (pauses[0] or value.dtype not in _FLOATS) and not has_derivative(value):
+        return value
+    return TracedArray(value, Node(links, None, value) if links else None, level)
 
 
 def record_joint(value: Any, parents: Iterable[Any], pullback: Callable[[Any], Iterable[Any]]) -> Any:
@@ -155,6 +162,41 @@ def record_joint(value: Any, parents: Iterable[Any], pullback: Callable[[Any], I
         return value
     known = any(node is not None for node in nodes)
     return TracedArray(value, Node(nodes, pullback, value) if known else None, source.level)
+
+
+def record_several(
+    values: Sequence[Any], parents: Iterable[Any], pullback: Callable[[tuple[Any, ...]], Iterable[Any]]
+) -> list[Any]:
+    """`record_joint` for several results.
+
+    Behind them stands one node, of a number that nobody sees. The results are computed from it, so the way
+    back comes to it when the derivatives by all results are known.
+
+    Args:
+        values: the results.
+        parents: the arguments.
+        pullback: from the derivatives by the results, None for those that nothing depends on, to a tuple of
+            those by the arguments.
+    """
+    found: list[Any] = [None] * len(values)
+
+    def back(nothing: Any) -> Iterable[Any]:
+        given = tuple(found)
+        found[:] = [None] * len(values)
+        return pullback(given)
+
+    behind = record_joint(np.zeros((), np.float32), parents, back)
+    if type(behind) is not TracedArray:
+        return list(values)
+
+    def keeping(i: int) -> Callable[[Any], Any]:
+        def keep(g: Any) -> Any:
+            found[i] = g
+            return np.zeros((), np.float32)
+
+        return keep
+
+    return [record(value, (behind, keeping(i))) for i, value in enumerate(values)]
 
 
 def has_derivative(value: Any) -> bool:
@@ -329,6 +371,7 @@ __all__ = [
     "level_of",
     "record",
     "record_joint",
+    "record_several",
     "unbroadcast",
     "value_of",
     "values_of",

@@ -10,7 +10,7 @@ import warnings
 from typing import Any
 
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.several import record_several
+from lite._transforms.grad.tape import record_several
 
 Gradients = tuple[Any, ...]
 

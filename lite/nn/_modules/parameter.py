@@ -242,6 +242,19 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
         for after in tuple((getattr(self, "_post_hooks", None) or {}).values()):
             after(self)
 
+    def clear_grad(self, set_to_none: bool) -> None:
+        """Forget `grad`, or set it to zeros, in place."""
+        if set_to_none or self.grad is None:
+            self.grad = None
+        elif isinstance(self.grad, np.ndarray) and self.grad.flags.writeable:
+            self.grad[...] = 0
+        else:
+            self.grad = np.zeros_like(self.data)
+
+    def computing(self) -> Any:
+        """What it computes as: the raw array, or a traced one under `enable_grad`."""
+        return leaf(self)
+
     def detach(self) -> Any:
         """The raw array, sharing memory, by which there is no gradient."""
         return self.data
@@ -313,16 +326,6 @@ def check_requires_grad(dtype: Any, requires_grad: bool) -> None:
         raise RuntimeError(
             f"requires_grad needs a floating or complex dtype, got {dtype}; pass requires_grad=False."
         )
-
-
-def clear_gradient(parameter: Parameter, set_to_none: bool) -> None:
-    """Forget a gradient, or set it to zeros, in place."""
-    if set_to_none or parameter.grad is None:
-        parameter.grad = None
-    elif isinstance(parameter.grad, np.ndarray) and parameter.grad.flags.writeable:
-        parameter.grad[...] = 0
-    else:
-        parameter.grad = np.zeros_like(parameter.data)
 
 
 def _raw(value: Any) -> Any:

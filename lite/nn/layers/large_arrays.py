@@ -11,7 +11,8 @@ import numpy as np
 from lite._arrays.dtypes import float_dtypes
 from lite._arrays.formulas import in_blocks
 from lite._arrays.types import HostArray
-from lite._transforms.grad.tape import TracedArray, record, value_of
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record, value_of
 
 LARGE = 1 << 14  # numbers; calls with fewer are too short to be worth loading Numba
 
@@ -69,13 +70,7 @@ def _recorded(
 
 @functools.cache
 def _layers() -> Any:
-    try:
-        import numba
-    except ImportError:  # where there is no compiler, as in a browser
-        return None
-    config: Any = numba.config
-    if config.DISABLE_JIT:  # loops in Python would be slower than NumPy
-        return None
     from lite.kernels import _layers as layers
+    from lite.kernels._jit import compiler_is_here
 
-    return layers
+    return layers if compiler_is_here() else None

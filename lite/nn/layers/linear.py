@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite._arrays.dtypes import compute_dtype
-from lite._transforms.grad.tape import TracedArray, is_noted, record, unbroadcast, value_of
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import is_noted, record, unbroadcast, value_of
 from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
 from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.module import Module
