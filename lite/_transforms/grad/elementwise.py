@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.special import bessel_ratio
+from lite._arrays.types import HostArray
 from lite._transforms.grad.rules import composed, flat, rule
 from lite._transforms.grad.tape import is_traced, record, value_of
 from lite._transforms.registry import NoRule
 
-flat(np.isreal, np.iscomplex, np.isneginf, np.isposinf)
+flat(np.isreal, np.iscomplex, np.diag_indices_from, np.tril_indices_from, np.triu_indices_from)
 
 
 @composed(np.real)
@@ -46,6 +48,19 @@ def _sinc(x: Any) -> Any:
     return record(value, (x, pull))
 
 
+@rule(np.i0)
+def _i0(x: Any) -> Any:
+    held = value_of(x)
+    value = np.i0(held)
+
+    def pull(g: Any) -> Any:
+        size = np.abs(held)
+        ratio = size.elementwise(bessel_ratio) if isinstance(size, HostArray) else bessel_ratio(size)
+        return g * value * np.sign(held) * ratio
+
+    return record(value, (x, pull))
+
+
 @composed(np.angle)
 def _angle(z: Any, deg: bool = False) -> Any:
     return np.angle(value_of(z), deg)  # of real numbers: 0 or pi
@@ -62,3 +77,10 @@ def _bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
         raise NoRule
     counts = np.bincount(x, value_of(weights), minlength)
     return record(counts, (weights, lambda g: np.take(g, x)))
+
+
+@composed(np.histogram)
+def _histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+    if density or is_traced((bins, range, weights)) or (range is None and not np.ndim(bins)):
+        raise NoRule("where its bins end depends on the numbers, or how they count has a derivative")
+    return np.histogram(value_of(a), bins, range, None, weights)

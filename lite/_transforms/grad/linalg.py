@@ -19,6 +19,7 @@ import numpy as np
 from numpy import linalg
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from lite._arrays.types import HostArray
 from lite._transforms.grad.along import operand, spread
 from lite._transforms.grad.reductions import others
 from lite._transforms.grad.rules import composed, flat, rule
@@ -101,7 +102,7 @@ def _cholesky(a: Any, /, *, upper: bool = False) -> Any:
 
 @rule(linalg.eigh)
 def _eigh(a: Any, UPLO: str = "L") -> Any:
-    value = linalg.eigh(value_of(a), UPLO)
+    value = linalg.eigh(value_of(a), UPLO)  # type: ignore[call-overload]
     w, v = value
 
     def by_values(g: Any) -> Any:
@@ -123,7 +124,7 @@ def _one_by_gaps(w: Any) -> Any:
 
 @composed(linalg.eigvalsh)
 def _eigvalsh(a: Any, UPLO: str = "L") -> Any:
-    return linalg.eigh(a, UPLO)[0]
+    return linalg.eigh(a, UPLO)[0]  # type: ignore[call-overload]
 
 
 @rule(linalg.svd)
@@ -193,6 +194,20 @@ def _pinv(a: Any, *args: Any, **kwargs: Any) -> Any:
         return share + np.matmul(_t(p), np.matmul(p, _t(left)))
 
     return record(p, (a, pull))
+
+
+@composed(linalg.lstsq)
+def _lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+    matrix, right = value_of(a), value_of(b)
+    if isinstance(matrix, HostArray) or isinstance(right, HostArray):
+        raise NoRule  # the shape of its residuals depends on the rank
+    _, residuals, rank, _ = linalg.lstsq(matrix, right, rcond)
+    if rcond is None:
+        rcond = np.finfo(np.result_type(matrix, right)).eps * max(matrix.shape)
+    x = np.matmul(linalg.pinv(a, rcond), b)
+    if residuals.size:
+        residuals = np.sum(np.square(b - np.matmul(a, x)), 0).reshape(residuals.shape)
+    return x, residuals, rank, linalg.svdvals(a)
 
 
 @composed(linalg.matrix_power)

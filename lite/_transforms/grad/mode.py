@@ -15,7 +15,7 @@ import numpy as np
 
 import lite._transforms.grad.dispatch  # noqa: F401  # which gives traced arrays their rules
 from lite._arrays.public import belong_to
-from lite._arrays.types import HostArray
+from lite._arrays.types import ArrayHolder, HostArray
 from lite._transforms.grad.array import TracedArray, rules
 from lite._transforms.grad.running import pauses, state
 from lite._transforms.grad.tape import leaf, walk
@@ -150,7 +150,7 @@ def is_grad_enabled() -> bool:
     return state.leaf is not None
 
 
-def backward(x: TracedArray, gradient: Any, retain_graph: bool) -> None:
+def backward(x: TracedArray, gradient: Any, retain_graph: bool, inputs: Any) -> None:
     """See `TracedArray.backward`."""
     if x.node is None:
         raise RuntimeError("this array depends on no parameter: there is nothing to differentiate by.")
@@ -165,20 +165,16 @@ def backward(x: TracedArray, gradient: Any, retain_graph: bool) -> None:
         gradient = np.asarray(gradient, x.dtype)
         if gradient.shape != x.shape:
             raise RuntimeError(f"the gradient must have the shape {x.shape}, got {gradient.shape}.")
+    wanted = [inputs] if isinstance(inputs, ArrayHolder) else inputs
+    ids = None if wanted is None else {id(parameter) for parameter in wanted}
     for holder, share in walk([(x.node, gradient)], release=not retain_graph).items():
-        if holder is not None and hasattr(holder, "grad"):
-            add_gradient(holder, share)
+        if isinstance(holder, ArrayHolder) and (ids is None or id(holder) in ids):
+            holder.accumulate_grad(share)
 
 
 def one_like(value: Any) -> Any:
     """Ones of the shape of a value: the derivative of a number by itself."""
     return np.ones_like(value) if isinstance(value, HostArray) else np.ones(value.shape, value.dtype)
-
-
-def add_gradient(parameter: Any, share: Any) -> None:
-    """Add to the `grad` of a parameter."""
-    old = parameter.grad
-    parameter.grad = np.array(share) if old is None else old + share
 
 
 rules.backward = backward

@@ -190,7 +190,7 @@ def _written_out(text: str, values: list[Any]) -> tuple[list[str], str]:
 
 
 @rule(np.convolve)
-def _convolve(a: Any, v: Any, mode: str = "full") -> Any:
+def _convolve(a: Any, v: Any, mode: Any = "full") -> Any:
     a, v = operand(a), operand(v)
     x, y = value_of(a), value_of(v)
     value = np.convolve(x, y, mode)

@@ -183,7 +183,7 @@ def _without_nan(function: Any) -> Any:
 
 @rules_of(np.nanmean, np.nanvar, np.nanstd)
 def _of_numbers(function: Any) -> Any:
-    plain = {np.nanmean: np.mean, np.nanvar: np.var, np.nanstd: np.std}[function]
+    plain: Any = {np.nanmean: np.mean, np.nanvar: np.var, np.nanstd: np.std}[function]
 
     def run(a: Any, *args: Any, where: Any = True, **kwargs: Any) -> Any:
         return plain(a, *args, where=~np.isnan(a) & where, **kwargs)

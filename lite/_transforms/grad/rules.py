@@ -22,9 +22,9 @@ RULES.update(FORMULAS)
 FLAT: set[Any] = {
     *(np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.min_scalar_type, np.common_type),
     *(np.may_share_memory, np.shares_memory, np.iscomplexobj, np.isrealobj),
-    *(np.all, np.any, np.argmax, np.argmin, np.argsort, np.argpartition, np.argwhere, np.nonzero),
-    *(np.flatnonzero, np.count_nonzero, np.searchsorted, np.digitize, np.lexsort, np.nanargmax, np.nanargmin),
-    *(np.isclose, np.allclose, np.array_equal, np.array_equiv, np.isposinf, np.isneginf, np.isin),
+    *(np.all, np.any, np.argmax, np.argmin, np.argsort, np.argpartition, np.nonzero),
+    *(np.count_nonzero, np.searchsorted, np.digitize, np.lexsort, np.nanargmax, np.nanargmin),
+    *(np.isclose, np.array_equal, np.array_equiv, np.isposinf, np.isneginf, np.isin),
     *(np.round, np.around, np.fix, np.array_repr, np.array_str, np.array2string),
 }
 

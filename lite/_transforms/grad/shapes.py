@@ -22,13 +22,15 @@ def _reshape(
         raise NoRule  # an order of memory that the derivative need not have
     held = value_of(a)
     old = held.shape
-    value = np.reshape(held, newshape if shape is None else shape, order=order, copy=copy)
-    return record(value, (a, lambda g: np.reshape(g, old, order=order)))
+    options: Any = {"order": order}
+    value = np.reshape(held, newshape if shape is None else shape, copy=copy, **options)
+    return record(value, (a, lambda g: np.reshape(g, old, **options)))
 
 
 @composed(np.ravel)
 def _ravel(a: Any, order: str = "C") -> Any:
-    return np.reshape(a, -1, order="C" if order == "K" else order)
+    options: Any = {"order": "C" if order == "K" else order}
+    return np.reshape(a, -1, **options)
 
 
 def _reordered(a: Any, order: Sequence[int]) -> Any:

@@ -15,18 +15,19 @@ of it, which writes to either side take into account (`views.py`).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
 
 from lite._arrays.dtypes import is_floating
-from lite._arrays.types import ArrayHolder, Shape
+from lite._arrays.types import ArrayHolder, HostArray, Shape
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import leaf as computing
 from lite._transforms.grad.running import pauses, state
 from lite._transforms.grad.views import remember
+from lite._transforms.levels import innermost
 
 Pullback = Callable[[Any], Any]
 Link = tuple[Any, Pullback]
@@ -89,6 +90,17 @@ def is_traced(x: Any) -> bool:
     return kind is dict and any(map(is_traced, x.values()))
 
 
+def answers(*arrays: Any) -> bool:
+    """Whether there is a traced array, and no array of a `vmap` inside, whose own rules would come first."""
+    found = False
+    for x in arrays:
+        if type(x) is TracedArray:
+            found = True
+        elif type(x) is not np.ndarray and isinstance(x, HostArray):
+            return type(innermost(arrays)) is TracedArray
+    return found
+
+
 def record(value: Any, *links: Link) -> Any:
     """A result with its derivative: a traced array, or the plain value if no argument is traced.
 
@@ -128,6 +140,8 @@ def noted(value: Any, links: list[tuple[Node, Pullback]], level: Any) -> Any:
     """A result with links to nodes, where anything is noted of it."""
     if (pauses[0] or value.dtype not in _FLOATS) and not has_derivative(value):
         return value
+    if type(value) is not np.ndarray and isinstance(value, HostArray) and value.level > level:
+        raise _inside_out()
     return TracedArray(value, Node(links, None, value) if links else None, level)
 
 
@@ -154,9 +168,18 @@ def record_joint(value: Any, parents: Iterable[Any], pullback: Callable[[Any], I
         nodes.append(x.node)
     if source is None or not has_derivative(value):
         return value
+    if isinstance(value, HostArray) and value.level > source.level:
+        raise _inside_out()
     if not any(node is not None for node in nodes):
         return TracedArray(value, None, source.level)
     return TracedArray(value, Node((), _Joint(nodes, pullback), value), source.level)
+
+
+def _inside_out() -> RuntimeError:
+    return RuntimeError(
+        "a rule of gradients got an array of a vmap that runs inside of the gradient, whose rules come first: "
+        "ask tape.answers before."
+    )
 
 
 class _Joint:
@@ -170,6 +193,41 @@ class _Joint:
 
     def __call__(self, g: Any) -> Iterable[tuple[Any, Any]]:
         return zip(self.nodes, self.pullback(g), strict=True)
+
+
+def record_several(
+    values: Sequence[Any], parents: Iterable[Any], pullback: Callable[[tuple[Any, ...]], Iterable[Any]]
+) -> list[Any]:
+    """`record_joint` for several results.
+
+    Behind them stands one node, of a number that nobody sees. The results are computed from it, so the way
+    back comes to it when the derivatives by all results are known.
+
+    Args:
+        values: the results.
+        parents: the arguments.
+        pullback: from the derivatives by the results, None for those that nothing depends on, to a tuple of
+            those by the arguments.
+    """
+    found: list[Any] = [None] * len(values)
+
+    def back(nothing: Any) -> Iterable[Any]:
+        given = tuple(found)
+        found[:] = [None] * len(values)
+        return pullback(given)
+
+    behind = record_joint(np.zeros((), np.float32), parents, back)
+    if type(behind) is not TracedArray:
+        return list(values)
+
+    def keeping(i: int) -> Callable[[Any], Any]:
+        def keep(g: Any) -> Any:
+            found[i] = g
+            return np.zeros((), np.float32)
+
+        return keep
+
+    return [record(value, (behind, keeping(i))) for i, value in enumerate(values)]
 
 
 def has_derivative(value: Any) -> bool:
@@ -340,6 +398,7 @@ __all__ = [
     "OUTERMOST",
     "Node",
     "TracedArray",
+    "answers",
     "constant",
     "has_derivative",
     "is_traced",
@@ -347,6 +406,7 @@ __all__ = [
     "level_of",
     "record",
     "record_joint",
+    "record_several",
     "unbroadcast",
     "value_of",
     "values_of",

@@ -9,7 +9,8 @@ import numpy as np
 
 from lite._arrays.dtypes import Dtype, compute_dtype, is_floating
 from lite._arrays.formulas import accumulate
-from lite._transforms.grad.tape import TracedArray, record_joint, unbroadcast, value_of
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record_joint, unbroadcast, value_of
 from lite.nn._modules.initial import empty_parameter, fill, fill_normal, fill_uniform, reset
 from lite.nn._modules.module import Module
 from lite.nn.layers.activations import softmax_shares

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite._transforms.grad.tape import TracedArray, record, value_of
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record, value_of
 from lite._transforms.vmap.running import everything, look_up
 from lite.nn._modules.initial import empty_parameter, fill_normal, reset
 from lite.nn._modules.module import Module

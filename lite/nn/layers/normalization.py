@@ -11,7 +11,8 @@ import numpy as np
 
 from lite._arrays.dtypes import floats
 from lite._arrays.formulas import accumulate
-from lite._transforms.grad.tape import TracedArray, record, unbroadcast, value_of
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record, unbroadcast, value_of
 from lite.nn._modules.initial import empty_array, empty_parameter, fill
 from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.meta import MetaArray

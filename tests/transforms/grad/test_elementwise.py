@@ -14,6 +14,7 @@ import lite
 CASES: list[Case] = [
     ("nan_to_num", lambda x: np.nan_to_num(x, nan=2.0) * 3, (nan(9),)),
     ("sinc", np.sinc, (f(4),)),
+    ("i0", np.i0, (f(4),)),
     ("real", lambda x: np.real(x) * x.real * np.conjugate(x) * x.conj(), (f(4),)),
     ("angle and imag", lambda x: x + np.angle(x) + np.imag(x) + x.imag, (f(4),)),
     ("astype", lambda x: np.astype(x, np.float64), (f(4),)),
@@ -55,6 +56,7 @@ def test_extract() -> None:
 
 def test_functions_without_slope_are_constants() -> None:
     def fn(x: Any) -> Any:
+        assert np.histogram(x, [0, 1, 3])[0].tolist() == [0, 2]
         parts = (np.round(x), np.fix(x), np.around(x, 1), np.isreal(x), np.iscomplex(x), np.isposinf(x))
         assert all(type(part) is np.ndarray for part in parts)
         return x + sum(parts)
@@ -65,5 +67,11 @@ def test_functions_without_slope_are_constants() -> None:
 def test_what_is_not_covered_names_the_function() -> None:
     with pytest.raises(NotImplementedError, match=r"numpy\.nan_to_num"):
         grad_of(lambda x: np.nan_to_num(x, copy=False), [1.0])
-    with pytest.raises(NotImplementedError, match=r"numpy\.i0"):
-        grad_of(np.i0, [1.0])
+    for call in (
+        lambda x: np.histogram(x)[0],
+        lambda x: np.histogram([1.0], [0, 2, 3], weights=x)[0],
+        lambda x: np.histogram(x, x)[0],
+        lambda x: np.bincount(x),
+    ):
+        with pytest.raises(NotImplementedError, match=r"numpy\.(histogram|bincount)"):
+            grad_of(call, [1.0])

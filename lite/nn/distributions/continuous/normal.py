@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite._arrays.formulas import erf, normal_cdf, normal_quantile
-from lite._transforms.grad.tape import TracedArray, record, unbroadcast, value_of
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record, unbroadcast, value_of
 from lite.nn.distributions.arrays import (
     as_float,
     as_shape,
