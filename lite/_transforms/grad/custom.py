@@ -39,7 +39,8 @@ class custom_vjp:
             arrays or numbers.
 
     Raises:
-        TypeError: at a call that a gradient is computed for, if `defvjp` was not called, or a result is no array.
+        TypeError: at a call that a gradient is computed for, if `defvjp` was not called, or a result is no
+            array.
 
     Source:
         The interface of jax.custom_vjp.
@@ -69,8 +70,8 @@ class custom_vjp:
         """Give the derivative.
 
         Args:
-            fwd: called with the arguments, as values without derivatives; gives `(out, residuals)`: the result,
-                and anything that `bwd` needs.
+            fwd: called with the arguments, as values without derivatives; gives `(out, residuals)`: the
+                result, and anything that `bwd` needs.
             bwd: `bwd(*nondiff, residuals, g)` gives a tuple with a share for each argument that is not among
                 `nondiff_argnums`, in that one's shape, or None for no share. `g` is the derivative by the
                 result.

@@ -177,8 +177,8 @@ def record_joint(value: Any, parents: Iterable[Any], pullback: Callable[[Any], I
 
 def _inside_out() -> RuntimeError:
     return RuntimeError(
-        "a rule of gradients got an array of a vmap that runs inside of the gradient, whose rules come first: "
-        "ask tape.answers before."
+        "a rule of gradients got an array of a vmap that runs inside of the gradient, whose rules come "
+        "first: ask tape.answers before."
     )
 
 
