@@ -162,7 +162,12 @@ def _reduceat(level: Level, ufunc: np.ufunc, a: Any, indices: Any, axis: int = 0
 
 
 def _at_indices(level: Level, ufunc: np.ufunc, a: Any, indices: Any, *b: Any) -> None:
-    if not level.on(a) or mask_of(indices) is not None:
+    if not level.on(a):
+        raise RuntimeError(
+            f"vmap cannot write by {name_of(ufunc)}.at into an array that all elements along the mapped "
+            "dimension share: make the array from a mapped one, with np.zeros_like."
+        )
+    if mask_of(indices) is not None:
         raise NoRule
     found = advanced(level, indices, a.shape)
     if found.split or found.before:
