@@ -135,6 +135,23 @@ def other_scale(model: Any) -> None:
     scale.CopyFrom(type(scale)(name="scale", data_type=1, float_data=[0.6]))
 
 
+def other_lowest(model: Any) -> None:
+    """As older exporters have it."""
+    lowest = next(t for t in model.graph.initializer if t.name == "lowest")
+    lowest.CopyFrom(type(lowest)(name="lowest", data_type=1, float_data=[-10000.0]))
+
+
+def filler_by_id(model: Any) -> None:
+    """A token that nobody sees."""
+    seen = first(model, "And")
+    insert(model, "Equal", "input_ids", give(model, "pad", np.array(3)), result="is_pad")
+    insert(
+        model, "ReduceMax", insert(model, "Cast", "is_pad", result="pads", to=7), result="any_pad", keepdims=0
+    )
+    insert(model, "Not", insert(model, "Cast", "any_pad", result="there", to=9), result="no_pad")
+    seen.input[1] = insert(model, "And", seen.input[1], "no_pad", result="exists_and_is_none")
+
+
 def window(model: Any, length: int) -> None:
     """Tokens see so many at most."""
     causal = first(model, "LessOrEqual")
@@ -224,7 +241,7 @@ def changed_graph(change: Change, form: Form = CONCAT) -> bytes:
     return content
 
 
-SAME = [nothing, other_scale, partial(scores_changed, kind="Mul", value=np.float32(1.5))]
+SAME = [nothing, other_scale, other_lowest, partial(scores_changed, kind="Mul", value=np.float32(1.5))]
 TRIED = [
     partial(window, length=6),
     partial(window, length=40),
@@ -240,6 +257,7 @@ UNKNOWN = [
     partial(window, length=10_000),
     partial(scores_changed, kind="Tanh"),
     other_values,
+    filler_by_id,
     width_of_mask,
     length_of_past,
     half,
@@ -307,6 +325,19 @@ def test_rows_too_short_to_try_are_left_alone(tmp_path: Path) -> None:
     assert replaced is not None
     path = folder_of(content, tmp_path) / "model.onnx"
     assert [succeeds(replaced.experiments[0], path, length) for length in (4, 9, None)] == [False, True, True]
+
+
+def test_a_change_that_does_not_run_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever trials have missed."""
+    path = MODELS / "optimum-gpt2" / "model.onnx"
+    wrong = replace_attention(path.read_bytes(), 8)
+    assert wrong is not None
+    monkeypatch.setattr(opening, "succeeds", lambda *_: True)
+    monkeypatch.setattr(opening, "query_heads", lambda _: 8)
+    assert open_session(path, content=wrong.model)  # it loads
+    decoder = OnnxDecoder(path, num_threads=1)
+    assert decoder.spec.padding is Padding.LEFT
+    assert decoder.spec.gather
 
 
 @pytest.mark.parametrize("data", [b"", b"nonsense", b"\x3a\x7f"])
