@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 from numpy import ndarray
 
+from lite._transforms.grad.running import state as grad_state
 from lite.nn._modules.casting import Casting
 from lite.nn._modules.compile import compile_functions
 from lite.nn._modules.hooks import call_with_hooks
@@ -20,8 +24,7 @@ class Module(Casting, StateDictMethods):
 
     Assigning a `Parameter`, a `Module` or (with `register_buffer`) an array to an attribute puts it
     in the state dict under the attribute's name. Subclasses call `super().__init__()` first and
-    define `forward`. There is no automatic differentiation: `requires_grad_`, `zero_grad` and
-    backward hooks are accepted and change no result.
+    define `forward`. Under `lite.enable_grad()` its parameters take part in gradients.
 
     Example:
         >>> import numpy as np
@@ -47,7 +50,12 @@ class Module(Casting, StateDictMethods):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         state = self.__dict__  # attribute access is slow on a class that has __getattr__
-        if state["_forward_hooks"] or state["_forward_pre_hooks"]:
+        if (
+            state["_forward_hooks"]
+            or state["_forward_pre_hooks"]
+            or state["_backward_hooks"]
+            or state["_backward_pre_hooks"]
+        ):
             return call_shown(partial(_hooked, self), args, kwargs)
         for arg in args:
             if type(arg) is not ndarray:
@@ -73,7 +81,7 @@ class Module(Casting, StateDictMethods):
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Set the flag of all parameters, which nothing here reads; returns self.
+        """Say whether gradients by all parameters are wanted under `lite.enable_grad()`; returns self.
 
         Raises:
             RuntimeError: if one of them is neither floating nor complex; no flag is set then.
@@ -86,9 +94,13 @@ class Module(Casting, StateDictMethods):
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget `grad` of all parameters (nothing here writes it)."""
+        """Forget `grad` of all parameters.
+
+        Args:
+            set_to_none: False sets it to zeros, in place, where there is one.
+        """
         for param in self.parameters():
-            param.grad = None
+            param.clear_grad(set_to_none)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile the plain functions in this module and its descendants with Numba, when they are called.
@@ -124,6 +136,89 @@ class Module(Casting, StateDictMethods):
         """
         compile_functions(self, args, kwargs)
 
+    def to_onnx(
+        self,
+        path: str | os.PathLike[str],
+        *inputs: Any,
+        kwargs: Mapping[str, Any] | None = None,
+        input_names: Any = None,
+        output_names: Any = None,
+        dynamic_axes: Mapping[str, Any] | None = None,
+        states: Mapping[Any, Any] | None = None,
+        normalization: Mapping[Any, Module] | None = None,
+        interaction_type: str = "deterministic",
+        external_data: bool | None = None,
+        contract: bool = True,
+        opset: int = 20,
+    ) -> Path:
+        """Write the module as an ONNX graph that computes what it does in evaluation mode.
+
+        The module runs on symbolic arrays of the examples' shapes and dtypes; its numbers are not looked at.
+        Parameters and buffers keep their names of the state dict. Beside the graph, ``<path>.json`` says
+        what goes in and comes out; `lite.models.OnnxModule` takes its keys from there. What is at `path` is
+        replaced, as torch.onnx.export does; each file takes its place at once. The module stays as it is.
+
+        Args:
+            path: of the ONNX file.
+            inputs: examples, as `forward` takes them: arrays, also in tuples, lists and dicts. Or one
+                TensorDict, for a module that takes one: its `in_keys` are the inputs, its `out_keys` the
+                outputs.
+            kwargs: examples of keyword arguments.
+            input_names: names for the graph, a list or a dict from keys. By default the names of the
+                arguments (``hx_0``, ``hx_1`` for a tuple); of a TensorDict the keys, the parts of a nested
+                one joined by dots: ("next", "state") is ``next.state``.
+            output_names: likewise; ``output``, or ``output_0``, ``output_1`` for a tuple. An output whose
+                name is an input's gets "new_" in front.
+            dynamic_axes: as of torch.onnx.export, the axes that may have any size: {name: {axis: label}} or
+                {name: [axes]}. By default the batch of the TensorDict (called "batch", "batch_1", or as its
+                dimensions are named), or the first axis of all arrays; {} for none.
+            states: keys of inputs with those of the outputs that are their next values, for the contract. By
+                default ("next", key) of each key, or the key itself, where such an output is.
+            normalization: modules by the keys of inputs that they are applied to first, in the graph; the
+                contract says so.
+            interaction_type: which value of a distribution is computed: "deterministic", "mode", "mean" or
+                "median".
+            external_data: whether weights go into a file beside the graph; by default those beyond 2 GB.
+            contract: whether to write the JSON file.
+            opset: the version of ONNX's operators, from 20 to 25.
+
+        Returns:
+            The path.
+
+        Raises:
+            ImportError: without the onnx package; the message has the pip command.
+            NotImplementedError: something cannot be exported; the message has the path of the module and
+                the function.
+            RuntimeError: Python branches on numbers; a parameter has no data.
+            ValueError: names, axes or options that do not fit.
+
+        Example:
+            >>> import numpy as np, tempfile
+            >>> from lite import nn
+            >>> net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)).eval()
+            >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
+            ...     path = net.to_onnx(f"{folder}/net.onnx", np.zeros((1, 4), np.float32))
+            ...     lite.models.OnnxModule(path)(np.zeros((32, 4), np.float32)).shape
+            (32, 2)
+        """
+        from lite.nn._export.to_onnx import to_onnx  # a door
+
+        return to_onnx(
+            self,
+            path,
+            inputs,
+            kwargs=kwargs,
+            input_names=input_names,
+            output_names=output_names,
+            dynamic_axes=dynamic_axes,
+            states=states,
+            normalization=normalization,
+            interaction_type=interaction_type,
+            external_data=external_data,
+            contract=contract,
+            opset=opset,
+        )
+
     def extra_repr(self) -> str:
         """What `repr` puts between the parentheses; empty by default."""
         return ""
@@ -139,10 +234,15 @@ class Module(Casting, StateDictMethods):
         self.__dict__.update(state)
 
     def _tensor(self, name: str) -> Any:
-        """The raw array of a parameter (None if it is); also when a plain array took its place."""
+        """What a parameter computes as (None if it is); also when a plain array took its place.
+
+        That is the raw array, or a traced one under `enable_grad`.
+        """
         params = self.__dict__["_parameters"]
         value = params[name] if name in params else getattr(self, name)
-        return value.data if isinstance(value, Parameter) else value
+        if isinstance(value, Parameter):
+            return value.data if grad_state.leaf is None else grad_state.leaf(value)
+        return value
 
 
 def _hooked(module: Module, *args: Any, **kwargs: Any) -> Any:
