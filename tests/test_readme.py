@@ -88,18 +88,6 @@ def test_lite_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert check_stated(source, names) >= stated_at_least
 
 
-def test_lite_readme_on_gradients() -> None:
-    (source,) = (block for block in blocks("lite/README.md") if "enable_grad()" in block)
-    names: dict[str, object] = {"np": np}
-    exec(compile(source, "lite/README.md", "exec"), names)
-    assert names["value"] > names["loss"](names["params"], names["batch"])  # type: ignore[operator]
-    for path, rows in names["each"].items(True, True):  # type: ignore[attr-defined]
-        assert rows.shape == (64, *names["grads"][path].shape)  # type: ignore[index]
-        np.testing.assert_allclose(
-            rows.mean(0), names["grad"](names["loss"])(names["params"], names["batch"])[path], atol=1e-5
-        )  # type: ignore[operator]
-
-
 def test_lite_readme_on_environments() -> None:
     pytest.importorskip("gymnasium", reason="needs the gym extra: pip install 'tensordict-lite[gym]'")
     (source,) = (block for block in blocks("lite/README.md") if "= Collector(" in block)
