@@ -1,5 +1,6 @@
 """TensorDict, modules, RL kernels and ONNX language models on NumPy, without torch."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lite._arrays.dtypes import default_dtype, get_default_dtype, set_default_dtype
@@ -63,6 +64,9 @@ from lite._tree.unbatched import UnbatchedTensor
 
 if TYPE_CHECKING:
     from lite._files.memory_mapped import MemoryMappedTensor
+    from lite._transforms.grad.custom import custom_vjp
+    from lite._transforms.grad.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+    from lite._transforms.grad.transform import grad, value_and_grad, vjp
     from lite._transforms.vmap.transform import vmap
 
 __all__ = [
@@ -80,10 +84,12 @@ __all__ = [
     "assert_allclose_td",
     "assert_close",
     "cat",
+    "custom_vjp",
     "default_dtype",
     "default_is_leaf",
     "dense_stack_tds",
     "empty_like",
+    "enable_grad",
     "from_any",
     "from_arrow",
     "from_consolidated",
@@ -105,6 +111,8 @@ __all__ = [
     "get_default_dtype",
     "get_defaults_to_none",
     "get_printoptions",
+    "grad",
+    "is_grad_enabled",
     "is_leaf_nontensor",
     "is_memmap_archive",
     "is_non_tensor",
@@ -118,6 +126,7 @@ __all__ = [
     "maybe_dense_stack",
     "memmap",
     "merge_tensordicts",
+    "no_grad",
     "ones_like",
     "pack_memmap",
     "pad",
@@ -130,6 +139,7 @@ __all__ = [
     "save",
     "set_default_dtype",
     "set_get_defaults_to_none",
+    "set_grad_enabled",
     "set_printoptions",
     "stack",
     "tensorclass",
@@ -137,6 +147,8 @@ __all__ = [
     "unpack_memmap",
     "unravel_key",
     "unravel_key_list",
+    "value_and_grad",
+    "vjp",
     "vmap",
     "where",
     "zeros_like",
@@ -144,6 +156,18 @@ __all__ = [
 
 _belong_here(globals())
 _register_former_names()
+
+
+_GRADIENTS = {
+    "custom_vjp": "custom",
+    "enable_grad": "mode",
+    "grad": "transform",
+    "is_grad_enabled": "mode",
+    "no_grad": "mode",
+    "set_grad_enabled": "mode",
+    "value_and_grad": "transform",
+    "vjp": "transform",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -155,6 +179,11 @@ def __getattr__(name: str) -> Any:
         from lite._transforms.vmap.transform import vmap
 
         return vmap
+    if name in _GRADIENTS:  # with derivatives of as many
+        found = getattr(import_module(f"lite._transforms.grad.{_GRADIENTS[name]}"), name)
+        found.__module__ = "lite"
+        globals()[name] = found
+        return found
     raise AttributeError(f"module 'lite' has no attribute {name!r}")
 
 

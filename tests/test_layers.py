@@ -37,6 +37,8 @@ LAYERS = [
     "lite.nn.distributions",
     "lite.nn.tensordict_modules",
     "lite.nn._parameters",
+    "lite.nn.values",
+    "lite.nn.losses",
     "lite.nn",
     "lite.data.specs",
     "lite.data.trajectories",

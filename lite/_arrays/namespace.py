@@ -46,6 +46,7 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     __array_priority__ = 2000  # so that operators of arrays on the left defer to this one
     __hash__ = object.__hash__
     layered = False
+    level = -2  # outside of every transformation
 
     def __init__(self, leaf: Any) -> None:
         self.leaf = leaf
@@ -155,7 +156,7 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         """`table[self]`, of an ndarray."""
         return _shown(self._namespace.asarray(self._taken(table))[self.leaf])
 
-    def elementwise(self, function: Callable[[Any], Any]) -> NamespaceArray:
+    def elementwise(self, function: Callable[..., Any], *args: Any) -> NamespaceArray:
         """`function` of every element, by the function of JAX that computes the same."""
         name = _SPECIAL.get(function.__name__)
         library = self._namespace.__name__.partition(".")[0]

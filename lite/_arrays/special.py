@@ -204,6 +204,6 @@ def _bessel_series(x: Any, order: int) -> Any:
 
 
 def _of_pairs(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-    """A function of two numbers where either is mapped: of one array that holds both."""
-    pairs: Any = np.stack(np.broadcast_arrays(a, b), -1)
-    return pairs.elementwise(lambda both: function(both[..., 0], both[..., 1]))
+    """A function of two numbers where either is an array that an interpreter made."""
+    inner = a if isinstance(a, HostArray) and (not isinstance(b, HostArray) or a.level >= b.level) else b
+    return inner.elementwise(function, a, b)

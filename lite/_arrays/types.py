@@ -5,6 +5,7 @@ NumPy's masked arrays are none: leaves have no mask, so that one would be lost w
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
@@ -31,6 +32,18 @@ class ArrayHolder:
     def __setitem__(self, index: Any, value: Any) -> None:
         self.data[index] = raw(value)
 
+    def computing(self) -> Any:
+        """The array to compute with: that in `data`, or one that remembers what is computed from it."""
+        return self.data
+
+    def accumulate_grad(self, gradient: Any) -> None:
+        """Add to the derivative by what it holds."""
+        raise NotImplementedError
+
+    def clear_grad(self, set_to_none: bool) -> None:
+        """Forget the derivative by what it holds, or set it to zeros."""
+        raise NotImplementedError
+
 
 class HostArray:
     """A leaf that is no ndarray but answers NumPy's protocols as one, such as the arrays inside `vmap`."""
@@ -41,16 +54,29 @@ class HostArray:
     def __setitem__(self, index: Any, value: Any) -> None:
         raise NotImplementedError
 
+    level: int  # the number of the transformation that it belongs to; inner ones have higher numbers
+
     def look_up(self, table: Any) -> Any:
         """`table[self]`, of an ndarray, which would not notice."""
+        raise NotImplementedError
+
+    def pick(self, table: Any, index: Any) -> Any:
+        """`table[index]`, of an array that would not notice that this one is in the index."""
         raise NotImplementedError
 
     def index_batch(self, td: Any, index: Any) -> Any:
         """`td[index]` for a TensorDict and an index that this array is in."""
         raise NotImplementedError
 
-    def elementwise(self, function: Callable[[Any], Any]) -> Any:
-        """`function`, which treats all numbers of an array alike, of what lies behind this one."""
+    def detach(self) -> Any:
+        """The same numbers without a derivative."""
+        return self
+
+    def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
+        """`function` of what lies behind this array, or behind `args` where it takes several.
+
+        It treats all numbers alike, and broadcasts its arguments.
+        """
         raise NotImplementedError
 
 
@@ -68,6 +94,11 @@ def raw(value: Any) -> Any:
     return value.data if isinstance(value, ArrayHolder) else value
 
 
+def computed(value: Any) -> Any:
+    """What a value computes as: the array itself, behind a holder the one that it computes with."""
+    return value.computing() if isinstance(value, ArrayHolder) else value
+
+
 def as_array(value: Any) -> Array:
     """`numpy.asarray`, but what answers NumPy's protocols as an array stays what it is."""
     return value if isinstance(value, HostArray) else np.asarray(value)  # type: ignore[return-value]
@@ -78,12 +109,15 @@ def has_namespace(value: Any) -> bool:
 
     Such a library says so by the array API's `__array_namespace__`, and has none of NumPy's protocols.
     """
-    kind = type(value)
+    return type(value) is not np.ndarray and _is_namespaced(type(value))
+
+
+@functools.lru_cache(1024)
+def _is_namespaced(kind: type) -> bool:
     return (
-        kind is not np.ndarray
-        and hasattr(kind, "__array_namespace__")
+        hasattr(kind, "__array_namespace__")
         and not hasattr(kind, "__array_ufunc__")
-        and not isinstance(value, np.generic)
+        and not issubclass(kind, np.generic)
     )
 
 

@@ -1,5 +1,6 @@
 """Interpreters of NumPy's protocols: code written for arrays is run for something else.
 
-`registry` holds the rules of an interpreter, what it does in place of each NumPy function; `methods` gives
-its arrays the methods of an ndarray. `vmap/` runs a function for all elements of a dimension at once.
+`registry` holds the rules of an interpreter, what it does in place of each NumPy function; `formulas` those
+that all interpreters share, as they are written with other NumPy functions. `vmap/` runs a function for all
+elements of a dimension at once.
 """

@@ -6,7 +6,7 @@ Each folder imports only those before it:
 - `trajectories`: transforms of what was collected, `MultiStep` first
 - `tables`: rows of tables, as jobs on many machines get them
 - `replay`: keeps what was collected, and draws batches from it
-- `values`: estimates advantages and targets
+- `values`: advantages among the responses to one prompt; those along time are estimated in `lite.nn.values`
 - `datasets`: reads data that others recorded
 - `collectors`: step environments, and have language models respond
 
@@ -63,57 +63,74 @@ if TYPE_CHECKING:
     from lite.data.trajectories.multistep_transform import MultiStepTransform
     from lite.data.trajectories.split_trajectories import split_trajectories
     from lite.data.trajectories.token_transitions import TokenTransitions
-    from lite.data.values.base import ValueEstimatorBase
-    from lite.data.values.gae import GAE, MultiAgentGAE
     from lite.data.values.group_advantages import GroupAdvantage, MCAdvantage, group_advantages
-    from lite.data.values.off_policy import Retrace, VTrace
-    from lite.data.values.td import TD0Estimator, TD1Estimator, TDLambdaEstimator
+    from lite.nn.values import (
+        GAE,
+        MultiAgentGAE,
+        Retrace,
+        TD0Estimator,
+        TD1Estimator,
+        TDLambdaEstimator,
+        ValueEstimatorBase,
+        VTrace,
+    )
 
-# The public names by the file that defines them.
+# The public names by what defines them.
 _NAMES = {
-    "collectors.collector": ["Collector"],
-    "collectors.environments": ["EnvError"],
-    "collectors.llm_collector": ["LLMCollector"],
-    "collectors.random_policy": ["RandomPolicy"],
-    "collectors.ray_collector": ["RayCollector"],
-    "collectors.step_transforms": [
+    "data.collectors.collector": ["Collector"],
+    "data.collectors.environments": ["EnvError"],
+    "data.collectors.llm_collector": ["LLMCollector"],
+    "data.collectors.random_policy": ["RandomPolicy"],
+    "data.collectors.ray_collector": ["RayCollector"],
+    "data.collectors.step_transforms": [
         "InitTracker",
         "RewardSum",
         "StepCounter",
         "StepTransform",
         "TensorDictPrimer",
     ],
-    "datasets.lerobot": ["lerobot_to_memmap"],
-    "datasets.minari": ["minari_to_memmap"],
-    "replay.mapped_storage": ["LazyMemmapStorage"],
-    "replay.max_value_writer": ["TensorDictMaxValueWriter"],
-    "replay.prioritized_replay_buffer": ["PrioritizedReplayBuffer", "TensorDictPrioritizedReplayBuffer"],
-    "replay.prioritized_sampler": ["PrioritizedSampler"],
-    "replay.prioritized_slice_sampler": ["PrioritizedSliceSampler"],
-    "replay.ray_replay_buffer": ["RayReplayBuffer"],
-    "replay.replay_buffer": ["ReplayBuffer"],
-    "replay.samplers": ["RandomSampler", "Sampler", "SamplerWithoutReplacement"],
-    "replay.slice_sampler": ["SliceSampler", "SliceSamplerWithoutReplacement"],
-    "replay.storages": ["ListStorage", "Storage"],
-    "replay.tensor_storage": ["LazyTensorStorage", "TensorStorage"],
-    "replay.tensordict_replay_buffer": ["TensorDictReplayBuffer"],
-    "replay.writers": ["ImmutableDatasetWriter", "RoundRobinWriter", "TensorDictRoundRobinWriter", "Writer"],
-    "specs.arrays": ["Binary", "Bounded", "Categorical", "Unbounded"],
-    "specs.base": ["TensorSpec"],
-    "specs.composite": ["Composite"],
-    "specs.objects": ["NonTensor"],
-    "tables.row_seeds": ["row_seeds"],
-    "tables.transform_batches": ["TransformBatches"],
-    "trajectories.densify_reward": ["DensifyReward"],
-    "trajectories.multistep": ["MultiStep"],
-    "trajectories.multistep_transform": ["MultiStepTransform"],
-    "trajectories.split_trajectories": ["split_trajectories"],
-    "trajectories.token_transitions": ["TokenTransitions"],
-    "values.base": ["ValueEstimatorBase"],
-    "values.gae": ["GAE", "MultiAgentGAE"],
-    "values.group_advantages": ["GroupAdvantage", "MCAdvantage", "group_advantages"],
-    "values.off_policy": ["Retrace", "VTrace"],
-    "values.td": ["TD0Estimator", "TD1Estimator", "TDLambdaEstimator"],
+    "data.datasets.lerobot": ["lerobot_to_memmap"],
+    "data.datasets.minari": ["minari_to_memmap"],
+    "data.replay.mapped_storage": ["LazyMemmapStorage"],
+    "data.replay.max_value_writer": ["TensorDictMaxValueWriter"],
+    "data.replay.prioritized_replay_buffer": ["PrioritizedReplayBuffer", "TensorDictPrioritizedReplayBuffer"],
+    "data.replay.prioritized_sampler": ["PrioritizedSampler"],
+    "data.replay.prioritized_slice_sampler": ["PrioritizedSliceSampler"],
+    "data.replay.ray_replay_buffer": ["RayReplayBuffer"],
+    "data.replay.replay_buffer": ["ReplayBuffer"],
+    "data.replay.samplers": ["RandomSampler", "Sampler", "SamplerWithoutReplacement"],
+    "data.replay.slice_sampler": ["SliceSampler", "SliceSamplerWithoutReplacement"],
+    "data.replay.storages": ["ListStorage", "Storage"],
+    "data.replay.tensor_storage": ["LazyTensorStorage", "TensorStorage"],
+    "data.replay.tensordict_replay_buffer": ["TensorDictReplayBuffer"],
+    "data.replay.writers": [
+        "ImmutableDatasetWriter",
+        "RoundRobinWriter",
+        "TensorDictRoundRobinWriter",
+        "Writer",
+    ],
+    "data.specs.arrays": ["Binary", "Bounded", "Categorical", "Unbounded"],
+    "data.specs.base": ["TensorSpec"],
+    "data.specs.composite": ["Composite"],
+    "data.specs.objects": ["NonTensor"],
+    "data.tables.row_seeds": ["row_seeds"],
+    "data.tables.transform_batches": ["TransformBatches"],
+    "data.trajectories.densify_reward": ["DensifyReward"],
+    "data.trajectories.multistep": ["MultiStep"],
+    "data.trajectories.multistep_transform": ["MultiStepTransform"],
+    "data.trajectories.split_trajectories": ["split_trajectories"],
+    "data.trajectories.token_transitions": ["TokenTransitions"],
+    "data.values.group_advantages": ["GroupAdvantage", "MCAdvantage", "group_advantages"],
+    "nn.values": [
+        "GAE",
+        "MultiAgentGAE",
+        "Retrace",
+        "TD0Estimator",
+        "TD1Estimator",
+        "TDLambdaEstimator",
+        "VTrace",
+        "ValueEstimatorBase",
+    ],
 }
 _FILE_OF = {name: file for file, names in _NAMES.items() for name in names}
 
@@ -183,7 +200,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _FILE_OF:
         raise AttributeError(f"module 'lite.data' has no attribute {name!r}")
-    return getattr(import_module(f"lite.data.{_FILE_OF[name]}"), name)
+    return getattr(import_module(f"lite.{_FILE_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:

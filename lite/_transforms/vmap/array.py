@@ -11,13 +11,15 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lite._arrays.methods import ArrayMethods
 from lite._arrays.types import HostArray, Shape
+from lite._transforms.levels import innermost
 from lite._tree.collection import TensorCollection
 
 
 class Rules:
     """What answers for mapped arrays. These functions need the class, so `dispatch` sets them."""
 
-    __slots__ = ("function", "get_index", "index_batch", "set_index", "ufunc")
+    __slots__ = ("elementwise", "function", "get_index", "index_batch", "set_index", "ufunc")
+    elementwise: Callable[..., Any]
     ufunc: Callable[..., Any]
     function: Callable[..., Any]
     get_index: Callable[..., Any]
@@ -69,13 +71,22 @@ class BatchedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         for item in inputs:
+            kind = type(item)
+            if kind is BatchedArray or kind is np.ndarray:
+                continue
             if isinstance(item, TensorCollection):
+                return NotImplemented
+            if isinstance(item, HostArray) and type(innermost((inputs, kwargs))) is not BatchedArray:
                 return NotImplemented
         return rules.ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         for kind in types:
+            if kind is BatchedArray or kind is np.ndarray:
+                continue
             if issubclass(kind, TensorCollection):
+                return NotImplemented
+            if issubclass(kind, HostArray) and type(innermost((args, kwargs))) is not BatchedArray:
                 return NotImplemented
         return rules.function(func, args, kwargs)
 
@@ -140,8 +151,10 @@ class BatchedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def __deepcopy__(self, memo: dict[int, Any]) -> BatchedArray:
         return self.copy()
 
-    def elementwise(self, function: Callable[[Any], Any]) -> BatchedArray:
+    def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
         """What a function of single numbers makes of all: it need not know of the mapped dimension."""
+        if args:
+            return rules.elementwise(function, args)
         return BatchedArray(function(self.value), self.level)
 
     # T and swapaxes could be left to NumPy, whose way to the rule takes a microsecond more.
@@ -176,9 +189,18 @@ class BatchedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
             raise ValueError("an array without dimensions keeps its itemsize.")
         return BatchedArray(self.value.view(dtype), self.level)
 
+    def detach(self) -> BatchedArray:
+        """The same numbers without a derivative."""
+        value = self.value
+        return BatchedArray(value.detach(), self.level) if isinstance(value, HostArray) else self
+
     def look_up(self, table: Any) -> Any:
         """`table[self]`, where the table is no mapped array."""
         return rules.get_index(table, self)
+
+    def pick(self, table: Any, index: Any) -> Any:
+        """`table[index]`, where the table is no mapped array."""
+        return rules.get_index(table, index)
 
     def index_batch(self, td: Any, index: Any) -> Any:
         """`td[index]` for a TensorDict and an index that this array is in."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NoReturn
 
 import numpy as np
 
+from lite._transforms.formulas import ndim_of
 from lite._transforms.registry import NoRule
 from lite._transforms.vmap.along import further
-from lite._transforms.vmap.level import Level, batched_in, ndim_of
-from lite._transforms.vmap.rules import composed, rule, rules_of
+from lite._transforms.vmap.level import Level, batched_in
+from lite._transforms.vmap.rules import rule, rules_of
 
 
 def _sizes(level: Level, a: Any, shape: Any) -> tuple[int, ...]:
@@ -69,24 +69,6 @@ def _triangle(function: Any) -> Any:
     return run
 
 
-@composed(np.diag)
-def _diag(v: Any, k: int = 0) -> Any:
-    if np.ndim(v) == 2:
-        return np.diagonal(v, k)
-    if np.ndim(v) != 1:
-        raise ValueError("Input must be 1- or 2-d.")
-    size = v.shape[0] + abs(k)
-    out = np.zeros_like(v, shape=(size, size))
-    rows = np.arange(v.shape[0]) + max(-k, 0)
-    out[rows, rows + k] = v
-    return out
-
-
-@composed(np.diagflat)
-def _diagflat(v: Any, k: int = 0) -> Any:
-    return np.diag(np.ravel(v), k)
-
-
 @rule(np.fill_diagonal)
 def _fill_diagonal(level: Level, a: Any, val: Any, wrap: bool = False) -> None:
     if a.ndim != 2 or wrap or np.ndim(val) > 1:
@@ -95,13 +77,6 @@ def _fill_diagonal(level: Level, a: Any, val: Any, wrap: bool = False) -> None:
     if np.ndim(val) and np.shape(val)[0] != len(rows):
         raise NoRule
     a[rows, rows] = val
-
-
-@composed(np.vander)
-def _vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
-    count = x.shape[0] if N is None else N
-    powers = np.arange(count)
-    return x[:, None] ** (powers if increasing else powers[::-1])
 
 
 @rule(np.lib.stride_tricks.sliding_window_view)
@@ -117,16 +92,6 @@ def _sliding_window_view(
     return level.wrap(
         np.lib.stride_tricks.sliding_window_view(x.value, tuple(windows), places, writeable=writeable)
     )
-
-
-@composed(np.resize)
-def _resize(a: Any, new_shape: Any) -> Any:
-    sizes = tuple(new_shape) if isinstance(new_shape, tuple | list) else (new_shape,)
-    flat = np.ravel(a)
-    count = math.prod(sizes)
-    if not flat.size:
-        return np.zeros_like(flat, shape=sizes)
-    return np.take(flat, np.arange(count) % flat.size).reshape(sizes)
 
 
 @rules_of(np.linspace, np.logspace, np.geomspace)

@@ -20,7 +20,7 @@ from lite._transforms.vmap.indexing import get_index, set_index
 from lite._transforms.vmap.level import batched_in, level_of
 from lite._transforms.vmap.rules import RULES, loop
 from lite._transforms.vmap.tensordicts import indexed
-from lite._transforms.vmap.ufuncs import call_ufunc
+from lite._transforms.vmap.ufuncs import call_ufunc, elementwise
 
 
 def call_function(func: Any, args: Any, kwargs: Any) -> Any:
@@ -45,6 +45,7 @@ def call_function(func: Any, args: Any, kwargs: Any) -> Any:
     return out
 
 
+rules.elementwise = elementwise
 rules.ufunc = call_ufunc
 rules.function = call_function
 rules.get_index = get_index

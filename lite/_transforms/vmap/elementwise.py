@@ -70,30 +70,12 @@ def _isclose(a: Any, b: Any, rtol: Any = 1.0e-5, atol: Any = 1.0e-8, equal_nan: 
     return elementwise(close, (a, b, rtol, atol))
 
 
-@composed(np.allclose)
-def _allclose(a: Any, b: Any, rtol: Any = 1.0e-5, atol: Any = 1.0e-8, equal_nan: bool = False) -> Any:
-    return np.isclose(a, b, rtol, atol, equal_nan).all()
-
-
 @rule(np.array_equal)
 def _array_equal(level: Level, a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     if np.shape(a1) != np.shape(a2):
         return level.wrap(np.zeros(level.size, np.bool_))
     same = np.equal(a1, a2)
     return (same | (np.isnan(a1) & np.isnan(a2)) if equal_nan else same).all()
-
-
-@composed(np.select)
-def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    if len(condlist) != len(choicelist):
-        raise ValueError("list of cases must be same length as list of conditions")
-    arrays = [choice if hasattr(choice, "dtype") else np.asarray(choice) for choice in choicelist]
-    out = default if hasattr(default, "dtype") else np.asarray(default)
-    dtype = np.result_type(*[a.dtype for a in arrays], out.dtype if out.ndim else default)
-    out = out.astype(dtype)
-    for condition, choice in zip(condlist[::-1], arrays[::-1], strict=True):
-        out = np.where(condition, choice.astype(dtype), out)
-    return out
 
 
 @rule(np.result_type)
@@ -119,10 +101,3 @@ def _isrealobj(level: Level, x: Any) -> bool:
 @rule(np.astype)
 def _astype(level: Level, x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
     return x.astype(dtype, copy=copy)
-
-
-@rule(np.ediff1d)
-def _ediff1d(level: Level, ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    if to_end is not None or to_begin is not None:
-        raise NoRule
-    return np.diff(np.ravel(ary))

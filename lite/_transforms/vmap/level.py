@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
 
 from lite._transforms.vmap.array import BatchedArray, SharedArray
-
-numbers = itertools.count()
 
 
 class Level:
@@ -71,15 +68,6 @@ class Level:
         if type(x) is dict:
             return {key: self.part(item, i) for key, item in x.items()}
         return x
-
-
-def ndim_of(x: Any) -> int:
-    """As `numpy.ndim`, which would ask a mapped array through NumPy's protocol."""
-    try:
-        ndim: int = x.ndim
-    except AttributeError:
-        return np.ndim(x)
-    return ndim
 
 
 def aligned(x: Any, number: int, ndim: int) -> Any:

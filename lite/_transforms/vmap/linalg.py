@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy import linalg
 
+from lite._transforms.formulas import ndim_of
 from lite._transforms.registry import NoRule
 from lite._transforms.vmap.along import all_further, further
-from lite._transforms.vmap.level import Level, ndim_of
+from lite._transforms.vmap.level import Level
 from lite._transforms.vmap.rules import composed, rule, rules_of
 
 

@@ -5,7 +5,6 @@ Where only one factor is mapped, its mapped dimension is one more row of a singl
 
 from __future__ import annotations
 
-import functools
 import math
 import string
 from typing import Any
@@ -13,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from lite._transforms.formulas import ndim_of
 from lite._transforms.registry import NoRule
-from lite._transforms.vmap.level import Level, ndim_of
-from lite._transforms.vmap.rules import composed, rule
+from lite._transforms.vmap.level import Level
+from lite._transforms.vmap.rules import rule
 
 _NARROW = 64  # columns, beyond which short rows take no longer than long ones
 
@@ -96,45 +96,6 @@ def _dot(level: Level, a: Any, b: Any) -> Any:
     return np.tensordot(a, b, axes=([-1], [-2]))
 
 
-@composed(np.inner)
-def _inner(a: Any, b: Any, /) -> Any:
-    if not ndim_of(a) or not ndim_of(b):
-        return np.multiply(a, b)
-    return np.tensordot(a, b, axes=([-1], [-1]))
-
-
-@composed(np.vdot)
-def _vdot(a: Any, b: Any, /) -> Any:
-    return np.matmul(np.conjugate(np.ravel(a)), np.ravel(b))
-
-
-@composed(np.outer)
-def _outer(a: Any, b: Any) -> Any:
-    return np.ravel(a)[:, None] * np.ravel(b)
-
-
-@composed(np.linalg.outer)
-def _linalg_outer(x1: Any, x2: Any, /) -> Any:
-    return np.outer(x1, x2)
-
-
-@composed(np.linalg.matmul)
-def _linalg_matmul(x1: Any, x2: Any, /) -> Any:
-    return np.matmul(x1, x2)
-
-
-@composed(np.linalg.vecdot)
-def _linalg_vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    if axis != -1:
-        x1, x2 = np.moveaxis(x1, axis, -1), np.moveaxis(x2, axis, -1)
-    return np.vecdot(x1, x2)
-
-
-@composed(np.linalg.multi_dot)
-def _multi_dot(arrays: Any) -> Any:
-    return functools.reduce(np.dot, arrays)
-
-
 @rule(np.tensordot, np.linalg.tensordot)
 def _tensordot(level: Level, a: Any, b: Any, axes: Any = 2) -> Any:
     a_ndim, b_ndim = ndim_of(a), ndim_of(b)
@@ -191,54 +152,3 @@ def _as_letters(operands: tuple[Any, ...]) -> tuple[str, list[Any]]:
 
     inputs = ",".join(map(term, lists))
     return (inputs if output is None else f"{inputs}->{term(output)}"), arrays
-
-
-@composed(np.kron)
-def _kron(a: Any, b: Any) -> Any:
-    a, b = (x if hasattr(x, "ndim") else np.asarray(x) for x in (a, b))
-    ndim = max(a.ndim, b.ndim)
-    a = a.reshape(*[1] * (ndim - a.ndim), *a.shape)
-    b = b.reshape(*[1] * (ndim - b.ndim), *b.shape)
-    sizes = [n * m for n, m in zip(a.shape, b.shape, strict=True)]
-    wide = a.reshape([n for size in a.shape for n in (size, 1)])
-    return (wide * b.reshape([n for size in b.shape for n in (1, size)])).reshape(sizes)
-
-
-@composed(np.cross)
-def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
-    if axis is not None:
-        axisa = axisb = axisc = axis
-    a, b = np.moveaxis(a, axisa, -1), np.moveaxis(b, axisb, -1)
-    if np.shape(a)[-1] != 3 or np.shape(b)[-1] != 3:
-        raise NoRule
-    out = [a[..., i] * b[..., j] - a[..., j] * b[..., i] for i, j in ((1, 2), (2, 0), (0, 1))]
-    return np.stack(out, axisc)
-
-
-@composed(np.linalg.cross)
-def _linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    return np.cross(x1, x2, axis=axis)
-
-
-@composed(np.correlate)
-def _correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
-    if np.shape(v)[0] > np.shape(a)[0]:
-        raise NoRule  # reverses the result
-    return np.convolve(a, np.conjugate(v[::-1]), mode)
-
-
-@composed(np.convolve)
-def _convolve(a: Any, v: Any, mode: str = "full") -> Any:
-    if np.shape(v)[0] > np.shape(a)[0]:
-        a, v = v, a
-    long, short = np.shape(a)[0], np.shape(v)[0]
-    ends = {"full": short - 1, "same": short // 2, "valid": 0}
-    padded = np.pad(a, (short - 1, short - 1))
-    terms = [padded[short - 1 - i : long + 2 * (short - 1) - i] * v[i] for i in range(short)]
-    out = functools.reduce(np.add, terms)
-    if mode == "full":
-        return out
-    if mode not in ends:
-        raise ValueError(f"mode must be 'full', 'same' or 'valid', got {mode!r}")
-    start = (short - 1) // 2 if mode == "same" else short - 1
-    return out[start : start + (long if mode == "same" else long - short + 1)]

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from lite._transforms.formulas import FORMULAS
 from lite._transforms.registry import Registry, name_of
 from lite._transforms.vmap.level import Level
 
 _registry = Registry()
 RULES = _registry.rules
 rule, composed, rules_of = _registry.rule, _registry.composed, _registry.rules_of
+for _function, _formula in FORMULAS.items():
+    composed(_function)(_formula)
 _warned: set[Any] = set()
 
 

@@ -34,7 +34,7 @@ def everything(x: Any) -> Any:
 
     An array that JAX traces has no elements yet, and so gives an array of none.
     """
-    while isinstance(x, HostArray) and x.layered:
+    while isinstance(x, HostArray) and not isinstance(x, NamespaceArray):
         x = x.value  # type: ignore[attr-defined]
     if not isinstance(x, NamespaceArray):
         return x

@@ -12,7 +12,7 @@ import numpy as np
 from lite._transforms.registry import NoRule
 from lite._transforms.vmap.along import all_further, further
 from lite._transforms.vmap.level import Level
-from lite._transforms.vmap.rules import composed, rule
+from lite._transforms.vmap.rules import rule
 from lite._tree.shape import infer_size
 
 
@@ -36,7 +36,7 @@ def _size(level: Level, a: Any, axis: Any = None) -> int:
 def _reshape(
     level: Level, a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None
 ) -> Any:
-    if order not in ("C", None):
+    if order not in ("C", "F", None):
         raise NoRule
     sizes = newshape if shape is None else shape
     new = (
@@ -44,6 +44,8 @@ def _reshape(
         if isinstance(sizes, Sequence | np.ndarray)
         else (operator.index(sizes),)
     )
+    if order == "F":
+        return np.transpose(np.reshape(np.transpose(a), new[::-1], copy=copy))
     own = a.shape
     if new == own and not copy:
         return level.wrap(a.value)
@@ -57,7 +59,7 @@ def _reshape(
 @rule(np.ravel)
 def _ravel(level: Level, a: Any, order: str = "C") -> Any:
     if order == "F":
-        raise NoRule
+        a = np.transpose(a)
     return level.wrap(a.value.reshape(level.size, math.prod(a.shape)))
 
 
@@ -113,37 +115,6 @@ def _broadcast_to(level: Level, array: Any, shape: Any, subok: bool = False) -> 
     return level.wrap(np.broadcast_to(level.align(array, len(new)), (level.size, *new)))
 
 
-@composed(np.broadcast_arrays)
-def _broadcast_arrays(*args: Any, subok: bool = False) -> Any:
-    shape = np.broadcast_shapes(*map(np.shape, args))
-    return tuple([np.broadcast_to(a, shape) for a in args])
-
-
-@composed(np.atleast_1d)
-def _atleast_1d(*arys: Any) -> Any:
-    return _each(arys, lambda a: a.reshape(1) if a.ndim == 0 else a)
-
-
-@composed(np.atleast_2d)
-def _atleast_2d(*arys: Any) -> Any:
-    return _each(arys, lambda a: a if a.ndim > 1 else a.reshape(1, math.prod(a.shape)))
-
-
-@composed(np.atleast_3d)
-def _atleast_3d(*arys: Any) -> Any:
-    def grown(a: Any) -> Any:
-        shape = a.shape
-        new = {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}
-        return a.reshape(new[a.ndim]) if a.ndim < 3 else a
-
-    return _each(arys, grown)
-
-
-def _each(arys: Any, fn: Any) -> Any:
-    out = tuple([fn(a if hasattr(a, "ndim") else np.asarray(a)) for a in arys])
-    return out[0] if len(out) == 1 else out
-
-
 @rule(np.tile)
 def _tile(level: Level, A: Any, reps: Any) -> Any:
     counts = tuple(reps) if isinstance(reps, Sequence | np.ndarray) else (reps,)
@@ -171,41 +142,20 @@ def _roll(level: Level, a: Any, shift: Any, axis: Any = None) -> Any:
     return level.wrap(np.roll(a.value, shift, tuple(axes)))
 
 
-@composed(np.fliplr)
-def _fliplr(m: Any) -> Any:
-    if np.ndim(m) < 2:
-        raise ValueError("Input must be >= 2-d.")
-    return np.flip(m, 1)
-
-
-@composed(np.flipud)
-def _flipud(m: Any) -> Any:
-    return np.flip(m, 0)
-
-
 @rule(np.rot90)
 def _rot90(level: Level, m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     first, second = (further(axis, m.ndim) for axis in axes)
     return level.wrap(np.rot90(m.value, k, (first, second)))
 
 
-@rule(np.diagonal, np.linalg.diagonal)
-def _diagonal(
-    level: Level, a: Any, offset: int = 0, axis1: int | None = None, axis2: int | None = None
-) -> Any:
-    first = 0 if axis1 is None else axis1
-    second = 1 if axis2 is None else axis2
-    return level.wrap(np.diagonal(a.value, offset, further(first, a.ndim), further(second, a.ndim)))
+@rule(np.diagonal)
+def _diagonal(level: Level, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    return level.wrap(np.diagonal(a.value, offset, further(axis1, a.ndim), further(axis2, a.ndim)))
 
 
-@composed(np.trace)
-def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
-    return np.diagonal(a, offset, axis1, axis2).sum(-1, dtype=dtype)
-
-
-@composed(np.linalg.trace)
-def _linalg_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    return np.diagonal(x, offset, -2, -1).sum(-1, dtype=dtype)
+@rule(np.linalg.diagonal)
+def _linalg_diagonal(level: Level, x: Any, /, *, offset: int = 0) -> Any:
+    return level.wrap(np.diagonal(x.value, offset, further(-2, x.ndim), further(-1, x.ndim)))
 
 
 @rule(np.pad)

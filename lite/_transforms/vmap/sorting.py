@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from lite._transforms.formulas import ndim_of
 from lite._transforms.registry import NoRule
 from lite._transforms.vmap.along import further
 from lite._transforms.vmap.array import BatchedArray
 from lite._transforms.vmap.indexing import get_index, set_index, where_true
-from lite._transforms.vmap.level import Level, ndim_of
+from lite._transforms.vmap.level import Level
 from lite._transforms.vmap.rules import composed, rule
 from lite._transforms.vmap.ufuncs import elementwise
 
@@ -65,28 +66,6 @@ def _nonzero(level: Level, a: Any) -> Any:
     return tuple(where_true(level, a if a.dtype.kind == "b" else a != 0))
 
 
-@composed(np.flatnonzero)
-def _flatnonzero(a: Any) -> Any:
-    return np.nonzero(np.ravel(a))[0]
-
-
-@composed(np.argwhere)
-def _argwhere(a: Any) -> Any:
-    return np.stack(np.nonzero(a), -1)
-
-
-@composed(np.compress)
-def _compress(condition: Any, a: Any, axis: int | None = None) -> Any:
-    if axis is None:
-        a, axis = np.ravel(a), 0
-    return np.take(a, np.flatnonzero(condition), axis)
-
-
-@composed(np.extract)
-def _extract(condition: Any, arr: Any) -> Any:
-    return np.take(np.ravel(arr), np.flatnonzero(condition))
-
-
 @rule(np.searchsorted)
 def _searchsorted(level: Level, a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
     if level.on(a) or level.on(sorter):
@@ -109,22 +88,6 @@ def _digitize(x: Any, bins: Any, right: bool = False) -> Any:
     return elementwise(lambda values: np.digitize(values, bins, right), (x,))
 
 
-@composed(np.choose)
-def _choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
-    if out is not None:
-        raise NoRule
-    if not isinstance(choices, BatchedArray):
-        choices = np.stack(np.broadcast_arrays(*choices))
-    shape = np.broadcast_shapes(np.shape(a), np.shape(choices)[1:])
-    indices = np.broadcast_to(a, shape)
-    choices = np.broadcast_to(
-        choices[(slice(None), *[None] * (len(shape) + 1 - ndim_of(choices)))], (len(choices), *shape)
-    )
-    if mode != "raise":
-        indices = indices % len(choices) if mode == "wrap" else np.clip(indices, 0, len(choices) - 1)
-    return np.take_along_axis(choices, indices[None], 0)[0]
-
-
 @rule(np.copyto)
 def _copyto(level: Level, dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     if not level.on(dst):
@@ -132,13 +95,6 @@ def _copyto(level: Level, dst: Any, src: Any, casting: Any = "same_kind", where:
     ndim = dst.ndim
     src = src if hasattr(src, "shape") else np.asarray(src)
     np.copyto(dst.value, level.align(src, ndim), casting, level.align(where, ndim))
-
-
-@composed(np.putmask)
-def _putmask(a: Any, mask: Any, values: Any) -> None:
-    if ndim_of(values):
-        raise NoRule  # repeated in the order of all elements
-    np.copyto(a, values, "unsafe", mask)
 
 
 @rule(np.put)

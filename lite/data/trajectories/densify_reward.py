@@ -5,9 +5,9 @@ from __future__ import annotations
 from lite import NestedKey, TensorDictBase, get_default_dtype
 from lite._arrays.public import belong_to
 from lite._tree.keys import require_path
-from lite.data.trajectories.entries import require_array, require_tensordict, require_time
 from lite.kernels import reward_to_go
 from lite.nn import TensorDictModuleBase
+from lite.nn.values.entries import require_array, require_tensordict, require_time
 
 _NAME = "DensifyReward"
 

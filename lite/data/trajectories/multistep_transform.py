@@ -8,9 +8,9 @@ from typing import Any
 
 from lite import NestedKey, TensorDictBase, cat
 from lite._arrays.public import belong_to
-from lite.data.trajectories.entries import require_time
 from lite.data.trajectories.n_step import DEFAULT_DONE_KEYS, check_gamma, n_step
 from lite.nn import Module
+from lite.nn.values.entries import require_time
 
 _NAME = "MultiStepTransform"
 

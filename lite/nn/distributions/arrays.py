@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from lite import get_default_dtype
 from lite._arrays.dtypes import is_floating
-from lite._arrays.types import HostArray, as_array, raw
+from lite._arrays.types import HostArray, as_array, computed
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import has_derivative, value_of
 from lite._transforms.vmap.running import generator_for
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ def as_float(value: Any, dtype: np.dtype[Any] | None = None) -> Any:
     """An array of floats: floats keep their dtype, all else becomes `dtype`, or the default one."""
     if value is None:
         raise TypeError("expected an array or a number, got None")
-    value = raw(value)
+    value = computed(value)
     own = getattr(value, "dtype", None)
     if own is not None and (own == dtype or (dtype is None and is_floating(own))):
         return value
@@ -40,7 +42,7 @@ def float_arrays(*values: Any) -> list[Any]:
                 break
         else:
             return list(values)
-    given = [raw(value) for value in values]
+    given = [computed(value) for value in values]
     dtypes = {v.dtype for v in given if hasattr(v, "dtype") and is_floating(v.dtype)}
     dtype = dtypes.pop() if len(dtypes) == 1 else None
     if dtypes:  # more than one
@@ -59,7 +61,7 @@ def float_arrays(*values: Any) -> list[Any]:
 
 def as_value(value: Any, dtype: np.dtype[Any]) -> Any:
     """Values to score: floats keep their dtype, all else takes that of the parameters."""
-    value = raw(value)
+    value = computed(value)
     own = getattr(value, "dtype", None)
     return value if own is not None and is_floating(own) else as_float(value, dtype)
 
@@ -99,6 +101,14 @@ def require(passed: Any, message: str, values: Any, error: type[Exception] = Val
         return
     bad = np.broadcast_to(values, passed.shape)[~passed]
     raise error(f"{message}, got {bad.reshape(-1)[0]}")
+
+
+def untraced(draw: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What a function gives under `no_grad`."""
+    from lite._transforms.grad.mode import no_grad  # it imports all rules
+
+    with no_grad():
+        return value_of(draw(*args, **kwargs))
 
 
 def sum_rightmost(values: Any, dims: int) -> Any:
@@ -165,13 +175,30 @@ def drawn(rng: Rng, kind: str, sample_shape: Any, *parameters: Any) -> Any:
         RuntimeError: inside `vmap` with ``randomness="same"`` the parameters are mapped: how many random
             numbers a draw takes depends on them.
     """
+    parameters = tuple(map(value_of, parameters))  # which way they change the draws is not known
     generator = _for_parameters(rng, kind, parameters)
     shape = (*as_shape(sample_shape), *parameters[0].shape)
     return as_array(getattr(generator, kind)(*parameters, size=shape))
 
 
+def drawn_without_slope(rng: Rng, kind: str, sample_shape: Any, *parameters: Any) -> Any:
+    """`drawn` where the reference has a derivative of draws by the parameters, and here is none.
+
+    Raises:
+        NotImplementedError: a derivative by the parameters is asked for.
+    """
+    for parameter in parameters:
+        if type(parameter) is TracedArray and has_derivative(parameter):
+            raise NotImplementedError(
+                f"no gradient through draws of Generator.{kind} by its parameters: draw with sample(), which "
+                "has none, or detach them (x.detach())."
+            )
+    return drawn(rng, kind, sample_shape, *parameters)
+
+
 def multinomial(rng: Rng, total: int, sample_shape: Any, shares: Any) -> Any:
     """Draws of counts, (*sample_shape, *batch, V), of which each row has the sum `total`; see `drawn`."""
+    shares = value_of(shares)
     generator = _for_parameters(rng, "multinomial", (shares,))
     return as_array(generator.multinomial(total, shares, (*as_shape(sample_shape), *shares.shape[:-1])))
 

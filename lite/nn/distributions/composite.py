@@ -150,6 +150,13 @@ class CompositeDistribution(Distribution, Mapping[NestedKey, Distribution]):
         shape, generator = as_shape(sample_shape), generator_of(rng)
         return self._each(lambda dist: dist.sample(shape, rng=generator), shape)
 
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> TensorDict:
+        """As `sample`, with derivatives of those that have them."""
+        shape, generator = as_shape(sample_shape), generator_of(rng)
+        return self._each(
+            lambda dist: (dist.rsample if dist.has_rsample else dist.sample)(shape, rng=generator), shape
+        )
+
     @property
     def mean(self) -> TensorDict:
         """The mean of each."""

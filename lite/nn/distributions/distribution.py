@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from lite.nn.distributions.arrays import as_shape
+from lite.nn.distributions.arrays import as_shape, untraced
 from lite.nn.distributions.support import Real, Support
 
 if TYPE_CHECKING:
@@ -25,15 +25,16 @@ _MISSING: Any = object()
 class Distribution:
     """Base of distributions over arrays, with as many of them as the batch has elements.
 
-    A subclass sets its shapes, defines `sample` and `log_prob`, and of the rest what has a closed form.
-    What it does not define raises NotImplementedError. Without derivatives `rsample` is `sample`.
+    A subclass sets its shapes, defines `log_prob` and either `rsample`, if draws have derivatives by its
+    parameters, or `sample`, and of the rest what has a closed form. What it does not define raises
+    NotImplementedError.
 
     Args:
         batch_shape: shape of the batch.
         event_shape: shape of one value.
 
     Attributes:
-        has_rsample: whether the reference's class has derivatives through samples.
+        has_rsample: whether samples have derivatives by the parameters.
         has_enumerate_support: whether there are so few values that `enumerate_support` gives them all.
 
     Example:
@@ -64,16 +65,24 @@ class Distribution:
         self.event_shape = tuple(event_shape)
 
     def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw values, of shape (*sample_shape, *batch_shape, *event_shape).
+        """Draw values without derivatives, of shape (*sample_shape, *batch_shape, *event_shape).
 
         Args:
             sample_shape: how many to draw for each element of the batch.
             rng: generator or seed; by default the generator that the process shares.
         """
-        raise self._lacks("sample")
+        if type(self).rsample is Distribution.rsample:
+            raise self._lacks("sample")
+        for name in self._batched:
+            if type(self.__dict__.get(name)) is not np.ndarray:
+                return untraced(self.rsample, sample_shape, rng=rng)
+        return self.rsample(sample_shape, rng=rng)
 
     def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """The same as `sample`: there are no derivatives here."""
+        """Draw the same values as `sample`, with derivatives by the parameters where there are any.
+
+        A distribution for which `has_rsample` is False has none: this is its `sample`.
+        """
         return self.sample(sample_shape, rng=rng)
 
     def log_prob(self, value: Any) -> Any:

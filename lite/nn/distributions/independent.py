@@ -56,6 +56,10 @@ class Independent(Distribution):
         """Draw values; see `Distribution.sample`."""
         return self.base_dist.sample(sample_shape, rng=rng)
 
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw values; see `Distribution.rsample`."""
+        return self.base_dist.rsample(sample_shape, rng=rng)
+
     def log_prob(self, value: Any) -> Any:
         """Log-probs, summed over the dimensions that moved."""
         return sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)

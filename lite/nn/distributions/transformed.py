@@ -93,7 +93,13 @@ class TransformedDistribution(Distribution):
 
     def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
         """Draw values; see `Distribution.sample`."""
-        x = self.base_dist.sample(sample_shape, rng=rng)
+        return self._mapped(self.base_dist.sample(sample_shape, rng=rng))
+
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw values; see `Distribution.rsample`."""
+        return self._mapped(self.base_dist.rsample(sample_shape, rng=rng))
+
+    def _mapped(self, x: Any) -> Any:
         with np.errstate(all="ignore"):
             for transform in self.transforms:
                 x = transform(x)

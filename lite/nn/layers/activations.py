@@ -6,6 +6,7 @@ in float32.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +15,14 @@ import numpy as np
 
 from lite._arrays import formulas
 from lite._arrays.dtypes import floats
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record, value_of
 from lite.nn._modules.module import Module
 from lite.nn.layers.large_arrays import pointwise
+
+_INVERSE_ROOT_2PI = 1 / math.sqrt(2 * math.pi)
+_ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
+_CUBIC = 0.044715  # of the formula with tanh
 
 
 class Identity(Module):
@@ -69,9 +76,20 @@ class ReLU(Module):
 
     def forward(self, input: Any) -> Any:
         """Apply max(x, 0)."""
+        if type(input) is TracedArray:
+            return self._recorded(input)
         if self.inplace:
             return np.maximum(input, 0, out=input)
         return np.maximum(input, 0)
+
+    def _recorded(self, input: Any) -> Any:
+        out = np.maximum(value_of(input), 0)
+        # The slope at 0 is 0, as in torch; that of np.maximum, where both are equal, would be a half.
+        result = record(out, (input, lambda g: g * (out > 0)))
+        if self.inplace:
+            input[...] = result
+            return input
+        return result
 
     def extra_repr(self) -> str:
         """`inplace=True` if set."""
@@ -79,7 +97,7 @@ class ReLU(Module):
 
 
 class _Pointwise(Module):
-    """A function of floats, computed by `_compute` in at least float32.
+    """A function of floats, computed by `_compute` in at least float32, with the derivative `_slope`.
 
     Large arrays go to compiled code where there is some, under the name `_compiled`.
     """
@@ -89,9 +107,13 @@ class _Pointwise(Module):
     def _compute(self, x: Any) -> Any:
         raise NotImplementedError
 
+    def _slope(self, x: Any, out: Any) -> Any:
+        """The derivative at x, where the function is `out`."""
+        raise NotImplementedError
+
     def forward(self, input: Any) -> Any:
         """Apply the function elementwise."""
-        out = pointwise(self._compute, input, self._compiled)
+        out = pointwise(self._compute, input, self._compiled, self._slope)
         if getattr(self, "inplace", False):
             input[...] = out
             return input
@@ -120,6 +142,9 @@ class Tanh(_Pointwise):
     def _compute(self, x: Any) -> Any:
         return np.tanh(x)
 
+    def _slope(self, x: Any, out: Any) -> Any:
+        return 1 - out * out
+
 
 class Sigmoid(_Pointwise):
     """1 / (1 + exp(-x)) elementwise.
@@ -142,6 +167,9 @@ class Sigmoid(_Pointwise):
 
     def _compute(self, x: Any) -> Any:
         return formulas.sigmoid(x)
+
+    def _slope(self, x: Any, out: Any) -> Any:
+        return out * (1 - out)
 
 
 class SiLU(_Pointwise):
@@ -177,6 +205,10 @@ class SiLU(_Pointwise):
 
     def _compute(self, x: Any) -> Any:
         return formulas.silu(x)
+
+    def _slope(self, x: Any, out: Any) -> Any:
+        share = formulas.sigmoid(x)
+        return share * (1 + x * (1 - share))
 
     def extra_repr(self) -> str:
         """`inplace=True` if set."""
@@ -220,6 +252,9 @@ class LeakyReLU(_Pointwise):
             return np.maximum(x, scaled)
         return np.where(x > 0, x, scaled)
 
+    def _slope(self, x: Any, out: Any) -> Any:
+        return np.where(x > 0, x.dtype.type(1), x.dtype.type(self.negative_slope))
+
     def extra_repr(self) -> str:
         """The slope, and `inplace=True` if set."""
         return f"negative_slope={self.negative_slope}{', inplace=True' if self.inplace else ''}"
@@ -262,6 +297,9 @@ class ELU(_Pointwise):
         out += np.maximum(x, 0)
         return out
 
+    def _slope(self, x: Any, out: Any) -> Any:
+        return np.where(x > 0, x.dtype.type(1), self.alpha * np.exp(np.minimum(x, 0)))
+
     def extra_repr(self) -> str:
         """alpha, and `inplace=True` if set."""
         return f"alpha={self.alpha}{', inplace=True' if self.inplace else ''}"
@@ -298,6 +336,10 @@ class Softplus(_Pointwise):
     def _compute(self, x: Any) -> Any:
         scaled = x * self.beta
         return np.where(scaled > self.threshold, x, formulas.softplus(scaled) / self.beta)
+
+    def _slope(self, x: Any, out: Any) -> Any:
+        scaled = x * self.beta
+        return np.where(scaled > self.threshold, x.dtype.type(1), formulas.sigmoid(scaled))
 
     def extra_repr(self) -> str:
         """beta and threshold."""
@@ -348,7 +390,8 @@ def gelu(x: Any, approximate: str = "none") -> Any:
     if formula is None:
         raise RuntimeError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
     with np.errstate(over="ignore", invalid="ignore"):  # where x / inf is what it should be
-        return pointwise(formula, x, "gelu_by_tanh" if approximate == "tanh" else "gelu")
+        name = "gelu_by_tanh" if approximate == "tanh" else "gelu"
+        return pointwise(formula, x, name, _SLOPES[approximate])
 
 
 def _exact(x: Any) -> Any:
@@ -374,13 +417,36 @@ def _by_odds(x: Any, coefficients: tuple[float, ...], square: Any) -> Any:
     return x / odds
 
 
+def _exact_slope(x: Any, out: Any) -> Any:
+    return formulas.normal_cdf(x) + x * np.exp(-0.5 * x * x) * _INVERSE_ROOT_2PI
+
+
+def _slope_by_tanh(x: Any, out: Any) -> Any:
+    share = formulas.sigmoid(2 * _ROOT_2_OVER_PI * (x + _CUBIC * x * x * x))
+    inner = 2 * _ROOT_2_OVER_PI * (1 + 3 * _CUBIC * x * x)
+    return share + x * share * (1 - share) * inner
+
+
 _FORMULAS = {"none": _exact, "tanh": _by_tanh}
+_SLOPES = {"none": _exact_slope, "tanh": _slope_by_tanh}
+
+
+def softmax_shares(g: Any, out: Any, axis: int) -> Any:
+    """What the input of softmax gets of the gradient of its result `out`."""
+    weighted = g * out
+    return weighted - out * weighted.sum(axis, keepdims=True)
+
+
+def log_softmax_shares(g: Any, out: Any, axis: int) -> Any:
+    """What the input of log_softmax gets of the gradient of its result `out`."""
+    return g - np.exp(out) * g.sum(axis, keepdims=True)
 
 
 class _AlongDim(Module):
     """A function along one dimension, NaN without a warning where there is nothing to normalise."""
 
     _function: Callable[[Any, int], Any]
+    _shares: Callable[[Any, Any, int], Any]  # what the input gets of a gradient, given the result
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
@@ -390,7 +456,14 @@ class _AlongDim(Module):
         """Apply the function along `dim`."""
         x, dtype = floats(input)
         with np.errstate(invalid="ignore", over="ignore"):  # rows of infinities; log-probs beyond float16
-            return _along(self._function, x, self.dim, type(self).__name__).astype(dtype, copy=False)
+            out = _along(self._applied, x, self.dim, type(self).__name__)
+            return out.astype(dtype, copy=False)
+
+    def _applied(self, x: Any, axis: int) -> Any:
+        if type(x) is not TracedArray:
+            return self._function(x, axis)
+        out = self._function(value_of(x), axis)
+        return record(out, (x, lambda g: self._shares(g, out, axis)))
 
     def extra_repr(self) -> str:
         """The dimension."""
@@ -424,6 +497,7 @@ class Softmax(_AlongDim):
     """
 
     _function = staticmethod(formulas.softmax)
+    _shares = staticmethod(softmax_shares)
 
 
 class LogSoftmax(_AlongDim):
@@ -452,6 +526,7 @@ class LogSoftmax(_AlongDim):
     """
 
     _function = staticmethod(formulas.log_softmax)
+    _shares = staticmethod(log_softmax_shares)
 
 
 def _along(function: Any, x: Any, dim: int | None, name: str) -> Any:

@@ -9,8 +9,11 @@ import numpy as np
 
 from lite._arrays.dtypes import Dtype, compute_dtype, is_floating
 from lite._arrays.formulas import accumulate
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record_joint, unbroadcast, value_of
 from lite.nn._modules.initial import empty_parameter, fill, fill_normal, fill_uniform, reset
 from lite.nn._modules.module import Module
+from lite.nn.layers.activations import softmax_shares
 from lite.nn.layers.dropout import dropout, generator
 from lite.nn.layers.linear import Linear, linear
 from lite.nn.layers.windows import pad
@@ -183,7 +186,7 @@ class MultiheadAttention(Module):
         q = q * compute.type(1.0 / math.sqrt(self.head_dim))
         dropping = self.training and self.dropout > 0.0
         if need_weights or dropping:
-            weights = _divided(*_powers(q, k, mask, np.nan if need_weights else 1.0))
+            weights = _weights(q, k, mask, np.nan if need_weights else 1.0)
             if dropping:
                 weights = dropout(weights, self.dropout, generator(self))
             out = np.matmul(weights, v)
@@ -319,6 +322,8 @@ def _floats(mask: Any, compute: Dtype) -> Any:
 
 def _attended(q: Any, k: Any, v: Any, mask: Any) -> Any:
     """Means of values, a few elements of the batch at a time: scores are as many as all pairs."""
+    if TracedArray in (type(q), type(k), type(mask)):
+        return np.matmul(_weights(q, k, mask, 1.0), v)
     step = max(1, _BLOCK // max(1, math.prod(q.shape[1:3]) * k.shape[2]))
     if q.shape[0] <= step or not all(isinstance(x, np.ndarray) for x in (q, k, v)) or _is_mapped(mask):
         powers, total = _powers(q, k, mask, 1.0)
@@ -329,6 +334,21 @@ def _attended(q: Any, k: Any, v: Any, mask: Any) -> Any:
         part = mask[at] if mask is not None and mask.ndim == 4 else mask
         out[at] = _attended(q[at], k[at], v[at], part)
     return out
+
+
+def _weights(q: Any, k: Any, mask: Any, empty: float) -> Any:
+    """How much of each value a query gets, (N, heads, L, S); one node where arrays are traced."""
+    if TracedArray not in (type(q), type(k), type(mask)):
+        return _divided(*_powers(q, k, mask, empty))
+    a, b, added = value_of(q), value_of(k), value_of(mask)
+    weights = _divided(*_powers(a, b, added, empty))
+
+    def pull(g: Any) -> tuple[Any, ...]:
+        shares = softmax_shares(g, weights, -1)
+        of_mask = unbroadcast(shares, mask.shape) if type(mask) is TracedArray else None
+        return np.matmul(shares, b), np.matmul(shares.swapaxes(-1, -2), a), of_mask
+
+    return record_joint(weights, (q, k, mask), pull)
 
 
 def _is_mapped(mask: Any) -> bool:

@@ -11,10 +11,12 @@ import numpy as np
 
 from lite._arrays.dtypes import compute_dtype
 from lite._arrays.formulas import accumulate
+from lite._transforms.grad.tape import record, value_of
 from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
 from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.module import Module
 from lite.nn._modules.uninitialized import UninitializedParameter
+from lite.nn.layers.recorded import is_recorded
 from lite.nn.layers.windows import Sizes, blocks, offset_slices, pad, sizes, span
 
 if TYPE_CHECKING:
@@ -97,10 +99,10 @@ class _Convolution(Module):
                 f"with in_channels={channels} before the last {dims}; got {tuple(input.shape)}"
             )
         compute, result = compute_dtype(input.dtype, weight.dtype)
-        out = self._convolve(
-            input if input.ndim == dims + 2 else input[None], weight.astype(compute, copy=False)
-        )
-        if bias is not None:
+        x, weight = input if input.ndim == dims + 2 else input[None], weight.astype(compute, copy=False)
+        recorded = is_recorded(x, weight, bias)
+        out = self._recorded(x, weight, bias) if recorded else self._convolve(x, weight)
+        if bias is not None and not recorded:
             out = accumulate(out, bias.reshape(-1, *(1,) * dims))
         return (out if input.ndim == dims + 2 else out[0]).astype(result, copy=False)
 
@@ -146,6 +148,50 @@ class _Convolution(Module):
                 product(part, buffer[: part.shape[0]], y[i : i + block])
         return y.reshape(count, weight.shape[0], *out)
 
+    def _recorded(self, x: Any, weight: Any, bias: Any) -> Any:
+        """The convolution as one node; patches are made again for the gradient."""
+        a, w = value_of(x), value_of(weight)
+        result = self._convolve(a, w)
+        if bias is not None:
+            result += value_of(bias).reshape(-1, *(1,) * self._dims)
+        count, out, kernel, groups = a.shape[0], result.shape[2:], tuple(w.shape[2:]), self.groups
+        before, after = self._around(a.shape[2:], span(kernel, self.dilation))
+        slices = offset_slices(out, kernel, self.stride, self.dilation)
+        matrix = w.reshape(groups, w.shape[0] // groups, -1)
+        block = max(1, _BLOCK // max(a.shape[1] * len(slices) * math.prod(out), 1))
+        parts = [slice(i, i + block) for i in range(0, count, block)]
+
+        def by_group(g: Any) -> Any:
+            return g.reshape(len(g), groups, w.shape[0] // groups, math.prod(out))
+
+        def for_input(g: Any) -> Any:
+            shares = np.empty(a.shape, w.dtype)
+            for part in parts:
+                of_patches = np.matmul(matrix.swapaxes(-1, -2), by_group(g[part]))
+                of_patches = of_patches.reshape(-1, a.shape[1], len(slices), *out)
+                inner = (b + n + e for b, n, e in zip(before, a.shape[2:], after, strict=True))
+                padded = np.zeros((*of_patches.shape[:2], *inner), w.dtype)
+                for i, index in enumerate(slices):
+                    padded[index] += of_patches[:, :, i]
+                shares[part] = self._unpadded(padded, before, after)
+            return shares
+
+        def for_weight(g: Any) -> Any:
+            total = np.zeros(matrix.shape, w.dtype)
+            for part in parts:
+                padded = self._padded(a[part].astype(w.dtype, copy=False), before, after)
+                patches = np.stack([padded[index] for index in slices], axis=2)
+                patches = patches.reshape(len(padded), groups, matrix.shape[2], math.prod(out))
+                total += np.matmul(by_group(g[part]), patches.swapaxes(-1, -2)).sum(0)
+            return total.reshape(w.shape)
+
+        return record(
+            result,
+            (x, for_input),
+            (weight, for_weight),
+            (bias, lambda g: g.sum((0, *range(2, g.ndim)))),
+        )
+
     def _around(self, inner: Sizes, extents: Sizes) -> tuple[Sizes, Sizes]:
         """How much to pad before and after each dimension, checked."""
         if min(*self.stride, *self.dilation) <= 0:
@@ -178,6 +224,21 @@ class _Convolution(Module):
                 shown = np.pad(np.arange(x.shape[axis]), (b, a), mode=mode)  # type: ignore[call-overload]
                 x = x[(slice(None),) * axis + (shown,)]
         return x
+
+    def _unpadded(self, g: Any, before: Sizes, after: Sizes) -> Any:
+        """What is padded gets of the gradient of `_padded`, a plain array that nobody else has."""
+        mode = _MODES[self.padding_mode]
+        for axis, b, a in zip(range(2, g.ndim), before, after, strict=True):
+            if not a and not b:
+                continue
+            lead, size = (slice(None),) * axis, g.shape[axis] - a - b
+            inside = g[(*lead, slice(b, b + size))]
+            if mode is not None:
+                shown = np.pad(np.arange(size), (b, a), mode=mode)  # type: ignore[call-overload]
+                for i in (*range(b), *range(b + size, b + size + a)):
+                    inside[(*lead, shown[i])] += g[(*lead, i)]
+            g = inside
+        return g
 
     def extra_repr(self) -> str:
         """Channels and kernel, and options that are not the default."""

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record, value_of
 from lite._transforms.vmap.running import generator_for
 from lite.nn._modules.module import Module
 
@@ -64,8 +66,11 @@ class Dropout(Module):
 def dropout(x: Any, p: float, rng: np.random.Generator) -> Any:
     """Zeros with probability p, the other entries times 1 / (1 - p)."""
     keep = rng.random(x.shape) >= p
-    factor = 0.0 if p == 1 else 1.0 / (1.0 - p)
-    return np.where(keep, x * x.dtype.type(factor), x.dtype.type(0))
+    factor, none = x.dtype.type(0.0 if p == 1 else 1.0 / (1.0 - p)), x.dtype.type(0)
+    out = np.where(keep, value_of(x) * factor, none)
+    if type(x) is not TracedArray:
+        return out
+    return record(out, (x, lambda g: np.where(keep, g * factor, none)))
 
 
 def generator(module: Any) -> np.random.Generator:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record, value_of
 from lite._transforms.vmap.running import everything, look_up
 from lite.nn._modules.initial import empty_parameter, fill_normal, reset
 from lite.nn._modules.module import Module
@@ -21,10 +23,11 @@ class Embedding(Module):
     Args:
         num_embeddings: rows of the table.
         embedding_dim: size of each row.
-        padding_idx: a row that starts as zeros (negative: counted from the end).
+        padding_idx: a row that starts as zeros (negative: counted from the end) and gets no gradient.
         max_norm: rows that are looked up and longer than this are scaled down to it, in the table.
         norm_type: the p of the norm for `max_norm`.
-        scale_grad_by_freq, sparse: kept for compatibility; they concern gradients.
+        scale_grad_by_freq: divide the gradient of each row by how often it was looked up in the call.
+        sparse: kept for compatibility; gradients are dense.
         device: "cpu", or "meta" for parameters without data.
         dtype: dtype of the table; the default float dtype if not given.
         rng: a `numpy.random.Generator`, a seed, or None for fresh entropy; initial rows are drawn from
@@ -119,8 +122,32 @@ class Embedding(Module):
         if numbers.size and (numbers.min() < 0 or numbers.max() >= rows):
             raise IndexError(f"input must be in [0, {rows}), got {numbers.min()} to {numbers.max()}")
         if self.max_norm is not None:
-            self._limit(table, input)
-        return look_up(table, input)
+            self._limit(value_of(table), input)
+        if type(table) is not TracedArray:
+            return look_up(table, input)
+        return record(
+            look_up(value_of(table), input), (table, lambda g: self._for_table(g, input, table.shape))
+        )
+
+    def _for_table(self, g: Any, input: Any, shape: tuple[int, ...]) -> Any:
+        """What the table gets of the gradient of rows that were looked up."""
+        if not isinstance(input, np.ndarray) or not isinstance(g, np.ndarray) or len(shape) > 2:
+            out: Any = np.zeros_like(g, shape=shape)
+            np.add.at(out, input, g)
+        else:
+            # Equal rows side by side, so that each sum is one of consecutive rows.
+            numbers, rows = input.reshape(-1), g.reshape(-1, shape[-1])
+            order = np.argsort(numbers, kind="stable")
+            numbers = numbers[order]
+            starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+            sums = np.add.reduceat(rows[order], starts) if starts.size else rows
+            if self.scale_grad_by_freq:
+                sums = sums / np.diff(starts, append=numbers.size)[:, None].astype(sums.dtype)
+            out = np.zeros(shape, g.dtype)
+            out[numbers[starts]] = sums
+        if self.padding_idx is not None:
+            out[..., self.padding_idx, :] = 0
+        return out
 
     def _limit(self, table: Any, input: Any) -> None:
         """Scale down the rows that are looked up; those looked up twice get the same values twice."""

@@ -11,6 +11,8 @@ import numpy as np
 from lite._arrays.dtypes import float_dtypes
 from lite._arrays.formulas import in_blocks
 from lite._arrays.types import HostArray
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record, value_of
 
 LARGE = 1 << 14  # numbers; calls with fewer are too short to be worth loading Numba
 
@@ -28,20 +30,42 @@ def layers_for(x: Any, *parameters: Any) -> Any:
     return _layers()
 
 
-def pointwise(formula: Callable[[Any], Any], x: Any, name: str | None = None) -> Any:
+def pointwise(
+    formula: Callable[[Any], Any],
+    x: Any,
+    name: str | None = None,
+    slope: Callable[[Any, Any], Any] | None = None,
+) -> Any:
     """A function of single numbers, computed in at least float32.
 
     Args:
         formula: the function of arrays, in NumPy.
         x: an array of any dtype.
         name: of the function among the compiled ones, if it is one.
+        slope: its derivative, of the array and the result; without one, that of the formula is found.
     """
-    if isinstance(x, HostArray) and x.layered:
-        return x.elementwise(lambda inside: pointwise(formula, inside, name))
+    if isinstance(x, HostArray):
+        if slope is not None and type(x) is TracedArray:
+            return _recorded(formula, x, name, slope)
+        if x.layered:
+            return x.elementwise(lambda inside: pointwise(formula, inside, name, slope))
     layers = None if name is None else layers_for(x)
     if layers is not None:
         return layers.pointwise(name, x)
     return in_blocks(formula, x, *float_dtypes(x))
+
+
+def _recorded(
+    formula: Callable[[Any], Any], x: Any, name: str | None, slope: Callable[[Any, Any], Any]
+) -> Any:
+    inside = value_of(x)
+    out = pointwise(formula, inside, name, slope)
+    compute = float_dtypes(inside)[0]
+
+    def pull(g: Any) -> Any:
+        return g * slope(inside.astype(compute, copy=False), out)
+
+    return record(out, (x, pull))
 
 
 @functools.cache

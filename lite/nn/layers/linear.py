@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite._arrays.dtypes import compute_dtype
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import is_noted, record, unbroadcast, value_of
 from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
 from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.module import Module
@@ -150,6 +152,9 @@ class LazyLinear(LazyLayer, Linear):
 
 def linear(x: Any, weight: Any, bias: Any) -> Any:
     """x Wᵀ + b for x (*B, in), weight (*E, out, in) and bias (*E, out) or None."""
+    traced = type(weight) is TracedArray or type(x) is TracedArray or type(bias) is TracedArray
+    if traced and is_noted(x, weight, bias):
+        return _recorded_linear(x, weight, bias)
     shape = x.shape
     if not shape or shape[-1] != weight.shape[-1]:
         raise RuntimeError(
@@ -161,6 +166,36 @@ def linear(x: Any, weight: Any, bias: Any) -> Any:
     compute, result = compute_dtype(x.dtype, dtype)
     operands = (None if a is None else a.astype(compute, copy=False) for a in (x, weight, bias))
     return _affine(*operands).astype(result, copy=False)
+
+
+def _recorded_linear(x: Any, weight: Any, bias: Any) -> Any:
+    """`linear` as one node, with what each argument gets of the gradient."""
+    a, w = value_of(x), value_of(weight)
+    out = linear(a, w, value_of(bias))
+    compute, _ = compute_dtype(a.dtype, w.dtype)
+
+    def for_input(g: Any) -> Any:
+        g = g.astype(compute, copy=False)
+        if w.ndim == 2:
+            return np.matmul(_rows(g), w.astype(compute, copy=False)).reshape(a.shape)
+        g = g[..., None, :] if a.ndim == 1 else g
+        each = np.matmul(g, w.astype(compute, copy=False))
+        return unbroadcast(each[..., 0, :] if a.ndim == 1 else each, a.shape)
+
+    def for_weight(g: Any) -> Any:
+        g, rows = g.astype(compute, copy=False), a.astype(compute, copy=False)
+        if w.ndim == 2:
+            return np.matmul(_rows(g).T, _rows(rows))
+        if a.ndim == 1:
+            return unbroadcast(g[..., :, None] * rows, w.shape)
+        return unbroadcast(np.matmul(g.swapaxes(-1, -2), rows), w.shape)
+
+    def for_bias(g: Any) -> Any:
+        if w.ndim > 2 and a.ndim > 1:  # (*E, N, out), with a bias (*E, out)
+            g = g.sum(-2)
+        return unbroadcast(g, bias.shape)
+
+    return record(out, (x, for_input), (weight, for_weight), (bias, for_bias))
 
 
 def _affine(x: Any, weight: Any, bias: Any) -> Any:
@@ -180,6 +215,11 @@ def _affine(x: Any, weight: Any, bias: Any) -> Any:
         out += bias
         return out
     return out + bias
+
+
+def _rows(x: Any) -> Any:
+    """All but the last dimension as one."""
+    return x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 class Bilinear(Module):
@@ -261,9 +301,7 @@ class Bilinear(Module):
                 raise RuntimeError(f"the last dimension of {name} must be {size}, got {tuple(x.shape)}")
         compute, result = compute_dtype(input1.dtype, input2.dtype, weight.dtype)
         x1, x2, w = (a.astype(compute, copy=False) for a in (input1, input2, weight))
-        # (out, in1, in2) x (*B, 1, in2, 1) -> (*B, out, in1), then the product with x1
-        mixed = np.matmul(w, x2[..., None, :, None])[..., 0]
-        out = np.matmul(mixed, x1[..., None])[..., 0]
+        out = _forms(x1, x2, w)
         if bias is not None:
             out = out + bias.astype(compute, copy=False)
         return out.astype(result, copy=False)
@@ -274,3 +312,29 @@ class Bilinear(Module):
             f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
             f"out_features={self.out_features}, bias={self.bias is not None}"
         )
+
+
+def _forms(x1: Any, x2: Any, weight: Any) -> Any:
+    """x1 W_o x2 for each o: (*B, out) of (*B, in1), (*B, in2) and (out, in1, in2)."""
+    if TracedArray not in (type(x1), type(x2), type(weight)):
+        # (out, in1, in2) x (*B, 1, in2, 1) -> (*B, out, in1), then the product with x1
+        mixed = np.matmul(weight, x2[..., None, :, None])[..., 0]
+        return np.matmul(mixed, x1[..., None])[..., 0]
+    a, b, w = value_of(x1), value_of(x2), value_of(weight)
+    outputs, first, second = w.shape
+
+    def pairs(g: Any, x: Any) -> Any:
+        """Products of each number of a row of g with each of a row of x, (rows, outputs * size)."""
+        g, x = _rows(g), _rows(x)
+        return (g[:, :, None] * x[:, None, :]).reshape(g.shape[0], outputs * x.shape[1])
+
+    def for_first(g: Any) -> Any:
+        return np.matmul(pairs(g, b), w.swapaxes(1, 2).reshape(outputs * second, first)).reshape(a.shape)
+
+    def for_second(g: Any) -> Any:
+        return np.matmul(pairs(g, a), w.reshape(outputs * first, second)).reshape(b.shape)
+
+    def for_weight(g: Any) -> Any:
+        return np.matmul(pairs(g, a).T, _rows(b)).reshape(w.shape)
+
+    return record(_forms(a, b, w), (x1, for_first), (x2, for_second), (weight, for_weight))

@@ -8,12 +8,13 @@ from typing import Any, overload
 
 import numpy as np
 
-from lite._arrays.dtypes import floats
-from lite._arrays.formulas import softplus
-from lite._arrays.types import raw
+from lite._arrays.formulas import sigmoid, softplus
+from lite._transforms.grad.tape import record, value_of
 from lite.nn._modules.initial import empty_array, fill
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
+from lite.nn.layers.activations import ReLU
+from lite.nn.layers.large_arrays import pointwise
 
 Mapping = Callable[[Any], Any]
 
@@ -66,8 +67,7 @@ class biased_softplus(Module):
 
 
 def _softplus(x: Any) -> Any:
-    values, dtype = floats(x)
-    return softplus(values).astype(dtype, copy=False)
+    return pointwise(softplus, x, slope=lambda x, out: sigmoid(x))
 
 
 def expln(x: Any) -> Any:
@@ -82,11 +82,14 @@ def expln(x: Any) -> Any:
     Source:
         Rückstieß et al. (2008), State-Dependent Exploration for Policy Gradient Methods.
     """
-    return np.where(x <= 0, np.exp(np.minimum(x, 0)), 1 + np.log1p(np.maximum(x, 0)))
+    inside = value_of(x)
+    above = np.maximum(inside, 0)
+    out = np.where(inside <= 0, np.exp(np.minimum(inside, 0)), 1 + np.log1p(above))
+    return record(out, (x, lambda g: g * np.where(inside <= 0, out, 1 / (1 + above))))
 
 
 def _relu(x: Any) -> Any:
-    return np.maximum(x, 0)
+    return ReLU()(x)
 
 
 def _none(x: Any) -> Any:
@@ -263,5 +266,7 @@ class AddStateIndependentNormalScale(Module):
                 f"the last dimensions of loc, of shape {shape}, do not match the shape of the scale, "
                 f"{self.scale_shape}."
             )
-        scale = np.maximum(mappings(self.scale_mapping)(raw(self.state_independent_scale)), self.scale_lb)
+        scale = np.maximum(
+            mappings(self.scale_mapping)(self._tensor("state_independent_scale")), self.scale_lb
+        )
         return (loc, scale + np.zeros(shape, scale.dtype), *others)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from lite._arrays.dtypes import floats
 from lite._arrays.formulas import accumulate
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import is_noted, record, unbroadcast, value_of
 from lite.nn._modules.initial import empty_array, empty_parameter, fill
 from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.meta import MetaArray
@@ -96,8 +99,12 @@ class LayerNorm(_OverLastDims):
 
     def forward(self, input: Any) -> Any:
         """Normalise input (*B, *normalized_shape)."""
+        return self._normalized(input, self._tensor("weight"), self._tensor("bias"))
+
+    def _normalized(self, input: Any, weight: Any, bias: Any) -> Any:
         axes = self._axes(input)
-        weight, bias = self._tensor("weight"), self._tensor("bias")
+        if TracedArray in (type(input), type(weight), type(bias)) and is_noted(input, weight, bias):
+            return self._recorded(input, weight, bias, axes)
         shape = self.normalized_shape
         size = math.prod(shape)
         compiled = layers_for(input, weight, bias)
@@ -113,6 +120,19 @@ class LayerNorm(_OverLastDims):
                 squares = np.add.reduce(centred * centred, axes, keepdims=True)
             centred /= np.sqrt(squares / size + self.eps)
             return _scaled(centred, weight, bias).astype(dtype, copy=False)
+
+    def _recorded(self, input: Any, weight: Any, bias: Any, axes: tuple[int, ...]) -> Any:
+        """One node; the normalised input is made again for the gradient."""
+        given, w = value_of(input), value_of(weight)
+        out = self._normalized(given, w, value_of(bias))
+
+        def state() -> tuple[Any, Any]:
+            x = floats(given)[0]
+            centred = x - x.mean(axes, keepdims=True)
+            inverse = 1 / np.sqrt((centred * centred).mean(axes, keepdims=True) + self.eps)
+            return centred * inverse, inverse
+
+        return _record(out, state, (input, weight, bias), axes, centres=True)
 
 
 class RMSNorm(_OverLastDims):
@@ -166,12 +186,30 @@ class RMSNorm(_OverLastDims):
         """Normalise input (*B, *normalized_shape)."""
         if not input.ndim:
             raise ValueError(f"the input must end in the dimensions {self.normalized_shape}, got ()")
-        axes = self._axes(input)
+        return self._normalized(input, self._tensor("weight"), self._axes(input))
+
+    def _normalized(self, input: Any, weight: Any, axes: tuple[int, ...]) -> Any:
+        if TracedArray in (type(input), type(weight)) and is_noted(input, weight):
+            return self._recorded(input, weight, axes)
         x, dtype = floats(input)
-        eps = np.finfo(x.dtype).eps if self.eps is None else self.eps
         with np.errstate(invalid="ignore"):  # infinities become NaN
-            out = x / np.sqrt((x * x).mean(axes, keepdims=True) + x.dtype.type(eps))
-        return _scaled(out, self._tensor("weight"), None).astype(dtype, copy=False)
+            out = x / self._root(x, axes)
+        return _scaled(out, weight, None).astype(dtype, copy=False)
+
+    def _root(self, x: Any, axes: tuple[int, ...]) -> Any:
+        eps = np.finfo(x.dtype).eps if self.eps is None else self.eps
+        return np.sqrt((x * x).mean(axes, keepdims=True) + x.dtype.type(eps))
+
+    def _recorded(self, input: Any, weight: Any, axes: tuple[int, ...]) -> Any:
+        given = value_of(input)
+        out = self._normalized(given, value_of(weight), axes)
+
+        def state() -> tuple[Any, Any]:
+            x = floats(given)[0]
+            inverse = 1 / self._root(x, axes)
+            return x * inverse, inverse
+
+        return _record(out, state, (input, weight, None), axes, centres=False)
 
 
 class BatchNorm1d(Module):
@@ -265,7 +303,7 @@ class BatchNorm1d(Module):
         """Normalise input (N, num_features) or (N, num_features, L)."""
         _check_dimensions(input)
         features = self.num_features
-        mean, variance = self.running_mean, self.running_var
+        mean, variance = value_of(self.running_mean), value_of(self.running_var)
         of_batch = self.training or mean is None
         count = input.shape[0] * math.prod(input.shape[2:])
         if of_batch and count <= 1:
@@ -276,7 +314,8 @@ class BatchNorm1d(Module):
             raise RuntimeError(
                 f"dimension 1 of the input must be num_features={features}, got {tuple(input.shape)}"
             )
-        x, dtype = floats(input)
+        weight, bias = self._tensor("weight"), self._tensor("bias")
+        x, dtype = floats(value_of(input))
         axes = (0,) if x.ndim == 2 else (0, 2)
         row = (features,) if x.ndim == 2 else (features, 1)  # how statistics line up with x
         if of_batch:
@@ -288,16 +327,22 @@ class BatchNorm1d(Module):
                 self._track(mean, variance * (count / (count - 1)))
         else:
             centred = x - mean.reshape(row)
-        out = centred / np.sqrt(variance + self.eps).reshape(row)
-        weight, bias = (None if a is None else a.reshape(row) for a in map(self._tensor, ("weight", "bias")))
-        return _scaled(out, weight, bias).astype(dtype, copy=False)
+        root = np.sqrt(variance + self.eps).reshape(row)
+        affine = (None if a is None else value_of(a).reshape(row) for a in (weight, bias))
+        out = _scaled(centred / root, *affine).astype(dtype, copy=False)
+        if TracedArray not in (type(input), type(weight), type(bias)):
+            return out
+        parents = (input, weight, bias)
+        return _record(
+            out, lambda: (centred / root, 1 / root), parents, axes if of_batch else None, True, row
+        )
 
     def _track(self, mean: Any, variance: Any) -> None:
         count = self.num_batches_tracked
         count[...] = count + 1  # in place, where mapped statistics are parts of stacked ones
         share = 1.0 / count if self.momentum is None else self.momentum
         for name, new in (("running_mean", mean), ("running_var", variance)):
-            kept = getattr(self, name)
+            kept = value_of(getattr(self, name))  # no part of a gradient, as in torch
             kept[...] = (1 - share) * kept + share * new
 
     def extra_repr(self) -> str:
@@ -371,6 +416,48 @@ class LazyBatchNorm1d(LazyLayer, BatchNorm1d):
 def _check_dimensions(input: Any) -> None:
     if input.ndim not in (2, 3):
         raise ValueError(f"expected 2D or 3D input (got {input.ndim}D input)")
+
+
+def _record(
+    out: Any,
+    state: Callable[[], tuple[Any, Any]],
+    parents: tuple[Any, Any, Any],
+    axes: tuple[int, ...] | None,
+    centres: bool,
+    row: tuple[int, ...] | None = None,
+) -> Any:
+    """The node of a normalisation.
+
+    Args:
+        out: its result.
+        state: gives the normalised input, before weight and bias, and what the centred one was multiplied by.
+        parents: input, weight and bias; None for what there is not.
+        axes: what mean and variance were taken over; None if they were given.
+        centres: whether the mean was subtracted.
+        row: the shape in which weight and bias broadcast, if it is another than their own.
+    """
+    input, weight, bias = parents
+    w = None if weight is None else value_of(weight)
+    w = w if row is None or w is None else w.reshape(row)
+    state = functools.cache(state)
+
+    def summed(g: Any, shape: tuple[int, ...]) -> Any:
+        return unbroadcast(g, shape) if row is None else unbroadcast(g, row).reshape(shape)
+
+    def for_input(g: Any) -> Any:
+        normal, inverse = state()
+        g = g if w is None else g * w
+        if axes is not None:
+            rest = g.mean(axes, keepdims=True) if centres else 0
+            g = g - rest - normal * (g * normal).mean(axes, keepdims=True)
+        return unbroadcast(g * inverse, input.shape)
+
+    return record(
+        out,
+        (input, for_input),
+        (weight, lambda g: summed(g * state()[0], weight.shape)),
+        (bias, lambda g: summed(g, bias.shape)),
+    )
 
 
 def _scaled(fresh: Any, weight: Any, bias: Any) -> Any:

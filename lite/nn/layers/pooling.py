@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import operator
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.dtypes import floats, is_floating
+from lite._transforms.grad.tape import record, value_of
 from lite.nn._modules.module import Module
+from lite.nn.layers.recorded import is_recorded
 from lite.nn.layers.windows import Sizes, offset_slices, pad, sizes, span
 
 _One = int | Iterable[int]
@@ -117,11 +120,16 @@ class MaxPool2d(_Pool2d):
     def forward(self, input: Any) -> Any:
         """Pool (*N, C, H, W); with `return_indices`, a tuple of values and positions."""
         out, kernel, stride, padding, dilation = self._geometry(input, self.dilation)
+        recorded = is_recorded(input)
+        values = value_of(input) if recorded else input
         lowest = -np.inf if is_floating(input.dtype) else np.iinfo(input.dtype).min
-        x = _surround(input, out, kernel, stride, padding, dilation, lowest)
-        if self.return_indices:
-            return _largest_with_positions(x, input.shape[-2:], out, kernel, stride, padding, dilation)
-        return _reduce(np.maximum, x, out, kernel, stride, dilation)
+        x = _surround(values, out, kernel, stride, padding, dilation, lowest)
+        if not recorded and not self.return_indices:
+            return _reduce(np.maximum, x, out, kernel, stride, dilation)
+        best, places = _largest_with_positions(x, input.shape[-2:], out, kernel, stride, padding, dilation)
+        if recorded:
+            best = record(best, (input, lambda g: _at(places, g, values.shape)))
+        return (best, places) if self.return_indices else best
 
     def extra_repr(self) -> str:
         """All options but `return_indices`."""
@@ -176,20 +184,25 @@ class AvgPool2d(_Pool2d):
         if self.divisor_override == 0:
             raise RuntimeError("divisor_override must not be zero")
         out, kernel, stride, padding, dilation = self._geometry(input)
-        x, dtype = floats(input)
-        total = _reduce(
-            operator.add,
-            _surround(x, out, kernel, stride, padding, dilation, 0),
-            out,
-            kernel,
-            stride,
-            dilation,
-        )
+        recorded = is_recorded(input)
+        x, dtype = floats(value_of(input) if recorded else input)
+        padded = _surround(x, out, kernel, stride, padding, dilation, 0)
+        total = _reduce(operator.add, padded, out, kernel, stride, dilation)
         divisor: Any = self.divisor_override
         if divisor is None:
             rows, columns = map(self._entries, input.shape[-2:], out, kernel, stride, padding)
             divisor = (rows[:, None] * columns).astype(x.dtype)
-        return (total / divisor).astype(dtype, copy=False)
+        result = (total / divisor).astype(dtype, copy=False)
+        if not recorded:
+            return result
+
+        def pull(g: Any) -> Any:
+            share, shares = g.astype(x.dtype, copy=False) / divisor, np.zeros_like(padded)
+            for index in offset_slices(out, kernel, stride, dilation):
+                shares[index] += share
+            return shares[(..., *(slice(p, p + n) for p, n in zip(padding, x.shape[-2:], strict=True)))]
+
+        return record(result, (input, pull))
 
     def _entries(self, size: int, out: int, kernel: int, stride: int, padding: int) -> Any:
         """How many entries of one dimension each window counts."""
@@ -199,6 +212,14 @@ class AvgPool2d(_Pool2d):
         if not self.count_include_pad:
             start, end = np.maximum(start, 0), np.minimum(end, size)
         return end - start
+
+
+def _at(places: Any, g: Any, shape: Sizes) -> Any:
+    """Numbers added up at places in the planes (H, W) of an array of zeros."""
+    planes = math.prod(shape[:-2])
+    out = np.zeros((planes, math.prod(shape[-2:])), g.dtype)
+    np.add.at(out, (np.arange(planes)[:, None], places.reshape(planes, -1)), g.reshape(planes, -1))
+    return out.reshape(shape)
 
 
 def _two(name: str, value: _One) -> Sizes:

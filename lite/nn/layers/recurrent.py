@@ -1,7 +1,7 @@
 """Recurrent layers over whole sequences: RNN, LSTM, GRU.
 
 `weight_ih` is applied to all time steps in one product of matrices; what is left for each step is in
-`lite.nn.layers.recurrent_cells`.
+`lite.nn.layers.recurrent_steps`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
 from lite.nn._modules.module import Module
 from lite.nn.layers.dropout import dropout, generator
 from lite.nn.layers.linear import linear
-from lite.nn.layers.recurrent_cells import RNN_STEPS, State, Step, gru_step, lstm_step, split_bias
+from lite.nn.layers.recorded import is_recorded
+from lite.nn.layers.recurrent_gradients import recorded_walk
+from lite.nn.layers.recurrent_steps import RNN_STEPS, State, Step, gru_step, lstm_step, split_bias
 
 if TYPE_CHECKING:
     from lite.nn._modules.initial import Rng
@@ -150,15 +152,18 @@ class Recurrent(Module):
 
     def _walk(self, x: Any, state: State, index: int, compute: Any) -> tuple[Any, State]:
         """Outputs of a layer in one direction, the `index`th, for x (T, N, size), and the last state."""
-        weights = [self._tensor(name).astype(compute, copy=False) for name in self._names[index]]
-        b_ih, b_hh = weights[2:4] if self.bias else (None, None)
+        weights = [self._tensor(name) for name in self._names[index]]
         step = self._step_function()
+        back = self.bidirectional and index % 2 == 1
+        if is_recorded(x, *state, *weights):
+            return recorded_walk(step, x, state, weights, self.bias, back, compute)
+        weights = [weight.astype(compute, copy=False) for weight in weights]
+        b_ih, b_hh = weights[2:4] if self.bias else (None, None)
         bias, rest = split_bias(step, b_ih, b_hh)
         steps = linear(x, weights[0], bias)
         recurrent = weights[1].swapaxes(-1, -2).copy()  # BLAS takes half the time for rows in order
         projection = weights[-1].swapaxes(-1, -2) if self.proj_size else None
         times = range(x.shape[0])
-        back = self.bidirectional and index % 2 == 1
         outputs = []
         for t in reversed(times) if back else times:
             state = step(steps[t], state, recurrent, rest, projection)

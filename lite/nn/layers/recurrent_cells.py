@@ -1,13 +1,8 @@
-"""One step of a recurrent network: RNNCell, LSTMCell, GRUCell.
-
-The step functions take an input that `weight_ih` has been applied to already, as the layers of
-`lite.nn.layers.recurrent` do for all time steps at once.
-"""
+"""One step of a recurrent network: RNNCell, LSTMCell, GRUCell."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,62 +11,12 @@ from lite._arrays.dtypes import compute_dtype
 from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
 from lite.nn._modules.module import Module
 from lite.nn.layers.linear import linear
+from lite.nn.layers.recorded import is_recorded
+from lite.nn.layers.recurrent_gradients import recorded_walk
+from lite.nn.layers.recurrent_steps import RNN_STEPS, State, Step, gru_step, lstm_step, split_bias
 
 if TYPE_CHECKING:
     from lite.nn._modules.initial import Rng
-
-State = tuple[Any, ...]
-# (projected input, state, weight_hh transposed, bias of the step, weight_hr transposed) -> state
-Step = Callable[[Any, State, Any, Any, Any], State]
-
-
-def rnn_tanh_step(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> State:
-    """h' = tanh(x + W h)."""
-    return (np.tanh(x + np.matmul(state[0], weight)),)
-
-
-def rnn_relu_step(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> State:
-    """h' = max(x + W h, 0)."""
-    return (np.maximum(x + np.matmul(state[0], weight), 0),)
-
-
-def gru_step(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> State:
-    """h' = (1 - z) n + z h with the gates r, z and n, in this order in `x`; only n has a bias left."""
-    h = state[0]
-    size = h.shape[-1]
-    y = np.matmul(h, weight)
-    gates = _sigmoid(x[..., : 2 * size] + y[..., : 2 * size])
-    inner = y[..., 2 * size :]
-    n = np.tanh(x[..., 2 * size :] + gates[..., :size] * (inner if bias is None else inner + bias))
-    return (n + gates[..., size:] * (h - n),)
-
-
-def lstm_step(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> State:
-    """c' = f c + i g and h' = P (o tanh(c')) with the gates i, f, g and o, in this order in `x`."""
-    h, c = state
-    size = c.shape[-1]
-    y = x + np.matmul(h, weight)
-    gates = _sigmoid(y)
-    g = np.tanh(y[..., 2 * size : 3 * size])
-    c = gates[..., size : 2 * size] * c + gates[..., :size] * g
-    h = gates[..., 3 * size :] * np.tanh(c)
-    return (h if projection is None else np.matmul(h, projection)), c
-
-
-def split_bias(step: Step, b_ih: Any, b_hh: Any) -> tuple[Any, Any]:
-    """What of both biases goes into the projected input, and what the step has to add itself."""
-    if step is not gru_step or b_hh is None:
-        return (b_ih if b_hh is None else b_ih + b_hh), None
-    gates = b_hh.shape[-1] // 3 * 2
-    return np.concatenate([b_ih[:gates] + b_hh[:gates], b_ih[gates:]]), b_hh[gates:]
-
-
-def _sigmoid(x: Any) -> Any:
-    """1 / (1 + exp(-x)), by a function that cannot overflow; small results are exact to 1e-7 or so."""
-    out = np.tanh(0.5 * x)
-    out *= 0.5
-    out += 0.5
-    return out
 
 
 class _Cell(Module):
@@ -125,6 +70,14 @@ class _Cell(Module):
             state: State = (np.zeros(shape, compute),) * count
         else:
             state = tuple(h.astype(compute, copy=False) for h in given)
+        weights = (w_ih, w_hh) if b_ih is None else (w_ih, w_hh, b_ih, b_hh)
+        if is_recorded(input, *state, *weights):
+            # A sequence of one step, and a batch of one if there is none.
+            index: Any = None if input.ndim == 2 else (None, None)
+            first = state if input.ndim == 2 else tuple(h[None] for h in state)
+            out, last = recorded_walk(step, input[index], first, weights, b_ih is not None, False, compute)
+            ends = (out[0], *last[1:])
+            return tuple((h if input.ndim == 2 else h[0]).astype(result, copy=False) for h in ends)
         bias, rest = split_bias(step, b_ih, b_hh)
         x = linear(input.astype(compute, copy=False), w_ih, bias).astype(compute, copy=False)
         out = step(x, state, w_hh.astype(compute, copy=False).swapaxes(-1, -2), rest, None)
@@ -196,9 +149,6 @@ class RNNCell(_Cell):
         """The sizes, and options that are not the default."""
         rest = "" if self.nonlinearity == "tanh" else f", nonlinearity={self.nonlinearity}"
         return super().extra_repr() + rest
-
-
-RNN_STEPS: dict[str, Step] = {"tanh": rnn_tanh_step, "relu": rnn_relu_step}
 
 
 class GRUCell(_Cell):

@@ -68,7 +68,7 @@ class Delta(Distribution):
         """Take another value of the same shape."""
         self.param = as_float(param)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
         """The value, (*sample_shape, *batch, *event), in an array of its own."""
         return np.broadcast_to(self.param, (*as_shape(sample_shape), *self.param.shape)).copy()
 
@@ -147,9 +147,9 @@ class TanhDelta(Distribution):
         """Take another value of the same shape."""
         self.base_dist.update(as_float(param) + self._map.middle)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
         """The value, (*sample_shape, *batch, *event)."""
-        return self._map.forward(self.base_dist.sample(sample_shape))
+        return self._map.forward(self.base_dist.rsample(sample_shape))
 
     def log_prob(self, value: Any) -> Any:
         """inf where all of an event is the value, within the tolerances; otherwise -inf."""

@@ -8,7 +8,15 @@ import numpy as np
 
 from lite._arrays.formulas import log_gamma
 from lite._arrays.special import digamma, log_beta, xlog1py, xlogy
-from lite.nn.distributions.arrays import as_float, as_value, drawn, float_arrays, in_double, limits, require
+from lite.nn.distributions.arrays import (
+    as_float,
+    as_value,
+    drawn_without_slope,
+    float_arrays,
+    in_double,
+    limits,
+    require,
+)
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import Interval, Simplex, Support
 
@@ -48,10 +56,10 @@ class Beta(Distribution):
             require(self.concentration0 > 0, "concentration0 must be positive", self.concentration0)
         super().__init__(self.concentration1.shape)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw numbers above 0 and below 1; see `Distribution.sample`."""
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw numbers above 0 and below 1; see `Distribution.rsample`."""
         wide = [c.astype(np.float64) for c in (self.concentration1, self.concentration0)]
-        return _inside(drawn(rng, "beta", sample_shape, *wide), self.concentration1.dtype)
+        return _inside(drawn_without_slope(rng, "beta", sample_shape, *wide), self.concentration1.dtype)
 
     def log_prob(self, value: Any) -> Any:
         """Logarithm of the density; -inf outside [0, 1]."""
@@ -128,9 +136,9 @@ class Dirichlet(Distribution):
             require(self.concentration > 0, "concentration must be positive", self.concentration)
         super().__init__(self.concentration.shape[:-1], self.concentration.shape[-1:])
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw vectors of positive shares; see `Distribution.sample`."""
-        wide = drawn(rng, "standard_gamma", sample_shape, self.concentration.astype(np.float64))
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw vectors of positive shares; see `Distribution.rsample`."""
+        wide = drawn_without_slope(rng, "standard_gamma", sample_shape, self.concentration.astype(np.float64))
         wide = np.maximum(wide, limits(wide.dtype).tiny)
         return _inside(wide / wide.sum(-1, keepdims=True), self.concentration.dtype)
 

@@ -55,8 +55,8 @@ class Gumbel(Distribution):
             require(self.scale > 0, "scale must be positive", self.scale)
         super().__init__(self.loc.shape)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw numbers; see `Distribution.sample`."""
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw numbers; see `Distribution.rsample`."""
         shape = (*as_shape(sample_shape), *self.batch_shape)
         return self.loc - self.scale * np.log(standard_exponential(rng, shape, self.loc.dtype))
 
@@ -149,8 +149,8 @@ class Weibull(Distribution):
             require(self.concentration > 0, "concentration must be positive", self.concentration)
         super().__init__(self.scale.shape)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw positive numbers; see `Distribution.sample`."""
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw positive numbers; see `Distribution.rsample`."""
         shape = (*as_shape(sample_shape), *self.batch_shape)
         waits = standard_exponential(rng, shape, self.scale.dtype)
 
@@ -254,8 +254,8 @@ class Pareto(Distribution):
             require(self.alpha > 0, "alpha must be positive", self.alpha)
         super().__init__(self.scale.shape)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw numbers from `scale` on; see `Distribution.sample`."""
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw numbers from `scale` on; see `Distribution.rsample`."""
         shape = (*as_shape(sample_shape), *self.batch_shape)
         waits = standard_exponential(rng, shape, self.scale.dtype)
 

@@ -12,7 +12,7 @@ from lite.nn.distributions.arrays import (
     as_float,
     as_shape,
     as_value,
-    drawn,
+    drawn_without_slope,
     float_arrays,
     in_double,
     limits,
@@ -58,8 +58,8 @@ class Exponential(Distribution):
             require(self.rate > 0, "rate must be positive", self.rate)
         super().__init__(self.rate.shape)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw positive numbers; see `Distribution.sample`."""
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw positive numbers; see `Distribution.rsample`."""
         shape = (*as_shape(sample_shape), *self.batch_shape)
         return standard_exponential(rng, shape, self.rate.dtype) / self.rate
 
@@ -139,10 +139,10 @@ class Gamma(Distribution):
             require(self.rate > 0, "rate must be positive", self.rate)
         super().__init__(self.rate.shape)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw positive numbers; see `Distribution.sample`."""
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw positive numbers; see `Distribution.rsample`."""
         dtype = self.rate.dtype
-        wide = drawn(rng, "standard_gamma", sample_shape, self.concentration.astype(np.float64))
+        wide = drawn_without_slope(rng, "standard_gamma", sample_shape, self.concentration.astype(np.float64))
         return np.maximum(in_double(np.divide, wide, self.rate, dtype=dtype), limits(dtype).tiny)
 
     def log_prob(self, value: Any) -> Any:

@@ -11,7 +11,7 @@ from lite._arrays.special import digamma, log_beta
 from lite.nn.distributions.arrays import (
     as_shape,
     as_value,
-    drawn,
+    drawn_without_slope,
     float_arrays,
     generator_of,
     in_double,
@@ -55,8 +55,8 @@ class Cauchy(Distribution):
             require(self.scale > 0, "scale must be positive", self.scale)
         super().__init__(self.loc.shape)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw numbers; see `Distribution.sample`."""
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw numbers; see `Distribution.rsample`."""
         wide = generator_of(rng).standard_cauchy((*as_shape(sample_shape), *self.batch_shape))
         return in_double(_moved, wide, self.loc, self.scale, dtype=self.loc.dtype)
 
@@ -138,9 +138,9 @@ class StudentT(Distribution):
             require(self.scale > 0, "scale must be positive", self.scale)
         super().__init__(self.df.shape)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw numbers; see `Distribution.sample`."""
-        wide = drawn(rng, "standard_t", sample_shape, self.df.astype(np.float64))
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw numbers; see `Distribution.rsample`."""
+        wide = drawn_without_slope(rng, "standard_t", sample_shape, self.df.astype(np.float64))
         return in_double(_moved, wide, self.loc, self.scale, dtype=self.loc.dtype)
 
     def log_prob(self, value: Any) -> Any:

@@ -52,8 +52,8 @@ class Laplace(Distribution):
             require(self.scale > 0, "scale must be positive", self.scale)
         super().__init__(self.loc.shape)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw numbers; see `Distribution.sample`."""
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw numbers; see `Distribution.rsample`."""
         shape = (*as_shape(sample_shape), *self.batch_shape)
         share = uniform(rng, shape, np.dtype(np.float64))  # float32 has few shares near 1
         share = np.maximum(share, np.finfo(np.float64).tiny)

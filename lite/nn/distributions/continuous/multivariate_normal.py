@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lite._transforms.grad.array import TracedArray
 from lite._transforms.vmap.running import everything
 from lite.nn.distributions.arrays import as_float, as_shape, as_value, in_double, require, standard_normal
 from lite.nn.distributions.distribution import HALF_LOG_2PI, Distribution
@@ -79,6 +80,8 @@ class MultivariateNormal(Distribution):
         if validate_args is not False:
             _check(name, matrix)
         whole = np.broadcast_to(matrix, (*batch, *matrix.shape[-2:])).astype(dtype, copy=False)
+        if name == "scale_tril" and type(matrix) is TracedArray:
+            whole = np.tril(whole)  # above the diagonal nothing counts
         self.__dict__[name] = whole
         if name != "scale_tril":
             factor = _FACTORS[name](matrix).astype(dtype, copy=False)
@@ -100,8 +103,8 @@ class MultivariateNormal(Distribution):
 
         return in_double(inverse, self.scale_tril)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw vectors; see `Distribution.sample`."""
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw vectors; see `Distribution.rsample`."""
         noise = standard_normal(rng, (*as_shape(sample_shape), *self.loc.shape), self.loc.dtype)
         return self.loc + np.matmul(self.scale_tril, noise[..., None])[..., 0]
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite._arrays.formulas import erf, normal_cdf, normal_quantile
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import is_noted, record, unbroadcast, value_of
 from lite.nn.distributions.arrays import (
     as_float,
     as_shape,
@@ -59,15 +61,31 @@ class Normal(Distribution):
         self.batch_shape = self.loc.shape
         self.event_shape = ()
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw numbers; see `Distribution.sample`."""
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw numbers; see `Distribution.rsample`."""
         noise = standard_normal(rng, (*as_shape(sample_shape), *self.batch_shape), self.loc.dtype)
         return self.loc + self.scale * noise
 
     def log_prob(self, value: Any) -> Any:
         """Logarithm of the density of each number."""
+        arrays = value, self.loc, self.scale
+        if TracedArray in map(type, arrays) and is_noted(*arrays):
+            return self._recorded(value)
         z = (value - self.loc) / self.scale
         return -0.5 * z * z - np.log(self.scale) - HALF_LOG_2PI
+
+    def _recorded(self, value: Any) -> Any:
+        """The log-prob as one node."""
+        loc, scale = value_of(self.loc), value_of(self.scale)
+        z = (value_of(value) - loc) / scale
+        out = -0.5 * z * z - np.log(scale) - HALF_LOG_2PI
+        steep = z / scale
+        return record(
+            out,
+            (value, lambda g: unbroadcast(-g * steep, value.shape)),
+            (self.loc, lambda g: unbroadcast(g * steep, loc.shape)),
+            (self.scale, lambda g: unbroadcast(g * (z * steep - 1 / scale), scale.shape)),
+        )
 
     def entropy(self) -> Any:
         """Entropy of each number."""
@@ -134,8 +152,8 @@ class HalfNormal(Distribution):
             require(self.scale > 0, "scale must be positive", self.scale)
         super().__init__(self.scale.shape)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw numbers; see `Distribution.sample`."""
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw numbers; see `Distribution.rsample`."""
         noise = standard_normal(rng, (*as_shape(sample_shape), *self.batch_shape), self.scale.dtype)
         return np.abs(self.scale * noise)
 

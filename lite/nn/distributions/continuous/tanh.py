@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.formulas import softplus
-from lite._arrays.types import raw
+from lite._arrays.types import computed
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record, value_of
 from lite.nn.distributions.arrays import limits, require
 from lite.nn.distributions.distribution import LOG_2
 
 
 def bound(value: Any, dtype: np.dtype[Any]) -> Any:
     """A bound as it is computed with: Python numbers stay, arrays take the dtype."""
-    value = raw(value)
+    value = computed(value)
     return value.astype(dtype, copy=False) if hasattr(value, "dtype") else value
 
 
@@ -55,18 +57,27 @@ class TanhMap:
 
     def forward(self, z: Any) -> Any:
         """From any number to between the bounds."""
-        y = np.clip(np.tanh(z), -self._edge, self._edge)
+        inside = value_of(z)
+        near = np.clip(np.tanh(inside), -self._edge, self._edge)
+        y = near
+        if type(z) is TracedArray:  # at the edge the slope is small, but not 0, as in torchrl
+            y = record(near, (z, lambda g: g * (1 - near * near)))
         return y if self.is_plain else y * self.half + self.middle
 
     def inverse(self, value: Any) -> Any:
         """From between the bounds to any number; what lies beyond counts as the bound."""
         y = value if self.is_plain else (value - self.middle) / self.half
         with np.errstate(divide="ignore"):  # the bound itself, where it can be reached
-            return np.arctanh(np.clip(y, -self._edge, self._edge))
+            inside = np.clip(value_of(y), -self._edge, self._edge)
+            z = np.arctanh(inside)
+        return record(z, (y, lambda g: g / (1 - inside * inside))) if type(y) is TracedArray else z
 
     def log_slope(self, z: Any) -> Any:
         """Logarithm of the derivative of `forward` at z."""
-        slope = log_slope_of_tanh(z)
+        inside = value_of(z)
+        slope = log_slope_of_tanh(inside)
+        if type(z) is TracedArray:
+            slope = record(slope, (z, lambda g: -2 * g * np.tanh(inside)))
         if self.is_plain:
             return slope
         return slope + (math.log(self.half) if isinstance(self.half, float) else np.log(self.half))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from lite.nn.distributions.arrays import as_float, as_shape, float_arrays, standard_normal, sum_rightmost
+from lite.nn.distributions.arrays import as_float, float_arrays, sum_rightmost
 from lite.nn.distributions.continuous.normal import Normal, bounded_loc, scale_for
 from lite.nn.distributions.continuous.tanh import TanhMap
 from lite.nn.distributions.distribution import Distribution
@@ -81,21 +81,24 @@ class TanhNormal(Distribution):
         cut = self.loc.ndim - self._event_dims
         super().__init__(self.loc.shape[:cut], self.loc.shape[cut:])
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw values; see `Distribution.sample`."""
-        return self._map.forward(self.root_dist.sample(sample_shape, rng=rng))
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw values; see `Distribution.rsample`."""
+        return self._map.forward(self.root_dist.rsample(sample_shape, rng=rng))
 
     def sample_and_log_prob(self, sample_shape: Any = (), *, rng: Rng = None) -> tuple[Any, Any]:
         """Draw values and score them without inverting tanh, which near the bounds loses digits.
 
         Returns:
-            Values (*sample_shape, *batch, *event) and their log-probs (*sample_shape, *batch).
+            Values (*sample_shape, *batch, *event), without derivatives, and their log-probs
+            (*sample_shape, *batch), with those by the parameters for fixed values.
         """
-        shape = (*as_shape(sample_shape), *self.loc.shape)
-        z = self.loc + self.scale * standard_normal(rng, shape, self.loc.dtype)
+        z = self.root_dist.sample(sample_shape, rng=rng)
         return self._map.forward(z), self._log_prob_of(z)
 
-    rsample_and_log_prob = sample_and_log_prob
+    def rsample_and_log_prob(self, sample_shape: Any = (), *, rng: Rng = None) -> tuple[Any, Any]:
+        """`sample_and_log_prob` with derivatives of the values, and through them of the log-probs."""
+        z = self.root_dist.rsample(sample_shape, rng=rng)
+        return self._map.forward(z), self._log_prob_of(z)
 
     def log_prob(self, value: Any) -> Any:
         """Logarithm of the density; beyond the bounds, that at the bounds."""

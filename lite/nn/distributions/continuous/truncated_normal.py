@@ -109,8 +109,8 @@ class TruncatedNormal(Distribution):
     def _narrow(self, value: Any) -> Any:
         return value.astype(self.loc.dtype, copy=False)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw values; see `Distribution.sample`."""
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw values; see `Distribution.rsample`."""
         shape = (*as_shape(sample_shape), *self.loc.shape)
         return self._quantile(uniform(rng, shape, self.loc.dtype))
 

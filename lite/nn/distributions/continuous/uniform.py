@@ -45,8 +45,8 @@ class Uniform(Distribution):
         self.batch_shape = self.low.shape
         self.event_shape = ()
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw numbers; see `Distribution.sample`."""
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw numbers; see `Distribution.rsample`."""
         share = uniform(rng, (*as_shape(sample_shape), *self.batch_shape), self.low.dtype)
         return self.low + share * (self.high - self.low)
 

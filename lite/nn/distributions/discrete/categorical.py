@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite._arrays.types import as_array, raw
+from lite._arrays.formulas import log_softmax
+from lite._arrays.types import as_array, computed
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record, unbroadcast, value_of
 from lite._transforms.vmap.running import everything
 from lite.nn.distributions.arrays import as_shape, generator_of, require
 from lite.nn.distributions.distribution import Distribution
@@ -57,7 +60,7 @@ class Categorical(Distribution):
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         name, given = ("logits", logits) if probs is None else ("probs", probs)
-        values = as_array(raw(given))
+        values = as_array(computed(given))
         if values.ndim < 1:
             raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
         if not np.issubdtype(values.dtype, np.floating):
@@ -141,17 +144,36 @@ class Categorical(Distribution):
             bad = numbers.max() if numbers.max() >= classes else numbers.min()
             raise IndexError(f"value holds {bad}, the classes are 0 to {classes - 1}")
         shape = np.broadcast_shapes(ids.shape, self.batch_shape)
-        table = np.broadcast_to(self.logits, (*shape, classes))
-        out: NDArray[Any] = np.take_along_axis(table, np.broadcast_to(ids, shape)[..., None], -1)[..., 0]
-        return out
+        logits = value_of(self.logits)
+        table = np.broadcast_to(logits, (*shape, classes))
+        places = np.broadcast_to(ids, shape)[..., None]
+        out: NDArray[Any] = np.take_along_axis(table, places, -1)[..., 0]
+        given: Any = self.logits
+        if type(given) is not TracedArray:
+            return out
+
+        def pull(g: Any) -> Any:
+            chosen = places == np.arange(classes)
+            return unbroadcast(np.where(chosen, g[..., None], g.dtype.type(0)), logits.shape)
+
+        return record(out, (self.logits, pull))
 
     def entropy(self) -> NDArray[Any]:
         """Entropy in nats, (*batch)."""
+        if not isinstance(self.logits, np.ndarray):
+            return self._recorded_entropy()
         out = np.empty_like(self.logits, order="C", shape=self.batch_shape)
         for part, logits in _blocks(out[..., None], self.logits):
             probs = np.exp(logits)
             part[:, 0] = -(probs * np.where(probs > 0, logits, 0)).sum(-1)
         return out
+
+    def _recorded_entropy(self) -> Any:
+        logits = value_of(self.logits)
+        probs = np.exp(logits)
+        finite = np.where(probs > 0, logits, 0)
+        out = -(probs * finite).sum(-1)
+        return record(out, (self.logits, lambda g: -g[..., None] * probs * (finite + 1)))
 
     def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> NDArray[np.int64]:
         """Draw classes, int64 (*sample_shape, *batch).
@@ -164,7 +186,8 @@ class Categorical(Distribution):
             RuntimeError: the probabilities of a row are NaN.
         """
         shape = as_shape(sample_shape)
-        rows = self.probs.reshape(-1, self.probs.shape[-1])
+        probs = value_of(self.probs)
+        rows = probs.reshape(-1, probs.shape[-1])
         uniform = generator_of(rng).random((math.prod(shape), len(rows)))
         out = np.empty_like(uniform + rows[..., 0], np.int64, order="C")  # mapped, if either is
         search = _search_each if len(uniform) > len(rows) else _search_at_once
@@ -208,6 +231,8 @@ def _blocks(*tables: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
 
 def _log_softmax(values: NDArray[Any]) -> NDArray[Any]:
     """Logits less the logarithm of the sum of their exponentials; NaN in rows with NaN, +inf or only -inf."""
+    if not isinstance(values, np.ndarray):
+        return _recorded_log_softmax(values)
     out = np.empty_like(values, order="C")
     for scaled, rows in _blocks(out, values):
         # the difference comes first: large logits would swallow the logarithm
@@ -215,3 +240,9 @@ def _log_softmax(values: NDArray[Any]) -> NDArray[Any]:
             np.subtract(rows, rows.max(-1, keepdims=True), out=scaled)
             scaled -= np.log(np.exp(scaled).sum(-1, keepdims=True))
     return out
+
+
+def _recorded_log_softmax(values: Any) -> Any:
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        out = log_softmax(value_of(values), -1)
+    return record(out, (values, lambda g: g - np.exp(out) * g.sum(-1, keepdims=True)))

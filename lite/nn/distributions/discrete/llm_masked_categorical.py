@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lite._arrays.formulas import softmax
+from lite._arrays.types import as_array, computed
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record, value_of
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import IntegerInterval, Support
@@ -53,7 +57,7 @@ class LLMMaskedCategorical(Distribution):
     _batched = ("logits", "mask", "masked_logits", "masked_dist")
 
     def __init__(self, logits: ArrayLike, mask: ArrayLike, ignore_index: int = -100) -> None:
-        values, flags = np.asarray(logits), np.asarray(mask)
+        values, flags = as_array(computed(logits)), np.asarray(mask)
         if flags.shape not in (values.shape[:-1], values.shape):
             raise ValueError(
                 f"Mask shape {flags.shape} must be either logits batch shape {values.shape[:-1]} (to mask "
@@ -130,15 +134,30 @@ class LLMMaskedCategorical(Distribution):
         from lite.kernels import token_log_probs
 
         ids = np.asarray(value)
-        out = token_log_probs(self.logits, ids, self.mask, ignore_index=self.ignore_index)
-        if self.position_level_masking:
-            return out
+        logits = value_of(self.logits)
+        out = token_log_probs(logits, ids, self.mask, ignore_index=self.ignore_index)
         counted = ids != self.ignore_index
-        token = np.where(counted, ids, 0)[..., None]
-        excluded = ~np.take_along_axis(self.mask, token, -1)[..., 0]
-        out[counted & excluded] = self._lowest
-        out[counted & ~self.mask.any(-1)] = -np.log(self.logits.shape[-1])
-        return out
+        if not self.position_level_masking:
+            token = np.where(counted, ids, 0)[..., None]
+            excluded = ~np.take_along_axis(self.mask, token, -1)[..., 0]
+            out[counted & excluded] = self._lowest
+            out[counted & ~self.mask.any(-1)] = -np.log(logits.shape[-1])
+            counted &= ~excluded
+        given: Any = self.logits
+        if type(given) is not TracedArray:
+            return out
+        return record(out, (self.logits, lambda g: self._shares(g, logits, ids, counted)))
+
+    def _shares(self, g: Any, logits: Any, ids: Any, counted: Any) -> Any:
+        """What the logits get of the gradient of log-probs, of tokens that count."""
+        if self.position_level_masking:
+            counted = counted & self.mask
+        else:
+            logits = np.where(self.mask, logits, -np.inf)
+        chosen = ids[..., None] == np.arange(logits.shape[-1])
+        with np.errstate(invalid="ignore"):  # where all tokens are masked, and none counts
+            shares = (chosen - softmax(logits, -1)) * g[..., None]
+        return np.where(counted[..., None], shares, 0)
 
     def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> NDArray[np.int64]:
         """Draw tokens that the mask admits, int64 (*sample_shape, *batch, T).

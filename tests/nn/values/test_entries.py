@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lite import TensorDict
-from lite.data.trajectories.entries import require_array, require_time
+from lite.nn.values.entries import require_array, require_time
 
 
 def test_time_and_arrays() -> None:

@@ -1,4 +1,4 @@
-"""What the transforms of trajectories ask of their input."""
+"""What modules ask of the TensorDicts that they read."""
 
 from __future__ import annotations
 

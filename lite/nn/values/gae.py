@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lite import TensorDictBase
-from lite._arrays.public import belong_to
-from lite.data.values.advantage_estimator import AdvantageEstimator
-from lite.data.values.base import Array, Options, Signals, Writes, as_number, next_path
-from lite.data.values.network_calls import expand_to
-from lite.data.values.standardize import standardized
 from lite.kernels import Advantage, gae
+from lite.nn.values.advantage_estimator import AdvantageEstimator
+from lite.nn.values.base import Array, Options, Signals, Writes, as_number, next_path
+from lite.nn.values.network_calls import expand_to
+from lite.nn.values.standardize import standardized
 
 
 class GAE(AdvantageEstimator):
@@ -170,6 +169,3 @@ class MultiAgentGAE(GAE):
             for part in np.moveaxis(advantage, dim, 0)
         ]  # fmt: skip
         return np.stack(parts, dim)
-
-
-belong_to("lite.data", GAE, MultiAgentGAE)

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey, TensorDictBase
-from lite._arrays.types import Path
+from lite._arrays.types import HostArray, Path
 from lite._tree.keys import require_path
-from lite.data.trajectories.entries import require_array
+from lite.nn.values.detached import detached
+from lite.nn.values.entries import require_array
 
 Array = NDArray[Any]
 
@@ -120,11 +121,16 @@ class NetworkCalls:
         outs = [self._network(part) for part in self._split(data)]
         found = []
         for key in keys:
-            parts = [
-                require_array(out, require_path(key), "an estimator of the value network") for out in outs
-            ]
+            parts = [self._constant(out, key) for out in outs]
             found.append(parts[0] if len(parts) == 1 else np.concatenate(parts, self._pieces[2] % data.ndim))
         return found
+
+    def _constant(self, out: TensorDictBase, key: NestedKey) -> Array:
+        """An output, of which the recursions take no derivative."""
+        value = out.get(key, None)
+        if isinstance(value, HostArray):
+            out.set(key, detached(value))
+        return require_array(out, require_path(key), "an estimator of the value network")
 
     def _split(self, data: TensorDictBase) -> Sequence[TensorDictBase]:
         size, count, dim = self._pieces

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from lite import TensorDictBase
-from lite.data.values.base import Array, ValueEstimatorBase, Writes
 from lite.kernels import Advantage
-from lite.nn import dispatch
+from lite.nn.tensordict_modules.dispatch import dispatch
+from lite.nn.values.base import Array, ValueEstimatorBase, Writes
 
 
 class AdvantageEstimator(ValueEstimatorBase):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lite.data.values.standardize import standardized
+from lite.nn.values.standardize import standardized
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

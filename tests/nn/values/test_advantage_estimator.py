@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from lite import TensorDict
-from lite.data.values.advantage_estimator import AdvantageEstimator
 from lite.kernels import Advantage
+from lite.nn.values.advantage_estimator import AdvantageEstimator
 
 
 class Fixed(AdvantageEstimator):

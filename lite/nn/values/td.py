@@ -7,11 +7,10 @@ from typing import Any, Unpack
 from numpy.typing import ArrayLike
 
 from lite import TensorDictBase
-from lite._arrays.public import belong_to
-from lite.data.values.base import Array, Options, ValueEstimatorBase, Writes, as_number, next_path
-from lite.data.values.standardize import standardized
 from lite.kernels import td0_return, td_lambda_return
-from lite.nn import dispatch
+from lite.nn.tensordict_modules.dispatch import dispatch
+from lite.nn.values.base import Array, Options, ValueEstimatorBase, Writes, as_number, next_path
+from lite.nn.values.standardize import standardized
 
 
 class _ReturnEstimator(ValueEstimatorBase):
@@ -234,6 +233,3 @@ class TDLambdaEstimator(_ReturnEstimator):
         return td_lambda_return(
             reward, next_value, done, terminated, gamma=gamma, lmbda=lmbda, time_dim=time_dim
         )
-
-
-belong_to("lite.data", TD0Estimator, TD1Estimator, TDLambdaEstimator)

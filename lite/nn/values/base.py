@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite import NestedKey, TensorDictBase, get_default_dtype, unravel_key
-from lite._arrays.public import belong_to
 from lite._arrays.types import Path
 from lite._tree.keys import require_path
-from lite.data.trajectories.entries import require_array, require_tensordict
-from lite.data.values.network_calls import NetworkCalls, Values, expand_to, last_valid
 from lite.kernels._integer import integer
-from lite.nn import TensorDictModuleBase, composite_lp_aggregate, set_skip_existing
+from lite.nn.distributions.log_prob_names import composite_lp_aggregate
+from lite.nn.settings import set_skip_existing
+from lite.nn.tensordict_modules.base import TensorDictModuleBase
+from lite.nn.values.detached import detached
+from lite.nn.values.entries import require_array, require_tensordict
+from lite.nn.values.network_calls import NetworkCalls, Values, expand_to, last_valid
 
 Array = NDArray[Any]
 Signals = tuple[Array, Array, Array]  # reward, done, terminated
@@ -365,16 +367,13 @@ class ValueEstimatorBase(TensorDictModuleBase):
         return writes
 
 
-belong_to("lite.data", ValueEstimatorBase)
-
-
 def next_path(key: NestedKey) -> Path:
     return ("next", *require_path(key))
 
 
 def as_number(factor: Array) -> Any:
     """A factor as kernels take it fastest: a Python number, where it is one."""
-    return float(factor) if factor.ndim == 0 else factor
+    return float(detached(factor)) if factor.ndim == 0 else detached(factor)
 
 
 def _integer(name: str, value: Any) -> int:

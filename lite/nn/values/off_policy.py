@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lite import NestedKey, TensorDictBase
-from lite._arrays.public import belong_to
 from lite._tree.collection import TensorCollection
-from lite.data.values.advantage_estimator import AdvantageEstimator
-from lite.data.values.base import AcceptedKeys, Array, Options, Writes, as_number
-from lite.data.values.standardize import standardized
 from lite.kernels import Advantage, retrace, vtrace
+from lite.nn.values.advantage_estimator import AdvantageEstimator
+from lite.nn.values.base import AcceptedKeys, Array, Options, Writes, as_number
+from lite.nn.values.detached import detached
+from lite.nn.values.standardize import standardized
 
 
 class _OffPolicyEstimator(AdvantageEstimator):
@@ -78,7 +78,7 @@ class _OffPolicyEstimator(AdvantageEstimator):
         self._require_one_shape(
             value, next_values=next_value, rewards=reward, done=done, terminated=terminated
         )
-        log_pi = self.actor_network.log_prob(tensordict.select(*self._actor_keys(), strict=False))
+        log_pi = detached(self.actor_network.log_prob(tensordict.select(*self._actor_keys(), strict=False)))
         size = tuple(tensordict.batch_size)
         arrays = _one_each(log_pi, size, value), _one_each(log_mu, size, value), reward, value, next_value
         found = self._kernel(
@@ -248,9 +248,6 @@ class Retrace(_OffPolicyEstimator):
 
     def _kernel(self, *arrays: Array, gamma: Any, time_dim: int) -> Advantage:
         return retrace(*arrays, gamma=gamma, lmbda=as_number(self.lmbda), time_dim=time_dim)
-
-
-belong_to("lite.data", VTrace, Retrace)
 
 
 def _one_each(log_probs: Any, size: tuple[int, ...], value: Array) -> Array:

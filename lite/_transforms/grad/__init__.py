@@ -1,0 +1,17 @@
+"""`grad`: an interpreter of NumPy's protocols that notes what is computed, and goes back for the derivative.
+
+In reading order:
+
+- `transform`: `grad`, `value_and_grad` and `vjp`, with `leaves` (arguments taken apart, put together again);
+- `array`: the arrays that a function sees in between; `tape`: what they note, and the walk back;
+- `dispatch`: from a call of a NumPy function to its rule; `rules`: the table, and what has no derivative;
+- the rules: `ufuncs`, `indexing` for brackets and writes, `views` for writes that other arrays see,
+  `reductions`, `scans`, `shapes`, `joining`, `sorting`, `products`, `linalg`, `creation`;
+- `custom`: derivatives that a user writes, and results computed anew instead of kept;
+- `mode`: whether parameters take part by themselves, and the way back to them.
+
+There is no tape as an object: an array refers to its node, a node to those that it was computed from, and
+nodes have increasing numbers. So what nobody refers to is freed, and threads have nothing in common.
+
+Nothing but `running` is imported before it is used.
+"""

@@ -1,0 +1,78 @@
+"""What rules of functions along axes have in common."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from lite._arrays.types import Shape
+from lite._transforms.grad.tape import is_traced
+from lite._transforms.registry import NoRule, default
+
+# What NumPy has as the default of options that are passed on only if they are given.
+NOT_GIVEN = default(np.sum, "keepdims")
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that were given, without derivatives.
+
+    Raises:
+        NoRule: one of them is traced, or an array to write into that was no keyword.
+    """
+    kept = {name: value for name, value in options.items() if value is not NOT_GIVEN and value is not None}
+    if "out" in kept or is_traced(kept):
+        raise NoRule
+    return kept
+
+
+def operand(x: Any) -> Any:
+    """An argument as an array: lists and Python's numbers become one."""
+    return x if hasattr(x, "dtype") else np.asarray(x)
+
+
+def kept_shape(shape: Shape, axis: Any) -> Shape:
+    """The shape of a result of a reduction along axes that are kept with size 1."""
+    if axis is None:
+        return (1,) * len(shape)
+    axes = normalize_axis_tuple(axis, len(shape))
+    return tuple([1 if d in axes else size for d, size in enumerate(shape)])
+
+
+def spread(g: Any, shape: Shape, axis: Any) -> Any:
+    """A derivative by what was reduced, repeated along the axes that are gone."""
+    return np.broadcast_to(g if axis is None else g.reshape(kept_shape(shape, axis)), shape)
+
+
+def masked(g: Any, where: Any) -> Any:
+    """A derivative, with zeros where elements took no part."""
+    return g if where is None else np.where(where, g, 0)
+
+
+class Rows:
+    """An array seen with some of its axes as the last one.
+
+    Args:
+        shape: of the array.
+        axis: one axis, several, or None for all.
+    """
+
+    def __init__(self, shape: Shape, axis: Any) -> None:
+        ndim = len(shape)
+        self.axes = tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
+        rest = [d for d in range(ndim) if d not in self.axes]
+        self.order = (*rest, *self.axes)
+        self.back = tuple(sorted(range(ndim), key=self.order.__getitem__))
+        self.outer = tuple([shape[d] for d in rest])
+        self.moved = tuple([shape[d] for d in self.order])
+        self.length = math.prod([shape[d] for d in self.axes])
+
+    def of(self, x: Any) -> Any:
+        """The array with its axes as the last one."""
+        return np.transpose(x, self.order).reshape((*self.outer, self.length))
+
+    def undo(self, rows: Any) -> Any:
+        """An array of the old shape from what `of` gave."""
+        return np.transpose(rows.reshape(self.moved), self.back)

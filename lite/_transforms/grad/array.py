@@ -1,0 +1,295 @@
+"""The arrays that a differentiated function sees: a value, and how it was computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from lite._arrays.methods import ArrayMethods
+from lite._arrays.types import HostArray, Shape
+from lite._transforms.levels import innermost
+from lite._tree.collection import TensorCollection
+
+
+class Rules:
+    """What answers for traced arrays. These functions need the class, so `dispatch` sets them."""
+
+    __slots__ = (
+        *(
+            "astype",
+            "backward",
+            "binary",
+            "copy",
+            "elementwise",
+            "function",
+            "get_index",
+            "look",
+            "set_index",
+        ),
+        *("ufunc",),
+    )
+    astype: Callable[..., Any]
+    backward: Callable[..., None]
+    binary: Callable[..., Any]
+    copy: Callable[..., Any]
+    elementwise: Callable[..., Any]
+    function: Callable[..., Any]
+    get_index: Callable[..., Any]
+    look: Callable[..., None]
+    set_index: Callable[..., None]
+    ufunc: Callable[..., Any]
+
+
+rules = Rules()
+
+
+class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
+    """An array that knows how it was computed.
+
+    What NumPy would write in place makes a new value, which this object holds from then on; whoever computed
+    with the old one has that.
+
+    Args:
+        value: what it holds: an ndarray or a NumPy scalar; an array of `vmap` where that is the outer
+            transformation.
+        node: what its derivative goes back to; None where it depends on nothing yet.
+        level: the number of the transformation that it belongs to; inner ones have higher numbers.
+    """
+
+    # `alias` is what `views` knows of arrays that share its memory.
+    __slots__ = ("__weakref__", "alias", "level", "node", "value")
+    # So that operators of arrays on the left defer to this one.
+    __array_priority__ = 2000
+    __hash__ = object.__hash__
+    layered = False
+
+    def __init__(self, value: Any, node: Any, level: int) -> None:
+        self.value = value
+        self.node = node
+        self.level = level
+        self.alias: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        # A view that was written to by others has no value until somebody asks.
+        if name == "value" or name == "node":
+            rules.look(self)
+            return object.__getattribute__(self, name)
+        raise AttributeError(f"'TracedArray' object has no attribute '{name}'")
+
+    @property
+    def shape(self) -> Shape:
+        """The size of each dimension."""
+        shape: Shape = self.value.shape
+        return shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return int(self.value.ndim)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(self.value.size)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Dtype of the elements."""
+        dtype: np.dtype[Any] = self.value.dtype
+        return dtype
+
+    @property
+    def flags(self) -> Any:
+        """Flags of the memory behind it."""
+        return self.value.flags
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether it depends on what is differentiated by."""
+        return self.node is not None
+
+    def detach(self) -> Any:
+        """The value without its derivative: an array that shares memory, and is not to be written."""
+        value = self.value
+        if type(value) is not np.ndarray:
+            return value
+        value = value.view()
+        value.flags.writeable = False  # rules of the way back may need it as it is
+        return value
+
+    def numpy(self) -> NoReturn:
+        """Raises RuntimeError, as the derivative would be lost: `detach` says that this is meant."""
+        raise RuntimeError(
+            "numpy() of an array that a gradient is computed for would lose it; use detach() instead."
+        )
+
+    def backward(
+        self,
+        gradient: Any = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
+        """Add the derivative of this array to the `grad` of the parameters that it was computed from.
+
+        Args:
+            gradient: what the derivative is multiplied by, of this array's shape; 1 for a single number.
+            retain_graph: whether `backward` can be called again; else what it needs is released.
+            create_graph: must be False: there are no gradients of gradients.
+            inputs: a parameter or a list of parameters that get gradients; all if not given.
+
+        Raises:
+            RuntimeError: there is no `gradient` although this is no single number, what is needed was
+                released, or nothing is to be differentiated by.
+            NotImplementedError: `create_graph`.
+        """
+        if create_graph:
+            raise NotImplementedError("create_graph=True: there are no gradients of gradients here.")
+        rules.backward(self, gradient, bool(retain_graph), inputs)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return rules.ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        for kind in types:
+            if kind is TracedArray or kind is np.ndarray:
+                continue
+            if issubclass(kind, TensorCollection):
+                return NotImplemented
+            if issubclass(kind, HostArray) and type(innermost((args, kwargs))) is not TracedArray:
+                return NotImplemented
+        return rules.function(func, args, kwargs)
+
+    # The most frequent operators could be left to the mixin and NumPy, which ask more questions on the way.
+
+    def __add__(self, other: Any) -> Any:
+        return rules.binary(np.add, self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return rules.binary(np.add, other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return rules.binary(np.subtract, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return rules.binary(np.subtract, other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return rules.binary(np.multiply, self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return rules.binary(np.multiply, other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return rules.binary(np.true_divide, self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return rules.binary(np.true_divide, other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        # NumPy's arrays do so, too.
+        return np.square(self) if type(other) is int and other == 2 else rules.binary(np.power, self, other)
+
+    def __getitem__(self, index: Any) -> Any:
+        return rules.get_index(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        rules.set_index(self, index, value)
+
+    def __len__(self) -> int:
+        shape = self.value.shape
+        if not shape:
+            raise TypeError("len() of unsized object")
+        size: int = shape[0]
+        return size
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[i] for i in range(len(self))])
+
+    def __contains__(self, item: Any) -> bool:
+        return bool((self == item).any())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        raise TypeError(
+            "an array that a gradient is computed for cannot become an ndarray or be written into one, as "
+            "the gradient would be lost: use functions that NumPy dispatches (np.stack for np.array, "
+            "np.zeros_like(x, shape=...) for an array to write into), or x.detach() for the value alone."
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    # NumPy calls these where an element of an ndarray is assigned, and nobody can see that it does.
+
+    def __int__(self) -> int:
+        return int(self._number("int"))
+
+    def __float__(self) -> float:
+        return float(self._number("float"))
+
+    def __complex__(self) -> complex:
+        return complex(self._number("complex"))
+
+    def _number(self, kind: str) -> Any:
+        if self.node is None or self.node.links is None:  # a derivative is no longer to be had
+            return self.value
+        raise TypeError(
+            f"{kind}() of an array that a gradient is computed for would lose it, as would an assignment to "
+            "an element of an ndarray: use x.item() for the number alone, or assign to an array made by "
+            "np.zeros_like(x, shape=...)."
+        )
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec)
+
+    def item(self, *args: Any) -> Any:
+        """One element as a Python number, without its derivative."""
+        return self.value.item(*args)
+
+    def tolist(self) -> Any:
+        """Nested lists of the elements, without their derivatives."""
+        return self.value.tolist()
+
+    def astype(
+        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Any:
+        """Elements in another dtype; a plain array where that has no derivative."""
+        return rules.astype(self, dtype, order, casting, subok, copy)
+
+    def copy(self, order: str = "C") -> Any:
+        """A copy of the elements, with their derivative."""
+        return rules.copy(self)
+
+    def __copy__(self) -> Any:
+        return rules.copy(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return rules.copy(self)
+
+    def view(self, dtype: Any = None) -> Any:
+        """The same memory, only as the same dtype.
+
+        Raises:
+            TypeError: another dtype, through which nothing can be differentiated.
+        """
+        if dtype is None or np.dtype(dtype) == self.dtype:
+            return self[...]
+        raise TypeError(f"the bytes of {self.dtype} seen as {dtype} have no derivative.")
+
+    def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
+        """`function`, a special function of single numbers, with its derivative."""
+        return rules.elementwise(function, args or (self,))
+
+    def look_up(self, table: Any) -> Any:
+        """`table[self]`, which takes integers."""
+        return table[self.value]
+
+    def index_batch(self, td: Any, index: Any) -> Any:
+        """`td[index]` for a TensorDict and an index that this array is in."""
+        raise TypeError("a TensorDict is indexed by integers and bools, got an array of floats.")
+
+    def __repr__(self) -> str:
+        return f"TracedArray({self.value!r})"

@@ -1,0 +1,206 @@
+"""Reading and writing by index. A write makes a new value, which the array holds from then on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.types import HostArray, Shape
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.running import state
+from lite._transforms.grad.tape import is_traced, mixed, record, unbroadcast, value_of, values_of
+from lite._transforms.grad.views import View, forget, settle
+from lite._transforms.levels import innermost
+
+
+def get_index(x: Any, index: Any) -> Any:
+    """`x[index]`."""
+    if type(index) is not int and type(index) is not slice:
+        index = values_of(index)
+        inner = innermost((index,))
+        if inner is not None and inner.level > x.level:
+            return inner.pick(x, index)
+    shape = x.value.shape
+    if _reads_once(index):
+        return record(pick(x.value, index), (x, lambda g: placed(g, index, shape)))
+    return record(pick(x.value, index), (x, lambda g: added(g, index, shape)))
+
+
+def pick(x: Any, index: Any) -> Any:
+    """`x[index]`, also where only the index is mapped by an outer `vmap`, which ndarrays do not notice."""
+    if type(index) is int or type(index) is slice or isinstance(x, HostArray):
+        return x[index]
+    inner = innermost((index,))
+    return x[index] if inner is None else inner.pick(x, index)
+
+
+def placed(g: Any, index: Any, shape: Any) -> Any:
+    """An array of zeros with `g` at an index that reads no element twice."""
+    out = np.zeros_like(g, shape=shape)
+    out[index] = g
+    return out
+
+
+def added(g: Any, index: Any, shape: Shape) -> Any:
+    """An array of zeros to which `g` was added at an index."""
+    out = np.zeros_like(g, shape=shape)
+    np.add.at(out, index, g)
+    return out
+
+
+def _reads_once(index: Any) -> bool:
+    """Whether an index has no arrays but masks, so that it reads no element twice."""
+    for item in index if type(index) is tuple else (index,):
+        kind = type(item)
+        if kind is int or kind is slice or item is None or item is Ellipsis or isinstance(item, np.integer):
+            continue
+        if getattr(item, "dtype", None) != np.bool_:
+            return False
+    return True
+
+
+def set_index(x: Any, index: Any, new: Any) -> None:
+    """`x[index] = new`."""
+    index = values_of(index)
+    value = value_of(new)
+    if isinstance(x.value, np.generic):
+        raise TypeError("a single number cannot be written to.")
+    shape = np.shape(value)
+    target = _writable(x.value, index, value)
+    target[index] = value
+    once = _reads_once(index)
+    after = record(
+        target,
+        (x, lambda g: without(g, index)),
+        (new, lambda g: unbroadcast(g[index] if once else _last(g, index), shape)),
+    )
+    rebind(x, after, target)
+
+
+def _writable(old: Any, *others: Any) -> Any:
+    """A copy to write others into; mapped by an outer `vmap` if one of them is."""
+    for found in others:
+        inner = innermost((found,))
+        if inner is not None:
+            old = old + np.zeros_like(inner, shape=(), dtype=old.dtype)
+    return np.array(old) if isinstance(old, np.generic) else old.copy()
+
+
+def without(g: Any, index: Any) -> Any:
+    """A derivative with zeros at an index."""
+    g = _writable(g, index)
+    g[index] = 0
+    return g
+
+
+def _last(g: Any, index: Any) -> Any:
+    """What is read at an index, but 0 where a later part of the index writes to the same place."""
+    places = pick(np.arange(g.size).reshape(g.shape), index)
+    last = np.zeros_like(places, shape=g.size)
+    count = np.arange(places.size).reshape(places.shape)
+    last[places] = count
+    return np.where(last[places] == count, g[index], 0)
+
+
+def write(target: Any, result: Any, casting: Any = "unsafe", name: str = "the function") -> None:
+    """Put a result into an array in place of all that it holds, as `out=` does.
+
+    Raises:
+        TypeError: a traced result was to be written into an ndarray, or the dtype does not fit.
+        ValueError: the result does not broadcast to the array's shape.
+    """
+    if type(target) is not TracedArray:
+        if is_traced(result):
+            raise TypeError(
+                f"the result of {name} has a gradient, which an ndarray as out= would lose: use the "
+                "function without out, or make the array from a traced one, with np.zeros_like(x)."
+            )
+        np.copyto(target, result, casting=casting)
+        return
+    value = value_of(result)
+    dtype, shape = target.dtype, target.shape
+    if not hasattr(value, "dtype"):
+        value = np.asarray(value)
+    if isinstance(target.value, np.generic):
+        raise TypeError(f"{name} cannot write into a single number.")
+    if not np.can_cast(value.dtype, dtype, casting):
+        raise TypeError(f"{name} gives {value.dtype}, which {casting} casting does not put into {dtype}.")
+    own = value.shape
+    if len(own) > len(shape) or np.broadcast_shapes(own, shape) != shape:
+        raise ValueError(f"{name} gives the shape {own}, which does not fit into {shape}.")
+    if value.dtype != dtype:
+        value = value.astype(dtype)
+    if own != shape or isinstance(value, np.generic):
+        value = np.broadcast_to(value, shape).copy()
+    rebind(target, record(value, (result, lambda g: unbroadcast(g, own))), value)
+
+
+def rebind(x: TracedArray, after: Any, value: Any) -> None:
+    """Give an array a new value, which is also seen through arrays that share memory with it.
+
+    Args:
+        x: the array.
+        after: the new value, traced if something traced is in it.
+        value: the new value.
+    """
+    traced = type(after) is TracedArray
+    if traced and after.level != x.level:
+        raise mixed()
+    node = after.node if traced else x.node if state.paused else None
+    alias = x.alias
+    if type(alias) is View:
+        _through(x, alias, value, node)
+        return
+    holder = None if x.node is None else x.node.holder
+    if holder is not None:
+        if not state.paused:
+            raise RuntimeError(
+                "a parameter that requires a gradient cannot be written to under enable_grad(); under "
+                "no_grad() it can."
+            )
+        np.copyto(holder.data, value)
+    if alias is not None:
+        forget(settle(x))
+    x.value, x.node = value, node
+
+
+def _through(x: TracedArray, view: View, value: Any, node: Any) -> None:
+    """Write to what a view is of."""
+    if x.size and any(step == 0 and size > 1 for step, size in zip(_strides(x.value), x.shape, strict=True)):
+        raise ValueError("a broadcast array is read-only: its elements are in one place.")
+    whole = view.whole
+    views = settle(whole)
+    places = view.places
+    shape = whole.shape
+    old = _writable(whole.value, value).reshape(-1)
+    old[places] = value
+    part = TracedArray(value, node, x.level)
+    new = record(
+        old.reshape(shape),
+        (whole, lambda g: without(g.reshape(-1), places).reshape(shape)),
+        (part, lambda g: g.reshape(-1)[places]),
+    )
+    view_of, whole.alias = whole.alias, None
+    try:
+        rebind(whole, new, new.value)
+    finally:
+        whole.alias = view_of
+    forget(views, x)
+    x.value, x.node = value, node
+
+
+def _strides(value: Any) -> tuple[int, ...]:
+    while isinstance(value, HostArray):
+        value = value.value[0, ...]  # type: ignore[attr-defined]
+    strides: tuple[int, ...] = value.strides
+    return strides
+
+
+def look(view: TracedArray) -> None:
+    """Give a view the value that it has in what it is of, after that was written to."""
+    places, whole = view.alias.places, view.alias.whole
+    size, shape = whole.size, whole.shape
+    value = whole.value.reshape(-1)[places]
+    new = record(value, (whole, lambda g: placed(g, places, size).reshape(shape)))
+    view.value, view.node = value, new.node if type(new) is TracedArray else None

@@ -1,0 +1,124 @@
+"""Arguments and results taken apart into arrays, and put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.dtypes import get_default_dtype, is_floating
+from lite._arrays.types import HostArray, raw
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import Node
+from lite._transforms.vmap.trees import flatten, unflatten
+from lite._tree.collection import Entry
+from lite._tree.unbatched import UnbatchedTensor
+
+
+class Structure:
+    """Nested lists, tuples, dicts and TensorDicts, of which the arrays are looked at one by one."""
+
+    __slots__ = ("_items", "_plan")
+
+    def __init__(self, value: Any) -> None:
+        self._items, self._plan = flatten(value)
+
+    def map(self, fn: Callable[[Any], Any]) -> Any:
+        """The same structure, with what `fn` gives of each leaf, in order."""
+        items = [item._map_leaves(fn) if isinstance(item, Entry) else fn(item) for item in self._items]
+        return unflatten(items, self._plan)
+
+    def leaves(self) -> list[Any]:
+        """All leaves in order."""
+        found: list[Any] = []
+
+        def look(leaf: Any) -> Any:
+            found.append(leaf)
+            return leaf
+
+        self.map(look)
+        return found
+
+
+class Leaves:
+    """The arrays in an argument that a derivative is by.
+
+    Args:
+        arg: the argument.
+        name: what it is called in errors.
+        level: the number of the transformation.
+
+    Attributes:
+        inside: the argument with traced arrays in their places.
+
+    Raises:
+        TypeError: there is no array of floats in it, or one of complex numbers, or one that is not NumPy's.
+        NotImplementedError: it belongs to another derivative that is computed at present.
+    """
+
+    __slots__ = ("_found", "_structure", "inside")
+
+    def __init__(self, arg: Any, name: str, level: int) -> None:
+        self._structure = Structure(arg)
+        self._found: list[tuple[Node | None, Any]] = []
+
+        def trace(leaf: Any) -> Any:
+            value, noted = _floats(leaf, name)
+            if not noted:
+                self._found.append((None, value))
+                return leaf
+            node = Node((), None, value)
+            self._found.append((node, value))
+            return TracedArray(value, node, level)
+
+        self.inside = self._structure.map(trace)
+        if all(node is None for node, _ in self._found):
+            raise TypeError(f"{name} has no array of floats to differentiate by, got {_outline(arg)}.")
+
+    def gather(self, shares: dict[Any, Any]) -> Any:
+        """The derivatives in the structure of the argument; zeros where there are none."""
+        queue = iter(self._found)
+
+        def share(leaf: Any) -> Any:
+            node, value = next(queue)
+            found = None if node is None else shares.get(node)
+            if found is not None:
+                return found
+            return np.zeros_like(value) if hasattr(value, "dtype") and value.dtype.kind != "O" else None
+
+        return self._structure.map(share)
+
+
+def _floats(leaf: Any, name: str) -> tuple[Any, bool]:
+    """A leaf as what is computed with, and whether it is of floats."""
+    value: Any = raw(leaf)
+    if type(value) is np.ndarray and value.dtype.kind == "f":
+        return value, True
+    if type(value) is float:
+        value = np.asarray(value, get_default_dtype())
+    if type(value) is TracedArray:
+        raise NotImplementedError(
+            f"{name} belongs to another gradient that is computed at present: a gradient of a gradient is "
+            "not supported; detach it (x.detach()) if it is a constant there."
+        )
+    if isinstance(value, UnbatchedTensor) or not hasattr(value, "dtype"):
+        return value, False
+    dtype = value.dtype
+    if not isinstance(value, np.ndarray | np.generic | HostArray):
+        raise TypeError(f"{name} must hold arrays of NumPy, got a {type(value).__name__}.")
+    if dtype.kind == "c":
+        raise TypeError(f"{name} is complex ({dtype}): there are no derivatives by complex numbers.")
+    if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
+        value = value.view(np.ndarray)
+    return value, is_floating(dtype)
+
+
+def _outline(arg: Any) -> str:
+    dtype = getattr(arg, "dtype", None)
+    return type(arg).__name__ if dtype is None else f"an array of {dtype}"
+
+
+def plain(value: Any) -> Any:
+    """A result with values in place of traced arrays."""
+    return Structure(value).map(lambda leaf: leaf.value if type(leaf) is TracedArray else leaf)

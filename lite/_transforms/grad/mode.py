@@ -1,0 +1,179 @@
+"""Whether parameters take part in derivatives by themselves, whether anything is noted, and `backward`.
+
+There are three states, of each thread: usually nothing is noted but in functions that `grad` and its kin
+call; under `enable_grad` parameters take part wherever they compute; under `no_grad` nothing is noted.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import lite._transforms.grad.dispatch  # noqa: F401  # which gives traced arrays their rules
+from lite._arrays.types import ArrayHolder, HostArray
+from lite._transforms.grad.array import TracedArray, rules
+from lite._transforms.grad.running import pauses, state
+from lite._transforms.grad.tape import leaf, walk
+
+_lock = threading.Lock()
+
+
+class _Mode:
+    """A state of the thread that enters it, until it leaves; a function called with it runs in it."""
+
+    def __init__(self, leaf: Callable[[Any], Any] | None, paused: bool) -> None:
+        self._new = (leaf, paused)
+        self._old: list[Any] = []
+
+    def __enter__(self) -> None:
+        self._old.append((state.leaf, state.paused))
+        _set(*self._new)
+
+    def __exit__(self, *error: object) -> None:
+        _set(*self._old.pop())
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that runs in this state."""
+        new = self._new
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with _Mode(*new):
+                return function(*args, **kwargs)
+
+        return call
+
+
+def _set(leaf: Callable[[Any], Any] | None, paused: bool) -> None:
+    if paused != state.paused:
+        with _lock:
+            pauses[0] += 1 if paused else -1
+    state.leaf, state.paused = leaf, paused
+
+
+class enable_grad(_Mode):
+    """Parameters that require gradients take part wherever they compute; a context manager and decorator.
+
+    What is computed from them has a method `backward`, which adds the derivative to their `grad`. The state
+    is that of a thread.
+
+    Example:
+        >>> import numpy as np
+        >>> import lite
+        >>> from lite import nn
+        >>> weight = nn.Parameter(np.array([1.0, 2.0]))
+        >>> with lite.enable_grad():
+        ...     loss = (weight * weight).sum()
+        >>> loss.backward()
+        >>> weight.grad
+        array([2., 4.])
+
+    Source:
+        torch.enable_grad. It is off by default here, so that what only runs a network pays nothing.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(leaf, False)
+
+
+class no_grad(_Mode):
+    """Nothing is noted, inside of `enable_grad` and of `grad` too; a context manager and decorator.
+
+    Example:
+        >>> import numpy as np
+        >>> import lite
+        >>> def loss(x):
+        ...     with lite.no_grad():
+        ...         scale = x.sum()
+        ...     return (x * scale).sum()
+        >>> lite.grad(loss)(np.array([1.0, 2.0]))
+        array([3., 3.])
+
+    Source:
+        torch.no_grad.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(None, True)
+
+
+class set_grad_enabled(_Mode):
+    """`enable_grad` from the call on, or `no_grad` for a false `mode`; a context manager, too.
+
+    Example:
+        >>> import lite
+        >>> with lite.set_grad_enabled(True):
+        ...     lite.is_grad_enabled()
+        True
+
+    Source:
+        torch.set_grad_enabled.
+    """
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(leaf if mode else None, not mode)
+        self._old.append((state.leaf, state.paused))
+        _set(*self._new)
+
+    def __enter__(self) -> None:
+        """What was before the call is what comes after the block."""
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that runs in this state, which is not that of the thread."""
+        _set(*self._old.pop())
+        return super().__call__(function)
+
+
+class functional(_Mode):
+    """Only what is computed from arguments is noted: for functions that `grad` and its kin call."""
+
+    def __init__(self) -> None:
+        super().__init__(None, False)
+
+
+def is_grad_enabled() -> bool:
+    """Whether parameters take part in derivatives: under `enable_grad`, not by default.
+
+    Example:
+        >>> import lite
+        >>> lite.is_grad_enabled()
+        False
+
+    Source:
+        torch.is_grad_enabled.
+    """
+    return state.leaf is not None
+
+
+def backward(x: TracedArray, gradient: Any, retain_graph: bool, inputs: Any) -> None:
+    """See `TracedArray.backward`."""
+    if x.node is None:
+        raise RuntimeError("this array depends on no parameter: there is nothing to differentiate by.")
+    if gradient is None:
+        if x.size != 1:
+            raise RuntimeError(
+                f"backward() needs a gradient, of the shape {x.shape}, as this array is no single number; "
+                "sum() or mean() make one."
+            )
+        gradient = one_like(x.value)
+    else:
+        gradient = np.asarray(gradient, x.dtype)
+        if gradient.shape != x.shape:
+            raise RuntimeError(f"the gradient must have the shape {x.shape}, got {gradient.shape}.")
+    wanted = [inputs] if isinstance(inputs, ArrayHolder) else inputs
+    ids = None if wanted is None else {id(parameter) for parameter in wanted}
+    for holder, share in walk([(x.node, gradient)], release=not retain_graph).items():
+        if isinstance(holder, ArrayHolder) and (ids is None or id(holder) in ids):
+            holder.accumulate_grad(share)
+
+
+def one_like(value: Any) -> Any:
+    """Ones of the shape of a value: the derivative of a number by itself."""
+    return np.ones_like(value) if isinstance(value, HostArray) else np.ones(value.shape, value.dtype)
+
+
+rules.backward = backward

@@ -1,0 +1,34 @@
+"""What code that serves differentiated functions, too, asks: whether parameters take part.
+
+`lite.nn` imports this file at once and the rest of `grad` when it is used, so it knows nothing of the rest.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+pauses = [0]  # in how many threads nothing is noted: a first question that costs nearly nothing
+
+
+class _State(threading.local):
+    """That of one thread.
+
+    Attributes:
+        leaf: what makes of a parameter the traced array that it computes as; None unless under `enable_grad`.
+        paused: whether nothing is noted: under `no_grad`.
+    """
+
+    def __init__(self) -> None:
+        self.leaf: Callable[[Any], Any] | None = None
+        self.paused = False
+
+
+state = _State()
+
+
+def leaf(parameter: Any) -> Any:
+    """What a parameter computes as: a traced array where a gradient by it is wanted, else its array."""
+    make = state.leaf
+    return parameter.data if make is None else make(parameter)

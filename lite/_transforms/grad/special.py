@@ -1,0 +1,70 @@
+"""Derivatives of the special functions of lite, which are no functions of NumPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.formulas import erf, erfc, horner, log_gamma
+from lite._arrays.special import bessel_ratio, digamma, gamma_below, log_beta, log_i0
+from lite._transforms.grad.tape import is_traced, record, unbroadcast, value_of
+from lite._transforms.registry import name_of
+
+# Bernoulli numbers, in the series of trigamma for large numbers (Abramowitz and Stegun 1964, 6.4.12).
+_TRIGAMMA = (7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6)
+
+
+def trigamma(x: Any) -> Any:
+    """The derivative of digamma for x > 0."""
+    out: Any = 0.0
+    for _ in range(10):  # as trigamma(x) = trigamma(x + 1) + 1 / x²
+        out = out + 1.0 / (x * x)
+        x = x + 1.0
+    square = 1.0 / (x * x)
+    return out + 1.0 / x + 0.5 * square + square / x * horner(_TRIGAMMA, square)
+
+
+def _bessel_ratio_slope(x: Any, y: Any) -> Any:
+    return np.where(x == 0, 0.5, 1 - y / np.where(x == 0, 1, x) - y * y)
+
+
+def _gamma_below_slope(a: Any, x: Any, y: Any) -> Any:
+    return np.exp((a - 1) * np.log(x) - x - log_gamma(a))
+
+
+# Of each argument: from the arguments and the result to the derivative; None where there is no formula.
+_DERIVATIVES: dict[Any, tuple[Callable[..., Any] | None, ...]] = {
+    erf: (lambda x, y: 2 / math.sqrt(math.pi) * np.exp(-x * x),),
+    erfc: (lambda x, y: -2 / math.sqrt(math.pi) * np.exp(-x * x),),
+    log_gamma: (lambda x, y: digamma(x),),
+    digamma: (lambda x, y: trigamma(x),),
+    log_i0: (lambda x, y: np.sign(x) * bessel_ratio(np.abs(x)),),
+    bessel_ratio: (_bessel_ratio_slope,),
+    log_beta: (
+        lambda a, b, y: digamma(a) - digamma(a + b),
+        lambda a, b, y: digamma(b) - digamma(a + b),
+    ),
+    gamma_below: (None, _gamma_below_slope),
+}
+
+
+def elementwise(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """`function(*args)` with its derivative."""
+    values = [value_of(x) for x in args]
+    y = function(*values)
+    slopes = _DERIVATIVES.get(function, (None,) * len(args))
+    return record(
+        y, *[(x, _pullback(function, i, slopes[i], values, y)) for i, x in enumerate(args) if is_traced(x)]
+    )
+
+
+def _pullback(function: Any, i: int, slope: Any, values: list[Any], y: Any) -> Callable[[Any], Any]:
+    if slope is None:
+        raise NotImplementedError(
+            f"no gradient through {name_of(function)} by its argument {i}: detach it (x.detach()) if it is "
+            "to count as a constant."
+        )
+    return lambda g: unbroadcast(g * slope(*values, y), np.shape(values[i]))

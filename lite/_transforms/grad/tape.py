@@ -1,0 +1,379 @@
+"""What traced arrays note while they are computed, and the walk back.
+
+A rule computes a value and says for each argument what share of the derivative it gets::
+
+    @rule(np.negative)
+    def negative(x):
+        return record(np.negative(value_of(x)), (x, lambda g: -g))
+
+A pullback gets the derivative of what is differentiated by the result, and gives that by the argument, in the
+argument's shape. It calls functions that NumPy dispatches, as there may be arrays of an outer `vmap` among
+its numbers, and never writes into what it got. A value that shares the memory of the one argument is a view
+of it, which writes to either side take into account (`views.py`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.dtypes import is_floating
+from lite._arrays.types import ArrayHolder, Shape
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.running import leaf as computing
+from lite._transforms.grad.running import pauses, state
+from lite._transforms.grad.views import View, remember
+from lite._transforms.levels import innermost
+
+Pullback = Callable[[Any], Any]
+Link = tuple[Any, Pullback]
+
+OUTERMOST = -1  # level of what is computed from parameters: every map inside is an inner transformation
+_next = itertools.count(1).__next__
+_FLOATS = frozenset(map(np.dtype, (np.float16, np.float32, np.float64, np.longdouble)))
+
+
+class Node:
+    """One computation: what it started from, and how a derivative goes back there.
+
+    Attributes:
+        number: higher than those of the nodes it was computed from.
+        links: (node, pullback) for each thing it was computed from; with `joint` nodes only, or None in the
+            place of what takes no part. Empty where a derivative ends; None once released.
+        joint: one pullback for all, which gives a tuple.
+        shape: of the value.
+        dtype: of the value.
+        holder: the parameter that computes as this, where that is so.
+    """
+
+    __slots__ = ("__weakref__", "dtype", "holder", "joint", "links", "number", "shape")
+
+    def __init__(self, links: Any, joint: Any, value: Any, holder: Any = None) -> None:
+        self.number = _next()
+        self.links = links
+        self.joint = joint
+        self.shape = value.shape
+        self.dtype = value.dtype
+        self.holder = holder
+
+
+def value_of(x: Any) -> Any:
+    """What a traced array or a parameter holds; all else as it is, also an array of an outer `vmap`."""
+    if type(x) is TracedArray:
+        return x.value
+    return x.data if isinstance(x, ArrayHolder) else x
+
+
+def values_of(x: Any) -> Any:
+    """`value_of` of all that is in nested lists, tuples, dicts and slices."""
+    kind = type(x)
+    if kind is TracedArray:
+        return x.value
+    if kind is tuple or kind is list:
+        return kind([values_of(item) for item in x])
+    if kind is dict:
+        return {key: values_of(item) for key, item in x.items()}
+    return x.data if isinstance(x, ArrayHolder) else x
+
+
+def is_traced(x: Any) -> bool:
+    """Whether there is a traced array in nested lists, tuples and dicts."""
+    kind = type(x)
+    if kind is TracedArray:
+        return True
+    if kind is tuple or kind is list:
+        return any(map(is_traced, x))
+    return kind is dict and any(map(is_traced, x.values()))
+
+
+def is_noted(*arrays: Any) -> bool:
+    """Whether a result of these is noted here: some are traced, and none is of a map that started later."""
+    return type(innermost(arrays)) is TracedArray
+
+
+def record(value: Any, *links: Link) -> Any:
+    """A result with its derivative: a traced array, or the plain value if no argument is traced.
+
+    Args:
+        value: the result; of integers and bools, which have no derivative, it is returned as it is.
+        links: (argument, pullback) each; arguments that are not traced are left out.
+
+    Raises:
+        RuntimeError: arguments belong to different calls of `grad`.
+        TypeError: the result is complex.
+    """
+    kept = []
+    source = None
+    for x, pullback in links:
+        if type(x) is not TracedArray:
+            if not isinstance(x, ArrayHolder):
+                continue
+            x = computing(x)
+            if type(x) is not TracedArray:
+                continue
+        if source is None:
+            source = x
+        elif source.level != x.level:
+            raise mixed()
+        node = x.node
+        if node is not None:
+            kept.append((node, pullback))
+    if source is None:
+        return value
+    out = noted(value, kept, source.level)
+    if len(links) == 1 and type(out) is TracedArray:
+        remember(out, source)
+    return out
+
+
+def noted(value: Any, links: list[tuple[Node, Pullback]], level: Any) -> Any:
+    """A result with links to nodes, where anything is noted of it."""
+    if (pauses[0] or value.dtype not in _FLOATS) and not has_derivative(value):
+        return value
+    return TracedArray(value, Node(links, None, value) if links else None, level)
+
+
+def record_joint(value: Any, parents: Iterable[Any], pullback: Callable[[Any], Iterable[Any]]) -> Any:
+    """`record` with one pullback for all arguments, which gives a share for each of them.
+
+    Args:
+        value: the result; see `record`.
+        parents: the arguments; of those that are not traced the share is not used and may be None.
+        pullback: from the derivative by the result to a tuple of those by the arguments.
+    """
+    nodes: list[Any] = []
+    source = None
+    for x in parents:
+        if isinstance(x, ArrayHolder):
+            x = computing(x)
+        if type(x) is not TracedArray:
+            nodes.append(None)
+            continue
+        if source is None:
+            source = x
+        elif source.level != x.level:
+            raise mixed()
+        nodes.append(x.node)
+    if source is None or not has_derivative(value):
+        return value
+    known = any(node is not None for node in nodes)
+    return TracedArray(value, Node(nodes, pullback, value) if known else None, source.level)
+
+
+def record_several(
+    values: Sequence[Any], parents: Iterable[Any], pullback: Callable[[tuple[Any, ...]], Iterable[Any]]
+) -> list[Any]:
+    """`record_joint` for several results.
+
+    Behind them stands one node, of a number that nobody sees. The results are computed from it, so the way
+    back comes to it when the derivatives by all results are known.
+
+    Args:
+        values: the results.
+        parents: the arguments.
+        pullback: from the derivatives by the results, None for those that nothing depends on, to a tuple of
+            those by the arguments.
+    """
+    found: list[Any] = [None] * len(values)
+
+    def back(nothing: Any) -> Iterable[Any]:
+        given = tuple(found)
+        found[:] = [None] * len(values)
+        return pullback(given)
+
+    behind = record_joint(np.zeros((), np.float32), parents, back)
+    if type(behind) is not TracedArray:
+        return list(values)
+
+    def keeping(i: int) -> Callable[[Any], Any]:
+        def keep(g: Any) -> Any:
+            found[i] = g
+            return np.zeros((), np.float32)
+
+        return keep
+
+    return [record(value, (behind, keeping(i))) for i, value in enumerate(values)]
+
+
+def has_derivative(value: Any) -> bool:
+    """Whether a result is noted: one of floats, unless under `no_grad`."""
+    dtype = value.dtype
+    if dtype not in _FLOATS and not is_floating(dtype):
+        if dtype.kind == "c":
+            raise TypeError("there are no derivatives of complex numbers here; use real and imaginary parts.")
+        return False
+    return not pauses[0] or not state.paused
+
+
+def constant(value: Any, *like: Any) -> Any:
+    """An array that depends on nothing, but on what traced arrays write into it; plain if none is traced.
+
+    Args:
+        value: a new array, which nobody else has.
+        like: arguments, among them the traced arrays that it is to take part with.
+    """
+    level = level_of(like)
+    return value if level is None or not has_derivative(value) else TracedArray(value, None, level)
+
+
+def level_of(items: Iterable[Any]) -> int | None:
+    """The number of the transformation that traced arrays in nested lists, tuples and dicts belong to."""
+    for x in items:
+        kind = type(x)
+        if kind is TracedArray:
+            return int(x.level)
+        if kind is tuple or kind is list or kind is dict:
+            found = level_of(x.values() if kind is dict else x)
+            if found is not None:
+                return found
+    return None
+
+
+def leaf(parameter: Any) -> Any:
+    """What a parameter computes as under `enable_grad`: a traced array, unless it requires no gradient."""
+    value = parameter.data
+    if not getattr(parameter, "requires_grad", False) or not isinstance(value, np.ndarray):
+        return value
+    return TracedArray(value, Node((), None, value, parameter), OUTERMOST)
+
+
+def mixed() -> RuntimeError:
+    """The error of a computation with arrays of different calls of `grad`."""
+    return RuntimeError(
+        "arrays of different gradients meet in one computation: a gradient of a gradient is not supported, "
+        "and an array that a differentiated function left behind must be detached (x.detach()) before it is "
+        "used in another one."
+    )
+
+
+def unbroadcast(g: Any, shape: Shape) -> Any:
+    """A derivative summed over the dimensions along which an argument of this shape was repeated."""
+    own = g.shape
+    if own == shape:
+        return g
+    if g.dtype.itemsize < 4:  # whose sums would lose digits
+        g = g.astype(np.float32)
+    extra = len(own) - len(shape)
+    axes = (
+        *range(extra),
+        *[i + extra for i, size in enumerate(shape) if size == 1 and own[i + extra] != 1],
+    )
+    if axes:
+        g = np.add.reduce(g, axis=axes)
+    return g if g.shape == shape else g.reshape(shape)
+
+
+def walk(ends: Iterable[tuple[Node, Any]], release: bool = True) -> dict[Any, Any]:
+    """Derivatives by all that nothing lies behind, from those by the results.
+
+    Args:
+        ends: nodes of results, with the derivatives by them.
+        release: whether nodes give up what they keep, so that memory is freed on the way.
+
+    Returns:
+        The derivatives, of each parameter by itself, of what else was traced by its node.
+
+    Raises:
+        RuntimeError: a node was released before, or a rule gives a share of another shape.
+    """
+    with np.errstate(all="ignore"):  # a formula may have ruled out what a derivative meets
+        return _Walk().back(ends, release)
+
+
+class _Walk:
+    """Derivatives that are known so far, by node, and by holder where they end."""
+
+    __slots__ = ("dtypes", "own", "pending", "shares")
+
+    def __init__(self) -> None:
+        self.shares: dict[Any, Any] = {}
+        self.dtypes: dict[Any, Any] = {}  # of what the walk ends at
+        self.pending: list[tuple[int, Node]] = []
+        self.own: set[Any] = set()  # whose share is nobody else's, so that more can be added in place
+
+    def back(self, ends: Iterable[tuple[Node, Any]], release: bool) -> dict[Any, Any]:
+        pending, shares = self.pending, self.shares
+        for node, g in ends:
+            self.add(node, g, "the derivative by the result")
+        while pending:
+            node = heappop(pending)[1]
+            links = node.links
+            if links is None:
+                raise RuntimeError(
+                    "what this derivative needs was released by an earlier backward(); say retain_graph=True "
+                    "there to go back twice."
+                )
+            g = shares.pop(node)
+            if g.dtype != node.dtype:
+                g = g.astype(node.dtype)
+            joint = node.joint
+            if joint is None:
+                for parent, pullback in links:
+                    share = pullback(g)
+                    if share is not None:
+                        self.add(parent, share, pullback)
+            else:
+                for parent, share in zip(links, joint(g), strict=True):
+                    if parent is not None and share is not None:
+                        self.add(parent, share, joint)
+            if release:
+                node.links = node.joint = None
+        for key, dtype in self.dtypes.items():
+            if shares[key].dtype != dtype:
+                shares[key] = shares[key].astype(dtype)
+        return shares
+
+    def add(self, node: Node, share: Any, pullback: Any) -> None:
+        """Add to the derivative by a node."""
+        if share.shape != node.shape:
+            raise RuntimeError(
+                f"{_name(pullback)} has the shape {tuple(share.shape)}, but belongs to an array of shape "
+                f"{tuple(node.shape)}."
+            )
+        key: Any = node if node.holder is None else node.holder
+        old = self.shares.get(key)
+        if old is None:
+            self.shares[key] = share
+            if node.links == ():
+                self.dtypes[key] = node.dtype
+            else:
+                heappush(self.pending, (-node.number, node))
+            return
+        if node.dtype.itemsize < 4:  # whose sums would lose digits
+            old, share = old.astype(np.float32), share.astype(np.float32)
+        if key in self.own and type(old) is type(share) is np.ndarray and old.dtype == share.dtype:
+            old += share
+            self.shares[key] = old
+            return
+        self.shares[key] = old + share
+        self.own.add(key)
+
+
+def _name(pullback: Any) -> str:
+    if isinstance(pullback, str):
+        return pullback
+    name = str(getattr(pullback, "__qualname__", pullback)).partition(".<locals>")[0]
+    return f"the derivative that the rule of {name} gives"
+
+
+__all__ = [
+    "OUTERMOST",
+    "Node",
+    "View",
+    "constant",
+    "has_derivative",
+    "is_traced",
+    "leaf",
+    "level_of",
+    "record",
+    "record_joint",
+    "record_several",
+    "unbroadcast",
+    "value_of",
+    "values_of",
+    "walk",
+]

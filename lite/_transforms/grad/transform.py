@@ -1,0 +1,219 @@
+"""`grad`, `value_and_grad` and `vjp`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.types import HostArray, raw
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.leaves import Leaves, Structure, plain
+from lite._transforms.grad.mode import functional, one_like
+from lite._transforms.grad.tape import walk
+from lite._transforms.levels import numbers
+
+
+def value_and_grad(
+    fn: Callable[..., Any], argnums: int | tuple[int, ...] | list[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that gives what `fn` gives, and the derivative of that by some of its arguments.
+
+    `fn` is called once, with arrays that note what is computed from them by NumPy's functions. In place of
+    what it writes to its arguments, or to what it makes of them (`x[i] = y`, `+=`, `out=`), new values are
+    noted; the caller's arrays stay as they are.
+
+    Args:
+        fn: a function that gives the loss, an array without dimensions. Its arguments are arrays,
+            TensorDicts, TensorDictParams, tensorclasses, and nested lists, tuples, named tuples and dicts
+            of them.
+        argnums: which positional arguments to differentiate by. The others, and keyword arguments, are
+            passed on as they are.
+        has_aux: whether `fn` gives a pair: the loss, and anything else.
+
+    Returns:
+        A function with the arguments of `fn` that gives `(value, gradient)`, or `((value, aux), gradient)`
+        with `has_aux`. The gradient has the structure of the argument, shapes and dtypes too; it is a tuple
+        of such if `argnums` is one. Where the loss does not depend on an array, and for arrays of integers
+        and bools, it is zeros; for objects that are no arrays, None.
+
+    Raises:
+        TypeError: from the returned function, if an argument holds no floats, or complex numbers.
+        ValueError: the loss is no single number, does not depend on the arguments at all, or `argnums`
+            names an argument that is not there.
+        NotImplementedError: `fn` calls a NumPy function whose derivative is not known, which is named; or
+            it computes a gradient of what this gradient is computed from.
+
+    A NaN or an infinity in a gradient is no error and gives no warning: it is what the formula gives. Mostly
+    it comes from a function at the end of its range, such as sqrt at 0, also where `np.where` takes the other
+    side, as 0 times infinity is NaN: replace the argument there as well.
+
+    Memory: until the gradient is computed, all that the derivatives need stays in memory, which is about the
+    sum of all intermediate results; `lite.checkpoint` trades it for time.
+
+    Source:
+        The interface of jax.value_and_grad.
+
+    Example:
+        >>> import numpy as np
+        >>> import lite
+        >>> def loss(params, x):
+        ...     return ((x @ params["weight"] + params["bias"]) ** 2).sum()
+        >>> params = lite.TensorDict({"weight": np.array([1.0, 2.0]), "bias": np.array(0.5)})
+        >>> value, grads = lite.value_and_grad(loss)(params, np.array([[1.0, 0.0], [0.0, 1.0]]))
+        >>> value, grads["weight"], grads["bias"]
+        (np.float64(8.5), array([3., 5.]), array(8.))
+
+        The gradient for each of several inputs:
+
+        >>> per_sample = lite.vmap(lite.grad(loss), (None, 0))(params, np.eye(2)[:, None])
+        >>> per_sample["weight"]
+        array([[3., 0.],
+               [0., 5.]])
+    """
+    single = isinstance(argnums, int)
+    places = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    name = getattr(fn, "__name__", type(fn).__name__)
+
+    @functools.wraps(fn, updated=())
+    def run(*args: Any, **kwargs: Any) -> Any:
+        level = next(numbers)
+        inside = list(args)
+        taken = []
+        for place in places:
+            if not -len(args) <= place < len(args):
+                raise ValueError(
+                    f"value_and_grad({name}): argnums has {place}, but there are {len(args)} positional "
+                    "arguments."
+                )
+            leaves = Leaves(args[place], f"argument {place} of {name}", level)
+            inside[place] = leaves.inside
+            taken.append(leaves)
+        with functional():
+            out = fn(*inside, **kwargs)
+        if not has_aux:
+            loss, aux = out, None
+        elif isinstance(out, tuple) and len(out) == 2:
+            loss, aux = out
+        else:
+            raise TypeError(
+                f"value_and_grad({name}, has_aux=True): the function must give a pair, got a "
+                f"{type(out).__name__}."
+            )
+        _check(loss, name, level)
+        shares = walk([(loss.node, one_like(loss.value))])
+        grads = [leaves.gather(shares) for leaves in taken]
+        value = (loss.value, plain(aux)) if has_aux else loss.value
+        return value, grads[0] if single else tuple(grads)
+
+    return run
+
+
+def _check(loss: Any, name: str, level: int) -> None:
+    """Raise unless the loss is one number that depends on what is differentiated by."""
+    shape = getattr(loss, "shape", None)
+    if shape is None and not isinstance(loss, int | float):
+        raise TypeError(f"the function {name} must give an array, its loss, got a {type(loss).__name__}.")
+    if shape:
+        raise ValueError(
+            f"the loss that {name} gives must be a single number, got the shape {tuple(shape)}; mean() or "
+            "sum() makes one."
+        )
+    if type(loss) is not TracedArray or loss.level != level or loss.node is None:
+        raise ValueError(
+            f"the loss that {name} gives does not depend on the arguments that are differentiated by: was it "
+            "detached, or computed from integers?"
+        )
+
+
+def grad(
+    fn: Callable[..., Any], argnums: int | tuple[int, ...] | list[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that gives the derivative of `fn` by some of its arguments.
+
+    Args:
+        fn: a function that gives the loss, as for `value_and_grad`, which says the rest.
+        argnums: which positional arguments to differentiate by.
+        has_aux: whether `fn` gives a pair: the loss, and anything else; then so does the result:
+            `(gradient, aux)`.
+
+    Source:
+        The interface of jax.grad.
+
+    Example:
+        >>> import numpy as np
+        >>> import lite
+        >>> lite.grad(lambda x: (x**2).sum())(np.array([1.0, 2.0]))
+        array([2., 4.])
+    """
+    both = value_and_grad(fn, argnums, has_aux)
+
+    @functools.wraps(fn, updated=())
+    def run(*args: Any, **kwargs: Any) -> Any:
+        value, grads = both(*args, **kwargs)
+        return (grads, value[1]) if has_aux else grads
+
+    return run
+
+
+def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
+    """What a function gives, and a function that takes a derivative by that back to the arguments.
+
+    Args:
+        fn: a function of arrays and structures of them, as for `value_and_grad`; so is what it gives.
+        args: its arguments. The derivative is by all of them.
+        has_aux: whether `fn` gives a pair: its result, and anything else.
+
+    Returns:
+        `(out, pull)`, or `(out, pull, aux)`. `pull(g)` takes the structure of `out`, with None for no
+        derivative, and gives a tuple with one for each argument. It can be called as often as one likes.
+
+    Raises:
+        TypeError: an argument holds no floats, or complex numbers.
+        ValueError: from `pull`, if its argument has not the structure and shapes of `out`.
+
+    Source:
+        The interface of jax.vjp.
+
+    Example:
+        >>> import numpy as np
+        >>> import lite
+        >>> out, pull = lite.vjp(np.multiply, np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+        >>> out, pull(np.array([1.0, 10.0]))
+        (array([3., 8.]), (array([ 3., 40.]), array([ 1., 20.])))
+    """
+    name = getattr(fn, "__name__", type(fn).__name__)
+    level = next(numbers)
+    taken = [Leaves(arg, f"argument {i} of {name}", level) for i, arg in enumerate(args)]
+    with functional():
+        out = fn(*[leaves.inside for leaves in taken])
+    aux = None
+    if has_aux:
+        out, aux = out
+    ends = Structure(out).leaves()
+
+    def pull(g: Any) -> tuple[Any, ...]:
+        given = Structure(g).leaves()
+        if len(given) != len(ends):
+            raise ValueError(
+                f"the derivative must have the {len(ends)} arrays that {name} gives, got {len(given)}."
+            )
+        known: list[Any] = []
+        for i, (end, share) in enumerate(zip(ends, given, strict=True)):
+            if share is None or type(end) is not TracedArray or end.level != level or end.node is None:
+                continue
+            share = raw(share)
+            if not isinstance(share, HostArray):
+                share = np.asarray(share, end.dtype)
+            if share.shape != end.shape:
+                raise ValueError(
+                    f"the derivative by result {i} of {name} must have its shape {end.shape}, got "
+                    f"{share.shape}."
+                )
+            known.append((end.node, share))
+        shares = walk(known, release=False)
+        return tuple([leaves.gather(shares) for leaves in taken])
+
+    return (plain(out), pull, aux if aux is None else plain(aux)) if has_aux else (plain(out), pull)

@@ -1,0 +1,107 @@
+"""Traced arrays that share memory, as NumPy would have it: what is written to one is seen in the others.
+
+No memory of a value is ever written, as pullbacks may need it. Instead the array that others are views of,
+the whole, gets a new value, and each view of it looks anew what it is, the next time that somebody asks.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+from numpy.lib.stride_tricks import as_strided
+
+from lite._arrays.types import Array, HostArray
+from lite._transforms.grad.array import TracedArray
+
+
+class View:
+    """What makes a traced array a view.
+
+    Attributes:
+        whole: the array that it is a view of, which is no view itself.
+        places: for each element the number of that of the whole, in row-major order; None until needed.
+    """
+
+    __slots__ = ("places", "whole")
+
+    def __init__(self, whole: TracedArray) -> None:
+        self.whole = whole
+        self.places: Any = None
+
+
+def remember(new: TracedArray, source: TracedArray) -> None:
+    """Note that a new array is a view of the one that it was computed from, where it shares its memory."""
+    value, held = new.value, source.value
+    if type(value) is not np.ndarray:
+        if not isinstance(value, HostArray):
+            return  # a scalar, which is a copy
+        value, held = _memory(value), _memory(held)
+    base = value.base
+    if base is None:
+        if value is not held:
+            return
+    elif base is not held and base is not getattr(held, "base", None) and value is not held:
+        return
+    if type(source.alias) is View:
+        whole = source.alias.whole
+        new.alias = View(whole)
+        if source.alias.places is not None:  # whose memory is no longer that of the whole
+            new.alias.places = source.alias.places.reshape(-1)[_places(new.value, source.value)]
+    else:
+        whole = source
+        new.alias = View(whole)
+    views = whole.alias
+    if views is None:
+        whole.alias = [weakref.ref(new)]
+        return
+    views.append(weakref.ref(new))
+    count = len(views)
+    if count >= 32 and not count & (count - 1):  # a power of two: now and then
+        views[:] = [view for view in views if view() is not None]
+
+
+def _memory(value: Any) -> Any:
+    """The ndarray behind an array of `vmap`."""
+    while isinstance(value, HostArray):
+        value = value.value  # type: ignore[attr-defined]
+    return value
+
+
+def settle(whole: TracedArray) -> list[TracedArray]:
+    """The views of an array that is to get a new value, which know their places from then on."""
+    views = [view for ref in whole.alias or () if (view := ref()) is not None]
+    for view in views:
+        if view.alias.places is None:
+            view.alias.places = _places(view.value, whole.value)
+    return views
+
+
+def _places(part: Any, whole: Any) -> Array:
+    """Where the elements of a view are in the array it is of: their numbers in row-major order."""
+    while isinstance(part, HostArray):  # elements along a mapped dimension are alike
+        part, whole = part.value[0, ...], whole.value[0, ...]  # type: ignore[attr-defined]
+    size = whole.itemsize
+    low, high = byte_bounds(whole)
+    numbers = np.zeros((high - low) // size, np.intp)
+
+    def seen_as(array: Array) -> Array:
+        start = (array.__array_interface__["data"][0] - low) // size
+        strides = [step // size * numbers.itemsize for step in array.strides]
+        return as_strided(numbers[start:], array.shape, strides)
+
+    seen_as(whole)[...] = np.arange(whole.size).reshape(whole.shape)
+    return seen_as(part).copy()
+
+
+def forget(views: list[TracedArray], but: TracedArray | None = None) -> None:
+    """Make views look anew what they are when somebody asks."""
+    for view in views:
+        if view is not but:
+            for name in ("value", "node"):
+                try:
+                    delattr(view, name)
+                except AttributeError:  # it was told before
+                    break

@@ -1,0 +1,25 @@
+"""Which of several transformations answers for a call: the one that started last, which is the innermost."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from lite._arrays.types import HostArray
+
+numbers = itertools.count()  # of the transformations of all kinds, in the order in which they start
+
+
+def innermost(items: Any, found: Any = None) -> Any:
+    """The array of the highest level in nested lists, tuples and dicts; None without arrays that have one."""
+    for x in items:
+        kind = type(x)
+        if kind is list or kind is tuple:
+            found = innermost(x, found)
+        elif kind is dict:
+            found = innermost(x.values(), found)
+        elif kind is slice:
+            found = innermost((x.start, x.stop, x.step), found)
+        elif isinstance(x, HostArray) and (found is None or x.level > found.level):
+            found = x
+    return found

@@ -1,0 +1,257 @@
+"""Gradients of recurrent layers: a walk through a sequence as one node, and back in time.
+
+All that does not depend on the step after is computed for all steps at once, before the walk back; the
+gradients of weights are one product of matrices each, after it (Werbos 1990, Backpropagation through time).
+What a walk keeps are the gates, states and outputs of all steps.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record_joint, record_several, value_of
+from lite.nn.layers.linear import linear
+from lite.nn.layers.recurrent_steps import (
+    State,
+    Step,
+    gru_step,
+    lstm_step,
+    rnn_relu_step,
+    rnn_tanh_step,
+    split_bias,
+)
+
+# The gradients of the projected input, of the products with W_hh, of the first states, of projected outputs.
+Shares = tuple[Any, Any, State, Any]
+
+
+class Kept(NamedTuple):
+    """What a walk has kept.
+
+    Attributes:
+        outputs: (T, N, size).
+        before: of each step the state h that it began with, (T, N, size).
+        last: the last states.
+        back: the way back, from the gradients of outputs and last states.
+        unprojected: outputs before they are projected, if they are.
+    """
+
+    outputs: Any
+    before: Any
+    last: State
+    back: Callable[[Any, State], Shares]
+    unprojected: Any = None
+
+
+def _sigmoid(x: Any) -> None:
+    """As that of the steps, in place."""
+    x *= 0.5
+    np.tanh(x, out=x)
+    x *= 0.5
+    x += 0.5
+
+
+def walk_simple(x: Any, state: State, weight: Any, bias: Any, projection: Any, *, relu: bool = False) -> Kept:
+    """h' = tanh(x + W h), or max(x + W h, 0); `weight` is W transposed, as in the steps."""
+    times, rows, size = x.shape
+    all_h = np.empty((times + 1, rows, size), x.dtype)
+    all_h[0] = state[0]
+    for t in range(times):
+        out = all_h[t + 1]
+        np.matmul(all_h[t], weight, out=out)
+        out += x[t]
+        np.maximum(out, 0, out=out) if relu else np.tanh(out, out=out)
+    h = all_h[1:]
+
+    def back(g: Any, last: State) -> Shares:
+        slope = (h > 0).astype(x.dtype) if relu else 1 - h * h
+        shares = slope
+        dh = last[0]
+        transposed = weight.T
+        for t in range(times - 1, -1, -1):
+            share = shares[t]
+            share *= g[t] + dh
+            dh = np.matmul(share, transposed)
+        return shares, shares, (dh,), None
+
+    return Kept(h, all_h[:-1], (all_h[-1],), back)
+
+
+def walk_gru(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> Kept:
+    """See `gru_step`."""
+    times, rows, width = x.shape
+    size = width // 3
+    all_h = np.empty((times + 1, rows, size), x.dtype)
+    all_h[0] = state[0]
+    gates = np.empty((times, rows, 2 * size), x.dtype)
+    inner, n = (np.empty((times, rows, size), x.dtype) for _ in range(2))
+    for t in range(times):
+        h = all_h[t]
+        y = np.matmul(h, weight)
+        gate, of_n = gates[t], n[t]
+        np.add(x[t, :, : 2 * size], y[:, : 2 * size], out=gate)
+        _sigmoid(gate)
+        inner[t] = y[:, 2 * size :] if bias is None else y[:, 2 * size :] + bias
+        np.multiply(gate[:, :size], inner[t], out=of_n)
+        of_n += x[t, :, 2 * size :]
+        np.tanh(of_n, out=of_n)
+        out = all_h[t + 1]
+        np.subtract(h, of_n, out=out)
+        out *= gate[:, size:]
+        out += of_n
+
+    def back(g: Any, last: State) -> Shares:
+        before, r, z = all_h[:-1], gates[..., :size], gates[..., size:]
+        of_z = (before - n) * z * (1 - z)
+        to_n = (1 - z) * (1 - n * n)
+        of_r = inner * r * (1 - r)
+        shares, shares_of_h = (np.empty_like(x) for _ in range(2))  # of r, z and n, as in x
+        dh = last[0]
+        transposed = weight.T
+        for t in range(times - 1, -1, -1):
+            share, share_of_h = shares[t], shares_of_h[t]
+            dh = g[t] + dh
+            dn = share[:, 2 * size :]
+            np.multiply(dh, to_n[t], out=dn)
+            np.multiply(dn, of_r[t], out=share_of_h[:, :size])
+            np.multiply(dh, of_z[t], out=share_of_h[:, size : 2 * size])
+            np.multiply(dn, r[t], out=share_of_h[:, 2 * size :])
+            dh *= z[t]
+            dh += np.matmul(share_of_h, transposed)
+        shares[..., : 2 * size] = shares_of_h[..., : 2 * size]
+        return shares, shares_of_h, (dh,), None
+
+    return Kept(all_h[1:], all_h[:-1], (all_h[-1],), back)
+
+
+def walk_lstm(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> Kept:
+    """See `lstm_step`."""
+    times, rows, width = x.shape
+    size, out_size = width // 4, state[0].shape[-1]
+    all_h = np.empty((times + 1, rows, out_size), x.dtype)
+    all_c = np.empty((times + 1, rows, size), x.dtype)
+    all_h[0], all_c[0] = state
+    y = np.empty((times, rows, 4, size), x.dtype)  # the gates i, f, g and o
+    squashed = np.empty((times, rows, size), x.dtype)
+    whole = all_h[1:] if projection is None else np.empty((times, rows, size), x.dtype)
+    half = np.array([0.5, 0.5, 1, 0.5], x.dtype)[:, None]  # a sigmoid is half a tanh, of half its argument
+    shift = np.array([0.5, 0.5, 0, 0.5], x.dtype)[:, None]
+    for t in range(times):
+        gates = y[t]
+        flat = gates.reshape(rows, width)
+        np.matmul(all_h[t], weight, out=flat)
+        flat += x[t]
+        gates *= half
+        np.tanh(gates, out=gates)
+        gates *= half
+        gates += shift
+        c = all_c[t + 1]
+        np.multiply(gates[:, 1], all_c[t], out=c)
+        c += gates[:, 0] * gates[:, 2]
+        np.tanh(c, out=squashed[t])
+        np.multiply(gates[:, 3], squashed[t], out=whole[t])
+        if projection is not None:
+            np.matmul(whole[t], projection, out=all_h[t + 1])
+
+    def back(g: Any, last: State) -> Shares:
+        i, f, new, o = (y[:, :, k] for k in range(4))
+        to_c = o * (1 - squashed * squashed)
+        shares = np.empty_like(y)  # first what dc, or dh for o, is multiplied by
+        np.multiply(new, i * (1 - i), out=shares[:, :, 0])
+        np.multiply(all_c[:-1], f * (1 - f), out=shares[:, :, 1])
+        np.multiply(i, 1 - new * new, out=shares[:, :, 2])
+        np.multiply(squashed, o * (1 - o), out=shares[:, :, 3])
+        dh, dc = last
+        transposed = weight.T
+        through: Any = None if projection is None else projection.T
+        total = None if through is None else np.empty_like(all_h[1:])
+        for t in range(times - 1, -1, -1):
+            dh = g[t] + dh
+            if total is not None:
+                total[t] = dh
+                dh = np.matmul(dh, through)
+            dc = dc + dh * to_c[t]
+            share = shares[t]
+            share[:, :3] *= dc[:, None]
+            share[:, 3] *= dh
+            dh = np.matmul(share.reshape(rows, width), transposed)
+            dc = dc * f[t]
+        flat = shares.reshape(times, rows, width)
+        return flat, flat, (dh, dc), total
+
+    return Kept(all_h[1:], all_h[:-1], (all_h[-1], all_c[-1]), back, whole)
+
+
+WALKS: dict[Any, Callable[..., Kept]] = {
+    rnn_tanh_step: walk_simple,
+    rnn_relu_step: functools.partial(walk_simple, relu=True),
+    gru_step: walk_gru,
+    lstm_step: walk_lstm,
+}
+
+
+def recorded_walk(
+    step: Step, x: Any, state: State, weights: Sequence[Any], bias: bool, reverse: bool, compute: Any
+) -> tuple[Any, State]:
+    """Outputs (T, N, size) and last states, as one node.
+
+    Args:
+        step: what happens at each time.
+        x: input (T, N, size).
+        state: the first states, (N, size) each.
+        weights: W_ih, W_hh, with `bias` both biases, then W_hr if there is a projection.
+        bias: whether there are biases.
+        reverse: whether to walk from the last time to the first.
+        compute: dtype of all that is computed.
+    """
+    parents = (x, *state, *weights)
+    values = [value_of(a).astype(compute, copy=False) for a in parents]
+    inputs, first, arrays = values[0], tuple(values[1 : 1 + len(state)]), values[1 + len(state) :]
+    if reverse:
+        inputs = inputs[::-1]
+    b_ih, b_hh = arrays[2:4] if bias else (None, None)
+    projection = arrays[-1].T if len(arrays) > (4 if bias else 2) else None
+    joint, rest = split_bias(step, b_ih, b_hh)
+    recurrent = arrays[1].T.copy()  # BLAS takes half the time for rows in order
+    kept = WALKS[step](linear(inputs, arrays[0], joint), first, recurrent, rest, projection)
+
+    def pull(g: Any, last: State) -> tuple[Any, ...]:
+        shares, shares_of_h, firsts, of_outputs = kept.back(g[::-1] if reverse else g, last)
+        shares, shares_of_h = (_rows(share) for share in (shares, shares_of_h))
+        of_input = None
+        if type(x) is TracedArray:
+            of_input = np.matmul(shares, arrays[0]).reshape(inputs.shape)
+            of_input = of_input[::-1] if reverse else of_input
+        found = [shares.T @ _rows(inputs), shares_of_h.T @ _rows(kept.before)]
+        if bias:
+            found += [shares.sum(0), shares_of_h.sum(0)]
+        if projection is not None:
+            found.append(_rows(of_outputs).T @ _rows(kept.unprojected))
+        return of_input, *firsts, *found
+
+    outputs = kept.outputs[::-1] if reverse else kept.outputs
+    none = np.zeros_like(first[0])
+    if len(state) == 1:
+        out = record_joint(outputs, parents, lambda g: pull(g, (none,)))
+        return out, (out[0 if reverse else -1],)
+    cells = kept.last[1]
+
+    def pull_both(shares: tuple[Any, ...]) -> tuple[Any, ...]:
+        g, of_cells = (
+            np.zeros_like(x) if share is None else share
+            for x, share in zip((outputs, cells), shares, strict=True)
+        )
+        return pull(g, (none, of_cells))
+
+    out, end = record_several([outputs, cells], parents, pull_both)
+    return out, (out[0 if reverse else -1], end)
+
+
+def _rows(x: Any) -> Any:
+    """All but the last dimension as one."""
+    return x.reshape(x.shape[0] * x.shape[1], x.shape[2])
