@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-PACKAGES = ["lite", "lite.nn", "lite.data", "lite.kernels", "lite.models"]
+PACKAGES = ["lite", "lite.nn", "lite.optim", "lite.data", "lite.kernels", "lite.models"]
 HEAVY = [
     "torch",
     "tensordict",
