@@ -202,5 +202,5 @@ def look(view: TracedArray) -> None:
     places, whole = view.alias.places, view.alias.whole
     size, shape = whole.size, whole.shape
     value = whole.value.reshape(-1)[places]
-    new = record(value, (whole, lambda g: placed(g, places, size).reshape(shape)))
+    new = record(value, (whole, lambda g: added(g, places, (size,)).reshape(shape)))
     view.value, view.node = value, new.node if type(new) is TracedArray else None
