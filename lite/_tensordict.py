@@ -27,6 +27,7 @@ from lite._ops import (
     compare,
     create,
     entries,
+    gradients,
     not_in_lite,
     padding,
     pointwise,
@@ -250,10 +251,25 @@ class TensorDictBase(cast.DtypeCasts):
         """Same as `detach()`."""
         return cast.data(self)
 
+    # -- gradients (_ops/gradients.py) --------------------------------------------------------------
+
+    backward = gradients.backward
+    requires_grad_ = gradients.requires_grad_
+    zero_grad = gradients.zero_grad
+
+    @property
+    def grad(self) -> Any:
+        """The gradients of the parameters among the entries, under the same keys; None if there are none."""
+        return gradients.grad(self)
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        gradients.set_grad(self, value)
+
     @property
     def requires_grad(self) -> bool:
-        """Whether a parameter among the entries is marked for training; arrays never are."""
-        return cast.requires_grad(self)
+        """Whether gradients by an entry are wanted, or one was computed from such."""
+        return gradients.requires_grad(self)
 
     @property
     def is_cpu(self) -> bool:

@@ -32,6 +32,18 @@ class ArrayHolder:
     def __setitem__(self, index: Any, value: Any) -> None:
         self.data[index] = raw(value)
 
+    def computing(self) -> Any:
+        """The array to compute with: that in `data`, or one that remembers what is computed from it."""
+        return self.data
+
+    def accumulate_grad(self, gradient: Any) -> None:
+        """Add to the derivative by what it holds."""
+        raise NotImplementedError
+
+    def clear_grad(self, set_to_none: bool) -> None:
+        """Forget the derivative by what it holds, or set it to zeros."""
+        raise NotImplementedError
+
 
 class HostArray:
     """A leaf that is no ndarray but answers NumPy's protocols as one, such as the arrays inside `vmap`."""
@@ -56,6 +68,10 @@ class HostArray:
         """`td[index]` for a TensorDict and an index that this array is in."""
         raise NotImplementedError
 
+    def detach(self) -> Any:
+        """The same numbers without a derivative."""
+        return self
+
     def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
         """`function` of what lies behind this array, or behind `args` where it takes several.
 
@@ -76,6 +92,11 @@ HOST_LEAVES = (np.ndarray, ArrayHolder, HostArray)
 def raw(value: Any) -> Any:
     """The array itself, behind a holder too."""
     return value.data if isinstance(value, ArrayHolder) else value
+
+
+def computed(value: Any) -> Any:
+    """What a value computes as: the array itself, behind a holder the one that it computes with."""
+    return value.computing() if isinstance(value, ArrayHolder) else value
 
 
 def as_array(value: Any) -> Array:

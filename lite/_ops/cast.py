@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike
 
 from lite._arrays.device import move, on_leaves, parse_device, wrap
 from lite._arrays.dtypes import as_dtype, is_floating
-from lite._arrays.types import raw
+from lite._arrays.types import HostArray, raw
 from lite._ops.methods import SelfMethod, described
 from lite._tree.collection import TensorCollection
 from lite._tree.lock import LOCK_ERROR
@@ -238,12 +238,24 @@ def contiguous(td: Container, *, canonical: bool = False, inplace: bool = False)
 
 
 def detach(td: T) -> T:
-    """A TensorDict over the same arrays, those of parameters too; there is no gradient to detach from."""
-    return map_kept(td, raw)
+    """A TensorDict over the same arrays, those of parameters too, which have no gradients.
+
+    Results that remember how they were computed become arrays that are not to be written.
+    """
+    return map_kept(td, _detached)
+
+
+def _detached(leaf: Any) -> Any:
+    leaf = raw(leaf)
+    return leaf.detach() if isinstance(leaf, HostArray) else leaf
 
 
 def detach_(td: T) -> T:
-    """Returns self; there is no gradient to detach from."""
+    """Have results forget how they were computed; parameters stay what they are. Returns self."""
+    for node in nodes(td):
+        for key, entry in list(node._items()):
+            if isinstance(entry, HostArray):
+                node._put(key, entry.detach())
     return td
 
 
@@ -255,11 +267,6 @@ def data(td: T) -> T:
 def _view_dtype(td: T, dtype: np.dtype[Any], batch_size: Any) -> T:
     out: T = td.apply(lambda x: x.view(dtype), batch_size=batch_size)
     return out
-
-
-def requires_grad(td: Container) -> bool:
-    """Whether a parameter among the entries is marked for training; arrays never are."""
-    return any(getattr(leaf, "requires_grad", False) for leaf in leaves(td))
 
 
 def bytes(td: Container, *, count_duplicates: bool = True) -> int:

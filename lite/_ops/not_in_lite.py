@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-_GRADIENT = (
-    "lite has no automatic differentiation; train the network in an autograd library and load its weights by "
-    "name with Module.load_state_dict"
-)
 _PROCESSES = "lite has no distributed backend; send the pickled TensorDict, or share files with memmap"
 _QUANTISED = "NumPy has no such dtype; cast with to(dtype)"
 _PINNED = "NumPy arrays cannot be pinned; use to('cuda') to move them"
 _STORE = "use memmap, save, or to_h5"
 
 _INSTEAD: dict[str, str] = {
-    **dict.fromkeys(("backward", "requires_grad_", "zero_grad"), _GRADIENT),
     **dict.fromkeys(
         (
             "all_gather",
@@ -46,10 +41,6 @@ _INSTEAD: dict[str, str] = {
 }
 
 
-class NotInLite(NotImplementedError, AttributeError):
-    """An attribute that is not there on purpose; `hasattr` is False for it."""
-
-
 def _refusing(name: str, instead: str) -> Any:
     def method(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(f"{name} is not available: {instead}.")
@@ -60,14 +51,6 @@ def _refusing(name: str, instead: str) -> Any:
     return method
 
 
-def _refusing_attribute(name: str, instead: str) -> property:
-    def read(self: Any) -> NoReturn:
-        raise NotInLite(f"{name} is not available: {instead}.")
-
-    return property(read, doc=f"Raises NotImplementedError: {instead}.")
-
-
 def refusals() -> dict[str, Any]:
-    """Every name, with a method or property that raises."""
-    found = {name: _refusing(name, instead) for name, instead in _INSTEAD.items()}
-    return {**found, "grad": _refusing_attribute("grad", _GRADIENT)}
+    """Every name, with a method that raises."""
+    return {name: _refusing(name, instead) for name, instead in _INSTEAD.items()}

@@ -279,7 +279,7 @@ def as_operand(value: Any, like: Any) -> Operand | None:
         refuse_masked(value)
         return Rows(value) if isinstance(value, np.ndarray) and value.ndim else Const(value)
     if isinstance(value, ArrayHolder):
-        return as_operand(value.data, like)
+        return as_operand(value.computing(), like)
     if has_namespace(value):
         value = wrap(value)
     if isinstance(value, HostArray):

@@ -13,7 +13,7 @@ Each package says what its files are.
 """
 
 from lite._arrays.public import belong_here as _belong_here
-from lite.nn._modules.hooks import RemovableHandle
+from lite._transforms.handles import RemovableHandle
 from lite.nn._modules.lazy import LazyModuleMixin
 from lite.nn._modules.load import load_safetensors
 from lite.nn._modules.meta import MetaArray

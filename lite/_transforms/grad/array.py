@@ -126,18 +126,29 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
             "numpy() of an array that a gradient is computed for would lose it; use detach() instead."
         )
 
-    def backward(self, gradient: Any = None, retain_graph: bool = False) -> None:
+    def backward(
+        self,
+        gradient: Any = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
         """Add the derivative of this array to the `grad` of the parameters that it was computed from.
 
         Args:
             gradient: what the derivative is multiplied by, of this array's shape; 1 for a single number.
             retain_graph: whether `backward` can be called again; else what it needs is released.
+            create_graph: must be False: there are no gradients of gradients.
+            inputs: a parameter or a list of parameters that get gradients; all if not given.
 
         Raises:
             RuntimeError: there is no `gradient` although this is no single number, what is needed was
                 released, or nothing is to be differentiated by.
+            NotImplementedError: `create_graph`.
         """
-        rules.backward(self, gradient, retain_graph)
+        if create_graph:
+            raise NotImplementedError("create_graph=True: there are no gradients of gradients here.")
+        rules.backward(self, gradient, bool(retain_graph), inputs)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return rules.ufunc(ufunc, method, inputs, kwargs)

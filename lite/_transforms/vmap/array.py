@@ -189,6 +189,11 @@ class BatchedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
             raise ValueError("an array without dimensions keeps its itemsize.")
         return BatchedArray(self.value.view(dtype), self.level)
 
+    def detach(self) -> BatchedArray:
+        """The same numbers without a derivative."""
+        value = self.value
+        return BatchedArray(value.detach(), self.level) if isinstance(value, HostArray) else self
+
     def look_up(self, table: Any) -> Any:
         """`table[self]`, where the table is no mapped array."""
         return rules.get_index(table, self)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Names, Shape, raw
+from lite._arrays.types import Names, Shape, as_array, computed
 from lite._transforms.vmap.array import BatchedArray, SharedArray
 from lite._transforms.vmap.indexing import get_index
 from lite._tree.batch_ops import BatchOp
@@ -24,7 +24,7 @@ class Hide(BatchOp):
         self.number = number
 
     def array(self, value: Any) -> Any:
-        return hide(raw(value), self.dim, self.number)
+        return hide(computed(value), self.dim, self.number)
 
     def names(self, names: list[str | None]) -> Names:
         return names[: self.dim] + names[self.dim + 1 :]
@@ -52,7 +52,7 @@ class Show(BatchOp):
         self.size = size
 
     def array(self, value: Any) -> Any:
-        return show(raw(value), self.dim, self.number, self.size)
+        return show(computed(value), self.dim, self.number, self.size)
 
     def names(self, names: list[str | None]) -> Names:
         return [*names[: self.dim], None, *names[self.dim :]]
@@ -77,7 +77,7 @@ def show(value: Any, dim: int, number: int, size: int) -> Any:
         held = held.view(np.ndarray) if isinstance(held, SharedArray | UnbatchedTensor) else held
         return held if dim == 0 else np.moveaxis(held, 0, dim)
     if type(value) is not BatchedArray:
-        value = np.asarray(value)
+        value = as_array(value)
     shape = value.shape
     inner = value if dim == 0 else value[(*[slice(None)] * dim, None)]
     return np.broadcast_to(inner, (*shape[:dim], size, *shape[dim:]))
@@ -96,7 +96,7 @@ class MappedIndex(BatchOp):
         super().__init__(len(batch_size), get_index(nothing, index).shape)
 
     def array(self, value: Any) -> Any:
-        return get_index(raw(value), self.index)
+        return get_index(computed(value), self.index)
 
     def on_stack(self, stack: Any) -> Any:
         return stack.contiguous()._run(self)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import lite._transforms.vmap.dispatch  # noqa: F401  # which gives mapped arrays their rules
-from lite._arrays.types import ArrayHolder, HostArray, raw
+from lite._arrays.types import ArrayHolder, HostArray, computed
 from lite._containers.joining import CAT, join_column
 from lite._ops.combine import cat
 from lite._transforms.levels import numbers
@@ -240,7 +240,7 @@ def _inside(item: Any, dim: int | None, number: int) -> Any:
         hidden: Any = item._run(Hide(item.batch_size, dim, number))
         return hidden.lock_() if getattr(item, "is_locked", False) else hidden
     if dim is not None:
-        return hide(raw(item), dim, number)
+        return hide(computed(item), dim, number)
     if type(item) is np.ndarray:
         return item.view(SharedArray)
     # Naming the class would import numpy.random, which a program without generators need not do.
@@ -273,7 +273,7 @@ def _outside(name: str, item: Any, dim: int | None, number: int, size: int, stac
         held = Container._as_node(out)
         stack = held.to_lazystack(dim)
         return Container._rewrap(out, stack.lock_() if held.is_locked else stack)
-    return show(raw(item), dim % ndim, number, size)
+    return show(computed(item), dim % ndim, number, size)
 
 
 def _rows(item: Any, dim: int, start: int, stop: int) -> Any:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from lite._transforms.handles import HookDict, RemovableHandle, add_hook
+from lite.nn._modules.backward_hooks import BackwardHooks
+
 Hook = Callable[..., Any]
-HookDict = OrderedDict  # hooks by number, in calling order; pickles of older versions have this name
-_ids = itertools.count()
-_warned_backward = False
 
 
 class HookEntry(NamedTuple):
@@ -21,46 +19,6 @@ class HookEntry(NamedTuple):
     fn: Hook
     with_kwargs: bool
     always_call: bool
-
-
-class RemovableHandle:
-    """What registering a hook returns: `remove()` takes the hook out, also at the end of a `with` block.
-
-    Example:
-        >>> from lite import nn
-        >>> m = nn.Identity()
-        >>> with m.register_forward_hook(lambda module, args, output: output + 1):
-        ...     m(1)
-        2
-        >>> m(1)
-        1
-    """
-
-    def __init__(self, hooks: HookDict[int, Any]) -> None:
-        self.id = next(_ids)
-        # A handle must not keep the module alive through its hooks.
-        self._hooks = weakref.ref(hooks)
-
-    def remove(self) -> None:
-        """Remove the hook; does nothing the second time."""
-        hooks = self._hooks()
-        if hooks is not None:
-            hooks.pop(self.id, None)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.remove()
-
-
-def add_hook(hooks: HookDict[int, Any], hook: Any, prepend: bool = False) -> RemovableHandle:
-    """Put a hook at the end (or the front) of an ordered dict and return its handle."""
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
-    if prepend:
-        hooks.move_to_end(handle.id, last=False)
-    return handle
 
 
 class Hooks:
@@ -118,16 +76,48 @@ class Hooks:
         return add_hook(self._forward_hooks, HookEntry(hook, with_kwargs, always_call), prepend)
 
     def register_backward_hook(self, hook: Hook) -> RemovableHandle:
-        """Accept a hook that never runs: there is no backward pass here. Warns once."""
+        """The same as `register_full_backward_hook`; a module takes hooks of one of the two names.
+
+        torch's of this name, which it advises against, see the gradients of the module's last operation.
+        """
         return self._add_backward_hook(hook, full=False, prepend=False)
 
     def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Accept a hook that never runs: there is no backward pass here. Warns once."""
+        """Run `hook(module, grad_input, grad_output)` when the gradients of the module's inputs are known.
+
+        Args:
+            hook: gets two tuples of arrays, with a gradient for each positional argument of the call and each
+                output, and None where there is none; it must not write to them. A result other than None
+                replaces `grad_input` from there on: a tuple of as many. If no gradient goes to the inputs,
+                it runs when those of the outputs are known, `grad_input` holds only None, and it must return
+                None.
+            prepend: run before the hooks registered so far.
+
+        Raises:
+            RuntimeError: there are hooks of `register_backward_hook`; on the way back, a hook gives another
+                number of gradients.
+
+        Example:
+            >>> import numpy as np
+            >>> import lite
+            >>> from lite import nn
+            >>> net = nn.Sequential(nn.Linear(2, 2, rng=0), nn.Tanh())
+            >>> def show(module, grad_input, grad_output):
+            ...     print(type(module).__name__, grad_input[0].shape, grad_output[0].shape)
+            >>> handle = net[1].register_full_backward_hook(show)
+            >>> with lite.enable_grad():
+            ...     net(np.ones((3, 2), np.float32)).sum().backward()
+            Tanh (3, 2) (3, 2)
+        """
         return self._add_backward_hook(hook, full=True, prepend=prepend)
 
     def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Accept a hook that never runs: there is no backward pass here. Warns once."""
-        _warn_backward()
+        """Run `hook(module, grad_output)` when the gradients of the module's outputs are known.
+
+        Args:
+            hook: a result other than None, a tuple of as many arrays, replaces `grad_output` from there on.
+            prepend: run before the hooks registered so far.
+        """
         return add_hook(self._backward_pre_hooks, hook, prepend)
 
     def _add_backward_hook(self, hook: Hook, full: bool, prepend: bool) -> RemovableHandle:
@@ -135,7 +125,6 @@ class Hooks:
             raise RuntimeError(
                 "a module takes either register_backward_hook or register_full_backward_hook, not both."
             )
-        _warn_backward()
         self.__dict__["_is_full_backward_hook"] = full
         return add_hook(self._backward_hooks, hook, prepend)
 
@@ -170,11 +159,15 @@ def call_with_hooks(module: Any, forward: Callable[..., Any], args: tuple[Any, .
     try:
         for entry in tuple(module._forward_pre_hooks.values()):
             args, kwargs = _run_pre_hook(entry, module, args, kwargs)
+        way_back = None
+        if module._backward_hooks or module._backward_pre_hooks:
+            way_back = BackwardHooks(module)
+            args = way_back.enter(args)
         result = forward(*args, **kwargs)
         for key, entry in tuple(module._forward_hooks.items()):
             called.add(key)
             result = _run_forward_hook(entry, module, args, kwargs, result)
-        return result
+        return result if way_back is None else way_back.leave(result)
     except Exception:
         for key, entry in tuple(module._forward_hooks.items()):
             if entry.always_call and key not in called:
@@ -214,10 +207,3 @@ def _run_after_failure(entry: HookEntry, module: Any, args: Any, kwargs: Any, re
         # The exception on its way out matters more than the one of a clean-up hook.
         warnings.warn(f"a forward hook with always_call=True raised, which is ignored: {err}", stacklevel=2)
         return result
-
-
-def _warn_backward() -> None:
-    global _warned_backward
-    if not _warned_backward:
-        _warned_backward = True
-        warnings.warn("backward hooks never run: lite has no automatic differentiation.", stacklevel=3)

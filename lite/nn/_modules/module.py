@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from numpy import ndarray
 
+from lite._transforms.grad.running import state as grad_state
 from lite.nn._modules.casting import Casting
 from lite.nn._modules.compile import compile_functions
 from lite.nn._modules.hooks import call_with_hooks
@@ -20,8 +21,7 @@ class Module(Casting, StateDictMethods):
 
     Assigning a `Parameter`, a `Module` or (with `register_buffer`) an array to an attribute puts it
     in the state dict under the attribute's name. Subclasses call `super().__init__()` first and
-    define `forward`. There is no automatic differentiation: `requires_grad_`, `zero_grad` and
-    backward hooks are accepted and change no result.
+    define `forward`. Under `lite.enable_grad()` its parameters take part in gradients.
 
     Example:
         >>> import numpy as np
@@ -47,7 +47,12 @@ class Module(Casting, StateDictMethods):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         state = self.__dict__  # attribute access is slow on a class that has __getattr__
-        if state["_forward_hooks"] or state["_forward_pre_hooks"]:
+        if (
+            state["_forward_hooks"]
+            or state["_forward_pre_hooks"]
+            or state["_backward_hooks"]
+            or state["_backward_pre_hooks"]
+        ):
             return call_shown(partial(_hooked, self), args, kwargs)
         for arg in args:
             if type(arg) is not ndarray:
@@ -73,7 +78,7 @@ class Module(Casting, StateDictMethods):
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Set the flag of all parameters, which nothing here reads; returns self.
+        """Say whether gradients by all parameters are wanted under `lite.enable_grad()`; returns self.
 
         Raises:
             RuntimeError: if one of them is neither floating nor complex; no flag is set then.
@@ -86,9 +91,13 @@ class Module(Casting, StateDictMethods):
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget `grad` of all parameters (nothing here writes it)."""
+        """Forget `grad` of all parameters.
+
+        Args:
+            set_to_none: False sets it to zeros, in place, where there is one.
+        """
         for param in self.parameters():
-            param.grad = None
+            param.clear_grad(set_to_none)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile the plain functions in this module and its descendants with Numba, when they are called.
@@ -139,10 +148,15 @@ class Module(Casting, StateDictMethods):
         self.__dict__.update(state)
 
     def _tensor(self, name: str) -> Any:
-        """The raw array of a parameter (None if it is); also when a plain array took its place."""
+        """What a parameter computes as (None if it is); also when a plain array took its place.
+
+        That is the raw array, or a traced one under `enable_grad`.
+        """
         params = self.__dict__["_parameters"]
         value = params[name] if name in params else getattr(self, name)
-        return value.data if isinstance(value, Parameter) else value
+        if isinstance(value, Parameter):
+            return value.data if grad_state.leaf is None else grad_state.leaf(value)
+        return value
 
 
 def _hooked(module: Module, *args: Any, **kwargs: Any) -> Any:

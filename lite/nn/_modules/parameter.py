@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, NoReturn
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -11,20 +13,9 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from lite import get_default_dtype
 from lite._arrays.dtypes import is_inexact
 from lite._arrays.types import ArrayHolder
+from lite._transforms.grad.running import leaf, state
+from lite._transforms.handles import RemovableHandle, add_hook
 from lite.nn._modules.meta import MetaArray
-
-_TRAIN = "train the network in an autograd library and load its weights by name with Module.load_state_dict"
-# What optimisers and training loops ask a parameter for, beside `grad`.
-_GRADIENT_NAMES = frozenset(
-    (
-        "grad_fn",
-        "is_leaf",
-        "register_hook",
-        "register_post_accumulate_grad_hook",
-        "retain_grad",
-        "retains_grad",
-    )
-)
 
 
 class Parameter(NDArrayOperatorsMixin, ArrayHolder):
@@ -34,9 +25,17 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
     and the array's own methods all work, and give plain arrays. The object stays the same when a
     module changes its dtype (`module.half()`) or its values, so that shared parameters stay shared.
 
+    Under `lite.enable_grad()` it computes as an array that remembers how results came from it, and
+    `backward` of a result adds its gradient to `grad`. Then it cannot be written to, but under
+    `lite.no_grad()`, or in `data`.
+
     Args:
         data: an array (kept, not copied), or numbers (Python floats take the default dtype).
-        requires_grad: kept for compatibility; nothing computes gradients.
+        requires_grad: whether gradients by it are wanted.
+
+    Attributes:
+        data: the array.
+        grad: the sum of gradients, an array of the shape and dtype of `data`; None before the first.
 
     Raises:
         RuntimeError: if `requires_grad` is true and the data are neither floating nor complex.
@@ -49,7 +48,7 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
         (array([2., 3.], dtype=float32), (2,))
     """
 
-    __slots__ = ("__weakref__", "data", "grad", "requires_grad")
+    __slots__ = ("__weakref__", "_hooks", "_post_hooks", "data", "grad", "requires_grad")
     # Set here so that ndarray's operators defer to a parameter on their right.
     __array_priority__ = 1000
 
@@ -105,7 +104,7 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
         return self.data
 
     def requires_grad_(self, requires_grad: bool = True) -> Parameter:
-        """Set the `requires_grad` flag, which nothing in lite reads; returns self."""
+        """Say whether gradients by it are wanted; returns self."""
         check_requires_grad(self.dtype, requires_grad)
         self.requires_grad = bool(requires_grad)
         return self
@@ -124,7 +123,7 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
                    [1., 1.]], dtype=float32)
         """
         if not self.is_meta:
-            self.data[...] = value
+            self[...] = value
         return self
 
     def zero_(self) -> Parameter:
@@ -158,23 +157,118 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
         """Draw all elements from [low, high); returns self. See `normal_`."""
         return self.fill_(np.random.default_rng(generator).uniform(low, high, self.shape))
 
-    def backward(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Raise: there is no automatic differentiation here."""
-        raise RuntimeError(
-            f"lite has no automatic differentiation, so backward() computes nothing: {_TRAIN}."
-        )
+    # -- gradients ---------------------------------------------------------------------------------------
+
+    is_leaf = True
+    grad_fn = None
+    retains_grad = False
+
+    def backward(self, gradient: Any = None, retain_graph: bool = False) -> None:
+        """Add the gradient of this parameter by itself, which is `gradient`, to `grad`.
+
+        Args:
+            gradient: of the parameter's shape; 1 for a single number.
+            retain_graph: has no meaning here.
+
+        Raises:
+            RuntimeError: it requires no gradient, gradients are not enabled, or there is no `gradient`
+                although it is no single number.
+        """
+        array = leaf(self)
+        if array is self.data:
+            raise RuntimeError(
+                "backward() computes gradients by parameters that require them, of what was computed inside "
+                f"`with lite.enable_grad():`; got requires_grad={self.requires_grad}, and gradients are "
+                f"{'disabled' if state.leaf is None else 'enabled'}."
+            )
+        array.backward(gradient, retain_graph)
+
+    def register_hook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
+        """Run `hook(gradient)` for the gradient of each `backward`, before it is added to `grad`.
+
+        Args:
+            hook: must not write to what it gets; a result other than None takes its place.
+
+        Raises:
+            RuntimeError: the parameter requires no gradient.
+
+        Example:
+            >>> import numpy as np
+            >>> import lite
+            >>> p = lite.nn.Parameter(np.ones(2, np.float32))
+            >>> handle = p.register_hook(lambda gradient: 2 * gradient)
+            >>> with lite.enable_grad():
+            ...     p.sum().backward()
+            >>> p.grad
+            array([2., 2.], dtype=float32)
+        """
+        return self._add_hook("_hooks", hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> RemovableHandle:
+        """Run `hook(parameter)` after a gradient was added to `grad`.
+
+        Raises:
+            RuntimeError: the parameter requires no gradient.
+        """
+        return self._add_hook("_post_hooks", hook)
+
+    def _add_hook(self, name: str, hook: Any) -> RemovableHandle:
+        if not self.requires_grad:
+            raise RuntimeError("a hook needs a parameter with requires_grad, got one without.")
+        hooks = getattr(self, name, None)
+        if hooks is None:
+            hooks = OrderedDict()
+            setattr(self, name, hooks)
+        return add_hook(hooks, hook)
+
+    def retain_grad(self) -> None:
+        """Do nothing: a parameter keeps its gradient."""
+
+    def accumulate_grad(self, gradient: Any) -> None:
+        """Add a gradient to `grad`, through the hooks; what `backward` calls.
+
+        Args:
+            gradient: an array of the shape and dtype of the parameter; it is not kept.
+        """
+        for hook in tuple((getattr(self, "_hooks", None) or {}).values()):
+            found = hook(gradient)
+            gradient = gradient if found is None else np.asarray(found, self.dtype)
+        if self.grad is None:
+            self.grad = np.array(gradient)
+        elif isinstance(self.grad, np.ndarray) and self.grad.flags.writeable:
+            self.grad += gradient  # whoever holds the array sees it, as in torch
+        else:
+            self.grad = self.grad + gradient
+        for after in tuple((getattr(self, "_post_hooks", None) or {}).values()):
+            after(self)
+
+    def clear_grad(self, set_to_none: bool) -> None:
+        """Forget `grad`, or set it to zeros, in place."""
+        if set_to_none or self.grad is None:
+            self.grad = None
+        elif isinstance(self.grad, np.ndarray) and self.grad.flags.writeable:
+            self.grad[...] = 0
+        else:
+            self.grad = np.zeros_like(self.data)
+
+    def computing(self) -> Any:
+        """What it computes as: the raw array, or a traced one under `enable_grad`."""
+        return leaf(self)
 
     def detach(self) -> Any:
-        """The raw array, sharing memory; there is no gradient to detach from."""
+        """The raw array, sharing memory, by which there is no gradient."""
         return self.data
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return np.array(self.data, dtype=dtype, copy=copy)
+        return np.array(leaf(self), dtype=dtype, copy=copy)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        _target(self)[index] = _raw(value)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.get("out")
         if out is not None:
-            kwargs["out"] = tuple(_raw(item) for item in out)
+            kwargs["out"] = tuple(_target(item) for item in out)
         result = getattr(ufunc, method)(*[_raw(item) for item in inputs], **kwargs)
         # An in-place operator must give the parameter back, or `m.weight += 1` would unregister it.
         if out is not None and len(out) == 1 and isinstance(out[0], Parameter):
@@ -186,20 +280,18 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
 
     def __getattr__(self, name: str) -> Any:
         # Reached only for names the class lacks: the array's own methods and attributes.
-        if name in _GRADIENT_NAMES:
-            raise AttributeError(f"lite has no automatic differentiation, so no {name}: {_TRAIN}.")
         if name.startswith("__") or name in Parameter.__slots__:
             raise AttributeError(f"'Parameter' object has no attribute '{name}'")
-        return getattr(self.data, name)
+        return getattr(leaf(self), name)
 
     def __getitem__(self, index: Any) -> Any:
-        return self.data[index]
+        return leaf(self)[index]
 
     def __len__(self) -> int:
         return len(self.data)
 
     def __iter__(self) -> Any:
-        return iter(self.data)
+        return iter(leaf(self))
 
     def __bool__(self) -> bool:
         return bool(self.data)
@@ -237,12 +329,25 @@ def check_requires_grad(dtype: Any, requires_grad: bool) -> None:
 
 
 def _raw(value: Any) -> Any:
-    return value.data if isinstance(value, Parameter) else value
+    """What a parameter computes as; all else as it is."""
+    return leaf(value) if isinstance(value, Parameter) else value
+
+
+def _target(value: Any) -> Any:
+    """What a result is written into."""
+    if not isinstance(value, Parameter):
+        return value
+    if state.leaf is not None and value.requires_grad:
+        raise RuntimeError(
+            "a parameter that requires a gradient cannot be written to under enable_grad(); under no_grad() "
+            "it can."
+        )
+    return value.data
 
 
 def _raw_nested(value: Any) -> Any:
     if isinstance(value, Parameter):
-        return value.data
+        return leaf(value)
     if type(value) in (list, tuple):
         return type(value)(_raw_nested(item) for item in value)
     if type(value) is dict:

@@ -9,7 +9,7 @@ import numpy as np
 
 from lite import NestedKey, TensorDict, stack
 from lite import lazy_stack as lazily
-from lite._arrays.types import is_array, raw
+from lite._arrays.types import computed, is_array, raw
 from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
@@ -143,7 +143,7 @@ def _stacked_or_expanded(trees: list[Any]) -> Any:
 def _stacked_column(column: list[Any], key: NestedKey) -> Any:
     first = column[0]
     if all(leaf is first for leaf in column):
-        return np.broadcast_to(raw(first), (len(column), *first.shape))
+        return np.broadcast_to(computed(first), (len(column), *first.shape))
     shapes = {tuple(leaf.shape) for leaf in column}
     if len(shapes) > 1:
         raise RuntimeError(f"parameters to stack must have one shape, got {sorted(shapes)} for {key!r}.")

@@ -337,12 +337,13 @@ class TensorDictParams(ParamsState, TensorDict, Module):
         return self
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Set the flag of all Parameters, which nothing here reads; returns self."""
+        """Say whether gradients by all Parameters are wanted under `lite.enable_grad()`; returns self."""
         return Module.requires_grad_(self, requires_grad)
 
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget `grad` of all Parameters (nothing here writes it)."""
+    def zero_grad(self, set_to_none: bool = True) -> Self:  # type: ignore[override]
+        """Forget the gradients of all Parameters, or set them to zeros, in place; returns self."""
         Module.zero_grad(self, set_to_none)
+        return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError("a TensorDictParams holds parameters; it cannot be called.")

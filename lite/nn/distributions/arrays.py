@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from lite import get_default_dtype
 from lite._arrays.dtypes import is_floating
-from lite._arrays.types import HostArray, as_array, raw
-from lite._transforms.grad.tape import TracedArray, has_derivative, value_of
+from lite._arrays.types import HostArray, as_array, computed
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import has_derivative, value_of
 from lite._transforms.vmap.running import generator_for
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def as_float(value: Any, dtype: np.dtype[Any] | None = None) -> Any:
     """An array of floats: floats keep their dtype, all else becomes `dtype`, or the default one."""
     if value is None:
         raise TypeError("expected an array or a number, got None")
-    value = raw(value)
+    value = computed(value)
     own = getattr(value, "dtype", None)
     if own is not None and (own == dtype or (dtype is None and is_floating(own))):
         return value
@@ -41,7 +42,7 @@ def float_arrays(*values: Any) -> list[Any]:
                 break
         else:
             return list(values)
-    given = [raw(value) for value in values]
+    given = [computed(value) for value in values]
     dtypes = {v.dtype for v in given if hasattr(v, "dtype") and is_floating(v.dtype)}
     dtype = dtypes.pop() if len(dtypes) == 1 else None
     if dtypes:  # more than one
@@ -60,7 +61,7 @@ def float_arrays(*values: Any) -> list[Any]:
 
 def as_value(value: Any, dtype: np.dtype[Any]) -> Any:
     """Values to score: floats keep their dtype, all else takes that of the parameters."""
-    value = raw(value)
+    value = computed(value)
     own = getattr(value, "dtype", None)
     return value if own is not None and is_floating(own) else as_float(value, dtype)
 

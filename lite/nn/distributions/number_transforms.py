@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.formulas import sigmoid, softplus
-from lite._arrays.types import raw
+from lite._arrays.types import computed
 from lite.nn.distributions.arrays import as_float, limits, sum_rightmost
 from lite.nn.distributions.continuous.tanh import edge_of_tanh, log_slope_of_tanh
 from lite.nn.distributions.support import GreaterThan, IndependentSupport, Interval, Real
@@ -33,7 +33,7 @@ class AffineTransform(Transform):
 
     def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size)
-        self.loc, self.scale = raw(loc), raw(scale)
+        self.loc, self.scale = computed(loc), computed(scale)
         self.domain = self.codomain = IndependentSupport(_REAL, event_dim) if event_dim else _REAL
 
     @property

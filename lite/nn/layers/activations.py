@@ -15,7 +15,8 @@ import numpy as np
 
 from lite._arrays import formulas
 from lite._arrays.dtypes import floats
-from lite._transforms.grad.tape import TracedArray, record, value_of
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record, value_of
 from lite.nn._modules.module import Module
 from lite.nn.layers.large_arrays import pointwise
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite._transforms.grad.tape import TracedArray, record, value_of
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record, value_of
 from lite._transforms.vmap.running import generator_for
 from lite.nn._modules.module import Module
 

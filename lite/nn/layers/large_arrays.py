@@ -11,7 +11,8 @@ import numpy as np
 from lite._arrays.dtypes import float_dtypes
 from lite._arrays.formulas import in_blocks
 from lite._arrays.types import HostArray
-from lite._transforms.grad.tape import TracedArray, record, value_of
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record, value_of
 
 LARGE = 1 << 14  # numbers; calls with fewer are too short to be worth loading Numba
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._transforms.grad.tape import TracedArray
+from lite._transforms.grad.array import TracedArray
 
 
 def is_recorded(*arrays: Any) -> bool:

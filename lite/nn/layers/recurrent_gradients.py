@@ -7,12 +7,14 @@ What a walk keeps are the gates, states and outputs of all steps.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lite._transforms.grad.tape import TracedArray, record, record_joint, value_of
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record_joint, record_several, value_of
 from lite.nn.layers.linear import linear
 from lite.nn.layers.recurrent_steps import (
     State,
@@ -54,7 +56,7 @@ def _sigmoid(x: Any) -> None:
     x += 0.5
 
 
-def walk_simple(x: Any, state: State, weight: Any, bias: Any, projection: Any, relu: bool) -> Kept:
+def walk_simple(x: Any, state: State, weight: Any, bias: Any, projection: Any, *, relu: bool = False) -> Kept:
     """h' = tanh(x + W h), or max(x + W h, 0); `weight` is W transposed, as in the steps."""
     times, rows, size = x.shape
     all_h = np.empty((times + 1, rows, size), x.dtype)
@@ -78,16 +80,6 @@ def walk_simple(x: Any, state: State, weight: Any, bias: Any, projection: Any, r
         return shares, shares, (dh,), None
 
     return Kept(h, all_h[:-1], (all_h[-1],), back)
-
-
-def walk_tanh(*args: Any) -> Kept:
-    """`walk_simple` with tanh."""
-    return walk_simple(*args, relu=False)
-
-
-def walk_relu(*args: Any) -> Kept:
-    """`walk_simple` with max(·, 0)."""
-    return walk_simple(*args, relu=True)
 
 
 def walk_gru(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> Kept:
@@ -176,7 +168,7 @@ def walk_lstm(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> 
         np.multiply(squashed, o * (1 - o), out=shares[:, :, 3])
         dh, dc = last
         transposed = weight.T
-        through = None if projection is None else projection.T
+        through: Any = None if projection is None else projection.T
         total = None if through is None else np.empty_like(all_h[1:])
         for t in range(times - 1, -1, -1):
             dh = g[t] + dh
@@ -196,8 +188,8 @@ def walk_lstm(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> 
 
 
 WALKS: dict[Any, Callable[..., Kept]] = {
-    rnn_tanh_step: walk_tanh,
-    rnn_relu_step: walk_relu,
+    rnn_tanh_step: walk_simple,
+    rnn_relu_step: functools.partial(walk_simple, relu=True),
     gru_step: walk_gru,
     lstm_step: walk_lstm,
 }
@@ -247,17 +239,16 @@ def recorded_walk(
     if len(state) == 1:
         out = record_joint(outputs, parents, lambda g: pull(g, (none,)))
         return out, (out[0 if reverse else -1],)
-    # Of two results one array is made, as nodes have one.
     cells = kept.last[1]
-    both = record_joint(
-        np.concatenate([outputs.reshape(-1), cells.reshape(-1)]),
-        parents,
-        lambda g: pull(
-            g[: outputs.size].reshape(outputs.shape), (none, g[outputs.size :].reshape(cells.shape))
-        ),
-    )
-    out = record(outputs, (both, lambda g: np.concatenate([g.reshape(-1), np.zeros(cells.size, g.dtype)])))
-    end = record(cells, (both, lambda g: np.concatenate([np.zeros(outputs.size, g.dtype), g.reshape(-1)])))
+
+    def pull_both(shares: tuple[Any, ...]) -> tuple[Any, ...]:
+        g, of_cells = (
+            np.zeros_like(x) if share is None else share
+            for x, share in zip((outputs, cells), shares, strict=True)
+        )
+        return pull(g, (none, of_cells))
+
+    out, end = record_several([outputs, cells], parents, pull_both)
     return out, (out[0 if reverse else -1], end)
 
 

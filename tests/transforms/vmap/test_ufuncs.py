@@ -25,6 +25,8 @@ CASES: list[Case] = [
     ("in place", add_in_place, (f(2, 3), f(3))),
     ("ufunc.outer", lambda x, y: np.subtract.outer(x, y), (f(2), f(3, 2))),
     ("ufunc.at", written(lambda x, k, y: np.add.at(x, k, y)), (f(4), i(3), f(3))),
+    ("ufunc.at of rows", written(lambda x, k, y: np.add.at(x, k, y)), (f(4, 2), i(3), f(3, 2))),
+    ("ufunc.at of rows with one", written(lambda x, k, y: np.add.at(x, k, y)), (f(4, 2), i(3), f(2))),
     ("add.reduce", lambda x: np.add.reduce(x), (f(3, 2),)),
     ("maximum.reduce of all", lambda x: np.maximum.reduce(x, axis=None), (f(3, 2),)),
     ("multiply.accumulate", lambda x: np.multiply.accumulate(x, 1), (f(3, 4),)),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite._transforms.grad.tape import TracedArray
+from lite._transforms.grad.array import TracedArray
 from lite._transforms.vmap.running import everything
 from lite.nn.distributions.arrays import as_float, as_shape, as_value, in_double, require, standard_normal
 from lite.nn.distributions.distribution import HALF_LOG_2PI, Distribution

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.formulas import softplus
-from lite._arrays.types import raw
-from lite._transforms.grad.tape import TracedArray, record, value_of
+from lite._arrays.types import computed
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record, value_of
 from lite.nn.distributions.arrays import limits, require
 from lite.nn.distributions.distribution import LOG_2
 
 
 def bound(value: Any, dtype: np.dtype[Any]) -> Any:
     """A bound as it is computed with: Python numbers stay, arrays take the dtype."""
-    value = raw(value)
+    value = computed(value)
     return value.astype(dtype, copy=False) if hasattr(value, "dtype") else value
 
 

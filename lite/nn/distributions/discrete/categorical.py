@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.formulas import log_softmax
-from lite._arrays.types import as_array, raw
-from lite._transforms.grad.tape import TracedArray, record, unbroadcast, value_of
+from lite._arrays.types import as_array, computed
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record, unbroadcast, value_of
 from lite._transforms.vmap.running import everything
 from lite.nn.distributions.arrays import as_shape, generator_of, require
 from lite.nn.distributions.distribution import Distribution
@@ -59,7 +60,7 @@ class Categorical(Distribution):
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         name, given = ("logits", logits) if probs is None else ("probs", probs)
-        values = as_array(raw(given))
+        values = as_array(computed(given))
         if values.ndim < 1:
             raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
         if not np.issubdtype(values.dtype, np.floating):
@@ -147,7 +148,8 @@ class Categorical(Distribution):
         table = np.broadcast_to(logits, (*shape, classes))
         places = np.broadcast_to(ids, shape)[..., None]
         out: NDArray[Any] = np.take_along_axis(table, places, -1)[..., 0]
-        if type(self.logits) is not TracedArray:
+        given: Any = self.logits
+        if type(given) is not TracedArray:
             return out
 
         def pull(g: Any) -> Any:

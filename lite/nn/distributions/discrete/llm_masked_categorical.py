@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.formulas import softmax
-from lite._arrays.types import as_array, raw
-from lite._transforms.grad.tape import TracedArray, record, value_of
+from lite._arrays.types import as_array, computed
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record, value_of
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import IntegerInterval, Support
@@ -56,7 +57,7 @@ class LLMMaskedCategorical(Distribution):
     _batched = ("logits", "mask", "masked_logits", "masked_dist")
 
     def __init__(self, logits: ArrayLike, mask: ArrayLike, ignore_index: int = -100) -> None:
-        values, flags = as_array(raw(logits)), np.asarray(mask)
+        values, flags = as_array(computed(logits)), np.asarray(mask)
         if flags.shape not in (values.shape[:-1], values.shape):
             raise ValueError(
                 f"Mask shape {flags.shape} must be either logits batch shape {values.shape[:-1]} (to mask "
@@ -142,7 +143,8 @@ class LLMMaskedCategorical(Distribution):
             out[counted & excluded] = self._lowest
             out[counted & ~self.mask.any(-1)] = -np.log(logits.shape[-1])
             counted &= ~excluded
-        if type(self.logits) is not TracedArray:
+        given: Any = self.logits
+        if type(given) is not TracedArray:
             return out
         return record(out, (self.logits, lambda g: self._shares(g, logits, ids, counted)))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite._arrays.types import as_array, raw
+from lite._arrays.types import as_array, computed
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.discrete.one_hot_categorical import OneHotMixin, one_hot
 
@@ -63,7 +63,7 @@ class MaskedCategorical(Categorical):
         # checks the number of arguments and their dtype
         given = Categorical(probs=probs, logits=logits)
         if probs is None:
-            table = as_array(raw(logits))
+            table = as_array(computed(logits))
         else:
             with np.errstate(divide="ignore"):
                 table = np.log(given.probs)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.formulas import softmax
-from lite._arrays.types import as_array, raw
+from lite._arrays.types import as_array, computed
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.support import OneHot, Support
 
@@ -100,7 +100,7 @@ class OneHotCategorical(OneHotMixin):
 def _without_last(values: Any) -> Any:
     if values is None:
         return None
-    array = as_array(raw(values))
+    array = as_array(computed(values))
     return array[..., 0] if array.ndim > 1 and array.shape[-1] == 1 else array
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from lite._arrays.dtypes import is_floating
 from lite._arrays.formulas import sigmoid, softplus
-from lite._arrays.types import raw
+from lite._arrays.types import computed
 from lite.nn.distributions.arrays import as_float, float_arrays, limits
 from lite.nn.distributions.distribution import Distribution
 
@@ -36,7 +36,7 @@ class ProbsOrLogits(Distribution):
         """The same beside a number of trials, which takes the dtype of the others, and their shape."""
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        given = raw(logits if probs is None else probs)
+        given = computed(logits if probs is None else probs)
         own = getattr(given, "dtype", None)
         if own is not None and is_floating(own):
             total_count = as_float(total_count, own)

@@ -1,0 +1,51 @@
+"""Hooks by number, and the handles that take them out again."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections import OrderedDict
+from typing import Any
+
+HookDict = OrderedDict  # hooks by number, in calling order; pickles of older versions have this name
+_ids = itertools.count()
+
+
+class RemovableHandle:
+    """What registering a hook returns: `remove()` takes the hook out, also at the end of a `with` block.
+
+    Example:
+        >>> from lite import nn
+        >>> m = nn.Identity()
+        >>> with m.register_forward_hook(lambda module, args, output: output + 1):
+        ...     m(1)
+        2
+        >>> m(1)
+        1
+    """
+
+    def __init__(self, hooks: HookDict[int, Any]) -> None:
+        self.id = next(_ids)
+        # A handle must not keep the module alive through its hooks.
+        self._hooks = weakref.ref(hooks)
+
+    def remove(self) -> None:
+        """Remove the hook; does nothing the second time."""
+        hooks = self._hooks()
+        if hooks is not None:
+            hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+
+def add_hook(hooks: HookDict[int, Any], hook: Any, prepend: bool = False) -> RemovableHandle:
+    """Put a hook at the end (or the front) of an ordered dict and return its handle."""
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle

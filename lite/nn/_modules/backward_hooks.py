@@ -1,0 +1,117 @@
+"""The hooks of a module that see gradients on their way back, and may replace them.
+
+Around the forward of a module with such hooks stand two nodes: behind its outputs one that collects their
+gradients, and before its inputs one that collects theirs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import record_several
+
+Gradients = tuple[Any, ...]
+
+
+class BackwardHooks:
+    """The way back through one call of a module.
+
+    Args:
+        module: the module.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        self._full = tuple(module._backward_hooks.values())
+        self._before = tuple(module._backward_pre_hooks.values())
+        self._inputs: int | None = None  # how many arguments there are; None if no gradient goes to them
+        self._count = 0
+        self._given: Gradients | None = None
+
+    def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments, with a node before those that are traced."""
+        self._count = len(args)
+        places = [i for i, x in enumerate(args) if type(x) is TracedArray]
+        if not places:
+            return args
+        self._inputs = len(args)
+
+        def back(shares: Gradients) -> Gradients:
+            found = self._run_full(_spread(shares, places, len(args)))
+            return tuple(found[i] for i in places)
+
+        traced = [args[i] for i in places]
+        new = dict(zip(places, record_several([x.value for x in traced], traced, back), strict=True))
+        return tuple(new.get(i, x) for i, x in enumerate(args))
+
+    def leave(self, result: Any) -> Any:
+        """The result, with a node behind the arrays in it that are traced."""
+        if not isinstance(result, tuple | TracedArray):
+            return result
+        outputs = result if isinstance(result, tuple) else (result,)
+        places = [i for i, x in enumerate(outputs) if type(x) is TracedArray]
+
+        def back(shares: Gradients) -> Gradients:
+            found = self._run_before(_spread(shares, places, len(outputs)))
+            self._given = found
+            if self._inputs is None and self._full:
+                self._run_without_inputs(found)
+            return tuple(found[i] for i in places)
+
+        traced = [outputs[i] for i in places]
+        new = dict(zip(places, record_several([x.value for x in traced], traced, back), strict=True))
+        if not isinstance(result, tuple):
+            return new.get(0, result)
+        items = [new.get(i, x) for i, x in enumerate(result)]
+        return type(result)(*items) if hasattr(result, "_fields") else tuple(items)
+
+    def _run_before(self, gradients: Gradients) -> Gradients:
+        for hook in self._before:
+            gradients = _replaced(hook(self._module, gradients), gradients, "pre-hook", "grad_output")
+        return gradients
+
+    def _run_full(self, gradients: Gradients) -> Gradients:
+        given, self._given = self._given, None
+        if given is None and self._full:
+            raise RuntimeError(
+                f"the gradient of the inputs of {type(self._module).__name__} did not come through its "
+                "outputs: backward hooks need a forward whose output is an array or a tuple of arrays."
+            )
+        for hook in self._full:
+            gradients = _replaced(hook(self._module, gradients, given), gradients, "hook", "grad_input")
+        return gradients
+
+    def _run_without_inputs(self, given: Gradients) -> None:
+        warnings.warn(
+            "a full backward hook runs when the gradients of the module's outputs are known, as no gradient "
+            "goes to its inputs.",
+            stacklevel=2,
+        )
+        for hook in self._full:
+            result = hook(self._module, (None,) * self._count, given)
+            if result is not None and not (isinstance(result, tuple) and all(g is None for g in result)):
+                raise RuntimeError(
+                    "a backward hook of a module whose inputs have no gradient must return None, got "
+                    f"{type(result).__name__}."
+                )
+
+
+def _spread(shares: Gradients, places: list[int], count: int) -> Gradients:
+    """Gradients at their places among `count`, and None elsewhere."""
+    found = dict(zip(places, shares, strict=True))
+    return tuple(found.get(i) for i in range(count))
+
+
+def _replaced(result: Any, gradients: Gradients, kind: str, name: str) -> Gradients:
+    """What a hook gives, or what it was given if that is None."""
+    if result is None:
+        return gradients
+    found = result if isinstance(result, tuple) else (result,)
+    if len(found) != len(gradients):
+        raise RuntimeError(
+            f"a backward {kind} must give as many gradients as {name} has, {len(gradients)}, "
+            f"got {len(found)}."
+        )
+    return found
