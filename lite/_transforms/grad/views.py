@@ -99,7 +99,7 @@ def _layout(part: Any, whole: Any) -> Any:
 
 
 def seen_in(whole: Any, view: View, shape: Shape) -> Any:
-    """What a view is in the memory of a new whole, whose elements lie as those of the old one; None if not."""
+    """What a view is in the memory of a new whole that lies as the old one did; None where it does not."""
     layout = view.layout
     if layout is None or type(whole) is not np.ndarray or whole.strides != layout[2]:
         return None

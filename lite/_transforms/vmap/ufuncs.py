@@ -162,14 +162,20 @@ def _reduceat(level: Level, ufunc: np.ufunc, a: Any, indices: Any, axis: int = 0
 
 
 def _at_indices(level: Level, ufunc: np.ufunc, a: Any, indices: Any, *b: Any) -> None:
-    if not level.on(a) or mask_of(indices) is not None:
+    if not level.on(a):
+        raise RuntimeError(
+            f"vmap cannot write by {name_of(ufunc)}.at into an array that all elements along the mapped "
+            "dimension share: make the array from a mapped one, with np.zeros_like."
+        )
+    if mask_of(indices) is not None:
         raise NoRule
     found = advanced(level, indices, a.shape)
     if found.split or found.before:
         if found.mapped:
             raise NoRule
         # The same places in all elements, whose numbers for one place then lie along the last dimension.
-        moved = [np.moveaxis(x.value, 0, -1) if level.on(x) else np.asarray(x)[..., None] for x in b]
+        items = [x if hasattr(x, "shape") else np.asarray(x) for x in b]
+        moved = [np.moveaxis(x.value, 0, -1) if level.on(x) else x[..., None] for x in items]
         ufunc.at(np.moveaxis(a.value, 0, -1), found.items, *moved)
         return
     ndim = len(result_shape(level, a, found))
