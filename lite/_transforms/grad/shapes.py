@@ -10,7 +10,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from lite._transforms.grad.along import operand
 from lite._transforms.grad.indexing import added
-from lite._transforms.grad.rules import composed, rule
+from lite._transforms.grad.rules import composed, rule, rules_of
 from lite._transforms.grad.tape import is_traced, record, unbroadcast, value_of
 from lite._transforms.registry import NoRule
 
@@ -110,6 +110,16 @@ def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
     if is_traced(shift):
         raise NoRule
     return record(np.roll(value_of(a), shift, axis), (a, lambda g: np.roll(g, np.negative(shift), axis)))
+
+
+@rules_of(np.fft.fftshift, np.fft.ifftshift)
+def _shift(function: Any) -> Any:
+    def run(x: Any, axes: Any = None) -> Any:
+        places = tuple(range(x.ndim)) if axes is None else axes if isinstance(axes, tuple | list) else (axes,)
+        sizes = [x.shape[axis] // 2 for axis in places]
+        return np.roll(x, sizes if function is np.fft.fftshift else [-size for size in sizes], tuple(places))
+
+    return run
 
 
 @rule(np.tile)

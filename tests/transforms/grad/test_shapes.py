@@ -37,6 +37,12 @@ CASES: list[Case] = [
     ("fliplr and flipud", lambda x: np.fliplr(x) * np.flipud(x), (f(2, 3),)),
     ("rot90", lambda x: np.rot90(x, 3) @ np.rot90(x, 2, (1, 0)), (f(2, 3),)),
     ("roll", lambda x: np.roll(x, 2) + np.roll(x, -1, 1) * np.roll(x, (1, 2), (0, 1)), (f(2, 3),)),
+    (
+        "fftshift",
+        lambda x: [np.fft.fftshift(x), np.fft.fftshift(x, 1), np.fft.fftshift(x, (-1,))],
+        (f(2, 5),),
+    ),
+    ("ifftshift", lambda x: [np.fft.ifftshift(x), np.fft.ifftshift(x, 1)], (f(2, 5),)),
     ("tile", lambda x: np.tile(x, (2, 3)), (f(2, 3),)),
     ("tile, more dimensions", lambda x: np.tile(x, (2, 1, 3)), (f(2),)),
     ("tile, fewer dimensions", lambda x: np.tile(x, 2), (f(2, 3),)),
