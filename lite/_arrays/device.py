@@ -21,7 +21,7 @@ _CUDA_HELP = (
     'needs an NVIDIA GPU with its driver, and the CUDA extra: pip install "tensordict-lite[cuda]". '
     "Leave device=None or use device='cpu' otherwise."
 )
-_PLAIN = (np.ndarray, np.generic)
+_PLAIN = (*HOST_LEAVES, np.generic)
 _OPERATORS: dict[np.ufunc, Callable[..., Any]] = {
     np.absolute: operator.abs,
     np.add: operator.add,
@@ -150,7 +150,7 @@ def unwrap(value: Any) -> Any:
 
 def is_shown(value: Any) -> bool:
     """Whether a value is a leaf as `wrap` shows it."""
-    return isinstance(value, DeviceArray | NamespaceArray)
+    return isinstance(value, _SHOWN)
 
 
 def is_device_leaf(value: Any) -> bool:
@@ -162,7 +162,7 @@ def is_device_leaf(value: Any) -> bool:
 
 def beside(leaf: Any, array: Array) -> Any:
     """A new host array, in GPU memory if `leaf` is a `DeviceArray`, of JAX if it is a `NamespaceArray`."""
-    return leaf.filled_with(array) if isinstance(leaf, DeviceArray | NamespaceArray) else array
+    return leaf.filled_with(array) if isinstance(leaf, _SHOWN) else array
 
 
 def write_leaf(target: Any, index: Any, value: Any) -> None:
@@ -409,3 +409,6 @@ def _strided(leaf: Any, fn: Callable[[Array], Array]) -> Any:
     last = start + sum((n - 1) * step for n, step in zip(view.shape, view.strides, strict=True) if step > 0)
     data = leaf.gpu_data.view(start, last + leaf.dtype.itemsize)
     return type(leaf)(view.shape, view.strides, leaf.dtype, leaf.stream, data)
+
+
+_SHOWN = (DeviceArray, NamespaceArray)  # as a tuple, which is looked at in half the time of a union

@@ -5,6 +5,7 @@ NumPy's masked arrays are none: leaves have no mask, so that one would be lost w
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
@@ -49,6 +50,7 @@ class HostArray:
 
     __slots__ = ()
     layered: ClassVar[bool] = True  # whether there is an array behind it that has more dimensions
+    symbolic: ClassVar[bool] = False  # whether it has no numbers, only a shape and a dtype
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise NotImplementedError
@@ -108,12 +110,15 @@ def has_namespace(value: Any) -> bool:
 
     Such a library says so by the array API's `__array_namespace__`, and has none of NumPy's protocols.
     """
-    kind = type(value)
+    return type(value) is not np.ndarray and _is_namespaced(type(value))
+
+
+@functools.lru_cache(1024)
+def _is_namespaced(kind: type) -> bool:
     return (
-        kind is not np.ndarray
-        and hasattr(kind, "__array_namespace__")
+        hasattr(kind, "__array_namespace__")
         and not hasattr(kind, "__array_ufunc__")
-        and not isinstance(value, np.generic)
+        and not issubclass(kind, np.generic)
     )
 
 

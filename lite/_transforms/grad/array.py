@@ -18,10 +18,22 @@ class Rules:
     """What answers for traced arrays. These functions need the class, so `dispatch` sets them."""
 
     __slots__ = (
-        *("astype", "backward", "copy", "elementwise", "function", "get_index", "look", "set_index", "ufunc"),
+        *(
+            "astype",
+            "backward",
+            "binary",
+            "copy",
+            "elementwise",
+            "function",
+            "get_index",
+            "look",
+            "set_index",
+        ),
+        *("ufunc",),
     )
     astype: Callable[..., Any]
     backward: Callable[..., None]
+    binary: Callable[..., Any]
     copy: Callable[..., Any]
     elementwise: Callable[..., Any]
     function: Callable[..., Any]
@@ -150,6 +162,36 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
             if issubclass(kind, HostArray) and type(innermost((args, kwargs))) is not TracedArray:
                 return NotImplemented
         return rules.function(func, args, kwargs)
+
+    # The most frequent operators could be left to the mixin and NumPy, which ask more questions on the way.
+
+    def __add__(self, other: Any) -> Any:
+        return rules.binary(np.add, self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return rules.binary(np.add, other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return rules.binary(np.subtract, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return rules.binary(np.subtract, other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return rules.binary(np.multiply, self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return rules.binary(np.multiply, other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return rules.binary(np.true_divide, self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return rules.binary(np.true_divide, other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        # NumPy's arrays do so, too.
+        return np.square(self) if type(other) is int and other == 2 else rules.binary(np.power, self, other)
 
     def __getitem__(self, index: Any) -> Any:
         return rules.get_index(self, index)

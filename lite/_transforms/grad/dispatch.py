@@ -25,7 +25,7 @@ from lite._transforms.grad.indexing import get_index, look, set_index, write
 from lite._transforms.grad.rules import FLAT, RULES
 from lite._transforms.grad.special import elementwise
 from lite._transforms.grad.tape import values_of
-from lite._transforms.grad.ufuncs import astype, call_ufunc, copy
+from lite._transforms.grad.ufuncs import astype, binary, call_ufunc, copy
 from lite._transforms.registry import NoRule, name_of
 
 
@@ -87,5 +87,6 @@ rules.get_index = get_index
 rules.look = look
 rules.set_index = set_index
 rules.astype = astype
+rules.binary = binary
 rules.copy = copy
 rules.elementwise = elementwise

@@ -84,7 +84,7 @@ def _writable(old: Any, *others: Any) -> Any:
         inner = innermost((found,))
         if inner is not None:
             old = old + np.zeros_like(inner, shape=(), dtype=old.dtype)
-    return old.copy()
+    return np.array(old) if isinstance(old, np.generic) else old.copy()
 
 
 def without(g: Any, index: Any) -> Any:
@@ -167,7 +167,7 @@ def rebind(x: TracedArray, after: Any, value: Any) -> None:
 
 def _through(x: TracedArray, view: View, value: Any, node: Any) -> None:
     """Write to what a view is of."""
-    if any(step == 0 and size > 1 for step, size in zip(_strides(x.value), x.shape, strict=True)):
+    if x.size and any(step == 0 and size > 1 for step, size in zip(_strides(x.value), x.shape, strict=True)):
         raise ValueError("a broadcast array is read-only: its elements are in one place.")
     whole = view.whole
     views = settle(whole)

@@ -93,6 +93,8 @@ class Leaves:
 def _floats(leaf: Any, name: str) -> tuple[Any, bool]:
     """A leaf as what is computed with, and whether it is of floats."""
     value: Any = raw(leaf)
+    if type(value) is np.ndarray and value.dtype.kind == "f":
+        return value, True
     if type(value) is float:
         value = np.asarray(value, get_default_dtype())
     if type(value) is TracedArray:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import lite._transforms.grad.dispatch  # noqa: F401  # which gives traced arrays their rules
-from lite._arrays.types import ArrayHolder
+from lite._arrays.types import ArrayHolder, HostArray
 from lite._transforms.grad.array import TracedArray, rules
 from lite._transforms.grad.running import pauses, state
 from lite._transforms.grad.tape import leaf, walk
@@ -159,7 +159,7 @@ def backward(x: TracedArray, gradient: Any, retain_graph: bool, inputs: Any) -> 
                 f"backward() needs a gradient, of the shape {x.shape}, as this array is no single number; "
                 "sum() or mean() make one."
             )
-        gradient = np.ones_like(x.value)
+        gradient = one_like(x.value)
     else:
         gradient = np.asarray(gradient, x.dtype)
         if gradient.shape != x.shape:
@@ -169,6 +169,11 @@ def backward(x: TracedArray, gradient: Any, retain_graph: bool, inputs: Any) -> 
     for holder, share in walk([(x.node, gradient)], release=not retain_graph).items():
         if isinstance(holder, ArrayHolder) and (ids is None or id(holder) in ids):
             holder.accumulate_grad(share)
+
+
+def one_like(value: Any) -> Any:
+    """Ones of the shape of a value: the derivative of a number by itself."""
+    return np.ones_like(value) if isinstance(value, HostArray) else np.ones(value.shape, value.dtype)
 
 
 rules.backward = backward

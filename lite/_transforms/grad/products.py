@@ -135,6 +135,9 @@ def _by_operand(i: int, terms: list[str], output: str, values: list[Any]) -> Any
                 others.append(np.ones(shape[own.index(letter)], g.dtype))
         fast = len(others) > 2 or sum(x.size for x in others) > _LARGE
         share = np.einsum(f"{','.join(inputs)}->{unique}", *others, optimize=fast)
+        sizes = tuple([shape[own.index(letter)] for letter in unique])
+        if share.shape != sizes:  # the others have size 1 there, which was repeated, or this operand has
+            share = np.broadcast_to(share, np.broadcast_shapes(share.shape, sizes))
         if len(unique) < len(own):
             share = _on_diagonals(share, own, unique, shape)
         return unbroadcast(share, shape)
@@ -191,7 +194,7 @@ def _written_out(text: str, values: list[Any]) -> tuple[list[str], str]:
 
 @rule(np.convolve)
 def _convolve(a: Any, v: Any, mode: Any = "full") -> Any:
-    a, v = operand(a), operand(v)
+    a, v = np.atleast_1d(operand(a)), np.atleast_1d(operand(v))
     x, y = value_of(a), value_of(v)
     value = np.convolve(x, y, mode)
     long, short = max(x.shape[0], y.shape[0]), min(x.shape[0], y.shape[0])

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from lite._transforms.grad.along import operand
+from lite._transforms.grad.indexing import added
 from lite._transforms.grad.rules import composed, rule
 from lite._transforms.grad.tape import is_traced, record, unbroadcast, value_of
 from lite._transforms.registry import NoRule
@@ -128,8 +129,9 @@ def _tile(A: Any, reps: Any) -> Any:
 
 @rule(np.repeat)
 def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
-    if axis is None:
-        a, axis = operand(a).reshape(-1), 0
+    a = operand(a)
+    if axis is None or not a.ndim:
+        a, axis = a.reshape(-1), 0 if axis is None else axis
     if np.ndim(repeats) and len(repeats) != 1:
         return np.take(a, np.repeat(np.arange(a.shape[axis]), repeats), axis)
     held = value_of(a)
@@ -143,13 +145,18 @@ def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     return record(value, (a, lambda g: np.sum(g.reshape(shape), place + 1)))
 
 
-@composed(np.diagonal)
+@rule(np.diagonal)
 def _diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    if a.ndim < 2:
-        raise ValueError("diag requires an array of at least two dimensions")
-    moved = np.moveaxis(a, (axis1, axis2), (-2, -1))
-    rows = np.arange(max(0, min(moved.shape[-2] + min(offset, 0), moved.shape[-1] - max(offset, 0))))
-    return moved[..., rows + max(-offset, 0), rows + max(offset, 0)]
+    held = value_of(a)
+    value = np.diagonal(held, offset, axis1, axis2)
+    rows = np.arange(value.shape[-1])
+
+    def pull(g: Any) -> Any:
+        out = np.zeros_like(g, shape=held.shape)
+        np.moveaxis(out, (axis1, axis2), (-2, -1))[..., rows + max(-offset, 0), rows + max(offset, 0)] = g
+        return out
+
+    return record(value, (a, pull))
 
 
 @composed(np.linalg.diagonal)
@@ -173,22 +180,30 @@ def _triangle(function: Any, m: Any, k: int) -> Any:
     return record(function(value_of(m), k), (m, lambda g: function(g, k)))
 
 
-@composed(np.lib.stride_tricks.sliding_window_view)
+@rule(np.lib.stride_tricks.sliding_window_view)
 def _sliding_window_view(
     x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
 ) -> Any:
     if writeable:
         raise NoRule
-    windows = window_shape if isinstance(window_shape, tuple | list) else (window_shape,)
+    held = value_of(x)
+    value = np.lib.stride_tricks.sliding_window_view(held, window_shape, axis)
     axes = normalize_axis_tuple(range(x.ndim) if axis is None else axis, x.ndim, allow_duplicate=True)
-    if len(windows) != len(axes):
-        raise ValueError(f"window_shape must have one size for each of the axes {axes}, got {tuple(windows)}")
-    for place, window in zip(axes, windows, strict=True):
-        count = x.shape[place] - window + 1
-        if count < 1 or window < 0:
-            raise ValueError(f"window shape {window} does not fit an axis of size {x.shape[place]}")
-        x = np.moveaxis(np.take(x, np.arange(count)[:, None] + np.arange(window), place), place + 1, -1)
-    return x
+    sizes = list(held.shape)
+    steps = []  # the size of each axis before it was seen through windows
+    for place, window in zip(axes, value.shape[held.ndim :], strict=True):
+        steps.append((place, window, sizes[place]))
+        sizes[place] -= window - 1
+
+    def pull(g: Any) -> Any:
+        for place, window, size in reversed(steps):
+            g = np.moveaxis(g, -1, place + 1)
+            shape = (*g.shape[:place], size, *g.shape[place + 2 :])
+            places = np.arange(size - window + 1)[:, None] + np.arange(window)
+            g = added(g, (*[slice(None)] * place, places), shape)
+        return g
+
+    return record(value, (x, pull))
 
 
 @rule(np.pad)

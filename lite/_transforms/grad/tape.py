@@ -27,6 +27,7 @@ from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import leaf as computing
 from lite._transforms.grad.running import pauses, state
 from lite._transforms.grad.views import View, remember
+from lite._transforms.levels import innermost
 
 Pullback = Callable[[Any], Any]
 Link = tuple[Any, Pullback]
@@ -89,6 +90,11 @@ def is_traced(x: Any) -> bool:
     return kind is dict and any(map(is_traced, x.values()))
 
 
+def is_noted(*arrays: Any) -> bool:
+    """Whether a result of these is noted here: some are traced, and none is of a map that started later."""
+    return type(innermost(arrays)) is TracedArray
+
+
 def record(value: Any, *links: Link) -> Any:
     """A result with its derivative: a traced array, or the plain value if no argument is traced.
 
@@ -116,12 +122,19 @@ def record(value: Any, *links: Link) -> Any:
         node = x.node
         if node is not None:
             kept.append((node, pullback))
-    if source is None or not has_derivative(value):
+    if source is None:
         return value
-    out = TracedArray(value, Node(kept, None, value) if kept else None, source.level)
-    if len(links) == 1:
+    out = noted(value, kept, source.level)
+    if len(links) == 1 and type(out) is TracedArray:
         remember(out, source)
     return out
+
+
+def noted(value: Any, links: list[tuple[Node, Pullback]], level: Any) -> Any:
+    """A result with links to nodes, where anything is noted of it."""
+    if (pauses[0] or value.dtype not in _FLOATS) and not has_derivative(value):
+        return value
+    return TracedArray(value, Node(links, None, value) if links else None, level)
 
 
 def record_joint(value: Any, parents: Iterable[Any], pullback: Callable[[Any], Iterable[Any]]) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from lite._arrays.types import HostArray, raw
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.leaves import Leaves, Structure, plain
-from lite._transforms.grad.mode import functional
+from lite._transforms.grad.mode import functional, one_like
 from lite._transforms.grad.tape import walk
 from lite._transforms.levels import numbers
 
@@ -103,7 +103,7 @@ def value_and_grad(
                 f"{type(out).__name__}."
             )
         _check(loss, name, level)
-        shares = walk([(loss.node, np.ones_like(loss.value))])
+        shares = walk([(loss.node, one_like(loss.value))])
         grads = [leaves.gather(shares) for leaves in taken]
         value = (loss.value, plain(aux)) if has_aux else loss.value
         return value, grads[0] if single else tuple(grads)

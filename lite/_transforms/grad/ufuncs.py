@@ -13,7 +13,7 @@ from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.indexing import write
 from lite._transforms.grad.rules import FLAT, RULES, flat, rule
 from lite._transforms.grad.running import leaf
-from lite._transforms.grad.tape import record, unbroadcast, value_of, values_of
+from lite._transforms.grad.tape import mixed, noted, record, unbroadcast, value_of, values_of
 from lite._transforms.levels import innermost
 from lite._transforms.registry import NoRule, name_of
 from lite._tree.collection import TensorCollection
@@ -159,15 +159,7 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any] | Non
     if count == 2:
         pair = _BINARY.get(ufunc)
         if pair is not None and not kwargs:
-            a, b = inputs
-            left, right = value_of(a), value_of(b)
-            y = ufunc(left, right)
-            first, second = pair
-            return record(
-                y,
-                (a, lambda g: unbroadcast(first(g, left, right, y), left.shape)),
-                (b, lambda g: unbroadcast(second(g, left, right, y), right.shape)),
-            )
+            return _pair(ufunc, pair, *inputs)
     elif count == 1:
         derivative = _UNARY.get(ufunc)
         if derivative is not None and not kwargs:
@@ -183,6 +175,44 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any] | Non
     if ufunc in FLAT:
         return ufunc(*map(value_of, inputs), **values_of(kwargs or {}))
     raise _no_rule(ufunc, "")
+
+
+def _pair(ufunc: np.ufunc, derivatives: tuple[Callable[..., Any], ...], a: Any, b: Any) -> Any:
+    """A function of two numbers, of arrays of which one at least is traced."""
+    first, second = derivatives
+    left = a.value if type(a) is TracedArray else a
+    right = b.value if type(b) is TracedArray else b
+    y = ufunc(left, right)
+    shape = y.shape
+    links = []
+    level = None
+    if type(a) is TracedArray:
+        level = a.level
+        if a.node is not None:
+            if left.shape == shape:
+                links.append((a.node, lambda g: first(g, left, right, y)))
+            else:
+                links.append((a.node, lambda g: unbroadcast(first(g, left, right, y), left.shape)))
+    if type(b) is TracedArray:
+        if level is not None and level != b.level:
+            raise mixed()
+        level = b.level
+        if b.node is not None:
+            if right.shape == shape:
+                links.append((b.node, lambda g: second(g, left, right, y)))
+            else:
+                links.append((b.node, lambda g: unbroadcast(second(g, left, right, y), right.shape)))
+    return noted(y, links, level)
+
+
+_NUMBERS = frozenset((TracedArray, np.ndarray, float, int))
+
+
+def binary(ufunc: np.ufunc, a: Any, b: Any) -> Any:
+    """An operator of two numbers; a traced array stands on at least one side."""
+    if type(a) in _NUMBERS and type(b) in _NUMBERS:
+        return _pair(ufunc, _BINARY[ufunc], a, b)
+    return ufunc(a, b)
 
 
 def _no_rule(ufunc: np.ufunc, method: str, reason: str = "") -> NotImplementedError:

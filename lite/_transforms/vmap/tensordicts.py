@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Names, Shape, computed
+from lite._arrays.types import Names, Shape, as_array, computed
 from lite._transforms.vmap.array import BatchedArray, SharedArray
 from lite._transforms.vmap.indexing import get_index
 from lite._tree.batch_ops import BatchOp
@@ -77,7 +77,7 @@ def show(value: Any, dim: int, number: int, size: int) -> Any:
         held = held.view(np.ndarray) if isinstance(held, SharedArray | UnbatchedTensor) else held
         return held if dim == 0 else np.moveaxis(held, 0, dim)
     if type(value) is not BatchedArray:
-        value = np.asarray(value)
+        value = as_array(value)
     shape = value.shape
     inner = value if dim == 0 else value[(*[slice(None)] * dim, None)]
     return np.broadcast_to(inner, (*shape[:dim], size, *shape[dim:]))

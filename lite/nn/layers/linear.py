@@ -9,7 +9,7 @@ import numpy as np
 
 from lite._arrays.dtypes import compute_dtype
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import record, unbroadcast, value_of
+from lite._transforms.grad.tape import is_noted, record, unbroadcast, value_of
 from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
 from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.module import Module
@@ -152,7 +152,8 @@ class LazyLinear(LazyLayer, Linear):
 
 def linear(x: Any, weight: Any, bias: Any) -> Any:
     """x Wᵀ + b for x (*B, in), weight (*E, out, in) and bias (*E, out) or None."""
-    if type(weight) is TracedArray or type(x) is TracedArray or type(bias) is TracedArray:
+    traced = type(weight) is TracedArray or type(x) is TracedArray or type(bias) is TracedArray
+    if traced and is_noted(x, weight, bias):
         return _recorded_linear(x, weight, bias)
     shape = x.shape
     if not shape or shape[-1] != weight.shape[-1]:

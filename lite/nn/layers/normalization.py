@@ -12,7 +12,7 @@ import numpy as np
 from lite._arrays.dtypes import floats
 from lite._arrays.formulas import accumulate
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import record, unbroadcast, value_of
+from lite._transforms.grad.tape import is_noted, record, unbroadcast, value_of
 from lite.nn._modules.initial import empty_array, empty_parameter, fill
 from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.meta import MetaArray
@@ -103,7 +103,7 @@ class LayerNorm(_OverLastDims):
 
     def _normalized(self, input: Any, weight: Any, bias: Any) -> Any:
         axes = self._axes(input)
-        if TracedArray in (type(input), type(weight), type(bias)):
+        if TracedArray in (type(input), type(weight), type(bias)) and is_noted(input, weight, bias):
             return self._recorded(input, weight, bias, axes)
         shape = self.normalized_shape
         size = math.prod(shape)
@@ -189,7 +189,7 @@ class RMSNorm(_OverLastDims):
         return self._normalized(input, self._tensor("weight"), self._axes(input))
 
     def _normalized(self, input: Any, weight: Any, axes: tuple[int, ...]) -> Any:
-        if TracedArray in (type(input), type(weight)):
+        if TracedArray in (type(input), type(weight)) and is_noted(input, weight):
             return self._recorded(input, weight, axes)
         x, dtype = floats(input)
         with np.errstate(invalid="ignore"):  # infinities become NaN

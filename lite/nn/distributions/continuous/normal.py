@@ -9,7 +9,7 @@ import numpy as np
 
 from lite._arrays.formulas import erf, normal_cdf, normal_quantile
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import record, unbroadcast, value_of
+from lite._transforms.grad.tape import is_noted, record, unbroadcast, value_of
 from lite.nn.distributions.arrays import (
     as_float,
     as_shape,
@@ -68,7 +68,8 @@ class Normal(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """Logarithm of the density of each number."""
-        if TracedArray in (type(value), type(self.loc), type(self.scale)):
+        arrays = value, self.loc, self.scale
+        if TracedArray in map(type, arrays) and is_noted(*arrays):
             return self._recorded(value)
         z = (value - self.loc) / self.scale
         return -0.5 * z * z - np.log(self.scale) - HALF_LOG_2PI

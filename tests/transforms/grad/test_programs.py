@@ -1,0 +1,69 @@
+"""Random programs of NumPy functions, with views and writes, against central differences.
+
+`LITE_GRAD_CASES` says how many.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+import numpy as np
+from helpers.gradient_programs import Program, programs
+from hypothesis import HealthCheck, given, settings
+
+from lite import value_and_grad, vmap
+
+CASES = int(os.environ.get("LITE_GRAD_CASES", "300"))
+common = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
+
+
+def gradients(program: Program) -> tuple[Any, Any]:
+    leaves = [x.copy() for x in program.leaves]
+    return value_and_grad(program.loss, tuple(range(len(leaves))))(*leaves)
+
+
+def slopes(program: Program, place: int, index: Any, step: float) -> float:
+    """The derivative by one element from four values of the loss."""
+
+    def at(distance: float) -> float:
+        leaves = [x.copy() for x in program.leaves]
+        leaves[place][index] += distance
+        return float(program.loss(*leaves))
+
+    return (8 * (at(step) - at(-step)) - at(2 * step) + at(-2 * step)) / (12 * step)
+
+
+@settings(max_examples=CASES, **common)  # type: ignore[arg-type]
+@given(programs())
+def test_gradients_are_those_of_central_differences(program: Program) -> None:
+    value, grads = gradients(program)
+    np.testing.assert_allclose(
+        value, program.loss(*[x.copy() for x in program.leaves]), rtol=1e-11, atol=1e-11
+    )
+    for place, grad in enumerate(grads):
+        for index in np.ndindex(grad.shape):
+            got = float(grad[index])
+            # A shorter step where there is a bend within the longer one.
+            for step, tolerance in ((1e-4, 1e-6), (1e-6, 1e-4)):
+                wanted = slopes(program, place, index, step)
+                if abs(got - wanted) <= tolerance * max(1.0, abs(got), abs(wanted)):
+                    break
+            else:
+                raise AssertionError(f"by element {index} of array {place}: {got}, not {wanted}; {program!r}")
+
+
+@settings(max_examples=max(CASES // 3, 1), **common)  # type: ignore[arg-type]
+@given(programs(5))
+def test_maps_of_gradients_are_loops(program: Program) -> None:
+    stacked = [np.stack([x, x * 0.9 + 0.01, x * 0.8]) for x in program.leaves]
+    both = value_and_grad(program.loss, tuple(range(len(stacked))))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "vmap has no batching rule")
+        values, grads = vmap(both)(*[x.copy() for x in stacked])
+    for k in range(3):
+        value, wanted = both(*[np.array(x[k]) for x in stacked])
+        np.testing.assert_allclose(values[k], value, rtol=1e-9, atol=1e-9)
+        for got, expected in zip(grads, wanted, strict=True):
+            np.testing.assert_allclose(got[k], expected, rtol=1e-7, atol=1e-7, err_msg=repr(program))
