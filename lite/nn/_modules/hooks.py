@@ -86,7 +86,7 @@ class Hooks:
         """Run `hook(module, grad_input, grad_output)` when the gradients of the module's inputs are known.
 
         Args:
-            hook: gets two tuples, of the gradients of the positional arguments of the call and of its outputs.
+            hook: gets two tuples, the gradients of the positional arguments and of the outputs.
                 They have None for what is no array, and where nothing depends on it zeros for an argument and
                 None for an output. The hook must not write to them. A result other than None, a tuple of as
                 many, replaces `grad_input` from there on. If no gradient goes to the arguments, it runs when
