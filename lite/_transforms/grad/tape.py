@@ -289,6 +289,8 @@ def unbroadcast(g: Any, shape: Shape) -> Any:
     if g.dtype.itemsize < 4:  # whose sums would lose digits
         g = g.astype(np.float32)
     extra = len(own) - len(shape)
+    if extra < 0:  # dimensions of size 1 in front, which assignment takes off
+        return unbroadcast(g, shape[-extra:]).reshape(shape)
     axes = (
         *range(extra),
         *[i + extra for i, size in enumerate(shape) if size == 1 and own[i + extra] != 1],
