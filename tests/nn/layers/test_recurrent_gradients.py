@@ -23,12 +23,9 @@ LAYERS = {
 
 def total(out: Any) -> Any:
     """A number of outputs and last states, in which each has another weight."""
-    arrays = (
-        [out]
-        if not isinstance(out, tuple)
-        else [x for item in out for x in (item if isinstance(item, tuple) else (item,))]
-    )
     rng = np.random.default_rng(2)
+    first, last = out
+    arrays = (first, *last) if isinstance(last, tuple) else (first, last)
     return sum((x * rng.standard_normal(x.shape)).sum() for x in arrays)
 
 
@@ -52,13 +49,8 @@ def test_gradients_are_those_of_differences(name: str) -> None:
         ends = []
         for step in (1e-6, -1e-6):
             moved = array + step * direction
-            ends.append(
-                loss(
-                    {**given, "x": moved}
-                    if key == "x"
-                    else {**given, "params": params.clone().set(key, moved)}
-                )
-            )
+            changed = {"x": moved} if key == "x" else {"params": params.clone().set(key, moved)}
+            ends.append(loss({**given, **changed}))
         np.testing.assert_allclose(got, (ends[0] - ends[1]) / 2e-6, rtol=1e-6, atol=1e-7, err_msg=key)
 
 
@@ -94,7 +86,7 @@ def test_gradients_of_each_sample() -> None:
     each = vmap(lite.grad(loss), (None, 0))(params, x)
     for i in range(6):
         alone = lite.grad(loss)(params, x[i])
-        for key in params.keys():
+        for key, _ in params.items():
             np.testing.assert_allclose(each[key][i], alone[key], rtol=1e-9, atol=1e-12)
 
 
@@ -110,5 +102,5 @@ def test_ensembles() -> None:
     stacked = lite.grad(lambda params: vmap(loss)(params).sum())(params)
     for i in range(3):
         alone = lite.grad(loss)(params[i])
-        for key in params.keys():
+        for key, _ in params.items():
             np.testing.assert_allclose(stacked[key][i], alone[key], rtol=1e-9, atol=1e-12)
