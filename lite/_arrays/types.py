@@ -50,6 +50,7 @@ class HostArray:
 
     __slots__ = ()
     layered: ClassVar[bool] = True  # whether there is an array behind it that has more dimensions
+    symbolic: ClassVar[bool] = False  # whether it has no numbers, only a shape and a dtype
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise NotImplementedError

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from lite import TensorDict, TensorDictBase, is_tensor_collection
+from lite._arrays.public import belong_to
 from lite._processes.map import ProgressBar
 from lite.data.collectors.environments import EnvError, Environments
 from lite.data.collectors.random_policy import RandomPolicy
@@ -480,6 +481,9 @@ class Collector:
             return data
         self.replay_buffer.extend(data)
         return None
+
+
+belong_to("lite.data", Collector)
 
 
 def _require_gymnasium() -> None:

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from lite import TensorDict, TensorDictBase, is_tensor_collection, stack
+from lite._arrays.public import belong_to
 from lite.data.collectors.collector import Collector
 from lite.data.replay.ray_replay_buffer import RayReplayBufferClient
 from lite.data.tables.ray_runtime import RayConnection
@@ -392,6 +393,9 @@ class RayCollector:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.shutdown()
+
+
+belong_to("lite.data", RayCollector)
 
 
 class CollectorActor:
