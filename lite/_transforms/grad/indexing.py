@@ -84,7 +84,9 @@ def _writable(old: Any, *others: Any) -> Any:
         inner = innermost((found,))
         if inner is not None:
             old = old + np.zeros_like(inner, shape=(), dtype=old.dtype)
-    return np.array(old) if isinstance(old, np.generic) else old.copy()
+    if isinstance(old, np.generic):
+        return np.array(old)
+    return old.copy("K")  # so that memory lies as before, which decides what is a view
 
 
 def without(g: Any, index: Any) -> Any:

@@ -14,7 +14,7 @@ from lite import TensorDict
 @pytest.mark.parametrize(
     ("call", "name"),
     [
-        (lambda x: np.linalg.lstsq(x, x), r"numpy\.linalg\.lstsq"),
+        (lambda x: np.polyfit(x[0], x[1], 1), r"numpy\.polyfit"),
         (lambda x: np.fft.rfftn(x), r"numpy\.fft\.rfftn"),
         (lambda x: np.histogram(x), r"numpy\.histogram"),
         (lambda x: np.apply_along_axis(np.sum, 0, x), r"numpy\.apply_along_axis"),
