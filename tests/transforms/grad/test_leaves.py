@@ -26,7 +26,7 @@ def test_floats_are_traced() -> None:
     leaves = Leaves(arg, "argument 0", 3)
     assert [type(item) is TracedArray for item in leaves.inside] == [True, False, True, True, False, False]
     assert leaves.inside[0].level == 3
-    got = leaves.gather({leaves.inside[0].node: np.full(2, 5.0)})
+    got = leaves.gather({leaves.inside[0].node: np.full(2, 5.0)}, set())
     np.testing.assert_array_equal(got[0], 5)
     assert [got[1].dtype, got[2].dtype, got[4], got[5].dtype] == [np.int64, np.float16, None, np.bool_]
 

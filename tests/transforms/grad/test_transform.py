@@ -283,3 +283,22 @@ def test_vjp_with_aux() -> None:
     np.testing.assert_array_equal(aux, [4])
     assert type(aux) is np.ndarray
     np.testing.assert_array_equal(pull(out)[0], [54])
+
+
+def test_results_have_memory_of_their_own() -> None:
+    x, y, z = np.ones((2, 3)), np.ones((2, 3)), np.array(1.0)
+    grads = lite.grad(lambda x, y, z: (x + y).sum() + x.T.sum() + z, (0, 1, 2))(x, y, z)
+    assert [type(g) for g in grads] == [np.ndarray] * 3
+    for g in grads:
+        assert g.flags.writeable
+        g *= 2
+    np.testing.assert_array_equal(grads[0], 4)
+    np.testing.assert_array_equal(grads[1], 2)
+    for g in (lite.grad(lambda x: x.sum())(x), lite.vmap(lite.grad(lambda x: x.sum()))(x)):
+        g[0, 0] = 5.0
+        assert g.sum() == 10.0
+    given = np.ones((2, 3))
+    for g in lite.vjp(lambda x, y: x + y, x, y)[1](given):
+        g *= 3
+    np.testing.assert_array_equal(given, 1)
+    assert type(lite.grad(lambda x: x * x)(np.float64(3.0))) is np.float64
