@@ -10,7 +10,7 @@ from lite._arrays.types import HostArray, Shape
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import state
 from lite._transforms.grad.tape import is_traced, mixed, record, unbroadcast, value_of, values_of
-from lite._transforms.grad.views import View, forget, laid_out_as, seen_in, settle
+from lite._transforms.grad.views import View, forget, settle
 from lite._transforms.levels import innermost
 
 
@@ -84,7 +84,9 @@ def _writable(old: Any, *others: Any) -> Any:
         inner = innermost((found,))
         if inner is not None:
             old = old + np.zeros_like(inner, shape=(), dtype=old.dtype)
-    return np.array(old) if isinstance(old, np.generic) else old.copy()
+    if isinstance(old, np.generic):
+        return np.array(old)
+    return old.copy("K")  # so that memory lies as before, which decides what is a view
 
 
 def without(g: Any, index: Any) -> Any:
@@ -160,24 +162,31 @@ def rebind(x: TracedArray, after: Any, value: Any) -> None:
                 "no_grad() it can."
             )
         np.copyto(holder.data, value)
-    views = settle(x) if alias is not None else []
-    x.value, x.node = laid_out_as(value, x.value), node
-    forget(views)
+    if alias is not None:
+        forget(settle(x))
+    if type(value) is type(x.value) is np.ndarray and value.strides != x.value.strides:
+        old, value = value, np.empty_like(x.value)
+        value[...] = old
+    x.value, x.node = value, node
 
 
 def _through(x: TracedArray, view: View, value: Any, node: Any) -> None:
     """Write to what a view is of."""
-    if x.size and any(step == 0 and size > 1 for step, size in zip(_strides(x.value), x.shape, strict=True)):
+    if any(step == 0 and size > 1 for step, size in zip(_strides(x.value), x.shape, strict=True)):
         raise ValueError("a broadcast array is read-only: its elements are in one place.")
     whole = view.whole
     views = settle(whole)
     places = view.places
     shape = whole.shape
-    old = _writable(whole.value, value).reshape(-1)
-    old[places] = value
+    fresh = _writable(whole.value, value)
+    seen = view.seen(fresh)
+    if seen is None:
+        fresh[np.unravel_index(places, shape)] = value
+    else:
+        seen[...] = value
     part = TracedArray(value, node, x.level)
     new = record(
-        old.reshape(shape),
+        fresh,
         (whole, lambda g: without(g.reshape(-1), places).reshape(shape)),
         (part, lambda g: g.reshape(-1)[places]),
     )
@@ -187,7 +196,6 @@ def _through(x: TracedArray, view: View, value: Any, node: Any) -> None:
     finally:
         whole.alias = view_of
     forget(views, x)
-    seen = seen_in(whole.value, view, x.shape)
     x.value, x.node = value if seen is None else seen, node
 
 
@@ -202,7 +210,7 @@ def look(view: TracedArray) -> None:
     """Give a view the value that it has in what it is of, after that was written to."""
     places, whole = view.alias.places, view.alias.whole
     size, shape = whole.size, whole.shape
-    value = seen_in(whole.value, view.alias, places.shape)
+    value = view.alias.seen(whole.value)
     if value is None:
         value = whole.value.reshape(-1)[places]
     new = record(value, (whole, lambda g: added(g, places, (size,)).reshape(shape)))
