@@ -3,7 +3,7 @@
 One file for each public function or family: `returns`, `advantages` and, under TorchRL's names,
 `value_estimates`; `multistep_return`; `log_softmax` and `token_log_probs`; `sample_tokens`, one use of a
 `sampling_plan`; `ragged`; `sum_tree`. Each documents, checks and prepares, and calls a compiled half in
-`cpu/` or `cuda/`. `_layers` is called by `lite.nn`, `_warmup` calls everything.
+`cpu/` or `cuda/`. `lite.nn` calls `_layers`, `lite.optim` calls `_optimizers`, and `_warmup` everything.
 
 What they share: `_device` says where arrays lie, `_arrays` makes plain memory of them, `_integer` reads whole
 numbers. `_estimates` checks what recursions in time take, `_sequences` lays it out; `_logits` checks logits,

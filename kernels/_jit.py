@@ -82,6 +82,20 @@ def _warn_no_cache() -> None:
     )
 
 
+@functools.cache
+def compiler_is_here() -> bool:
+    """Whether functions are compiled at all: not in a browser, nor with NUMBA_DISABLE_JIT=1.
+
+    Loops that are not compiled are slower than NumPy, for callers that have the choice.
+    """
+    try:
+        import numba
+    except ImportError:
+        return False
+    config: Any = numba.config
+    return not config.DISABLE_JIT
+
+
 def _interpreted(function: Callable[..., R]) -> Callable[..., R]:
     """With NUMBA_DISABLE_JIT=1: compiled code does not warn on overflow or NaN, so neither does this."""
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from lite.kernels._layers import layer_norm, pointwise
+from lite.kernels._optimizers import advance
 from lite.kernels.advantages import gae, vtrace
 from lite.kernels.log_softmax import masked_log_softmax
 from lite.kernels.multistep_return import multistep_return
@@ -34,6 +35,9 @@ def warmup() -> None:
         search_sum_tree(tree, [0.5])
         update_min_tree(min_tree(2, dtype), [0], 1.0)
         td_lambda_return(reward, reward, done, gamma=0.9, lmbda=0.9, rolling=False)
+        flat_array = np.zeros(1, dtype)
+        for name, arrays in (("adam", 5), ("sgd", 3), ("rmsprop", 5), ("lerp", 2)):
+            advance(name, [[flat_array] * arrays], np.ones(8, dtype))
     for name in ("float16", "float32", "float64"):  # bfloat16 runs the code of float16
         logits = np.zeros((1, 2), name)
         tokens = np.zeros(1, np.int64)

@@ -37,7 +37,11 @@ LAYERS = [
     "lite.nn.distributions",
     "lite.nn.tensordict_modules",
     "lite.nn._parameters",
+    "lite.nn.values",
+    "lite.nn.losses",
+    "lite.nn._export",
     "lite.nn",
+    "lite.optim",
     "lite.data.specs",
     "lite.data.trajectories",
     "lite.data.tables",
@@ -64,6 +68,7 @@ RANK = {name: rank for rank, name in enumerate(LAYERS)}
 DOORS = {
     ("lite._doors", "lite.nn._parameters.from_module"),
     ("lite._doors", "lite.nn._parameters.to_module"),
+    ("lite.nn._modules.module", "lite.nn._export.to_onnx"),
 }
 
 

@@ -411,4 +411,4 @@ def _strided(leaf: Any, fn: Callable[[Array], Array]) -> Any:
     return type(leaf)(view.shape, view.strides, leaf.dtype, leaf.stream, data)
 
 
-_SHOWN = (DeviceArray, NamespaceArray)  # leaves as `wrap` shows them
+_SHOWN = (DeviceArray, NamespaceArray)  # as a tuple, which is looked at in half the time of a union

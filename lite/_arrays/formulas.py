@@ -163,6 +163,8 @@ def _one_and_exp(x: Any) -> Any:
 
 def softplus(x: Any) -> Any:
     """log(1 + exp(x)) without overflow."""
+    if isinstance(x, HostArray) and x.symbolic:
+        return x.elementwise(softplus)
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 

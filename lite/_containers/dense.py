@@ -15,7 +15,7 @@ import numpy as np
 from numpy import ndarray
 
 from lite._arrays.device import move, on_leaves, parse_device
-from lite._arrays.types import Array, Names, Shape
+from lite._arrays.types import HOST_LEAVES, Array, Names, Shape
 from lite._containers import assignment
 from lite._tree.batch_ops import BatchOp, Index, Take
 from lite._tree.collection import Entry
@@ -605,12 +605,14 @@ class Dense(Container):
             out._names = list(out._names)
         return out
 
-    def _map_leaves(self, fn: Callable[[Array], Any]) -> Self:
+    def _map_leaves(self, fn: Callable[[Any], Any]) -> Self:
         data = {
             key: fn(value)
             if type(value) is ndarray
             else value._map_leaves(fn)
             if isinstance(value, Entry)
+            else fn(value)
+            if isinstance(value, HOST_LEAVES)
             else on_leaves(fn, value)
             for key, value in self._data.items()
         }

@@ -83,6 +83,8 @@ def _plan(decoder: OnnxDecoder, args: argparse.Namespace) -> dict[str, Any]:
 def _attention(spec: GraphSpec, config: ModelConfig | None) -> str:
     if not spec.cache:
         return "no cache: whole rows run again for each token"
+    if spec.in_place:
+        return "GroupQueryAttention for the exported operators, past and present in one buffer"
     if spec.group_query:
         return "GroupQueryAttention, past and present in one buffer"
     operators = config.summary.op_types if config and config.summary else frozenset[str]()

@@ -8,9 +8,13 @@ layers              layers that compute on arrays, one family per file
 distributions       what samples are drawn from
 tensordict_modules  modules that read entries of a TensorDict and write others
 _parameters         the parameters of a module as a TensorDict, exchanged, or several sets of them
+values              estimators of advantages, and of the targets of value networks
+losses              what is minimised: DQN, PPO, SAC and others, as modules; imported on first use
 
 Each package says what its files are.
 """
+
+from typing import Any
 
 from lite._arrays.public import belong_here as _belong_here
 from lite._transforms.handles import RemovableHandle
@@ -79,6 +83,7 @@ from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.tensordict_modules.module import TensorDictModule, as_tensordict_module
 from lite.nn.tensordict_modules.probabilistic import ProbabilisticTensorDictModule
 from lite.nn.tensordict_modules.probabilistic_sequential import ProbabilisticTensorDictSequential
+from lite.nn.tensordict_modules.q_value import QValueActor, QValueModule, ValueOperator
 from lite.nn.tensordict_modules.sequential import TensorDictSequential
 from lite.nn.tensordict_modules.tensorclass_module import TensorClassModuleBase, TensorClassModuleWrapper
 from lite.nn.tensordict_modules.wrappers import TensorDictModuleWrapper, WrapModule
@@ -125,6 +130,8 @@ __all__ = [
     "Parameter",
     "ProbabilisticTensorDictModule",
     "ProbabilisticTensorDictSequential",
+    "QValueActor",
+    "QValueModule",
     "RMSNorm",
     "RNNCell",
     "ReLU",
@@ -150,6 +157,7 @@ __all__ = [
     "TruncatedNormal",
     "UninitializedBuffer",
     "UninitializedParameter",
+    "ValueOperator",
     "WrapModule",
     "add_custom_mapping",
     "as_tensordict_module",
@@ -174,3 +182,11 @@ __all__ = [
 ]
 
 _belong_here(globals())
+
+
+def __getattr__(name: str) -> Any:
+    if name == "losses":  # with the estimators and kernels, which networks that only act never need
+        import lite.nn.losses
+
+        return lite.nn.losses
+    raise AttributeError(f"module 'lite.nn' has no attribute {name!r}")

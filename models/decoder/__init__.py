@@ -3,6 +3,8 @@
 - `protocol`: what generation, scoring and wrappers need of a model
 - `conventions`: which of the exporters' conventions a graph follows
 - `gather_logits`: a graph changed to compute only the logits that are needed
+- `attention`, `attention_experiment`: attention that reads the cache in place instead of what an exporter
+  wrote, and the trial that shows it to be the same
 - `output_rows`: the rows of a graph's output matrix that a few tokens need
 - `binding`, `memory`: one run of a graph by pointers; buffers on the device
 - `device_logits`: logits that stay on a GPU

@@ -103,6 +103,7 @@ class GraphSpec:
         mask, positions, branch, keep: name of the optional input, None where the graph lacks it.
         gather: name of the input that says at which positions logits are computed, see `gather_logits`.
         group_query: attention is the GroupQueryAttention operator (past and present may share a buffer).
+        in_place: it was put in the place of the exporter's nodes (`OnnxDecoder(cache_in_place=True)`).
         one_row: a run takes one row only (`input_ids [1, sequence]`).
         one_token: a run takes one new token of each row only (`input_ids [batch, 1]`), also of a prompt
             unless another graph reads prompts.
@@ -140,6 +141,7 @@ class GraphSpec:
     quantisation: str | None
     padding: Padding
     prompts: GraphSpec | None = None
+    in_place: bool = False
 
     def gives_last_only(self, last: bool) -> bool:
         """Whether a run asked for the `last` logits, or for all, gives those of its last position alone.
@@ -157,6 +159,7 @@ class GraphSpec:
         *,
         prompts: bool = False,
         static_length: int | None = None,
+        in_place: bool = False,
     ) -> GraphSpec:
         """Detect the convention of the graph that `session` runs.
 
@@ -166,6 +169,7 @@ class GraphSpec:
                 always the size of its cache.
             prompts: the graph reads the prompts of a pair of graphs: it gives a cache and takes none.
             static_length: positions of a fixed cache, where the graph leaves its length open.
+            in_place: its attention was replaced by GroupQueryAttention.
 
         Returns:
             The specification.
@@ -186,7 +190,7 @@ class GraphSpec:
         inputs = {arg.name: arg for arg in session.get_inputs()}
         outputs = {arg.name: arg for arg in session.get_outputs()}
         try:
-            spec = _detect(inputs, outputs, config, prompts, static_length)
+            spec = _detect(inputs, outputs, config, prompts, static_length, in_place)
         except ValueError as error:
             raise ValueError(
                 f"{error}. Inputs: {_listing(inputs)}. Outputs: {_listing(outputs)}. Supported: {SUPPORTED}"
@@ -209,6 +213,7 @@ def _detect(
     config: ModelConfig | None,
     prompts: bool,
     static_length: int | None,
+    in_place: bool,
 ) -> GraphSpec:
     ids = inputs.get(_IDS)
     if ids is None:
@@ -248,6 +253,9 @@ def _detect(
         group_query = bool(config and config.genai)
     # Without a past, rows are padded on the right in any case; a bias is as wide as the tokens, not a slot.
     group_query = group_query and not prompts and not (summary and summary.biased_attention)
+    branch = _BRANCH if _BRANCH in inputs else None
+    family = _family(group_query, branch, cache, config)
+    group_query |= in_place
     heads, head_size, cache_type, static = 0, 0, "", None
     if cache:
         _check_alike([inputs[tensor.past] for tensor in cache if tensor.past])
@@ -257,7 +265,6 @@ def _detect(
         static = _static_length(past, present, group_query, dict(extras), static_length)
     mask = _MASK if _MASK in inputs else None
     positions = _POSITIONS if _POSITIONS in inputs else None
-    branch = _BRANCH if _BRANCH in inputs else None
     if mask and len(inputs[mask].shape) == 4 and static is None:
         raise ValueError("attention_mask has 4 dimensions, which goes with a cache of fixed length only")
     if group_query and mask is None:
@@ -267,7 +274,7 @@ def _detect(
     if group_query and (odd := [name for name, kind in extras if kind is not Extra.ZEROS]):
         raise ValueError(f"a GroupQueryAttention graph takes one {odd[0]} for rows of different length")
     return GraphSpec(
-        family=_family(group_query, branch, cache, config),
+        family=family,
         cache=cache,
         num_heads=heads,
         head_size=head_size,
@@ -290,6 +297,7 @@ def _detect(
         optional=(),
         quantisation=next((op for op in ("MatMulInteger", "MatMulNBits") if op in operators), None),
         padding=_padding(group_query, mask, positions, static) if cache else Padding.RIGHT,
+        in_place=in_place,
     )
 
 
@@ -411,7 +419,7 @@ def _cache_sizes(past: NodeArg, config: ModelConfig | None) -> tuple[int, int, s
     heads = (
         _dimension(past.shape[1])
         or _configured(config, ("num_key_value_heads",), ("num_key_value_heads", "num_kv_heads"))
-        or (_configured(config, ("num_attention_heads",), ("num_attention_heads", "n_head", "num_heads")))
+        or query_heads(config)
     )
     configured = _head_size(config)
     if configured and past.type == "tensor(uint8)":
@@ -467,6 +475,11 @@ def _head_size(config: ModelConfig | None) -> int | None:
     hidden = _configured(config, ("hidden_size",), ("hidden_size", "n_embd"))
     heads = _configured(config, ("num_attention_heads",), ("num_attention_heads", "n_head"))
     return hidden // heads if hidden and heads else None
+
+
+def query_heads(config: ModelConfig | None) -> int | None:
+    """How many heads queries have, None if no file says."""
+    return _configured(config, ("num_attention_heads",), ("num_attention_heads", "n_head", "num_heads"))
 
 
 def optional_inputs(session: SessionLike) -> dict[str, NodeArg]:

@@ -70,6 +70,8 @@ class OnnxDecoder:
         num_threads: threads inside one operator; default: the physical cores this process may use.
         gather_logits: compute the logits of a prompt where they are needed only, by a change to the graph in
             memory; where the graph's form does not allow it, it is used as it is.
+        cache_in_place: on a CPU, have attention read the cache where it lies (`Padding.SLOTS`), by a change
+            to graphs that copy it at every step. It is made where a trial shows that it gives the same.
         variant: which of a directory's graphs, see `ModelConfig.from_directory`.
         adapters: LoRA adapters to choose from with `adapter`: onnxruntime's files (`.onnx_adapter`), by name.
         cuda_graphs: on a GPU, replay steps of decoding as CUDA graphs: for models with GroupQueryAttention
@@ -114,6 +116,7 @@ class OnnxDecoder:
         batch_size: int = 1,
         num_threads: int | None = None,
         gather_logits: bool = True,
+        cache_in_place: bool = True,
         variant: str | None = None,
         adapters: Mapping[str, str | Path] | None = None,
         cuda_graphs: bool = False,
@@ -126,6 +129,7 @@ class OnnxDecoder:
             "batch_size": batch_size,
             "num_threads": num_threads,
             "gather_logits": gather_logits,
+            "cache_in_place": cache_in_place,
             "variant": variant,
             "adapters": {name: Path(path).absolute() for name, path in (adapters or {}).items()},
             "cuda_graphs": cuda_graphs,
@@ -137,7 +141,12 @@ class OnnxDecoder:
         else:
             self.config = model
         opening = Opening.on(
-            self.config, device, num_threads, given=session is not None, cuda_graphs=cuda_graphs
+            self.config,
+            device,
+            num_threads,
+            given=session is not None,
+            cuda_graphs=cuda_graphs,
+            cache_in_place=cache_in_place,
         )
         placed = opening.graph(session, gather_logits=gather_logits)
         if kind == "cpu" and self.config and self.config.summary and self.config.summary.half_weights:

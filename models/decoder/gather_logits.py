@@ -9,9 +9,8 @@ appended. Protobuf merges the two pieces of the graph when it reads them, and on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from lite.models.graph.protobuf import field, fields, varint
+from lite.models.graph.nodes import read_graph
+from lite.models.graph.protobuf import field, varint
 
 POSITIONS_INPUT = "lite_positions"
 HIDDEN_OUTPUT = "lite_hidden"
@@ -19,15 +18,8 @@ HIDDEN_OUTPUT = "lite_hidden"
 MAX_MODEL_BYTES = 256 << 20
 MAX_CLIMB = 8  # nodes between the projection and the logits; a file may also hold a circle
 
-_THROUGH = frozenset({"Cast", "Tanh", "Mul", "Div"})  # casts and soft-capping after the projection
-_PROJECTIONS = frozenset({"MatMul", "MatMulNBits", "FusedMatMul"})
-
-
-@dataclass(frozen=True)
-class _Node:
-    op_type: str
-    inputs: tuple[tuple[int, int], ...]  # spans of the names in the file
-    outputs: tuple[bytes, ...]
+_THROUGH = frozenset({b"Cast", b"Tanh", b"Mul", b"Div"})  # casts and soft-capping after the projection
+_PROJECTIONS = frozenset({b"MatMul", b"MatMulNBits", b"FusedMatMul"})
 
 
 def gather_before_projection(model: bytes, *, hidden_output: bool = False) -> bytes | None:
@@ -47,45 +39,20 @@ def gather_before_projection(model: bytes, *, hidden_output: bool = False) -> by
     Raises:
         ValueError: if `model` is not an ONNX file.
     """
-    nodes = _nodes(model)
-    by_output = {name: node for node in nodes for name in node.outputs}
-    node = by_output.get(b"logits")
+    graph = read_graph(model)
+    makers = graph.makers
+    node = makers.get(b"logits")
     for _ in range(MAX_CLIMB):
-        if node is not None and node.op_type in _THROUGH and node.inputs:
-            node = by_output.get(_text(model, node.inputs[0]))
-    if node is None or node.op_type not in _PROJECTIONS or not node.inputs:
+        if node is not None and node.kind in _THROUGH and node.inputs:
+            node = makers.get(node.inputs[0])
+    if node is None or node.kind not in _PROJECTIONS or node.first is None:
         return None
-    start, end = node.inputs[0]
-    hidden = model[start:end]
-    names = {_text(model, span) for other in nodes for span in other.inputs} | set(by_output)
+    hidden, (start, end) = node.inputs[0], node.first
+    names = {name for other in graph.nodes for name in other.inputs} | set(makers)
     renamed = next((new for c in b"~#@!" if (new := hidden[:-1] + bytes([c])) not in names), None)
-    if renamed is None or hidden not in by_output:  # an input of the graph has another rank, perhaps
+    if renamed is None or hidden not in makers:  # an input of the graph has another rank, perhaps
         return None
     return model[:start] + renamed + model[end:] + _fragment(hidden, renamed, hidden_output)
-
-
-def _nodes(model: bytes) -> list[_Node]:
-    """The nodes of the main graph. Raises ValueError if there is not exactly one."""
-    graphs = [(a, b) for number, wire, a, b in fields(model, 0, len(model)) if number == 7 and wire == 2]
-    if len(graphs) != 1:
-        raise ValueError(f"not an ONNX file: it holds {len(graphs)} graphs")
-    nodes = []
-    for number, wire, a, b in fields(model, *graphs[0]):
-        if number == 1 and wire == 2:
-            op_type, inputs, outputs = "", [], []
-            for inner, inner_wire, c, d in fields(model, a, b):
-                if inner_wire == 2 and inner == 1:
-                    inputs.append((c, d))
-                elif inner_wire == 2 and inner == 2:
-                    outputs.append(model[c:d])
-                elif inner_wire == 2 and inner == 4:
-                    op_type = model[c:d].decode("utf-8", errors="replace")
-            nodes.append(_Node(op_type, tuple(inputs), tuple(outputs)))
-    return nodes
-
-
-def _text(model: bytes, span: tuple[int, int]) -> bytes:
-    return model[span[0] : span[1]]
 
 
 def _fragment(hidden: bytes, renamed: bytes, hidden_output: bool) -> bytes:

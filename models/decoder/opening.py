@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lite.models.decoder.attention import replace_attention
+from lite.models.decoder.attention_experiment import succeeds
 from lite.models.decoder.binding import PlacedGraph
 from lite.models.decoder.blocks import BlockCache
 from lite.models.decoder.cache import KVCache
-from lite.models.decoder.conventions import GraphSpec, Padding, has_own_switch
+from lite.models.decoder.conventions import GraphSpec, Padding, has_own_switch, query_heads
 from lite.models.decoder.gather_logits import MAX_MODEL_BYTES, gather_before_projection
 from lite.models.decoder.output_rows import OutputRows, output_rows
 from lite.models.decoder.probe import check_causal, run_two_tokens
@@ -47,6 +49,7 @@ class Opening:
         num_threads: threads inside one operator, None for the default.
         stream: of a GPU, for all sessions that are opened.
         cuda_graphs: capture steps of decoding.
+        cache_in_place: on a CPU, have attention read the cache where it is.
     """
 
     config: ModelConfig | None
@@ -54,6 +57,7 @@ class Opening:
     num_threads: int | None
     stream: CudaStream | None = None
     cuda_graphs: bool = False
+    cache_in_place: bool = False
 
     @classmethod
     def on(
@@ -64,6 +68,7 @@ class Opening:
         *,
         given: bool,
         cuda_graphs: bool,
+        cache_in_place: bool,
     ) -> Opening:
         """What to open graphs with; those on a GPU get a stream, unless their sessions are given.
 
@@ -78,7 +83,7 @@ class Opening:
                 + ("a session" if given else f"device={device!r}")
             )
         if kind != "cuda" or given:
-            return cls(config, device, num_threads)
+            return cls(config, device, num_threads, cache_in_place=cache_in_place)
         check_cuda(import_onnxruntime())
         try:
             stream = CudaStream.made(index)
@@ -111,17 +116,23 @@ class Opening:
             given, second = given
             prompts = self._placed(second, reader, prompts=True)
         elif given is None and reader:
-            prompts = self._placed(self._session(reader, gather_logits)[0], reader, prompts=True)
-        session, rows = (given, None) if given else self._session(config, gather_logits)
+            prompts = self._placed(self._session(reader, gather_logits).session, reader, prompts=True)
+        opened = _Opened(given) if given else self._session(config, gather_logits)
         length = prompts.spec.static_length if prompts else config.context_length if config else None
-        graph = replace(self._placed(session, config, static_length=length), output_rows=rows)
+        graph = self._placed(opened.session, config, static_length=length, in_place=opened.in_place)
+        graph = replace(graph, output_rows=opened.rows)
         if self.cuda_graphs and graph.spec.padding is not Padding.SLOTS:
             raise ValueError(
                 "cuda_graphs=True needs steps of one size, so a graph with GroupQueryAttention; the rows of "
                 f"this one need the padding {graph.spec.padding.name}"
             )
         if prompts is None or graph.spec.padding is Padding.SLOTS:
-            return self._probed(graph, config if given is None else None)
+            try:
+                return self._probed(graph, config if given is None else None)
+            except ValueError:
+                if not graph.spec.in_place:
+                    raise
+                return replace(self, cache_in_place=False).graph(given, gather_logits=gather_logits)
         _check_pair(graph, prompts)
         if not graph.spec.one_token:
             try:
@@ -130,9 +141,7 @@ class Opening:
                 pass  # it needs a past
         return self._probed(replace(graph, prompts=prompts), reader if given is None else None)
 
-    def _session(
-        self, config: ModelConfig | None, gather_logits: bool
-    ) -> tuple[SessionLike, OutputRows | None]:
+    def _session(self, config: ModelConfig | None, gather_logits: bool) -> _Opened:
         if config is None:
             raise ValueError("model must be a path, got None without a session")
         return _open(config, self, gather_logits)
@@ -162,12 +171,13 @@ class Opening:
         What reads prompts is opened again from `config`, if given, without the change that gathers logits.
         """
         spec, reads = graph.spec, graph.prompts or graph
-        if not (spec.padding is Padding.SLOTS or reads.spec.last_logits_only or reads.spec.one_token):
+        made = spec.padding is Padding.SLOTS and not spec.in_place  # by a builder that gives all logits
+        if not (made or reads.spec.last_logits_only or reads.spec.one_token):
             try:
                 run_two_tokens(CACHES[spec.padding](graph, 1))
             except (RuntimeError, MemoryError) as error:  # its files may claim any vocabulary
                 if config is not None and reads.spec.gather:
-                    session, _ = _open(config, self, gather_logits=False)
+                    session = _open(config, self, gather_logits=False).session
                     spec = replace(reads.spec, gather=None)
                     reads = replace(reads, session=session, spec=spec, output_rows=None)
                 reads = replace(reads, spec=replace(reads.spec, last_logits_only=True))
@@ -227,32 +237,84 @@ def _check_pair(graph: PlacedGraph, prompts: PlacedGraph) -> None:
         )
 
 
-def _open(
-    config: ModelConfig, opening: Opening, gather_logits: bool
-) -> tuple[SessionLike, OutputRows | None]:
+@dataclass(frozen=True)
+class _Opened:
+    """The session of a graph, and how that was changed.
+
+    Attributes:
+        session: it.
+        rows: its output matrix, if it also gives the hidden states that are multiplied with that.
+        in_place: its attention was replaced.
+    """
+
+    session: SessionLike
+    rows: OutputRows | None = None
+    in_place: bool = False
+
+
+def _open(config: ModelConfig, opening: Opening, gather_logits: bool) -> _Opened:
     """Open the graph of a model, changed to give logits at chosen positions where that is possible.
 
-    With its output matrix, where it gives the hidden states that are multiplied with that, too: on a CPU.
+    With its output matrix, where it gives the hidden states that are multiplied with that, too: on a CPU. And
+    with attention that reads the cache in place, if that is wanted and the same.
     """
     flash = not (config.summary and config.summary.rounds_activations)
     how: dict[str, Any] = {
         "device": opening.device, "num_threads": opening.num_threads, "flash_attention": flash,
         "stream": opening.stream, "cuda_graphs": opening.cuda_graphs,
     }  # fmt: skip
-    changed, rows = None, None
-    if gather_logits and config.graph.stat().st_size:
-        with open(config.graph, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as model:
-            light = protobuf.with_weights_outside(model, config.graph.name, LARGE_WEIGHT)
-            if parse_device(opening.device)[0] == "cpu":
-                rows = output_rows(model, config.graph)
-        if len(light) <= MAX_MODEL_BYTES:
-            changed = gather_before_projection(light, hidden_output=rows is not None)
-    if changed is not None:
+    for change in _changes(config, opening, gather_logits):
         try:
-            session = open_session(config.graph, content=changed, **how)
+            session = open_session(config.graph, content=change.content, **how)
         except ValueError:
-            pass  # the graph's end only looked familiar; if the graph itself is bad, the next try says so
-        else:
-            if not has_own_switch(session):
-                return session, rows
-    return open_session(config.graph, **how), None
+            continue  # the graph only looked familiar; if the graph itself is bad, the last try says so
+        if not (change.gathers and has_own_switch(session)):
+            return _Opened(session, change.rows, change.in_place)
+    return _Opened(open_session(config.graph, **how))
+
+
+@dataclass(frozen=True)
+class _Change:
+    """A changed graph: its bytes without large weights, and as `_Opened`."""
+
+    content: bytes
+    rows: OutputRows | None = None
+    in_place: bool = False
+    gathers: bool = False
+
+
+def _changes(config: ModelConfig, opening: Opening, gather_logits: bool) -> Iterator[_Change]:
+    """What a graph may be changed to, the best first."""
+    on_cpu = parse_device(opening.device)[0] == "cpu"
+    in_place = on_cpu and opening.cache_in_place
+    if not (gather_logits or in_place) or not config.graph.stat().st_size:
+        return
+    rows = None
+    with open(config.graph, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as model:
+        light = protobuf.with_weights_outside(model, config.graph.name, LARGE_WEIGHT)
+        if gather_logits and on_cpu:
+            rows = output_rows(model, config.graph)
+    if len(light) > MAX_MODEL_BYTES:
+        return
+    graphs = [_Change(light)]
+    if in_place and (replaced := _with_cache_in_place(light, config)) is not None:
+        graphs.insert(0, _Change(replaced, in_place=True))
+    for graph in graphs:
+        if gather_logits:
+            changed = gather_before_projection(graph.content, hidden_output=rows is not None)
+            if changed is not None:
+                yield replace(graph, content=changed, rows=rows, gathers=True)
+        if graph.in_place:
+            yield graph
+
+
+def _with_cache_in_place(model: bytes, config: ModelConfig) -> bytes | None:
+    """A model whose attention reads the cache where it is, if that was tried to be the same."""
+    if config.prompts is not None:  # what goes on with a cache may be unable to read prompts
+        return None
+    replaced = replace_attention(model, query_heads(config))
+    if replaced is None:
+        return None
+    if all(succeeds(one, config.graph, config.context_length) for one in replaced.experiments):
+        return replaced.model
+    return None

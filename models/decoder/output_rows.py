@@ -8,13 +8,13 @@ use of it in the graph would keep it twice; so its rows are read where they lie,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.graph.protobuf import Buffer, fields, read_varint
+from lite.models.graph.nodes import Tensor, read_graph, read_tensor
+from lite.models.graph.protobuf import Buffer
 
 _FLOAT = 1  # ONNX's number of the type float32
 _ITEM = 4  # bytes
@@ -70,72 +70,23 @@ def output_rows(model: Buffer, graph: Path) -> OutputRows | None:
     Raises:
         ValueError: if `model` is not an ONNX file.
     """
-    spans = [(a, b) for number, wire, a, b in fields(model, 0, len(model)) if number == 7 and wire == 2]
-    if len(spans) != 1:
-        return None
-    makers: dict[bytes, _Node] = {}
-    tensors: dict[bytes, tuple[int, int]] = {}
-    given: set[bytes] = set()  # inputs of the graph: an adapter may replace their values
-    for number, wire, a, b in fields(model, *spans[0]):
-        if wire == 2 and number == 1:
-            node = _node(model, a, b)
-            makers.update(dict.fromkeys(node.outputs, node))
-        elif wire == 2 and number == 5:
-            tensors[_name(model, a, b, 8)] = a, b
-        elif wire == 2 and number == 11:
-            given.add(_name(model, a, b, 1))
-    product = makers.get(b"logits")
+    nodes = read_graph(model)
+    product = nodes.makers.get(b"logits")
     if product is None or product.kind != b"MatMul" or len(product.inputs) != 2:
         return None
     name, by_token = product.inputs[1], False
-    turned = makers.get(name)
+    turned = nodes.makers.get(name)
     if turned is not None and turned.kind == b"Transpose" and len(turned.inputs) == 1:
         name, by_token = turned.inputs[0], True
-    if name not in tensors or name in given:
+    if name not in nodes.weights or name in nodes.inputs:  # an adapter may replace an input's value
         return None
-    return _matrix(model, tensors[name], graph, by_token)
+    return _matrix(read_tensor(model, nodes.weights[name]), graph, by_token)
 
 
-@dataclass(frozen=True)
-class _Node:
-    kind: bytes
-    inputs: tuple[bytes, ...]
-    outputs: tuple[bytes, ...]
-
-
-def _node(model: Buffer, start: int, end: int) -> _Node:
-    parts: dict[int, list[bytes]] = {1: [], 2: [], 4: [b""]}
-    for number, wire, a, b in fields(model, start, end):
-        if wire == 2 and number in parts:
-            parts[number].append(model[a:b])
-    return _Node(parts[4][-1], tuple(parts[1]), tuple(parts[2]))
-
-
-def _name(model: Buffer, start: int, end: int, number: int) -> bytes:
-    """The text of a field of a message, which is found without a look at what follows it."""
-    return next((model[a:b] for n, wire, a, b in fields(model, start, end) if n == number and wire == 2), b"")
-
-
-def _matrix(model: Buffer, tensor: tuple[int, int], graph: Path, by_token: bool) -> OutputRows | None:
+def _matrix(tensor: Tensor, graph: Path, by_token: bool) -> OutputRows | None:
     """A tensor of the model as a matrix in a file, None if it is another one."""
-    dims: list[int] = []
-    kind, raw = 0, None
-    place: dict[bytes, bytes] = {}
-    for number, wire, a, b in fields(model, *tensor):
-        if number == 1 and wire == 0:
-            dims.append(read_varint(model, a, b)[0])
-        elif number == 1 and wire == 2:
-            while a < b:
-                size, a = read_varint(model, a, b)
-                dims.append(size)
-        elif number == 2 and wire == 0:
-            kind, _ = read_varint(model, a, b)
-        elif number == 9 and wire == 2:
-            raw = a, b
-        elif number == 13 and wire == 2:
-            pair = {n: model[c:d] for n, w, c, d in fields(model, a, b) if w == 2}
-            place[pair.get(1, b"")] = pair.get(2, b"")
-    if kind != _FLOAT or len(dims) != 2 or not all(dims):
+    dims, raw, place = tensor.dims, tensor.raw, tensor.outside
+    if tensor.kind != _FLOAT or len(dims) != 2 or not all(dims):
         return None
     size = dims[0] * dims[1] * _ITEM
     path, offset = graph, 0

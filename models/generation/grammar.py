@@ -15,6 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 KINDS = ("json", "regex", "lark")
+# Those of JSON schemas that restrict what a value is; every schema that is of use has one of them.
+_KEYWORDS = frozenset(
+    ("$ref", "allOf", "anyOf", "oneOf", "not", "if", "const", "enum", "type", "format", "pattern")
+    + ("properties", "patternProperties", "additionalProperties", "propertyNames", "required")
+    + ("minProperties", "maxProperties", "items", "prefixItems", "contains", "minItems", "maxItems")
+    + ("uniqueItems", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum")
+    + ("exclusiveMaximum", "multipleOf")
+)
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,12 @@ class Grammar:
                 f" a mapping, or a Grammar, got {given!r}"
             )
         kind, text = ("json", given) if len(given) > 1 else next(iter(given.items()))
-        if kind not in KINDS:
+        if kind not in KINDS or text is given:
+            if _KEYWORDS.isdisjoint(given):
+                raise ValueError(
+                    "grammar must hold one of 'json', 'regex', 'lark' or keywords of a JSON schema, got "
+                    + ", ".join(map(repr, given))
+                )
             kind, text = "json", given
         if kind == "json" and not isinstance(text, str):
             text = json.dumps(text)

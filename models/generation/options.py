@@ -334,7 +334,7 @@ def _converted(given: Mapping[str, Any]) -> dict[str, Any]:
         values["bad_words_ids"] = tuple(_run("bad_words_ids", word) for word in words)
     if "logit_bias" in values:
         values["logit_bias"] = tuple(
-            (_integer("logit_bias", int(i) if isinstance(i, str) and i.isdecimal() else i, 0), value)
+            (_integer("an id in logit_bias", int(i) if isinstance(i, str) and i.isdecimal() else i, 0), value)
             for i, value in _biases("logit_bias", values["logit_bias"])
         )
     if "sequence_bias" in values:
@@ -355,6 +355,8 @@ def _converted(given: Mapping[str, Any]) -> dict[str, Any]:
         values["logprobs"] = 0 if isinstance(count, bool) else _integer("logprobs", count, 0)
     for name in ("do_sample", "skip_special_tokens", "sampled_log_probs", "kept_ids", "entropy"):
         if name in values:
+            if np.ndim(values[name]) or values[name] not in (True, False):
+                raise ValueError(f"{name} must be True or False, got {values[name]!r}")
             values[name] = bool(values[name])
     return values
 

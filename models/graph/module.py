@@ -8,9 +8,11 @@ from typing import Any, Self
 
 from lite._tree.keys import NestedKey
 from lite.models.graph.call import GraphCall
+from lite.models.graph.contract import axes_of, contract_of
 from lite.models.graph.session import GivenSession, SessionLike, SessionOptions, SharedSession, parse_device
 from lite.models.graph.tensors import GraphTensor, read_tensors
 from lite.nn import TensorDictModule
+from lite.nn._export.contract import ContractTensor
 from lite.nn._modules.casting import parse_to
 
 Keys = Sequence[NestedKey] | Mapping[str, NestedKey]
@@ -19,8 +21,9 @@ Keys = Sequence[NestedKey] | Mapping[str, NestedKey]
 class OnnxModule(TensorDictModule):
     """An ONNX graph as a module: with a TensorDict, in a TensorDictSequential, or with plain arrays.
 
-    The entries it reads and writes are called as the graph's inputs and outputs, unless told otherwise. With
-    arrays it returns the output, or a tuple of the outputs.
+    The entries it reads and writes are called as the graph's inputs and outputs, unless told otherwise: here,
+    or by the contract that `lite.nn.Module.to_onnx` writes beside a graph (``policy.onnx.json``), which has
+    nested keys and the batch axes, too. With arrays it returns the output, or a tuple of the outputs.
 
     Leading dimensions of the inputs are the batch. There may be any number of them: the graph sees them as
     one, at its own batch axis, and they lead the outputs again. So the state of an LSTM that the graph holds
@@ -36,7 +39,7 @@ class OnnxModule(TensorDictModule):
     Args:
         model: path of the ONNX file, or a session with the methods of `onnxruntime.InferenceSession`.
         in_keys: entries for the inputs, a list in the graph's order, or a dict from the graph's names. Names
-            left out are their own keys.
+            left out have the keys of the contract, or are their own keys.
         out_keys: entries for the outputs, likewise; "_" drops one.
         device: "cpu", "cuda" or "cuda:N". On a GPU, inputs in its memory give outputs there, others give
             NumPy arrays.
@@ -49,7 +52,8 @@ class OnnxModule(TensorDictModule):
     Raises:
         FileNotFoundError: there is no such file, or data of the graph beside it are missing.
         ValueError: the file is no ONNX graph, or refers to data outside its folder; keys or axes that do not
-            fit the graph; inputs of types other than numeric tensors.
+            fit the graph; inputs of types other than numeric tensors; the contract beside it is none, or that
+            of another graph.
         TypeError: `model` is neither a path nor a session.
         ImportError: without onnxruntime; the message has the pip command.
         RuntimeError: `device="cuda"` without a usable GPU.
@@ -84,11 +88,13 @@ class OnnxModule(TensorDictModule):
             session = GivenSession(model, options)
         else:
             raise TypeError(f"model must be a path or a session of onnxruntime, got {type(model).__name__}.")
-        inputs, outputs = read_tensors(session.get(), batch_axes)
+        contract = None if isinstance(session, GivenSession) else contract_of(session)
+        axes = batch_axes if contract is None else {**axes_of(contract), **(batch_axes or {})}
+        inputs, outputs = read_tensors(session.get(), axes)
         super().__init__(
             GraphCall(session, inputs, outputs),
-            _keys_of(in_keys, inputs, "in_keys"),
-            _keys_of(out_keys, outputs, "out_keys"),
+            _keys_of(in_keys, inputs, "in_keys", () if contract is None else contract.inputs),
+            _keys_of(out_keys, outputs, "out_keys", () if contract is None else contract.outputs),
             inplace=inplace,
             strict=strict,
         )
@@ -122,15 +128,18 @@ class OnnxModule(TensorDictModule):
         return self.to("cuda" if device is None else f"cuda:{str(device).removeprefix('cuda:')}")
 
 
-def _keys_of(keys: Keys | None, tensors: tuple[GraphTensor, ...], argument: str) -> list[NestedKey]:
+def _keys_of(
+    keys: Keys | None, tensors: tuple[GraphTensor, ...], argument: str, agreed: tuple[ContractTensor, ...]
+) -> list[NestedKey]:
     names = [tensor.name for tensor in tensors]
+    known = {tensor.name: tensor.key for tensor in agreed}
     if keys is None:
-        return list(names)
+        return [known.get(name, name) for name in names]
     if isinstance(keys, Mapping):
         unknown = [name for name in keys if name not in names]
         if unknown:
             raise ValueError(f"{argument} names {unknown}; the graph has {names}.")
-        return [keys.get(name, name) for name in names]
+        return [keys.get(name, known.get(name, name)) for name in names]
     listed: list[NestedKey] = [keys] if isinstance(keys, str | tuple) else list(keys)
     if len(listed) != len(names):
         raise ValueError(f"{argument} has {len(listed)} keys for the {len(names)} of the graph: {names}.")

@@ -290,6 +290,7 @@ def open_session(
             session = ort.InferenceSession(
                 content or str(graph), options, providers=list(providers), **strict
             )
+        _alive.add(session)
     except Exception as error:  # onnxruntime's exceptions have no common base but Exception
         raise ValueError(f"onnxruntime {ort.__version__} cannot load {str(graph)!r}: {error}") from error
     if kind == "cuda" and "CUDAExecutionProvider" not in session.get_providers():
@@ -360,12 +361,14 @@ def check_cuda(ort: Any) -> None:
 
 _shared_lock = threading.Lock()
 _shared: weakref.WeakValueDictionary[Any, SharedSession] = weakref.WeakValueDictionary()
-_abandoned: list[SessionLike] = []  # sessions of a parent process: closing one would wait for its threads
+_alive: weakref.WeakSet[SessionLike] = weakref.WeakSet()
+_abandoned: list[SessionLike] = []  # a forked process keeps its parent's: closing one waits for its threads
 
 
 def _after_fork() -> None:
-    global _shared_lock
-    _shared_lock = threading.Lock()
+    global _environment_lock, _shared_lock
+    _environment_lock, _shared_lock = threading.Lock(), threading.Lock()
+    _abandoned.extend(_alive)  # also those that only a cycle holds, which the next collection closes
 
 
 if hasattr(os, "register_at_fork"):
@@ -458,8 +461,6 @@ class SharedSession:
         with _shared_lock:
             opened = self._opened
             if opened is None or opened[0] != os.getpid():
-                if opened is not None:
-                    _abandoned.append(opened[1])
                 opened = self._opened = (os.getpid(), self._open())
         return opened[1]
 

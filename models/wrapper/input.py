@@ -153,14 +153,25 @@ class InputReader:
 
     def _tokens(self, td: Any, value: Any, key: NestedKey) -> TokenRows:
         rows = read_tokens(value, key, len(td.batch_size), pad_id=self.pad_id, pad_is_eos=self.pad_is_eos)
-        for mask_key in (
+        masks_key, own_key = (
             below(self.options.masks_key, "all_attention_mask"),
             self.options.attention_mask_key,
-        ):
+        )
+        for mask_key in (masks_key, own_key):
             mask = self._mask(td, mask_key, rows)
             if mask is not None:
                 return TokenRows(rows.ids, mask)
+        if self._is_for(td) and td.get(own_key, None, as_list=True) is not None:
+            lengths = f"{len(rows.ids)} rows of up to {rows.ids.shape[1]} tokens"
+            raise ValueError(f"{own_key!r} must be a mask of {key!r} ({lengths}), but its lengths are others")
         return rows
+
+    def _is_for(self, td: Any) -> bool:
+        """Whether a mask is for the entry that is read; where responses are scored it may be the prompt's."""
+        options = self.options
+        if options.input_mode != "tokens":
+            return False
+        return options.generate or td.get(below(options.tokens_key, "prompt"), None, as_list=True) is None
 
     def _assistant_mask(self, td: Any, rows: TokenRows) -> NDArray[np.bool_] | None:
         return self._mask(td, below(self.options.masks_key, "all_assistant_mask"), rows)

@@ -62,9 +62,9 @@ def test_both_graphs_of_a_pair_are_of_one_exporter(capsys: pytest.CaptureFixture
         (
             "optimum-llama",
             {
-                "attention": "plain operators, past and new keys concatenated at each step",
+                "attention": "GroupQueryAttention for the exported operators, past and present in one buffer",
                 "weights": "not quantised",
-                "padding": "left",
+                "padding": "slots",
                 "cache_type": "float32",
                 "cache_bytes_per_token": 512,  # 2 layers, key and value, 2 heads of 16, 4 bytes
                 "cache_bytes_of_a_full_row": 512 * 256,
@@ -129,7 +129,7 @@ def test_info_of_a_model_without_tokenizer(capsys: pytest.CaptureFixture[str], t
     assert main(["info", "--model", str(tmp_path), "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
     assert "tokenizer.json" in out["tokenizer"]["refused"]
-    assert out["plan"]["padding"] == "left"
+    assert out["plan"]["padding"] == "slots"
 
 
 def test_info_of_a_variant_and_an_adapter(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -16,12 +16,13 @@ pytestmark = pytest.mark.skipif(
 numba = pytest.importorskip("numba")
 Dispatcher = pytest.importorskip("numba.core.dispatcher").Dispatcher
 
-from lite.kernels import _layers  # noqa: E402
+from lite.kernels import _layers, _optimizers  # noqa: E402
 from lite.kernels.cpu import (  # noqa: E402
     flat_rows,
     layers,
     log_softmax,
     multistep_return,
+    optimizers,
     returns,
     sample_tokens,
     sum_tree,
@@ -34,7 +35,8 @@ ENTRIES = [
     (multistep_return, "sequences"), (log_softmax, "rows"), (log_softmax, "log_softmax"),
     (sample_tokens, "rows"), (flat_rows, "flat_row"), (token_log_probs, "scores"), (layers, "gelu"),
     (layers, "gelu_by_tanh"), (layers, "silu"), (layers, "layer_norm"),
-    (sum_tree, "update"), (sum_tree, "search"),
+    (sum_tree, "update"), (sum_tree, "search"), (optimizers, "adam"), (optimizers, "sgd"),
+    (optimizers, "rmsprop"), (optimizers, "lerp"),
 ]  # fmt: skip
 
 
@@ -79,6 +81,10 @@ def call_everything() -> None:
         k.update_sum_tree(tree, index, one)
         k.update_min_tree(k.min_tree(5, dtype), index, np.broadcast_to(one, (2, 2)))
         k.search_sum_tree(tree, np.zeros((2, 2), np.float32))
+        for rows in (np.zeros((5, 3), dtype), np.zeros((5, 6), dtype)[:, ::2]):
+            for name, arrays in (("adam", 5), ("sgd", 3), ("rmsprop", 5), ("lerp", 2)):
+                leaf = [row.reshape(-1) for row in rows[:arrays].copy()]
+                _optimizers.advance(name, [leaf, [leaf[0], leaf[1], *[leaf[0][:0]] * (arrays - 2)]], leaf[0])
     for x in (np.zeros((2, 3), np.float32), np.broadcast_to(np.zeros(3, np.float32), (2, 3))):
         for name in ("gelu", "gelu_by_tanh", "silu"):
             _layers.pointwise(name, x)
@@ -122,6 +128,7 @@ def test_all_kernels_are_watched():
             token_log_probs,
             layers,
             sum_tree,
+            optimizers,
         )
         for name, found in vars(module).items()
         if isinstance(found, Dispatcher) and not found.targetoptions["no_cpython_wrapper"]

@@ -172,7 +172,7 @@ def rebind(x: TracedArray, after: Any, value: Any) -> None:
 
 def _through(x: TracedArray, view: View, value: Any, node: Any) -> None:
     """Write to what a view is of."""
-    if any(step == 0 and size > 1 for step, size in zip(_strides(x.value), x.shape, strict=True)):
+    if x.size and any(step == 0 and size > 1 for step, size in zip(_strides(x.value), x.shape, strict=True)):
         raise ValueError("a broadcast array is read-only: its elements are in one place.")
     whole = view.whole
     views = settle(whole)
@@ -181,7 +181,10 @@ def _through(x: TracedArray, view: View, value: Any, node: Any) -> None:
     fresh = _writable(whole.value, value)
     seen = view.seen(fresh)
     if seen is None:
-        fresh[np.unravel_index(places, shape)] = value
+        if shape:
+            fresh[np.unravel_index(places, shape)] = value
+        else:
+            fresh[...] = value.reshape(())
     else:
         seen[...] = value
     part = TracedArray(value, node, x.level)

@@ -32,9 +32,11 @@ maps = _Maps()
 def everything(x: Any) -> Any:
     """What an array holds, mapped dimensions included, for checks that all elements must pass.
 
-    An array that JAX traces has no elements yet, and so gives an array of none.
+    An array that JAX traces, or a graph, has no elements yet, and so gives an array of none.
     """
     while isinstance(x, HostArray) and not isinstance(x, NamespaceArray):
+        if x.symbolic:
+            return np.zeros(0, x.dtype)  # type: ignore[attr-defined]
         x = x.value  # type: ignore[attr-defined]
     if not isinstance(x, NamespaceArray):
         return x

@@ -1,5 +1,5 @@
 """Transforms of trajectories and transitions.
 
-`entries` has the checks of their input; `n_step` is what `multistep` and `multistep_transform` share;
+`n_step` is what `multistep` and `multistep_transform` share;
 `densify_reward`, `split_trajectories` and `token_transitions` are one transform each.
 """

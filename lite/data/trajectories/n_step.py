@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from lite import NestedKey, TensorDictBase, get_default_dtype
 from lite._arrays.types import Path
 from lite._tree.keys import require_path
-from lite.data.trajectories.entries import require_array, require_time
 from lite.kernels import MultiStepReturn, gather_time, multistep_return
 from lite.kernels._integer import integer
+from lite.nn.values.entries import require_array, require_time
 
 DEFAULT_DONE_KEYS: Final = ("done", "truncated", "terminated")
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from lite import NestedKey, TensorDictBase, lazy_stack
 from lite._arrays.types import Path
 from lite._tree.keys import require_path
-from lite.data.trajectories.entries import require_array, require_time
+from lite.nn.values.entries import require_array, require_time
 
 _NAME = "split_trajectories"
 

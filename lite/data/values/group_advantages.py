@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey, TensorDictBase, cat, lazy_stack
+from lite._arrays.public import belong_to
 from lite._tree.keys import require_path
 from lite._tree.nontensor import NonTensorBase
-from lite.data.trajectories.entries import require_array, require_tensordict, require_time
-from lite.data.values.standardize import standardized
 from lite.kernels._integer import integer
 from lite.nn import Module, TensorDictModuleBase
+from lite.nn.values.entries import require_array, require_tensordict, require_time
+from lite.nn.values.standardize import standardized
 
 _SMALLEST = 1e-6  # deviation of rewards
 _RETURNS: dict[str, Any] = {"sum": np.sum, "max": np.max, "mean": np.mean}
@@ -310,6 +311,9 @@ class MCAdvantage(Module):
             of_steps = np.broadcast_to(part, reward.size).reshape(reward.shape)
             episode.set(self.advantage_key, of_steps.copy())
         return episodes
+
+
+belong_to("lite.data", GroupAdvantage, MCAdvantage)
 
 
 def _ids(tensordict: TensorDictBase, key: NestedKey, reader: str) -> NDArray[Any]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 from numpy import ndarray
@@ -132,6 +135,89 @@ class Module(Casting, StateDictMethods):
             1.5
         """
         compile_functions(self, args, kwargs)
+
+    def to_onnx(
+        self,
+        path: str | os.PathLike[str],
+        *inputs: Any,
+        kwargs: Mapping[str, Any] | None = None,
+        input_names: Any = None,
+        output_names: Any = None,
+        dynamic_axes: Mapping[str, Any] | None = None,
+        states: Mapping[Any, Any] | None = None,
+        normalization: Mapping[Any, Module] | None = None,
+        interaction_type: str = "deterministic",
+        external_data: bool | None = None,
+        contract: bool = True,
+        opset: int = 20,
+    ) -> Path:
+        """Write the module as an ONNX graph that computes what it does in evaluation mode.
+
+        The module runs on symbolic arrays of the examples' shapes and dtypes; its numbers are not looked at.
+        Parameters and buffers keep their names of the state dict. Beside the graph, ``<path>.json`` says
+        what goes in and comes out; `lite.models.OnnxModule` takes its keys from there. What is at `path` is
+        replaced, as torch.onnx.export does; each file takes its place at once. The module stays as it is.
+
+        Args:
+            path: of the ONNX file.
+            inputs: examples, as `forward` takes them: arrays, also in tuples, lists and dicts. Or one
+                TensorDict, for a module that takes one: its `in_keys` are the inputs, its `out_keys` the
+                outputs.
+            kwargs: examples of keyword arguments.
+            input_names: names for the graph, a list or a dict from keys. By default the names of the
+                arguments (``hx_0``, ``hx_1`` for a tuple); of a TensorDict the keys, the parts of a nested
+                one joined by dots: ("next", "state") is ``next.state``.
+            output_names: likewise; ``output``, or ``output_0``, ``output_1`` for a tuple. An output whose
+                name is an input's gets "new_" in front.
+            dynamic_axes: as of torch.onnx.export, the axes that may have any size: {name: {axis: label}} or
+                {name: [axes]}. By default the batch of the TensorDict (called "batch", "batch_1", or as its
+                dimensions are named), or the first axis of all arrays; {} for none.
+            states: keys of inputs with those of the outputs that are their next values, for the contract. By
+                default ("next", key) of each key, or the key itself, where such an output is.
+            normalization: modules by the keys of inputs that they are applied to first, in the graph; the
+                contract says so.
+            interaction_type: which value of a distribution is computed: "deterministic", "mode", "mean" or
+                "median".
+            external_data: whether weights go into a file beside the graph; by default those beyond 2 GB.
+            contract: whether to write the JSON file.
+            opset: the version of ONNX's operators, from 20 to 25.
+
+        Returns:
+            The path.
+
+        Raises:
+            ImportError: without the onnx package; the message has the pip command.
+            NotImplementedError: something cannot be exported; the message has the path of the module and
+                the function.
+            RuntimeError: Python branches on numbers; a parameter has no data.
+            ValueError: names, axes or options that do not fit.
+
+        Example:
+            >>> import numpy as np, tempfile
+            >>> from lite import nn
+            >>> net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)).eval()
+            >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
+            ...     path = net.to_onnx(f"{folder}/net.onnx", np.zeros((1, 4), np.float32))
+            ...     lite.models.OnnxModule(path)(np.zeros((32, 4), np.float32)).shape
+            (32, 2)
+        """
+        from lite.nn._export.to_onnx import to_onnx  # a door
+
+        return to_onnx(
+            self,
+            path,
+            inputs,
+            kwargs=kwargs,
+            input_names=input_names,
+            output_names=output_names,
+            dynamic_axes=dynamic_axes,
+            states=states,
+            normalization=normalization,
+            interaction_type=interaction_type,
+            external_data=external_data,
+            contract=contract,
+            opset=opset,
+        )
 
     def extra_repr(self) -> str:
         """What `repr` puts between the parentheses; empty by default."""

@@ -70,13 +70,7 @@ def _recorded(
 
 @functools.cache
 def _layers() -> Any:
-    try:
-        import numba
-    except ImportError:  # where there is no compiler, as in a browser
-        return None
-    config: Any = numba.config
-    if config.DISABLE_JIT:  # loops in Python would be slower than NumPy
-        return None
     from lite.kernels import _layers as layers
+    from lite.kernels._jit import compiler_is_here
 
-    return layers
+    return layers if compiler_is_here() else None

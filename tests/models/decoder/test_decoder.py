@@ -22,8 +22,8 @@ from lite.models import GenerationConfig, OnnxDecoder, Padding, generate, score
 pytest.importorskip("onnxruntime")
 Same = Callable[[NDArray[np.float32], NDArray[np.float32]], None]
 PADDING = {
-    "optimum-llama": Padding.LEFT,
-    "optimum-gpt2": Padding.LEFT,
+    "optimum-llama": Padding.SLOTS,
+    "optimum-gpt2": Padding.SLOTS,
     "optimum-gpt2-nopos": Padding.EQUAL,
     "genai-llama-fp32": Padding.SLOTS,
     "genai-qwen2-int4": Padding.SLOTS,
@@ -35,7 +35,7 @@ PADDING = {
     "handmade-slots-half": Padding.SLOTS,
     "handmade-slots-int8": Padding.SLOTS,
     "handmade-slots-int4": Padding.SLOTS,
-    "handmade-last-logits": Padding.LEFT,
+    "handmade-last-logits": Padding.SLOTS,
     "handmade-no-cache": Padding.RIGHT,
 }
 

@@ -169,7 +169,7 @@ def bound(monkeypatch: pytest.MonkeyPatch, take: Callable[[], Any]) -> list[str]
 def test_steps_of_the_same_rows_bind_what_changes_shape(
     name: str, each: list[str] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decoder = OnnxDecoder(MODELS / name, num_threads=1)
+    decoder = OnnxDecoder(MODELS / name, num_threads=1, cache_in_place=False)
     decoder.prefill_rows([0, 1], [[1, 2, 3], [4, 5, 6]])
     tokens = np.array([7, 8])
     logits = decoder.decode_unchecked(tokens, [0, 1])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import multiprocessing
+import os
 import sys
 import threading
 import time
@@ -184,3 +187,25 @@ def test_what_is_in_time_is_not_stopped() -> None:
 
     with pytest.raises(TimeoutError, match=r"loading took over 0\.01 seconds"):
         load()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_closes_no_session_of_its_parent() -> None:
+    """Closing one waits for threads that the child does not have: a garbage collection would never return."""
+    decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=2)
+    decoder.prefill(0, [3, 4])
+    forgotten: list[Any] = [decoder]
+    forgotten.append(forgotten)
+    time.sleep(0.2)  # the session's threads go to sleep only some milliseconds after a run
+    gc.disable()
+    try:
+        del decoder, forgotten
+        child = multiprocessing.get_context("fork").Process(target=gc.collect, daemon=True)
+        child.start()
+    finally:
+        gc.enable()
+    child.join(20)
+    code = child.exitcode
+    child.kill()
+    assert code == 0

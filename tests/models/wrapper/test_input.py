@@ -40,6 +40,29 @@ def test_a_stale_mask_is_not_the_prompts(wrap: Make) -> None:
     assert rows(wrapper(td), "tokens", "response") == first
 
 
+@pytest.mark.parametrize("mask", [np.ones((1, 2)), np.ones((1, 4)), np.ones((1, 3, 1))], ids=str)
+def test_an_attention_mask_of_other_lengths_is_refused(wrap: Make, mask: Any) -> None:
+    ids = np.array([[39, 1, 72]])
+    td = TensorDict({"tokens": Tokens(prompt=ids, batch_size=[1]), "mine": mask}, batch_size=[1])
+    message = r"'mine' must be a mask of \('tokens', 'prompt'\) \(1 rows of up to 3 tokens\)"
+    with pytest.raises(ValueError, match=message):
+        wrap("tokens", attention_mask_key="mine")(td)
+    full = TensorDict({"tokens": Tokens(full=ids, batch_size=[1]), "attention_mask": mask}, batch_size=[1])
+    with pytest.raises(ValueError, match=r"'attention_mask' must be a mask of \('tokens', 'full'\)"):
+        wrap("tokens", generate=False)(full)
+
+
+def test_the_prompts_mask_is_not_one_of_what_is_scored(wrap: Make) -> None:
+    ids = np.array([[39, 1, 72]])
+    td = TensorDict(
+        {"tokens": Tokens(prompt=ids, batch_size=[1]), "attention_mask": np.array([[1, 0, 1]])},
+        batch_size=[1],
+    )
+    wrap("tokens")(td)
+    td.del_("masks")
+    assert ("log_probs", "full") in wrap("tokens", generate=False, inplace=False)(td).keys(True)
+
+
 def test_prefer_tokens(wrap: Make, scripted_model: Make) -> None:
     for tokens in (
         lazy_stack([Tokens(prompt=np.array(HI)), Tokens(prompt=np.array(HELLO))]),

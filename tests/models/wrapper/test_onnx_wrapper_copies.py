@@ -131,7 +131,7 @@ def test_looking_through_all_members() -> None:
 def test_other_processes(method: str) -> None:
     wrapper = make(input_mode="text", inplace=False)
     with multiprocessing.get_context(method).Pool(1) as pool:
-        result = pool.apply(wrapper, (text_td(*PROMPTS),))
+        result = pool.apply_async(wrapper, (text_td(*PROMPTS),)).get(timeout=120)
     assert list(result["text", "response"]) == said(wrapper)
     np.testing.assert_allclose(
         result["log_probs"].get("response", as_padded_tensor=True),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.formulas import log_softmax
-from lite._arrays.types import as_array, computed
+from lite._arrays.types import HostArray, as_array, computed
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import record, unbroadcast, value_of
 from lite._transforms.vmap.running import everything
@@ -231,6 +231,8 @@ def _blocks(*tables: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
 
 def _log_softmax(values: NDArray[Any]) -> NDArray[Any]:
     """Logits less the logarithm of the sum of their exponentials; NaN in rows with NaN, +inf or only -inf."""
+    if isinstance(values, HostArray) and values.symbolic:
+        return log_softmax(values, -1)  # there is nothing to write into, part by part
     if not isinstance(values, np.ndarray):
         return _recorded_log_softmax(values)
     out = np.empty_like(values, order="C")

@@ -1,0 +1,88 @@
+"""Steps of optimisers over the flat memory of one parameter, compiled for the CPU.
+
+Each reads and writes what it needs once. `c` holds the numbers of the step in the dtype of the parameter, in
+the order that `lite/optim/formulas.py` has, where NumPy computes the same. Arrays that a setting does without
+are empty.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from lite.kernels._jit import jit
+from lite.kernels.cpu.vectors.width import full_width
+
+
+@jit(entry=True)
+def adam(p: Any, g: Any, first: Any, second: Any, top: Any, c: Any) -> None:
+    """Adam, AMSGrad with `top`, decoupled weight decay with `keep` below 1."""
+    full_width()
+    sign, decay, keep, new_first, old_second, new_second, rate, eps = (
+        c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7]
+    )  # fmt: skip
+    if top.size:
+        for i in range(p.size):
+            x = p[i] * keep
+            d = sign * g[i]
+            d = d + decay * x if decay != 0 else d
+            first[i] += new_first * (d - first[i])
+            second[i] = second[i] * old_second + new_second * d * d
+            high = top[i] if top[i] > second[i] else second[i]
+            top[i] = high if top[i] == top[i] else top[i]
+            p[i] = x - rate * first[i] / (np.sqrt(top[i]) + eps)
+        return
+    for i in range(p.size):
+        x = p[i] * keep
+        d = sign * g[i]
+        d = d + decay * x if decay != 0 else d
+        first[i] += new_first * (d - first[i])
+        second[i] = second[i] * old_second + new_second * d * d
+        p[i] = x - rate * first[i] / (np.sqrt(second[i]) + eps)
+
+
+@jit(entry=True)
+def sgd(p: Any, g: Any, buffer: Any, c: Any) -> None:
+    """Stochastic gradient descent, with `buffer` for momentum."""
+    full_width()
+    sign, decay, rate, old, new, ahead = c[0], c[1], c[2], c[3], c[4], c[5]
+    if buffer.size:
+        nesterov = ahead != 0
+        for i in range(p.size):
+            d = sign * g[i]
+            d = d + decay * p[i] if decay != 0 else d
+            b = old * buffer[i] + new * d
+            buffer[i] = b
+            p[i] -= rate * (d + ahead * b if nesterov else b)
+        return
+    for i in range(p.size):
+        d = sign * g[i]
+        p[i] -= rate * (d + decay * p[i] if decay != 0 else d)
+
+
+@jit(entry=True)
+def rmsprop(p: Any, g: Any, square: Any, mean: Any, buffer: Any, c: Any) -> None:
+    """RMSprop: centered with `mean`, with momentum with `buffer`."""
+    full_width()
+    sign, decay, rate, old, new, eps, momentum = c[0], c[1], c[2], c[3], c[4], c[5], c[6]
+    centered, moving = mean.size > 0, buffer.size > 0
+    for i in range(p.size):
+        d = sign * g[i]
+        d = d + decay * p[i] if decay != 0 else d
+        square[i] = square[i] * old + new * d * d
+        spread = square[i]
+        if centered:
+            mean[i] += new * (d - mean[i])
+            spread = spread - mean[i] * mean[i]
+        change = d / (np.sqrt(spread) + eps)
+        if moving:
+            buffer[i] = momentum * buffer[i] + change
+            change = buffer[i]
+        p[i] -= rate * change
+
+
+@jit(entry=True)
+def lerp(target: Any, source: Any, c: Any) -> None:
+    """`target` a share nearer to `source`."""
+    full_width()
+    for i in range(target.size):
+        target[i] += c[0] * (source[i] - target[i])

@@ -1,0 +1,246 @@
+"""The arrays that a traced function sees: a shape, a dtype, and the name of a value in the graph."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from lite._arrays.methods import ArrayMethods
+from lite._arrays.types import HostArray, Shape
+from lite._transforms.levels import innermost
+from lite._tree.collection import TensorCollection
+
+
+class Rules:
+    """What answers for symbolic arrays. These functions need the class, so `dispatch` sets them."""
+
+    __slots__ = ("cast", "elementwise", "function", "get_index", "index_batch", "set_index", "ufunc")
+    ufunc: Callable[..., Any]
+    function: Callable[..., Any]
+    get_index: Callable[..., Any]
+    set_index: Callable[..., None]
+    index_batch: Callable[..., Any]
+    elementwise: Callable[..., Any]
+    cast: Callable[..., Any]
+
+
+rules = Rules()
+
+
+class GraphArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
+    """An array of which only shape and dtype are known; NumPy's functions of it write nodes of a graph.
+
+    Writing in place gives it the name of another value. What NumPy would make a view knows what it is a view
+    of: a write into a part that was indexed reaches the whole, and one that the views of an array would have
+    to see makes them stale, which to use is an error.
+
+    Args:
+        graph: where the nodes go.
+        name: of the value.
+        shape: sizes; a `Size` for a dynamic dimension.
+        dtype: of the elements.
+        base: the array that this one is a view of.
+        index: where in `base`, if it was indexed.
+    """
+
+    __slots__ = ("__weakref__", "_dtype", "_name", "_shape", "_stale", "base", "graph", "index", "views")
+    __array_priority__ = 3000
+    __hash__ = object.__hash__
+    layered: ClassVar[bool] = False
+    symbolic: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        graph: Any,
+        name: str,
+        shape: Shape,
+        dtype: np.dtype[Any],
+        base: GraphArray | None = None,
+        index: Any = None,
+    ) -> None:
+        self.graph = graph
+        self._name = name
+        self._shape = shape
+        self._dtype = dtype
+        self._stale = False
+        self.base = base
+        self.index = index
+        self.views: list[weakref.ref[GraphArray]] = []
+        if base is not None:
+            base.views.append(weakref.ref(self))
+
+    @property
+    def name(self) -> str:
+        """Name of the value that it has now."""
+        if self._stale:
+            self._fail(
+                "uses a view of an array that was written since, which would have to have changed with it: "
+                "write x = x + y instead of x += y"
+            )
+        return self._name
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes, dynamic ones as `Size`."""
+        return self._shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Dtype of the elements."""
+        return self._dtype
+
+    def replace(self, value: GraphArray) -> None:
+        """Take another value in place."""
+        name = value.name
+        if self.base is not None:
+            if self.index is None:
+                self._fail("writes into a view that is another shape or order of an array: write a new array")
+            rules.set_index(self.base, self.index, GraphArray(self.graph, name, self._shape, self._dtype))
+        self._name, self._stale = name, False
+        self._outdate()
+
+    def _outdate(self) -> None:
+        """Make all views of this array stale."""
+        for reference in self.views:
+            view = reference()
+            if view is not None:
+                view._stale = True
+                view._outdate()
+        self.views.clear()
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        for item in inputs:
+            if isinstance(item, TensorCollection) or not self._answers(item, inputs, kwargs):
+                return NotImplemented
+        return rules.ufunc(self.graph, ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        for kind in types:
+            if issubclass(kind, TensorCollection):
+                return NotImplemented
+            other = issubclass(kind, HostArray) and kind is not GraphArray
+            if other and type(innermost((args, kwargs))) is not GraphArray:
+                return NotImplemented
+        return rules.function(self.graph, func, args, kwargs)
+
+    def _answers(self, item: Any, inputs: Any, kwargs: Any) -> bool:
+        """Whether this array answers for a call with `item`, another transformation's at times."""
+        if type(item) is GraphArray or not isinstance(item, HostArray):
+            return True
+        return type(innermost((inputs, kwargs))) is GraphArray
+
+    @property
+    def level(self) -> int:  # type: ignore[override]
+        """The number of the trace among all transformations."""
+        level: int = self.graph.level
+        return level
+
+    def __getitem__(self, index: Any) -> Any:
+        return rules.get_index(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        rules.set_index(self, index, value)
+
+    def __len__(self) -> int:
+        if not self._shape:
+            raise TypeError("len() of unsized object")
+        return self._shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        count = len(self)
+        if self.graph.size(self._shape[0]) is not None:
+            self.graph.fail("walks over a dimension of dynamic size in Python")
+        return iter([self[i] for i in range(count)])
+
+    def __contains__(self, item: object) -> bool:
+        return bool((self == item).any())
+
+    def _fail(self, what: str, error: type[Exception] = NotImplementedError) -> NoReturn:
+        self.graph.fail(what, error)
+        raise AssertionError
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        self._fail(
+            "makes an ndarray of an array that has no numbers yet: use functions that NumPy dispatches, "
+            "instead of np.asarray(x) or functions of other libraries"
+        )
+
+    def _branches(self, what: str) -> NoReturn:
+        self._fail(
+            f"{what} the numbers in an array, which a graph does not know: use np.where instead of a branch",
+            RuntimeError,
+        )
+
+    def __bool__(self) -> bool:
+        self._branches("branches on")
+
+    def __int__(self) -> int:
+        self._branches("takes an int of")
+
+    def __float__(self) -> float:
+        self._branches("takes a float of")
+
+    def __complex__(self) -> complex:
+        self._branches("takes a complex number of")
+
+    def __index__(self) -> int:
+        self._branches("indexes, or counts, with")
+
+    def item(self, *args: Any) -> NoReturn:
+        """Raises RuntimeError: there is no number yet."""
+        self._branches("takes an item of")
+
+    def tolist(self) -> NoReturn:
+        """Raises RuntimeError: there are no numbers yet."""
+        self._branches("makes a list of")
+
+    def __copy__(self) -> GraphArray:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GraphArray:
+        return self
+
+    def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
+        """A function of lite, such as `erf`, that has an operator."""
+        return rules.elementwise(self, function, *args)
+
+    def astype(
+        self,
+        dtype: Any,
+        order: str = "K",
+        casting: str = "unsafe",
+        subok: bool = True,
+        copy: bool = True,
+    ) -> GraphArray:
+        """Elements in another dtype; self if that is what they have and `copy` is false."""
+        if np.dtype(dtype) == self._dtype:
+            return self.copy() if copy else self
+        cast: GraphArray = rules.cast(self, np.dtype(dtype))
+        return cast
+
+    def view(self, *args: Any) -> NoReturn:
+        """Refused: a graph has no memory to see as another dtype."""
+        self._fail("sees memory as another dtype (view)")
+
+    def look_up(self, table: Any) -> Any:
+        """`table[self]`."""
+        return rules.get_index(self.graph.operand(table), self)
+
+    def pick(self, table: Any, index: Any) -> Any:
+        """`table[index]`, where this array is in the index."""
+        return rules.get_index(self.graph.operand(table), index)
+
+    def index_batch(self, td: Any, index: Any) -> Any:
+        """`td[index]` for a TensorDict and an index that this array is in."""
+        return rules.index_batch(td, index)
+
+    def copy(self, order: str = "C") -> GraphArray:
+        """The same value as an array of its own."""
+        return GraphArray(self.graph, self.name, self._shape, self._dtype)
+
+    def __repr__(self) -> str:
+        return f"GraphArray({self.name!r}, shape={tuple(map(int, self._shape))}, dtype={self._dtype})"

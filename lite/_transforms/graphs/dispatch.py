@@ -1,0 +1,60 @@
+"""From a call of a NumPy function to the rule that writes its nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# Each of these modules registers its rules.
+import lite._transforms.graphs.creation
+import lite._transforms.graphs.elementwise
+import lite._transforms.graphs.joining
+import lite._transforms.graphs.products
+import lite._transforms.graphs.reductions
+import lite._transforms.graphs.shapes
+import lite._transforms.graphs.sorting  # noqa: F401
+from lite._transforms.graphs.array import GraphArray, rules
+from lite._transforms.graphs.indexing import get_index, set_index
+from lite._transforms.graphs.rules import RULES
+from lite._transforms.graphs.ufuncs import call_ufunc, write
+from lite._transforms.registry import NoRule, name_of
+
+
+def call_function(graph: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    """Write the nodes of a function; NotImplementedError names the one that has no rule."""
+    out = kwargs.get("out")
+    if "out" in kwargs:
+        kwargs = {key: value for key, value in kwargs.items() if key != "out"}
+    if func not in RULES:
+        graph.fail(f"calls {name_of(func)}, which has no rule for ONNX")
+    try:
+        result = RULES[func](graph, *args, **kwargs)
+    except NoRule as error:
+        graph.fail(f"calls {name_of(func)} with arguments that have no rule for ONNX{_because(error)}")
+    return result if out is None else write(graph, (out,), result)
+
+
+def call_elementwise(x: GraphArray, function: Any, *args: Any) -> Any:
+    """Write the nodes of a function of lite that treats all numbers alike."""
+    if function not in RULES:
+        x.graph.fail(f"calls {name_of(function)}, which has no rule for ONNX")
+    return RULES[function](x.graph, *(args or (x,)))
+
+
+def _index_batch(td: Any, index: Any) -> Any:
+    items = index if isinstance(index, tuple) else (index,)
+    for item in items:
+        if isinstance(item, GraphArray):
+            item.graph.fail("indexes the batch of a TensorDict with an array that is computed")
+
+
+def _because(error: NoRule) -> str:
+    return f": {error}" if str(error) else ""
+
+
+rules.ufunc = call_ufunc
+rules.function = call_function
+rules.get_index = get_index
+rules.set_index = set_index
+rules.index_batch = _index_batch
+rules.elementwise = call_elementwise
+rules.cast = lambda x, dtype: x.graph.cast(x, dtype)

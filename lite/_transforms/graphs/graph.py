@@ -1,0 +1,357 @@
+"""A graph while it is traced: nodes, constants, weights, and what a rule gets to work with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from lite._arrays.types import ArrayHolder, HostArray, Shape
+from lite._transforms.graphs.array import GraphArray
+from lite._transforms.graphs.sizes import Size
+from lite._transforms.levels import numbers
+
+INT64 = np.dtype(np.int64)
+BOOL = np.dtype(np.bool_)
+Dtype = np.dtype[Any]
+
+
+@dataclass(frozen=True)
+class Node:
+    """An operator of ONNX with its inputs and outputs by name.
+
+    Attributes:
+        op: its name.
+        inputs: names of values; empty for an input that is left out.
+        outputs: names of values.
+        attributes: integers, floats, strings, dtypes, and lists of them.
+        path: of the module that was running.
+    """
+
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    path: str = ""
+
+
+class Graph:
+    """What a function does to symbolic arrays, node by node.
+
+    Args:
+        dimensions: the dynamic dimensions by name, with the prime that stands for each in this trace.
+    """
+
+    def __init__(self, dimensions: dict[str, int]) -> None:
+        self.dimensions = dimensions
+        self.level = next(numbers)
+        self.nodes: list[Node] = []
+        self.constants: dict[str, np.ndarray[Any, Any]] = {}
+        self.weights: dict[str, np.ndarray[Any, Any]] = {}
+        self.inputs: list[GraphArray] = []
+        self._path: list[str] = []
+        self._made: dict[Any, Any] = {}  # the outputs of each node that there is: the same twice is once
+        self._sizes: dict[int, tuple[str, int]] = {}  # where to read a dynamic size: a value and its axis
+        self._arrays: dict[int, GraphArray] = {}  # weights by the identity of their ndarray
+        self._kept: list[Any] = []
+        self._count = 0
+
+    # -- where we are ------------------------------------------------------------------------------------
+
+    @contextmanager
+    def running(self, path: str) -> Iterator[None]:
+        """Say which module runs, for names of nodes and for errors."""
+        self._path.append(path)
+        try:
+            yield
+        finally:
+            self._path.pop()
+
+    @property
+    def path(self) -> str:
+        """Path of the module that runs."""
+        return self._path[-1] if self._path else ""
+
+    def fail(self, what: str, error: type[Exception] = NotImplementedError) -> NoReturn:
+        """Raise `error`, and say which module it was."""
+        where = self.path
+        raise error(f"cannot be exported: {f'the module {where!r}' if where else 'the module'} {what}.")
+
+    # -- values ------------------------------------------------------------------------------------------
+
+    def input(self, name: str, shape: Sequence[int], dtype: Any) -> GraphArray:
+        """A new input."""
+        array = GraphArray(self, name, tuple(shape), np.dtype(dtype))
+        self.inputs.append(array)
+        self._note(array)
+        return array
+
+    def weight(self, name: str, value: np.ndarray[Any, Any]) -> GraphArray:
+        """A named array of the model; the same object gives the same one again."""
+        found = self._arrays.get(id(value))
+        if found is None:
+            found = GraphArray(self, name, value.shape, value.dtype)
+            self.weights[name] = value
+            self._arrays[id(value)] = found
+            self._kept.append(value)
+        return found
+
+    def constant(self, value: Any, dtype: Any = None) -> GraphArray:
+        """An array that is part of the graph.
+
+        What has the size of a dynamic dimension holds the same along it, as `np.zeros(x.shape)` does, or it
+        is refused: a graph for other sizes cannot be made of it.
+        """
+        array = np.asarray(value) if dtype is None else np.asarray(value).astype(dtype, copy=False)
+        known = self._arrays.get(id(array))
+        if known is not None:
+            return known
+        dynamic = [axis for axis, size in enumerate(array.shape) if self.size(size) is not None]
+        if not dynamic:
+            return self._stored(array)
+        small = array
+        for axis in dynamic:
+            first = small[(slice(None),) * axis + (slice(0, 1),)]
+            if not np.array_equal(
+                np.broadcast_to(first, small.shape), small, equal_nan=small.dtype.kind in "fc"
+            ):
+                self.fail(
+                    f"computes with an array of shape {array.shape} made for the size of a dynamic "
+                    "dimension, whose numbers differ along it"
+                )
+            small = first
+        return self.expand(self._stored(small), tuple(self.size(n) or n for n in array.shape))
+
+    def _stored(self, array: np.ndarray[Any, Any]) -> GraphArray:
+        if array.dtype.hasobject or array.dtype.kind in "USMm":
+            self.fail(f"computes with an array of dtype {array.dtype}")
+        key = ("constant", array.dtype.name, array.shape, array.tobytes())
+        name = self._made.get(key)
+        if name is None:
+            self._count += 1
+            name = self._made[key] = f"constant_{self._count}"
+            self.constants[name] = np.array(array)
+        return GraphArray(self, name, array.shape, array.dtype)
+
+    def operand(self, value: Any, dtype: Any = None) -> GraphArray:
+        """Anything that NumPy computes with as an array of the graph, in a dtype."""
+        if isinstance(value, ArrayHolder):
+            value = value.data
+        if isinstance(value, GraphArray):
+            if value.graph is not self:
+                self.fail("computes with an array of another trace, kept from an earlier call")
+            return value if dtype is None else self.cast(value, dtype)
+        if isinstance(value, HostArray):
+            self.fail(f"mixes its arrays with one of {type(value).__name__}")
+        if isinstance(value, list | tuple) and _holds_symbolic(value):
+            items = [self.operand(item) for item in value]
+            wanted = np.result_type(*[item.dtype for item in items]) if dtype is None else dtype
+            value = self.stack([self.cast(item, wanted) for item in items])
+            return value
+        known = self._arrays.get(id(value))
+        if known is not None:
+            return known if dtype is None else self.cast(known, dtype)
+        return self.constant(value, dtype)
+
+    def cast(self, x: GraphArray, dtype: Any) -> GraphArray:
+        """`x` in another dtype."""
+        dtype = np.dtype(dtype)
+        if x.dtype == dtype:
+            return x
+        if "c" in (x.dtype.kind, dtype.kind):
+            self.fail("computes with complex numbers, for which ONNX has next to no operators")
+        return self.emit("Cast", [x], x.shape, dtype, to=dtype)
+
+    # -- nodes -------------------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        op: str,
+        inputs: Sequence[GraphArray | None],
+        shape: Sequence[int],
+        dtype: Any,
+        **attributes: Any,
+    ) -> GraphArray:
+        """Add a node of one output."""
+        return self.emit_all(op, inputs, [(shape, dtype)], **attributes)[0]
+
+    def emit_all(
+        self,
+        op: str,
+        inputs: Sequence[GraphArray | None],
+        outputs: Sequence[tuple[Sequence[int], Any]],
+        **attributes: Any,
+    ) -> list[GraphArray]:
+        """Add a node, given shape and dtype of each output; a node that there is already is used again."""
+        names = tuple("" if x is None else x.name for x in inputs)
+        key = (op, names, len(outputs), repr(sorted(attributes.items())))
+        made = self._made.get(key)
+        if made is None:
+            made = self._made[key] = tuple(self._name(op) for _ in outputs)
+            self.nodes.append(Node(op, names, made, attributes, self.path))
+        arrays = []
+        for name, (shape, dtype) in zip(made, outputs, strict=True):
+            array = GraphArray(self, name, tuple(shape), np.dtype(dtype))
+            self._note(array)
+            arrays.append(array)
+        return arrays
+
+    def _name(self, kind: str) -> str:
+        self._count += 1
+        path = self.path
+        return f"{path}/{kind}_{self._count}" if path else f"{kind}_{self._count}"
+
+    # -- dynamic sizes -----------------------------------------------------------------------------------
+
+    def _note(self, array: GraphArray) -> None:
+        for axis, size in enumerate(array.shape):
+            if type(size) is Size:
+                self._sizes.setdefault(int(size), (array.name, axis))
+
+    def size(self, n: int) -> Size | None:
+        """The number as a dynamic size, if it is one: seen before, or a multiple of one."""
+        if type(n) is Size:
+            return n
+        if n in self._sizes or any(n and n % prime == 0 for prime in self.dimensions.values()):
+            return Size(n)
+        return None
+
+    def dynamic(self, shape: Iterable[int]) -> Shape:
+        """A shape that NumPy computed, with dynamic sizes marked."""
+        return tuple(self.size(n) or int(n) for n in shape)
+
+    def size_array(self, n: int) -> GraphArray:
+        """A size as an array (1,) of int64."""
+        if self.size(n) is None:
+            return self.constant(np.array([int(n)], INT64))
+        found = self._sizes.get(int(n))
+        if found is not None:
+            name, axis = found
+            return self.emit(
+                "Shape", [GraphArray(self, name, (), INT64)], (1,), INT64, start=axis, end=axis + 1
+            )
+        rest, factors = int(n), []
+        for prime in self.dimensions.values():
+            while rest % prime == 0:
+                rest //= prime
+                factors.append(prime)
+        if not factors or any(factor not in self._sizes for factor in factors):
+            self.fail(f"computes a shape from the size of a dynamic dimension in a way (to {int(n)}) unknown")
+        out = self.size_array(factors[0])
+        for factor in factors[1:]:
+            out = self.emit("Mul", [out, self.size_array(factor)], (1,), INT64)
+        return out if rest == 1 else self.emit("Mul", [out, self.size_array(rest)], (1,), INT64)
+
+    def shape_array(self, shape: Sequence[int]) -> GraphArray:
+        """A shape as an array of int64, read from other values where it is dynamic."""
+        if all(self.size(n) is None for n in shape):
+            return self.constant(np.array([int(n) for n in shape], INT64))
+        parts = [self.size_array(n) for n in shape]
+        return parts[0] if len(parts) == 1 else self.emit("Concat", parts, (len(parts),), INT64, axis=0)
+
+    def ints(self, *values: int) -> GraphArray:
+        """A constant vector of int64."""
+        return self.constant(np.array(values, INT64))
+
+    # -- shapes, which many rules need -------------------------------------------------------------------
+
+    def reshape(self, x: GraphArray, shape: Sequence[int]) -> GraphArray:
+        """The elements in another shape."""
+        target = self.dynamic(shape)
+        if tuple(target) == tuple(x.shape):
+            return x
+        if math.prod(map(int, target)) != math.prod(map(int, x.shape)):
+            raise ValueError(f"cannot reshape array of size {math.prod(x.shape)} into shape {tuple(target)}")
+        if 0 in target:
+            return self.emit("Reshape", [x, self.shape_array(target)], target, x.dtype, allowzero=1)
+        # 0 repeats the size at the same place, and one size may be left to the rest.
+        written: list[int | None] = []
+        for axis, n in enumerate(target):
+            same = axis < x.ndim and type(x.shape[axis]) is Size and x.shape[axis] == n
+            written.append(0 if same else None if type(n) is Size else int(n))
+        if written.count(None) == 1:
+            written[written.index(None)] = -1
+        wanted = (
+            self.shape_array(target) if None in written else self.ints(*(n for n in written if n is not None))
+        )
+        return self.emit("Reshape", [x, wanted], target, x.dtype)
+
+    def expand(self, x: GraphArray, shape: Sequence[int]) -> GraphArray:
+        """`x` broadcast to a shape."""
+        target = self.dynamic(shape)
+        if tuple(x.shape) == tuple(target):
+            return x
+        merged = self.broadcast([x.shape, target])
+        if tuple(merged) != tuple(target):
+            raise ValueError(f"cannot broadcast shape {tuple(x.shape)} to {tuple(target)}.")
+        return self.emit("Expand", [x, self.shape_array(target)], target, x.dtype)
+
+    def broadcast(self, shapes: Sequence[Sequence[int]]) -> Shape:
+        """What shapes broadcast to."""
+        return self.dynamic(np.broadcast_shapes(*[tuple(map(int, shape)) for shape in shapes]))
+
+    def transpose(self, x: GraphArray, order: Sequence[int]) -> GraphArray:
+        """The dimensions in another order."""
+        order = [int(axis) for axis in order]
+        if order == list(range(x.ndim)):
+            return x
+        return self.emit("Transpose", [x], [x.shape[axis] for axis in order], x.dtype, perm=order)
+
+    def unsqueeze(self, x: GraphArray, *axes: int) -> GraphArray:
+        """New dimensions of size 1 at places in the result."""
+        places = sorted(axis % (x.ndim + len(axes)) for axis in axes)
+        shape = list(x.shape)
+        for axis in places:
+            shape.insert(axis, 1)
+        return self.emit("Unsqueeze", [x, self.ints(*places)], shape, x.dtype)
+
+    def squeeze(self, x: GraphArray, *axes: int) -> GraphArray:
+        """Without some dimensions of size 1."""
+        places = sorted(axis % x.ndim for axis in axes)
+        shape = [n for axis, n in enumerate(x.shape) if axis not in places]
+        return self.emit("Squeeze", [x, self.ints(*places)], shape, x.dtype)
+
+    def slice(self, x: GraphArray, axis: int, start: int, stop: int, step: int, length: int) -> GraphArray:
+        """Part of a dimension; `length` is what it has."""
+        shape = [*x.shape[:axis], length, *x.shape[axis + 1 :]]
+        inputs = [x, self.ints(start), self.ints(stop), self.ints(axis), self.ints(step)]
+        return self.emit("Slice", inputs, shape, x.dtype)
+
+    def concatenate(self, parts: Sequence[GraphArray], axis: int) -> GraphArray:
+        """Arrays of one dtype, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        axis %= parts[0].ndim
+        total: int = sum((x.shape[axis] for x in parts), 0)
+        shape = list(parts[0].shape)
+        for x in parts[1:]:
+            if [n for i, n in enumerate(x.shape) if i != axis] != [
+                n for i, n in enumerate(shape) if i != axis
+            ]:
+                raise ValueError(
+                    "all sizes but along the axis of concatenation must match exactly, got "
+                    f"{tuple(map(int, parts[0].shape))} and {tuple(map(int, x.shape))}"
+                )
+        shape[axis] = total
+        return self.emit("Concat", parts, shape, parts[0].dtype, axis=axis)
+
+    def stack(self, parts: Sequence[GraphArray], axis: int = 0) -> GraphArray:
+        """Arrays of one dtype and shape along a new dimension."""
+        ndim = parts[0].ndim + 1
+        return self.concatenate([self.unsqueeze(x, axis % ndim) for x in parts], axis % ndim)
+
+    def gather(self, x: GraphArray, indices: GraphArray, axis: int = 0) -> GraphArray:
+        """Elements along an axis by their numbers; negative ones count from the end."""
+        shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+        return self.emit("Gather", [x, indices], shape, x.dtype, axis=axis)
+
+
+def _holds_symbolic(items: Any) -> bool:
+    return any(
+        isinstance(item, GraphArray) or (isinstance(item, list | tuple) and _holds_symbolic(item))
+        for item in items
+    )

@@ -1,0 +1,208 @@
+"""Brackets: slices, integers, new axes, and arrays of integers."""
+
+from __future__ import annotations
+
+import operator
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.types import ArrayHolder
+from lite._transforms.graphs.array import GraphArray
+from lite._transforms.graphs.graph import BOOL, INT64, Graph
+from lite._transforms.graphs.shapes import view_of
+from lite._transforms.graphs.sizes import Size
+
+_FAR = np.iinfo(np.int64).max
+
+
+def get_index(x: GraphArray, index: Any) -> Any:
+    """`x[index]`."""
+    graph: Graph = x.graph
+    items = _items(x, index)
+    arrays = [item for item in items if isinstance(item, GraphArray)]
+    if len(arrays) > 1:
+        return _by_arrays(graph, x, items)
+    out, axis = x, 0
+    moved = _gathered_first(items)
+    for item in items:
+        if item is None:
+            out = graph.unsqueeze(out, axis)
+            axis += 1
+        elif isinstance(item, slice):
+            out = _slice(graph, out, axis, item)
+            axis += 1
+        elif isinstance(item, GraphArray):
+            out = graph.gather(out, item, axis)
+            if moved:
+                order = list(range(out.ndim))
+                front = order[axis : axis + item.ndim]
+                out = graph.transpose(out, [*front, *(i for i in order if i not in front)])
+            axis += item.ndim
+        else:
+            out = _one(graph, out, axis, item)
+    return out if arrays else view_of(x, out, index)
+
+
+def _items(x: GraphArray, index: Any) -> list[Any]:
+    """An index as one item for each dimension, and None for new ones; arrays as int64."""
+    graph = x.graph
+    given = list(index) if isinstance(index, tuple) else [index]
+    given = [item.data if isinstance(item, ArrayHolder) else item for item in given]
+    given = [np.asarray(item) if isinstance(item, list) else item for item in given]
+    used = sum(1 for item in given if item is not None and not isinstance(item, EllipsisType))
+    if used > x.ndim:
+        raise IndexError(
+            f"too many indices for array: array is {x.ndim}-dimensional, but {used} were indexed"
+        )
+    missing = [slice(None)] * (x.ndim - used)
+    dots = [i for i, item in enumerate(given) if isinstance(item, EllipsisType)]
+    if len(dots) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    given = [*given[: dots[0]], *missing, *given[dots[0] + 1 :]] if dots else [*given, *missing]
+    items: list[Any] = []
+    for item in given:
+        if item is None or isinstance(item, slice):
+            items.append(item)
+        elif isinstance(item, GraphArray | np.ndarray) and (item.ndim or isinstance(item, GraphArray)):
+            if item.dtype == BOOL:
+                graph.fail("indexes with a mask, which gives a shape that depends on numbers: use np.where")
+            if item.dtype.kind not in "iu":
+                raise IndexError("arrays used as indices must be of integer (or boolean) type")
+            items.append(graph.cast(graph.operand(item), INT64))
+        elif isinstance(item, bool | np.bool_):
+            graph.fail("indexes with a bool")
+        else:
+            items.append(operator.index(item))
+    return items
+
+
+def _gathered_first(items: list[Any]) -> bool:
+    """Whether NumPy puts the dimensions of an index array first: integers apart from it count as arrays."""
+    kinds = [isinstance(item, int | GraphArray) for item in items]
+    if not any(isinstance(item, GraphArray) for item in items):
+        return False
+    first, last = kinds.index(True), len(kinds) - 1 - kinds[::-1].index(True)
+    return not all(kinds[first : last + 1])
+
+
+def _slice(graph: Graph, x: GraphArray, axis: int, item: slice) -> GraphArray:
+    size = x.shape[axis]
+    step = 1 if item.step is None else operator.index(item.step)
+    if not step:
+        raise ValueError("slice step cannot be zero")
+    start, stop = _bound(item.start), _bound(item.stop)
+    if graph.size(size) is None:
+        begin, end, _ = slice(start, stop, step).indices(size)
+        count = len(range(begin, end, step))
+        if (begin, count, step) == (0, size, 1):
+            return x
+        return graph.slice(x, axis, begin, -_FAR if end < 0 else end, step, count)
+    # A bound that is the whole size, computed or not, is none.
+    start = None if start is not None and step > 0 and start == 0 else start
+    stop = None if stop is not None and step > 0 and stop == size else stop
+    if start is None and stop is None and step == 1:
+        return x
+    for bound in (start, stop):
+        if bound is not None and (graph.size(bound) is not None or abs(bound) >= size):
+            graph.fail(f"cuts a dynamic dimension at {int(bound)}, which has to do with its size here")
+    if start is None and stop is None and step == -1:
+        return graph.slice(x, axis, -1, -_FAR, -1, size)
+    begin, end, _ = slice(start, stop, step).indices(size)
+    length: Any = len(range(begin, end, step))
+    # With ends counted from the same side the length is fixed, otherwise it goes with the size.
+    if (start is None or start >= 0) != (stop is not None and stop >= 0):
+        length = Size(length)
+    first = (0 if step > 0 else -1) if start is None else int(start)
+    last = (_FAR if step > 0 else -_FAR) if stop is None else int(stop)
+    return graph.slice(x, axis, first, last, step, length)
+
+
+def _bound(value: Any) -> Any:
+    if value is None or isinstance(value, Size):
+        return value
+    return operator.index(value)
+
+
+def _one(graph: Graph, x: GraphArray, axis: int, item: int) -> GraphArray:
+    size = x.shape[axis]
+    if not -size <= item < size:
+        raise IndexError(f"index {item} is out of bounds for axis {axis} with size {size}")
+    return graph.gather(x, graph.constant(np.array(item, INT64)), axis)
+
+
+def _by_arrays(graph: Graph, x: GraphArray, items: list[Any]) -> GraphArray:
+    """Several index arrays: one number for each combination, looked up in the dimensions made one."""
+    at = [i for i, item in enumerate(items) if isinstance(item, int | GraphArray)]
+    if any(item is None for item in items) or at != list(range(at[0], at[-1] + 1)):
+        graph.fail("indexes with several arrays that do not stand side by side")
+    sizes = x.shape[at[0] : at[-1] + 1]
+    if any(graph.size(n) is not None for n in sizes[1:]):
+        graph.fail("indexes with several arrays into a dynamic dimension")
+    number: Any = None
+    for i, size in zip(at, sizes, strict=True):
+        place: Any = graph.operand(np.int64(items[i]) if isinstance(items[i], int) else items[i])
+        place = np.where(place < 0, place + graph.squeeze(graph.size_array(size), 0), place)
+        number = place if number is None else number * int(size) + place
+    flat = x
+    for axis, item in enumerate(items):
+        if isinstance(item, slice):
+            flat = _slice(graph, flat, axis, item)
+    joined = 1
+    for size in sizes:
+        joined = joined * size
+    flat = graph.reshape(flat, (*flat.shape[: at[0]], joined, *flat.shape[at[-1] + 1 :]))
+    return graph.gather(flat, number, at[0])
+
+
+def set_index(x: GraphArray, index: Any, value: Any) -> None:
+    """`x[index] = value`, where the index is all of `x`, or basic with fixed sizes."""
+    graph: Graph = x.graph
+    new = graph.operand(value)
+    items = _items(x, index)
+    if any(item is None or isinstance(item, GraphArray) for item in items):
+        graph.fail("writes at indices that are an array or a new axis: use np.where")
+    whole = all(
+        isinstance(item, slice) and _covers(graph, item, size)
+        for item, size in zip(items, x.shape, strict=True)
+    )
+    if whole:
+        x.replace(graph.cast(graph.expand(new, x.shape), x.dtype))
+        return
+    _write_part(graph, x, items, graph.cast(new, x.dtype))
+
+
+def _covers(graph: Graph, item: slice, size: int) -> bool:
+    if item == slice(None):
+        return True
+    if item.step not in (None, 1) or item.start not in (None, 0):
+        return False
+    return item.stop is None or (item.stop == size and isinstance(item.stop, Size | int))
+
+
+def _write_part(graph: Graph, x: GraphArray, items: list[Any], new: GraphArray) -> None:
+    """What is given, put in its place by numbers, where the index points; elsewhere what was there."""
+    dynamic = [graph.size(size) is not None for size in x.shape]
+    for axis, (item, size) in enumerate(zip(items, x.shape, strict=True)):
+        if dynamic[axis] and not (isinstance(item, slice) and _covers(graph, item, size)):
+            graph.fail(f"writes into a part of the dynamic dimension {axis}: use np.where")
+    places = [  # along each dimension, which are written; None for all of a dynamic one
+        None if moves else np.arange(size)[item if isinstance(item, slice) else slice(item, item + 1 or None)]
+        for item, size, moves in zip(items, x.shape, dynamic, strict=True)
+    ]
+    lengths = [size if at is None else len(at) for at, size in zip(places, x.shape, strict=True)]
+    full = graph.expand(new, [n for n, item in zip(lengths, items, strict=True) if isinstance(item, slice)])
+    numbers = [axis for axis, item in enumerate(items) if not isinstance(item, slice)]
+    full = graph.unsqueeze(full, *numbers) if numbers else full
+    mask: Any = np.ones((1,) * x.ndim, bool)
+    for axis, at in enumerate(places):
+        if at is None:
+            continue
+        source = np.zeros(x.shape[axis], np.int64)
+        source[at] = np.arange(len(at))
+        written = np.zeros(x.shape[axis], bool)
+        written[at] = True
+        mask = mask & written.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+        full = graph.gather(full, graph.constant(source), axis)
+    x.replace(graph.emit("Where", [graph.constant(mask), full, x], x.shape, x.dtype))

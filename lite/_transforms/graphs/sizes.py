@@ -1,0 +1,52 @@
+"""Integers that stand for a dynamic dimension while a function is traced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+class Size(int):
+    """The size of a dynamic dimension in this trace; what is computed from one is one.
+
+    Each dynamic dimension has a prime as its size that no other size has, so two sizes are the same
+    dimension if they are the same number. Functions of NumPy may give the number as a plain int; the graph
+    finds it again by its factors.
+    """
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Any:
+        return _sized(int.__add__(self, other))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return _sized(int.__sub__(self, other))
+
+    def __rsub__(self, other: Any) -> Any:
+        return _sized(int.__rsub__(self, other))
+
+    def __mul__(self, other: Any) -> Any:
+        return _sized(int.__mul__(self, other))
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _sized(int.__floordiv__(self, other))
+
+    def __neg__(self) -> Any:
+        return _sized(int.__neg__(self))
+
+
+def _sized(value: Any) -> Any:
+    return Size(value) if type(value) is int else value
+
+
+def primes(above: int) -> Iterator[int]:
+    """The primes from a number on."""
+    n = above
+    while True:
+        if n > 1 and all(n % d for d in range(2, int(n**0.5) + 1)):
+            yield n
+        n += 1

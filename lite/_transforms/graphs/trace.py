@@ -1,0 +1,162 @@
+"""Run a function on symbolic arrays, and write down what it does."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import lite._transforms.graphs.dispatch  # noqa: F401 - the rules
+from lite._transforms.graphs.array import GraphArray
+from lite._transforms.graphs.graph import Graph, Node
+from lite._transforms.graphs.sizes import Size, primes
+
+# Where the sizes of the two traces begin: apart, larger than most, and small enough for `np.zeros(size)`.
+_FROM = (503, 1009)
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of a graph.
+
+    Attributes:
+        name: of the input.
+        shape: its sizes; a name for a dynamic one.
+        dtype: of its elements.
+    """
+
+    name: str
+    shape: tuple[int | str, ...]
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A graph that is complete.
+
+    Attributes:
+        inputs: its inputs.
+        outputs: its outputs, dynamic sizes by name, or None where they are computed from others.
+        nodes: what leads to the outputs, in order.
+        arrays: constants and weights that the nodes use.
+    """
+
+    inputs: tuple[Input, ...]
+    outputs: tuple[tuple[str, tuple[int | str | None, ...], np.dtype[Any]], ...]
+    nodes: tuple[Node, ...]
+    arrays: dict[str, np.ndarray[Any, Any]]
+
+
+Run = Callable[[Graph, list[GraphArray]], Mapping[str, Any]]
+
+
+def trace(run: Run, inputs: Sequence[Input], avoid: Sequence[int] = ()) -> Traced:
+    """The graph of a function.
+
+    It is traced twice, with other sizes for the dynamic dimensions, and both graphs must be one: what hangs
+    on a size (a loop over it, a branch, an array made for it) is an error instead of a graph for one size.
+
+    Args:
+        run: gets the graph and an array for each input, and returns the outputs by name.
+        inputs: the inputs.
+        avoid: sizes that no dynamic dimension may be mistaken for, such as those of weights.
+
+    Raises:
+        NotImplementedError: a function has no rule; the graph hangs on a size.
+        RuntimeError: Python branches on numbers.
+    """
+    names = list(dict.fromkeys(n for x in inputs for n in x.shape if isinstance(n, str)))
+    taken = {n for x in inputs for n in x.shape if isinstance(n, int)} | set(avoid)
+    if not names:
+        return _traced(run, inputs, {})
+    found = []
+    for start in _FROM:
+        numbers = (p for p in primes(start) if not any(n and n % p == 0 for n in taken))
+        sizes = dict(zip(names, itertools.islice(numbers, len(names)), strict=True))
+        found.append(_traced(run, inputs, sizes))
+    difference = _difference(*found)
+    if not difference:
+        return found[0]
+    raise NotImplementedError(
+        f"cannot be exported: {difference}, so the graph would fit one size of the dynamic dimensions "
+        f"{', '.join(names)} alone. Loops in Python over such a dimension do this, and branches on its size; "
+        "leave it out of dynamic_axes to have it fixed."
+    )
+
+
+def _traced(run: Run, inputs: Sequence[Input], dimensions: dict[str, int]) -> Traced:
+    graph = Graph(dimensions)
+    arrays = [
+        graph.input(x.name, [Size(dimensions[n]) if isinstance(n, str) else n for n in x.shape], x.dtype)
+        for x in inputs
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of numbers, of which there are none
+        results = {name: graph.operand(value) for name, value in run(graph, arrays).items()}
+    return _finished(graph, tuple(inputs), results)
+
+
+def _finished(graph: Graph, inputs: tuple[Input, ...], results: dict[str, GraphArray]) -> Traced:
+    """The nodes that lead to the results, which get the names of the outputs."""
+    sizes = {size: name for name, size in graph.dimensions.items()}
+    fixed = {x.name for x in inputs} | graph.constants.keys() | graph.weights.keys()
+    taken: dict[str, str] = {}
+    nodes = list(graph.nodes)
+    for name, array in results.items():
+        if array.name in fixed or array.name in taken:
+            nodes.append(Node("Identity", (array.name,), (name,)))
+        else:
+            taken[array.name] = name
+    renamed = [_renamed(node, taken) for node in nodes]
+    needed, kept = set(results), []
+    for node in reversed(renamed):
+        if needed.intersection(node.outputs):
+            kept.append(node)
+            needed.update(node.inputs)
+    outputs = tuple(
+        (name, tuple(sizes.get(n) if type(n) is Size else int(n) for n in array.shape), array.dtype)
+        for name, array in results.items()
+    )
+    stored = {**graph.weights, **graph.constants}
+    return Traced(inputs, outputs, tuple(kept[::-1]), {n: a for n, a in stored.items() if n in needed})
+
+
+def _renamed(node: Node, names: dict[str, str]) -> Node:
+    if not any(name in names for name in (*node.inputs, *node.outputs)):
+        return node
+    inputs, outputs = (tuple(names.get(n, n) for n in side) for side in (node.inputs, node.outputs))
+    return Node(node.op, inputs, outputs, node.attributes, node.path)
+
+
+def _difference(a: Traced, b: Traced) -> str:
+    """What differs between two graphs; empty if nothing does."""
+    for x, y in itertools.zip_longest(a.nodes, b.nodes):
+        if (
+            x is None
+            or y is None
+            or (x.op, x.inputs, x.outputs, x.attributes)
+            != (
+                y.op,
+                y.inputs,
+                y.outputs,
+                y.attributes,
+            )
+        ):
+            node = x if x is not None else y
+            where = f"in the module {node.path!r}" if node.path else "in the module"
+            return f"what is computed {where} (at the operator {node.op}) changes with the batch size"
+        for name in x.inputs:
+            if name in a.arrays and not _same(a.arrays[name], b.arrays.get(name)):
+                where = f"the module {x.path!r}" if x.path else "the module"
+                return f"{where} computes numbers from a size (for the operator {x.op})"
+    return "" if [o[1:] for o in a.outputs] == [o[1:] for o in b.outputs] else "an output changes its form"
+
+
+def _same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any] | None) -> bool:
+    return a is b or (
+        b is not None and a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    )

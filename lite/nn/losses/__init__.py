@@ -1,0 +1,60 @@
+"""Losses: modules that read a batch and give what is minimised.
+
+base        what all losses have
+reduction   distances between values, and from losses per element to one number
+estimators  which estimator of targets and advantages a loss makes
+updates     how target parameters follow those that learn
+dqn         temporal differences of action values
+policies    what losses ask of a policy's distribution
+ppo         a policy that stays near the one that acted; kl_ppo, with a penalty instead of a limit
+ensembles   several networks of one form, called at once
+alpha       the weight of entropy, learned or fixed
+sac         soft actor-critic; discrete_sac, for a few actions
+ddpg        a deterministic policy that follows its critic; td3, that follows several
+a2c         log-probs weighted by advantages; reinforce, without a bonus for entropy
+bc          behaviour cloning
+grpo        language models: losses on log-probs of tokens, as functions
+"""
+
+from lite._arrays.public import belong_here as _belong_here
+from lite.nn.losses.a2c import A2CLoss
+from lite.nn.losses.base import LossModule
+from lite.nn.losses.bc import BCLoss
+from lite.nn.losses.ddpg import DDPGLoss
+from lite.nn.losses.discrete_sac import DiscreteSACLoss
+from lite.nn.losses.dqn import DQNLoss
+from lite.nn.losses.estimators import ValueEstimators, default_value_kwargs
+from lite.nn.losses.grpo import aggregate_tokens, grpo_loss, kl_penalty
+from lite.nn.losses.kl_ppo import KLPENPPOLoss
+from lite.nn.losses.ppo import ClipPPOLoss, PPOLoss
+from lite.nn.losses.reduction import distance_loss
+from lite.nn.losses.reinforce import ReinforceLoss
+from lite.nn.losses.sac import SACLoss
+from lite.nn.losses.td3 import TD3Loss
+from lite.nn.losses.updates import HardUpdate, SoftUpdate, TargetNetUpdater
+
+__all__ = [
+    "A2CLoss",
+    "BCLoss",
+    "ClipPPOLoss",
+    "DDPGLoss",
+    "DQNLoss",
+    "DiscreteSACLoss",
+    "HardUpdate",
+    "KLPENPPOLoss",
+    "LossModule",
+    "PPOLoss",
+    "ReinforceLoss",
+    "SACLoss",
+    "SoftUpdate",
+    "TD3Loss",
+    "TargetNetUpdater",
+    "ValueEstimators",
+    "aggregate_tokens",
+    "default_value_kwargs",
+    "distance_loss",
+    "grpo_loss",
+    "kl_penalty",
+]
+
+_belong_here(globals())

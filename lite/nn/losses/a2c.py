@@ -1,0 +1,216 @@
+"""A2CLoss: the log-probs of actions, weighted by their advantages, and the values of states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lite import TensorDict, TensorDictBase
+from lite._tree.collection import TensorCollection
+from lite.nn.distributions.log_prob_names import set_composite_lp_aggregate
+from lite.nn.losses.base import LossModule
+from lite.nn.losses.estimators import ValueEstimators
+from lite.nn.losses.policies import entropy_of, log_prob_of, policy_keys, require_policy, total
+from lite.nn.losses.ppo import PolicyKeys
+from lite.nn.losses.reduction import (
+    clipped_value_loss,
+    distance_loss,
+    require_loss_function,
+    require_reduction,
+    squeezed,
+)
+from lite.nn.tensordict_modules.dispatch import dispatch
+from lite.nn.values.detached import detached
+
+
+class ActorCriticLoss(LossModule):
+    """What `A2CLoss` and `ReinforceLoss` share: a policy that learns from log-probs, and a critic."""
+
+    _AcceptedKeys = PolicyKeys
+    default_keys = PolicyKeys
+    tensor_keys: PolicyKeys
+    default_value_estimator = ValueEstimators.GAE
+    SUPPORTED_VALUE_ESTIMATORS = tuple(ValueEstimators)
+    actor_network: Any
+    critic_network: Any
+    actor_network_params: Any
+    critic_network_params: Any
+    target_actor_network_params: Any
+    target_critic_network_params: Any
+
+    def __init__(
+        self,
+        actor_network: Any,
+        critic_network: Any,
+        *,
+        delay_value: bool = False,
+        loss_critic_type: str = "smooth_l1",
+        separate_losses: bool = False,
+        reduction: str | None = None,
+        clip_value: float | None = None,
+    ) -> None:
+        super().__init__()
+        if actor_network is None or critic_network is None:
+            raise TypeError("actor_network and critic_network must be given.")
+        require_policy(actor_network)
+        self.reduction = require_reduction(reduction)
+        self.loss_critic_type = require_loss_function(loss_critic_type)
+        self.convert_to_functional(actor_network, "actor_network")
+        shared = list(actor_network.parameters()) if separate_losses else None
+        self.convert_to_functional(
+            critic_network, "critic_network", create_target_params=delay_value, compare_against=shared
+        )
+        self.register_coeff_buffer("clip_value", clip_value)
+        self.set_keys(**policy_keys(actor_network))
+
+    def _set_in_keys(self) -> None:
+        networks = [(self.actor_network, "next"), self.critic_network]
+        self._list_in_keys(*networks, others=[self.tensor_keys.action, *self._signal_keys()])
+
+    def _estimator_keys(self) -> dict[str, Any]:
+        return {**super()._estimator_keys(), "sample_log_prob": self.tensor_keys.sample_log_prob}
+
+    def _weighted_log_probs(self, td: TensorDictBase) -> tuple[Any, Any]:
+        """Log-probs times advantages, (*, 1), and the distribution; estimates are written to `td`."""
+        advantage = td.get(self.tensor_keys.advantage, None)
+        if advantage is None:
+            params = detached(self.critic_network_params)
+            self.value_estimator(td, params=params, target_params=self.target_critic_network_params)
+            advantage = td.get(self.tensor_keys.advantage)
+        with self.actor_network_params.to_module(self.actor_network):
+            dist = self.actor_network.get_dist(td)
+        with set_composite_lp_aggregate(False):
+            log_prob = log_prob_of(dist, td, self.tensor_keys.action, self.__name__)
+        log_prob = total(log_prob, advantage.ndim - 1)
+        if log_prob.shape == advantage.shape[:-1]:
+            log_prob = log_prob[..., None]
+        if log_prob.shape[:-1] != advantage.shape[:-1] or advantage.ndim <= td.ndim:
+            raise ValueError(
+                "an advantage has the shape of the log-probs and a last dimension of 1, got "
+                f"{advantage.shape} and log-probs {log_prob.shape}."
+            )
+        return log_prob * detached(advantage), dist
+
+    def loss_critic(self, tensordict: TensorDictBase) -> tuple[Any, Any]:
+        """The critic's loss for each element, and the share of values that were clipped.
+
+        Raises:
+            KeyError: the targets or, with `clip_value`, the old values are missing.
+        """
+        keys = self.tensor_keys
+        old = None if self.clip_value is None else detached(self._read(tensordict, keys.value))
+        target = detached(self._read(tensordict, keys.value_target))
+        td = tensordict.select(*self.critic_network.in_keys, strict=False)
+        with self.critic_network_params.to_module(self.critic_network):
+            value = self._read(self.critic_network(td), keys.value)
+        loss = distance_loss(target, value, self.loss_critic_type)
+        if old is None:
+            return loss, None
+        loss, fraction = clipped_value_loss(
+            old, value, self._number("clip_value"), target, loss, self.loss_critic_type
+        )
+        return loss, detached(fraction)
+
+
+class A2CLoss(ActorCriticLoss):
+    """The negative log-prob of actions times their advantage, values of states, and an entropy bonus.
+
+    Reads what the networks read, "action", "advantage", (*batch, 1), and "value_target". Without "advantage"
+    the loss's estimator (GAE) makes both; then the batch must be a rollout, [*batch, time], with "reward",
+    "done" and "terminated" under "next". Nothing is written to the batch. Returns "loss_objective",
+    "loss_critic", "loss_entropy", and to log "entropy" and, with `clip_value`, "value_clip_fraction".
+
+    Args:
+        actor_network: a policy with `get_dist`; see `PPOLoss`.
+        critic_network: gives "state_value", (*batch, 1).
+        entropy_bonus: whether there is "loss_entropy".
+        samples_mc_entropy: how many samples estimate an entropy that has no formula.
+        entropy_coeff: 0.01 by default; 0 for no "loss_entropy".
+        critic_coeff: None for no "loss_critic".
+        loss_critic_type, separate_losses, reduction, clip_value, generator: as for `PPOLoss`.
+
+    Raises:
+        TypeError, ValueError: as for `PPOLoss`.
+
+    Source:
+        Mnih et al. (2016), Asynchronous methods for deep reinforcement learning (arXiv:1602.01783);
+        torchrl.objectives.A2CLoss.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, nn
+        >>> from lite.nn.distributions import Categorical
+        >>> from lite.nn.losses import A2CLoss
+        >>> policy = nn.ProbabilisticTensorDictSequential(
+        ...     nn.TensorDictModule(nn.Linear(4, 3), ["observation"], ["logits"]),
+        ...     nn.ProbabilisticTensorDictModule(["logits"], ["action"], distribution_class=Categorical),
+        ... )
+        >>> loss = A2CLoss(policy, nn.ValueOperator(nn.Linear(4, 1)))
+        >>> batch = TensorDict(
+        ...     {
+        ...         "observation": np.zeros((5, 4), np.float32),
+        ...         "action": np.arange(5) % 3,
+        ...         "advantage": np.ones((5, 1), np.float32),
+        ...         "value_target": np.ones((5, 1), np.float32),
+        ...     },
+        ...     batch_size=[5],
+        ... )
+        >>> sorted(loss(batch).keys())
+        ['entropy', 'loss_critic', 'loss_entropy', 'loss_objective']
+    """
+
+    _schedulable_buffers = frozenset({"entropy_coeff", "critic_coeff", "clip_value"})
+
+    def __init__(
+        self,
+        actor_network: Any = None,
+        critic_network: Any = None,
+        *,
+        entropy_bonus: bool = True,
+        samples_mc_entropy: int = 1,
+        entropy_coeff: float | None = None,
+        critic_coeff: float | None = 1.0,
+        loss_critic_type: str = "smooth_l1",
+        separate_losses: bool = False,
+        reduction: str | None = None,
+        clip_value: float | None = None,
+        generator: Any = None,
+    ) -> None:
+        super().__init__(
+            actor_network,
+            critic_network,
+            loss_critic_type=loss_critic_type,
+            separate_losses=separate_losses,
+            reduction=reduction,
+            clip_value=clip_value,
+        )
+        self._generator = generator
+        self.samples_mc_entropy = samples_mc_entropy
+        entropy_coeff = 0.01 if entropy_coeff is None else entropy_coeff
+        self.entropy_bonus = bool(entropy_bonus and entropy_coeff)
+        self.register_coeff_buffer("entropy_coeff", entropy_coeff)
+        self.register_coeff_buffer("critic_coeff", critic_coeff)
+        critic = [] if critic_coeff is None else ["loss_critic"]
+        self.out_keys = [
+            "loss_objective", *critic, *(["entropy", "loss_entropy"] if self.entropy_bonus else [])
+        ]  # fmt: skip
+
+    @dispatch
+    def forward(self, tensordict: TensorDictBase) -> Any:
+        """The losses of a batch; arguments and errors are those of `PPOLoss.forward`."""
+        td = tensordict.copy()
+        gain, dist = self._weighted_log_probs(td)
+        out = TensorDict(loss_objective=squeezed(self._reduce_loss(-gain, td)))
+        if self.entropy_bonus:
+            with set_composite_lp_aggregate(False):
+                entropy = entropy_of(dist, self.samples_mc_entropy, self._generator)
+            if isinstance(entropy, TensorCollection):
+                entropy = total(entropy, gain.ndim - 1)
+            entropy = entropy[..., None]
+            out.set("entropy", detached(entropy).mean())
+            out.set("loss_entropy", squeezed(self._reduce_loss(-self._number("entropy_coeff") * entropy, td)))
+        if self.critic_coeff is not None:
+            loss, fraction = self.loss_critic(td)
+            out.set("loss_critic", squeezed(self._reduce_loss(self._number("critic_coeff") * loss, td)))
+            if fraction is not None:
+                out.set("value_clip_fraction", fraction)
+        return out

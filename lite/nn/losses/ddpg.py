@@ -1,0 +1,164 @@
+"""DDPGLoss: a deterministic policy that follows the gradient of its critic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lite import NestedKey, TensorDict, TensorDictBase
+from lite.nn.losses.base import LossModule
+from lite.nn.losses.estimators import OF_RETURNS, ValueEstimators
+from lite.nn.losses.reduction import distance_loss, require_loss_function, require_reduction
+from lite.nn.tensordict_modules.dispatch import dispatch
+from lite.nn.values.detached import detached
+
+
+@dataclass
+class DDPGKeys:
+    """Where `DDPGLoss` reads and writes; reward, done and terminated are under "next"."""
+
+    state_action_value: NestedKey = "state_action_value"
+    priority: NestedKey = "td_error"
+    reward: NestedKey = "reward"
+    done: NestedKey = "done"
+    terminated: NestedKey = "terminated"
+    priority_weight: NestedKey = "priority_weight"
+
+
+class DDPGLoss(LossModule):
+    """Values of actions from temporal differences, and a policy whose actions are worth most.
+
+    Reads observations, "action", and under "next" observations, "reward", (*batch, 1), "done" and
+    "terminated". Returns "loss_actor", "loss_value", and to log "td_error", "pred_value", "target_value",
+    (*batch), and the maxima "pred_value_max" and "target_value_max". Writes "td_error" to the batch.
+
+    Args:
+        actor_network: writes "action".
+        value_network: gives "state_action_value", (*batch, 1), of observations and "action".
+        loss_function: "l2", "l1" or "smooth_l1"; see `distance_loss`.
+        delay_actor, delay_value: keep copies, which `SoftUpdate` or `HardUpdate` moves, that value next
+            states.
+        separate_losses: parameters that the networks share do not learn from "loss_value".
+        reduction: "mean", "sum" or "none".
+        use_prioritized_weights: see `LossModule`.
+
+    Raises:
+        ValueError: another name of a distance or reduction.
+
+    Source:
+        Lillicrap et al. (2016), Continuous control with deep reinforcement learning (arXiv:1509.02971);
+        torchrl.objectives.DDPGLoss.
+
+    Example:
+        >>> from lite import nn
+        >>> from lite.nn.losses import DDPGLoss, SoftUpdate
+        >>> actor = nn.TensorDictModule(nn.MLP(4, 2, num_cells=[8]), ["observation"], ["action"])
+        >>> critic = nn.ValueOperator(nn.MLP(6, 1, num_cells=[8]), in_keys=["observation", "action"])
+        >>> loss = DDPGLoss(actor, critic, delay_actor=True)
+        >>> target = SoftUpdate(loss, tau=0.005)
+        >>> loss.out_keys[:2]
+        ['loss_actor', 'loss_value']
+    """
+
+    _AcceptedKeys = DDPGKeys
+    default_keys = DDPGKeys
+    tensor_keys: DDPGKeys
+    default_value_estimator = ValueEstimators.TD0
+    SUPPORTED_VALUE_ESTIMATORS = OF_RETURNS
+    actor_network: Any
+    value_network: Any
+    actor_network_params: Any
+    value_network_params: Any
+    target_actor_network_params: Any
+    target_value_network_params: Any
+
+    def __init__(
+        self,
+        actor_network: Any,
+        value_network: Any,
+        *,
+        loss_function: str = "l2",
+        delay_actor: bool = False,
+        delay_value: bool = True,
+        separate_losses: bool = False,
+        reduction: str | None = None,
+        use_prioritized_weights: str | bool = "auto",
+    ) -> None:
+        super().__init__()
+        self.reduction = require_reduction(reduction)
+        self.loss_function = require_loss_function(loss_function)
+        self.use_prioritized_weights = use_prioritized_weights
+        self.delay_actor = delay_actor
+        self.delay_value = delay_value
+        self.convert_to_functional(actor_network, "actor_network", create_target_params=delay_actor)
+        shared = list(actor_network.parameters()) if separate_losses else None
+        self.convert_to_functional(
+            value_network, "value_network", create_target_params=delay_value, compare_against=shared
+        )
+        self.out_keys = [
+            "loss_actor", "loss_value", "pred_value", "target_value", "pred_value_max", "target_value_max"
+        ]  # fmt: skip
+        self._set_in_keys()
+
+    def _set_in_keys(self) -> None:
+        networks = [(self.actor_network, "next"), (self.value_network, "next")]
+        others: list[Any] = self._signal_keys()
+        if self.use_prioritized_weights:
+            others.append(self.tensor_keys.priority_weight)
+        self._list_in_keys(*networks, others=others)
+
+    def _estimator_keys(self) -> dict[str, Any]:
+        return {**super()._estimator_keys(), "value": self.tensor_keys.state_action_value}
+
+    def _estimator_options(self) -> Mapping[str, Any]:
+        return {"value_network": None}
+
+    @dispatch
+    def forward(self, tensordict: TensorDictBase) -> Any:
+        """The losses of a batch, and its "td_error"; arguments and errors are those of `DQNLoss.forward`."""
+        loss_value, known = self.loss_value(tensordict)
+        loss_actor, _ = self.loss_actor(tensordict)
+        out = TensorDict({"loss_actor": loss_actor, "loss_value": loss_value, **known})
+        tensordict.set(self.tensor_keys.priority, known["td_error"])
+        return out
+
+    def loss_actor(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Any]]:
+        """The policy's loss, reduced, and an empty dict."""
+        weights = self._maybe_get_priority_weight(tensordict)
+        value = self._value_of_policy(
+            tensordict, self.actor_network_params, detached(self.value_network_params)
+        )
+        return self._reduce_loss(-value[..., 0], tensordict, weights=weights), {}
+
+    def loss_value(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Any]]:
+        """The critic's loss, reduced, and what is logged."""
+        weights = self._maybe_get_priority_weight(tensordict)
+        td = tensordict.select(*self.value_network.in_keys, strict=False)
+        with self.value_network_params.to_module(self.value_network):
+            predicted = self._read(self.value_network(td), self.tensor_keys.state_action_value)[..., 0]
+        following: Any = tensordict.get("next")
+        ahead = self._value_of_policy(
+            following, self.target_actor_network_params, self.target_value_network_params
+        )
+        target = self.value_estimator.value_estimate(tensordict.copy(), next_value=detached(ahead))[..., 0]
+        loss = distance_loss(predicted, target, self.loss_function)
+        value = detached(predicted)
+        known = {
+            "td_error": (value - target) ** 2,
+            "pred_value": value,
+            "target_value": target,
+            "target_value_max": target.max(),
+            "pred_value_max": value.max(),
+        }
+        return self._reduce_loss(loss, tensordict, weights=weights), known
+
+    def _value_of_policy(self, data: TensorDictBase, actor_params: Any, value_params: Any) -> Any:
+        """What the critic says of the policy's own actions, (*batch, 1)."""
+        written = set(self.actor_network.out_keys)
+        inputs = [*self.actor_network.in_keys, *(k for k in self.value_network.in_keys if k not in written)]
+        td = data.select(*inputs, strict=False)
+        with actor_params.to_module(self.actor_network):
+            td = self.actor_network(td)
+        with value_params.to_module(self.value_network):
+            return self._read(self.value_network(td), self.tensor_keys.state_action_value)

@@ -1,0 +1,217 @@
+"""DiscreteSACLoss: soft actor-critic for a few actions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype
+from lite.nn.losses.alpha import EntropyWeightedLoss
+from lite.nn.losses.ensembles import values_of_each
+from lite.nn.losses.estimators import OF_RETURNS, ValueEstimators
+from lite.nn.losses.policies import require_policy
+from lite.nn.losses.reduction import distance_loss, require_loss_function, require_reduction
+from lite.nn.losses.sac import scattered
+from lite.nn.tensordict_modules.dispatch import dispatch
+from lite.nn.tensordict_modules.q_value import action_space_of, value_of_action
+from lite.nn.values.detached import detached
+
+
+@dataclass
+class DiscreteSACKeys:
+    """Where `DiscreteSACLoss` reads and writes; reward, done and terminated are under "next"."""
+
+    action: NestedKey = "action"
+    value: NestedKey = "state_value"
+    action_value: NestedKey = "action_value"
+    priority: NestedKey = "td_error"
+    reward: NestedKey = "reward"
+    done: NestedKey = "done"
+    terminated: NestedKey = "terminated"
+    log_prob: NestedKey = "log_prob"
+    priority_weight: NestedKey = "priority_weight"
+
+
+class DiscreteSACLoss(EntropyWeightedLoss):
+    """Soft actor-critic whose critics value all actions at once, so that nothing is drawn.
+
+    Reads, writes and returns what `SACLoss` does.
+
+    Args:
+        actor_network: a policy of a `Categorical` or `OneHotCategorical`.
+        qvalue_network: gives "action_value", (*batch, n), of observations; see `SACLoss`.
+        action_space: "one-hot", "categorical" or a spec.
+        num_actions: n, for `target_entropy="auto"`.
+        target_entropy_weight: "auto" is this share of the greatest entropy, log n.
+        target_entropy: a number, or "auto".
+        num_qvalue_nets, loss_function, alpha_init, min_alpha, max_alpha, fixed_alpha, delay_qvalue,
+            separate_losses, reduction, skip_done_states, deactivate_vmap, use_prioritized_weights: as for
+            `SACLoss`.
+        generator: seed or `numpy.random.Generator` for parameters drawn anew.
+
+    Raises:
+        TypeError: the policy has no `get_dist`.
+        ValueError: no action space, "auto" without `num_actions`, numbers out of range, or another name of a
+            distance or reduction.
+
+    Source:
+        Christodoulou (2019), Soft actor-critic for discrete action settings (arXiv:1910.07207);
+        torchrl.objectives.DiscreteSACLoss.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, nn
+        >>> from lite.nn.distributions import Categorical
+        >>> from lite.nn.losses import DiscreteSACLoss, SoftUpdate
+        >>> policy = nn.ProbabilisticTensorDictSequential(
+        ...     nn.TensorDictModule(nn.Linear(4, 3), ["observation"], ["logits"]),
+        ...     nn.ProbabilisticTensorDictModule(["logits"], ["action"], distribution_class=Categorical),
+        ... )
+        >>> critic = nn.TensorDictModule(nn.Linear(4, 3), ["observation"], ["action_value"])
+        >>> loss = DiscreteSACLoss(policy, critic, action_space="categorical", num_actions=3, generator=0)
+        >>> target = SoftUpdate(loss, tau=0.005)
+        >>> round(float(loss.target_entropy), 3)
+        1.077
+    """
+
+    _AcceptedKeys = DiscreteSACKeys
+    default_keys = DiscreteSACKeys
+    tensor_keys: DiscreteSACKeys
+    default_value_estimator = ValueEstimators.TD0
+    SUPPORTED_VALUE_ESTIMATORS = OF_RETURNS
+    actor_network: Any
+    qvalue_network: Any
+    actor_network_params: Any
+    qvalue_network_params: Any
+    target_actor_network_params: Any
+    target_qvalue_network_params: Any
+
+    def __init__(
+        self,
+        actor_network: Any,
+        qvalue_network: Any,
+        *,
+        action_space: Any = None,
+        num_actions: int | None = None,
+        num_qvalue_nets: int = 2,
+        loss_function: str = "smooth_l1",
+        alpha_init: float = 1.0,
+        min_alpha: float | None = None,
+        max_alpha: float | None = None,
+        fixed_alpha: bool = False,
+        target_entropy_weight: float = 0.98,
+        target_entropy: str | float = "auto",
+        delay_qvalue: bool = True,
+        separate_losses: bool = False,
+        reduction: str | None = None,
+        skip_done_states: bool = False,
+        deactivate_vmap: bool = False,
+        use_prioritized_weights: str | bool = "auto",
+        generator: Any = None,
+    ) -> None:
+        super().__init__()
+        require_policy(actor_network)
+        if action_space is None:
+            raise ValueError("action_space must be 'one-hot', 'categorical' or a spec of one, got None.")
+        self.action_space = action_space_of(action_space)
+        if target_entropy == "auto":
+            if num_actions is None:
+                raise ValueError("num_actions must be given for target_entropy='auto'.")
+            target_entropy = math.log(num_actions) * target_entropy_weight
+        self._generator = generator
+        self.reduction = require_reduction(reduction)
+        self.loss_function = require_loss_function(loss_function)
+        self.use_prioritized_weights = use_prioritized_weights
+        self.num_qvalue_nets = num_qvalue_nets
+        self.delay_qvalue = delay_qvalue
+        self.skip_done_states = skip_done_states
+        self.deactivate_vmap = deactivate_vmap
+        self.convert_to_functional(actor_network, "actor_network")
+        shared = list(actor_network.parameters()) if separate_losses else None
+        self.convert_to_functional(
+            qvalue_network, "qvalue_network", num_qvalue_nets, delay_qvalue, compare_against=shared
+        )
+        self._set_alpha(alpha_init, min_alpha, max_alpha, fixed_alpha)
+        self.register_buffer("target_entropy", np.asarray(target_entropy, get_default_dtype()))
+        self.out_keys = ["loss_actor", "loss_qvalue", "loss_alpha", "alpha", "entropy"]
+        if self.reduction == "none":
+            self.out_keys = self.out_keys[:3]
+        self._set_in_keys()
+
+    def _set_in_keys(self) -> None:
+        networks = [(self.actor_network, "next"), self.qvalue_network]
+        self._list_in_keys(*networks, others=[self.tensor_keys.action, *self._signal_keys()])
+
+    def _estimator_options(self) -> Mapping[str, Any]:
+        return {"value_network": None}
+
+    @dispatch
+    def forward(self, tensordict: TensorDictBase) -> Any:
+        """The losses of a batch, and its "td_error"; see `SACLoss.forward`."""
+        weights = self._maybe_get_priority_weight(tensordict)
+        loss_qvalue, error = self._qvalue_loss(tensordict)
+        loss_actor, log_prob = self._actor_loss(tensordict)
+        out = TensorDict(
+            loss_actor=self._reduce_loss(loss_actor, tensordict, weights=weights),
+            loss_qvalue=self._reduce_loss(loss_qvalue, tensordict, weights=weights),
+            loss_alpha=self._reduce_loss(self._alpha_loss(log_prob), tensordict, weights=weights),
+        )
+        if self.reduction == "none":
+            out.batch_size = tensordict.batch_size
+        else:
+            out.set("alpha", self._alpha)
+            out.set("entropy", -log_prob.mean())
+        tensordict.set(self.tensor_keys.priority, error)
+        return out
+
+    def _values(self, params: Any, data: TensorDictBase) -> Any:
+        inputs = data.select(*self.qvalue_network.in_keys, strict=False)
+        key = self.tensor_keys.action_value
+        return values_of_each(self.qvalue_network, params, inputs, key, loop=self.deactivate_vmap)
+
+    def _qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Any, Any]:
+        target = self._target(tensordict)
+        values = self._values(self.qvalue_network_params, tensordict)
+        action = self._read(tensordict, self.tensor_keys.action)
+        chosen = value_of_action(
+            values, np.broadcast_to(action, (len(values), *action.shape)), self.action_space
+        )[..., 0]
+        if target.shape != chosen.shape[1:]:
+            raise RuntimeError(f"targets must have the shape {chosen.shape[1:]}, got {target.shape}.")
+        error = np.abs(detached(chosen) - target).max(0)
+        return distance_loss(chosen, np.broadcast_to(target, chosen.shape), self.loss_function).sum(0), error
+
+    def _actor_loss(self, tensordict: TensorDictBase) -> tuple[Any, Any]:
+        with self.actor_network_params.to_module(self.actor_network):
+            dist = self.actor_network.get_dist(tensordict.copy())
+        prob, log_prob = dist.probs, dist.logits
+        least = self._values(detached(self.qvalue_network_params), tensordict).min(0)
+        if log_prob.shape != least.shape:
+            raise RuntimeError(
+                f"log-probs and values must have one shape, got {log_prob.shape} and {least.shape}."
+            )
+        loss = (prob * (self._alpha * log_prob - least)).sum(-1)
+        return loss, (detached(log_prob) * detached(prob)).sum(-1)
+
+    def _target(self, tensordict: TensorDictBase) -> Any:
+        """What the critics learn: reward and soft value of the next state, constants."""
+        td = tensordict.copy()
+        following: Any = td.get("next")
+        done = following.get(self.tensor_keys.done, None)
+        kept = None
+        if self.skip_done_states and done is not None and done.any():
+            kept = ~done[..., 0]
+            following = following[kept]
+        with detached(self.actor_network_params).to_module(self.actor_network):
+            dist = self.actor_network.get_dist(following.copy())
+        prob = detached(dist.probs)
+        log_prob = np.log(np.where(prob == 0, prob.dtype.type(1e-8), prob))
+        values = detached(self._values(self.target_qvalue_network_params, following)).min(0)
+        soft = (prob * (values - self._alpha * log_prob)).sum(-1)
+        if kept is not None:
+            soft = scattered(soft, kept)
+        return self.value_estimator.value_estimate(td, next_value=soft[..., None])[..., 0]

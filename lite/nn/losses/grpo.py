@@ -1,0 +1,239 @@
+"""Losses of language models on log-probs of tokens: GRPO and its relatives, and penalties for divergence.
+
+They are functions of arrays: whoever trains the model has the log-probs, of this library (`OnnxWrapper`,
+`token_log_probs`) or of another, and takes the gradient by them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lite import TensorDict
+from lite.nn.losses.ppo import clip_bounds, effective_sample_size, log_bounds
+from lite.nn.values.detached import detached
+
+_AGGREGATIONS = ("token_mean", "prompt_mean", "constant", "none")
+
+
+def kl_penalty(log_probs: Any, ref_log_probs: Any, mask: Any = None, *, estimator: str = "k3") -> Any:
+    """An estimate, for each token, of how far a model has gone from another one.
+
+    With d = log_probs - ref_log_probs, of tokens that the first model drew:
+
+    - "k1", d: without bias, but often negative;
+    - "k2", d² / 2: never negative, biased; its gradient is that of the divergence;
+    - "k3", exp(-d) - 1 + d: never negative and without bias.
+
+    Args:
+        log_probs: of the tokens under the model that learns, (*batch, tokens).
+        ref_log_probs: of the same tokens under the other model, a constant.
+        mask: True where a token counts, of the same shape. The others give 0, whatever they hold.
+        estimator: "k1", "k2" or "k3".
+
+    Returns:
+        An array of the shape of `log_probs`.
+
+    Raises:
+        ValueError: another estimator, shapes that differ, NaN where a token counts.
+
+    Source:
+        Schulman (2020), Approximating KL divergence, http://joschu.net/blog/kl-approx.html; "k3" is the
+        penalty of GRPO (Shao et al., 2024, arXiv:2402.03300).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.losses import kl_penalty
+        >>> kl_penalty(np.log([[0.5, 0.25]]), np.log([[0.25, 0.25]])).round(4)
+        array([[0.1931, 0.    ]])
+    """
+    if estimator not in ("k1", "k2", "k3"):
+        raise ValueError(f"estimator must be 'k1', 'k2' or 'k3', got {estimator!r}.")
+    mask = _mask_of(log_probs, mask)
+    d = _kept("log_probs", log_probs, mask) - detached(_kept("ref_log_probs", ref_log_probs, mask))
+    if estimator == "k1":
+        return d
+    return 0.5 * d * d if estimator == "k2" else np.expm1(-d) + d
+
+
+def aggregate_tokens(
+    loss: Any, mask: Any = None, *, aggregation: str = "token_mean", max_tokens: int | None = None
+) -> Any:
+    """One number of a loss per token.
+
+    Args:
+        loss: (prompts, tokens).
+        mask: True where a token counts, of the same shape.
+        aggregation: "token_mean", over all tokens of the batch (DAPO); "prompt_mean", over the responses'
+            means (GRPO), so that tokens of long responses count less; "constant", the sum over the number of
+            responses and `max_tokens` (Dr. GRPO); "none", the loss with 0 where it is masked.
+        max_tokens: how long a response can be, for "constant"; the length of the array by default.
+
+    Raises:
+        ValueError: another aggregation, or shapes that differ.
+
+    Source:
+        Shao et al. (2024, arXiv:2402.03300), Yu et al. (2025, DAPO, arXiv:2503.14476), Liu et al. (2025,
+        arXiv:2503.20783); torchrl.objectives.llm.GRPOLoss, `loss_type` of TRL's GRPOTrainer.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.losses import aggregate_tokens
+        >>> loss, mask = np.array([[1.0, 1.0, 1.0], [4.0, 0.0, 0.0]]), np.array([[1, 1, 1], [1, 0, 0]], bool)
+        >>> [float(aggregate_tokens(loss, mask, aggregation=how)) for how in ("token_mean", "prompt_mean")]
+        [1.75, 2.5]
+    """
+    if aggregation not in _AGGREGATIONS:
+        raise ValueError(f"aggregation must be one of {_AGGREGATIONS}, got {aggregation!r}.")
+    mask = _mask_of(loss, mask)
+    loss = np.where(mask, loss, loss.dtype.type(0))
+    if aggregation == "none":
+        return loss
+    if aggregation == "token_mean":
+        return loss.sum() / max(int(np.count_nonzero(mask)), 1)
+    if aggregation == "constant":
+        responses = loss.size // max(loss.shape[-1], 1)
+        return loss.sum() / max(responses * (max_tokens or loss.shape[-1]), 1)
+    counts = np.maximum(mask.sum(-1), 1).astype(loss.dtype)
+    return (loss.sum(-1) / counts).mean()
+
+
+def grpo_loss(
+    log_probs: Any,
+    sample_log_probs: Any,
+    advantage: Any,
+    mask: Any = None,
+    *,
+    clip_epsilon: float | tuple[float, float] = 0.2,
+    aggregation: str = "token_mean",
+    max_tokens: int | None = None,
+    importance_sampling_level: str = "token",
+    kl_mask_threshold: float | None = None,
+    ref_log_probs: Any = None,
+    kl_to_ref_coeff: float | None = None,
+    kl_estimator: str = "k3",
+) -> TensorDict:
+    """The clipped loss of PPO on tokens, with the advantage of a response among those to the same prompt.
+
+    Args:
+        log_probs: of the tokens under the model that learns, (prompts, tokens).
+        sample_log_probs: of the tokens under the model that drew them, which is a constant. None: it is the
+            same model, and all ratios are 1.
+        advantage: of each response, (prompts) or (prompts, 1), such as `lite.data.group_advantages` gives;
+            or of each token, the shape of `log_probs`, with or without a last dimension of 1.
+        mask: True where a token counts, of the shape of `log_probs`: those of responses, not of prompts and
+            padding. The others may hold anything, NaN too.
+        clip_epsilon: ratios count between 1 - clip_epsilon and 1 + clip_epsilon; or a pair, the distances
+            below and above (DAPO's "clip higher").
+        aggregation, max_tokens: see `aggregate_tokens`.
+        importance_sampling_level: "token", or "sequence" for one ratio of each response, the geometric mean
+            of its tokens' (GSPO).
+        kl_mask_threshold: leave out tokens whose log-probs differ so much that half the square of the
+            difference is beyond this.
+        ref_log_probs: of the tokens under a model that is not to be left, a constant.
+        kl_to_ref_coeff: weight of the divergence from it; None for no such loss.
+        kl_estimator: see `kl_penalty`.
+
+    Returns:
+        A TensorDict with "loss_objective" and, with `kl_to_ref_coeff`, "loss_kl_to_ref"; and to log
+        "clip_fraction" and "kl_approx" of the tokens that count, "ESS", the effective sample size as a share
+        of these, and "kl_to_ref".
+
+    Raises:
+        ValueError: shapes that differ or would broadcast, names that are not known, NaN where a token
+            counts, `kl_to_ref_coeff` without `ref_log_probs`.
+
+    Source:
+        Shao et al. (2024), DeepSeekMath (arXiv:2402.03300); Zheng et al. (2025), GSPO (arXiv:2507.18071);
+        torchrl.objectives.llm.GRPOLoss, whose divergence is a mean over padding, too.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.data import group_advantages
+        >>> from lite.nn.losses import grpo_loss
+        >>> before, now = np.full((4, 3), -1.0), np.full((4, 3), -0.9)
+        >>> advantage = group_advantages(np.array([1.0, 0.0, 0.0, 1.0]), np.zeros(4))
+        >>> mask = np.array([[1, 1, 1], [1, 0, 0], [1, 1, 0], [1, 1, 1]], bool)
+        >>> out = grpo_loss(now, before, advantage, mask, ref_log_probs=before, kl_to_ref_coeff=0.1)
+        >>> round(float(out["loss_objective"]), 4), round(float(out["loss_kl_to_ref"]), 6)
+        (-0.319, 0.000484)
+    """
+    mask = _mask_of(log_probs, mask)
+    given = detached(log_probs) if sample_log_probs is None else detached(sample_log_probs)
+    now, before = _kept("log_probs", log_probs, mask), _kept("sample_log_probs", given, mask)
+    log_weight = now - before
+    if kl_mask_threshold is not None:
+        mask = mask & (0.5 * detached(log_weight) ** 2 <= kl_mask_threshold)
+    log_ratio = _ratios(log_weight, mask, importance_sampling_level)
+    gains = _per_token(advantage, log_probs.shape, log_probs.dtype)
+    clipped = np.clip(log_ratio, *log_bounds(*clip_bounds(clip_epsilon)))
+    gain = np.minimum(np.exp(log_ratio) * gains, np.exp(clipped) * gains)
+    known = np.broadcast_to(detached(log_ratio), log_probs.shape)[mask]
+    beyond = np.broadcast_to(detached(clipped), log_probs.shape)[mask] != known
+    count = max(len(known), 1)
+    out = TensorDict(
+        loss_objective=_reduced(-gain, mask, aggregation, max_tokens),
+        clip_fraction=np.asarray(beyond.sum() / count, log_probs.dtype),
+        kl_approx=-np.where(mask, detached(log_weight), 0).sum() / count,
+        ESS=effective_sample_size(known) / count if len(known) else np.zeros((), log_probs.dtype),
+    )
+    if kl_to_ref_coeff is not None:
+        if ref_log_probs is None:
+            raise ValueError("kl_to_ref_coeff needs ref_log_probs, the log-probs of the model to stay near.")
+        penalty = kl_penalty(log_probs, ref_log_probs, mask, estimator=kl_estimator)
+        loss = _reduced(penalty, mask, aggregation, max_tokens)
+        out.set("loss_kl_to_ref", kl_to_ref_coeff * loss)
+        out.set("kl_to_ref", detached(loss))
+    return out
+
+
+def _reduced(loss: Any, mask: Any, aggregation: str, max_tokens: int | None) -> Any:
+    loss = np.broadcast_to(loss, mask.shape)
+    return aggregate_tokens(loss, mask, aggregation=aggregation, max_tokens=max_tokens)
+
+
+def _ratios(log_weight: Any, mask: Any, level: str) -> Any:
+    """Log-ratios of tokens, or of responses (prompts, 1)."""
+    if level == "token":
+        return log_weight
+    if level != "sequence":
+        raise ValueError(f"importance_sampling_level must be 'token' or 'sequence', got {level!r}.")
+    counts = np.maximum(mask.sum(-1, keepdims=True), 1).astype(log_weight.dtype)
+    return np.where(mask, log_weight, 0).sum(-1, keepdims=True) / counts
+
+
+def _mask_of(values: Any, mask: Any) -> Any:
+    shape = tuple(values.shape)
+    if mask is None:
+        return np.ones(shape, bool)
+    if tuple(mask.shape) != shape:
+        raise ValueError(f"the mask must have the shape {shape} of the tokens, got {tuple(mask.shape)}.")
+    return np.asarray(mask).astype(bool, copy=False)
+
+
+def _kept(name: str, log_probs: Any, mask: Any) -> Any:
+    """Log-probs with 0 where a token does not count."""
+    if tuple(log_probs.shape) != mask.shape:
+        raise ValueError(
+            f"{name} must have the shape {mask.shape} of the tokens, got {tuple(log_probs.shape)}."
+        )
+    kept = np.where(mask, log_probs, log_probs.dtype.type(0))
+    value = detached(kept)
+    if isinstance(value, np.ndarray) and np.isnan(value).any():
+        row = np.argwhere(np.isnan(value))[0].tolist()
+        raise ValueError(f"{name} is NaN at {row}, where the mask is True.")
+    return kept
+
+
+def _per_token(advantage: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Advantages that multiply the ratios of tokens, or of responses: (prompts, tokens) or (prompts, 1)."""
+    given = np.asarray(detached(advantage)).astype(dtype, copy=False)
+    found = tuple(given.shape)
+    if found in (shape, (*shape, 1)):
+        return given.reshape(shape)
+    if found in (shape[:-1], (*shape[:-1], 1)):
+        return given.reshape(*shape[:-1], 1)
+    raise ValueError(
+        f"the advantage must be of responses, {shape[:-1]}, or of tokens, {shape}, got the shape {found}."
+    )

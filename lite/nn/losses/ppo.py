@@ -1,0 +1,528 @@
+"""PPOLoss and ClipPPOLoss: a policy that stays near the one that acted, and the values of its states."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lite import NestedKey, TensorDict, TensorDictBase, unravel_key
+from lite._tree.collection import TensorCollection
+from lite._tree.keys import require_path
+from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.log_prob_names import composite_lp_aggregate
+from lite.nn.losses.base import LossModule
+from lite.nn.losses.estimators import ValueEstimators
+from lite.nn.losses.policies import (
+    Keys,
+    entries,
+    entropy_of,
+    log_prob_of,
+    policy_keys,
+    require_policy,
+    total,
+)
+from lite.nn.losses.reduction import (
+    clipped_value_loss,
+    distance_loss,
+    require_loss_function,
+    require_reduction,
+    squeezed,
+)
+from lite.nn.tensordict_modules.dispatch import dispatch
+from lite.nn.values.detached import detached
+
+
+@dataclass
+class PolicyKeys:
+    """Where losses of a policy and a critic read; reward, done and terminated are under "next"."""
+
+    advantage: NestedKey = "advantage"
+    value_target: NestedKey = "value_target"
+    value: NestedKey = "state_value"
+    sample_log_prob: Keys | None = None
+    action: Keys = "action"
+    reward: Keys = "reward"
+    done: Keys = "done"
+    terminated: Keys = "terminated"
+
+    def __post_init__(self) -> None:
+        if self.sample_log_prob is None:
+            self.sample_log_prob = "sample_log_prob" if composite_lp_aggregate() else "action_log_prob"
+
+
+class PPOLoss(LossModule):
+    """The advantage of actions, weighted by how much likelier the policy takes them than the one that acted.
+
+    Reads what the policy and the critic read, "action", its log-prob "action_log_prob" under the policy
+    that acted, "advantage", (*batch, 1), and "value_target". Without "advantage" the loss's estimator (GAE)
+    makes both; then the batch must be a rollout, [*batch, time], with "reward", "done" and "terminated"
+    under "next". Nothing is written to the batch.
+
+    Returns "loss_objective"; "loss_critic", the distance of values from their targets; "loss_entropy", the
+    negative entropy times its coefficient; and to log "entropy", "kl_approx", "explained_variance", and
+    "value_clip_fraction" with `clip_value`. `ClipPPOLoss` is what is usually meant by PPO.
+
+    Args:
+        actor_network: a policy with `get_dist`. Where its distribution is composite, "action" and
+            "action_log_prob" are lists, the keys of its parts, whose log-probs are added.
+        critic_network: gives "state_value", (*batch, 1); None with `critic_coeff` None for no critic.
+        entropy_bonus: whether there is "loss_entropy".
+        samples_mc_entropy: how many samples estimate an entropy that has no formula.
+        entropy_coeff: a number, 0.01 by default; for a composite distribution also a dict of one for each
+            part, whose keys are those of its log-probs.
+        log_explained_variance: whether there is "explained_variance".
+        critic_coeff: 1 by default.
+        loss_critic_type: "l2", "l1" or "smooth_l1"; see `distance_loss`.
+        normalize_advantage: give the advantages of the batch mean 0 and deviation 1.
+        normalize_advantage_exclude_dims: dimensions that have means of their own, such as agents.
+        separate_losses: parameters that policy and critic share do not learn from "loss_critic".
+        reduction: "mean", "sum" or "none".
+        clip_value: how far a value may go from the "state_value" in the batch.
+        delay_actor: keep a copy of the policy, which `SoftUpdate` or `HardUpdate` moves: ratios are measured
+            from it, and weighted by how much likelier it was to act than the policy that did.
+        max_importance_ratio: a limit of the weight.
+        generator: seed or `numpy.random.Generator` for sampled entropies.
+
+    Raises:
+        TypeError: networks are missing, or the policy has no `get_dist`.
+        ValueError: another name of a distance or reduction, or numbers out of range.
+
+    Source:
+        Schulman et al. (2017), Proximal policy optimization algorithms (arXiv:1707.06347);
+        torchrl.objectives.PPOLoss.
+
+    Example:
+        See `ClipPPOLoss`.
+    """
+
+    _AcceptedKeys = PolicyKeys
+    default_keys = PolicyKeys
+    tensor_keys: PolicyKeys
+    default_value_estimator = ValueEstimators.GAE
+    SUPPORTED_VALUE_ESTIMATORS = tuple(ValueEstimators)
+    _schedulable_buffers = frozenset({"entropy_coeff", "critic_coeff", "clip_value", "max_importance_ratio"})
+    actor_network: Any
+    critic_network: Any
+    actor_network_params: Any
+    critic_network_params: Any
+    target_actor_network_params: Any
+    target_critic_network_params: Any
+
+    def __init__(
+        self,
+        actor_network: Any = None,
+        critic_network: Any = None,
+        *,
+        entropy_bonus: bool = True,
+        samples_mc_entropy: int = 1,
+        entropy_coeff: float | Mapping[NestedKey, float] | None = None,
+        log_explained_variance: bool = True,
+        critic_coeff: float | None = None,
+        loss_critic_type: str = "smooth_l1",
+        normalize_advantage: bool = False,
+        normalize_advantage_exclude_dims: tuple[int, ...] = (),
+        separate_losses: bool = False,
+        reduction: str | None = None,
+        clip_value: float | None = None,
+        delay_actor: bool = False,
+        max_importance_ratio: float | None = None,
+        generator: Any = None,
+    ) -> None:
+        super().__init__()
+        if actor_network is None or (critic_network is None and critic_coeff):
+            raise TypeError("actor_network and, unless critic_coeff is None, critic_network must be given.")
+        require_policy(actor_network)
+        self._generator = generator
+        self.reduction = require_reduction(reduction)
+        self.loss_critic_type = require_loss_function(loss_critic_type)
+        self.delay_actor = delay_actor
+        self.separate_losses = separate_losses
+        self.convert_to_functional(actor_network, "actor_network", create_target_params=delay_actor)
+        if critic_network is None:
+            self.critic_network = self.critic_network_params = None
+        else:
+            shared = list(actor_network.parameters()) if separate_losses else None
+            self.convert_to_functional(critic_network, "critic_network", compare_against=shared)
+        self.log_explained_variance = log_explained_variance
+        self.samples_mc_entropy = samples_mc_entropy
+        self.entropy_bonus = entropy_bonus
+        self.normalize_advantage = normalize_advantage
+        self.normalize_advantage_exclude_dims = tuple(normalize_advantage_exclude_dims)
+        by_part = isinstance(entropy_coeff, Mapping)
+        self._entropy_coeff_map: dict[Any, float] | None = None
+        if isinstance(entropy_coeff, Mapping):
+            self._entropy_coeff_map = {unravel_key(k): float(v) for k, v in entropy_coeff.items()}
+        self.register_coeff_buffer("entropy_coeff", 0.0 if by_part else _default(entropy_coeff, 0.01))
+        given = None if critic_network is None or critic_coeff == 0 else _default(critic_coeff, 1.0)
+        self.register_coeff_buffer("critic_coeff", given)
+        self.register_coeff_buffer("clip_value", clip_value)
+        if max_importance_ratio is not None and max_importance_ratio <= 0:
+            raise ValueError(f"max_importance_ratio must be positive, got {max_importance_ratio}.")
+        self.register_coeff_buffer("max_importance_ratio", max_importance_ratio)
+        self.out_keys = self._list_out_keys()
+        self.set_keys(**policy_keys(actor_network))
+
+    @property
+    def _has_critic(self) -> bool:
+        return self.critic_coeff is not None and self._number("critic_coeff") > 0
+
+    def _list_out_keys(self) -> list[NestedKey]:
+        keys: list[NestedKey] = ["loss_objective"]
+        if self.entropy_bonus:
+            keys += ["entropy", "loss_entropy"]
+        if self._has_critic:
+            keys.append("loss_critic")
+        if self.clip_value is not None:
+            keys.append("value_clip_fraction")
+        return keys
+
+    def _set_in_keys(self) -> None:
+        keys = self.tensor_keys
+        networks = [(self.actor_network, "next")]
+        if self.critic_network is not None:
+            networks.append(self.critic_network)
+        self._list_in_keys(*networks, others=[keys.action, keys.sample_log_prob, *self._signal_keys()])
+
+    def _estimator_keys(self) -> dict[str, Any]:
+        return {**super()._estimator_keys(), "sample_log_prob": self.tensor_keys.sample_log_prob}
+
+    # -- the loss ------------------------------------------------------------------------------------------
+
+    @dispatch
+    def forward(self, tensordict: TensorDictBase) -> Any:
+        """The losses of a batch.
+
+        Args:
+            tensordict: the batch. Its entries may also be given as keywords; then the values of
+                `out_keys` are returned.
+
+        Raises:
+            KeyError: an entry is missing.
+            RuntimeError: values and targets of different shapes.
+            ValueError: an advantage and a log-prob that would broadcast, or a loss that is NaN.
+        """
+        td = tensordict.copy()
+        advantage = self._advantage(td)
+        log_weight, dist, kl_approx, log_is_weight = self._log_weight(td, advantage)
+        advantage = fitting(advantage, log_weight)
+        if log_is_weight is not None:
+            log_weight = log_weight + log_is_weight
+        out = TensorDict(loss_objective=-np.exp(log_weight) * advantage, kl_approx=detached(kl_approx).mean())
+        return self._with_entropy_and_critic(out, dist, advantage, td)
+
+    def _advantage(self, td: TensorDictBase) -> Any:
+        """The advantage in the batch, or one that is estimated, with its targets."""
+        advantage = td.get(self.tensor_keys.advantage, None)
+        if advantage is None:
+            if self.critic_network is None:
+                raise RuntimeError(
+                    f"the batch has no {self.tensor_keys.advantage!r}, and the loss no critic to estimate it."
+                )
+            params = detached(self.critic_network_params)
+            self.value_estimator(td, params=params, target_params=self.target_critic_network_params)
+            advantage = td.get(self.tensor_keys.advantage)
+        advantage = detached(advantage)
+        if self.normalize_advantage and advantage.size > 1:
+            exclude = self.normalize_advantage_exclude_dims
+            if advantage.size > math.prod(td.batch_size) and not exclude:
+                warnings.warn(
+                    "normalize_advantage takes one mean over all dimensions of the advantage, which has more "
+                    "than the batch; normalize_advantage_exclude_dims keeps agents or objectives apart.",
+                    stacklevel=2,
+                )
+            return _normalized(advantage, exclude, td.get("shifted_valid", None))
+        return advantage
+
+    def _current_log_prob(self, td: TensorDictBase, params: Any) -> tuple[Any, Distribution]:
+        with params.to_module(self.actor_network):
+            dist = self.actor_network.get_dist(td)
+        return log_prob_of(dist, td, self.tensor_keys.action, self.__name__), dist
+
+    def _log_weight(self, td: TensorDictBase, advantage: Any) -> tuple[Any, Distribution, Any, Any]:
+        """Log-ratios to the proximal policy (*, 1), the distribution, an estimate of the divergence, and the
+        log-weights of the proximal policy, if it is not the one that acted."""
+        keys, dims = self.tensor_keys, advantage.ndim - 1
+        given: Any = keys.sample_log_prob
+        acted = detached(total(entries(td, given, self.__name__), dims))
+        log_prob, dist = self._current_log_prob(td, self.actor_network_params)
+        log_prob = total(log_prob, dims)
+        if log_prob.shape != acted.shape:
+            raise ValueError(
+                f"log-probs in the batch have the shape {acted.shape}, those of the policy {log_prob.shape}."
+            )
+        proximal, log_is_weight = acted, None
+        if self.delay_actor:
+            params = self.target_actor_network_params
+            proximal = detached(total(self._current_log_prob(td.copy(), params)[0], dims))
+            log_is_weight = (proximal - acted)[..., None]
+        log_weight = (log_prob - proximal)[..., None]
+        kl_approx = (proximal - log_prob)[..., None]
+        if self.max_importance_ratio is not None:
+            limit = math.log(self._number("max_importance_ratio")) - detached(log_weight)
+            log_is_weight = np.minimum(0.0 if log_is_weight is None else log_is_weight, limit)
+        return log_weight, dist, kl_approx, log_is_weight
+
+    def _with_entropy_and_critic(
+        self, out: TensorDict, dist: Distribution, advantage: Any, td: TensorDictBase
+    ) -> TensorDict:
+        """The other losses, and all of them reduced."""
+        if self.entropy_bonus:
+            entropy = entropy_of(dist, self.samples_mc_entropy, self._generator)
+            if isinstance(entropy, TensorCollection):
+                parts: Any = entropy
+                parts.batch_size = advantage.shape[:-1]
+                parts = parts.unsqueeze(-1)
+                out.set("composite_entropy", detached(parts))
+                out.set("entropy", detached(total(parts, advantage.ndim)).mean())
+                out.set("loss_entropy", self._weighted(parts, advantage.ndim))
+            else:
+                entropy = entropy[..., None]
+                out.set("entropy", detached(entropy).mean())
+                out.set("loss_entropy", -self._number("entropy_coeff") * entropy)
+        if self._has_critic:
+            for key, value in self._critic_entries(td).items():
+                out.set(key, value)
+        for key in list(out.keys()):
+            if str(key).startswith("loss_"):
+                out.set(key, squeezed(self._reduce_loss(out.get(key), td)))
+        return out
+
+    def _weighted(self, parts: Any, dims: int) -> Any:
+        """Entropies of the parts of a composite distribution, each times its coefficient."""
+        if self._entropy_coeff_map is None:
+            return -self._number("entropy_coeff") * total(parts, dims)
+        terms = []
+        for key, entropy in parts.items(True, True):
+            path = require_path(key)
+            name = path[-1].removesuffix("_entropy")
+            named = [unravel_key((*path[:-1], f"{name}{end}")) for end in ("_log_prob", "_entropy", "")]
+            found = [self._entropy_coeff_map[one] for one in named if one in self._entropy_coeff_map]
+            if not found:
+                raise KeyError(f"entropy_coeff has no number for {named[0]!r}.")
+            terms.append(-found[0] * entropy)
+        return sum(terms[1:], start=terms[0])
+
+    def loss_critic(self, tensordict: TensorDictBase) -> tuple[Any, Any, Any]:
+        """The critic's loss for each element, the share of values that were clipped, the variance explained.
+
+        Raises:
+            KeyError: the targets or, with `clip_value`, the old values are missing.
+        """
+        keys = self.tensor_keys
+        target = detached(self._read(tensordict, keys.value_target))
+        old = None if self.clip_value is None else detached(self._read(tensordict, keys.value))
+        td = tensordict.select(*self.critic_network.in_keys, strict=False)
+        with self.critic_network_params.to_module(self.critic_network):
+            value = self._read(self.critic_network(td), keys.value)
+        loss, fraction, explained = distance_loss(target, value, self.loss_critic_type), None, None
+        if old is not None:
+            loss, fraction = clipped_value_loss(
+                old, value, self._number("clip_value"), target, loss, self.loss_critic_type
+            )
+        if self.log_explained_variance:
+            residual = np.var(target - detached(value), axis=0)
+            explained = 1.0 - residual / (np.var(target, axis=0) + np.finfo(target.dtype).eps)
+        if self._has_critic:
+            loss = self._number("critic_coeff") * loss
+        return loss, None if fraction is None else detached(fraction), explained
+
+    def _critic_entries(self, td: TensorDictBase) -> dict[str, Any]:
+        found = zip(
+            ("loss_critic", "value_clip_fraction", "explained_variance"), self.loss_critic(td), strict=True
+        )
+        return {key: value for key, value in found if value is not None}
+
+
+class ClipPPOLoss(PPOLoss):
+    """`PPOLoss` that gains nothing from ratios beyond a limit.
+
+    Returns also "clip_fraction", the share of ratios beyond it; "ESS", the effective sample size as a share
+    of the batch; "max_ratio" and "mean_ratio".
+
+    Args:
+        clip_epsilon: ratios count between 1 - clip_epsilon and 1 + clip_epsilon; or a pair, the distances
+            below and above.
+        clip_value: as for `PPOLoss`; True takes `clip_epsilon`.
+        **options: those of `PPOLoss`.
+
+    Raises:
+        TypeError, ValueError: as for `PPOLoss`.
+
+    Source:
+        As `PPOLoss`; torchrl.objectives.ClipPPOLoss.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, nn
+        >>> from lite.data import GAE
+        >>> from lite.nn.distributions import Categorical
+        >>> from lite.nn.losses import ClipPPOLoss
+        >>> policy = nn.ProbabilisticTensorDictSequential(
+        ...     nn.TensorDictModule(nn.MLP(4, 3, num_cells=[8]), ["observation"], ["logits"]),
+        ...     nn.ProbabilisticTensorDictModule(
+        ...         ["logits"], ["action"], distribution_class=Categorical, return_log_prob=True
+        ...     ),
+        ... )
+        >>> critic = nn.ValueOperator(nn.MLP(4, 1, num_cells=[8]))
+        >>> loss = ClipPPOLoss(policy, critic, entropy_coeff=0.01)
+        >>> rollout = TensorDict(
+        ...     {
+        ...         "observation": np.zeros((2, 5, 4), np.float32),  # two environments, five steps
+        ...         "next": {
+        ...             "observation": np.zeros((2, 5, 4), np.float32),
+        ...             "reward": np.ones((2, 5, 1), np.float32),
+        ...             "done": np.zeros((2, 5, 1), bool),
+        ...             "terminated": np.zeros((2, 5, 1), bool),
+        ...         },
+        ...     },
+        ...     batch_size=[2, 5],
+        ... )
+        >>> rollout = GAE(gamma=0.99, lmbda=0.95, value_network=critic)(policy(rollout))
+        >>> losses = loss(rollout.reshape(-1))
+        >>> [key for key in losses.keys() if key.startswith("loss")], float(losses["clip_fraction"])
+        (['loss_objective', 'loss_entropy', 'loss_critic'], 0.0)
+    """
+
+    _schedulable_buffers = PPOLoss._schedulable_buffers | {
+        "clip_epsilon",
+        "clip_epsilon_low",
+        "clip_epsilon_high",
+    }
+
+    def __init__(
+        self,
+        actor_network: Any = None,
+        critic_network: Any = None,
+        *,
+        clip_epsilon: float | tuple[float, float] = 0.2,
+        clip_value: bool | float | None = None,
+        **options: Any,
+    ) -> None:
+        low, high = clip_bounds(clip_epsilon)
+        if isinstance(clip_value, bool):
+            if clip_value and isinstance(clip_epsilon, tuple | list):
+                raise ValueError(f"clip_value=True needs one clip_epsilon, got {clip_epsilon}.")
+            clip_value = low if clip_value else None
+        super().__init__(actor_network, critic_network, clip_value=clip_value, **options)
+        self._asymmetric_clip = isinstance(clip_epsilon, tuple | list)
+        if self._asymmetric_clip:
+            self.register_coeff_buffer("clip_epsilon_low", low)
+            self.register_coeff_buffer("clip_epsilon_high", high)
+        else:
+            self.register_coeff_buffer("clip_epsilon", low)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        buffers = self.__dict__.get("_buffers") or {}
+        mine = [own for own in buffers if own.startswith("clip_epsilon")]
+        if name.startswith("clip_epsilon") and mine and name not in buffers:
+            raise AttributeError(f"this loss has {' and '.join(mine)}, which can be set; it has no {name}.")
+        super().__setattr__(name, value)
+
+    def _list_out_keys(self) -> list[NestedKey]:
+        first, *others = super()._list_out_keys()
+        return [first, "clip_fraction", *others, "ESS", "kl_approx", "max_ratio", "mean_ratio"]
+
+    def _log_bounds(self) -> tuple[float, float]:
+        """Limits of the log-ratios."""
+        if self._asymmetric_clip:
+            return log_bounds(self._number("clip_epsilon_low"), self._number("clip_epsilon_high"))
+        return log_bounds(self._number("clip_epsilon"), self._number("clip_epsilon"))
+
+    @dispatch
+    def forward(self, tensordict: TensorDictBase) -> Any:
+        """The losses of a batch; see `PPOLoss.forward`."""
+        td = tensordict.copy()
+        advantage = self._advantage(td)
+        log_weight, dist, kl_approx, log_is_weight = self._log_weight(td, advantage)
+        advantage = fitting(advantage, log_weight)
+        behaviour = log_weight if log_is_weight is None else log_weight + log_is_weight
+        clipped = np.clip(log_weight, *self._log_bounds())
+        fraction = (detached(clipped) != detached(log_weight)).astype(log_weight.dtype).mean()
+        if log_is_weight is not None:
+            clipped = clipped + log_is_weight
+        gain = np.minimum(np.exp(behaviour) * advantage, np.exp(clipped) * advantage)
+        out = TensorDict(loss_objective=-gain, clip_fraction=fraction, kl_approx=detached(kl_approx).mean())
+        out = self._with_entropy_and_critic(out, dist, advantage, td)
+        weights = detached(behaviour)
+        out.set("ESS", effective_sample_size(weights[..., 0]) / len(weights))
+        ratio = np.exp(weights)
+        out.set("max_ratio", ratio.max())
+        out.set("mean_ratio", ratio.mean())
+        return out
+
+
+def clip_bounds(clip_epsilon: Any) -> tuple[float, float]:
+    """How far below and above 1 ratios count.
+
+    Raises:
+        ValueError: no pair of numbers, a negative one, or a lower one of 1 or more.
+    """
+    pair = clip_epsilon if isinstance(clip_epsilon, tuple | list) else (clip_epsilon, clip_epsilon)
+    if len(pair) != 2:
+        raise ValueError(f"clip_epsilon must be a number or two, got {clip_epsilon!r}.")
+    low, high = float(pair[0]), float(pair[1])
+    if not (0 <= low < 1 and high >= 0):
+        raise ValueError(f"clip_epsilon must not be negative, and below 1 downwards, got {clip_epsilon!r}.")
+    return low, high
+
+
+def log_bounds(low: float, high: float) -> tuple[float, float]:
+    """The limits of log-ratios."""
+    return math.log1p(-low), math.log1p(high)
+
+
+def effective_sample_size(log_weights: Any) -> Any:
+    """How many samples of equal weight say as much as these, along the first dimension."""
+    top = log_weights.max(0)
+    weights = np.exp(log_weights - top)
+    total_weight = weights.sum(0)
+    return total_weight * total_weight / (weights * weights).sum(0)
+
+
+def fitting(advantage: Any, log_weight: Any) -> Any:
+    """The advantage as it multiplies the ratios: of their shape, or one for all actions of a step.
+
+    Raises:
+        ValueError: it would multiply every ratio with every advantage.
+    """
+    ratios, shape = log_weight.shape, advantage.shape
+    if shape == ratios:
+        return advantage
+    batch = shape[:-1]
+    if shape[-1:] == (1,) and len(ratios) > len(shape) >= 2 and ratios[: len(batch)] == batch:
+        return advantage.reshape(*batch, *(1,) * (len(ratios) - len(shape)), 1)
+    if len(shape) == len(ratios) and shape[:-1] == ratios[:-1]:  # several objectives
+        return advantage
+    raise ValueError(
+        f"the advantage has the shape {shape}, the log-ratios {ratios}: samples would be multiplied with "
+        "each other. An advantage has the shape of the log-probs and a last dimension of 1."
+    )
+
+
+def _normalized(advantage: Any, exclude_dims: tuple[int, ...], valid: Any) -> Any:
+    """Advantages with mean 0 and deviation 1 along all dimensions but some."""
+    exclude = {dim % advantage.ndim for dim in exclude_dims}
+    axes = tuple(dim for dim in range(advantage.ndim) if dim not in exclude)
+    if not axes:
+        return advantage
+    if valid is None:
+        count = math.prod(advantage.shape[axis] for axis in axes)
+        deviation = advantage.std(axis=axes, keepdims=True, ddof=min(1, count - 1))
+        return (advantage - advantage.mean(axis=axes, keepdims=True)) / np.maximum(deviation, 1e-6)
+    valid = np.broadcast_to(
+        valid.reshape(valid.shape + (1,) * (advantage.ndim - valid.ndim)), advantage.shape
+    )
+    count = np.maximum(valid.sum(axis=axes, keepdims=True), 1)
+    mean = np.where(valid, advantage, 0).sum(axis=axes, keepdims=True) / count
+    squares = np.where(valid, advantage - mean, 0) ** 2
+    deviation = np.sqrt(squares.sum(axis=axes, keepdims=True) / count)
+    return ((advantage - mean) / np.maximum(deviation, 1e-4)).astype(advantage.dtype)
+
+
+def _default(value: Any, default: float) -> Any:
+    return default if value is None else value

@@ -1,0 +1,135 @@
+"""Distances between values, and from losses per element to one number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def require_reduction(reduction: str | None) -> str:
+    """The reduction, "mean" if none is given; ValueError for another name."""
+    if reduction is None:
+        return "mean"
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}.")
+    return reduction
+
+
+def distance_loss(v1: Any, v2: Any, loss_function: str, strict_shape: bool = True) -> Any:
+    """How far two arrays are apart, element by element.
+
+    Args:
+        v1: floating array.
+        v2: another one.
+        loss_function: "l2", the square of the difference; "l1", its absolute value; "smooth_l1", half the
+            square up to 1 and from there on the absolute value less 0.5 (Huber).
+        strict_shape: False lets the shapes broadcast.
+
+    Raises:
+        NotImplementedError: another `loss_function`.
+        RuntimeError: the shapes differ.
+
+    Source:
+        torchrl.objectives.distance_loss.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.losses import distance_loss
+        >>> distance_loss(np.array([0.0, 3.0]), np.zeros(2), "smooth_l1")
+        array([0. , 2.5])
+    """
+    if strict_shape and tuple(v1.shape) != tuple(v2.shape):
+        raise RuntimeError(
+            f"values and targets must have one shape, got {tuple(v1.shape)} and {tuple(v2.shape)}."
+        )
+    difference = v1 - v2
+    if loss_function == "l2":
+        return difference * difference
+    if loss_function == "l1":
+        return np.abs(difference)
+    if loss_function == "smooth_l1":
+        size = np.abs(difference)
+        return np.where(size < 1, 0.5 * difference * difference, size - 0.5)
+    raise NotImplementedError(f"loss_function must be 'l2', 'l1' or 'smooth_l1', got {loss_function!r}.")
+
+
+def require_loss_function(name: str | None) -> str:
+    """The name of a distance; ValueError for another."""
+    if name not in ("l2", "l1", "smooth_l1"):
+        raise ValueError(f"loss_function must be 'l2', 'l1' or 'smooth_l1', got {name!r}.")
+    return name
+
+
+def expanded(mask: Any, loss: Any, name: str = "mask") -> Any:
+    """A mask or weights with the shape of a loss: dimensions of 1 at the end come and go.
+
+    Raises:
+        ValueError: the mask says of single numbers what the loss has only a sum of, or another shape.
+    """
+    given = mask.shape
+    while mask.ndim > loss.ndim and mask.shape[-1] == 1:
+        mask = mask[..., 0]
+    if mask.ndim < loss.ndim:
+        mask = mask.reshape(mask.shape + (1,) * (loss.ndim - mask.ndim))
+    if mask.ndim > loss.ndim or any(m not in (1, n) for m, n in zip(mask.shape, loss.shape, strict=True)):
+        raise ValueError(f"the {name} of shape {given} does not fit a loss of shape {tuple(loss.shape)}.")
+    return np.broadcast_to(mask, loss.shape)
+
+
+def reduced(loss: Any, reduction: str, mask: Any = None, weights: Any = None) -> Any:
+    """One number of a loss per element, or with "none" the loss, 0 where it is masked.
+
+    What is masked may be NaN. A mean is over what is not masked, or weighted by `weights`.
+
+    Raises:
+        ValueError: mask or weights do not have the shape of the loss.
+    """
+    if weights is not None:
+        if mask is not None:
+            weights = expanded(weights, loss, "priority weights")
+        elif weights.shape != loss.shape:
+            raise ValueError(
+                f"priority weights must have the shape of the loss {tuple(loss.shape)}, got {weights.shape}."
+            )
+        weights = weights.astype(loss.dtype, copy=False)
+    if mask is not None:
+        mask = expanded(mask, loss)
+        # Chosen, not multiplied: 0 times NaN is NaN, in the loss and in its gradient.
+        loss = np.where(mask, loss, loss.dtype.type(0))
+    if weights is not None:
+        loss = loss * weights
+    if reduction == "none":
+        return loss
+    if reduction == "sum":
+        return loss.sum()
+    if weights is not None:
+        return loss.sum() / (weights if mask is None else weights * mask).sum()
+    if mask is not None:
+        return loss.sum() / max(int(np.count_nonzero(mask)), 1)
+    return loss.mean()
+
+
+def clipped_value_loss(
+    old_value: Any, value: Any, clip_value: float, target: Any, loss: Any, loss_function: str
+) -> tuple[Any, Any]:
+    """The loss of values that may not leave the neighbourhood of old ones, and the share that wanted to.
+
+    Source:
+        Schulman et al. (2017), as OpenAI's baselines have it; torchrl's `clip_value`.
+    """
+    if tuple(old_value.shape) != tuple(value.shape):
+        raise RuntimeError(
+            f"old and new values must have one shape, got {old_value.shape} and {value.shape}."
+        )
+    change = value - old_value
+    kept = np.clip(change, -clip_value, clip_value)
+    clipped = distance_loss(target, old_value + kept, loss_function)
+    return np.maximum(loss, clipped), (change != kept).astype(value.dtype).mean()
+
+
+def squeezed(loss: Any) -> Any:
+    """A loss without a last dimension of 1."""
+    return loss[..., 0] if loss.ndim and loss.shape[-1] == 1 else loss

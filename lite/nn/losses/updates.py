@@ -1,0 +1,189 @@
+"""SoftUpdate and HardUpdate: how target parameters follow those that learn."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.types import raw
+from lite.nn._modules.parameter import Parameter
+from lite.nn.losses.base import LossModule
+
+
+class TargetNetUpdater:
+    """Base of what moves the target parameters of a loss; `step` is called after the optimiser's.
+
+    Target parameters start as the values of those that learn.
+
+    Args:
+        loss_module: a loss with target parameters.
+
+    Raises:
+        RuntimeError: the loss has none.
+        ValueError: it is no LossModule.
+
+    Source:
+        torchrl.objectives.utils.TargetNetUpdater.
+    """
+
+    def __init__(self, loss_module: LossModule) -> None:
+        if not isinstance(loss_module, LossModule):
+            raise ValueError(f"loss_module must be a LossModule, got {type(loss_module).__name__}.")
+        self.loss_module = loss_module
+        self._names = [
+            name.removeprefix("target_")
+            for name, _ in loss_module.named_children()
+            if name.startswith("target_") and name.endswith("_params")
+        ]
+        if not self._names:
+            raise RuntimeError(
+                "the loss has no target parameters: make it with delay_value=True, or its like."
+            )
+        self.initialized = False
+        self.init_()
+        for name in loss_module._has_update_associated:
+            loss_module._has_update_associated[name] = True
+
+    def _pairs(self) -> list[tuple[Any, Any]]:
+        """Parameters that learn and arrays that follow them, in place."""
+        pairs = []
+        for name in self._names:
+            source = getattr(self.loss_module, name)
+            target = getattr(self.loss_module, f"target_{name}")
+            for key, leaf in source.items(True, True):
+                if isinstance(leaf, Parameter):
+                    pairs.append((leaf.data, raw(target.get(key))))
+        return pairs
+
+    def init_(self) -> None:
+        """Give all target parameters, buffers among them, the values of those that learn."""
+        if self.initialized:
+            warnings.warn("the targets were initialised before.", stacklevel=2)
+        for name in self._names:
+            target = getattr(self.loss_module, f"target_{name}")
+            for key, leaf in getattr(self.loss_module, name).items(True, True):
+                np.copyto(raw(target.get(key)), raw(leaf))
+        self.initialized = True
+
+    def step(self) -> None:
+        """Move the target parameters."""
+        for source, target in self._pairs():
+            self._step(source, target)
+
+    def _step(self, source: Any, target: Any) -> None:
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """How far it is, beside the parameters, which are the loss's."""
+        state: dict[str, Any] = {"initialized": self.initialized}
+        if hasattr(self, "counter"):
+            state["counter"] = self.counter
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self.initialized = state_dict.get("initialized", self.initialized)
+        if "counter" in state_dict and hasattr(self, "counter"):
+            self.counter = state_dict["counter"]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._names)})"
+
+
+class SoftUpdate(TargetNetUpdater):
+    """Target parameters go a little towards those that learn: target = eps target + tau source.
+
+    Args:
+        loss_module: a loss with target parameters.
+        eps: what is kept, in [0, 1].
+        tau: 1 - eps; one of the two is given.
+
+    Raises:
+        RuntimeError: neither is given, or the loss has no target parameters.
+        ValueError: both are, or a number is out of range.
+
+    Source:
+        Lillicrap et al. (2016), Continuous control with deep reinforcement learning (arXiv:1509.02971);
+        torchrl.objectives.SoftUpdate.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> from lite.nn.losses import DQNLoss, SoftUpdate
+        >>> net = nn.Linear(1, 2)
+        >>> _ = net.bias.zero_()
+        >>> loss = DQNLoss(net, action_space="categorical")
+        >>> update = SoftUpdate(loss, tau=0.25)
+        >>> _ = net.bias.fill_(1.0)
+        >>> update.step()
+        >>> loss.target_value_network_params["module", "0", "module", "bias"]
+        array([0.25, 0.25], dtype=float32)
+    """
+
+    def __init__(
+        self, loss_module: LossModule, *, eps: float | None = None, tau: float | None = None
+    ) -> None:
+        if eps is None and tau is None:
+            raise RuntimeError("one of eps and tau must be given.")
+        if eps is not None and tau is not None:
+            raise ValueError(f"only one of eps and tau can be given, got eps={eps} and tau={tau}.")
+        self.eps = 1 - tau if tau is not None else eps or 0.0
+        if not 0 <= self.eps <= 1:
+            raise ValueError(f"eps must be between 0 and 1, got {self.eps}.")
+        if self.eps < 0.5:
+            warnings.warn(f"eps={self.eps} keeps little of the targets; was tau meant?", stacklevel=2)
+        super().__init__(loss_module)
+
+    def _step(self, source: Any, target: Any) -> None:
+        moved = source - target
+        moved *= 1 - self.eps
+        target += moved
+
+
+class HardUpdate(TargetNetUpdater):
+    """Target parameters take the values of those that learn, every so many steps.
+
+    Args:
+        loss_module: a loss with target parameters.
+        value_network_update_interval: steps in between.
+
+    Raises:
+        RuntimeError: the loss has no target parameters.
+
+    Source:
+        Mnih et al. (2015); torchrl.objectives.HardUpdate, whose first update comes one step later, too.
+
+    Example:
+        >>> from lite import nn
+        >>> from lite.nn.losses import DQNLoss, HardUpdate
+        >>> net = nn.Linear(1, 2)
+        >>> _ = net.bias.zero_()
+        >>> loss = DQNLoss(net, action_space="categorical")
+        >>> update = HardUpdate(loss, value_network_update_interval=2)
+        >>> _ = net.bias.fill_(1.0)
+        >>> for _ in range(3):
+        ...     update.step()
+        ...     print(loss.target_value_network_params["module", "0", "module", "bias"])
+        [0. 0.]
+        [0. 0.]
+        [1. 1.]
+    """
+
+    def __init__(self, loss_module: LossModule, *, value_network_update_interval: float = 1000) -> None:
+        super().__init__(loss_module)
+        self.value_network_update_interval = value_network_update_interval
+        self.counter = 0
+
+    def step(self) -> None:
+        """Count, and copy when it is time."""
+        if self.counter == self.value_network_update_interval:
+            super().step()
+            self.counter = 0
+        else:
+            self.counter += 1
+
+    def _step(self, source: Any, target: Any) -> None:
+        np.copyto(target, source)

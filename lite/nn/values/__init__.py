@@ -1,0 +1,33 @@
+"""Value estimators: modules that write advantages and the targets of a value network to a TensorDict.
+
+entries              what is asked of a TensorDict that a module reads
+base                 keys, options, what all estimators read and check
+network_calls        the value network on observations and next observations
+td                   TD(0), TD(1) and TD(lambda)
+advantage_estimator  what the next two share
+gae                  generalized advantage estimates, for one agent and for several
+off_policy           V-trace and Retrace, which learn from the steps of another policy
+standardize          mean 0 and deviation 1, of all values or in groups
+
+The recursions are `lite.kernels`'. `lite.data` exports the estimators, where rollouts come from; losses
+(`lite.nn.losses`) make their own.
+"""
+
+from lite._arrays.public import belong_here as _belong_here
+from lite.nn.values.base import ValueEstimatorBase
+from lite.nn.values.gae import GAE, MultiAgentGAE
+from lite.nn.values.off_policy import Retrace, VTrace
+from lite.nn.values.td import TD0Estimator, TD1Estimator, TDLambdaEstimator
+
+__all__ = [
+    "GAE",
+    "MultiAgentGAE",
+    "Retrace",
+    "TD0Estimator",
+    "TD1Estimator",
+    "TDLambdaEstimator",
+    "VTrace",
+    "ValueEstimatorBase",
+]
+
+_belong_here(globals())

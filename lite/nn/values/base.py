@@ -1,0 +1,391 @@
+"""What all value estimators have: keys, options, and what they read of a TensorDict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, TypedDict
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lite import NestedKey, TensorDictBase, get_default_dtype, unravel_key
+from lite._arrays.types import Path
+from lite._tree.keys import require_path
+from lite.kernels._integer import integer
+from lite.nn.distributions.log_prob_names import composite_lp_aggregate
+from lite.nn.settings import set_skip_existing
+from lite.nn.tensordict_modules.base import TensorDictModuleBase
+from lite.nn.values.detached import detached
+from lite.nn.values.entries import require_array, require_tensordict
+from lite.nn.values.network_calls import NetworkCalls, Values, expand_to, last_valid
+
+Array = NDArray[Any]
+Signals = tuple[Array, Array, Array]  # reward, done, terminated
+Writes = dict[Path, Array]  # kept to the end, so that an error leaves the TensorDict as it was
+
+
+@dataclass
+class AcceptedKeys:
+    """The keys that `set_keys` changes. Reward, done and terminated are relative to `"next"`."""
+
+    advantage: NestedKey = "advantage"
+    value_target: NestedKey = "value_target"
+    value: NestedKey = "state_value"
+    reward: NestedKey = "reward"
+    done: NestedKey = "done"
+    terminated: NestedKey = "terminated"
+    steps_to_next_obs: NestedKey = "steps_to_next_obs"
+    sample_log_prob: NestedKey | None = None
+
+    def __post_init__(self) -> None:
+        if self.sample_log_prob is None:
+            self.sample_log_prob = "sample_log_prob" if composite_lp_aggregate() else "action_log_prob"
+
+
+class Options(TypedDict, total=False):
+    """The options of all estimators; `ValueEstimatorBase` says what they are."""
+
+    shifted: bool
+    differentiable: bool
+    skip_existing: bool | None
+    advantage_key: None
+    value_target_key: None
+    value_key: None
+    device: Any
+    deactivate_vmap: bool
+    value_chunk_size: int | None
+    num_chunks: int | None
+    num_chunk: int | None
+    value_chunk_dim: int
+    shifted_budget: int
+    group_key: NestedKey | None
+
+
+class ValueEstimatorBase(TensorDictModuleBase):
+    """Base of the value estimators, with the options that all of them have.
+
+    An estimator reads a rollout of batch size [*batch, time]: `("next", "reward")`, `("next", "done")` and
+    `("next", "terminated")` (done, if that is missing), and the values of observations and next observations,
+    all of one shape: the batch size, alone or with feature dimensions. It writes `"advantage"` and
+    `"value_target"` of that shape, in the values' floating type, and the values, in place.
+
+    **Ends and cuts.** Bootstrap at truncation, mask only at termination. The value of the next observation
+    counts unless the step *terminated*; nothing of the following step counts once a step is *done*. So a
+    step that was cut off by a time limit (done, not terminated) is measured against the value of its own next
+    observation, the last of its episode, and never against the observation after the reset, which stands
+    in the next row. For that, `("next", "observation")` must hold the last observation of the episode, as
+    collectors write it, and `terminated` must not contain time limits. Data without `terminated`
+    treats every end as a termination, which biases values near time limits (Pardo et al., 2018).
+
+    **NaN.** Some collectors leave NaN in the next observation at resets. A NaN in an input of the value
+    network under `"next"` is replaced by the same element of the observation before the network is called:
+    at a termination it does not count, at a truncation the value of the observation itself is the next best.
+    Values that do not count are left out, never multiplied by 0, so a NaN among them reaches no
+    advantage.
+
+    Args:
+        value_network: reads observations and writes `"state_value"`; called on the rollout and on its
+            `"next"`. None: both values are in the TensorDict already.
+        shifted: call the network once, on the observations and the last next one: half the work. Next
+            observations must be the observations of the following step, except at truncations, where they
+            are put in between. The sequence has `shifted_budget` steps more than the rollout; steps for which
+            there is no room, False in `"shifted_valid"`, get 0 as advantage and target.
+        differentiable: accepted, as there is no automatic differentiation that it would change.
+        skip_existing: whether the network is spared where its outputs are there. None: as `skip_existing()`.
+        advantage_key, value_target_key, value_key: no longer taken by torchrl either; see `set_keys`.
+        device: "cpu" or None.
+        deactivate_vmap: accepted; the network is called by itself, never under `vmap`.
+        value_chunk_size: the network sees at most so many elements of `value_chunk_dim` at a time.
+        num_chunks: or so many pieces; `num_chunk` is the same.
+        value_chunk_dim: the batch dimension that is cut.
+        shifted_budget: additional steps with `shifted`, at least 1.
+        group_key: an entry of integers at the root, of the shape of the batch: what is standardized is
+            standardized in each group, of tasks say.
+
+    Raises:
+        RuntimeError: one of the keys that `set_keys` sets.
+        TypeError: a number of chunks that is no integer.
+        ValueError: numbers out of range, both ways to cut, `shifted` that is no bool.
+
+    Source:
+        `torchrl.objectives.value` of TorchRL, https://github.com/pytorch/rl. Pardo et al. (2018), Time limits
+        in reinforcement learning (arXiv:1712.00378).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.data import TD0Estimator
+        >>> def rollout(terminated):  # one step, after which the value is 10, or NaN that an environment left
+        ...     flags = {"done": np.array([True]), "terminated": np.array([terminated])}
+        ...     value = np.array([np.nan if terminated else 10.0])
+        ...     following = {"reward": np.ones(1), "state_value": value, **flags}
+        ...     return TensorDict({"state_value": np.zeros(1), "next": following}, batch_size=[1])
+        >>> estimator = TD0Estimator(gamma=0.5, value_network=None)
+        >>> estimator(rollout(terminated=False))["value_target"]  # cut off: bootstrap
+        array([6.])
+        >>> estimator(rollout(terminated=True))["value_target"]
+        array([1.])
+    """
+
+    default_keys: ClassVar[type[AcceptedKeys]] = AcceptedKeys
+
+    def __init__(
+        self,
+        *,
+        value_network: Any = None,
+        shifted: bool = False,
+        differentiable: bool = False,
+        skip_existing: bool | None = None,
+        advantage_key: None = None,
+        value_target_key: None = None,
+        value_key: None = None,
+        device: Any = None,
+        deactivate_vmap: bool = False,
+        value_chunk_size: int | None = None,
+        num_chunks: int | None = None,
+        num_chunk: int | None = None,
+        value_chunk_dim: int = 0,
+        shifted_budget: int = 1,
+        group_key: NestedKey | None = None,
+    ) -> None:
+        super().__init__()
+        former = {"advantage": advantage_key, "value_target": value_target_key, "value": value_key}
+        for name, key in former.items():
+            if key is not None:
+                raise RuntimeError(f"{name}_key is no argument: use set_keys({name}={key!r}).")
+        if device is not None and str(device) != "cpu":
+            raise ValueError(f"device must be 'cpu' or None, got {device!r}.")
+        if not isinstance(shifted, bool):
+            raise ValueError(f"shifted must be True or False, got {shifted!r}.")
+        if num_chunk is not None and num_chunks is not None and num_chunk != num_chunks:
+            raise ValueError(f"num_chunks and num_chunk are the same, got {num_chunks} and {num_chunk}.")
+        pieces = num_chunk if num_chunks is None else num_chunks
+        if pieces is not None and value_chunk_size is not None:
+            raise ValueError("give value_chunk_size or num_chunks, not both.")
+        # Beside the registered modules: the network is somebody else's, and no part of the state dict.
+        self.__dict__["value_network"] = value_network
+        self.shifted = shifted
+        self.differentiable = differentiable
+        self.skip_existing = skip_existing
+        self.deactivate_vmap = deactivate_vmap
+        self.value_chunk_size = _positive("value_chunk_size", value_chunk_size)
+        self.num_chunks = _positive("num_chunks", pieces)
+        self.value_chunk_dim = _integer("value_chunk_dim", value_chunk_dim)
+        self.shifted_budget = shifted_budget
+        if shifted_budget < 1:
+            raise ValueError(f"shifted_budget must be at least 1, got {shifted_budget}.")
+        self.group_key = group_key
+        self.time_dim: int | None = None
+        self.tensor_keys = self.default_keys()
+
+    # -- keys ----------------------------------------------------------------------------------------------
+
+    def set_keys(self, **kwargs: NestedKey) -> None:
+        """Change keys by their names in `tensor_keys`.
+
+        Raises:
+            KeyError: there is no such name, or the value network does not write that value.
+            ValueError: what is given is no key.
+
+        Example:
+            >>> from lite.data import GAE
+            >>> estimator = GAE(gamma=0.99, lmbda=0.95, value_network=None)
+            >>> estimator.set_keys(advantage="gain", reward=("agents", "reward"))
+            >>> estimator.out_keys
+            ['gain', 'value_target']
+        """
+        names = {field.name for field in fields(self.default_keys)}
+        changed: dict[str, Any] = {}
+        for name, key in kwargs.items():
+            if not isinstance(key, str | tuple):
+                raise ValueError(f"a key must be a string or a tuple of strings, got {name}={key!r}.")
+            if name not in names:
+                raise KeyError(f"{name!r} is no key of {self.__name__}; these are {sorted(names)}.")
+            changed[name] = unravel_key(key)
+            written = getattr(self.value_network, "out_keys", None)
+            if name == "value" and written is not None and changed[name] not in written:
+                raise KeyError(f"the value network writes {list(written)}, not {changed[name]!r}.")
+        self.tensor_keys = self.default_keys(**{**asdict(self.tensor_keys), **changed})
+
+    @property  # type: ignore[misc]
+    def in_keys(self) -> list[NestedKey]:
+        """The value network's inputs, there and in `"next"`, rewards and flags; none without a network."""
+        keys: list[NestedKey] = []
+        inputs = getattr(self.value_network, "in_keys", None)
+        if inputs is not None:
+            signals = (self.tensor_keys.reward, self.tensor_keys.done, self.tensor_keys.terminated)
+            keys = [*inputs, *(next_path(key) for key in signals), *(next_path(key) for key in inputs)]
+        if self.group_key is not None and self.group_key not in keys:
+            keys.append(self.group_key)
+        return keys
+
+    @property  # type: ignore[misc]
+    def out_keys(self) -> list[NestedKey]:
+        """Where advantages and targets go."""
+        return [self.tensor_keys.advantage, self.tensor_keys.value_target]
+
+    # -- what subclasses call ------------------------------------------------------------------------------
+
+    def value_estimate(self, tensordict: TensorDictBase, **kwargs: Any) -> Array:
+        """The targets of the value network alone; subclasses define it."""
+        raise NotImplementedError(f"{self.__name__} gives no value_estimate.")
+
+    def _factor(self, name: str, value: ArrayLike) -> None:
+        """Keep a discount as torchrl does: a buffer, whose floating type is the default one for a number."""
+        given = np.asarray(value)
+        dtype = given.dtype if isinstance(value, np.ndarray) else get_default_dtype()
+        self.register_buffer(name, given.astype(dtype))
+
+    def _discount(self, tensordict: TensorDictBase, reward: Array) -> Any:
+        """Gamma, one for all steps or, where windows of several rewards were summed, one for each."""
+        gamma = as_number(self.gamma)
+        steps = tensordict.get(self.tensor_keys.steps_to_next_obs, None)
+        if steps is None:
+            return gamma
+        if steps.size != reward.size:
+            raise RuntimeError(
+                f"{self.tensor_keys.steps_to_next_obs!r} must have a number for each reward, got shapes "
+                f"{steps.shape} and {reward.shape}."
+            )
+        return gamma ** steps.reshape(reward.shape).astype(np.float64)
+
+    def _time(self, tensordict: TensorDictBase, time_dim: int | None = None) -> int:
+        """The batch dimension that is time: that asked for, the one of that name, or the last."""
+        dim = self.time_dim if time_dim is None else time_dim
+        if dim is None:
+            names = tensordict.names
+            return names.index("time") if "time" in names else tensordict.ndim - 1
+        if not -tensordict.ndim <= dim < tensordict.ndim:
+            raise ValueError(f"there is no time_dim {dim} in batch_size={tuple(tensordict.batch_size)}.")
+        return dim % tensordict.ndim
+
+    def _require_rollout(self, tensordict: TensorDictBase) -> None:
+        require_tensordict(tensordict, self.__name__)
+        if not tensordict.ndim:
+            raise RuntimeError(f"{self.__name__} needs a TensorDict with a batch dimension.")
+
+    def _read(self, tensordict: TensorDictBase, key: NestedKey) -> Array:
+        return require_array(tensordict, require_path(key), self.__name__)
+
+    @contextmanager
+    def _skipping(self) -> Iterator[None]:
+        if self.skip_existing is None:
+            yield
+        else:
+            with set_skip_existing(self.skip_existing):
+                yield
+
+    def _values(
+        self,
+        tensordict: TensorDictBase,
+        time_dim: int,
+        params: Any = None,
+        target_params: Any = None,
+        keys: Sequence[NestedKey] | None = None,
+    ) -> tuple[Values, Writes]:
+        """Values of the observations and of the next ones, from the network or the TensorDict.
+
+        `keys` says which of the network's outputs these are: the value, unless the two are different.
+
+        Returns:
+            The values, and what is to be written of them.
+        """
+        present, following = keys or (self.tensor_keys.value,) * 2
+        if self.value_network is None:
+            now = self._given(tensordict, require_path(present))
+            ahead = self._given(tensordict, next_path(following))
+            return Values(now, ahead, tensordict.get("shifted_valid", None)), {}
+        calls = self._calls(present, following)
+        with self._skipping():
+            if self.shifted:
+                if target_params is not None and target_params is not params:
+                    raise ValueError("with shifted=True one set of parameters computes all values, got two.")
+                flags = [self._read(tensordict, next_path(self.tensor_keys.done))]
+                flags.append(self._terminated(tensordict, flags[0]))
+                values = calls.once(tensordict, time_dim, flags, self.shifted_budget, params)
+            else:
+                values = calls.twice(tensordict, params, target_params)
+        writes = {require_path(present): values.present, next_path(following): values.following}
+        if values.valid is not None:
+            writes["shifted_valid",] = values.valid
+        return values, writes
+
+    def _next_value(self, tensordict: TensorDictBase, params: Any) -> Array:
+        """Values of the next observations alone; nothing is written."""
+        key = self.tensor_keys.value
+        if self.value_network is None:
+            return self._given(tensordict, next_path(key))
+        with self._skipping():
+            return self._calls(key, key).ahead(tensordict, params)
+
+    def _calls(self, present: NestedKey, following: NestedKey) -> NetworkCalls:
+        pieces = (self.value_chunk_size, self.num_chunks, self.value_chunk_dim)
+        return NetworkCalls(self.value_network, (present, following), pieces)
+
+    def _given(self, tensordict: TensorDictBase, path: Path) -> Array:
+        if tensordict.get(path, None) is None:
+            raise ValueError(
+                f"{self.__name__} has no value network, and the TensorDict has no values under "
+                f"{path if len(path) > 1 else path[0]!r}."
+            )
+        return self._read(tensordict, path)
+
+    def _terminated(self, tensordict: TensorDictBase, done: Array) -> Array:
+        path = next_path(self.tensor_keys.terminated)
+        return done if tensordict.get(path, None) is None else self._read(tensordict, path)
+
+    def _signals(self, tensordict: TensorDictBase, valid: Array | None, time_dim: int) -> Signals:
+        """Rewards, done and terminated; the last step with a value is cut off where others have none."""
+        reward = self._read(tensordict, next_path(self.tensor_keys.reward))
+        done = self._read(tensordict, next_path(self.tensor_keys.done))
+        terminated = self._terminated(tensordict, done)
+        if valid is not None:
+            cut = last_valid(valid, time_dim)
+            done = np.where(expand_to(cut, done), True, done)
+            terminated = np.where(expand_to(cut, terminated), False, terminated)
+        return reward, done, terminated
+
+    def _require_one_shape(self, value: Array, **others: Array) -> None:
+        for name, array in others.items():
+            if array.shape != value.shape:
+                raise RuntimeError(
+                    f"{self.__name__} needs values, rewards and flags of one shape, got values of "
+                    f"{value.shape} and {name} of {array.shape}."
+                )
+
+    def _groups(self, tensordict: TensorDictBase) -> Array | None:
+        return None if self.group_key is None else self._read(tensordict, self.group_key)
+
+    def _estimated(self, advantage: Array, target: Array, valid: Array | None) -> Writes:
+        """What is to be written of the results: 0 where there are no values."""
+        writes = {}
+        for key, array in zip(self.out_keys, (advantage, target), strict=True):
+            kept = array if valid is None else np.where(expand_to(valid, array), array, array.dtype.type(0))
+            writes[require_path(key)] = kept
+        return writes
+
+
+def next_path(key: NestedKey) -> Path:
+    return ("next", *require_path(key))
+
+
+def as_number(factor: Array) -> Any:
+    """A factor as kernels take it fastest: a Python number, where it is one."""
+    return float(detached(factor)) if factor.ndim == 0 else detached(factor)
+
+
+def _integer(name: str, value: Any) -> int:
+    if isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer, got {value!r}.")
+    return integer(name, value)
+
+
+def _positive(name: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    number = _integer(name, value)
+    if number < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}.")
+    return number

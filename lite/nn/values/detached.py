@@ -1,0 +1,21 @@
+"""What no gradient flows through: targets, advantages, parameters that a loss holds fixed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.types import ArrayHolder, HostArray
+from lite._tree.collection import TensorCollection
+
+
+def detached(value: Any) -> Any:
+    """The same values as constants: of an array, a Parameter, or a TensorDict of them; nothing is copied."""
+    if isinstance(value, TensorCollection):
+        data: Any = value
+        return data.data.apply(detached, filter_empty=False)
+    array: Any = value.data if isinstance(value, ArrayHolder) else value
+    if type(array) is np.ndarray or not isinstance(array, HostArray):
+        return array
+    return array.detach()

@@ -1,0 +1,34 @@
+"""What modules ask of the TensorDicts that they read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite import TensorDictBase
+from lite._arrays.types import Path
+
+
+def require_tensordict(tensordict: Any, reader: str) -> None:
+    """Raise TypeError unless `tensordict` is a TensorDict."""
+    if not isinstance(tensordict, TensorDictBase):
+        raise TypeError(f"{reader} needs a TensorDict, got {type(tensordict).__name__}.")
+
+
+def require_time(tensordict: Any, reader: str) -> None:
+    """Raise unless `tensordict` is a TensorDict with a batch dimension, the last of which is time."""
+    require_tensordict(tensordict, reader)
+    if not tensordict.ndim:
+        raise ValueError(f"{reader} needs a TensorDict with a time dimension, got batch_size=().")
+
+
+def require_array(td: TensorDictBase, path: Path, reader: str) -> NDArray[Any]:
+    """The array at `path`; KeyError where there is no entry, TypeError where it is no array."""
+    entry = td.get(path, None)
+    if entry is None:
+        raise KeyError(f"{reader} reads the entry {path}, which the TensorDict lacks.")
+    if not isinstance(entry, np.ndarray):
+        raise TypeError(f"{reader} reads the entry {path} as an array, got {type(entry).__name__}.")
+    return entry

@@ -1,0 +1,264 @@
+"""VTrace and Retrace: estimates for a policy that learns from the steps of another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lite import NestedKey, TensorDictBase
+from lite._tree.collection import TensorCollection
+from lite.kernels import Advantage, retrace, vtrace
+from lite.nn.values.advantage_estimator import AdvantageEstimator
+from lite.nn.values.base import AcceptedKeys, Array, Options, Writes, as_number
+from lite.nn.values.detached import detached
+from lite.nn.values.standardize import standardized
+
+
+class _OffPolicyEstimator(AdvantageEstimator):
+    """What the two share: log-probs of the actions under the policy that learns and the one that acted."""
+
+    def __init__(
+        self,
+        *,
+        gamma: ArrayLike,
+        actor_network: Any,
+        value_network: Any,
+        average_adv: bool = False,
+        time_dim: int | None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(value_network=value_network, **options)
+        self._factor("gamma", gamma)
+        if self.gamma.ndim:
+            raise NotImplementedError(f"gamma must be a number, got an array of shape {self.gamma.shape}.")
+        if not callable(getattr(actor_network, "log_prob", None)):
+            raise TypeError(
+                "actor_network must be a module with log_prob, such as a ProbabilisticTensorDictSequential, "
+                f"got {type(actor_network).__name__}."
+            )
+        self.average_adv = average_adv
+        self.actor_network = actor_network
+        self.time_dim = time_dim
+
+    @property  # type: ignore[misc]
+    def in_keys(self) -> list[NestedKey]:
+        """Those of all estimators, the log-prob of the actions, and what the actor reads to score them."""
+        keys = [*super().in_keys, self._log_prob_key]
+        return [*keys, *(key for key in self._actor_keys() if key not in keys)]
+
+    @property
+    def _log_prob_key(self) -> NestedKey:
+        key = self.tensor_keys.sample_log_prob
+        assert key is not None  # the default depends on a setting, and is filled in
+        return key
+
+    def _averaged(self, advantage: Array, valid: Array | None, tensordict: TensorDictBase) -> Array:
+        if not self.average_adv:
+            return advantage
+        return standardized(advantage, self._groups(tensordict), smallest=1e-5)
+
+    def _estimates(
+        self, tensordict: TensorDictBase, params: Any, target_params: Any, time_dim: int | None
+    ) -> tuple[Advantage, Array | None, Writes]:
+        self._require_rollout(tensordict)
+        time_dim = self._time(tensordict, time_dim)
+        log_mu = tensordict.get(self._log_prob_key, None)
+        if log_mu is None:
+            raise KeyError(
+                f"{self.__name__} reads the log-prob of the actions from {self._log_prob_key!r}, which "
+                "the TensorDict lacks."
+            )
+        keys = self._value_keys()
+        values, writes = self._values(tensordict, time_dim, params, target_params, keys)
+        value, next_value, valid = values
+        reward, done, terminated = self._signals(tensordict, valid, time_dim)
+        self._require_one_shape(
+            value, next_values=next_value, rewards=reward, done=done, terminated=terminated
+        )
+        log_pi = detached(self.actor_network.log_prob(tensordict.select(*self._actor_keys(), strict=False)))
+        size = tuple(tensordict.batch_size)
+        arrays = _one_each(log_pi, size, value), _one_each(log_mu, size, value), reward, value, next_value
+        found = self._kernel(
+            *arrays, done, terminated, gamma=self._discount(tensordict, reward), time_dim=time_dim
+        )
+        return found, valid, writes
+
+    def _actor_keys(self) -> list[NestedKey]:
+        actor = self.actor_network
+        return [*actor.in_keys, *getattr(actor, "dist_sample_keys", actor.out_keys)]
+
+    def _value_keys(self) -> tuple[NestedKey, NestedKey]:
+        return self.tensor_keys.value, self.tensor_keys.value
+
+    def _kernel(self, *arrays: Array, gamma: Any, time_dim: int) -> Advantage:
+        raise NotImplementedError
+
+
+class VTrace(_OffPolicyEstimator):
+    """Value targets and advantages of a policy, from the steps of another one: see `lite.kernels.vtrace`.
+
+    Args:
+        gamma: discount in [0, 1], a number.
+        actor_network: the policy that learns: a module whose `log_prob(tensordict)` gives the log-probs of
+            the actions there, as a `ProbabilisticTensorDictSequential` does.
+        value_network: None, or as in `ValueEstimatorBase`, which has the other options and says what is
+            read and written.
+        rho_thresh: largest weight of a step; decides which policy's value is learned.
+        c_thresh: largest weight in the traces; decides how fast.
+        average_adv: standardize the advantages.
+        time_dim: the batch dimension that is time. None: the one named "time", or the last.
+
+    The log-probs of the policy that acted are read from `tensor_keys.sample_log_prob`, one number for each
+    step. Those of the policy that learns are of the actions in the TensorDict, as in the paper.
+
+    Raises:
+        NotImplementedError: gamma is no number.
+        RuntimeError, TypeError, ValueError: as for `ValueEstimatorBase`; an actor without `log_prob`.
+
+    Source:
+        Espeholt et al. (2018), IMPALA (arXiv:1802.01561); TorchRL's class of this name.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, nn
+        >>> from lite.data import VTrace
+        >>> from lite.nn.distributions import Categorical
+        >>> actor = nn.ProbabilisticTensorDictSequential(
+        ...     nn.TensorDictModule(lambda obs: np.zeros((*obs.shape[:-1], 2)), ["obs"], ["logits"]),
+        ...     nn.ProbabilisticTensorDictModule(["logits"], ["action"], distribution_class=Categorical),
+        ... )
+        >>> value = nn.TensorDictModule(lambda obs: obs, ["obs"], ["state_value"])
+        >>> one = np.ones((3, 1))
+        >>> td = TensorDict(
+        ...     {
+        ...         "obs": one,
+        ...         "action": np.array([0, 1, 1]),
+        ...         "action_log_prob": np.log([0.25, 0.5, 1.0]),  # twice, as likely, half as likely now
+        ...         "next": {"obs": one, "reward": one, "done": np.zeros((3, 1), bool)},
+        ...     },
+        ...     batch_size=[3],
+        ... )
+        >>> VTrace(gamma=0.5, actor_network=actor, value_network=value)(td)["value_target"].ravel().tolist()
+        [1.8125, 1.625, 1.25]
+    """
+
+    def __init__(
+        self,
+        *,
+        gamma: ArrayLike,
+        actor_network: Any,
+        value_network: Any,
+        rho_thresh: ArrayLike = 1.0,
+        c_thresh: ArrayLike = 1.0,
+        average_adv: bool = False,
+        time_dim: int | None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(
+            gamma=gamma, actor_network=actor_network, value_network=value_network, average_adv=average_adv,
+            time_dim=time_dim, **options,
+        )  # fmt: skip
+        self._factor("rho_thresh", rho_thresh)
+        self._factor("c_thresh", c_thresh)
+
+    def _kernel(self, *arrays: Array, gamma: Any, time_dim: int) -> Advantage:
+        thresholds = {"rho_thresh": float(self.rho_thresh), "c_thresh": float(self.c_thresh)}
+        return vtrace(*arrays, gamma=gamma, time_dim=time_dim, **thresholds)
+
+
+@dataclass
+class RetraceKeys(AcceptedKeys):
+    """The keys of `Retrace`: the value of the action that was taken is another one than that of a state."""
+
+    action_value: NestedKey = "state_action_value"
+
+
+class Retrace(_OffPolicyEstimator):
+    """Targets for the values of actions, from the steps of another policy: see `lite.kernels.retrace`.
+
+    Args:
+        gamma: discount in [0, 1], a number.
+        actor_network: as for `VTrace`.
+        value_network: None, or a module that writes two values: `"state_action_value"`, of the action in the
+            TensorDict, and `"state_value"`, the mean of the values of all actions under the policy that
+            learns. The first is read of the observations, the second of the next ones.
+        lmbda: decay of the traces in [0, 1], a number or an array that broadcasts to the rewards.
+        average_adv: standardize the advantages.
+        time_dim: the batch dimension that is time. None: the one named "time", or the last.
+
+    The network is called with what is under `"next"`, too, where there is no action: its state value must not
+    need one. The log-probs are those of `VTrace`.
+
+    Raises:
+        NotImplementedError: gamma is no number.
+        RuntimeError, TypeError, ValueError: as for `ValueEstimatorBase`; an actor without `log_prob`.
+
+    Source:
+        Munos et al. (2016), Safe and efficient off-policy reinforcement learning (arXiv:1606.02647).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, nn
+        >>> from lite.data import Retrace
+        >>> from lite.nn.distributions import Categorical
+        >>> actor = nn.ProbabilisticTensorDictSequential(
+        ...     nn.TensorDictModule(lambda obs: np.zeros((*obs.shape[:-1], 2)), ["obs"], ["logits"]),
+        ...     nn.ProbabilisticTensorDictModule(["logits"], ["action"], distribution_class=Categorical),
+        ... )
+        >>> one = np.ones((3, 1))
+        >>> td = TensorDict(
+        ...     {
+        ...         "obs": one,
+        ...         "action": np.array([0, 1, 1]),
+        ...         "action_log_prob": np.log([0.5, 1.0, 0.25]),
+        ...         "state_action_value": one,
+        ...         "next": {"obs": one, "state_value": one, "reward": one, "done": np.zeros((3, 1), bool)},
+        ...     },
+        ...     batch_size=[3],
+        ... )
+        >>> Retrace(gamma=0.5, actor_network=actor, value_network=None)(td)["value_target"].ravel().tolist()
+        [1.6875, 1.75, 1.5]
+    """
+
+    default_keys: ClassVar[type[AcceptedKeys]] = RetraceKeys
+    tensor_keys: RetraceKeys
+
+    def __init__(
+        self,
+        *,
+        gamma: ArrayLike,
+        actor_network: Any,
+        value_network: Any,
+        lmbda: ArrayLike = 1.0,
+        average_adv: bool = False,
+        time_dim: int | None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(
+            gamma=gamma, actor_network=actor_network, value_network=value_network, average_adv=average_adv,
+            time_dim=time_dim, **options,
+        )  # fmt: skip
+        self._factor("lmbda", lmbda)
+
+    def _value_keys(self) -> tuple[NestedKey, NestedKey]:
+        return self.tensor_keys.action_value, self.tensor_keys.value
+
+    def _kernel(self, *arrays: Array, gamma: Any, time_dim: int) -> Advantage:
+        return retrace(*arrays, gamma=gamma, lmbda=as_number(self.lmbda), time_dim=time_dim)
+
+
+def _one_each(log_probs: Any, size: tuple[int, ...], value: Array) -> Array:
+    """Log-probs of the shape of the values; those of an action's parts are summed."""
+    if isinstance(log_probs, TensorCollection):
+        parts: Any = log_probs
+        leaves = parts.values(include_nested=True, leaves_only=True)
+        log_probs = sum(leaf.sum(axis=tuple(range(len(size), leaf.ndim))) for leaf in leaves)
+    log_probs = np.asarray(log_probs)
+    if log_probs.size != value.size:
+        raise RuntimeError(
+            f"log-probs must be as many as the values, got shapes {log_probs.shape} and {value.shape}."
+        )
+    return log_probs.reshape(value.shape)

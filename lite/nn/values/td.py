@@ -1,0 +1,235 @@
+"""TD0Estimator, TD1Estimator, TDLambdaEstimator: targets of one step, of all steps, and mixtures of them."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from numpy.typing import ArrayLike
+
+from lite import TensorDictBase
+from lite.kernels import td0_return, td_lambda_return
+from lite.nn.tensordict_modules.dispatch import dispatch
+from lite.nn.values.base import Array, Options, ValueEstimatorBase, Writes, as_number, next_path
+from lite.nn.values.standardize import standardized
+
+
+class _ReturnEstimator(ValueEstimatorBase):
+    """What the three share: the target is a return, the advantage is the target less the value."""
+
+    _smallest = 1e-5  # deviation of rewards
+
+    def __init__(
+        self,
+        *,
+        gamma: ArrayLike,
+        value_network: Any,
+        average_rewards: bool = False,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(value_network=value_network, **options)
+        self._factor("gamma", gamma)
+        self.average_rewards = average_rewards
+
+    @dispatch
+    def forward(self, tensordict: TensorDictBase, *, params: Any = None, target_params: Any = None) -> Any:
+        """Write advantages and targets, and the values they are made from, to `tensordict`, and return it.
+
+        Args:
+            tensordict: a rollout, as `ValueEstimatorBase` describes it. Its entries may also be given as
+                keywords, `obs=..., next_reward=...`; then the advantages and targets are returned.
+            params: parameters for the value network, instead of its own.
+            target_params: those for the values of next observations; `params`, if None.
+
+        Raises:
+            KeyError: rewards, done or an input of the network is missing.
+            RuntimeError: no batch dimension, or shapes that differ.
+            TypeError: the input is no TensorDict, or an entry no array.
+            ValueError: there are no values and no network, `target_params` without `params`.
+        """
+        self._require_rollout(tensordict)
+        time_dim = self._time(tensordict)
+        (value, next_value, valid), writes = self._values(tensordict, time_dim, params, target_params)
+        target, averaged = self._target(tensordict, next_value, valid, time_dim)
+        self._require_one_shape(value, targets=target)
+        return tensordict.update(writes | averaged | self._estimated(target - value, target, valid))
+
+    def value_estimate(
+        self,
+        tensordict: TensorDictBase,
+        target_params: Any = None,
+        next_value: Array | None = None,
+        time_dim: int | None = None,
+        **kwargs: Any,
+    ) -> Array:
+        """The targets alone, and nothing is written (but rewards, with `average_rewards`).
+
+        Args:
+            tensordict: as for `forward`; what the network reads is needed under `"next"` only.
+            target_params: parameters for the value network, instead of its own.
+            next_value: the values of the next observations; then the network is not called.
+            time_dim: the batch dimension that is time.
+            **kwargs: accepted, and not read.
+
+        Returns:
+            An array of the shape of the rewards, of the values' floating type.
+
+        Raises:
+            KeyError, RuntimeError, TypeError, ValueError: as for `forward`.
+        """
+        self._require_rollout(tensordict)
+        if next_value is None:
+            next_value = self._next_value(tensordict, target_params)
+        valid = tensordict.get("shifted_valid", None)
+        target, averaged = self._target(tensordict, next_value, valid, self._time(tensordict, time_dim))
+        if averaged:
+            tensordict.update(averaged)
+        return target
+
+    def _target(
+        self, tensordict: TensorDictBase, next_value: Array, valid: Array | None, time_dim: int
+    ) -> tuple[Array, Writes]:
+        """The targets, and the rewards to be written, for whoever reads them later."""
+        reward, done, terminated = self._signals(tensordict, valid, time_dim)
+        self._require_one_shape(next_value, rewards=reward, done=done, terminated=terminated)
+        gamma, averaged = self._discount(tensordict, reward), {}
+        if self.average_rewards:
+            reward = standardized(reward, self._groups(tensordict), smallest=self._smallest)
+            averaged = {next_path(self.tensor_keys.reward): reward}
+        return self._return(reward, next_value, done, terminated, gamma, time_dim), averaged
+
+    def _return(
+        self, reward: Array, next_value: Array, done: Array, terminated: Array, gamma: Any, time_dim: int
+    ) -> Array:
+        raise NotImplementedError
+
+
+class TD0Estimator(_ReturnEstimator):
+    """Advantages and targets of one step: r + gamma V', where V' is the next value, or 0 after a termination.
+
+    Args:
+        gamma: discount in [0, 1], a number or an array that broadcasts to the rewards.
+        value_network: None, or as in `ValueEstimatorBase`, which has the other options and says what is
+            read and written.
+        average_rewards: standardize the rewards first, in the TensorDict, too.
+
+    Raises:
+        RuntimeError, TypeError, ValueError: as for `ValueEstimatorBase`.
+
+    Source:
+        Sutton (1988), Learning to predict by the methods of temporal differences; TorchRL's class.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.data import TD0Estimator
+        >>> from lite.nn import TensorDictModule
+        >>> value = TensorDictModule(lambda obs: obs * 10, ["obs"], ["state_value"])
+        >>> end, cut = np.array([[0], [0], [1]], bool), np.array([[0], [1], [1]], bool)
+        >>> steps = {"obs": np.array([[1.0], [2], [1]]), "next": {"obs": np.array([[2.0], [3], [2]])}}
+        >>> td = TensorDict(steps, batch_size=[3])
+        >>> td["next", "reward"], td["next", "done"], td["next", "terminated"] = np.ones((3, 1)), cut, end
+        >>> TD0Estimator(gamma=0.5, value_network=value)(td)["value_target"].ravel().tolist()
+        [11.0, 16.0, 1.0]
+    """
+
+    def _return(
+        self, reward: Array, next_value: Array, done: Array, terminated: Array, gamma: Any, time_dim: int
+    ) -> Array:
+        return td0_return(reward, next_value, terminated, gamma=gamma)
+
+
+class TD1Estimator(_ReturnEstimator):
+    """Advantages and targets of all steps to the end of the episode, and the next value where it was cut off.
+
+    Args:
+        gamma, value_network, average_rewards: as for `TD0Estimator`.
+        time_dim: the batch dimension that is time. None: the one named "time", or the last.
+
+    Raises:
+        RuntimeError, TypeError, ValueError: as for `ValueEstimatorBase`.
+
+    Source:
+        As `TD0Estimator`.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.data import TD1Estimator
+        >>> value, done = np.full(3, 8.0), np.array([False, True, False])
+        >>> following = {"reward": np.ones(3), "done": done, "state_value": value}
+        >>> td = TensorDict({"state_value": value, "next": following}, batch_size=[3])
+        >>> TD1Estimator(gamma=0.5, value_network=None)(td)["value_target"]
+        array([1.5, 1. , 5. ])
+    """
+
+    def __init__(
+        self,
+        *,
+        gamma: ArrayLike,
+        value_network: Any,
+        average_rewards: bool = False,
+        time_dim: int | None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(gamma=gamma, value_network=value_network, average_rewards=average_rewards, **options)
+        self.time_dim = time_dim
+
+    def _return(
+        self, reward: Array, next_value: Array, done: Array, terminated: Array, gamma: Any, time_dim: int
+    ) -> Array:
+        return td_lambda_return(
+            reward, next_value, done, terminated, gamma=gamma, lmbda=1.0, time_dim=time_dim
+        )
+
+
+class TDLambdaEstimator(_ReturnEstimator):
+    """Advantages and targets that mix the returns of all lengths, weighted by powers of lambda.
+
+    Args:
+        gamma, value_network, average_rewards: as for `TD0Estimator`.
+        lmbda: weight of the longer returns in [0, 1], a number or an array that broadcasts to the rewards.
+        vectorized: accepted; there is one way to compute them.
+        time_dim: the batch dimension that is time. None: the one named "time", or the last.
+
+    Raises:
+        RuntimeError, TypeError, ValueError: as for `ValueEstimatorBase`.
+
+    Source:
+        Sutton and Barto (2018), Reinforcement Learning, section 12.1; TorchRL's class of this name.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.data import TDLambdaEstimator
+        >>> value, done = np.full(3, 8.0), np.array([False, True, False])
+        >>> following = {"reward": np.ones(3), "done": done, "state_value": value}
+        >>> td = TensorDict({"state_value": value, "next": following}, batch_size=[3])
+        >>> TDLambdaEstimator(gamma=0.5, lmbda=0.5, value_network=None)(td)["value_target"]
+        array([3.25, 1.  , 5.  ])
+    """
+
+    _smallest = 1e-4
+
+    def __init__(
+        self,
+        *,
+        gamma: ArrayLike,
+        lmbda: ArrayLike,
+        value_network: Any,
+        average_rewards: bool = False,
+        vectorized: bool = True,
+        time_dim: int | None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(gamma=gamma, value_network=value_network, average_rewards=average_rewards, **options)
+        self._factor("lmbda", lmbda)
+        self.vectorized = vectorized
+        self.time_dim = time_dim
+
+    def _return(
+        self, reward: Array, next_value: Array, done: Array, terminated: Array, gamma: Any, time_dim: int
+    ) -> Array:
+        lmbda = as_number(self.lmbda)
+        return td_lambda_return(
+            reward, next_value, done, terminated, gamma=gamma, lmbda=lmbda, time_dim=time_dim
+        )

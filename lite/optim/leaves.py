@@ -1,0 +1,130 @@
+"""One step over the arrays of many parameters: a compiled kernel, or NumPy on all of them side by side.
+
+A step works on flat arrays of float32 or float64. Parameters of 16 bits, and those that do not lie side by
+side in memory, are copied there and back.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from lite._arrays.dtypes import Dtype
+from lite._arrays.types import Array
+from lite.kernels import _optimizers
+from lite.kernels._jit import compiler_is_here
+from lite.optim import formulas
+
+Leaf: TypeAlias = Sequence[Any]  # arrays, or None
+
+LARGE = 1 << 14  # numbers in all; steps over fewer are too short to be worth loading Numba
+_BLOCK = 1 << 16  # numbers that NumPy computes at once, so that they stay in a cache
+_READ = 1  # the place of the gradient, which is never written
+_FLOAT32 = np.dtype(np.float32)
+_FLOAT64 = np.dtype(np.float64)
+
+
+def compute_dtype(dtype: Dtype) -> Dtype:
+    """What a step computes in; the result has the parameter's dtype."""
+    return _FLOAT64 if dtype == _FLOAT64 else _FLOAT32
+
+
+def by_dtype(leaves: Sequence[Leaf]) -> dict[Dtype, list[Leaf]]:
+    """Leaves by what a step computes them in."""
+    out: dict[Dtype, list[Leaf]] = {}
+    for leaf in leaves:
+        out.setdefault(compute_dtype(leaf[0].dtype), []).append(leaf)
+    return out
+
+
+def advance(name: str, leaves: Sequence[Leaf], numbers: tuple[float, ...], dtype: Dtype) -> None:
+    """One step for all leaves, in place.
+
+    The number of elements alone decides who computes, so that results do not depend on what has run before.
+
+    Args:
+        name: of the function in `formulas`, and of the kernel.
+        leaves: the arrays of each: what is changed, what is only read (the gradient), and the state, None
+            where a setting does without one. They have one shape.
+        numbers: of the step.
+        dtype: to compute in.
+    """
+    if sum([leaf[0].size for leaf in leaves]) >= LARGE and compiler_is_here():
+        copied: list[tuple[Array, Array]] = []
+        flat = [_flat(leaf, dtype, copied) for leaf in leaves]
+        _optimizers.advance(name, flat, np.array(numbers, dtype))
+        _write_back(copied)
+        return
+    formula = getattr(formulas, name)
+    with np.errstate(all="ignore"):  # as compiled code
+        for block in _blocks(leaves):
+            copied = []
+            formula(
+                *(_flat(block[0], dtype, copied) if len(block) == 1 else _joined(block, dtype, copied)),
+                numbers,
+            )
+            _write_back(copied)
+
+
+def _blocks(leaves: Sequence[Leaf]) -> Iterator[list[Leaf]]:
+    """Leaves that are computed at once."""
+    block: list[Leaf] = []
+    size = 0
+    for leaf in leaves:
+        if block and size + leaf[0].size > _BLOCK:
+            yield block
+            block, size = [], 0
+        block.append(leaf)
+        size += leaf[0].size
+    if block:
+        yield block
+
+
+def _flat(leaf: Leaf, dtype: Dtype, copied: list[tuple[Array, Array]]) -> list[Array]:
+    """The arrays of one leaf, as views of their own memory where they are plain.
+
+    What is to be copied back after the step goes to `copied`: each array, and what stands for it.
+    """
+    out = []
+    for k, array in enumerate(leaf):
+        if array is None:
+            out.append(_nothing(dtype))
+        elif array.dtype == dtype and array.flags.carray:
+            out.append(array.reshape(-1))
+        else:
+            work = array.astype(dtype).reshape(-1)
+            out.append(work)
+            if k != _READ:
+                copied.append((array, work))
+    return out
+
+
+@functools.cache
+def _nothing(dtype: Dtype) -> Array:
+    return np.empty(0, dtype)
+
+
+def _joined(block: Sequence[Leaf], dtype: Dtype, copied: list[tuple[Array, Array]]) -> list[Array]:
+    """The arrays of several leaves one after the other; see `_flat`."""
+    out = []
+    size = sum([leaf[0].size for leaf in block])
+    for k, column in enumerate(zip(*block, strict=True)):
+        if column[0] is None:
+            out.append(_nothing(dtype))
+            continue
+        work = np.empty(size, dtype)
+        np.concatenate([array.reshape(-1) for array in column], out=work, casting="unsafe")
+        out.append(work)
+        start = 0
+        for array in column if k != _READ else ():
+            copied.append((array, work[start : start + array.size]))
+            start += array.size
+    return out
+
+
+def _write_back(copied: Sequence[tuple[Array, Array]]) -> None:
+    for array, work in copied:
+        array[...] = work.reshape(array.shape)

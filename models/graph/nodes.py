@@ -1,0 +1,210 @@
+"""The main graph of an ONNX file as its nodes, read from the bytes without the onnx package."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.models.graph.protobuf import Buffer, fields, read_varint
+
+Span = tuple[int, int]
+
+MAX_CONSTANT = 64  # numbers of a constant that is read
+_LARGEST = (1 << 64) - 1
+# ONNX's number of a type -> NumPy's type, and the field that holds numbers of it unless they are raw bytes.
+_READ = {1: ("<f4", 4), 6: ("<i4", 5), 7: ("<i8", 7), 9: ("?", 5)}
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node.
+
+    Attributes:
+        kind: its operator.
+        domain: of the operator, `b""` for ONNX's own.
+        inputs, outputs: names; an optional one that is left out is `b""`.
+        first: where the name of the first input is in the file; None without inputs.
+        attributes: where each attribute is.
+        span: where the node is.
+    """
+
+    kind: bytes
+    domain: bytes
+    inputs: tuple[bytes, ...]
+    outputs: tuple[bytes, ...]
+    first: Span | None
+    attributes: tuple[Span, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The main graph of a model.
+
+    Attributes:
+        nodes: in the order of the file.
+        makers: the node that gives each name.
+        weights: where each initializer is.
+        inputs, outputs: where the description of each is.
+        span: where the graph is.
+    """
+
+    nodes: list[Node]
+    makers: dict[bytes, Node]
+    weights: dict[bytes, Span]
+    inputs: dict[bytes, Span]
+    outputs: dict[bytes, Span]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What a file says of a tensor.
+
+    Attributes:
+        dims: its sizes.
+        kind: ONNX's number of its type.
+        raw: where its bytes are in the file, None if they are elsewhere.
+        outside: key -> value of its place in a file of external data.
+    """
+
+    dims: tuple[int, ...]
+    kind: int
+    raw: Span | None
+    outside: dict[bytes, bytes]
+
+
+def read_graph(model: Buffer) -> Graph:
+    """Read the nodes of a serialised model. Raises ValueError if it has not exactly one graph."""
+    spans = [(a, b) for number, wire, a, b in fields(model, 0, len(model)) if number == 7 and wire == 2]
+    if len(spans) != 1:
+        raise ValueError(f"not an ONNX file: it holds {len(spans)} graphs")
+    nodes: list[Node] = []
+    named: dict[int, dict[bytes, Span]] = {5: {}, 11: {}, 12: {}}
+    for number, wire, a, b in fields(model, *spans[0]):
+        if wire != 2:
+            continue
+        if number == 1:
+            nodes.append(_node(model, a, b))
+        elif number in named:
+            named[number][_name(model, a, b, 8 if number == 5 else 1)] = a, b
+    makers = {name: node for node in nodes for name in node.outputs if name}
+    return Graph(nodes, makers, named[5], named[11], named[12], spans[0])
+
+
+def _node(model: Buffer, start: int, end: int) -> Node:
+    inputs, outputs, attributes = [], [], []
+    first, kind, domain = None, b"", b""
+    for number, wire, a, b in fields(model, start, end):
+        if wire != 2:
+            continue
+        if number == 1:
+            first = first or (a, b)
+            inputs.append(model[a:b])
+        elif number == 2:
+            outputs.append(model[a:b])
+        elif number == 4:
+            kind = model[a:b]
+        elif number == 5:
+            attributes.append((a, b))
+        elif number == 7:
+            domain = model[a:b]
+    return Node(kind, domain, tuple(inputs), tuple(outputs), first, tuple(attributes), (start, end))
+
+
+def _name(model: Buffer, start: int, end: int, number: int) -> bytes:
+    """The text of a field of a message, which is found without a look at what follows it."""
+    return next((model[a:b] for n, wire, a, b in fields(model, start, end) if n == number and wire == 2), b"")
+
+
+def read_tensor(model: Buffer, span: Span) -> Tensor:
+    """What the file says of the tensor there."""
+    dims: list[int] = []
+    kind, raw = 0, None
+    outside: dict[bytes, bytes] = {}
+    for number, wire, a, b in fields(model, *span):
+        if number == 1:
+            dims += _integers(model, wire, a, b)
+        elif number == 2 and wire == 0:
+            kind, _ = read_varint(model, a, b)
+        elif number == 9 and wire == 2:
+            raw = a, b
+        elif number == 13 and wire == 2:
+            pair = {n: model[c:d] for n, w, c, d in fields(model, a, b) if w == 2}
+            outside[pair.get(1, b"")] = pair.get(2, b"")
+    return Tensor(tuple(dims), kind, raw, outside)
+
+
+def _integers(model: Buffer, wire: int, start: int, end: int) -> Iterator[int]:
+    """Integers of a field, one or several packed ones."""
+    while wire in (0, 2) and start < end:
+        value, start = read_varint(model, start, end)
+        yield value & _LARGEST
+
+
+def constant(model: Buffer, graph: Graph, name: bytes) -> NDArray[Any] | None:
+    """A constant of a few numbers, flat: a weight, or what a node gives; None for anything else."""
+    node = graph.makers.get(name)
+    if node is not None and node.kind == b"Constant":
+        spans = [(c, d) for at in node.attributes for n, w, c, d in fields(model, *at) if (n, w) == (5, 2)]
+        return numbers(model, spans[0]) if len(spans) == 1 else None
+    span = graph.weights.get(name)
+    if span is None or name in graph.inputs:  # an input's value may be replaced
+        return None
+    return numbers(model, span)
+
+
+def numbers(model: Buffer, span: Span) -> NDArray[Any] | None:
+    """The numbers of the tensor there, flat; None if they are many, elsewhere or of a rare type."""
+    tensor = read_tensor(model, span)
+    count = math.prod(tensor.dims)
+    if tensor.kind not in _READ or count > MAX_CONSTANT or tensor.outside:
+        return None
+    dtype, number = _READ[tensor.kind]
+    if tensor.raw is not None:
+        data = bytes(model[slice(*tensor.raw)])
+        return np.frombuffer(data, dtype) if len(data) == count * np.dtype(dtype).itemsize else None
+    given = [at for at in fields(model, *span) if at[0] == number]
+    if dtype == "<f4":
+        data = b"".join(bytes(model[a:b]) for _, _, a, b in given)
+        return np.frombuffer(data, dtype) if len(data) == 4 * count else None
+    values = [value for _, wire, a, b in given for value in _integers(model, wire, a, b)]
+    return np.array(values, np.uint64).astype(np.int64) if len(values) == count else None
+
+
+def attribute_numbers(model: Buffer, node: Node) -> Iterator[NDArray[Any] | None]:
+    """The numbers of a node's attributes; None for a tensor whose numbers are not read."""
+    for at in node.attributes:
+        for number, wire, a, b in fields(model, *at):
+            if number in (3, 8):
+                yield np.array(list(_integers(model, wire, a, b)), np.uint64).astype(np.int64)
+            elif number in (2, 7) and (b - a) % 4 == 0:
+                yield np.frombuffer(bytes(model[a:b]), "<f4")
+            elif (number, wire) == (5, 2):
+                yield numbers(model, (a, b))
+
+
+def dimensions(model: Buffer, span: Span) -> tuple[int, list[int]]:
+    """Of an input or output that is a tensor: ONNX's number of its type, and its sizes, 0 where open."""
+    kind, dims = 0, []
+    for tensor in _inside(model, _inside(model, [span], 2), 1):
+        for number, wire, a, b in fields(model, *tensor):
+            if number == 1 and wire == 0:
+                kind, _ = read_varint(model, a, b)
+            elif number == 2 and wire == 2:
+                for dim in _inside(model, [(a, b)], 1):
+                    sizes = [
+                        read_varint(model, c, d)[0] for n, w, c, d in fields(model, *dim) if (n, w) == (1, 0)
+                    ]
+                    dims.append(sizes[0] if sizes else 0)
+    return kind, dims
+
+
+def _inside(model: Buffer, spans: list[Span], wanted: int) -> list[Span]:
+    """Where the messages of some field are in other messages."""
+    return [(a, b) for span in spans for n, wire, a, b in fields(model, *span) if (n, wire) == (wanted, 2)]

@@ -1,0 +1,66 @@
+"""Compiled steps give what the formulas in NumPy give, also of NaN, infinities and without state."""
+
+import numpy as np
+import pytest
+
+from lite.kernels.cpu import optimizers
+from lite.optim import formulas
+
+ADAM = {
+    "plain": (1, 0, 1, 0.1, 0.999, 0.001, 1e-2, 1e-8),
+    "decay": (-1, 0.1, 1, 0.5, 0.9, 0.1, 1e-2, 1e-3),
+    "decoupled": (1, 0, 0.99, 0.1, 0.999, 0.001, 1e-2, 1e-8),
+}
+SGD = {"plain": (1, 0, 0.1, 0, 1, 0), "decay": (-1, 0.2, 0.1, 0, 1, 0)}
+MOMENTUM = {
+    "first": (1, 0, 0.1, 0.9, 1, 0),
+    "dampened": (1, 0.1, 0.1, 0.9, 0.7, 0),
+    "nesterov": (1, 0, 0.1, 0.9, 1, 0.9),
+}
+RMSPROP = {"plain": (1, 0, 0.1, 0.9, 0.1, 1e-8, 0.8), "decay": (-1, 0.2, 0.1, 0.9, 0.1, 1e-3, 0.5)}
+CASES = [
+    *(("adam", "pgms_", numbers, name) for name, numbers in ADAM.items()),
+    *(("adam", "pgmst", numbers, f"amsgrad, {name}") for name, numbers in ADAM.items()),
+    *(("sgd", "pg_", numbers, name) for name, numbers in SGD.items()),
+    *(("sgd", "pgb", numbers, name) for name, numbers in MOMENTUM.items()),
+    *(
+        ("rmsprop", f"pgs{mean}{buffer}", numbers, f"{name} {mean}{buffer}")
+        for name, numbers in RMSPROP.items()
+        for mean in "_m"
+        for buffer in "_b"
+    ),
+    ("lerp", "pg", (0.25,), "a quarter"),
+]
+SPECIAL = [0.0, -0.0, np.nan, np.inf, -np.inf, 1e-30, -3e15]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("name", "arrays", "numbers"), [c[:3] for c in CASES], ids=[c[0] + " " + c[3] for c in CASES]
+)
+def test_equal_the_formulas(name, arrays, numbers, dtype):
+    rng = np.random.default_rng(0)
+    count = len(SPECIAL) ** 2
+    size = 1000 + count
+    given = []
+    for kind in arrays:
+        values = rng.normal(size=size).astype(dtype)
+        if kind in "p":
+            values[:count] = np.repeat(SPECIAL, len(SPECIAL))
+        if kind == "g":
+            values[:count] = np.tile(SPECIAL, len(SPECIAL))
+        if kind in "st":
+            values = np.abs(values) + 4  # squares, above that of the mean
+            values[-9:-6] = [np.inf, np.nan, 4]
+        given.append(values[:0] if kind == "_" else values)
+    expected, found = [a.copy() for a in given], [a.copy() for a in given]
+    with np.errstate(all="ignore"):
+        getattr(formulas, name)(*expected, tuple(map(float, numbers)))
+    getattr(optimizers, name)(*found, np.array(numbers, dtype))
+    for ours, other, before, kind in zip(found, expected, given, arrays, strict=True):
+        tolerance = 2e-6 if dtype is np.float32 else 1e-14
+        np.testing.assert_allclose(ours, other, rtol=tolerance, atol=tolerance)
+        if kind == "g":
+            np.testing.assert_array_equal(ours, before)
+        elif kind != "_":
+            assert not np.array_equal(ours[count:], before[count:])

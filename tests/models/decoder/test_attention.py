@@ -1,0 +1,181 @@
+"""Attention that reads the cache in place: the same numbers, and only where it is the same function."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.models.attention_graphs import (
+    Change,
+    changed_graph,
+    filler_by_id,
+    folder_of,
+    half,
+    length_of_past,
+    nothing,
+    other_lowest,
+    other_scale,
+    other_values,
+    scores_changed,
+    width_of_mask,
+    window,
+)
+from helpers.models.handmade_exports import HEADS
+from helpers.models.real_models import EXPECTED, MODELS
+
+from lite.models import GenerationConfig, OnnxDecoder, Padding, generate, score
+from lite.models.decoder import opening
+from lite.models.decoder.attention import replace_attention
+from lite.models.graph import protobuf
+from lite.models.graph.session import open_session
+
+pytest.importorskip("onnxruntime")
+NAMES = ["optimum-llama", "optimum-gpt2", "handmade-last-logits"]
+
+
+def both(folder: Path) -> tuple[OnnxDecoder, OnnxDecoder]:
+    """A model with the cache in place, and as it was exported."""
+    return OnnxDecoder(folder, num_threads=1), OnnxDecoder(folder, num_threads=1, cache_in_place=False)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_greedy_tokens_and_log_probs(name: str) -> None:
+    changed, plain = both(MODELS / name)
+    assert (changed.spec.padding, plain.spec.padding) == (Padding.SLOTS, Padding.LEFT)
+    prompts = [case["prompt"] for case in EXPECTED[name]["greedy"]]
+    config = GenerationConfig(max_new_tokens=40)
+    for rows in (prompts, [p[:1] + p for p in prompts[::-1]] * 3):
+        got, want = (generate(decoder, rows, config, max_rows=4) for decoder in (changed, plain))
+        for mine, theirs in zip(got, want, strict=True):
+            np.testing.assert_array_equal(mine.tokens, theirs.tokens)
+            np.testing.assert_allclose(mine.log_probs, theirs.log_probs, atol=2e-5, rtol=0)
+        texts = [[*row, *r.tokens] for row, r in zip(rows, got, strict=True)]
+        for mine, theirs in zip(score(changed, texts), score(plain, texts), strict=True):
+            np.testing.assert_allclose(mine, theirs, atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("seed", range(3))
+def test_any_order_of_operations(name: str, seed: int) -> None:
+    """Rows of different length are read, cut, copied and go on, alone and together."""
+    rng = np.random.default_rng(seed)
+    decoders = both(MODELS / name)
+    for decoder in decoders:
+        decoder.acquire(4)
+    for _ in range(30):
+        rows = rng.permutation(4)[: rng.integers(1, 5)].tolist()
+        texts = [rng.integers(0, 512, rng.integers(1, 20)) for _ in rows]
+        lengths = decoders[0].lengths
+        kind = rng.integers(5)
+        if kind == 0 or lengths[rows].min() == 0 or lengths.max() > 200:
+            got, want = (decoder.prefill_rows(rows, texts) for decoder in decoders)
+        elif kind == 1:
+            got, want = (decoder.decode([t[0] for t in texts], rows) for decoder in decoders)
+        elif kind == 2:
+            parts = [decoder.extend(rows, [t[:5] for t in texts]) for decoder in decoders]
+            got, want = (np.concatenate(part) for part in parts)
+        else:
+            for decoder in decoders:
+                if kind == 3:
+                    decoder.truncate(rows[0], int(lengths[rows[0]]) // 2 + 1)
+                else:
+                    decoder.fork(rows[0], rows[-1])
+            continue
+        np.testing.assert_allclose(got, want, atol=5e-5, rtol=0)
+        np.testing.assert_array_equal(decoders[0].lengths, decoders[1].lengths)
+
+
+def test_weights_stay_in_their_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "LARGE_WEIGHT", 1024)
+    loaded: list[bytes] = []
+
+    def recorded(*args: Any, content: bytes, **options: Any) -> Any:
+        loaded.append(content)
+        return open_session(*args, content=content, **options)
+
+    monkeypatch.setattr(opening, "open_session", recorded)
+    changed, plain = both(MODELS / "optimum-gpt2")
+    assert changed.spec.padding is Padding.SLOTS
+    assert max(map(len, loaded)) < (MODELS / "optimum-gpt2" / "model.onnx").stat().st_size / 2
+    np.testing.assert_allclose(changed.prefill(0, [5, 6, 7]), plain.prefill(0, [5, 6, 7]), atol=2e-5)
+
+
+def test_pairs_and_adapters_stay_as_they_are() -> None:
+    """Of a pair one graph may need a past; an adapter's sizes may differ where their names do not."""
+    for name in ("exporter-llama-pair", "handmade-lora"):
+        assert OnnxDecoder(MODELS / name, num_threads=1).spec.padding is Padding.LEFT
+
+
+def test_pickling_keeps_the_choice() -> None:
+    import pickle
+
+    plain = OnnxDecoder(MODELS / "optimum-gpt2", num_threads=1, cache_in_place=False)
+    assert pickle.loads(pickle.dumps(plain)).spec.padding is Padding.LEFT
+
+
+# -- other attention ---------------------------------------------------------------------------
+
+SAME = [nothing, other_scale, other_lowest, partial(scores_changed, kind="Mul", value=np.float32(1.5))]
+UNKNOWN = [
+    partial(window, length=10_000),
+    partial(scores_changed, kind="Tanh"),
+    other_values,
+    filler_by_id,
+    width_of_mask,
+    length_of_past,
+    half,
+]
+
+
+@pytest.mark.parametrize("change", SAME)
+def test_forms_that_are_the_same(change: Change, tmp_path: Path, rng: np.random.Generator) -> None:
+    changed, plain = both(folder_of(changed_graph(change), tmp_path))
+    assert (changed.spec.padding, plain.spec.padding) == (Padding.SLOTS, Padding.LEFT)
+    texts = [rng.integers(0, 512, length) for length in (40, 3, 90)]
+    got, want = (decoder.prefill_rows(range(3), texts) for decoder in (changed, plain))
+    np.testing.assert_allclose(got, want, atol=2e-4, rtol=0)
+    for token in range(20):
+        got, want = (decoder.decode([token] * 3) for decoder in (changed, plain))
+        np.testing.assert_allclose(got, want, atol=2e-4, rtol=0)  # logits of up to 6
+
+
+@pytest.mark.parametrize("change", UNKNOWN)
+def test_forms_that_are_left_alone(change: Change) -> None:
+    assert replace_attention(changed_graph(change), HEADS) is None
+
+
+def test_a_change_that_does_not_run_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever trials have missed."""
+    path = MODELS / "optimum-gpt2" / "model.onnx"
+    wrong = replace_attention(path.read_bytes(), 8)
+    assert wrong is not None
+    monkeypatch.setattr(opening, "succeeds", lambda *_: True)
+    monkeypatch.setattr(opening, "query_heads", lambda _: 8)
+    assert open_session(path, content=wrong.model)  # it loads
+    decoder = OnnxDecoder(path, num_threads=1)
+    assert decoder.spec.padding is Padding.LEFT
+    assert decoder.spec.gather
+
+
+@pytest.mark.parametrize("data", [b"", b"nonsense", b"\x3a\x7f"])
+def test_what_is_no_model_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="not a"):
+        replace_attention(data, 2)
+
+
+def test_cut_and_garbled_models_raise_or_are_left_alone(rng: np.random.Generator) -> None:
+    """They come from a file; large weights are elsewhere, so that what is garbled is the graph."""
+    path = MODELS / "optimum-gpt2" / "model.onnx"
+    model = protobuf.with_weights_outside(path.read_bytes(), path.name, 64)
+    for _ in range(60):
+        garbled = bytearray(model)
+        for at in rng.integers(0, len(model), 6):
+            garbled[at] = rng.integers(256)
+        try:
+            replaced = replace_attention(bytes(garbled), 4)
+        except ValueError:
+            continue
+        assert replaced is None or replaced.model

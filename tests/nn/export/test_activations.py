@@ -1,0 +1,56 @@
+"""Activations: the operators that are written, also at the ends of the range."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.graphs import numbers, open_graph, operators_of, run_graph
+
+from lite import nn
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+LAYERS = [
+    (nn.ReLU(), ["Relu"]),
+    (nn.Tanh(), ["Tanh"]),
+    (nn.Sigmoid(), ["Sigmoid"]),
+    (nn.SiLU(), ["Sigmoid", "Mul"]),
+    (nn.LeakyReLU(0.2), ["LeakyRelu"]),
+    (nn.ELU(0.5), ["Elu"]),
+    (nn.GELU(), ["Gelu"]),
+    (nn.GELU("tanh"), ["Gelu"]),
+    (nn.Softplus(), ["Softplus"]),
+    (nn.Softplus(2.0), ["Mul", "Softplus", "Div"]),
+    (nn.Softmax(-1), ["Softmax"]),
+    (nn.LogSoftmax(0), ["LogSoftmax"]),
+]
+
+
+@pytest.mark.parametrize(("layer", "wanted"), LAYERS, ids=[repr(layer) for layer, _ in LAYERS])
+def test_the_operators(layer: Any, wanted: list[str], tmp_path: Path) -> None:
+    path = layer.to_onnx(tmp_path / "net.onnx", numbers(5, 4))
+    np.testing.assert_equal(operators_of(path), wanted)
+    x = np.float32([[0, -0.0, 1e-6, -1e-6], [30, -30, 100, -100], [5, 6, -7, 3]])
+    np.testing.assert_allclose(
+        run_graph(open_graph(path), [x])[0], layer(x), rtol=1e-5, atol=1e-6, strict=True
+    )
+
+
+@pytest.mark.parametrize("layer", [layer for layer, _ in LAYERS], ids=repr)
+@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.float16])
+def test_other_dtypes(layer: Any, dtype: type, tmp_path: Path) -> None:
+    x = numbers(5, 4, dtype=dtype)
+    got = run_graph(open_graph(layer.to_onnx(tmp_path / "net.onnx", x)), [x])[0]
+    tolerance = 2e-3 if dtype is np.float16 else 1e-5
+    np.testing.assert_allclose(got, layer(x), rtol=tolerance, atol=tolerance, strict=True)
+
+
+@pytest.mark.parametrize("kind", [nn.ReLU, nn.SiLU, nn.LeakyReLU, nn.ELU])
+def test_in_place(kind: Any, tmp_path: Path) -> None:
+    net, x = nn.Sequential(nn.Linear(4, 4), kind(inplace=True)), numbers(5, 4)
+    got = run_graph(open_graph(net.to_onnx(tmp_path / "net.onnx", x)), [x])[0]
+    np.testing.assert_allclose(got, net(x), rtol=1e-5, atol=1e-6, strict=True)

@@ -1,0 +1,624 @@
+"""Modules as ONNX graphs: every layer, at other batch sizes than the example's; names, states and options."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.graphs import flat, numbers, open_graph, operators_of, resized, run_graph
+from helpers.layer_cases import CASES, TITLES, Case
+
+from lite import TensorDict, nn
+from lite.models import OnnxModule
+from lite.nn import TensorDictModule, TensorDictSequential
+from lite.nn._export.to_onnx import OPSET
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+# Layers whose batch is not the first dimension of each array: the axis of each array, None for none.
+SECOND = {
+    *("GRU", "LSTM with states", "MultiheadAttention", "MultiheadAttention of other sizes"),
+    *("TransformerEncoderLayer", "TransformerDecoderLayer"),
+}
+AXES: dict[str, tuple[int | None, ...]] = {
+    "RNN": (0, 1),
+    "TransformerEncoderLayer": (1, None),
+    "TransformerDecoderLayer": (1, 1, None),
+    "MultiheadAttention with more keys": (0, 0, 0, None, 0),
+    # without a batch: what comes first is a sequence, channels or features
+    **dict.fromkeys(("MultiheadAttention of sequences", "TransformerDecoder"), (None, None, None)),
+    **dict.fromkeys(
+        (
+            *("Linear of no rows", "Linear of a vector", "LayerNorm without bias", "RMSNorm of a vector"),
+            *(
+                "Conv1d of a sequence",
+                "Conv2d of an image",
+                "MaxPool2d with positions",
+                "AvgPool2d by a number",
+            ),
+            *("RNNCell with relu", "LSTMCell of a vector", "LSTM with a projection"),
+        ),
+        (None, None, None),
+    ),
+    "Bilinear of vectors, without bias": (None, None),
+    "GRUCell without bias": (None, None),
+    "GRU of a sequence": (0, None),
+    "RNN of a sequence": (0, None),
+    "TransformerEncoder": (0,),
+}
+
+
+def axes_of(case: Case, count: int) -> list[int | None]:
+    """The batch axis of each array of a case."""
+    found = list(AXES.get(case.title, (1 if case.title in SECOND else 0,) * count))
+    return found[:count]
+
+
+def arrays_in(case: Case) -> tuple[list[np.ndarray], Any]:
+    """The arrays that a case is called with, and what calls a module with others in their place."""
+    args, options = case.arrays(), case.call_options()
+    arrays = [value for value in flat(args) + flat(options) if isinstance(value, np.ndarray)]
+
+    def call(net: Any, given: list[np.ndarray]) -> Any:
+        rest = iter(given)
+
+        def put(value: Any) -> Any:
+            if isinstance(value, np.ndarray):
+                return next(rest)
+            return tuple(map(put, value)) if isinstance(value, tuple) else value
+
+        first = [put(value) for value in args]
+        return net(*first, **{key: put(value) for key, value in options.items()})
+
+    return arrays, call
+
+
+@pytest.mark.parametrize("case", CASES, ids=TITLES)
+def test_every_layer(case: Case, tmp_path: Path) -> None:
+    """At the example's batch size and at others: numbers to 1e-5, dtypes and shapes as the module's."""
+    net = case.make(nn).eval()
+    net.training = False
+    arrays, call = arrays_in(case)
+    args, options = case.arrays(), case.call_options()
+    axes = axes_of(case, len(arrays))
+    fixed = net.to_onnx(tmp_path / "fixed.onnx", *args, kwargs=options, dynamic_axes={})
+    names = [arg.name for arg in open_graph(fixed).get_inputs()]
+    dynamic = {name: {axis: "batch"} for name, axis in zip(names, axes, strict=True) if axis is not None}
+    graphs = [(fixed, (None,))]
+    if dynamic:
+        path = net.to_onnx(tmp_path / "net.onnx", *args, kwargs=options, dynamic_axes=dynamic)
+        # without averages, one row has no variance
+        graphs.append((path, (None, 3) if "without averages" in case.title else (None, 1, 3)))
+    for path, sizes in graphs:
+        session = open_graph(path)
+        for size in sizes:
+            given = [
+                x if size is None or axis is None else resized(x, {axis: size})
+                for x, axis in zip(arrays, axes, strict=True)
+            ]
+            expected = flat(call(net, given))
+            for got, want in zip(run_graph(session, given), expected, strict=True):
+                np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5, strict=True)
+
+
+def test_every_layer_is_tested() -> None:
+    """The list above has every layer of lite.nn."""
+    layers = {
+        value
+        for value in vars(nn).values()
+        if isinstance(value, type) and value.__module__ == "lite.nn" and issubclass(value, nn.Module)
+    }
+    from lite.nn.tensordict_modules.base import TensorDictModuleBase
+
+    made = {type(part) for case in CASES for part in case.make(nn).modules()}
+    # Tested elsewhere: what becomes one of the others at its first call (test_tracing.py), what makes scales
+    # (below), and what is a base of others.
+    elsewhere = {
+        nn.Module,
+        nn.LazyModuleMixin,
+        nn.LazyLinear,
+        nn.LazyConv1d,
+        nn.LazyConv2d,
+        nn.LazyBatchNorm1d,
+    }
+    elsewhere |= {nn.NormalParamExtractor, nn.AddStateIndependentNormalScale, nn.biased_softplus}
+    elsewhere |= {nn.ModuleList, nn.ModuleDict, nn.TensorDictParams, nn.TensorClassModuleBase}
+    missing = {
+        layer.__name__ for layer in layers - made - elsewhere if not issubclass(layer, TensorDictModuleBase)
+    }
+    np.testing.assert_equal(missing, set())
+
+
+@pytest.mark.parametrize(
+    "net",
+    [
+        nn.NormalParamExtractor(),
+        nn.NormalParamExtractor("exp"),
+        nn.NormalParamExtractor("expln"),
+        nn.AddStateIndependentNormalScale(4),
+        nn.biased_softplus(1.0),
+    ],
+    ids=repr,
+)
+def test_scales(net: Any, tmp_path: Path) -> None:
+    session = open_graph(net.to_onnx(tmp_path / "net.onnx", numbers(5, 4)))
+    for rows in (1, 3, 0):
+        x = numbers(rows, 4)
+        for got, want in zip(run_graph(session, [x]), flat(net(x)), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, strict=True)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16])
+@pytest.mark.parametrize("title", ["Linear", "MLP", "LayerNorm", "GRUCell", "Conv2d", "BatchNorm1d", "GELU"])
+def test_other_dtypes(title: str, dtype: type, tmp_path: Path) -> None:
+    case = CASES[TITLES.index(title)]
+    net = case.make(nn).to(dtype).eval()
+    args = case.arrays(dtype)
+    session = open_graph(net.to_onnx(tmp_path / "net.onnx", *args))
+    tolerance = 1e-6 if dtype is np.float64 else 2e-3
+    for got, want in zip(run_graph(session, flat(args)), flat(net(*args)), strict=True):
+        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance, strict=True)
+
+
+def test_sequences_of_any_length(tmp_path: Path) -> None:
+    for layer in (nn.GRU(3, 4, num_layers=2), nn.LSTM(3, 4, bidirectional=True), nn.RNN(3, 4)):
+        path = layer.to_onnx(
+            tmp_path / "net.onnx", numbers(6, 5, 3), dynamic_axes={"input": {0: "time", 1: "batch"}}
+        )
+        session = open_graph(path)
+        for time, batch in ((6, 5), (1, 1), (9, 2)):
+            x = numbers(time, batch, 3)
+            for got, want in zip(run_graph(session, [x]), flat(layer(x)), strict=True):
+                np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5, strict=True)
+
+
+def test_attention_over_sequences_of_any_length(tmp_path: Path) -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    axes = {"src": {0: "batch", 1: "time"}}
+    session = open_graph(layer.to_onnx(tmp_path / "net.onnx", numbers(5, 6, 8), dynamic_axes=axes))
+    for batch, time in ((5, 6), (1, 1), (3, 11)):
+        x = numbers(batch, time, 8)
+        np.testing.assert_allclose(run_graph(session, [x])[0], layer(x), rtol=1e-5, atol=1e-5, strict=True)
+
+
+# -- names, states, options --------------------------------------------------------------------------------
+
+
+def policy() -> TensorDictModule:
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.memory, self.head = nn.GRUCell(4, 8, rng=0), nn.Linear(8, 2, rng=1)
+
+        def forward(self, observation: Any, state: Any) -> Any:
+            state = self.memory(observation, state)
+            return self.head(state), state
+
+    return TensorDictModule(
+        Recurrent(), ["observation", ("agent", "state")], ["action", ("next", "agent", "state")]
+    )
+
+
+def states(*batch: int) -> TensorDict:
+    return TensorDict(
+        {"observation": numbers(*batch, 4), "agent": {"state": numbers(*batch, 8, seed=1)}}, batch
+    )
+
+
+def test_a_tensordict_with_states(tmp_path: Path) -> None:
+    net = policy()
+    path = net.to_onnx(tmp_path / "policy.onnx", states(5))
+    session = open_graph(path)
+    np.testing.assert_equal(
+        [[arg.name, arg.shape] for arg in (*session.get_inputs(), *session.get_outputs())],
+        [
+            ["observation", ["batch", 4]],
+            ["agent.state", ["batch", 8]],
+            ["action", ["batch", 2]],
+            ["next.agent.state", ["batch", 8]],
+        ],
+    )
+    contract = json.loads((tmp_path / "policy.onnx.json").read_text())
+    np.testing.assert_equal(contract["states"], {"agent.state": "next.agent.state"})
+    np.testing.assert_equal((contract["batch"], contract["opset"]), ("batch", OPSET))
+    graph = OnnxModule(path)
+    np.testing.assert_equal((graph.in_keys, graph.out_keys), (net.in_keys, net.out_keys))
+    for batch in ((5,), (1,), (0,), (2, 3), ()):
+        td = states(*batch)
+        got, want = graph(td.clone()), net(states(*batch).reshape(-1)).reshape(batch)
+        for key in net.out_keys:
+            np.testing.assert_allclose(got[key], want[key], rtol=1e-5, atol=1e-6, strict=True)
+
+
+def test_a_rollout_carries_the_state(tmp_path: Path) -> None:
+    net = policy()
+    graph = OnnxModule(net.to_onnx(tmp_path / "policy.onnx", states(1)))
+    mine, theirs = states(3), states(3)
+    for step in range(20):
+        for module, td in ((net, mine), (graph, theirs)):
+            td["observation"] = numbers(3, 4, seed=step)
+            module(td)
+            td["agent", "state"] = td["next", "agent", "state"]
+        np.testing.assert_allclose(theirs["action"], mine["action"], rtol=1e-4, atol=1e-5)
+
+
+def test_a_state_that_is_replaced(tmp_path: Path) -> None:
+    net = TensorDictModule(nn.GRUCell(4, 8), ["x", "h"], ["h"])
+    td = TensorDict(x=numbers(5, 4), h=numbers(5, 8), batch_size=[5])
+    path = net.to_onnx(tmp_path / "net.onnx", td)
+    np.testing.assert_equal([arg.name for arg in open_graph(path).get_outputs()], ["new_h"])
+    np.testing.assert_equal(json.loads(Path(f"{path}.json").read_text())["states"], {"h": "new_h"})
+    want = net(td.clone())["h"]
+    np.testing.assert_allclose(OnnxModule(path)(td)["h"], want, rtol=1e-5, atol=1e-6)
+
+
+def test_states_that_are_given(tmp_path: Path) -> None:
+    net = TensorDictModule(nn.GRUCell(4, 8), ["x", "h"], ["carry"])
+    td = TensorDict(x=numbers(5, 4), h=numbers(5, 8), batch_size=[5])
+    path = net.to_onnx(tmp_path / "net.onnx", td, states={"h": "carry"})
+    np.testing.assert_equal(json.loads(Path(f"{path}.json").read_text())["states"], {"h": "carry"})
+    with pytest.raises(ValueError, match="states pairs 'h' with 'c'"):
+        net.to_onnx(path, td, states={"h": "c"})
+
+
+def test_sequences_of_modules_and_what_is_selected(tmp_path: Path) -> None:
+    net = TensorDictSequential(
+        TensorDictModule(nn.Linear(4, 3), ["x"], ["hidden"]),
+        TensorDictModule(nn.Linear(3, 2), ["hidden"], [("out", "y")]),
+        TensorDictModule(lambda x, y: x[:, :1] * y, ["x", ("out", "y")], ["z"]),
+    )
+    td = TensorDict(x=numbers(5, 4), unrelated=numbers(5), batch_size=[5])
+    path = net.to_onnx(tmp_path / "net.onnx", td)
+    np.testing.assert_equal([arg.name for arg in open_graph(path).get_outputs()], ["hidden", "out.y", "z"])
+    weights = OnnxModule(path)
+    want = net(td.clone())
+    got = weights(TensorDict(x=td["x"], batch_size=[5]))
+    for key in net.out_keys:
+        np.testing.assert_allclose(got[key], want[key], rtol=1e-5, atol=1e-6)
+    path = net.select_out_keys("z").to_onnx(path, td)
+    np.testing.assert_equal([arg.name for arg in open_graph(path).get_outputs()], ["z"])
+
+
+def test_two_batch_dimensions_and_their_names(tmp_path: Path) -> None:
+    net = TensorDictModule(nn.Linear(4, 2), ["x"], ["y"])
+    td = TensorDict(x=numbers(5, 6, 4), batch_size=[5, 6], names=[None, "time"])
+    path = net.to_onnx(tmp_path / "net.onnx", td)
+    np.testing.assert_equal(open_graph(path).get_inputs()[0].shape, ["batch", "time", 4])
+    other = TensorDict(x=numbers(2, 3, 4), batch_size=[2, 3])
+    np.testing.assert_allclose(OnnxModule(path)(other.clone())["y"], net(other)["y"], rtol=1e-5, atol=1e-6)
+
+
+def test_entries_that_are_no_arrays_stay_as_they_are(tmp_path: Path) -> None:
+    net = TensorDictModule(lambda x, mode: x * 2 if mode == "double" else x, ["x", "mode"], ["y"])
+    td = TensorDict({"x": numbers(5, 4), "mode": "double"}, [5])
+    session = open_graph(net.to_onnx(tmp_path / "net.onnx", td))
+    np.testing.assert_equal([arg.name for arg in session.get_inputs()], ["x"])
+    np.testing.assert_allclose(run_graph(session, [td["x"]])[0], td["x"] * 2)
+
+
+def test_names_of_arguments(tmp_path: Path) -> None:
+    lstm = nn.LSTM(3, 4)
+    args = numbers(6, 5, 3), (numbers(1, 5, 4), numbers(1, 5, 4))
+    axes = {name: {1: "batch"} for name in ("input", "hx_0", "hx_1")}
+    session = open_graph(lstm.to_onnx(tmp_path / "net.onnx", *args, dynamic_axes=axes))
+    np.testing.assert_equal([arg.name for arg in session.get_inputs()], ["input", "hx_0", "hx_1"])
+    names = [arg.name for arg in session.get_outputs()]
+    np.testing.assert_equal(names, ["output_0", "output_1_0", "output_1_1"])
+    path = lstm.to_onnx(
+        tmp_path / "net.onnx",
+        *args,
+        input_names=["x", "h", "c"],
+        output_names={"output_0": "y"},
+        dynamic_axes={},
+    )
+    session = open_graph(path)
+    np.testing.assert_equal([arg.name for arg in session.get_inputs()], ["x", "h", "c"])
+    np.testing.assert_equal(session.get_outputs()[0].name, "y")
+    np.testing.assert_equal(session.get_inputs()[0].shape, [6, 5, 3])
+
+
+def test_weights_have_the_names_of_the_state_dict_and_are_stored_once(tmp_path: Path) -> None:
+    import onnx
+
+    shared = nn.Linear(4, 4)
+    net = nn.Sequential(shared, nn.Tanh(), shared, nn.BatchNorm1d(4)).eval()
+    model = onnx.load(str(net.to_onnx(tmp_path / "net.onnx", numbers(5, 4))))
+    stored = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    names = {f"0.{n}" for n in ("weight", "bias")}
+    names |= {f"3.{n}" for n in ("weight", "bias", "running_mean", "running_var")}
+    np.testing.assert_equal(set(stored), names)
+    for name in names:
+        np.testing.assert_array_equal(stored[name], net.state_dict()[name])
+
+
+@pytest.mark.parametrize("way", ["ensemble", "from_modules"])
+def test_ensembles(way: str, tmp_path: Path) -> None:
+    from lite import vmap
+
+    template = nn.MLP(4, 2, num_cells=[8])
+    if way == "ensemble":
+        net: Any = nn.EnsembleModule(TensorDictModule(template, ["x"], ["q"]), 3)
+    else:
+        critics = [nn.MLP(4, 2, num_cells=[8]) for _ in range(3)]
+        params = TensorDict.from_modules(*critics, as_module=True)
+
+        class Critics(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.params, self.template = params, critics[0]
+
+            def forward(self, x: Any) -> Any:
+                def call(params: Any, x: Any) -> Any:
+                    with params.to_module(self.template):
+                        return self.template(x)
+
+                return vmap(call, (0, None))(self.params, x)
+
+        net = Critics()
+    path = net.to_onnx(tmp_path / "net.onnx", numbers(5, 4))
+    session = open_graph(path)
+    np.testing.assert_equal(session.get_outputs()[-1].shape, [3, "batch", 2])
+    for rows in (1, 5, 0):
+        x = numbers(rows, 4)
+        want = net(x)
+        np.testing.assert_allclose(run_graph(session, [x])[-1], want, rtol=1e-5, atol=1e-5, strict=True)
+        np.testing.assert_allclose(OnnxModule(path)(x), np.moveaxis(want, 1, 0), rtol=1e-5, atol=1e-5)
+
+
+class Standardize(nn.Module):
+    """Observations of mean 0 and standard deviation 1."""
+
+    def __init__(self, mean: Any, std: Any) -> None:
+        super().__init__()
+        self.register_buffer("mean", np.asarray(mean, np.float32))
+        self.register_buffer("std", np.asarray(std, np.float32))
+
+    def forward(self, x: Any) -> Any:
+        return (x - self.mean) / self.std
+
+
+def test_normalization(tmp_path: Path) -> None:
+    net = TensorDictModule(nn.Linear(2, 3), [("obs", "x")], ["y"])
+    td = TensorDict({("obs", "x"): numbers(5, 2)}, [5])
+    scale = Standardize([1, 2], [3, 4])
+    path = net.to_onnx(tmp_path / "net.onnx", td, normalization={("obs", "x"): scale})
+    about = json.loads(Path(f"{path}.json").read_text())["inputs"][0]["normalization"]
+    np.testing.assert_equal(
+        about, {"module": "Standardize", "in_graph": True, "state": {"mean": [1.0, 2.0], "std": [3.0, 4.0]}}
+    )
+    want = net(TensorDict({("obs", "x"): scale(td["obs", "x"])}, [5]))["y"]
+    np.testing.assert_allclose(OnnxModule(path)(td)["y"], want, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match=r"normalization has 'z', the inputs are"):
+        net.to_onnx(path, td, normalization={"z": scale})
+    with pytest.raises(TypeError, match="must be a Module, got function"):
+        net.to_onnx(path, td, normalization={("obs", "x"): lambda x: x})
+    with pytest.raises(ValueError, match="an array of the shape of the input"):
+        net.to_onnx(path, td, normalization={("obs", "x"): nn.Linear(2, 3)})
+
+
+# -- distributions -----------------------------------------------------------------------------------------
+
+HEADS = {
+    "TanhNormal": (["loc", "scale"], {"low": -2.0, "high": np.float32([1, 2])}),
+    "Normal": (["loc", "scale"], {}),
+    "IndependentNormal": (["loc", "scale"], {}),
+    "TruncatedNormal": (["loc", "scale"], {}),
+    "Delta": (["param"], {}),
+    "TanhDelta": (["param"], {}),
+    "Categorical": (["logits"], {}),
+    "OneHotCategorical": (["logits"], {}),
+    "Bernoulli": (["logits"], {}),
+}
+
+
+def head(name: str, **options: Any) -> nn.ProbabilisticTensorDictSequential:
+    from lite.nn import distributions
+
+    keys, kwargs = HEADS[name]
+    layers = [nn.MLP(4, 4, num_cells=[8], activation_class=nn.Tanh)]
+    if len(keys) == 2:
+        layers.append(nn.NormalParamExtractor())
+    return nn.ProbabilisticTensorDictSequential(
+        TensorDictModule(nn.Sequential(*layers), ["observation"], list(keys)),
+        nn.ProbabilisticTensorDictModule(
+            list(keys),
+            ["action"],
+            distribution_class=getattr(distributions, name),
+            distribution_kwargs=kwargs,
+            **options,
+        ),
+    )
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_policies_act_deterministically(name: str, tmp_path: Path) -> None:
+    net = head(name, default_interaction_type="random")
+    graph = OnnxModule(
+        net.to_onnx(tmp_path / "policy.onnx", TensorDict(observation=numbers(5, 4), batch_size=[5]))
+    )
+    np.testing.assert_equal((graph.in_keys, graph.out_keys), (["observation"], net.out_keys))
+    for rows in (5, 1, 0):
+        td = TensorDict(observation=numbers(rows, 4), batch_size=[rows])
+        with nn.set_interaction_type("deterministic"):
+            want = net(td.clone())
+        got = graph(td)
+        for key in net.out_keys:
+            np.testing.assert_allclose(got[key], want[key], rtol=1e-5, atol=1e-5, strict=True)
+
+
+@pytest.mark.parametrize("name", ["TanhNormal", "Categorical", "Normal"])
+def test_log_probs_of_actions(name: str, tmp_path: Path) -> None:
+    net = head(name, return_log_prob=True)
+    td = TensorDict(observation=numbers(5, 4), batch_size=[5])
+    graph = OnnxModule(net.to_onnx(tmp_path / "policy.onnx", td))
+    want = net(td.clone())["action_log_prob"]
+    np.testing.assert_allclose(graph(td)["action_log_prob"], want, rtol=1e-5, atol=1e-5)
+
+
+def test_other_values_of_distributions(tmp_path: Path) -> None:
+    net = head("OneHotCategorical").select_out_keys("action")
+    td = TensorDict(observation=numbers(5, 4), batch_size=[5])
+    for how in ("mean", nn.InteractionType.MODE):
+        path = net.to_onnx(tmp_path / "policy.onnx", td, interaction_type=how)
+        with nn.set_interaction_type(how):
+            want = net(td.clone())["action"]
+        np.testing.assert_allclose(OnnxModule(path)(td.clone())["action"], want, rtol=1e-5, atol=1e-6)
+        np.testing.assert_equal(json.loads(Path(f"{path}.json").read_text())["interaction_type"], str(how))
+
+
+def test_random_numbers_are_refused(tmp_path: Path) -> None:
+    td = TensorDict(observation=numbers(5, 4), batch_size=[5])
+    with pytest.raises(ValueError, match="a graph draws no samples"):
+        head("Normal").to_onnx(tmp_path / "p.onnx", td, interaction_type="random")
+    with pytest.raises(NotImplementedError, match="draws random numbers"):  # of an estimate
+        head("TanhNormal").to_onnx(tmp_path / "p.onnx", td, interaction_type="mean")
+
+
+# -- what is refused ---------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_exported_is_named(tmp_path: Path) -> None:
+    class Whiten(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x @ np.linalg.inv(x.T @ x)
+
+    net = nn.Sequential(nn.Linear(4, 3), nn.Sequential(nn.Tanh(), Whiten()))
+    with pytest.raises(
+        NotImplementedError, match=r"the module '1\.1' calls numpy\.linalg\.inv, which has no rule for ONNX"
+    ):
+        net.to_onnx(tmp_path / "net.onnx", numbers(5, 4))
+    np.testing.assert_equal(list(tmp_path.iterdir()), [])
+
+
+def test_branches_on_numbers_are_refused(tmp_path: Path) -> None:
+    class Clipped(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x / 2 if x.max() > 1 else x
+
+    net = TensorDictModule(nn.Sequential(nn.Linear(4, 3), Clipped()), ["x"], ["y"])
+    td = TensorDict(x=numbers(5, 4), batch_size=[5])
+    with pytest.raises(RuntimeError, match=r"the module 'module\.1' branches on the numbers in an array"):
+        net.to_onnx(tmp_path / "net.onnx", td)
+
+
+def test_loops_over_the_batch_are_refused(tmp_path: Path) -> None:
+    cell = nn.GRUCell(3, 4)
+
+    class Walk(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell = cell
+
+        def forward(self, x: Any) -> Any:
+            h = np.zeros((x.shape[1], 4), np.float32)
+            for t in range(x.shape[0]):
+                h = self.cell(x[t], h)
+            return h
+
+    x = numbers(6, 5, 3)
+    with pytest.raises(NotImplementedError, match="one size of the dynamic dimensions time alone"):
+        Walk().to_onnx(tmp_path / "net.onnx", x, dynamic_axes={"x": {0: "time"}})
+    session = open_graph(Walk().to_onnx(tmp_path / "net.onnx", x, dynamic_axes={"x": {1: "batch"}}))
+    for rows in (1, 7):
+        x = numbers(6, rows, 3)
+        np.testing.assert_allclose(run_graph(session, [x])[0], Walk()(x), rtol=1e-5, atol=1e-6)
+
+
+def test_options_that_do_not_fit(tmp_path: Path) -> None:
+    net, x, path = nn.Linear(4, 3), numbers(5, 4), tmp_path / "net.onnx"
+    for options, error, message in (
+        ({"opset": 12}, ValueError, "opset must be from 20 to 25, got 12"),
+        ({"interaction_type": "best"}, ValueError, "best"),
+        ({"dynamic_axes": {"y": [0]}}, ValueError, "dynamic_axes names 'y'; the inputs are"),
+        ({"dynamic_axes": {"input": [2]}}, ValueError, "must be axes of 2 dimensions, got 2"),
+        ({"input_names": ["a", "b"]}, ValueError, "input_names must have 1 names"),
+        ({"output_names": "input"}, ValueError, "must not be names of inputs"),
+        ({"output_names": {"out": "y"}}, ValueError, r"output_names has \['out'\]"),
+        ({"kwargs": {"extra": x}}, TypeError, "extra"),
+    ):
+        with pytest.raises(error, match=message):
+            net.to_onnx(path, x, **options)
+    with pytest.raises(IsADirectoryError, match="the folder"):
+        net.to_onnx(tmp_path, x)
+    with pytest.raises(TypeError, match="takes 1 arguments, got 2 examples"):
+        net.to_onnx(path, x, x)
+    np.testing.assert_equal(list(tmp_path.iterdir()), [])
+
+
+def test_inputs_of_different_first_sizes_have_to_say_which_is_the_batch(tmp_path: Path) -> None:
+    layer = nn.GRU(3, 4)
+    with pytest.raises(
+        ValueError, match="the inputs differ in their first size, so which axes are the batch"
+    ):
+        layer.to_onnx(tmp_path / "net.onnx", numbers(6, 5, 3), numbers(1, 5, 4))
+    with pytest.raises(ValueError, match="the dynamic size 'n' is 6 in 'input' and 5 in 'hx'"):
+        layer.to_onnx(
+            tmp_path / "net.onnx",
+            numbers(6, 5, 3),
+            numbers(1, 5, 4),
+            dynamic_axes={"input": {0: "n"}, "hx": {1: "n"}},
+        )
+
+
+def test_the_module_stays_as_it_is(tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.BatchNorm1d(4)).train()
+    before = {name: array.copy() for name, array in net.state_dict().items()}
+    kept = [part.__dict__.copy() for part in net.modules()]
+    session = open_graph(net.to_onnx(tmp_path / "net.onnx", numbers(5, 4)))
+    for part, attributes in zip(net.modules(), kept, strict=True):
+        np.testing.assert_equal(part.__dict__.keys(), attributes.keys())
+        np.testing.assert_equal(part.training, True)
+    for name, array in net.state_dict().items():
+        np.testing.assert_array_equal(array, before[name])
+    x = numbers(5, 4)
+    np.testing.assert_allclose(run_graph(session, [x])[0], net.eval()(x), rtol=1e-5, atol=1e-6)
+
+
+def test_threads_export_and_run_at_once(tmp_path: Path) -> None:
+    net, x = nn.MLP(4, 2, num_cells=[8, 8]), numbers(5, 4)
+    want, errors = net(x), []
+
+    def work(i: int) -> None:
+        try:
+            for _ in range(5):
+                session = open_graph(net.to_onnx(tmp_path / f"{i}.onnx", x))
+                np.testing.assert_allclose(run_graph(session, [x])[0], want, rtol=1e-5, atol=1e-6)
+                np.testing.assert_array_equal(net(x), want)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    np.testing.assert_equal(errors, [])
+
+
+def test_the_same_module_gives_the_same_bytes(tmp_path: Path) -> None:
+    net, x = nn.MLP(4, 2, num_cells=[8]), numbers(5, 4)
+    first, second = (net.to_onnx(tmp_path / name, x).read_bytes() for name in ("a.onnx", "b.onnx"))
+    np.testing.assert_equal(first == second, True)
+
+
+def test_an_mlp_is_one_operator_per_layer(tmp_path: Path) -> None:
+    path = nn.MLP(4, 2, num_cells=[8, 8], activation_class=nn.ReLU).to_onnx(
+        tmp_path / "net.onnx", numbers(5, 4)
+    )
+    np.testing.assert_equal(operators_of(path), ["Gemm", "Relu", "Gemm", "Relu", "Gemm"])
+
+
+def test_importing_lite_does_not_import_onnx() -> None:
+    names = ("onnx", "lite.nn._export.to_onnx", "lite._transforms.graphs.array")
+    code = (
+        f"import sys, lite, lite.nn, lite.data, lite.models; print([m for m in {names} if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    np.testing.assert_equal(out.stdout.strip(), "[]")

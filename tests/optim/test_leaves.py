@@ -1,0 +1,84 @@
+"""One step over arrays that lie in memory in any way, by NumPy and by the compiled kernels."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from lite import TensorDict, optim
+from lite.optim.leaves import LARGE
+
+
+def layouts(shape):
+    """Equal arrays in memory of many kinds."""
+    base = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    wide = np.zeros((*shape[:-1], 2 * shape[-1]), np.float32)
+    wide[..., ::2] = base
+    shifted = np.zeros(base.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(shape)
+    shifted[...] = base
+    return {
+        "plain": base.copy(),
+        "columns": np.asfortranarray(base),
+        "every second": wide[..., ::2],
+        "backwards": base[::-1].copy()[::-1],
+        "not aligned": shifted,
+        "foreign order": base.astype(">f4"),
+    }
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (LARGE, 2)], ids=["small", "large"])
+def test_memory_of_any_kind(shape):
+    params = TensorDict(layouts(shape))
+    views = {key: params[key] for key in params.keys()}  # noqa: SIM118
+    grads = params.clone()
+    grads["plain"].flags.writeable = False
+    state = None
+    adam = optim.Adam(0.01, amsgrad=True)
+    for _ in range(3):
+        params, state = adam.update_(params, grads, state)
+    for key, array in params.items():
+        assert array is views[key]
+        assert array.dtype.newbyteorder("=") == np.float32
+        np.testing.assert_array_equal(array, params["plain"])
+        np.testing.assert_array_equal(state["exp_avg", key], state["exp_avg", "plain"])
+    assert not np.array_equal(params["plain"], grads["plain"])
+    np.testing.assert_array_equal(grads["plain"], layouts(shape)["plain"])
+
+
+def test_dtypes_side_by_side():
+    params = TensorDict({name: np.ones(3, name) for name in ("float16", "float32", "float64")})
+    new, state = optim.SGD(0.1, momentum=0.9).update(params, params)
+    for name, _ in params.items():
+        assert new[name].dtype == state["momentum_buffer", name].dtype == name
+        np.testing.assert_allclose(new[name], np.full(3, 0.9), rtol=1e-3)
+
+
+PROGRAM = """
+import sys
+import numpy as np
+{before}
+from lite import TensorDict, nn, optim
+from lite.optim.leaves import LARGE
+params = TensorDict(a=np.ones(LARGE - 1, np.float32))
+optim.Adam(0.1).update(params, params)
+assert sys.modules.get("numba") is None
+ones = (np.ones(shape, np.float32) for shape in (LARGE, (2, 70_000), 2))
+params = TensorDict(dict(zip("abc", ones)))
+new, state = optim.Adam(0.1).update(params, params)
+print([round(float(new[key].sum()), 1) for key in "abc"], sys.modules.get("numba") is not None)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "disabled", "loaded"),
+    [("sys.modules['numba'] = None", "0", "False"), ("", "0", "True"), ("", "1", "True")],
+    ids=["no Numba", "Numba, which few numbers do not load", "compiler switched off"],
+)
+def test_where_there_is_no_compiler_numpy_computes(before, disabled, loaded):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(before=before)],
+        env=os.environ | {"NUMBA_DISABLE_JIT": disabled}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.stdout.strip() == f"[14745.6, 126000.0, 1.8] {loaded}", done.stderr

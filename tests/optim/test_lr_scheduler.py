@@ -1,0 +1,80 @@
+"""Schedules: which of the two ways, errors, and what is saved."""
+
+import numpy as np
+import pytest
+
+from lite import TensorDict, nn, optim
+
+
+def sgd(lr=0.1):
+    return optim.SGD([nn.Parameter(np.ones(2))], lr=lr)
+
+
+def test_a_function_of_the_step_drives_update():
+    schedule = optim.LinearLR(1.0, start_factor=0.25, total_iters=3)
+    params, state = TensorDict(w=np.zeros(1)), None
+    optimizer = optim.SGD(schedule)
+    for _ in range(4):
+        params, state = optimizer.update(params, TensorDict(w=np.ones(1)), state)
+    assert params["w"] == -(0.25 + 0.5 + 0.75 + 1.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: optim.LinearLR("adam"), TypeError, "must be an optimiser or a learning rate, got str"),
+        (lambda: optim.LinearLR(optim.SGD(0.1)), TypeError, "this SGD has no parameters"),
+        (lambda: optim.LinearLR(sgd(), start_factor=0.0), ValueError, "start_factor must be above 0"),
+        (lambda: optim.LinearLR(sgd(), end_factor=1.5), ValueError, "end_factor must be from 0 to 1"),
+        (lambda: optim.ConstantLR(sgd(), factor=-1), ValueError, "factor must be from 0 to 1"),
+        (lambda: optim.LambdaLR(sgd(), [abs, abs]), ValueError, "must be one function or 1, got 2"),
+        (lambda: optim.LinearLR(sgd(), last_epoch=3), ValueError, "has no 'initial_lr'"),
+        (lambda: optim.SequentialLR(sgd(), [], []), ValueError, "schedulers must not be empty"),
+        (
+            lambda: optim.SequentialLR(None, [optim.LinearLR(1.0)], [3]),
+            ValueError,
+            "one less than schedulers, 0",
+        ),
+        (lambda: optim.SequentialLR(sgd(), [optim.LinearLR(sgd())], []), ValueError, "not of the optimiser"),
+        (lambda: optim.SequentialLR(None, [abs], []), TypeError, r"schedulers\[0\] must be a schedule"),
+        (
+            lambda: optim.LinearLR(0.1).step(),
+            RuntimeError,
+            "has no optimiser: call it with the step's number",
+        ),
+        (
+            lambda: optim.SequentialLR(None, [optim.LinearLR(1.0)], []).step(),
+            RuntimeError,
+            "has no optimiser",
+        ),
+    ],
+)
+def test_errors(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_what_is_saved_leads_on():
+    first, second = sgd(), sgd()
+    a = optim.SequentialLR(
+        first, [optim.LinearLR(first, 0.5, total_iters=3), optim.CosineAnnealingLR(first, 4)], [3]
+    )
+    for _ in range(5):
+        a.step()
+    b = optim.SequentialLR(
+        second, [optim.LinearLR(second, 0.9, total_iters=1), optim.CosineAnnealingLR(second, 9)], [1]
+    )
+    second.load_state_dict(first.state_dict())
+    b.load_state_dict(a.state_dict())
+    for _ in range(3):
+        a.step()
+        b.step()
+        assert first.param_groups[0]["lr"] == second.param_groups[0]["lr"]
+    assert "optimizer" not in a.state_dict()
+
+
+def test_names_that_a_schedule_does_not_have_are_left_out():
+    schedule = optim.LinearLR(sgd())
+    schedule.load_state_dict({"get_lr": None, "last_epoch": 3, "optimizer": None})
+    assert schedule.last_epoch == 3
+    schedule.step()

@@ -1,0 +1,221 @@
+"""What all optimisers share: which of the two ways it is, groups, closures, errors."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import lite
+from lite import TensorDict, nn, optim
+
+OPTIMIZERS = [optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop]
+
+
+def parameters(count=3):
+    out = [nn.Parameter(np.full((2, i + 1), 1.0)) for i in range(count)]
+    for param in out:
+        param.grad = np.ones_like(param.data)
+    return out
+
+
+@pytest.mark.parametrize("cls", OPTIMIZERS)
+def test_the_first_argument_decides(cls):
+    params = TensorDict(w=np.ones(2))
+    expected = cls(0.25).update(params, params)[0]["w"]
+    for rate in (np.float32(0.25), np.array(0.25), lambda step: 0.25):
+        np.testing.assert_array_equal(cls(rate).update(params, params)[0]["w"], expected)
+    np.testing.assert_array_equal(cls(lr=0.25).update(params, params)[0]["w"], expected)
+    assert cls().defaults["lr"] == (0.01 if cls is optim.RMSprop else 0.001)
+    param = nn.Parameter(np.ones(2))
+    param.grad = np.ones(2)
+    optimizer = cls([param], lr=0.25)
+    optimizer.step()
+    np.testing.assert_array_equal(param.data, expected)
+
+
+@pytest.mark.parametrize("cls", OPTIMIZERS)
+def test_what_belongs_to_the_other_way(cls):
+    with pytest.raises(RuntimeError, match=f"this {cls.__name__} was made with a learning rate alone"):
+        cls(0.1).step()
+    over = cls(parameters(), lr=0.1)
+    td = TensorDict(w=np.ones(2))
+    for call in (lambda: over.init(td), lambda: over.update(td, td), lambda: over.update_(td, td)):
+        with pytest.raises(RuntimeError, match="was made over parameters of its own: call step"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: optim.Adam(0.1, lr=0.2), TypeError, "the learning rate is given twice"),
+        (lambda: optim.Adam(-0.1), ValueError, "lr must be at least 0, got -0.1"),
+        (lambda: optim.Adam(float("nan")), ValueError, "lr must be at least 0, got nan"),
+        (lambda: optim.Adam(lr="1e-3"), TypeError, "lr must be a number, got str"),
+        (lambda: optim.Adam(True), TypeError, "params must be a learning rate, Parameters, or dicts of them"),
+        (lambda: optim.Adam(nn.Linear(1, 1)), TypeError, r"got a Linear: pass its parameters\(\)"),
+        (
+            lambda: optim.Adam(TensorDict(a=np.ones(1))),
+            TypeError,
+            "got a TensorDict: make the optimiser with",
+        ),
+        (
+            lambda: optim.Adam(nn.TensorDictParams({"a": np.ones(1)})),
+            TypeError,
+            r"or pass its parameters\(\)",
+        ),
+        (lambda: optim.Adam([]), ValueError, "params must not be empty"),
+        (lambda: optim.Adam(parameters(), lr=lambda step: 0.1), TypeError, "schedules such as LambdaLR"),
+        (lambda: optim.Adam([np.ones(2)]), TypeError, "takes Parameters, got ndarray"),
+        (lambda: optim.Adam([nn.Parameter(np.ones(1, int), False)]), TypeError, "one of int64"),
+        (lambda: optim.Adam(parameters() * 2), ValueError, "appear more than once"),
+        (lambda: optim.Adam([{"lr": 1.0}]), ValueError, "must have 'params'"),
+        (lambda: optim.Adam([{"params": parameters(), "lr": -1}]), ValueError, "lr must be at least 0"),
+        (lambda: optim.Adam(0.1, betas=(0.9,)), ValueError, "betas must be two numbers"),
+        (lambda: optim.SGD(0.1, nesterov=True), ValueError, "nesterov needs a momentum above 0"),
+    ],
+)
+def test_errors_name_the_argument(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_the_rate_may_be_a_function_of_the_step():
+    seen = []
+    sgd = optim.SGD(lambda step: seen.append(step) or 0.5**step)
+    params, state = TensorDict(w=np.zeros(1)), None
+    for _ in range(3):
+        params, state = sgd.update(params, TensorDict(w=np.ones(1)), state)
+    assert seen == [0, 1, 2]
+    assert params["w"] == -1.75
+
+
+def test_update_shares_no_memory_with_what_it_got():
+    params = TensorDict(w=np.ones(3))
+    adam = optim.Adam(0.1)
+    new, state = adam.update(params, params)
+    newer, after = adam.update(new, params, state)
+    for a, b in ((params, new), (new, newer), (state["exp_avg"], after["exp_avg"])):
+        assert not np.shares_memory(a["w"], b["w"])
+    assert (int(state["step"]), int(after["step"])) == (1, 2)
+    assert params["w"][0] == 1
+
+
+def test_parameters_without_a_gradient_are_skipped():
+    params = parameters()
+    params[1].grad = None
+    adam = optim.Adam(params, lr=0.1)
+    adam.step()
+    assert params[1] not in adam.state
+    assert params[1].data[0, 0] == 1
+    params[1].grad = np.ones_like(params[1].data)
+    adam.step()
+    assert adam.state[params[1]]["step"] == 1
+    np.testing.assert_allclose(params[1].data, 0.9)  # a first step, with its corrections
+
+
+@pytest.mark.parametrize("cls", [optim.Adam, lambda p: optim.SGD(p, 0.1, momentum=0.9, dampening=0.5)])
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (
+            lambda p: setattr(p, "grad", np.ones(7)),
+            r"grad of parameter 2 of group 0 must have its shape, \(2, 3\)",
+        ),
+        (lambda p: setattr(p, "grad", "none"), "must be an array of floating numbers, got str"),
+        (lambda p: setattr(p, "grad", np.ones((2, 3), int)), "must be an array of floating numbers"),
+        (lambda p: p.data.setflags(write=False), "parameter 2 of group 0 is read-only"),
+    ],
+)
+def test_a_step_that_fails_changes_nothing(cls, spoil, message):
+    params = parameters()
+    optimizer = cls(params)
+    spoil(params[2])
+    with pytest.raises(ValueError, match=message):
+        optimizer.step()
+    assert not optimizer.state
+    assert all((param.data == 1).all() for param in params)
+
+
+def test_closures():
+    param = nn.Parameter(np.array([3.0]))
+    sgd = optim.SGD([param], lr=0.25)
+
+    def closure():
+        sgd.zero_grad()
+        param.grad = 2 * param.data
+        return float(param.data[0] ** 2)
+
+    assert [sgd.step(closure) for _ in range(3)] == [9.0, 2.25, 0.5625]
+
+
+def network():
+    net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
+    return net.apply(lambda m: m.reset_parameters(0) if isinstance(m, nn.Linear) else None)
+
+
+@pytest.mark.parametrize("cls", OPTIMIZERS)
+def test_both_ways_learn_the_same(cls):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(64, 3)).astype(np.float32)
+    y = np.sin(x.sum(-1, keepdims=True))
+    torchs, own = network(), network()
+    params, state = TensorDict.from_module(own), None
+    optimizer, functions = cls(torchs.parameters(), lr=0.01), cls(0.01)
+
+    def loss(params):
+        with params.to_module(own):
+            return ((own(x) - y) ** 2).mean()
+
+    def closure():
+        optimizer.zero_grad()
+        error = ((torchs(x) - y) ** 2).mean()
+        error.backward()
+        return error
+
+    losses = []
+    for _ in range(30):
+        value, grads = lite.value_and_grad(loss)(params)
+        params, state = functions.update_(params, grads, state)
+        losses.append(float(value))
+        assert optimizer.step(closure).item() == pytest.approx(losses[-1], rel=1e-4)
+    assert losses[-1] < losses[0]
+    for ours, other in zip(own.parameters(), torchs.parameters(), strict=True):
+        np.testing.assert_allclose(ours.data, other.data, rtol=1e-4, atol=1e-5)
+
+
+def test_zero_grad():
+    params = parameters()
+    sgd = optim.SGD(params, lr=0.1)
+    sgd.zero_grad(set_to_none=False)
+    assert all((param.grad == 0).all() for param in params)
+    sgd.zero_grad()
+    assert all(param.grad is None for param in params)
+
+
+def test_options_of_a_group_may_change():
+    params = parameters(2)
+    sgd = optim.SGD([{"params": params[0]}, {"params": [params[1]], "lr": 1.0}], lr=0.5)
+    sgd.step()
+    sgd.param_groups[0]["lr"] = 0.0
+    sgd.param_groups[1]["momentum"] = 0.5
+    sgd.step()
+    assert params[0].data[0, 0] == 0.5
+    assert params[1].data[0, 0] == -1.0
+    assert set(sgd.state) == {params[1]}
+
+
+def test_repr():
+    text = repr(optim.SGD(parameters(), lr=0.1))
+    assert text.startswith("SGD (\n")
+    assert "lr: 0.1" in text
+    assert "params" not in text
+
+
+def test_copies_and_pickles():
+    adam = optim.Adam(0.1, betas=(0.5, 0.9))
+    params = TensorDict(w=np.ones(2))
+    for other in (pickle.loads(pickle.dumps(adam)), copy.deepcopy(adam)):
+        np.testing.assert_array_equal(
+            other.update(params, params)[0]["w"], adam.update(params, params)[0]["w"]
+        )

@@ -1,0 +1,101 @@
+"""DQNLoss against torchrl's: values, priorities, dtypes, n-step discounts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
+pytest.importorskip("torchrl.objectives", reason="needs the parity extra: torchrl")
+
+from parity.losses import DTYPES, both, compare, default_dtype, mlp, steps  # noqa: E402
+
+from lite.nn import losses  # noqa: E402
+
+
+def actor(space: str) -> Any:
+    return lambda s: s.QValueActor(mlp(s, 4, 3), action_space=space)
+
+
+def actions(rng: np.random.Generator, space: str, shape: tuple[int, ...]) -> Any:
+    ids = rng.integers(0, 3, shape)
+    return ids if space == "categorical" else np.eye(3, dtype=np.int64)[ids]
+
+
+def compared(
+    dtype: str, space: str = "categorical", shape: tuple[int, ...] = (6,), extra: Any = None,
+    estimator: Any = None, keys: Any = None, **options: Any,
+) -> tuple[Any, Any]:  # fmt: skip
+    rng = np.random.default_rng(1)
+
+    def prepare(side: Any, loss: Any, td: Any) -> None:
+        loss.set_keys(**(keys or {}))
+        for name, key in (keys or {}).items():
+            if name in ("reward", "done", "terminated"):
+                td.rename_key_(("next", name), ("next", key))
+            elif name == "action":
+                td.rename_key_("action", key)
+        if estimator:
+            name, arguments = estimator
+            loss.make_value_estimator(getattr(side.losses.ValueEstimators, name), **arguments)
+        if options.get("delay_value", True):
+            side.losses.SoftUpdate(loss, eps=0.9)
+            for _, leaf in loss.target_value_network_params.items(True, True):
+                leaf *= 1.25
+
+    data = steps(rng, dtype, shape, action=actions(rng, space, shape)) | (extra or {})
+    with default_dtype(dtype):
+        losses, _ = compare(
+            "DQNLoss", (actor(space),), data, shape, dtype, prepare, torchs={"action_space": space}, **options
+        )
+    return losses
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("space", ["categorical", "one-hot"])
+@pytest.mark.parametrize("double", [False, True])
+def test_spaces_and_double(dtype: str, space: str, double: bool) -> None:
+    compared(dtype, space, double_dqn=double)
+
+
+@pytest.mark.parametrize("loss_function", ["l2", "l1", "smooth_l1"])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("delay_value", [False, True])
+def test_distances_and_reductions(loss_function: str, reduction: str, delay_value: bool) -> None:
+    compared("float64", loss_function=loss_function, reduction=reduction, delay_value=delay_value)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("mask", [False, True])
+@pytest.mark.parametrize("use", ["auto", False])
+def test_priority_weights_and_masks(reduction: str, mask: bool, use: Any) -> None:
+    extra: dict[Any, Any] = {"priority_weight": np.linspace(0.1, 1.0, 6)}
+    if mask:
+        extra["collector", "mask"] = np.array([1, 1, 0, 1, 0, 1], bool)
+    compared("float64", extra=extra, reduction=reduction, use_prioritized_weights=use)
+
+
+def test_discounts_of_n_steps() -> None:
+    compared("float64", extra={"steps_to_next_obs": np.array([[1], [2], [3], [3], [2], [1]])})
+
+
+@pytest.mark.parametrize("estimator", [("TD0", {"gamma": 0.5}), ("TD1", {}), ("TDLambda", {"lmbda": 0.5})])
+def test_estimators(estimator: Any) -> None:
+    compared("float64", shape=(2, 5), estimator=estimator)
+
+
+def test_keys() -> None:
+    compared("float64", keys={"reward": "gain", "done": "end", "terminated": "failure", "priority": "error"})
+
+
+def test_state_dict() -> None:
+    ours, theirs = compared("float32")
+    state = {key: value.numpy() for key, value in theirs.state_dict().items()}
+    assert set(ours.state_dict()) == set(state)
+    fresh = losses.DQNLoss(both(actor("categorical"), seed=7)[0])
+    fresh.make_value_estimator()
+    fresh.load_state_dict(state)
+    key = "target_value_network_params", "module", "0", "module", "0", "weight"
+    np.testing.assert_array_equal(getattr(fresh, key[0])[key[1:]], state[".".join(key)])

@@ -1,0 +1,236 @@
+"""PPOLoss, ClipPPOLoss, KLPENPPOLoss, A2CLoss and ReinforceLoss against torchrl's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
+pytest.importorskip("torchrl.objectives", reason="needs the parity extra: torchrl")
+
+from parity.losses import (  # noqa: E402
+    DTYPES,
+    categorical,
+    compare,
+    critic,
+    default_dtype,
+    gaussian,
+    mlp,
+    steps,
+)
+
+PPO = ["PPOLoss", "ClipPPOLoss", "KLPENPPOLoss"]
+ALL = [*PPO, "A2CLoss", "ReinforceLoss"]
+
+
+def entries(
+    dtype: str, shape: tuple[int, ...] = (6,), discrete: bool = False, advantage: bool = True
+) -> dict[Any, Any]:
+    """A batch that a policy near the one that learns has acted in."""
+    rng = np.random.default_rng(3)
+    out = steps(rng, dtype, shape)
+    if discrete:
+        out["action"] = rng.integers(0, 3, shape)
+        out["logits"] = rng.normal(size=(*shape, 3)).astype(dtype)
+    else:
+        out["action"] = rng.normal(size=(*shape, 2)).astype(dtype)
+        out["loc"] = rng.normal(size=(*shape, 2)).astype(dtype)
+        out["scale"] = (rng.random((*shape, 2)) + 0.5).astype(dtype)
+    out["action_log_prob"] = rng.normal(-2.5, 0.5, shape).astype(dtype)
+    if advantage:
+        out["advantage"] = rng.normal(size=(*shape, 1)).astype(dtype)
+        out["value_target"] = rng.normal(size=(*shape, 1)).astype(dtype) * 2
+        out["state_value"] = rng.normal(size=(*shape, 1)).astype(dtype) * 0.1
+    return out
+
+
+def run(name: str, dtype: str = "float64", discrete: bool = False, **options: Any) -> Any:
+    shape = options.pop("shape", (6,))
+    data = options.pop("data", None) or entries(dtype, shape, discrete, options.pop("advantage", True))
+    prepare = options.pop("prepare", None)
+    actor = categorical if discrete else gaussian
+    if name == "KLPENPPOLoss":
+        # torchrl's beta adapts before the gradient is taken, which is then of another loss than was returned.
+        options = {"increment": 1.0, "decrement": 1.0, **options}
+    with default_dtype(dtype):
+        return compare(
+            name, (actor, critic), data, shape, dtype, prepare, inputs=name != "ReinforceLoss", **options
+        )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("discrete", [False, True])
+@pytest.mark.parametrize("name", ALL)
+def test_advantages_in_the_batch(name: str, dtype: str, discrete: bool) -> None:
+    run(name, dtype, discrete)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_advantages_of_the_loss(name: str) -> None:
+    run(name, shape=(2, 5), advantage=False)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "arguments"),
+    [("TD0", {"gamma": 0.5}), ("TD1", {}), ("TDLambda", {}), ("GAE", {"lmbda": 0.5}), ("VTrace", {})],
+)
+@pytest.mark.parametrize("name", ["ClipPPOLoss", "ReinforceLoss"])
+def test_estimators(name: str, estimator: str, arguments: Any) -> None:
+    def prepare(side: Any, loss: Any, td: Any) -> None:
+        loss.make_value_estimator(getattr(side.losses.ValueEstimators, estimator), **arguments)
+
+    data = entries("float64", (2, 5), advantage=False)
+    if estimator == "VTrace":  # torchrl's takes the policy's own action, see DIFFERENCES.md
+        return
+    run(name, shape=(2, 5), data=data, prepare=prepare)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("mask", [False, True])
+def test_reductions_and_masks(name: str, reduction: str, mask: bool) -> None:
+    data = entries("float64")
+    if mask:
+        data["collector", "mask"] = np.array([1, 1, 0, 1, 0, 1], bool)
+    run(name, data=data, reduction=reduction)
+
+
+@pytest.mark.parametrize("loss_critic_type", ["l2", "l1", "smooth_l1"])
+@pytest.mark.parametrize("clip_value", [None, 0.05])
+@pytest.mark.parametrize("name", ALL)
+def test_critic(name: str, loss_critic_type: str, clip_value: Any) -> None:
+    run(name, loss_critic_type=loss_critic_type, clip_value=clip_value)
+
+
+@pytest.mark.parametrize("name", PPO)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"normalize_advantage": True},
+        {"entropy_bonus": False},
+        {"entropy_coeff": 0.3, "critic_coeff": 0.25},
+        {"log_explained_variance": False, "critic_coeff": 0.0},
+        {"delay_actor": True},
+        {"max_importance_ratio": 1.1},
+        {"delay_actor": True, "max_importance_ratio": 1.1},
+        {"separate_losses": True},
+    ],
+    ids=str,
+)
+def test_options(name: str, options: Any) -> None:
+    def prepare(side: Any, loss: Any, td: Any) -> None:
+        if "delay_actor" in options:
+            side.losses.SoftUpdate(loss, eps=0.9)
+            for _, leaf in loss.target_actor_network_params.items(True, True):
+                leaf *= 1.1
+
+    if name == "KLPENPPOLoss" and "log_explained_variance" in options:
+        options = {"critic_coeff": 0.0}
+    run(name, prepare=prepare, **options)
+
+
+@pytest.mark.parametrize("clip", [0.1, (0.05, 0.3)])
+@pytest.mark.parametrize("clip_value", [None, True])
+def test_clipping(clip: Any, clip_value: Any) -> None:
+    if clip_value and isinstance(clip, tuple):
+        clip_value = 0.3
+    run("ClipPPOLoss", clip_epsilon=clip, clip_value=clip_value)
+
+
+def test_normalized_advantages_of_agents_and_of_valid_steps() -> None:
+    data = entries("float64", (3, 4))
+    run(
+        "ClipPPOLoss",
+        data=data,
+        shape=(3, 4),
+        normalize_advantage=True,
+        normalize_advantage_exclude_dims=(1,),
+    )
+    data["shifted_valid"] = np.arange(12).reshape(3, 4) % 4 != 1
+    run("ClipPPOLoss", data=data, shape=(3, 4), normalize_advantage=True)
+
+
+def test_an_advantage_for_all_actions_of_a_step() -> None:
+    data = entries("float64", (3, 4))
+    for key in ("advantage", "value_target", "state_value"):
+        data[key] = data[key][:, 0]
+    with default_dtype("float64"):
+        compare("ClipPPOLoss", (gaussian,), data, (3,), "float64", critic_coeff=0.0)
+
+
+@pytest.mark.parametrize("name", PPO)
+def test_without_critic(name: str) -> None:
+    with default_dtype("float64"):
+        compare(
+            name, (gaussian,), entries("float64"), (6,), "float64", gradients=name != PPO[2], critic_coeff=0.0
+        )
+
+
+def test_beta_adapts() -> None:
+    for dtarg in (1e-6, 1e6):
+        (mine, other), _ = run("KLPENPPOLoss", gradients=False, dtarg=dtarg, increment=3.0, decrement=0.25)
+        assert float(mine.beta) == float(other.beta) == (3.0 if dtarg < 1 else 0.25)
+        mine.reset()
+        assert float(mine.beta) == 1.0
+
+
+# -- composite distributions -------------------------------------------------------------------------------
+
+
+def composite(s: Any) -> Any:
+    """A policy of two parts, one of them nested."""
+    return s.Sequential(
+        s.TensorDictModule(mlp(s, 4, 4), ["observation"], ["raw"]),
+        s.TensorDictModule(
+            s.NormalParamExtractor(), ["raw"], [("params", "move", "loc"), ("params", "move", "scale")]
+        ),
+        s.TensorDictModule(mlp(s, 4, 3), ["observation"], [("params", "hand", "grip", "logits")]),
+        s.Probabilistic(
+            ["params"], ["move", ("hand", "grip")], return_log_prob=True,
+            distribution_class=s.CompositeDistribution,
+            distribution_kwargs={
+                "distribution_map": {"move": s.IndependentNormal, ("hand", "grip"): s.Categorical},
+            },
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "entropy_coeff",
+    [None, {"move_entropy": 0.1, ("hand", "grip_entropy"): 0.5}],
+    ids=["one", "each"],
+)
+@pytest.mark.parametrize("name", ["PPOLoss", "ClipPPOLoss"])
+def test_composite(name: str, entropy_coeff: Any) -> None:
+    rng = np.random.default_rng(0)
+    data = entries("float64")
+    data["move"] = rng.normal(size=(6, 2))
+    data["hand", "grip"] = rng.integers(0, 3, 6)
+    data["move_log_prob"] = rng.normal(-2, 0.2, 6)
+    data["hand", "grip_log_prob"] = rng.normal(-1, 0.2, 6)
+    with default_dtype("float64"):
+        (mine, other), _ = compare(
+            name, (composite, critic), data, (6,), "float64", entropy_coeff=entropy_coeff
+        )
+    assert mine.tensor_keys.sample_log_prob == list(other.tensor_keys.sample_log_prob)
+    assert mine.tensor_keys.action == list(other.tensor_keys.action)
+
+
+def test_composite_of_a2c_and_reinforce() -> None:
+    rng = np.random.default_rng(0)
+    data = entries("float64")
+    data["move"] = rng.normal(size=(6, 2))
+    data["hand", "grip"] = rng.integers(0, 3, 6)
+    with default_dtype("float64"):
+        compare("ReinforceLoss", (composite, critic), data, (6,), "float64", inputs=False)
+
+
+def test_state_dicts_and_keys() -> None:
+    for name in ALL:
+        (mine, other), _ = run(name, "float32")
+        assert set(mine.state_dict()) == set(other.state_dict())
+        theirs = set(other.out_keys)
+        assert set(mine.out_keys) == theirs
+        assert set(mine.in_keys) == set(other.in_keys)

@@ -1,0 +1,185 @@
+"""SACLoss, DiscreteSACLoss, DDPGLoss and TD3Loss against torchrl's, with the same random numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
+pytest.importorskip("torchrl.objectives", reason="needs the parity extra: torchrl")
+
+from parity.losses import (  # noqa: E402
+    DTYPES,
+    LITE,
+    categorical,
+    compare,
+    default_dtype,
+    deterministic,
+    gaussian,
+    mlp,
+    q_network,
+    steps,
+)
+
+import lite.nn.losses as ours  # noqa: E402
+from lite.data import Bounded  # noqa: E402
+
+SEED = 11
+
+
+@pytest.fixture
+def same_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch draws normal numbers from the generator that lite's losses are given."""
+    generator = np.random.default_rng(SEED)
+
+    def normal(shape: Any, dtype: Any, device: Any = None) -> Any:
+        return torch.from_numpy(generator.standard_normal(tuple(shape), str(dtype).removeprefix("torch.")))
+
+    monkeypatch.setattr("torch.distributions.normal._standard_normal", normal)
+    monkeypatch.setattr("torch.randn_like", lambda like: normal(like.shape, like.dtype))
+
+
+def twins(make: Any) -> Any:
+    """Two critics."""
+    return lambda s: [make(s), make(s)]
+
+
+def values(s: Any) -> Any:
+    return s.TensorDictModule(mlp(s, 4, 3), ["observation"], ["action_value"])
+
+
+def run(name: str, dtype: str = "float64", **options: Any) -> Any:
+    rng = np.random.default_rng(5)
+    shape = options.pop("shape", (6,))
+    data = steps(rng, dtype, shape) | options.pop("extra", {})
+    estimator = options.pop("estimator", None)
+    distribution = options.pop("distribution", None)
+    delayed = options.pop("delayed", True)
+    data["action"] = np.tanh(rng.normal(size=(*shape, 2))).astype(dtype)
+    networks: Any = (gaussian, twins(q_network))
+    mine: dict[str, Any] = {"generator": np.random.default_rng(SEED)}
+    if name == "SACLoss":
+        networks = ((lambda s: gaussian(s, distribution or "TanhNormal")), networks[1])
+        options.setdefault("target_entropy", -2.0)
+    elif name == "DiscreteSACLoss":
+        ids = rng.integers(0, 3, shape)
+        space = options.setdefault("action_space", "categorical")
+        data["action"] = ids if space == "categorical" else np.eye(3, dtype=np.int64)[ids]
+        kind = "Categorical" if space == "categorical" else "OneHotCategorical"
+        networks = ((lambda s: categorical(s, kind)), twins(values))
+        if "target_entropy" not in options:
+            options["num_actions"] = 3
+        mine = {}
+    elif name == "DDPGLoss":
+        networks = (deterministic, q_network)
+        mine = {}
+    else:
+        networks = (deterministic, networks[1])
+        options.setdefault("bounds", (-0.9, 0.8))
+
+    def prepare(side: Any, loss: Any, td: Any) -> None:
+        if estimator:
+            loss.make_value_estimator(getattr(side.losses.ValueEstimators, estimator[0]), **estimator[1])
+        if delayed:
+            side.losses.SoftUpdate(loss, eps=0.9)
+            for key, params in loss.named_children():
+                if key.startswith("target_"):
+                    for _, leaf in params.items(True, True):
+                        leaf *= 1.1
+
+    with default_dtype(dtype):
+        # torchrl's SACLoss leaves the parameters of the distribution in the batch.
+        leave_out = ("params", "loc", "scale") if name == "SACLoss" else ()
+        return compare(name, networks, data, shape, dtype, prepare, leave_out=leave_out, mine=mine, **options)
+
+
+NAMES = ["SACLoss", "DiscreteSACLoss", "DDPGLoss", "TD3Loss"]
+
+
+@pytest.mark.usefixtures("same_noise")
+class TestValues:
+    @pytest.mark.parametrize("dtype", DTYPES)
+    @pytest.mark.parametrize("name", NAMES)
+    def test_both_dtypes(self, name: str, dtype: str) -> None:
+        (mine, other), _ = run(name, dtype)
+        assert set(mine.state_dict()) == set(other.state_dict())
+        assert set(mine.in_keys) == set(other.in_keys)
+        assert set(mine.out_keys) == set(other.out_keys)
+
+    @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+    @pytest.mark.parametrize("mask", [False, True])
+    @pytest.mark.parametrize("name", NAMES)
+    def test_reductions_masks_and_weights(self, name: str, reduction: str, mask: bool) -> None:
+        extra: dict[Any, Any] = {"priority_weight": np.linspace(0.1, 1, 6)}
+        if mask:
+            extra["collector", "mask"] = np.array([1, 1, 0, 1, 0, 1], bool)
+        options: dict[str, Any] = {}
+        if reduction == "none" and "SAC" in name:
+            options["torchs"] = {"scalar_output_mode": "exclude"}
+        run(name, extra=extra, reduction=reduction, **options)
+
+    @pytest.mark.parametrize("loss_function", ["l2", "l1", "smooth_l1"])
+    @pytest.mark.parametrize("name", NAMES)
+    def test_distances(self, name: str, loss_function: str) -> None:
+        run(name, loss_function=loss_function)
+
+    @pytest.mark.parametrize(
+        "estimator", [("TD0", {"gamma": 0.5}), ("TD1", {}), ("TDLambda", {"lmbda": 0.5})], ids=str
+    )
+    @pytest.mark.parametrize("name", NAMES)
+    def test_estimators(self, name: str, estimator: Any) -> None:
+        run(name, shape=(2, 5), estimator=estimator)
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_discounts_of_n_steps(self, name: str) -> None:
+        run(name, extra={"steps_to_next_obs": np.array([[1], [2], [3], [3], [2], [1]])})
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_without_delay(self, name: str) -> None:
+        off: dict[str, Any] = {"DDPGLoss": {"delay_value": False}}.get(name, {"delay_qvalue": False})
+        if name == "TD3Loss":
+            off["delay_actor"] = False
+        run(name, delayed=False, **off)
+
+    @pytest.mark.parametrize("name", ["SACLoss", "DDPGLoss", "TD3Loss"])
+    def test_delayed_actors(self, name: str) -> None:
+        run(name, delay_actor=True)
+
+    @pytest.mark.parametrize("name", ["SACLoss", "DiscreteSACLoss"])
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"alpha_init": 0.3},
+            {"alpha_init": 0.3, "min_alpha": 0.5},
+            {"alpha_init": 3.0, "max_alpha": 2.0},
+            {"alpha_init": 3.0, "min_alpha": 0.1, "max_alpha": 2.0},
+            {"fixed_alpha": True},
+            {"target_entropy": -0.5},
+            {"deactivate_vmap": True},
+            {"skip_done_states": True},
+            {"separate_losses": True},
+        ],
+        ids=str,
+    )
+    def test_options(self, name: str, options: Any) -> None:
+        run(name, **options)
+
+    def test_one_hot(self) -> None:
+        run("DiscreteSACLoss", action_space="one-hot")
+
+    def test_gaussian_without_tanh(self) -> None:
+        run("SACLoss", distribution="IndependentNormal")
+
+    def test_bounds_and_noise(self) -> None:
+        run("TD3Loss", bounds=(-0.2, 0.2), policy_noise=2.0, noise_clip=0.1)
+
+
+def test_target_entropy_of_a_spec() -> None:
+    make = LITE.nn
+    with default_dtype("float32"):
+        policy, critic = gaussian(LITE, "TanhNormal"), q_network(LITE)
+    assert make is not None
+    loss = ours.SACLoss(policy, critic, action_spec=Bounded(-1, 1, (2,)), generator=0)
+    assert float(loss.target_entropy) == -2.0

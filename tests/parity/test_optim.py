@@ -1,0 +1,352 @@
+"""Optimisers beside torch's, over many steps, and their state dicts in both directions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from lite import TensorDict, nn, optim  # noqa: E402
+
+SHAPES: list[tuple[int, ...]] = [(4, 3), (5,), (), (2, 1, 3), (0, 2)]
+LARGE: list[tuple[int, ...]] = [(130, 131), (3,), (0, 2)]  # compiled
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("SGD", {"lr": 0.1}),
+    ("SGD", {"lr": 0.1, "weight_decay": 0.1, "maximize": True}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.05}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.05, "maximize": True}),
+    ("Adam", {}),
+    ("Adam", {"lr": 0.02, "betas": (0.5, 0.9), "eps": 1e-3, "weight_decay": 0.1}),
+    ("Adam", {"lr": 0.02, "amsgrad": True, "maximize": True}),
+    ("Adam", {"lr": 0.02, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("AdamW", {"lr": 0.02}),
+    ("AdamW", {"lr": 0.02, "weight_decay": 0.3, "amsgrad": True}),
+    ("RMSprop", {}),
+    ("RMSprop", {"lr": 0.02, "alpha": 0.9, "weight_decay": 0.1, "maximize": True}),
+    ("RMSprop", {"lr": 0.02, "centered": True}),
+    ("RMSprop", {"lr": 0.02, "momentum": 0.8}),
+    ("RMSprop", {"lr": 0.02, "momentum": 0.8, "centered": True, "weight_decay": 0.1}),
+]
+TOLERANCES = {"float32": 1e-6, "float64": 1e-12}
+ids = [f"{name} {options}" for name, options in CASES]
+
+
+def arrays(shapes: list[tuple[int, ...]], dtype: str, seed: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [np.asarray(rng.normal(size=shape), dtype) for shape in shapes]
+
+
+def close(ours: Any, theirs: Any, tolerance: float) -> None:
+    expected = theirs.detach().float().numpy() if theirs.dtype == torch.bfloat16 else theirs.detach().numpy()
+    scale = max(1.0, float(np.abs(expected).max(initial=0)))
+    np.testing.assert_allclose(
+        np.asarray(ours, expected.dtype), expected, rtol=tolerance, atol=tolerance * scale
+    )
+
+
+class Pair:
+    """Equal parameters here and in torch, with equal gradients."""
+
+    def __init__(self, shapes: list[tuple[int, ...]], dtype: str = "float32") -> None:
+        start = arrays(shapes, dtype, 0)
+        self.shapes, self.dtype = shapes, dtype
+        self.ours = [nn.Parameter(array.copy()) for array in start]
+        self.theirs = [torch.nn.Parameter(torch.tensor(array)) for array in start]
+
+    def gradients(self, seed: int, skip: tuple[int, ...] = ()) -> None:
+        for i, array in enumerate(arrays(self.shapes, self.dtype, seed)):
+            self.ours[i].grad = None if i in skip else array
+            self.theirs[i].grad = None if i in skip else torch.tensor(array)
+
+    def compare(self, tolerance: float) -> None:
+        for mine, other in zip(self.ours, self.theirs, strict=True):
+            assert mine.dtype.name == self.dtype
+            close(mine.data, other, tolerance)
+
+
+def compare_states(ours: Any, theirs: Any, tolerance: float) -> None:
+    assert set(ours["state"]) == set(theirs["state"])
+    for number, entries in theirs["state"].items():
+        assert set(ours["state"][number]) == set(entries)
+        for name, value in entries.items():
+            assert ours["state"][number][name].dtype.name == str(value.dtype).removeprefix("torch.")
+            close(ours["state"][number][name], value, tolerance)
+    for mine, other in zip(ours["param_groups"], theirs["param_groups"], strict=True):
+        how = {"foreach", "fused", "capturable", "differentiable"}  # torch computes, which nobody here asks
+        assert {name: other[name] for name in mine if name not in how} == {
+            name: value for name, value in mine.items() if name not in how
+        }
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shapes", [SHAPES, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize(("name", "options"), CASES, ids=ids)
+def test_many_steps(name: str, options: dict[str, Any], shapes: Any, dtype: str) -> None:
+    pair = Pair(shapes, dtype)
+    mine = getattr(optim, name)(pair.ours, **options)
+    other = getattr(torch.optim, name)(pair.theirs, **options)
+    for step in range(60):
+        # One parameter misses steps, so that its bias corrections are its own.
+        pair.gradients(step + 1, skip=(1,) if step in (0, 1, 7) else ())
+        assert mine.step() is None
+        other.step()
+    tolerance = TOLERANCES[dtype]
+    pair.compare(tolerance)
+    compare_states(mine.state_dict(), other.state_dict(), tolerance)
+
+
+@pytest.mark.parametrize("shapes", [SHAPES, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize(("name", "options"), CASES, ids=ids)
+def test_functions_of_tensordicts(name: str, options: dict[str, Any], shapes: Any) -> None:
+    pair = Pair(shapes, "float64")
+    optimizer, other = getattr(optim, name)(**options), getattr(torch.optim, name)(pair.theirs, **options)
+
+    def tree(values: Any) -> TensorDict:
+        first, *rest = values
+        return TensorDict({"first": first, "below": {str(i): value for i, value in enumerate(rest)}})
+
+    params = tree([param.data for param in pair.ours])
+    inplace, state, state_ = params.clone(), None, None
+    for step in range(20):
+        pair.gradients(step + 1)
+        grads = tree([param.grad for param in pair.ours])
+        before = params.clone()
+        new, new_state = optimizer.update(params, grads, state)
+        assert (params == before).all()
+        inplace, state_ = optimizer.update_(inplace, grads, state_)
+        params, state = new, new_state
+        other.step()
+    for found in (params, inplace):
+        for value, expected in zip([found["first"], *found["below"].values()], pair.theirs, strict=True):
+            close(value, expected, 1e-12)
+    assert state is not None
+    assert state["step"] == state_["step"] == 20
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(("name", "options"), CASES, ids=ids)
+def test_sixteen_bits(name: str, options: dict[str, Any], dtype: str) -> None:
+    """The state has the parameter's dtype, as in torch, which rounds within a step, too."""
+    options = {"lr": 0.01, "eps": 1e-3, **options} if name != "SGD" else {**options, "lr": 0.01}
+    kind = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else np.float16
+    start, gradients = arrays([(40,)], "float32", 0)[0], arrays([(40,)] * 5, "float32", 1)
+    mine, other = (
+        nn.Parameter(start.astype(kind)),
+        torch.nn.Parameter(torch.tensor(start).to(getattr(torch, dtype))),
+    )
+    ours, theirs = getattr(optim, name)([mine], **options), getattr(torch.optim, name)([other], **options)
+    for gradient in gradients:
+        mine.grad, other.grad = gradient.astype(kind), torch.tensor(gradient).to(other.dtype)
+        ours.step()
+        theirs.step()
+    tolerance = 0.01 if dtype == "float16" else 0.06
+    close(mine.data, other, tolerance)
+    compare_states(ours.state_dict(), theirs.state_dict(), tolerance)
+
+
+@pytest.mark.parametrize(("name", "options"), CASES, ids=ids)
+def test_state_dicts_go_both_ways(name: str, options: dict[str, Any]) -> None:
+    pair = Pair(SHAPES, "float64")
+    mine, other = (
+        getattr(optim, name)(pair.ours, **options),
+        getattr(torch.optim, name)(pair.theirs, **options),
+    )
+    for step in range(5):
+        pair.gradients(step)
+        mine.step()
+        other.step()
+    again = getattr(torch.optim, name)(pair.theirs, lr=123.0)
+    again.load_state_dict(mine.state_dict(as_torch=True))
+    back = getattr(optim, name)(pair.ours, lr=123.0)
+    back.load_state_dict(other.state_dict())
+    for step in range(5):
+        pair.gradients(step + 5, skip=(2,))
+        again.step()
+        back.step()
+    pair.compare(1e-12)
+    compare_states(back.state_dict(), again.state_dict(), 1e-12)
+
+
+def test_groups() -> None:
+    pair = Pair(SHAPES, "float64")
+
+    def groups(params: Any) -> Any:
+        return [{"params": params[:2], "lr": 0.5}, {"params": params[2], "betas": (0.1, 0.2)}]
+
+    mine, other = optim.Adam(groups(pair.ours), lr=0.1), torch.optim.Adam(groups(pair.theirs), lr=0.1)
+    mine.add_param_group({"params": pair.ours[3:], "weight_decay": 0.1})
+    other.add_param_group({"params": pair.theirs[3:], "weight_decay": 0.1})
+    for step in range(5):
+        pair.gradients(step)
+        mine.step()
+        other.step()
+    pair.compare(1e-12)
+    compare_states(mine.state_dict(), other.state_dict(), 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("Adam", {"lr": -1.0}), ("Adam", {"betas": (1.0, 0.9)}), ("Adam", {"betas": (0.9, -0.1)}),
+        ("Adam", {"eps": -1.0}), ("Adam", {"weight_decay": -1.0}), ("SGD", {"lr": -1.0}),
+        ("SGD", {"momentum": -1.0}), ("SGD", {"nesterov": True}), ("SGD", {"weight_decay": -0.1}),
+        ("SGD", {"nesterov": True, "momentum": 0.9, "dampening": 0.1}), ("RMSprop", {"alpha": -1.0}),
+        ("RMSprop", {"eps": -1.0}), ("RMSprop", {"momentum": -1.0}), ("AdamW", {"lr": -1e-9}),
+    ],
+)  # fmt: skip
+def test_errors_are_of_the_same_class(name: str, wrong: dict[str, Any]) -> None:
+    for module, param in (
+        (optim, nn.Parameter(np.ones(2))),
+        (torch.optim, torch.nn.Parameter(torch.ones(2))),
+    ):
+        with pytest.raises(ValueError):
+            getattr(module, name)([param], **wrong)
+
+
+@pytest.mark.parametrize("bad", [[], [np.ones(2)], "params", {1, 2}, np.ones(2), 3j], ids=repr)
+def test_what_is_not_to_be_optimised(bad: Any) -> None:
+    found = []
+    for module in (optim, torch.optim):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            module.Adam(bad)
+        found.append(caught.type)
+    assert found[0] is found[1]
+
+
+# -- schedules ---------------------------------------------------------------------------------------
+
+SCHEDULES: dict[str, Any] = {
+    "constant": lambda m, o: m.ConstantLR(o, factor=0.3, total_iters=4),
+    "linear": lambda m, o: m.LinearLR(o, start_factor=0.2, end_factor=0.9, total_iters=6),
+    "linear, of the defaults": lambda m, o: m.LinearLR(o),
+    "cosine": lambda m, o: m.CosineAnnealingLR(o, T_max=5, eta_min=0.01),
+    "lambda": lambda m, o: m.LambdaLR(o, lambda step: 0.9**step),
+    "warm-up, cosine": lambda m, o: m.SequentialLR(
+        o, [m.LinearLR(o, 0.1, total_iters=4), m.CosineAnnealingLR(o, T_max=9)], milestones=[4]
+    ),
+    "three": lambda m, o: m.SequentialLR(
+        o, [m.ConstantLR(o, 0.5, 2), m.LambdaLR(o, lambda s: 1 / (1 + s)), m.LinearLR(o, 0.5)],
+        milestones=[3, 6],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_schedules(name: str) -> None:
+    make = SCHEDULES[name]
+    mine = optim.SGD(
+        [{"params": [nn.Parameter(np.ones(2))]}, {"params": [nn.Parameter(np.ones(1))], "lr": 0.5}], lr=0.1
+    )
+    other = torch.optim.SGD(
+        [
+            {"params": [torch.nn.Parameter(torch.ones(2))]},
+            {"params": [torch.nn.Parameter(torch.ones(1))], "lr": 0.5},
+        ],
+        lr=0.1,
+    )
+    ours, theirs = make(optim.lr_scheduler, mine), make(torch.optim.lr_scheduler, other)
+    for step in range(20):
+        rates = [group["lr"] for group in other.param_groups]
+        np.testing.assert_allclose(
+            [group["lr"] for group in mine.param_groups], rates, rtol=1e-12, atol=1e-15
+        )
+        np.testing.assert_allclose(ours.get_last_lr(), theirs.get_last_lr(), rtol=1e-12, atol=1e-15)
+        if step == 7:  # goes on from what torch has saved
+            ours = make(optim.lr_scheduler, mine)
+            mine.load_state_dict(other.state_dict())
+            ours.load_state_dict(theirs.state_dict())
+        other.step()
+        mine.step()
+        ours.step()
+        theirs.step()
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_schedules_as_functions(name: str) -> None:
+    other = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1)
+    theirs = SCHEDULES[name](torch.optim.lr_scheduler, other)
+
+    class Functions:  # schedules of a number, in a sequence of no optimiser
+        def __getattr__(self, schedule: str) -> Any:
+            cls = getattr(optim, schedule)
+            return lambda _, *args, **kwargs: cls(
+                None if schedule == "SequentialLR" else 0.1, *args, **kwargs
+            )
+
+    ours = SCHEDULES[name](Functions(), None)
+    for step in range(15):
+        np.testing.assert_allclose(ours(step), other.param_groups[0]["lr"], rtol=1e-9, atol=1e-12)
+        other.step()
+        theirs.step()
+
+
+def test_two_schedules_of_one_optimizer() -> None:
+    mine, other = (
+        optim.SGD([nn.Parameter(np.ones(2))], lr=0.1),
+        torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1),
+    )
+    ours = [optim.LinearLR(mine, 0.5, total_iters=3), optim.ConstantLR(mine, 0.1, 4)]
+    theirs = [
+        torch.optim.lr_scheduler.LinearLR(other, 0.5, total_iters=3),
+        torch.optim.lr_scheduler.ConstantLR(other, 0.1, 4),
+    ]
+    for _ in range(8):
+        np.testing.assert_allclose(mine.param_groups[0]["lr"], other.param_groups[0]["lr"], rtol=1e-12)
+        other.step()
+        for schedule in ours + theirs:
+            schedule.step()
+
+
+# -- clipping ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("norm_type", [2.0, 1.0, 3.0, 0.5, float("inf")])
+@pytest.mark.parametrize("max_norm", [0.5, 1e3, float("inf")])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_clip_grad_norm(dtype: str, max_norm: float, norm_type: float) -> None:
+    pair = Pair(SHAPES[:-1], dtype)
+    pair.gradients(3, skip=(2,))
+    grads = TensorDict({str(i): p.grad.copy() for i, p in enumerate(pair.ours) if p.grad is not None})
+    norm = optim.clip_grad_norm_(pair.ours, max_norm, norm_type)
+    expected = torch.nn.utils.clip_grad_norm_(pair.theirs, max_norm, norm_type)
+    tolerance = TOLERANCES[dtype]
+    close(norm, expected, tolerance)
+    assert norm.dtype.name == dtype
+    new, same = optim.clip_grad_norm(grads, max_norm, norm_type)
+    assert same == norm
+    for i, (mine, other) in enumerate(zip(pair.ours, pair.theirs, strict=True)):
+        assert (mine.grad is None) == (other.grad is None)
+        if mine.grad is not None:
+            close(mine.grad, other.grad, tolerance)
+            close(new[str(i)], other.grad, tolerance)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_clip_grad_norm_of_what_is_not_finite(bad: float) -> None:
+    pair = Pair([(2,)])
+    pair.gradients(0)
+    pair.ours[0].grad[0] = bad
+    pair.theirs[0].grad[0] = bad
+    for function, params in (
+        (optim.clip_grad_norm_, pair.ours),
+        (torch.nn.utils.clip_grad_norm_, pair.theirs),
+    ):
+        with pytest.raises(RuntimeError):
+            function(params, 1.0, error_if_nonfinite=True)
+    optim.clip_grad_norm_(pair.ours, 1.0)
+    torch.nn.utils.clip_grad_norm_(pair.theirs, 1.0)
+    np.testing.assert_array_equal(pair.ours[0].grad, pair.theirs[0].grad.numpy())
+
+
+def test_clip_grad_value() -> None:
+    pair = Pair(SHAPES)
+    pair.gradients(0, skip=(1,))
+    optim.clip_grad_value_(pair.ours, 0.3)
+    torch.nn.utils.clip_grad_value_(pair.theirs, 0.3)
+    for mine, other in zip(pair.ours, pair.theirs, strict=True):
+        if mine.grad is not None:
+            np.testing.assert_array_equal(mine.grad, other.grad.numpy())

@@ -1,0 +1,55 @@
+"""From calls of NumPy's functions to rules."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.graphs import new_graph
+
+import lite._transforms.graphs.trace  # noqa: F401 - the rules
+from lite import TensorDict
+from lite._transforms.graphs.array import GraphArray
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda x: np.linalg.svd(x), "numpy.linalg.svd"),
+        (lambda x: np.fft.fft(x), "numpy.fft.fft"),
+        (lambda x: np.convolve(x[0], x[0]), "numpy.convolve"),
+        (lambda x: np.linalg.inv(x), "numpy.linalg.inv"),
+    ],
+)
+def test_a_function_without_a_rule_names_itself_and_the_module(call, name) -> None:
+    graph, (x,) = new_graph(n=211)
+    with (
+        graph.running("critic.1"),
+        pytest.raises(NotImplementedError, match=f"the module 'critic.1' calls {name}, which has no rule"),
+    ):
+        call(x)
+
+
+def test_arguments_without_a_rule_say_why() -> None:
+    _, (x,) = new_graph(n=211)
+    with pytest.raises(
+        NotImplementedError, match=r"calls numpy\.split with arguments .*: a dynamic dimension"
+    ):
+        np.split(x, 2)
+
+
+def test_out() -> None:
+    _, (x,) = new_graph(n=211)
+    out = np.zeros_like(x, shape=(x.shape[0],))
+    np.testing.assert_equal(np.sum(x, 1, out=out) is out, True)
+    with pytest.raises(NotImplementedError, match="into an ndarray"):
+        np.sum(x, 1, out=np.zeros(211, np.float32))
+
+
+def test_tensordicts_hold_them() -> None:
+    _, (x,) = new_graph(n=211)
+    td = TensorDict({"a": x, "b": {"c": x * 2}}, [211])
+    summed = (td + 1).sum(dim=0)
+    np.testing.assert_equal((type(summed["b", "c"]), summed["b", "c"].shape), (GraphArray, (3,)))
+    np.testing.assert_equal(td.reshape(-1, 1)["a"].shape, (211, 1, 3))
+    with pytest.raises(NotImplementedError, match="indexes the batch of a TensorDict"):
+        td[x[:, 0].astype(np.int64)]

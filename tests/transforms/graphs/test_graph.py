@@ -1,0 +1,85 @@
+"""A graph while it is traced: values, nodes, sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.graphs import new_graph
+
+import lite._transforms.graphs.trace  # noqa: F401 - the rules
+from lite._transforms.graphs.graph import Graph
+from lite._transforms.graphs.sizes import Size
+from lite.nn import Parameter
+
+
+def test_the_same_twice_is_once() -> None:
+    graph, (x,) = new_graph(n=211)
+    a, b = np.tanh(x) + 1, np.tanh(x) + np.float32(1)
+    np.testing.assert_equal((a.name == b.name, [node.op for node in graph.nodes]), (True, ["Tanh", "Add"]))
+    np.testing.assert_equal(len(graph.constants), 1)
+
+
+def test_weights_are_known_by_their_array() -> None:
+    graph, (x,) = new_graph(n=211)
+    weight = np.ones(3, np.float32)
+    named = graph.weight("scale", weight)
+    for product in (x * weight, x * Parameter(weight), x * named):
+        np.testing.assert_equal(product.name, (x * named).name)
+    np.testing.assert_equal((list(graph.weights), list(graph.constants)), (["scale"], []))
+
+
+def test_sizes_are_found_again() -> None:
+    graph, (x, y) = new_graph(n=211, t=223)
+    for size, wanted in ((211, Size), (211 * 5, Size), (211 * 223, Size), (3, None), (0, None), (212, None)):
+        np.testing.assert_equal(graph.size(size) if wanted is None else type(graph.size(size)), wanted)
+    long = np.concatenate([x, x[:1]])
+    np.testing.assert_equal((type(long.shape[0]), type(graph.size(212))), (Size, Size))
+    np.testing.assert_equal(graph.broadcast([(211, 1), (1, 3)]), (211, 3))
+    np.testing.assert_equal(y.shape, (223, 3))
+
+
+def test_a_size_from_nowhere_is_refused() -> None:
+    graph, (_,) = new_graph(n=211)
+    with pytest.raises(NotImplementedError, match="computes a shape from the size of a dynamic dimension"):
+        graph.size_array(Size(105))
+
+
+def test_constants_of_a_dynamic_size_are_uniform() -> None:
+    graph, (_,) = new_graph(n=211)
+    made = graph.constant(np.full((211, 2), [1.0, 2.0], np.float32))
+    np.testing.assert_equal((made.shape, next(iter(graph.constants.values())).shape), ((211, 2), (1, 2)))
+    with pytest.raises(NotImplementedError, match="numbers differ along it"):
+        graph.constant(np.arange(211))
+
+
+def test_dtypes_that_are_none() -> None:
+    graph, (x,) = new_graph(n=211)
+    with pytest.raises(NotImplementedError, match="dtype object"):
+        graph.constant(np.array([None]))
+    with pytest.raises(NotImplementedError, match="complex numbers"):
+        x * 1j
+
+
+def test_arrays_of_another_trace_are_refused() -> None:
+    _, (x,) = new_graph(n=211)
+    _, (y,) = new_graph(n=211)
+    with pytest.raises(NotImplementedError, match="array of another trace"):
+        x + y
+
+
+def test_lists_of_arrays() -> None:
+    graph, (x,) = new_graph(n=211)
+    made = graph.operand([x[0, 0], 2.0])
+    np.testing.assert_equal((made.shape, made.dtype), ((2,), np.float64))
+
+
+def test_errors_have_the_path() -> None:
+    graph = Graph({})
+    with (
+        graph.running("actor"),
+        graph.running("actor.0"),
+        pytest.raises(KeyError, match=r"'actor\.0' does that"),
+    ):
+        graph.fail("does that", KeyError)
+    with pytest.raises(NotImplementedError, match="the module does that"):
+        graph.fail("does that")

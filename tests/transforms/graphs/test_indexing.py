@@ -1,0 +1,115 @@
+"""Brackets, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.graphs import check, numbers
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+X = numbers(5, 6, 4)
+BASIC = [
+    np.s_[0],
+    np.s_[-1],
+    np.s_[:, 2],
+    np.s_[:, -2, 1],
+    np.s_[:, 1:4],
+    np.s_[:, ::2],
+    np.s_[:, ::-1],
+    np.s_[:, 4:1:-1],
+    np.s_[:, -3:-1],
+    np.s_[..., 1],
+    np.s_[None],
+    np.s_[:, None, ..., None],
+    np.s_[:, 5:2],
+    np.s_[::-1],
+    np.s_[...],
+    np.s_[:, :, 10:],
+]
+
+
+@pytest.mark.parametrize("index", BASIC, ids=str)
+def test_basic(index) -> None:
+    check(lambda x: x[index] * 1, X)
+
+
+@pytest.mark.parametrize("index", [np.s_[1:], np.s_[:-1], np.s_[:2], np.s_[-2:], np.s_[1:-1]], ids=str)
+def test_parts_of_the_batch(index) -> None:
+    check(lambda x: x[index] * 1, X, sizes=(3, 9))
+
+
+ARRAYS = [
+    np.s_[[0, 2]],
+    np.s_[:, [1, 3, -1]],
+    np.s_[:, np.array([[0, 1], [2, 3]])],
+    np.s_[:, [1, 2], [3, 0]],
+    np.s_[:, [1, 2], 3],
+    np.s_[:, 1, [0, 2]],
+    np.s_[1, :, [0, 2]],
+    np.s_[..., np.array(2)],
+]
+
+
+@pytest.mark.parametrize("index", ARRAYS, ids=str)
+def test_arrays_of_integers(index) -> None:
+    check(lambda x: x[index] * 1, X, sizes=(3, 9))
+
+
+def test_computed_indices() -> None:
+    def function(x: np.ndarray) -> np.ndarray:
+        best = x[:, :, 0].argmax(1)
+        return x[:, best] * 1
+
+    check(function, X)
+    check(lambda ids: ids[np.abs(ids) % 3] * 1, numbers(5, dtype=np.int64), sizes=(3, 9))
+
+
+WRITES = [np.s_[...], np.s_[:], np.s_[:, 1], np.s_[:, -1, 2], np.s_[:, 1:5:2], np.s_[:, ::-1], np.s_[..., 0]]
+
+
+@pytest.mark.parametrize("index", WRITES, ids=str)
+def test_writes(index) -> None:
+    def function(x: np.ndarray) -> np.ndarray:
+        out = x * 1
+        out[index] = (
+            out.sum((1, 2), keepdims=out[index].ndim == 3)[(..., *[None] * (out[index].ndim == 2))] * 2
+            if (out[index].ndim > 1)
+            else out.sum((1, 2))
+        )
+        return out
+
+    check(function, X, rtol=1e-4)
+
+
+def test_writes_of_numbers() -> None:
+    def function(x: np.ndarray) -> np.ndarray:
+        out = x * 1
+        out[:, 0] = 3
+        out[:, 1] += out[:, 2]
+        return out
+
+    check(function, X)
+
+
+def test_what_is_refused() -> None:
+    def write(x: np.ndarray, index) -> np.ndarray:
+        out = x * 1
+        out[index] = 0
+        return out
+
+    for function, message in (
+        (lambda x: x[x[:, 0, 0] > 0], "indexes with a mask"),
+        (lambda x: write(x, np.s_[0]), "writes into a part of the dynamic dimension 0"),
+        (lambda x: write(x, np.s_[:, [0, 1]]), "writes at indices that are an array"),
+        (lambda x: x[: x.shape[0] // 2], "cuts a dynamic dimension"),
+        (lambda x: x[:10000], "cuts a dynamic dimension"),
+        (list, "walks over a dimension of dynamic size"),
+    ):
+        with pytest.raises(NotImplementedError, match=message):
+            check(function, X)
+    with pytest.raises(IndexError, match="out of bounds for axis 1 with size 6"):
+        check(lambda x: x[:, 6], X)
+    with pytest.raises(IndexError, match="too many indices"):
+        check(lambda x: x[0, 0, 0, 0], X)

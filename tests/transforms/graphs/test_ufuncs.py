@@ -1,0 +1,177 @@
+"""Ufuncs and their methods as operators, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.graphs import check, numbers
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from lite._transforms.graphs.ufuncs import SUPPORTED
+
+POSITIVE = np.abs(numbers(5, 3)) + np.float32(0.1)
+SMALL = np.tanh(numbers(5, 3)) * np.float32(0.9)
+DOMAINS = {
+    np.log: POSITIVE,
+    np.log2: POSITIVE,
+    np.log10: POSITIVE,
+    np.sqrt: POSITIVE,
+    np.arcsin: SMALL,
+    np.arccos: SMALL,
+    np.arctanh: SMALL,
+    np.log1p: SMALL,
+    np.arccosh: POSITIVE + 1,
+    np.reciprocal: POSITIVE,
+}
+ONE = sorted((f for f in SUPPORTED if f.nin == 1), key=lambda f: f.__name__)
+TWO = sorted((f for f in SUPPORTED if f.nin == 2), key=lambda f: f.__name__)
+OF_INTEGERS = (np.bitwise_and, np.bitwise_or, np.bitwise_xor)
+
+
+@pytest.mark.parametrize("ufunc", ONE, ids=lambda f: f.__name__)
+def test_of_one_array(ufunc: np.ufunc) -> None:
+    x = DOMAINS.get(ufunc, numbers(5, 3) * 3)
+    x = numbers(5, 3, dtype=np.int64) if ufunc is np.invert else x
+    check(ufunc, x)
+    if ufunc is not np.invert:  # arccos, arcsin and arctan have float32's digits
+        check(ufunc, x.astype(np.float64))
+
+
+@pytest.mark.parametrize("ufunc", TWO, ids=lambda f: f.__name__)
+def test_of_two_arrays(ufunc: np.ufunc) -> None:
+    a, b = numbers(5, 3), numbers(3, seed=1)
+    if ufunc in OF_INTEGERS:
+        a, b = numbers(5, 3, dtype=np.int64), numbers(3, dtype=np.int64, seed=1)
+    elif ufunc in (np.power, np.float_power):
+        a = POSITIVE
+    check(ufunc, a, b, axes={0: {0: "n"}})
+
+
+@pytest.mark.parametrize("ufunc", [np.log1p, np.expm1])
+def test_small_numbers_keep_their_digits(ufunc: np.ufunc) -> None:
+    check(ufunc, np.float32([1e-7, -1e-7, 0, 1e-3, 0.5, -0.5, 3, 80]), rtol=2e-6, atol=0)
+
+
+def test_ends_of_the_range() -> None:
+    x = np.float32([np.inf, -np.inf, np.nan, 0, -1])
+    for ufunc in (np.isnan, np.isinf, np.isfinite, np.log1p, np.expm1, np.sign, np.maximum):
+        check(lambda x, f=ufunc: f(x, 0) if f.nin == 2 else f(x), x)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (np.int64, np.float32),
+        (np.int32, np.int64),
+        (np.uint8, np.int8),
+        (np.bool_, np.float32),
+        (np.float16, np.float32),
+        (np.float64, np.float32),
+    ],
+)
+def test_promotion_is_that_of_numpy(a: type, b: type) -> None:
+    check(np.add, numbers(5, 3, dtype=a), numbers(5, 3, dtype=b, seed=1))
+    check(np.less, numbers(5, 3, dtype=a), numbers(5, 3, dtype=b, seed=1))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+def test_numbers_of_python_take_the_dtype(dtype: type) -> None:
+    check(lambda x: (2 * x + 1, x - 0.5, x / 3, 1 / (abs(x) + 1)), numbers(5, 3, dtype=dtype))
+    check(lambda x: x + np.float64(0.5), numbers(5, 3, dtype=dtype))
+
+
+def test_integers_that_are_divided() -> None:
+    a, b = np.int64([7, -7, 7, -7, 0]), np.int64([2, 2, -2, -2, 3])
+    check(lambda a, b: (a // b, a % b, a / b), a, b)
+    check(lambda a, b: (a // b, a % b), a.astype(np.float32), b.astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint16, np.int32, np.uint32])
+def test_other_integers(dtype: type) -> None:
+    x = numbers(5, 3, dtype=dtype)
+    check(lambda x: (x + x, x * x, np.maximum(x, 2), np.floor(x), np.trunc(x), np.abs(x), x // 2, x % 3), x)
+    check(lambda x: (x.sum(1), x.max(0), x > 1, x == x, x.astype(np.float32) / 2), x)
+
+
+def test_bools() -> None:
+    a, b = numbers(5, 3, dtype=np.bool_), numbers(5, 3, dtype=np.bool_, seed=1)
+    check(lambda a, b: (a & b, a | b, a ^ b, ~a, a == b, a != b, a + b, a * b), a, b)
+    check(lambda x: np.logical_and(x, x - 1), numbers(5, 3, dtype=np.int64))
+
+
+def test_in_place() -> None:
+    def function(x: np.ndarray) -> np.ndarray:
+        out = x * 2
+        out += 1
+        np.multiply(out, 3, out=out)
+        out[...] = out - 1
+        return out
+
+    check(function, numbers(5, 3))
+
+
+def test_methods() -> None:
+    x = numbers(5, 3)
+    check(lambda x: np.add.reduce(x, 1), x)
+    check(lambda x: np.maximum.reduce(x, axis=-1, keepdims=True, initial=0.0), x)
+    check(lambda x: np.add.accumulate(x, 1), x)
+    check(lambda x: np.multiply.outer(x, np.float32([1, 2])), x)
+
+
+def test_what_has_no_rule_names_itself() -> None:
+    for function, name in (
+        (np.nextafter, r"numpy\.nextafter"),
+        (lambda x, y: np.multiply.accumulate(x), r"numpy\.multiply\.accumulate"),
+    ):
+        with pytest.raises(NotImplementedError, match=f"calls {name}, which has no rule"):
+            check(function, numbers(3), numbers(3))
+
+
+def test_writing_into_an_ndarray_is_refused() -> None:
+    kept = np.zeros(3, np.float32)
+    with pytest.raises(NotImplementedError, match="writes what it computed into an ndarray"):
+        check(lambda x: np.add(x, 1, out=kept), numbers(3), axes={})
+    np.testing.assert_array_equal(kept, 0)
+
+
+def test_a_write_through_an_index_reaches_the_whole() -> None:
+    def function(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        out = x * 2
+        part = out[:, 1:]
+        part += 1
+        inner = part[:, 0]
+        inner *= 3
+        return out, inner
+
+    check(function, numbers(5, 3))
+
+
+def test_a_view_that_should_have_changed_is_refused() -> None:
+    def below(x: np.ndarray) -> np.ndarray:
+        out = x * 2
+        part = out[:, :1]
+        out += 1
+        return part + out
+
+    def outer(x: np.ndarray) -> np.ndarray:
+        out = x * 2
+        row, part = out.T, out[:, 0]
+        part += 1
+        return row
+
+    for function in (below, outer):
+        with pytest.raises(NotImplementedError, match="uses a view of an array that was written since"):
+            check(function, numbers(5, 3))
+
+
+def test_a_write_through_another_order_is_refused() -> None:
+    def function(x: np.ndarray) -> np.ndarray:
+        out = x * 2
+        turned = out.T
+        turned += 1
+        return out
+
+    with pytest.raises(NotImplementedError, match="writes into a view that is another shape or order"):
+        check(function, numbers(5, 3))
