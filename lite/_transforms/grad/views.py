@@ -54,7 +54,9 @@ def remember(new: TracedArray, source: TracedArray) -> None:
         if value is not held:
             return
     elif base is not held and base is not getattr(held, "base", None) and value is not held:
-        return
+        base = getattr(base, "base", None)  # windows refer to their array through another object
+        if base is None or (base is not held and base is not held.base):
+            return
     if type(source.alias) is View:
         whole = source.alias.whole
         new.alias = View(whole)
