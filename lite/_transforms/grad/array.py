@@ -277,7 +277,7 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         """
         if dtype is None or np.dtype(dtype) == self.dtype:
             return self[...]
-        raise TypeError(f"the bytes of {self.dtype} seen as {dtype} have no derivative.")
+        raise TypeError(f"the bytes of {self.dtype} seen as {np.dtype(dtype)} have no derivative.")
 
     def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
         """`function`, a special function of single numbers, with its derivative."""

@@ -10,7 +10,7 @@ from lite._arrays.types import HostArray, Shape
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import state
 from lite._transforms.grad.tape import is_traced, mixed, record, unbroadcast, value_of, values_of
-from lite._transforms.grad.views import View, forget, settle
+from lite._transforms.grad.views import View, forget, laid_out_as, seen_in, settle
 from lite._transforms.levels import innermost
 
 
@@ -162,12 +162,9 @@ def rebind(x: TracedArray, after: Any, value: Any) -> None:
                 "no_grad() it can."
             )
         np.copyto(holder.data, value)
-    if alias is not None:
-        forget(settle(x))
-    if type(value) is type(x.value) is np.ndarray and value.strides != x.value.strides:
-        old, value = value, np.empty_like(x.value)
-        value[...] = old
-    x.value, x.node = value, node
+    views = settle(x) if alias is not None else []
+    x.value, x.node = laid_out_as(value, x.value), node
+    forget(views)
 
 
 def _through(x: TracedArray, view: View, value: Any, node: Any) -> None:
@@ -178,18 +175,11 @@ def _through(x: TracedArray, view: View, value: Any, node: Any) -> None:
     views = settle(whole)
     places = view.places
     shape = whole.shape
-    fresh = _writable(whole.value, value)
-    seen = view.seen(fresh)
-    if seen is None:
-        if shape:
-            fresh[np.unravel_index(places, shape)] = value
-        else:
-            fresh[...] = value.reshape(())
-    else:
-        seen[...] = value
+    old = _writable(whole.value, value).reshape(-1)
+    old[places] = value
     part = TracedArray(value, node, x.level)
     new = record(
-        fresh,
+        old.reshape(shape),
         (whole, lambda g: without(g.reshape(-1), places).reshape(shape)),
         (part, lambda g: g.reshape(-1)[places]),
     )
@@ -199,6 +189,7 @@ def _through(x: TracedArray, view: View, value: Any, node: Any) -> None:
     finally:
         whole.alias = view_of
     forget(views, x)
+    seen = seen_in(whole.value, view, x.shape)
     x.value, x.node = value if seen is None else seen, node
 
 
@@ -213,7 +204,7 @@ def look(view: TracedArray) -> None:
     """Give a view the value that it has in what it is of, after that was written to."""
     places, whole = view.alias.places, view.alias.whole
     size, shape = whole.size, whole.shape
-    value = view.alias.seen(whole.value)
+    value = seen_in(whole.value, view.alias, places.shape)
     if value is None:
         value = whole.value.reshape(-1)[places]
     new = record(value, (whole, lambda g: added(g, places, (size,)).reshape(shape)))

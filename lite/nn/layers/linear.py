@@ -149,9 +149,13 @@ class LazyLinear(LazyLayer, Linear):
         return int(self._tensor("weight").shape[-1])
 
 
+_PLAIN = (np.ndarray, type(None))
+
+
 def linear(x: Any, weight: Any, bias: Any) -> Any:
     """x Wᵀ + b for x (*B, in), weight (*E, out, in) and bias (*E, out) or None."""
-    if answers(x, weight, bias):
+    plain = type(weight) is np.ndarray and type(x) is np.ndarray and type(bias) in _PLAIN
+    if not plain and answers(x, weight, bias):
         return _recorded_linear(x, weight, bias)
     shape = x.shape
     if not shape or shape[-1] != weight.shape[-1]:
