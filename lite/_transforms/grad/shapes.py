@@ -28,10 +28,15 @@ def _reshape(
     return record(value, (a, lambda g: np.reshape(g, old, **options)))
 
 
-@composed(np.ravel)
-def _ravel(a: Any, order: str = "C") -> Any:
-    options: Any = {"order": "C" if order == "K" else order}
-    return np.reshape(a, -1, **options)
+@rule(np.ravel)
+def _ravel(a: Any, order: Any = "C") -> Any:
+    held = value_of(a)
+    if order not in ("C", "F"):
+        if type(held) is not np.ndarray or not held.flags.c_contiguous:
+            raise NoRule("the derivative need not have its order of memory")
+        order = "C"
+    shape = held.shape
+    return record(np.ravel(held, order), (a, lambda g: np.reshape(g, shape, order=order)))
 
 
 def _reordered(a: Any, order: Sequence[int]) -> Any:
