@@ -67,7 +67,9 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     layered = False
 
     def __init__(self, value: Any, node: Any, level: int) -> None:
-        self.value = value
+        # Subclasses, as of what `vmap` shares, have ways of their own with indices.
+        shared = type(value) is not np.ndarray and isinstance(value, np.ndarray)
+        self.value = value.view(np.ndarray) if shared else value
         self.node = node
         self.level = level
         self.alias: Any = None
