@@ -195,10 +195,11 @@ class Module(Casting, StateDictMethods):
         Example:
             >>> import numpy as np, tempfile
             >>> from lite import nn
-            >>> net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)).eval()
-            >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
+            >>> from lite.models import OnnxModule
+            >>> net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+            >>> with tempfile.TemporaryDirectory() as folder:
             ...     path = net.to_onnx(f"{folder}/net.onnx", np.zeros((1, 4), np.float32))
-            ...     lite.models.OnnxModule(path)(np.zeros((32, 4), np.float32)).shape
+            ...     OnnxModule(path)(np.zeros((32, 4), np.float32)).shape
             (32, 2)
         """
         from lite.nn._export.to_onnx import to_onnx  # a door
