@@ -2,8 +2,8 @@
 
     python bench/test_onnx_export.py
 
-Both graphs have the same weights and dynamic axes and run on one thread, in turns; times are of one run, sizes
-of the files. Where onnxscript is installed, the newer exporter of torch (dynamo=True) is there, too.
+Both graphs have the same weights and dynamic axes and run on one thread, in turns; times are of one run.
+Where onnxscript is installed, the newer exporter of torch (dynamo=True) is there, too.
 Results go to bench/results/onnx_export.json.
 """
 

@@ -71,8 +71,6 @@ def trace(run: Run, inputs: Sequence[Input], avoid: Sequence[int] = ()) -> Trace
     """
     names = list(dict.fromkeys(n for x in inputs for n in x.shape if isinstance(n, str)))
     taken = {n for x in inputs for n in x.shape if isinstance(n, int)} | set(avoid)
-    if not names:
-        return _traced(run, inputs, {})
     found = []
     for start in _FROM:
         numbers = (p for p in primes(start) if not any(n and n % p == 0 for n in taken))
@@ -81,9 +79,13 @@ def trace(run: Run, inputs: Sequence[Input], avoid: Sequence[int] = ()) -> Trace
     difference = _difference(*found)
     if not difference:
         return found[0]
+    if not names:
+        raise NotImplementedError(
+            f"cannot be exported: {difference} from call to call, so a graph would be one call of many."
+        )
     raise NotImplementedError(
-        f"cannot be exported: {difference}, so the graph would fit one size of the dynamic dimensions "
-        f"{', '.join(names)} alone. Loops in Python over such a dimension do this, and branches on its size; "
+        f"cannot be exported: {difference} with the sizes, so the graph would fit one size of the dynamic "
+        f"dimensions {', '.join(names)} alone. Loops in Python over such a dimension do this, and branches on its size; "
         "leave it out of dynamic_axes to have it fixed."
     )
 
@@ -148,12 +150,12 @@ def _difference(a: Traced, b: Traced) -> str:
         ):
             node = x if x is not None else y
             where = f"in the module {node.path!r}" if node.path else "in the module"
-            return f"what is computed {where} (at the operator {node.op}) changes with the batch size"
+            return f"what is computed {where} (at the operator {node.op}) changes"
         for name in x.inputs:
             if name in a.arrays and not _same(a.arrays[name], b.arrays.get(name)):
                 where = f"the module {x.path!r}" if x.path else "the module"
-                return f"{where} computes numbers from a size (for the operator {x.op})"
-    return "" if [o[1:] for o in a.outputs] == [o[1:] for o in b.outputs] else "an output changes its form"
+                return f"{where} has other numbers (for the operator {x.op})"
+    return "" if [o[1:] for o in a.outputs] == [o[1:] for o in b.outputs] else "the form of an output changes"
 
 
 def _same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any] | None) -> bool:
