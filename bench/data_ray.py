@@ -1,20 +1,23 @@
-"""Scoring on Ray: what two actors of one processor do beside one, and beside the same class in this process.
+"""Scoring on Ray: two actors of one processor beside one, and beside the same class in plain processes.
 
     python bench/data_ray.py [MODEL] [--rows N] [--rounds N]
 
 MODEL is the folder of an exported model, by default the embedded one. A run scores rows of 256 tokens through
 `ray.data.Dataset.map_batches`. Actors take seconds to start and load the model, once for each job: the rate
-is that of the time in which all of them work, from when the last has begun to when the first runs out.
+is that of the time in which all of them work, from when the last has begun to when the first runs out. Two
+plain processes beside one show how much two processors of this machine can do more than one, without Ray.
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
+import multiprocessing
 import os
 import statistics
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -63,7 +66,7 @@ def on_ray(model: str, rows: list[dict[str, Any]], actors: int) -> float:
 
 
 def here(model: str, rows: list[dict[str, Any]]) -> float:
-    """Rows per second of the class in this process, with one thread."""
+    """Rows per second of the class in the process that calls this, with one thread."""
     judge = ScoreBatches(model, threads=1, max_rows=8)
     batches = [rows[i : i + BATCH] for i in range(0, len(rows), BATCH)]
     columns = [{name: [row[name] for row in batch] for name in batch[0]} for batch in batches]
@@ -72,6 +75,13 @@ def here(model: str, rows: list[dict[str, Any]]) -> float:
     for batch in columns[1:]:
         judge(batch)
     return (len(rows) - BATCH) / (time.perf_counter() - start)
+
+
+def processes(model: str, rows: list[dict[str, Any]], count: int) -> float:
+    """Rows per second of so many processes together, each of which scores its share."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(count, mp_context=context) as pool:
+        return sum(pool.map(here, [model] * count, [rows[i::count] for i in range(count)]))
 
 
 def case(
@@ -83,14 +93,15 @@ def case(
     ways: dict[str, Callable[[], float]] = {
         "two actors": lambda: on_ray(folder, given, 2),
         "one actor": lambda: on_ray(folder, given, 1),
-        "this process": lambda: here(folder, given),
+        "two processes": lambda: processes(folder, given, 2),
+        "one process": lambda: processes(folder, given, 1),
     }
     rates: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, run in ways.items():
             rates[name].append(run())
     times = {name: 1e3 / statistics.median(values) for name, values in rates.items()}
-    pairs = [("two actors", "one actor"), ("one actor", "this process")]
+    pairs = [("two actors", "one actor"), ("two processes", "one process"), ("one actor", "one process")]
     return [
         (f"score {LENGTH} tokens, {ours}", times[ours], theirs, times[theirs], times[theirs] / times[ours])
         for ours, theirs in pairs

@@ -19,7 +19,8 @@ from lite import TensorDict
 from lite.data import LazyMemmapStorage, LazyTensorStorage, TensorDictReplayBuffer
 
 PEER = "torchrl 0.14.1"
-_CALLS = 100
+# Of 256 frames more than use up the space that mapped files get ahead: each round pays for it.
+_CALLS = 256
 
 
 def arrays(count: int, keys: int, features: tuple[int, ...] = (4,)) -> dict[str, np.ndarray[Any, Any]]:
@@ -62,9 +63,11 @@ def torch_data(entries: dict[str, np.ndarray[Any, Any]], count: int) -> Any:
 def extending(storage: str, count: int, rounds: int, full: bool = False) -> dict[str, Any]:
     """`extend` of frames of 10 keys of 4 floats; `full`: into a ring that writes over old ones."""
     entries = arrays(count, 10)
-    capacity = 2048 if full else 1_000_000
+    capacity = 2048 if full else max(1_000_000, (rounds + 3) * _CALLS * count)
     kinds = {"LazyTensorStorage": LazyTensorStorage, "LazyMemmapStorage": LazyMemmapStorage}
     ours = TensorDictReplayBuffer(storage=kinds[storage](capacity))
+    # Memory of a virtual machine that was never used costs many times what it costs later, whoever takes it.
+    np.ones((20, capacity, 4), np.float32)
     data, theirs = TensorDict(entries, [count]), torch_data(entries, count)
     peer = torch_buffer(storage, capacity)
     for _ in range(-(-capacity // count) if full else 1):

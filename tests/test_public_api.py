@@ -8,7 +8,16 @@ import sys
 
 import pytest
 
-PACKAGES = ["lite", "lite.nn", "lite.optim", "lite.data", "lite.kernels", "lite.models"]
+PACKAGES = [
+    "lite",
+    "lite.nn",
+    "lite.nn.losses",
+    "lite.nn.values",
+    "lite.optim",
+    "lite.data",
+    "lite.kernels",
+    "lite.models",
+]
 HEAVY = [
     "torch",
     "tensordict",
@@ -57,5 +66,21 @@ def test_every_public_object_is_documented() -> None:
 
 def test_imports_stay_light() -> None:
     code = f"import sys, {', '.join(PACKAGES)}; print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("statement", "not_yet"),
+    [
+        ("import lite.data, lite.models", ("lite.data.", "lite.models.", "lite.nn")),
+        (
+            "from lite.data import TensorDictReplayBuffer, LazyMemmapStorage",
+            ("lite.nn", "lite.data.collectors"),
+        ),
+    ],
+)
+def test_what_is_not_asked_for_is_not_loaded(statement: str, not_yet: tuple[str, ...]) -> None:
+    code = f"import sys; {statement}; print([name for name in sys.modules if name.startswith({not_yet})])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -25,7 +25,8 @@ def belong_here(package: dict[str, Any]) -> None:
             belong_to(home, value)
 
 
-def belong_to(home: str, cls: type) -> None:
-    """Make a class a package's own; called by its file where the package imports it on first use."""
-    written_in[cls] = cls.__module__
-    cls.__module__ = home
+def belong_to(home: str, *classes: type) -> None:
+    """Make classes a package's own; called by their file where the package imports it on first use."""
+    for cls in classes:
+        written_in[cls] = cls.__module__
+        cls.__module__ = home

@@ -9,66 +9,130 @@ Each folder imports only those before it:
 - `values`: advantages among the responses to one prompt; those along time are estimated in `lite.nn.values`
 - `datasets`: reads data that others recorded
 - `collectors`: step environments, and have language models respond
+
+Names are loaded on first use, so that importing this package costs next to nothing.
 """
 
-from lite._arrays.public import belong_here as _belong_here
-from lite.data.collectors.collector import Collector
-from lite.data.collectors.environments import EnvError
-from lite.data.collectors.llm_collector import LLMCollector
-from lite.data.collectors.random_policy import RandomPolicy
-from lite.data.collectors.ray_collector import RayCollector
-from lite.data.collectors.step_transforms import (
-    InitTracker,
-    RewardSum,
-    StepCounter,
-    StepTransform,
-    TensorDictPrimer,
-)
-from lite.data.datasets.lerobot import lerobot_to_memmap
-from lite.data.datasets.minari import minari_to_memmap
-from lite.data.replay.mapped_storage import LazyMemmapStorage
-from lite.data.replay.max_value_writer import TensorDictMaxValueWriter
-from lite.data.replay.prioritized_replay_buffer import (
-    PrioritizedReplayBuffer,
-    TensorDictPrioritizedReplayBuffer,
-)
-from lite.data.replay.prioritized_sampler import PrioritizedSampler
-from lite.data.replay.prioritized_slice_sampler import PrioritizedSliceSampler
-from lite.data.replay.ray_replay_buffer import RayReplayBuffer
-from lite.data.replay.replay_buffer import ReplayBuffer
-from lite.data.replay.samplers import RandomSampler, Sampler, SamplerWithoutReplacement
-from lite.data.replay.slice_sampler import SliceSampler, SliceSamplerWithoutReplacement
-from lite.data.replay.storages import ListStorage, Storage
-from lite.data.replay.tensor_storage import LazyTensorStorage, TensorStorage
-from lite.data.replay.tensordict_replay_buffer import TensorDictReplayBuffer
-from lite.data.replay.writers import (
-    ImmutableDatasetWriter,
-    RoundRobinWriter,
-    TensorDictRoundRobinWriter,
-    Writer,
-)
-from lite.data.specs.arrays import Binary, Bounded, Categorical, Unbounded
-from lite.data.specs.base import TensorSpec
-from lite.data.specs.composite import Composite
-from lite.data.specs.objects import NonTensor
-from lite.data.tables.row_seeds import row_seeds
-from lite.data.tables.transform_batches import TransformBatches
-from lite.data.trajectories.densify_reward import DensifyReward
-from lite.data.trajectories.multistep import MultiStep
-from lite.data.trajectories.multistep_transform import MultiStepTransform
-from lite.data.trajectories.split_trajectories import split_trajectories
-from lite.data.trajectories.token_transitions import TokenTransitions
-from lite.data.values.group_advantages import GroupAdvantage, MCAdvantage, group_advantages
-from lite.nn.values import (
-    GAE,
-    MultiAgentGAE,
-    Retrace,
-    TD0Estimator,
-    TD1Estimator,
-    TDLambdaEstimator,
-    ValueEstimatorBase,
-    VTrace,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lite.data.collectors.collector import Collector
+    from lite.data.collectors.environments import EnvError
+    from lite.data.collectors.llm_collector import LLMCollector
+    from lite.data.collectors.random_policy import RandomPolicy
+    from lite.data.collectors.ray_collector import RayCollector
+    from lite.data.collectors.step_transforms import (
+        InitTracker,
+        RewardSum,
+        StepCounter,
+        StepTransform,
+        TensorDictPrimer,
+    )
+    from lite.data.datasets.lerobot import lerobot_to_memmap
+    from lite.data.datasets.minari import minari_to_memmap
+    from lite.data.replay.mapped_storage import LazyMemmapStorage
+    from lite.data.replay.max_value_writer import TensorDictMaxValueWriter
+    from lite.data.replay.prioritized_replay_buffer import (
+        PrioritizedReplayBuffer,
+        TensorDictPrioritizedReplayBuffer,
+    )
+    from lite.data.replay.prioritized_sampler import PrioritizedSampler
+    from lite.data.replay.prioritized_slice_sampler import PrioritizedSliceSampler
+    from lite.data.replay.ray_replay_buffer import RayReplayBuffer
+    from lite.data.replay.replay_buffer import ReplayBuffer
+    from lite.data.replay.samplers import RandomSampler, Sampler, SamplerWithoutReplacement
+    from lite.data.replay.slice_sampler import SliceSampler, SliceSamplerWithoutReplacement
+    from lite.data.replay.storages import ListStorage, Storage
+    from lite.data.replay.tensor_storage import LazyTensorStorage, TensorStorage
+    from lite.data.replay.tensordict_replay_buffer import TensorDictReplayBuffer
+    from lite.data.replay.writers import (
+        ImmutableDatasetWriter,
+        RoundRobinWriter,
+        TensorDictRoundRobinWriter,
+        Writer,
+    )
+    from lite.data.specs.arrays import Binary, Bounded, Categorical, Unbounded
+    from lite.data.specs.base import TensorSpec
+    from lite.data.specs.composite import Composite
+    from lite.data.specs.objects import NonTensor
+    from lite.data.tables.row_seeds import row_seeds
+    from lite.data.tables.transform_batches import TransformBatches
+    from lite.data.trajectories.densify_reward import DensifyReward
+    from lite.data.trajectories.multistep import MultiStep
+    from lite.data.trajectories.multistep_transform import MultiStepTransform
+    from lite.data.trajectories.split_trajectories import split_trajectories
+    from lite.data.trajectories.token_transitions import TokenTransitions
+    from lite.data.values.group_advantages import GroupAdvantage, MCAdvantage, group_advantages
+    from lite.nn.values import (
+        GAE,
+        MultiAgentGAE,
+        Retrace,
+        TD0Estimator,
+        TD1Estimator,
+        TDLambdaEstimator,
+        ValueEstimatorBase,
+        VTrace,
+    )
+
+# The public names by what defines them.
+_NAMES = {
+    "data.collectors.collector": ["Collector"],
+    "data.collectors.environments": ["EnvError"],
+    "data.collectors.llm_collector": ["LLMCollector"],
+    "data.collectors.random_policy": ["RandomPolicy"],
+    "data.collectors.ray_collector": ["RayCollector"],
+    "data.collectors.step_transforms": [
+        "InitTracker",
+        "RewardSum",
+        "StepCounter",
+        "StepTransform",
+        "TensorDictPrimer",
+    ],
+    "data.datasets.lerobot": ["lerobot_to_memmap"],
+    "data.datasets.minari": ["minari_to_memmap"],
+    "data.replay.mapped_storage": ["LazyMemmapStorage"],
+    "data.replay.max_value_writer": ["TensorDictMaxValueWriter"],
+    "data.replay.prioritized_replay_buffer": ["PrioritizedReplayBuffer", "TensorDictPrioritizedReplayBuffer"],
+    "data.replay.prioritized_sampler": ["PrioritizedSampler"],
+    "data.replay.prioritized_slice_sampler": ["PrioritizedSliceSampler"],
+    "data.replay.ray_replay_buffer": ["RayReplayBuffer"],
+    "data.replay.replay_buffer": ["ReplayBuffer"],
+    "data.replay.samplers": ["RandomSampler", "Sampler", "SamplerWithoutReplacement"],
+    "data.replay.slice_sampler": ["SliceSampler", "SliceSamplerWithoutReplacement"],
+    "data.replay.storages": ["ListStorage", "Storage"],
+    "data.replay.tensor_storage": ["LazyTensorStorage", "TensorStorage"],
+    "data.replay.tensordict_replay_buffer": ["TensorDictReplayBuffer"],
+    "data.replay.writers": [
+        "ImmutableDatasetWriter",
+        "RoundRobinWriter",
+        "TensorDictRoundRobinWriter",
+        "Writer",
+    ],
+    "data.specs.arrays": ["Binary", "Bounded", "Categorical", "Unbounded"],
+    "data.specs.base": ["TensorSpec"],
+    "data.specs.composite": ["Composite"],
+    "data.specs.objects": ["NonTensor"],
+    "data.tables.row_seeds": ["row_seeds"],
+    "data.tables.transform_batches": ["TransformBatches"],
+    "data.trajectories.densify_reward": ["DensifyReward"],
+    "data.trajectories.multistep": ["MultiStep"],
+    "data.trajectories.multistep_transform": ["MultiStepTransform"],
+    "data.trajectories.split_trajectories": ["split_trajectories"],
+    "data.trajectories.token_transitions": ["TokenTransitions"],
+    "data.values.group_advantages": ["GroupAdvantage", "MCAdvantage", "group_advantages"],
+    "nn.values": [
+        "GAE",
+        "MultiAgentGAE",
+        "Retrace",
+        "TD0Estimator",
+        "TD1Estimator",
+        "TDLambdaEstimator",
+        "VTrace",
+        "ValueEstimatorBase",
+    ],
+}
+_FILE_OF = {name: file for file, names in _NAMES.items() for name in names}
 
 __all__ = [
     "GAE",
@@ -132,4 +196,12 @@ __all__ = [
     "split_trajectories",
 ]
 
-_belong_here(globals())
+
+def __getattr__(name: str) -> Any:
+    if name not in _FILE_OF:
+        raise AttributeError(f"module 'lite.data' has no attribute {name!r}")
+    return getattr(import_module(f"lite.{_FILE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,5 +1,7 @@
 """Data sets that Minari wrote, read by lite and by Minari."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ spaces = pytest.importorskip("gymnasium.spaces", reason="needs gymnasium")
 data_collector = pytest.importorskip("minari.data_collector", reason="needs Minari")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Minari's, of authors that are not given
+FORMATS = ["hdf5", "arrow", "parquet"]
 
 
 @pytest.fixture
@@ -45,9 +48,11 @@ def created(buffer, observation_space, action_space, **options):
     )
 
 
-def test_boxes_and_discrete_actions(home, tmp_path):
-    buffer = buffers(lambda rng, n: rng.normal(size=(n, 3)), lambda rng, n: rng.integers(0, 4, n))
-    dataset = created(buffer, spaces.Box(-10, 10, (3,), np.float64), spaces.Discrete(4))
+@pytest.mark.parametrize("data_format", FORMATS)
+def test_boxes_and_discrete_actions(home, tmp_path, data_format):
+    buffer = buffers(lambda rng, n: rng.normal(size=(n, 2, 3)), lambda rng, n: rng.integers(0, 4, n))
+    space = spaces.Box(-10, 10, (2, 3), np.float64)
+    dataset = created(buffer, space, spaces.Discrete(4), data_format=data_format)
     td = minari_to_memmap(home / "lite" / "test-v0", tmp_path / "out")
     assert td.batch_size == (dataset.total_steps,)
     start = 0
@@ -64,28 +69,30 @@ def test_boxes_and_discrete_actions(home, tmp_path):
         start += len(episode.rewards)
 
 
-def test_dictionaries_and_tuples(home, tmp_path):
+@pytest.mark.parametrize("data_format", FORMATS)
+def test_dictionaries_and_tuples(home, tmp_path, data_format):
     space = spaces.Dict({"arm": spaces.Tuple((spaces.Box(-9, 9, (2,)), spaces.Discrete(3)))})
 
     def observation(rng, n):
         return {"arm": (rng.normal(size=(n, 2)).astype(np.float32), rng.integers(0, 3, n))}
 
     buffer = buffers(observation, lambda rng, n: rng.normal(size=(n, 1)).astype(np.float32))
-    dataset = created(buffer, space, spaces.Box(-9, 9, (1,)))
+    dataset = created(buffer, space, spaces.Box(-9, 9, (1,)), data_format=data_format)
     td = minari_to_memmap(home / "lite" / "test-v0", tmp_path / "out")
     expected = np.concatenate([e.observations["arm"][0][1:] for e in dataset.iterate_episodes()])
     np.testing.assert_array_equal(td["next", "observation", "arm", "_index_0"], expected)
     assert td["observation", "arm", "_index_1"].dtype.kind == "i"
 
 
+@pytest.mark.parametrize("data_format", FORMATS)
 @pytest.mark.parametrize("jpeg_encoding", [True, False])
-def test_images(home, tmp_path, jpeg_encoding):
+def test_images(home, tmp_path, jpeg_encoding, data_format):
     space = spaces.Box(0, 255, (64, 64, 3), np.uint8)
     buffer = buffers(
         lambda rng, n: list(rng.integers(0, 255, (n, 64, 64, 3), np.uint8)),
         lambda rng, n: rng.integers(0, 4, n),
     )
-    dataset = created(buffer, space, spaces.Discrete(4), jpeg_encoding=jpeg_encoding)
+    dataset = created(buffer, space, spaces.Discrete(4), jpeg_encoding=jpeg_encoding, data_format=data_format)
     if jpeg_encoding:
         with pytest.raises(ValueError, match="JPEG"):
             minari_to_memmap(home / "lite" / "test-v0", tmp_path / "out")
@@ -95,11 +102,38 @@ def test_images(home, tmp_path, jpeg_encoding):
     np.testing.assert_array_equal(td["observation"], expected)
 
 
-def test_other_formats_are_named(home, tmp_path):
-    buffer = buffers(lambda rng, n: rng.normal(size=(n, 3)), lambda rng, n: rng.integers(0, 4, n))
-    created(buffer, spaces.Box(-10, 10, (3,), np.float64), spaces.Discrete(4), data_format="arrow")
-    with pytest.raises(ValueError, match="data_format 'arrow'"):
-        minari_to_memmap(home / "lite" / "test-v0", tmp_path / "out")
+@pytest.mark.parametrize("data_format", FORMATS[1:])
+def test_all_formats_give_the_same(home, tmp_path, data_format):
+    """Bits, several numbers, and infos of every kind that all of them can hold."""
+    space = spaces.Dict({"bits": spaces.MultiBinary((2, 2)), "many": spaces.MultiDiscrete([3, 4, 5])})
+
+    def observation(rng, n):
+        bits = rng.integers(0, 2, (n, 2, 2)).astype(np.int8)
+        return {"bits": bits, "many": rng.integers(0, 3, (n, 3))}
+
+    def infos(count):
+        state = {"qpos": np.arange(count * 6.0).reshape(count, 2, 3), "t": np.arange(count)}
+        return {"state": state, "success": [i % 2 == 0 for i in range(count)]}
+
+    found = []
+    for kind in ("hdf5", data_format):
+        made = [
+            dataclasses.replace(episode, infos=infos(len(episode.rewards) + 1))
+            for episode in buffers(
+                observation, lambda rng, n: rng.normal(size=(n, 2)).astype(np.float32), (4, 7, 1)
+            )
+        ]
+        minari.create_dataset_from_buffers(
+            f"lite/{kind}-v0", made, observation_space=space, data_format=kind,
+            action_space=spaces.Box(-9, 9, (2,)),
+        )  # fmt: skip
+        found.append(minari_to_memmap(home / "lite" / f"{kind}-v0", tmp_path / kind))
+    one, other = found
+    assert one.batch_size == other.batch_size == (12,)
+    assert set(one.keys(True, True)) == set(other.keys(True, True))
+    for key in one.keys(True, True):
+        assert one[key].dtype == other[key].dtype, key
+        np.testing.assert_array_equal(one[key], other[key])
 
 
 def test_the_layout_is_torchrls(home, tmp_path):

@@ -136,6 +136,54 @@ def test_slices_have_the_same_flags_and_probabilities() -> None:
     assert flags[0] == flags[1]
 
 
+@pytest.mark.parametrize(
+    ("kind", "span"),
+    [
+        ("SliceSampler", (1, False)),
+        ("SliceSampler", (2, False)),
+        ("SliceSampler", True),
+        ("PrioritizedSliceSampler", (False, 1)),
+        ("PrioritizedSliceSampler", (False, 2)),
+    ],
+)
+@pytest.mark.parametrize("strict", [True, False])
+def test_the_same_slices_reach_over_edges(kind: str, span: Any, strict: bool) -> None:
+    lengths = (3, 7, 5) if strict or kind == "PrioritizedSliceSampler" or span is True else (4, 7, 5)
+    done = np.zeros(sum(lengths), bool)
+    done[np.cumsum(lengths) - 1] = True
+    options: dict[str, Any] = {"slice_len": 4, "strict_length": strict, "span": span}
+    if kind == "PrioritizedSliceSampler":
+        options |= {"max_capacity": len(done), "alpha": 0.0, "beta": 0.5}
+    pair = Pair(kind, len(done), **options, end_key=("next", "done"))
+    pair.extend((len(done),), done=done[:, None])
+    ours, theirs = drawn(pair, 12_000)
+    assert ours == theirs
+
+
+def test_torchrl_counts_what_lies_after_the_end_the_other_way_round() -> None:
+    """Its documentation, and its sampler by priority: all but `span` steps are in the trajectory."""
+    pair = Pair("SliceSampler", 9, slice_len=5, span=(False, 1))
+    pair.extend((9,), done=np.arange(9)[:, None] == 8)
+    ours, theirs = drawn(pair, 10_000)
+    assert {len(piece) for piece in ours} == {4, 5}
+    assert {len(piece) for piece in theirs} == {2, 3, 4, 5}
+
+
+def test_batches_are_padded_alike() -> None:
+    pair = Pair("SliceSampler", 10, slice_len=4, strict_length=False, pad_output=True)
+    done = np.array([0, 1, 0, 0, 0, 1, 0, 0, 1, 0], bool)[:, None]
+    pair.extend((10,), done=done, terminated=done)
+    tables = []
+    for buffer in (pair.ours, pair.theirs):
+        storage = buffer.storage
+        index, info = buffer.sampler.sample(storage, 4 * 500)
+        keys = sorted(info, key=str)
+        columns = [np.asarray(info[key]).reshape(500, 4).tolist() for key in keys]
+        places = np.reshape(rows(index), (500, 4)).tolist()
+        tables.append((keys, {str(row) for row in zip(places, *columns, strict=True)}))
+    assert tables[0] == tables[1]
+
+
 @pytest.mark.parametrize("within", [False, True])
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 def test_the_same_priorities_after_any_updates(alpha: float, within: bool) -> None:

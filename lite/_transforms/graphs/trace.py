@@ -85,8 +85,8 @@ def trace(run: Run, inputs: Sequence[Input], avoid: Sequence[int] = ()) -> Trace
         )
     raise NotImplementedError(
         f"cannot be exported: {difference} with the sizes, so the graph would fit one size of the dynamic "
-        f"dimensions {', '.join(names)} alone. Loops in Python over such a dimension do this, and branches on its size; "
-        "leave it out of dynamic_axes to have it fixed."
+        f"dimensions {', '.join(names)} alone. Loops in Python over such a dimension do this, and branches "
+        "on its size; leave it out of dynamic_axes to have it fixed."
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lite._arrays.public import belong_to
 from lite.data.collectors.spaces import Layout
 from lite.data.collectors.watchdog import Watchdog
 
@@ -48,6 +49,9 @@ class EnvError(RuntimeError):
 
     def __reduce__(self) -> Any:
         return type(self), (str(self), self.index, self.step, self.frames)
+
+
+belong_to("lite.data", EnvError)
 
 
 class Outcome(NamedTuple):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import NonTensorStack, TensorDict, TensorDictBase, lazy_stack
+from lite._arrays.public import belong_to
 from lite.data.collectors.prompts import Prompt, Prompts
 from lite.data.tables.row_seeds import row_seeds
 from lite.kernels._integer import integer
@@ -295,6 +296,9 @@ class LLMCollector:
         prompts, turns, version = (state_dict[name] for name in ("prompts", "turns", "policy_version"))
         self._prompts.seek(integer("prompts", prompts))
         self._turns, self._version = integer("turns", turns), integer("policy_version", version)
+
+
+belong_to("lite.data", LLMCollector)
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorDictBase
+from lite._arrays.public import belong_to
 from lite.data.specs.base import TensorSpec
 from lite.data.specs.composite import Composite
 
@@ -65,3 +66,6 @@ class RandomPolicy:
 
     def __repr__(self) -> str:
         return f"RandomPolicy(action_spec={self.action_spec!r}, action_key={self.action_key!r})"
+
+
+belong_to("lite.data", RandomPolicy)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey
+from lite._arrays.public import belong_to
 from lite._arrays.types import Path
 from lite._tree.keys import require_path
 from lite.data.specs.arrays import ArraySpec
@@ -258,6 +259,9 @@ class TensorDictPrimer(StepTransform):
     def step(self, entries: Entries, following: Entries) -> None:
         for path in self.primers:
             following[path][...] = entries[path]
+
+
+belong_to("lite.data", StepTransform, StepCounter, RewardSum, InitTracker, TensorDictPrimer)
 
 
 def _as_list(keys: Any, default: list[Any]) -> list[Any]:

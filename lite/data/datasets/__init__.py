@@ -1,8 +1,8 @@
 """Data sets recorded by others, as TensorDicts in memory-mapped files.
 
-conversion  a folder of mapped files that is filled piece by piece, and appears when it is whole
-minari      Minari's HDF5 files
-lerobot     LeRobot's Parquet files
+conversion    a folder of mapped files that is filled piece by piece, and appears when it is whole
+minari        Minari's episodes, whose files minari_hdf5 and minari_arrow (also Parquet) read
+lerobot       LeRobot's Parquet files
 
 Folders that torch's tensordict has written need no conversion: `TensorDict.load_memmap` opens them. h5py and
 pyarrow load on use.

@@ -1,26 +1,23 @@
-"""Minari's data sets: HDF5 files of episodes."""
+"""Minari's data sets of episodes: the same from files of HDF5, Arrow and Parquet."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
-import re
 import warnings
-from collections.abc import Iterator
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 import numpy as np
 
 from lite import TensorDictBase
 from lite._arrays.types import Path
 from lite._files.mapping import read_file
-from lite.data.datasets.conversion import PIECE, Layout, converted, steps_at_a_time
+from lite.data.datasets.conversion import Layout, converted, steps_at_a_time
+from lite.data.datasets.minari_arrow import ArrowFiles
+from lite.data.datasets.minari_hdf5 import FILE, Hdf5File
 
-_FILE = "main_data.hdf5"
-_DEEPEST = 16  # groups in groups
 _METADATA = 1 << 26  # bytes
-_EPISODE = re.compile(r"episode_(\d{1,18})\Z")
 _SIGNALS = {"rewards": "reward", "terminations": "terminated", "truncations": "truncated"}
 
 
@@ -45,12 +42,12 @@ def minari_to_memmap(source: str | os.PathLike[str], folder: str | os.PathLike[s
         The TensorDict over the files, locked; writes to its arrays reach them.
 
     Raises:
-        FileNotFoundError: there is no `main_data.hdf5`.
+        FileNotFoundError: there is no `main_data.hdf5`, and no metadata that names another format.
         FileExistsError: there is something at `folder`.
-        ImportError: h5py is missing.
-        ValueError: another format (`data_format` "arrow" or "parquet"), images stored as JPEG (write them
-            with `jpeg_encoding=False`), text in observations or actions, episodes of different
-            entries, a file that is damaged, has links, or claims to hold more than it can.
+        ImportError: h5py is missing; or pyarrow, for the formats "arrow" and "parquet".
+        ValueError: another format, images stored as JPEG (write them with `jpeg_encoding=False`), text in
+            observations or actions, episodes of different entries, a file that is damaged, a link,
+            or claims to hold more than it can.
 
     Source:
         Minari's data set standards, https://minari.farama.org/content/dataset_standards/ (the tests read
@@ -69,50 +66,56 @@ def minari_to_memmap(source: str | os.PathLike[str], folder: str | os.PathLike[s
         >>> td["observation"], td["next", "observation"], td["next", "done"].ravel()
         (array([0., 1., 2.]), array([1., 2., 3.]), array([False, False,  True]))
     """
-    h5py = _package()
     data = os.fspath(source)
-    if not os.path.isfile(os.path.join(data, _FILE)):
-        data = os.path.join(data, "data")
+    inner = os.path.join(data, "data")
+    if not os.path.isfile(os.path.join(data, FILE)) and os.path.isdir(inner):
+        data = inner
     metadata = _metadata(os.path.join(data, "metadata.json"))
-    path = os.path.join(data, _FILE)
     kind = metadata.get("data_format", "hdf5")
-    if kind != "hdf5":
-        raise ValueError(f"{source} has the data_format {kind!r}; only Minari's 'hdf5' is read.")
-    if not os.path.isfile(path) or os.path.islink(path):
-        raise FileNotFoundError(f"there is no {_FILE} in {source}, nor in its folder 'data'.")
-    try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        raise ValueError(f"{path} is damaged or foreign: {error}") from error
-    with file:
-        episodes = _Episodes(h5py, file, path, metadata)
-        return converted(folder, episodes.layout, episodes.steps, os.path.getsize(path), episodes.fill)
+    spaces = {name: _space(metadata.get(f"{name[:-1]}_space")) for name in ("observations", "actions")}
+    opened: AbstractContextManager[_Files]
+    if kind == "hdf5":
+        opened = Hdf5File(data)
+    elif kind in ("arrow", "parquet"):
+        opened = ArrowFiles(data, kind, spaces)
+    else:
+        raise ValueError(f"{source} has the data_format {kind!r}; 'hdf5', 'arrow' and 'parquet' are read.")
+    with opened as files:
+        episodes = _Episodes(files, spaces)
+        return converted(folder, episodes.layout, episodes.steps, files.size, episodes.fill)
+
+
+class _Files(Protocol):
+    """The open files of a data set."""
+
+    path: str
+    size: int  # bytes
+    numbers: list[int]  # of the episodes, rising
+
+    def read(self, number: int) -> dict[str, list[tuple[Path, Any]]]:
+        """The entries of an episode by Minari's names, each as the paths below it and what lies there.
+
+        That has a `name`, a `shape`, a `dtype` (object for what is no number), and gives arrays for slices.
+        """
+
+    def numeric(self, data: Any, where: str) -> Any:
+        """The same data; ValueError if it is no plain numbers in these files."""
 
 
 class _Episodes:
     """The episodes of an open file: what their steps hold, and copying them."""
 
-    def __init__(self, h5py: Any, file: Any, path: str, metadata: dict[str, Any]) -> None:
-        self._h5py = h5py
-        self._path = path
-        numbers = {}
-        for name in file:
-            match = _EPISODE.match(name)
-            if match is None:
-                raise ValueError(f"{path} has an entry {name!r} among its episodes.")
-            numbers[int(match[1])] = self._child(file, name)
-        if not numbers:
+    def __init__(self, files: _Files, spaces: dict[str, Any]) -> None:
+        self._files = files
+        self._path = path = files.path
+        self._spaces = spaces
+        if not files.numbers:
             raise ValueError(f"{path} holds no episode.")
-        self._episodes = dict(sorted(numbers.items()))
-        self._spaces = {
-            "observations": _space(metadata.get("observation_space")),
-            "actions": _space(metadata.get("action_space")),
-        }
         self._left_out: set[str] = set()
         self.layout: Layout = {}
         self._lengths = {}
-        for number, group in self._episodes.items():
-            steps, entries = self._described(number, group)
+        for number in files.numbers:
+            steps, entries = self._described(number)
             layout = {path: (tuple(data.shape[1:]), data.dtype) for path, (data, _) in entries.items()}
             if not self.layout:
                 self.layout = layout
@@ -131,10 +134,10 @@ class _Episodes:
     def fill(self, out: TensorDictBase) -> None:
         """Copy all episodes to the rows of `out`."""
         start = 0
-        for number, group in self._episodes.items():
+        for number in self._files.numbers:
             steps = self._lengths[number]
             rows: Any = out[start : start + steps]
-            _, entries = self._described(number, group)
+            _, entries = self._described(number)
             for path, (data, first) in entries.items():
                 target = rows.get(path)
                 piece = steps_at_a_time(tuple(data.shape[1:]), data.dtype)
@@ -143,76 +146,52 @@ class _Episodes:
                     try:
                         values = data[first + at : first + until]
                     except (OSError, RuntimeError, TypeError, ValueError) as error:
-                        raise ValueError(f"{self._path} is damaged at {data.name}: {error}") from error
+                        raise ValueError(
+                            f"episode {number} of {self._path} is damaged at {data.name}: {error}"
+                        ) from error
                     target[at:until] = values.reshape(target[at:until].shape)
             following = rows.get("next")
             np.logical_or(following.get("terminated"), following.get("truncated"), out=following.get("done"))
             rows.get("episode")[...] = number
             start += steps
 
-    def _described(self, number: int, group: Any) -> tuple[int, dict[Path, tuple[Any, int]]]:
+    def _described(self, number: int) -> tuple[int, dict[Path, tuple[Any, int]]]:
         """How many steps an episode has, and each entry with its data and the row of the first step."""
         where = f"episode {number} of {self._path}"
+        found = self._files.read(number)
         for name in ("observations", "actions", *_SIGNALS):
-            if name not in group:
+            if name not in found:
                 raise ValueError(f"{where} has no {name}.")
         entries: dict[Path, tuple[Any, int]] = {}
-        rewards = self._numbers(self._child(group, "rewards"), where)
-        steps = int(rewards.shape[0])
+        numeric = self._files.numeric
+        steps = -1
         for name, key in _SIGNALS.items():
-            data = self._numbers(self._child(group, name), where)
-            if data.shape not in ((steps,), (steps, 1)):
+            ((path, data), *more) = found[name]
+            if path or more:
+                raise ValueError(f"{name} of {where} is no array of numbers.")
+            steps = int(numeric(data, where).shape[0]) if steps < 0 else steps
+            if numeric(data, where).shape not in ((steps,), (steps, 1)):
                 raise ValueError(f"{data.name} of {where} has the shape {data.shape}, not ({steps},).")
             entries["next", key] = (data, 0)
-        for path, data in self._leaves(self._child(group, "actions"), ()):
+        for path, data in found["actions"]:
             self._check_space("actions", path, data, where)
-            self._numbers(data, where)
-            self._require_rows(data, steps, where)
+            self._require_rows(numeric(data, where), steps, where)
             entries["action", *path] = (data, 0)
-        for path, data in self._leaves(self._child(group, "observations"), ()):
+        for path, data in found["observations"]:
             self._check_space("observations", path, data, where)
-            self._numbers(data, where)
-            self._require_rows(data, steps + 1, where)
+            self._require_rows(numeric(data, where), steps + 1, where)
             entries["observation", *path] = (data, 0)
             entries["next", "observation", *path] = (data, 1)
-        if "infos" in group:
-            for path, data in self._leaves(self._child(group, "infos"), ()):
-                rows = data.shape[0] if data.shape else -1
-                if rows not in (steps, steps + 1) or data.dtype.kind not in "biuf" or not path:
-                    self._left_out.add("/".join(("infos", *path)))
-                    continue
-                self._numbers(data, where)
-                if rows == steps + 1:
-                    entries["info", *path] = (data, 0)
-                entries["next", "info", *path] = (data, rows - steps)
+        for path, data in found.get("infos", ()):
+            rows = data.shape[0] if data.shape else -1
+            if rows not in (steps, steps + 1) or data.dtype.kind not in "biuf" or not path:
+                self._left_out.add("/".join(("infos", *path)))
+                continue
+            numeric(data, where)
+            if rows == steps + 1:
+                entries["info", *path] = (data, 0)
+            entries["next", "info", *path] = (data, rows - steps)
         return steps, entries
-
-    def _child(self, group: Any, name: str) -> Any:
-        link = group.get(name, getlink=True)
-        if not isinstance(link, self._h5py.HardLink):
-            raise ValueError(f"refusing to follow the link {name!r} of {self._path}.")
-        return group[name]
-
-    def _leaves(self, item: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-        if not isinstance(item, self._h5py.Group):
-            yield path, item
-            return
-        if len(path) > _DEEPEST:
-            raise ValueError(f"{self._path} nests groups deeper than {_DEEPEST}.")
-        for name in item:
-            yield from self._leaves(self._child(item, name), (*path, name))
-
-    def _numbers(self, data: Any, where: str) -> Any:
-        """`data`, if it is plain numbers in this file, in pieces of a reasonable size."""
-        if not isinstance(data, self._h5py.Dataset) or data.dtype.kind not in "biuf" or not data.shape:
-            raise ValueError(
-                f"{data.name} of {where} is no array of numbers, got {getattr(data, 'dtype', data)}."
-            )
-        if data.is_virtual or data.external:
-            raise ValueError(f"refusing to follow {data.name} of {where} to other files.")
-        if data.chunks and math.prod(data.chunks) * data.dtype.itemsize > max(data.nbytes, 4 * PIECE):
-            raise ValueError(f"{data.name} of {where} claims chunks larger than itself.")
-        return data
 
     def _require_rows(self, data: Any, rows: int, where: str) -> None:
         if data.shape[0] != rows:
@@ -234,16 +213,6 @@ class _Episodes:
                 f"{data.name} of {where} holds images of shape {shape} as JPEG, which is not read; write the "
                 "data set with jpeg_encoding=False."
             )
-
-
-def _package() -> Any:
-    try:
-        import h5py
-    except ImportError as error:
-        raise ImportError(
-            'Minari\'s files need the package h5py: pip install "tensordict-lite[files]"'
-        ) from error
-    return h5py
 
 
 def _metadata(path: str) -> dict[str, Any]:

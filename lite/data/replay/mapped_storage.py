@@ -16,6 +16,7 @@ import numpy as np
 
 import lite
 from lite import TensorDict
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite._files.commit import finish
 from lite._files.mapping import source_of
@@ -232,7 +233,7 @@ class LazyMemmapStorage(LazyTensorStorage):
                 index %= rows
             if filled < rows:
                 index = index[index < filled]
-        self._space.reserve(min(first + count, rows), rows)
+        self._space.reserve(filled, min(first + count, rows), rows)
         self._added = count
         file.begin(index, count, (-1, -1) if self._next is None else self._next.undo_link())
 
@@ -403,6 +404,9 @@ class LazyMemmapStorage(LazyTensorStorage):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._find()
+
+
+belong_to("lite.data", LazyMemmapStorage)
 
 
 def _remove(folder: str, pid: int) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey
+from lite._arrays.public import belong_to
 from lite.data.replay.columns import is_container
 from lite.data.replay.storages import Storage
 from lite.data.replay.writers import Writer
@@ -150,3 +151,6 @@ class TensorDictMaxValueWriter(Writer):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(rank_key={self._rank_key}, reduction={self._reduction!r})"
+
+
+belong_to("lite.data", TensorDictMaxValueWriter)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lite import NestedKey
+from lite._arrays.public import belong_to
 from lite.data.replay.prioritized_sampler import PrioritizedSampler
 from lite.data.replay.replay_buffer import ReplayBuffer
 from lite.data.replay.storages import ListStorage, Storage
@@ -97,3 +98,6 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
         storage = ListStorage(1000) if storage is None else storage
         sampler = PrioritizedSampler(storage.max_size, alpha, beta, eps, reduction=reduction)
         super().__init__(priority_key=priority_key, storage=storage, sampler=sampler, **kwargs)
+
+
+belong_to("lite.data", PrioritizedReplayBuffer, TensorDictPrioritizedReplayBuffer)

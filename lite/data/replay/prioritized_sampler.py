@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from lite._arrays.public import belong_to
 from lite.data.replay.samplers import EMPTY, Index, Sampler, Seed, StorageView
 from lite.kernels import min_tree, search_sum_tree, sum_tree, update_min_tree, update_sum_tree
 
@@ -280,6 +281,9 @@ class PrioritizedSampler(Sampler):
             f"{type(self).__name__}(alpha={self._alpha}, beta={self._beta}, eps={self._eps}, "
             f"reduction={self.reduction})"
         )
+
+
+belong_to("lite.data", PrioritizedSampler)
 
 
 def flat_places(index: Any, storage: StorageView | None) -> NDArray[np.int64]:

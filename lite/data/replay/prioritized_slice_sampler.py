@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,9 +10,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from lite import NestedKey
+from lite._arrays.public import belong_to
 from lite.data.replay.prioritized_sampler import Floats, PrioritizedSampler
 from lite.data.replay.samplers import Index, Seed, StorageView
-from lite.data.replay.slice_sampler import SliceSampler
+from lite.data.replay.slice_sampler import SliceSampler, Span
 from lite.data.replay.trajectory_index import Ints, Seen, TrajectoryIndex
 from lite.kernels import sum_tree, update_min_tree, update_sum_tree
 
@@ -30,6 +32,7 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
     Args:
         max_capacity, alpha, beta, eps, dtype, reduction, max_priority_within_buffer: those of
             `PrioritizedSampler`.
+        span: that of `SliceSampler` at the end of trajectories; a slice starts at the step that was drawn.
 
     The other arguments, and the errors, are those of `SliceSampler`; and a RuntimeError if the storage is
     larger than `max_capacity`.
@@ -67,14 +70,21 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
         truncated_key: NestedKey | None = ("next", "truncated"),
         init_key: NestedKey | None = "is_init",
         strict_length: bool = True,
+        span: Span = False,
         max_priority_within_buffer: bool = False,
         generator: Seed = None,
     ) -> None:
         SliceSampler.__init__(
             self, num_slices=num_slices, slice_len=slice_len, end_key=end_key, end_keys=end_keys,
             traj_key=traj_key, cache_values=cache_values, truncated_key=truncated_key, init_key=init_key,
-            strict_length=strict_length,
+            strict_length=strict_length, span=span,
         )  # fmt: skip
+        if self.span[0]:
+            warnings.warn(
+                "slices by priority start at the step that was drawn: span counts at the end alone.",
+                stacklevel=2,
+            )
+            self.span = (False, self.span[1])
         PrioritizedSampler.__init__(
             self,
             max_capacity,
@@ -97,27 +107,32 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
 
     def sample(self, storage: StorageView, batch_size: int) -> tuple[Index, dict[Any, Any]]:
         length, count = self._slices(batch_size)
+        _, after = self._over(length)
         trajectories = self._follow(storage, length)
         rows, lanes = trajectories.rows, trajectories.lanes
         if not self._sum_tree[1] > 0:
-            raise RuntimeError(f"no trajectory in the storage has the {length} steps of a slice.")
+            raise RuntimeError(f"no trajectory in the storage has the {length - after} steps of a slice.")
         place, weight = self._draw(storage, count)
         oldest = trajectories.oldest
         first, lane = oldest + (place // lanes - oldest) % rows, place % lanes
         taken: int | Ints = length
-        if not self.strict_length:
+        if after or not self.strict_length:
             taken = trajectories.lengths_from(storage, first, lane, length)
-        index, info = self._batch(storage, trajectories, first, taken, lane)
+        index, info = self._batch(storage, trajectories, first, taken, lane, length)
         return index, {"priority_weight": np.repeat(weight, taken), **info}
+
+    def _shortest(self, length: int) -> int:
+        return length - self._over(length)[1] if self.strict_length else 1
 
     def _follow(self, storage: StorageView, length: int, seen: Seen | None = None) -> TrajectoryIndex:
         if storage.max_size > self._max_capacity:
             raise RuntimeError(
                 f"max_capacity must be that of the storage, {storage.max_size}, got {self._max_capacity}."
             )
-        if self._trajectories is not None and length != self._noted_length:
+        noted = length - self._over(length)[1]
+        if self._trajectories is not None and noted != self._noted_length:
             self._trajectories.forget()
-        self._noted_length = length
+        self._noted_length = noted
         trajectories = SliceSampler._follow(self, storage, length, self._note)
         if not self.strict_length:
             lanes = trajectories.lanes
@@ -172,3 +187,6 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
         return (
             SliceSampler.__repr__(self)[:-1] + f", alpha={self._alpha}, beta={self._beta}, eps={self._eps})"
         )
+
+
+belong_to("lite.data", PrioritizedSliceSampler)

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from lite import is_tensor_collection
+from lite._arrays.public import belong_to
 from lite.data.replay.replay_buffer import ReplayBuffer
 from lite.data.tables.ray_runtime import RayConnection, import_ray
 
@@ -169,6 +170,9 @@ class RayReplayBuffer(RayReplayBufferClient):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+belong_to("lite.data", RayReplayBuffer)
 
 
 class BufferActor:

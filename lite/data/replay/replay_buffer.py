@@ -17,6 +17,7 @@ import numpy as np
 
 import lite
 from lite import TensorDict
+from lite._arrays.public import belong_to
 from lite._files.commit import finish, replace_tree
 from lite.data.replay.columns import is_container
 from lite.data.replay.mapped_storage import LazyMemmapStorage
@@ -661,6 +662,9 @@ class ReplayBuffer:
         parts = ("storage", "sampler", "writer", "transform", "batch_size")
         inner = "".join(f"    {name}={getattr(self, name)!r},\n" for name in parts)
         return f"{type(self).__name__}(\n{inner})"
+
+
+belong_to("lite.data", ReplayBuffer)
 
 
 def _made(name: str, given: Any, kind: type, default: Callable[[], Any]) -> Any:

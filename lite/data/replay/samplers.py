@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey, TensorDict
+from lite._arrays.public import belong_to
 
 EMPTY = "Cannot sample from an empty storage."
 Index = NDArray[np.int64] | tuple[NDArray[np.int64], ...]
@@ -299,3 +300,6 @@ class SamplerWithoutReplacement(Sampler):
         left = 0 if self._sample_list is None else self._sample_list.size
         shown = 100 * left / self.len_storage if left else 0.0
         return f"{type(self).__name__}({shown: 4.4f}% sampled)"
+
+
+belong_to("lite.data", Sampler, RandomSampler, SamplerWithoutReplacement)

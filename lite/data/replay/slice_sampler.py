@@ -10,11 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey
+from lite._arrays.public import belong_to
 from lite.data.replay.samplers import EMPTY, Index, Sampler, SamplerWithoutReplacement, Seed, StorageView
 from lite.data.replay.trajectory_index import Ints, Seen, Signal, TrajectoryIndex, values_at
 
 _IDS: tuple[NestedKey, ...] = (("collector", "traj_ids"), "episode")
 _END: NestedKey = ("next", "done")
+_MASK: NestedKey = ("collector", "mask")
+Span = bool | int | tuple[bool | int, bool | int]
 
 
 class SliceSampler(Sampler):
@@ -45,12 +48,18 @@ class SliceSampler(Sampler):
             starts that are stored; None: not at all.
         strict_length: leave out trajectories that are shorter than a slice. False: they are slices as they
             are, and the batch is smaller.
+        pad_output: fill slices that are shorter up with their last step, so that the batch has its full size,
+            and tell in the entry `("collector", "mask")`, bool (batch size,), which steps are real. Needs
+            `strict_length=False`.
+        span: how many steps of a slice may lie before the start of its trajectory, and after its end, so
+            that steps near both are drawn as often as others; what lies there is left out, and the batch is
+            smaller. A pair of numbers for start and end, or one for both; True: all but one step.
         generator: see `Sampler`.
 
     Raises:
         RuntimeError: `end_key` and `end_keys` both.
         TypeError: both or neither of `num_slices` and `slice_len`, or no integer.
-        ValueError: one that is not positive.
+        ValueError: one that is not positive; a negative `span`; `pad_output` with `strict_length`.
 
     Source:
         `SliceSampler` of TorchRL, https://github.com/pytorch/rl.
@@ -80,6 +89,8 @@ class SliceSampler(Sampler):
         truncated_key: NestedKey | None = ("next", "truncated"),
         init_key: NestedKey | None = "is_init",
         strict_length: bool = True,
+        pad_output: bool = False,
+        span: Span = False,
         generator: Seed = None,
     ) -> None:
         Sampler.__init__(self, generator=generator)
@@ -97,6 +108,10 @@ class SliceSampler(Sampler):
         self.cache_values = cache_values
         self.truncated_key, self.init_key = truncated_key, init_key
         self.strict_length = strict_length
+        if pad_output and strict_length:
+            raise ValueError("pad_output=True needs strict_length=False: others are never short.")
+        self.pad_output = pad_output
+        self.span = _sides(span)
         # What a batch gets beside `truncated_key`.
         self._flags: tuple[NestedKey, ...] = ()
         if truncated_key is not None:
@@ -109,18 +124,27 @@ class SliceSampler(Sampler):
         Raises:
             RuntimeError: the storage is empty, has no trajectory of this length, or nothing that tells
                 trajectories apart; or the batch size is not divisible.
+            ValueError: `span` is not below the steps of a slice.
         """
         length, count = self._slices(batch_size)
+        before, after = self._over(length)
         trajectories = self._follow(storage, length)
-        shortest = length if self.strict_length else 1
+        shortest = self._shortest(length)
         finished, going_on = trajectories.eligible(shortest)
         number = finished.shape[1] + going_on.size
         if not number:
             raise RuntimeError(f"no trajectory in the storage has the {shortest} steps of a slice.")
         first, lengths, lane = trajectories.pick(shortest, self._choose(number, count))
         taken = length if self.strict_length else np.minimum(lengths, length)
-        first = first + (self._generator().random(first.size) * (lengths - taken + 1)).astype(np.int64)
-        return self._batch(storage, trajectories, first, taken, lane)
+        if not before and not after:
+            first = first + (self._generator().random(first.size) * (lengths - taken + 1)).astype(np.int64)
+            return self._batch(storage, trajectories, first, taken, lane, length)
+        before, after = np.minimum(before, taken - 1), np.minimum(after, taken - 1)
+        places = before + lengths - taken + after + 1
+        start = (self._generator().random(first.size) * places).astype(np.int64) - before
+        stop = np.minimum(start + taken, lengths)
+        start = np.maximum(start, 0)
+        return self._batch(storage, trajectories, first + start, stop - start, lane, length)
 
     def _choose(self, number: int, count: int) -> Ints:
         """Which of `number` trajectories the slices are from."""
@@ -136,6 +160,18 @@ class SliceSampler(Sampler):
             raise RuntimeError(f"batch_size must be a multiple of {name}={part}, got {batch_size}.")
         other = int(batch_size) // part
         return (other, part) if self.slice_len is None else (part, other)
+
+    def _shortest(self, length: int) -> int:
+        """Steps of a trajectory that a slice of `length` can be of."""
+        return length if self.strict_length else 1
+
+    def _over(self, length: int) -> tuple[Any, Any]:
+        """How many steps of a slice may lie before the start of a trajectory, and after its end."""
+        for side in self.span:
+            if side is not True and side >= length:
+                raise ValueError(f"span must be below the {length} steps of a slice, got {side}.")
+        before, after = (length - 1 if side is True else int(side) for side in self.span)
+        return before, after
 
     def _follow(self, storage: StorageView, length: int, seen: Seen | None = None) -> TrajectoryIndex:
         """The trajectories in the storage as it is now, of which slices of `length` are drawn."""
@@ -166,10 +202,24 @@ class SliceSampler(Sampler):
         )
 
     def _batch(
-        self, storage: StorageView, trajectories: TrajectoryIndex, first: Ints, taken: int | Ints, lane: Ints
+        self,
+        storage: StorageView,
+        trajectories: TrajectoryIndex,
+        first: Ints,
+        taken: int | Ints,
+        lane: Ints,
+        length: int,
     ) -> tuple[Index, dict[Any, Any]]:
-        """The index and the flags of slices, by their first rows, lengths and lanes."""
-        if isinstance(taken, int):
+        """The index and the flags of slices, by their first rows, lengths and lanes; `length` when padded."""
+        info: dict[Any, Any] = {}
+        if self.pad_output:
+            steps = np.arange(length)
+            real = np.reshape(taken, (-1, 1))
+            rows = (first[:, None] + np.minimum(steps, real - 1)).reshape(-1)
+            info[_MASK] = (steps < real).reshape(-1)
+            starts = np.arange(first.size) * length
+            last, taken = starts + taken - 1, length
+        elif isinstance(taken, int):
             rows = (first[:, None] + np.arange(taken)).reshape(-1)
             last = np.arange(taken - 1, rows.size, taken)
             starts = last - (taken - 1)
@@ -179,7 +229,6 @@ class SliceSampler(Sampler):
             rows = np.repeat(first - starts, taken) + np.arange(stops[-1])
         lanes = np.repeat(lane, taken) if storage.ndim > 1 else lane
         index = trajectories.places(storage, rows, lanes)
-        info: dict[Any, Any] = {}
         keys = self._flags if self.init_key is None else (*self._flags, self.init_key)
         flags = dict(zip(keys, trajectories.values(storage, keys, index), strict=True))
         if self.truncated_key is not None:
@@ -202,7 +251,7 @@ class SliceSampler(Sampler):
         if not len(storage):
             return False
         length, _ = self._slices(batch_size)
-        finished, going_on = self._follow(storage, length).eligible(length if self.strict_length else 1)
+        finished, going_on = self._follow(storage, length).eligible(self._shortest(length))
         return bool(finished.shape[1] or going_on.size)
 
     def _empty(self) -> None:
@@ -217,7 +266,7 @@ class SliceSampler(Sampler):
         return (
             f"{type(self).__name__}(num_slices={self.num_slices}, slice_len={self.slice_len}, "
             f"end_key={self.end_key}, traj_key={self.traj_key}, truncated_key={self.truncated_key}, "
-            f"strict_length={self.strict_length})"
+            f"strict_length={self.strict_length}, pad_output={self.pad_output}, span={self.span})"
         )
 
 
@@ -280,7 +329,7 @@ class SliceSamplerWithoutReplacement(SliceSampler, SamplerWithoutReplacement):
         if not len(storage):
             return False
         length, count = self._slices(batch_size)
-        finished, going_on = self._follow(storage, length).eligible(length if self.strict_length else 1)
+        finished, going_on = self._follow(storage, length).eligible(self._shortest(length))
         return finished.shape[1] + going_on.size >= count
 
     def _empty(self) -> None:
@@ -288,6 +337,9 @@ class SliceSamplerWithoutReplacement(SliceSampler, SamplerWithoutReplacement):
         SamplerWithoutReplacement._empty(self)
 
     __repr__ = SliceSampler.__repr__
+
+
+belong_to("lite.data", SliceSampler, SliceSamplerWithoutReplacement)
 
 
 def _count(name: str, value: int | None) -> int | None:
@@ -300,6 +352,20 @@ def _count(name: str, value: int | None) -> int | None:
     if count < 1:
         raise ValueError(f"{name} must be at least 1, got {value}.")
     return count
+
+
+def _sides(span: Span) -> tuple[bool | int, bool | int]:
+    """`span` at the start of trajectories, and at their end."""
+    sides = span if isinstance(span, tuple) else (span, span)
+    try:
+        before, after = (
+            bool(side) if isinstance(side, bool | np.bool_) else operator.index(side) for side in sides
+        )
+    except (TypeError, ValueError):
+        raise TypeError(f"span must be a bool, a number of steps, or a pair of them, got {span!r}.") from None
+    if before < 0 or after < 0:
+        raise ValueError(f"span must be at least 0, got {span!r}.")
+    return before, after
 
 
 def _like(flags: NDArray[Any]) -> tuple[int, ...]:

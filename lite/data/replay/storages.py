@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array, Shape
 from lite._files.mapping import read_file
 from lite.data.replay.position import Position
@@ -291,6 +292,9 @@ class ListStorage(Storage):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(len={len(self)}, max_size={self.max_size})"
+
+
+belong_to("lite.data", Storage, ListStorage)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

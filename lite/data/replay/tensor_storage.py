@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 import lite
 from lite import NestedKey, TensorDict
 from lite._arrays.device import is_cpu
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array, host_array, is_array
 from lite.data.replay.columns import Columns, blank, is_container
 from lite.data.replay.next_observations import APART, NextObservations
@@ -442,6 +443,9 @@ class LazyTensorStorage(TensorStorage):
 
     def _arrays(self, example: Any, rows: int) -> Any:
         return blank(example, rows)
+
+
+belong_to("lite.data", TensorStorage, LazyTensorStorage)
 
 
 def rows_at(index: Any, filled: int) -> NDArray[np.int64]:

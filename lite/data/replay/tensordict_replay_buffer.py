@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorDictBase
+from lite._arrays.public import belong_to
 from lite.data.replay.columns import is_container
 from lite.data.replay.replay_buffer import ReplayBuffer
 from lite.data.replay.writers import TensorDictRoundRobinWriter, Writer
@@ -153,3 +154,6 @@ class TensorDictReplayBuffer(ReplayBuffer):
             else:
                 data.set(key, value)
         return (data, info) if return_info else data
+
+
+belong_to("lite.data", TensorDictReplayBuffer)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lite._arrays.public import belong_to
 from lite.data.replay.columns import is_container
 from lite.data.replay.storages import PathLike, Storage, read_json, write_json
 
@@ -201,6 +202,9 @@ class TensorDictRoundRobinWriter(RoundRobinWriter):
             ndim = self._storage.ndim
             return np.zeros((0,) if ndim == 1 else (0, ndim), np.int64)
         return super().extend(_without_index(data))
+
+
+belong_to("lite.data", Writer, ImmutableDatasetWriter, RoundRobinWriter, TensorDictRoundRobinWriter)
 
 
 def _without_index(data: Any) -> Any:

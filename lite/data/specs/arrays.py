@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lite import get_default_dtype, is_tensor_collection
 from lite._arrays.dtypes import as_dtype
+from lite._arrays.public import belong_to
 from lite.data.specs.base import Shape, TensorSpec, as_size, known
 from lite.kernels._integer import integer
 
@@ -311,6 +312,9 @@ class Binary(Categorical):
 
     def __repr__(self) -> str:
         return f"Binary(shape={self.shape}, dtype={self.dtype})"
+
+
+belong_to("lite.data", Unbounded, Bounded, Categorical, Binary)
 
 
 def _ndim(value: Any) -> int:

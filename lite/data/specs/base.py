@@ -9,6 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from lite._arrays.public import belong_to
+
 Shape = tuple[int, ...]
 
 
@@ -97,6 +99,9 @@ class TensorSpec(ABC):
         return len(shape) >= self.ndim and all(
             wanted in (-1, size) for wanted, size in zip(self.shape, ends, strict=True)
         )
+
+
+belong_to("lite.data", TensorSpec)
 
 
 def as_size(shape: Any) -> Shape:

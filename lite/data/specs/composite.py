@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from lite import NestedKey, TensorDict, is_non_tensor, is_tensor_collection, is_tensorclass, unravel_key
+from lite._arrays.public import belong_to
 from lite.data.specs.arrays import ArraySpec
 from lite.data.specs.base import Shape, TensorSpec, as_size
 from lite.data.specs.objects import NonTensor
@@ -243,6 +244,9 @@ class Composite(TensorSpec):
             shape=shape,
             data_cls=self.data_cls,
         )
+
+
+belong_to("lite.data", Composite)
 
 
 def _path(key: Any) -> tuple[str, ...]:

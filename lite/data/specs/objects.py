@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from lite import NonTensorData, is_non_tensor, is_tensor_collection, lazy_stack
+from lite._arrays.public import belong_to
 from lite.data.specs.base import Shape, TensorSpec, as_size
 from lite.kernels._integer import integer
 
@@ -98,6 +99,9 @@ class NonTensor(TensorSpec):
         big = copy.copy(self)
         big.shape = shape
         return big
+
+
+belong_to("lite.data", NonTensor)
 
 
 def _stacked(example: Any, batch: Shape, features: Shape) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite import TensorDict, TensorDictBase, is_leaf_nontensor, is_non_tensor, lazy_stack
+from lite._arrays.public import belong_to
 from lite.data.tables.columns import Columns, passed_on, ragged, rows_of, without
 
 Transform = Callable[[TensorDictBase], TensorDictBase]
@@ -84,6 +85,9 @@ class TransformBatches:
         if self.id_key in left and self.id_key not in columns and len(out) == count:
             columns = {self.id_key: left[self.id_key], **columns}
         return passed_on(columns)
+
+
+belong_to("lite.data", TransformBatches)
 
 
 def tensordict_of(batch: Mapping[str, Any], separator: str) -> TensorDictBase:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lite import NestedKey, TensorDictBase, get_default_dtype
+from lite._arrays.public import belong_to
 from lite._tree.keys import require_path
 from lite.kernels import reward_to_go
 from lite.nn import TensorDictModuleBase
@@ -96,3 +97,6 @@ class DensifyReward(TensorDictModuleBase):
         sums = reward_to_go(reward, done, gamma=self.discount, time_dim=time_dim)
         tensordict.set(("next", *require_path(self.out_keys[0])), sums)
         return tensordict
+
+
+belong_to("lite.data", DensifyReward)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lite import NestedKey, TensorDictBase
+from lite._arrays.public import belong_to
 from lite.data.trajectories.n_step import DEFAULT_DONE_KEYS, check_gamma, n_step
 from lite.kernels._integer import integer
 from lite.nn import Module
@@ -125,3 +126,6 @@ class MultiStep(Module):
             mask_key=self.mask_key,
             shift_done=self.shift_done,
         )
+
+
+belong_to("lite.data", MultiStep)

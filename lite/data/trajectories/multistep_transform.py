@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lite import NestedKey, TensorDictBase, cat
+from lite._arrays.public import belong_to
 from lite.data.trajectories.n_step import DEFAULT_DONE_KEYS, check_gamma, n_step
 from lite.nn import Module
 from lite.nn.values.entries import require_time
@@ -202,3 +203,6 @@ class MultiStepTransform(Module):
             mask_key=self.mask_key,
             shift_done=self.shift_done,
         )
+
+
+belong_to("lite.data", MultiStepTransform)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey, TensorDict, TensorDictBase
+from lite._arrays.public import belong_to
 from lite.nn import TensorDictModuleBase
 
 
@@ -129,6 +130,9 @@ class TokenTransitions(TensorDictModuleBase):
             },
             batch_size=[count, steps],
         ).reshape(*batch_size, steps)
+
+
+belong_to("lite.data", TokenTransitions)
 
 
 def _rows(td: TensorDictBase, key: NestedKey) -> list[NDArray[Any]]:

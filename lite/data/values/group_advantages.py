@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey, TensorDictBase, cat, lazy_stack
+from lite._arrays.public import belong_to
 from lite._tree.keys import require_path
 from lite._tree.nontensor import NonTensorBase
 from lite.kernels._integer import integer
@@ -310,6 +311,9 @@ class MCAdvantage(Module):
             of_steps = np.broadcast_to(part, reward.size).reshape(reward.shape)
             episode.set(self.advantage_key, of_steps.copy())
         return episodes
+
+
+belong_to("lite.data", GroupAdvantage, MCAdvantage)
 
 
 def _ids(tensordict: TensorDictBase, key: NestedKey, reader: str) -> NDArray[Any]:

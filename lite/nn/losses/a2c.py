@@ -83,7 +83,7 @@ class ActorCriticLoss(LossModule):
         log_prob = total(log_prob, advantage.ndim - 1)
         if log_prob.shape == advantage.shape[:-1]:
             log_prob = log_prob[..., None]
-        if log_prob.shape[:-1] != advantage.shape[:-1]:
+        if log_prob.shape[:-1] != advantage.shape[:-1] or advantage.ndim <= td.ndim:
             raise ValueError(
                 "an advantage has the shape of the log-probs and a last dimension of 1, got "
                 f"{advantage.shape} and log-probs {log_prob.shape}."

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype, unravel_key
-from lite._tree.collection import TensorCollection
 from lite._tree.keys import require_path
 from lite.nn._modules.parameter import Parameter
 from lite.nn._modules.uninitialized import is_uninitialized
@@ -111,7 +110,7 @@ class LossModule(TensorDictModuleBase):
         super().__init_subclass__(**kwargs)
         for name, method in list(vars(cls).items()):
             if name == "forward":
-                setattr(cls, name, _sampling(_checked(method)))
+                setattr(cls, name, _sampling(_warning(method)))
             elif name.endswith("_loss") and not name.startswith("_"):
                 setattr(cls, name, _sampling(method))
 
@@ -398,7 +397,11 @@ class LossModule(TensorDictModuleBase):
                 if entry is not None:
                     entry = expanded(entry.astype(bool), loss)
                     mask = entry if mask is None else mask & entry
-        return reduced(loss, reduction or self.reduction, mask, weights)
+        reduction = reduction or self.reduction
+        out = reduced(loss, reduction, mask, weights)
+        if reduction != "none" and _is_nan(out):
+            raise ValueError(f"a loss of {self.__name__} is NaN; {_source_of_nan(tensordict)}.")
+        return out
 
     def _maybe_get_priority_weight(self, tensordict: TensorDictBase) -> Any:
         """The weights of a prioritized buffer, if there are any and they are wanted."""
@@ -433,27 +436,16 @@ def _sampling(method: Callable[..., Any]) -> Callable[..., Any]:
     return sampled
 
 
-def _checked(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """`forward` that warns of targets that nobody moves, and refuses to give NaN as a loss."""
+def _warning(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """`forward` that warns of targets that nobody moves."""
 
     @wraps(forward)
-    def checked(self: LossModule, *args: Any, **kwargs: Any) -> Any:
+    def warned(self: LossModule, *args: Any, **kwargs: Any) -> Any:
         if not all(self._has_update_associated.values()) and _warnings_wanted():
             warnings.warn(_NO_UPDATER, UserWarning, stacklevel=4)
-        out = forward(self, *args, **kwargs)
-        if self.reduction == "none":
-            return out
-        if isinstance(out, TensorDictBase):
-            named_values = list(out.items())
-        else:  # called with arrays
-            named_values = list(zip(self.out_keys, out if isinstance(out, tuple) else (out,), strict=False))
-        for key, value in named_values:
-            if str(key).startswith("loss") and _is_nan(value):
-                batch = args[0] if args else kwargs.get("tensordict")
-                raise ValueError(f"{type(self).__name__}: {key!r} is NaN; {_source_of_nan(batch)}.")
-        return out
+        return forward(self, *args, **kwargs)
 
-    return checked
+    return warned
 
 
 def _warnings_wanted() -> bool:
@@ -461,8 +453,6 @@ def _warnings_wanted() -> bool:
 
 
 def _is_nan(value: Any) -> bool:
-    if isinstance(value, TensorCollection):
-        return False
     array = detached(value)
     plain = isinstance(array, np.ndarray | np.generic) and array.ndim == 0
     return bool(plain and np.isnan(array))

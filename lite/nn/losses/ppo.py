@@ -406,9 +406,7 @@ class ClipPPOLoss(PPOLoss):
         low, high = clip_bounds(clip_epsilon)
         if isinstance(clip_value, bool):
             if clip_value and isinstance(clip_epsilon, tuple | list):
-                raise ValueError(
-                    "clip_value=True needs one clip_epsilon, got a pair: give clip_value a number."
-                )
+                raise ValueError(f"clip_value=True needs one clip_epsilon, got {clip_epsilon}.")
             clip_value = low if clip_value else None
         super().__init__(actor_network, critic_network, clip_value=clip_value, **options)
         self._asymmetric_clip = isinstance(clip_epsilon, tuple | list)

@@ -108,7 +108,7 @@ def reduced(loss: Any, reduction: str, mask: Any = None, weights: Any = None) ->
     if weights is not None:
         return loss.sum() / (weights if mask is None else weights * mask).sum()
     if mask is not None:
-        return loss.sum() / max(np.count_nonzero(mask), 1)
+        return loss.sum() / max(int(np.count_nonzero(mask)), 1)
     return loss.mean()
 
 

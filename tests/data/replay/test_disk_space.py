@@ -51,7 +51,7 @@ def test_a_full_disk_is_an_error_that_changes_nothing(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "posix_fallocate", full)
-        with pytest.raises(OSError, match=r"no room for 114 rows.*No space left") as caught:
+        with pytest.raises(OSError, match=r"no room for 113 rows.*No space left") as caught:
             buffer.extend(rows(100, 2.0))
         assert caught.value.errno == errno.ENOSPC
         with pytest.raises(OSError, match="no room"):
@@ -88,3 +88,19 @@ def test_reopened_tables_and_rings_that_begin_anew_ask_for_the_rest_alone(
     asked.clear()
     buffer.extend(rows(12, 3.0))
     assert asked == []
+
+
+@pytest.mark.parametrize("count", [1, 30, 2000])
+def test_rows_that_were_set_before_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Zeros are written ahead of rows, but never over those that hold something."""
+    monkeypatch.setattr(disk_space, "AHEAD", 1 << 16)
+    storage = LazyMemmapStorage(3000, scratch_dir=tmp_path / "t")
+    buffer = TensorDictReplayBuffer(storage=storage)
+    buffer.extend(rows(5, 1.0))
+    storage.set(range(40, 100), rows(60, 2.0))
+    buffer.extend(rows(count, 3.0))  # where the ring stands, which is before those
+    expected = np.zeros(len(buffer))
+    expected[:5], expected[40:100], expected[5 : 5 + count] = 1, 2, 3
+    np.testing.assert_array_equal(buffer[:]["obs"][:, 0], expected)
+    again = LazyMemmapStorage(3000, scratch_dir=tmp_path / "t", existsok=True)
+    np.testing.assert_array_equal(again.get(slice(None))["obs"][:, 255], expected)

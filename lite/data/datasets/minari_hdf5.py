@@ -1,0 +1,98 @@
+"""Minari's data sets in one HDF5 file, with a group for each episode."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator
+from typing import Any, Self
+
+from lite._arrays.types import Path
+from lite.data.datasets.conversion import PIECE
+
+FILE = "main_data.hdf5"
+DEEPEST = 16  # groups in groups
+_EPISODE = re.compile(r"episode_(\d{1,18})\Z")
+
+
+class Hdf5File:
+    """The file `main_data.hdf5` of a folder, open until the context ends. No link in it is followed.
+
+    Raises:
+        ImportError: h5py is missing.
+        FileNotFoundError: there is no such file.
+        ValueError: it is damaged, has links, or entries that are no episodes.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._h5py = _package()
+        self.path = os.path.join(folder, FILE)
+        if not os.path.isfile(self.path) or os.path.islink(self.path):
+            raise FileNotFoundError(f"there is no {FILE} in {folder}, nor in its folder 'data'.")
+        self.size = os.path.getsize(self.path)
+        try:
+            self._file = self._h5py.File(self.path, "r")
+        except OSError as error:
+            raise ValueError(f"{self.path} is damaged or foreign: {error}") from error
+        try:
+            self._episodes = dict(sorted(self._found()))
+        except BaseException:
+            self._file.close()
+            raise
+        self.numbers = list(self._episodes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def _found(self) -> Iterator[tuple[int, Any]]:
+        for name in self._file:
+            match = _EPISODE.match(name)
+            if match is None:
+                raise ValueError(f"{self.path} has an entry {name!r} among its episodes.")
+            yield int(match[1]), self._child(self._file, name)
+
+    def read(self, number: int) -> dict[str, list[tuple[Path, Any]]]:
+        """The entries of an episode: h5py's data sets, which are read where they are indexed."""
+        group = self._episodes[number]
+        return {name: list(self._leaves(self._child(group, name), ())) for name in group}
+
+    def numeric(self, data: Any, where: str) -> Any:
+        """`data`, if it is plain numbers in this file, in pieces of a reasonable size."""
+        if not isinstance(data, self._h5py.Dataset) or data.dtype.kind not in "biuf" or not data.shape:
+            raise ValueError(
+                f"{data.name} of {where} is no array of numbers, got {getattr(data, 'dtype', data)}."
+            )
+        if data.is_virtual or data.external:
+            raise ValueError(f"refusing to follow {data.name} of {where} to other files.")
+        if data.chunks and math.prod(data.chunks) * data.dtype.itemsize > max(data.nbytes, 4 * PIECE):
+            raise ValueError(f"{data.name} of {where} claims chunks larger than itself.")
+        return data
+
+    def _child(self, group: Any, name: str) -> Any:
+        link = group.get(name, getlink=True)
+        if not isinstance(link, self._h5py.HardLink):
+            raise ValueError(f"refusing to follow the link {name!r} of {self.path}.")
+        return group[name]
+
+    def _leaves(self, item: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+        if not isinstance(item, self._h5py.Group):
+            yield path, item
+            return
+        if len(path) > DEEPEST:
+            raise ValueError(f"{self.path} nests groups deeper than {DEEPEST}.")
+        for name in item:
+            yield from self._leaves(self._child(item, name), (*path, name))
+
+
+def _package() -> Any:
+    try:
+        import h5py
+    except ImportError as error:
+        raise ImportError(
+            'Minari\'s files need the package h5py: pip install "tensordict-lite[files]"'
+        ) from error
+    return h5py

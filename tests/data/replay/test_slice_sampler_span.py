@@ -1,0 +1,181 @@
+"""Slices that reach over the edges of trajectories, and batches of a fixed size."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from helpers.data.ring_storage import RingStorage
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lite import TensorDict
+from lite.data import LazyTensorStorage, PrioritizedSliceSampler, SliceSampler, TensorDictReplayBuffer
+
+SPANS = st.one_of(st.booleans(), st.integers(0, 3))
+
+
+def filled(rng, rows: int, lanes: tuple[int, ...], counts: list[int]) -> RingStorage:
+    """A ring of random episodes that was written in pieces."""
+    storage = RingStorage(rows, *lanes, done=bool)
+    for count in counts:
+        storage.write(count, done=rng.random((count, *lanes)) < 0.3)
+    return storage
+
+
+def elements(index) -> list[tuple[int, ...]]:
+    parts = index if isinstance(index, tuple) else (index,)
+    return list(zip(*(part.tolist() for part in parts), strict=True))
+
+
+def pieces(index, info) -> list[list[tuple[int, ...]]]:
+    rows, stops = elements(index), np.flatnonzero(info["next", "truncated"]) + 1
+    assert stops[-1] == len(rows)
+    return [rows[start:stop] for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
+
+
+def allowed(
+    trajectories: list[list[tuple[int, ...]]], length: int, strict: bool, left: bool | int, right: bool | int
+) -> Counter[tuple[tuple[int, ...], ...]]:
+    """Every slice, as often as there are places for its first step, within or before the trajectory."""
+    found: Counter[tuple[tuple[int, ...], ...]] = Counter()
+    for rows in trajectories:
+        if strict and len(rows) < length:
+            continue
+        steps = min(length, len(rows))
+        over = [steps - 1 if side is True else min(int(side), steps - 1) for side in (left, right)]
+        for start in range(-over[0], len(rows) - steps + over[1] + 1):
+            found[tuple(rows[max(start, 0) : start + steps])] += 1
+    return found
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.integers(1, 12), st.sampled_from([(), (3,)]), st.lists(st.integers(1, 12), min_size=1, max_size=3),
+    st.booleans(), st.integers(1, 4), SPANS, SPANS, st.booleans(), st.integers(0, 2**32),
+)  # fmt: skip
+def test_which_slices_there_are(rows, lanes, counts, strict, more, left, right, padded, seed):
+    length = 3 + more
+    storage = filled(np.random.default_rng(seed), rows, lanes, counts)
+    sampler = SliceSampler(
+        slice_len=length, strict_length=strict, span=(left, right),
+        pad_output=padded and not strict, generator=seed,
+    )  # fmt: skip
+    expected = allowed(storage.trajectories("done"), length, strict, left, right)
+    if not expected:
+        with pytest.raises(RuntimeError, match="no trajectory"):
+            sampler.sample(storage, length)
+        return
+    index, info = sampler.sample(storage, 40 * length)
+    if sampler.pad_output:
+        real = info["collector", "mask"]
+        assert real.shape == (40 * length,)
+        by_slice, places = real.reshape(40, length), np.array(elements(index)).reshape(40, length, -1)
+        assert (np.diff(by_slice.astype(int), axis=1) <= 0).all()  # steps first, then what fills up
+        for steps, row in zip(by_slice.sum(1), places, strict=True):
+            assert (row[steps:] == row[steps - 1]).all()
+        np.testing.assert_array_equal(
+            np.flatnonzero(info["next", "truncated"]), np.arange(40) * length + by_slice.sum(1) - 1
+        )
+        flags = {("next", "truncated"): info["next", "truncated"][real]}
+        index = tuple(part[real] for part in index) if isinstance(index, tuple) else index[real]
+        assert {tuple(piece) for piece in pieces(index, flags)} <= set(expected)
+    else:
+        assert ("collector", "mask") not in info
+        found = pieces(index, info)
+        assert len(found) == 40
+        assert {tuple(piece) for piece in found} <= set(expected)
+
+
+@pytest.mark.parametrize("span", [(True, True), (2, True), (False, 1), (1, False)])
+def test_places_are_drawn_uniformly(span):
+    storage = RingStorage(7, done=bool)
+    storage.write(7, done=[0, 0, 0, 0, 0, 0, 1])
+    sampler = SliceSampler(slice_len=3, span=span, generator=0)
+    found = Counter(tuple(piece) for piece in pieces(*sampler.sample(storage, 3 * 20_000)))
+    expected = allowed(storage.trajectories("done"), 3, True, *span)
+    assert found.keys() == expected.keys()
+    share = 20_000 / sum(expected.values())
+    chi = sum((found[key] - share * count) ** 2 / (share * count) for key, count in expected.items())
+    assert chi < 26.1  # 8 degrees: 0.1%
+
+
+def test_without_span_the_draws_are_what_they_were():
+    storage = RingStorage(20, done=bool)
+    storage.write(20, done=np.arange(20) % 6 == 5)
+    one, two = (SliceSampler(slice_len=3, generator=5, **more) for more in ({}, {"span": (0, False)}))
+    np.testing.assert_array_equal(one.sample(storage, 30)[0], two.sample(storage, 30)[0])
+
+
+def test_padded_batches_have_one_size_and_say_what_is_real():
+    buffer = TensorDictReplayBuffer(
+        storage=LazyTensorStorage(20),
+        sampler=SliceSampler(slice_len=4, strict_length=False, pad_output=True, generator=0),
+        batch_size=40,
+    )
+    episode = np.repeat([0, 1], [2, 6])
+    start = np.array([1, 0, 1, 0, 0, 0, 0, 0], bool)[:, None]
+    buffer.extend(TensorDict({"episode": episode, "step": np.arange(8), "is_init": start}, [8]))
+    batch = buffer.sample()
+    assert batch.shape == (40,)
+    rows = batch.reshape(10, 4)
+    short = rows["episode"][:, 0] == 0
+    assert 0 < short.sum() < 10
+    np.testing.assert_array_equal(rows["step"][short], np.tile([0, 1, 1, 1], (short.sum(), 1)))
+    np.testing.assert_array_equal(
+        rows["collector", "mask"][short], [[True, True, False, False]] * short.sum()
+    )
+    assert rows["collector", "mask"][~short].all()
+    np.testing.assert_array_equal(rows["is_init"][..., 0], [[True, False, False, False]] * 10)
+    last = np.where(short, 1, 3)
+    np.testing.assert_array_equal(rows["next", "done"][..., 0], np.arange(4) == last[:, None])
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.integers(1, 12), st.sampled_from([(), (3,)]), st.lists(st.integers(1, 12), min_size=1, max_size=5),
+    st.booleans(), SPANS, st.booleans(), st.integers(0, 2**32),
+)  # fmt: skip
+def test_slices_by_priority_reach_over_ends(rows, lanes, counts, strict, right, each, seed):
+    """They start where enough of the trajectory is left, also when the ring is written over."""
+    rng = np.random.default_rng(seed)
+    storage = RingStorage(rows, *lanes, done=bool)
+    sampler = PrioritizedSliceSampler(
+        storage.max_size, 1.0, 1.0, slice_len=4, strict_length=strict, span=(False, right), generator=seed
+    )
+    least = 1 if right is True else 4 - int(right)
+    for step, count in enumerate(counts):
+        places = storage.write(count, done=rng.random((count, *lanes)) < 0.3)
+        written = np.arange(storage.max_size).reshape(rows, -1)[places].reshape(-1)
+        sampler.update_priority(written, np.ones(len(written)), storage=storage)
+        if not each and step + 1 < len(counts):
+            continue
+        expected = {
+            tuple(steps[i : i + 4])
+            for steps in storage.trajectories("done")
+            for i in range(len(steps))
+            if len(steps) - i >= least or (i == 0 and not strict)
+        }
+        assert sampler.can_sample(storage, 4) == bool(expected)
+        if not expected:
+            with pytest.raises(RuntimeError, match="no trajectory"):
+                sampler.sample(storage, 4)
+            continue
+        index, info = sampler.sample(storage, 4 * 60)
+        found = {tuple(piece) for piece in pieces(index, info)}
+        assert found <= expected
+        assert len(info["priority_weight"]) == len(elements(index))
+
+
+def test_arguments_and_errors():
+    storage = RingStorage(8, done=bool)
+    storage.write(8, done=np.zeros(8))
+    with pytest.raises(ValueError, match="pad_output=True needs strict_length=False"):
+        SliceSampler(slice_len=2, pad_output=True)
+    for wrong in (-1, (1, -2), "left", (True,), 0.5):
+        with pytest.raises((TypeError, ValueError), match="span must be"):
+            SliceSampler(slice_len=2, span=wrong)
+    with pytest.raises(ValueError, match="span must be below the 3 steps of a slice, got 3"):
+        SliceSampler(slice_len=3, span=(False, 3)).sample(storage, 6)
+    with pytest.warns(UserWarning, match="start at the step that was drawn"):
+        sampler = PrioritizedSliceSampler(8, 1.0, 1.0, slice_len=3, span=True)
+    assert sampler.span == (False, True)
