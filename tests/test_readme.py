@@ -104,7 +104,9 @@ def test_lite_readme_on_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     pytest.importorskip("onnx", reason="needs the export extra: pip install 'tensordict-lite[export]'")
     pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
     monkeypatch.chdir(tmp_path)
-    (source,) = (block for block in blocks("lite/README.md") if "to_onnx(" in block)
+    (source,) = (
+        block for block in blocks("lite/README.md") if "OnnxModule(" in block and "example =" in block
+    )
     names: dict[str, object] = {"np": np, "TensorDict": lite.TensorDict}
     exec(compile(source, "lite/README.md", "exec"), names)
     got = eval(source.splitlines()[-1].partition("#")[0], names)

@@ -8,6 +8,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lite import NestedKey
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
@@ -145,9 +147,14 @@ def _described(one: ExampleInput, normalizer: Module | None) -> ContractTensor:
     asked: Input = one.symbolic
     about = None
     if normalizer is not None:
-        numbers = {name: a.tolist() for name, a in arrays_of(normalizer).items() if a.size <= _FEW}
+        numbers = {name: a.tolist() for name, a in arrays_of(normalizer).items() if _is_few(a)}
         about = {"module": type(normalizer).__name__, "in_graph": True, "state": numbers}
     return ContractTensor(one.name, one.key, asked.shape, asked.dtype.name, about)
+
+
+def _is_few(array: np.ndarray[Any, Any]) -> bool:
+    """Whether numbers are repeated in the contract: not many, and of those that JSON has."""
+    return array.size <= _FEW and array.dtype.kind in "biuf" and bool(np.isfinite(array).all())
 
 
 def _states(

@@ -158,6 +158,9 @@ class Module(Casting, StateDictMethods):
         what goes in and comes out; `lite.models.OnnxModule` takes its keys from there. What is at `path` is
         replaced, as torch.onnx.export does; each file takes its place at once. The module stays as it is.
 
+        Batches may be empty, too, but for GRU, LSTM and RNN, where onnxruntime ends the process: `OnnxModule`
+        keeps empty batches from it.
+
         Args:
             path: of the ONNX file.
             inputs: examples, as `forward` takes them: arrays, also in tuples, lists and dicts. Or one

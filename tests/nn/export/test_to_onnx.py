@@ -167,6 +167,24 @@ def test_other_dtypes(title: str, dtype: type, tmp_path: Path) -> None:
         np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance, strict=True)
 
 
+@pytest.mark.parametrize("opset", [20, 21, 23, 25])
+def test_versions_of_the_operators(opset: int, tmp_path: Path) -> None:
+    for title in (
+        "MLP",
+        "GRU",
+        "LSTM",
+        "Conv1d of a sequence",
+        "TransformerEncoderLayer, norm first",
+        "Bilinear",
+    ):
+        case = CASES[TITLES.index(title)]
+        net, (arrays, call) = case.make(nn).eval(), arrays_in(case)
+        options = {"kwargs": case.call_options(), "dynamic_axes": {}, "opset": opset}
+        session = open_graph(net.to_onnx(tmp_path / "net.onnx", *case.arrays(), **options))
+        for got, want in zip(run_graph(session, arrays), flat(call(net, arrays)), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
 def test_sequences_of_any_length(tmp_path: Path) -> None:
     for layer in (nn.GRU(3, 4, num_layers=2), nn.LSTM(3, 4, bidirectional=True), nn.RNN(3, 4)):
         path = layer.to_onnx(
@@ -395,6 +413,10 @@ def test_normalization(tmp_path: Path) -> None:
     )
     want = net(TensorDict({("obs", "x"): scale(td["obs", "x"])}, [5]))["y"]
     np.testing.assert_allclose(OnnxModule(path)(td)["y"], want, rtol=1e-5, atol=1e-6)
+    lost = Standardize([1, np.nan], [3, 4])
+    net.to_onnx(path, td, normalization={("obs", "x"): lost})
+    about = json.loads(Path(f"{path}.json").read_text())["inputs"][0]["normalization"]
+    np.testing.assert_equal(about["state"], {"std": [3.0, 4.0]})  # JSON has no NaN
     with pytest.raises(ValueError, match=r"normalization has 'z', the inputs are"):
         net.to_onnx(path, td, normalization={"z": scale})
     with pytest.raises(TypeError, match="must be a Module, got function"):
