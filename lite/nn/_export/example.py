@@ -265,7 +265,7 @@ def _names(keys: Sequence[NestedKey], given: Any, argument: str) -> dict[NestedK
     return names
 
 
-def output_names(
+def names_of_outputs(
     keys: Sequence[NestedKey], given: Any, inputs: Sequence[ExampleInput]
 ) -> dict[NestedKey, str]:
     """The names of the outputs: as of the inputs, with "new_" before one that is an input's already."""

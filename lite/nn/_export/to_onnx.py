@@ -21,10 +21,10 @@ from lite.nn._export.contract import DIGEST, Contract, ContractTensor, digest
 from lite.nn._export.example import (
     Example,
     ExampleInput,
+    names_of_outputs,
     of_arrays,
     of_entries,
     of_tensordict,
-    output_names,
 )
 from lite.nn._export.files import save
 from lite.nn._export.tracing import alone, arrays_of, symbolic
@@ -77,14 +77,11 @@ def to_onnx(
     found: dict[str, NestedKey] = {}
 
     def run(graph: Graph, arrays: list[GraphArray]) -> dict[str, Any]:
-        twin = symbolic(graph, module)
-        given = [
-            _normalized(graph, one, array, normalizers)
-            for one, array in zip(example.inputs, arrays, strict=True)
-        ]
+        pairs = zip(example.inputs, arrays, strict=True)
         with set_interaction_type(how), set_skip_existing(False), alone(graph):
-            results = example.call(twin, given)
-        names = _output_names(list(results), output_names, example.inputs)
+            given = [_normalized(graph, one, array, normalizers) for one, array in pairs]
+            results = example.call(symbolic(graph, module), given)
+        names = names_of_outputs(list(results), output_names, example.inputs)
         found.clear()
         found.update({name: key for key, name in names.items()})
         return {names[key]: value for key, value in results.items()}
@@ -105,9 +102,6 @@ def to_onnx(
     model, arrays = build(traced, type(module).__name__, opset, ("lite", version()), about)
     save(target, model, arrays, content, external_data)
     return target
-
-
-_output_names = output_names
 
 
 def version() -> str:

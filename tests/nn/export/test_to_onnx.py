@@ -547,6 +547,22 @@ def test_numbers_that_differ_from_call_to_call_are_refused(tmp_path: Path) -> No
             net.to_onnx(tmp_path / "net.onnx", numbers(5, 4), dynamic_axes=axes)
 
 
+def test_an_input_with_the_name_of_a_parameter(tmp_path: Path) -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(numbers(4))
+
+        def forward(self, scale: Any) -> Any:
+            return scale * self.scale
+
+    net, x = Scaled(), numbers(5, 4)
+    with pytest.raises(ValueError, match="would be called 'scale', such as an input and a parameter"):
+        net.to_onnx(tmp_path / "net.onnx", x)
+    session = open_graph(net.to_onnx(tmp_path / "net.onnx", x, input_names=["x"]))
+    np.testing.assert_allclose(run_graph(session, [x])[0], net(x), rtol=1e-5, atol=1e-6)
+
+
 def test_a_graph_is_not_put_into_another(tmp_path: Path) -> None:
     graph = OnnxModule(nn.Linear(4, 2).to_onnx(tmp_path / "net.onnx", numbers(5, 4)))
     with pytest.raises(NotImplementedError, match="runs another graph"):
