@@ -409,6 +409,10 @@ class LossModule(TensorDictModuleBase):
             return None
         return tensordict.get(self.tensor_keys.priority_weight, None)
 
+    def _write_priority(self, tensordict: TensorDictBase, error: Any) -> None:
+        """Give the batch its errors; a locked one must have a place for them."""
+        tensordict.set(self.tensor_keys.priority, error, inplace=tensordict.is_locked)
+
     def _read(self, tensordict: TensorDictBase, key: NestedKey) -> Any:
         """An entry of the batch; KeyError if it is missing."""
         entry = tensordict.get(key, None)

@@ -120,7 +120,7 @@ class DDPGLoss(LossModule):
         loss_value, known = self.loss_value(tensordict)
         loss_actor, _ = self.loss_actor(tensordict)
         out = TensorDict({"loss_actor": loss_actor, "loss_value": loss_value, **known})
-        tensordict.set(self.tensor_keys.priority, known["td_error"])
+        self._write_priority(tensordict, known["td_error"])
         return out
 
     def loss_actor(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Any]]:

@@ -165,7 +165,7 @@ class DiscreteSACLoss(EntropyWeightedLoss):
         else:
             out.set("alpha", self._alpha)
             out.set("entropy", -log_prob.mean())
-        tensordict.set(self.tensor_keys.priority, error)
+        self._write_priority(tensordict, error)
         return out
 
     def _values(self, params: Any, data: TensorDictBase) -> Any:

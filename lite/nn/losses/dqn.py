@@ -150,7 +150,7 @@ class DQNLoss(LossModule):
         weights = self._maybe_get_priority_weight(tensordict)
         out = TensorDict(loss=self._reduce_loss(loss, tensordict, weights=weights))
         error = detached(predicted) - targets
-        tensordict.set(keys.priority, (error * error)[..., None])
+        self._write_priority(tensordict, (error * error)[..., None])
         return out
 
     def _double(self, td: TensorDictBase) -> Any:

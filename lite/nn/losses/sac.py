@@ -216,7 +216,7 @@ class SACLoss(EntropyWeightedLoss):
         else:
             out.set("alpha", self._alpha)
             out.set("entropy", -log_prob.mean())
-        tensordict.set(self.tensor_keys.priority, error)
+        self._write_priority(tensordict, error)
         return out
 
     def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Any]]:

@@ -156,7 +156,7 @@ class TD3Loss(LossModule):
         loss_qvalue, more = self.value_loss(tensordict)
         error = more.pop("td_error")
         out = TensorDict({"loss_actor": loss_actor, "loss_qvalue": loss_qvalue, **known, **more})
-        tensordict.set(self.tensor_keys.priority, error.max(0))
+        self._write_priority(tensordict, error.max(0))
         return out
 
     def _values(self, params: Any, data: TensorDictBase) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import warnings
 from typing import Any
 
@@ -105,6 +107,30 @@ def test_padding_may_be_nan() -> None:
     td["valid"] = np.ones((6, 2), bool)
     with pytest.raises(ValueError, match=r"the mask of shape \(6, 2\) does not fit a loss of shape \(6,\)"):
         loss(td)
+
+
+def test_a_locked_batch_needs_a_place_for_its_errors() -> None:
+    td = batch().lock_()
+    with pytest.raises(RuntimeError, match="locked"):
+        dqn()(td)
+    place = np.zeros((6, 1))
+    td = batch().set("td_error", place).lock_()
+    dqn()(td)
+    assert (place > 0).all()
+
+
+def test_copies_and_pickles_compute_the_same() -> None:
+    loss = dqn()
+    expected = loss(batch())["loss"]
+    for other in (copy.deepcopy(loss), pickle.loads(pickle.dumps(loss))):
+        assert other(batch())["loss"] == expected
+        assert not {id(p) for p in other.parameters()} & {id(p) for p in loss.parameters()}
+
+
+def test_an_empty_batch_has_no_mean() -> None:
+    with pytest.raises(ValueError, match="the loss of an empty batch has no mean"):
+        dqn()(batch()[:0])
+    assert dqn(reduction="sum")(batch()[:0])["loss"] == 0
 
 
 def test_coefficients_are_set_in_place() -> None:
