@@ -329,8 +329,13 @@ def ragged_prefill(bench: Bench) -> Iterator[dict[str, Any]]:
 @case
 def queue(bench: Bench) -> Iterator[dict[str, Any]]:
     """64 prompts of 32 tokens, 8 to 256 new tokens, at most 8 rows at a time."""
-    for precision in ("int4", "fp32"):
-        yield from queued(bench, precision)
+    yield from queued(bench, "int4")
+
+
+@case
+def queue_fp32(bench: Bench) -> Iterator[dict[str, Any]]:
+    """The same in float32."""
+    yield from queued(bench, "fp32")
 
 
 def queued(bench: Bench, precision: str) -> Iterator[dict[str, Any]]:

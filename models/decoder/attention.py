@@ -39,6 +39,8 @@ MAX_STEPS = 16  # nodes between the parts of an attention
 MAX_NODES = 4096  # of one attention with its mask
 MAX_WIDTH = 1 << 16  # of the embedding, and of all heads
 MAX_LONGEST = 1 << 13  # positions of an experiment
+MAX_NUMBERS = 1 << 24  # of its keys
+MAX_FORMS = 16  # of attention in a graph
 
 _FLOAT = 1  # ONNX's number of the type float32
 _NO_POSITION = 1 << 31  # numbers from here on stand for "all" or "never"
@@ -46,6 +48,7 @@ _MASK = b"attention_mask"
 _LENGTHS, _TOTAL = b"lite_lengths", b"lite_total"
 _JOINED, _SPLIT = b"lite_heads_joined", b"lite_heads_split"
 _GIVEN = (_MASK, b"input_ids", b"position_ids")
+_DOMAINS = {b"", b"ai.onnx", b"com.microsoft"}  # not functions of the file's own
 _COPIES = frozenset({b"Unsqueeze", b"Expand", b"Reshape", b"Transpose", b"Identity", b"Cast", b"Tile"})
 _SCALES = frozenset({b"Mul", b"Div"})
 
@@ -123,41 +126,24 @@ def replace_attention(model: bytes, heads: int | None) -> Replaced | None:
     """
     graph = read_graph(model)
     caches = _caches(graph)
-    if not caches or set(graph.outputs) != {b"logits", *caches} or _MASK not in graph.inputs:
+    shape = _shape(model, graph, caches, heads)
+    if shape is None or _opset(model) < 13:  # before, axes were no inputs
         return None
-    if not graph.inputs.keys().isdisjoint(graph.weights):
-        return (
-            None  # adapters give sizes that differ where names say equal: what shares memory may not change
-        )
-    sizes = [dimensions(model, graph.inputs[past]) for past, _ in caches.values()]
-    kind, dims = sizes[0]
-    if _opset(model) < 13 or kind != _FLOAT or len(dims) != 4 or any(size != sizes[0] for size in sizes):
-        return None  # (before opset 13 axes were no inputs)
-    _, kv_heads, _, size = dims
-    heads = heads or kv_heads
-    if not kv_heads or not size or heads % kv_heads or heads * size > MAX_WIDTH:
-        return None
-    found = list(_attentions(model, graph, caches, size))
-    if 2 * len(found) != len(caches) or {one.present_key for one in found} & {
-        one.present_value for one in found
-    }:
+    found = list(_attentions(model, graph, caches, shape.size))
+    read = {name for one in found for name in (one.present_key, one.present_value)}
+    if read != caches.keys() or 2 * len(found) != len(caches):
         return None
     kept = _live(graph, found)
     used = {name for node in kept for name in node.inputs}
-    if used & {_MASK, *caches, *(past for past, _ in caches.values())} or any(
-        _nested(model, n) for n in kept
-    ):
+    if used & {_MASK, *caches, *(past for past, _ in caches.values())} or _nested(model, kept):
         return None
-    shape = AttentionShape(heads, kv_heads, size)
-    experiments: dict[Any, Experiment] = {}
+    experiments: dict[str, Experiment] = {}
     for one in found:
         nodes, leaves = _part(graph, one)
-        if nodes is None:
-            return None
         form = _form(model, graph, nodes, one)
         if form not in experiments:
             experiment = _experiment(model, graph, caches, nodes, leaves, one, shape)
-            if experiment is None:
+            if experiment is None or len(experiments) == MAX_FORMS:
                 return None
             experiments[form] = experiment
     new = b"".join(_operator(one, shape) for one in found) + _lengths(shape)
@@ -176,6 +162,26 @@ def _caches(graph: Graph) -> dict[bytes, tuple[bytes, bytes]]:
             if node.outputs[0] in graph.outputs and past in graph.inputs and past not in graph.weights:
                 found[node.outputs[0]] = past, new
     return found
+
+
+def _shape(
+    model: bytes, graph: Graph, caches: Mapping[bytes, tuple[bytes, bytes]], heads: int | None
+) -> AttentionShape | None:
+    """The sizes of all attention; None if they differ, or other things than the cache go in or out."""
+    if not caches or set(graph.outputs) != {b"logits", *caches} or _MASK not in graph.inputs:
+        return None
+    if not graph.inputs.keys().isdisjoint(graph.weights):
+        # adapters give sizes that differ where names say equal, so what shares memory may not change
+        return None
+    sizes = [dimensions(model, graph.inputs[past]) for past, _ in caches.values()]
+    kind, dims = sizes[0]
+    if kind != _FLOAT or len(dims) != 4 or any(other != sizes[0] for other in sizes):
+        return None
+    _, kv_heads, _, size = dims
+    heads = heads or kv_heads
+    if not kv_heads or not size or heads % kv_heads or heads * size > MAX_WIDTH:
+        return None
+    return AttentionShape(heads, kv_heads, size)
 
 
 def _attentions(
@@ -295,9 +301,10 @@ def _opset(model: bytes) -> int:
     return 0
 
 
-def _nested(model: bytes, node: Node) -> bool:
-    """Whether a node holds graphs, which may read any name."""
-    return any(n in (6, 11) for at in node.attributes for n, wire, *_ in fields(model, *at) if wire == 2)
+def _nested(model: bytes, nodes: Sequence[Node]) -> bool:
+    """Whether nodes hold graphs, which may read any name."""
+    inside = (at for node in nodes for span in node.attributes for at in fields(model, *span))
+    return any(number in (6, 11) and wire == 2 for number, wire, *_ in inside)
 
 
 def _live(graph: Graph, found: Sequence[Attention]) -> list[Node]:
@@ -316,10 +323,10 @@ def _live(graph: Graph, found: Sequence[Attention]) -> list[Node]:
 # -- experiments -------------------------------------------------------------------------------
 
 
-def _part(graph: Graph, one: Attention) -> tuple[list[Node] | None, list[bytes]]:
+def _part(graph: Graph, one: Attention) -> tuple[list[Node], list[bytes]]:
     """The nodes between an attention's new tensors and what it gives, and the names that nothing there gives.
 
-    The order depends on what is connected with what alone. None in place of nodes if they are too many.
+    The order depends on what is connected with what alone.
     """
     nodes: dict[Span, Node] = {}
     leaves: dict[bytes, None] = {}
@@ -335,8 +342,6 @@ def _part(graph: Graph, one: Attention) -> tuple[list[Node] | None, list[bytes]]
         elif node.span not in nodes:
             nodes[node.span] = node
             wanted += reversed(node.inputs)
-        if len(nodes) > MAX_NODES:
-            return None, []
     return list(nodes.values()), list(leaves)
 
 
@@ -369,20 +374,23 @@ def _experiment(
     shape: AttentionShape,
 ) -> Experiment | None:
     """The experiment for an attention; None if it depends on too much to make one."""
-    if any(node.domain not in (b"", b"ai.onnx", b"com.microsoft") or _nested(model, node) for node in nodes):
+    domains = {node.domain for node in nodes}
+    if len(nodes) > MAX_NODES or domains - _DOMAINS or _nested(model, nodes) or _reads_ids(nodes):
         return None
     parts = [field(1, model[slice(*node.span)]) for node in nodes]
     sizes = [_longest(model, node) for node in nodes]
+    pasts = {past for past, _ in caches.values()}
     for name in leaves:
         if name in graph.weights:
             weight, longest = _weight(model, graph, nodes, name)
             parts.append(weight)
             sizes.append(longest)
-        elif name in _GIVEN or any(name == past for past, _ in caches.values()):
-            parts.append(field(11, model[slice(*graph.inputs[name])]) if name in graph.inputs else b"")
+        elif name in graph.inputs and (name in _GIVEN or name in pasts):
+            parts.append(field(11, model[slice(*graph.inputs[name])]))
         else:
             return None
-    if not all(parts) or max(sizes) > MAX_LONGEST:
+    most = min(MAX_LONGEST, MAX_NUMBERS // (shape.kv_heads * shape.size))
+    if not all(parts) or max(sizes) > most:
         return None
     new = [(one.query, shape.heads), (one.key, shape.kv_heads), (one.value, shape.kv_heads)]
     given = b"".join(field(11, _value(name, (0, heads, 0, shape.size))) for name, heads in new)
@@ -393,6 +401,20 @@ def _experiment(
     replaced = name + _operator(one, shape) + _lengths(shape) + given + own + results
     head = _head(model)
     return Experiment(head + field(7, exported), head + field(7, replaced), one, shape, int(max(sizes)))
+
+
+def _reads_ids(nodes: Sequence[Node]) -> bool:
+    """Whether more is read of the tokens than how many they are: an experiment has one token only."""
+    of_ids = {b"input_ids"}
+    for _ in range(MAX_STEPS):
+        readers = [node for node in nodes if not of_ids.isdisjoint(node.inputs) and node.kind != b"Shape"]
+        if any(node.kind not in (b"Reshape", b"Cast", b"Identity", b"Gather") for node in readers):
+            return True
+        more = {name for node in readers for name in node.outputs} - of_ids
+        if not more:
+            return False
+        of_ids |= more
+    return True
 
 
 def _longest(model: bytes, node: Node) -> float:
@@ -407,7 +429,9 @@ def _longest(model: bytes, node: Node) -> float:
 
 def _largest(values: NDArray[Any]) -> float:
     with np.errstate(invalid="ignore"):  # a file may hold any bits
-        sizes = np.abs(values.astype(np.float64))
+        sizes = values.astype(np.float64)
+    if values.dtype.kind != "f":  # those that are negative are what masks add
+        sizes = np.abs(sizes)
     return float(np.max(sizes, initial=0, where=sizes < _NO_POSITION))
 
 

@@ -127,7 +127,12 @@ class Opening:
                 f"this one need the padding {graph.spec.padding.name}"
             )
         if prompts is None or graph.spec.padding is Padding.SLOTS:
-            return self._probed(graph, config if given is None else None)
+            try:
+                return self._probed(graph, config if given is None else None)
+            except ValueError:
+                if not graph.spec.in_place:
+                    raise
+                return replace(self, cache_in_place=False).graph(given, gather_logits=gather_logits)
         _check_pair(graph, prompts)
         if not graph.spec.one_token:
             try:

@@ -84,7 +84,9 @@ def _writable(old: Any, *others: Any) -> Any:
         inner = innermost((found,))
         if inner is not None:
             old = old + np.zeros_like(inner, shape=(), dtype=old.dtype)
-    return np.array(old) if isinstance(old, np.generic) else old.copy()
+    if isinstance(old, np.generic):
+        return np.array(old)
+    return old.copy("K")  # so that memory lies as before, which decides what is a view
 
 
 def without(g: Any, index: Any) -> Any:
@@ -162,6 +164,9 @@ def rebind(x: TracedArray, after: Any, value: Any) -> None:
         np.copyto(holder.data, value)
     if alias is not None:
         forget(settle(x))
+    if type(value) is type(x.value) is np.ndarray and value.strides != x.value.strides:
+        old, value = value, np.empty_like(x.value)
+        value[...] = old
     x.value, x.node = value, node
 
 
@@ -173,11 +178,15 @@ def _through(x: TracedArray, view: View, value: Any, node: Any) -> None:
     views = settle(whole)
     places = view.places
     shape = whole.shape
-    old = _writable(whole.value, value).reshape(-1)
-    old[places] = value
+    fresh = _writable(whole.value, value)
+    seen = view.seen(fresh)
+    if seen is None:
+        fresh[np.unravel_index(places, shape)] = value
+    else:
+        seen[...] = value
     part = TracedArray(value, node, x.level)
     new = record(
-        old.reshape(shape),
+        fresh,
         (whole, lambda g: without(g.reshape(-1), places).reshape(shape)),
         (part, lambda g: g.reshape(-1)[places]),
     )
@@ -187,7 +196,7 @@ def _through(x: TracedArray, view: View, value: Any, node: Any) -> None:
     finally:
         whole.alias = view_of
     forget(views, x)
-    x.value, x.node = value, node
+    x.value, x.node = value if seen is None else seen, node
 
 
 def _strides(value: Any) -> tuple[int, ...]:
@@ -201,6 +210,8 @@ def look(view: TracedArray) -> None:
     """Give a view the value that it has in what it is of, after that was written to."""
     places, whole = view.alias.places, view.alias.whole
     size, shape = whole.size, whole.shape
-    value = whole.value.reshape(-1)[places]
+    value = view.alias.seen(whole.value)
+    if value is None:
+        value = whole.value.reshape(-1)[places]
     new = record(value, (whole, lambda g: placed(g, places, size).reshape(shape)))
     view.value, view.node = value, new.node if type(new) is TracedArray else None

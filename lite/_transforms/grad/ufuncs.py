@@ -291,6 +291,23 @@ def copy(x: TracedArray) -> Any:
     return record(x.value.copy(), (x, lambda g: g))
 
 
+@rule(np.divmod)
+def _divmod(x: Any, y: Any) -> Any:
+    return np.floor_divide(x, y), np.remainder(x, y)
+
+
+@rule(np.modf)
+def _modf(x: Any) -> Any:
+    fraction, whole = np.modf(x.value)
+    return record(fraction, (x, lambda g: g)), whole
+
+
+@rule(np.frexp)
+def _frexp(x: Any) -> Any:
+    mantissa, exponent = np.frexp(x.value)
+    return record(mantissa, (x, lambda g: np.ldexp(g, -exponent))), exponent
+
+
 @rule(np.clip)
 def clip(
     a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None

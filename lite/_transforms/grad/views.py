@@ -23,13 +23,23 @@ class View:
     Attributes:
         whole: the array that it is a view of, which is no view itself.
         places: for each element the number of that of the whole, in row-major order; None until needed.
+        window: how it lies in the memory of the whole: strides of the whole, number of the first element,
+            strides. None until needed, and where the memory of the whole has gaps.
     """
 
-    __slots__ = ("places", "whole")
+    __slots__ = ("places", "whole", "window")
 
     def __init__(self, whole: TracedArray) -> None:
         self.whole = whole
         self.places: Any = None
+        self.window: Any = None
+
+    def seen(self, value: Any) -> Any:
+        """The part of an ndarray that lies in it as the view in the whole; None for another layout."""
+        if self.window is None or type(value) is not np.ndarray or value.strides != self.window[0]:
+            return None
+        _, start, strides = self.window
+        return as_strided(value.ravel("K")[start:], self.places.shape, strides)
 
 
 def remember(new: TracedArray, source: TracedArray) -> None:
@@ -50,6 +60,10 @@ def remember(new: TracedArray, source: TracedArray) -> None:
         new.alias = View(whole)
         if source.alias.places is not None:  # whose memory is no longer that of the whole
             new.alias.places = source.alias.places.reshape(-1)[_places(new.value, source.value)]
+            window = source.alias.window
+            if window is not None and source.value.strides == window[2]:
+                start = window[1] + (_address(value) - _address(held)) // value.itemsize
+                new.alias.window = window[0], start, value.strides
     else:
         whole = source
         new.alias = View(whole)
@@ -70,13 +84,29 @@ def _memory(value: Any) -> Any:
     return value
 
 
+def _address(array: Any) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
 def settle(whole: TracedArray) -> list[TracedArray]:
     """The views of an array that is to get a new value, which know their places from then on."""
     views = [view for ref in whole.alias or () if (view := ref()) is not None]
     for view in views:
         if view.alias.places is None:
             view.alias.places = _places(view.value, whole.value)
+            view.alias.window = _window(view.value, whole.value)
     return views
+
+
+def _window(part: Any, whole: Any) -> Any:
+    if type(whole) is not np.ndarray:
+        return None
+    low, high = byte_bounds(whole)
+    start = _address(whole)
+    if low != start or high - low != whole.nbytes or not whole.size:
+        return None
+    return whole.strides, (_address(part) - start) // whole.itemsize, part.strides
 
 
 def _places(part: Any, whole: Any) -> Array:
@@ -88,7 +118,7 @@ def _places(part: Any, whole: Any) -> Array:
     numbers = np.zeros((high - low) // size, np.intp)
 
     def seen_as(array: Array) -> Array:
-        start = (array.__array_interface__["data"][0] - low) // size
+        start = (_address(array) - low) // size
         strides = [step // size * numbers.itemsize for step in array.strides]
         return as_strided(numbers[start:], array.shape, strides)
 

@@ -25,7 +25,7 @@ from lite.nn._export.example import (
     output_names,
 )
 from lite.nn._export.files import save
-from lite.nn._export.tracing import arrays_of, symbolic, without_draws
+from lite.nn._export.tracing import alone, arrays_of, symbolic
 from lite.nn._modules.module import Module
 from lite.nn.settings import InteractionType, set_interaction_type, set_skip_existing
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
@@ -80,7 +80,7 @@ def to_onnx(
             _normalized(graph, one, array, normalizers)
             for one, array in zip(example.inputs, arrays, strict=True)
         ]
-        with set_interaction_type(how), set_skip_existing(False), without_draws(graph):
+        with set_interaction_type(how), set_skip_existing(False), alone(graph):
             results = example.call(twin, given)
         names = _output_names(list(results), output_names, example.inputs)
         found.clear()

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite._arrays.dtypes import compute_dtype
-from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import is_noted, record, unbroadcast, value_of
+from lite._transforms.grad.tape import answers, record, unbroadcast, value_of
 from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
 from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.module import Module
@@ -152,8 +151,7 @@ class LazyLinear(LazyLayer, Linear):
 
 def linear(x: Any, weight: Any, bias: Any) -> Any:
     """x Wᵀ + b for x (*B, in), weight (*E, out, in) and bias (*E, out) or None."""
-    traced = type(weight) is TracedArray or type(x) is TracedArray or type(bias) is TracedArray
-    if traced and is_noted(x, weight, bias):
+    if answers(x, weight, bias):
         return _recorded_linear(x, weight, bias)
     shape = x.shape
     if not shape or shape[-1] != weight.shape[-1]:
@@ -316,7 +314,7 @@ class Bilinear(Module):
 
 def _forms(x1: Any, x2: Any, weight: Any) -> Any:
     """x1 W_o x2 for each o: (*B, out) of (*B, in1), (*B, in2) and (out, in1, in2)."""
-    if TracedArray not in (type(x1), type(x2), type(weight)):
+    if not answers(x1, x2, weight):
         # (out, in1, in2) x (*B, 1, in2, 1) -> (*B, out, in1), then the product with x1
         mixed = np.matmul(weight, x2[..., None, :, None])[..., 0]
         return np.matmul(mixed, x1[..., None])[..., 0]

@@ -1,0 +1,79 @@
+"""Trials of attention: what gives other numbers is found out, at whatever distance."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.models.attention_graphs import (
+    Change,
+    cache_in_reverse,
+    changed_graph,
+    everything,
+    farther_is_less,
+    folder_of,
+    itself_not,
+    no_filler,
+    nothing,
+    scores_changed,
+    window,
+)
+from helpers.models.handmade_exports import HEADS
+
+from lite.models import OnnxDecoder, Padding
+from lite.models.decoder.attention import replace_attention
+from lite.models.decoder.attention_experiment import succeeds
+
+pytest.importorskip("onnxruntime")
+TRIED = [
+    partial(window, length=6),
+    partial(window, length=40),
+    partial(window, length=200),
+    everything,
+    itself_not,
+    no_filler,
+    partial(scores_changed, kind="Mul", value=np.array([1, 2], np.float32).reshape(1, HEADS, 1, 1)),
+    farther_is_less,
+    cache_in_reverse,
+]
+
+
+@pytest.mark.parametrize("change", TRIED)
+def test_what_gives_other_numbers_is_found_out(change: Change, tmp_path: Path) -> None:
+    content = changed_graph(change)
+    replaced = replace_attention(content, HEADS)
+    assert replaced is not None
+    alike = change is not cache_in_reverse
+    assert len(replaced.experiments) == (1 if alike else 2)
+    folder = folder_of(content, tmp_path)
+    assert not all(succeeds(one, folder / "model.onnx", 256) for one in replaced.experiments)
+    if alike:  # otherwise it is no cache
+        assert OnnxDecoder(folder, num_threads=1).spec.padding is Padding.LEFT
+
+
+def test_the_layers_are_tried_one_by_one_where_they_differ(tmp_path: Path) -> None:
+    content = changed_graph(partial(farther_is_less, layers=slice(1, None)))
+    replaced = replace_attention(content, HEADS)
+    assert replaced is not None
+    found = [succeeds(one, folder_of(content, tmp_path) / "model.onnx", 256) for one in replaced.experiments]
+    assert sorted(found) == [False, True]
+
+
+def test_heads_that_do_not_fit_are_found_out(tmp_path: Path) -> None:
+    """A folder's configuration may be of another model."""
+    content = changed_graph(nothing)
+    assert replace_attention(content, 3) is None
+    replaced = replace_attention(content, 2 * HEADS)
+    assert replaced is not None
+    path = folder_of(content, tmp_path) / "model.onnx"
+    assert not any(succeeds(one, path, 256) for one in replaced.experiments)
+
+
+def test_rows_too_short_to_try_are_left_alone(tmp_path: Path) -> None:
+    content = changed_graph(nothing)
+    replaced = replace_attention(content, HEADS)
+    assert replaced is not None
+    path = folder_of(content, tmp_path) / "model.onnx"
+    assert [succeeds(replaced.experiments[0], path, length) for length in (4, 9, None)] == [False, True, True]
