@@ -166,7 +166,8 @@ class GraphArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         self._fail(
             "makes an ndarray of an array that has no numbers yet: use functions that NumPy dispatches, "
-            "instead of np.asarray(x) or functions of other libraries"
+            "instead of np.asarray(x) or functions of other libraries; an ndarray that is indexed by "
+            "computed numbers has to be a buffer of the module"
         )
 
     def _branches(self, what: str) -> NoReturn:
