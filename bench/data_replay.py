@@ -19,7 +19,7 @@ from lite import TensorDict
 from lite.data import LazyMemmapStorage, LazyTensorStorage, TensorDictReplayBuffer
 
 PEER = "torchrl 0.14.1"
-# Of 256 frames as many as use up the space that mapped files get ahead: each round pays for it once.
+# Of 256 frames more than use up the space that mapped files get ahead: each round pays for it.
 _CALLS = 256
 
 

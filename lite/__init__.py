@@ -64,7 +64,7 @@ from lite._tree.unbatched import UnbatchedTensor
 
 if TYPE_CHECKING:
     from lite._files.memory_mapped import MemoryMappedTensor
-    from lite._transforms.grad.custom import custom_vjp
+    from lite._transforms.grad.custom import checkpoint, custom_vjp
     from lite._transforms.grad.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
     from lite._transforms.grad.transform import grad, value_and_grad, vjp
     from lite._transforms.vmap.transform import vmap
@@ -84,6 +84,7 @@ __all__ = [
     "assert_allclose_td",
     "assert_close",
     "cat",
+    "checkpoint",
     "custom_vjp",
     "default_dtype",
     "default_is_leaf",
@@ -159,6 +160,7 @@ _register_former_names()
 
 
 _GRADIENTS = {
+    "checkpoint": "custom",
     "custom_vjp": "custom",
     "enable_grad": "mode",
     "grad": "transform",
@@ -180,10 +182,7 @@ def __getattr__(name: str) -> Any:
 
         return vmap
     if name in _GRADIENTS:  # with derivatives of as many
-        found = getattr(import_module(f"lite._transforms.grad.{_GRADIENTS[name]}"), name)
-        found.__module__ = "lite"
-        globals()[name] = found
-        return found
+        return getattr(import_module(f"lite._transforms.grad.{_GRADIENTS[name]}"), name)
     raise AttributeError(f"module 'lite' has no attribute {name!r}")
 
 

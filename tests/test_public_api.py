@@ -8,7 +8,16 @@ import sys
 
 import pytest
 
-PACKAGES = ["lite", "lite.nn", "lite.optim", "lite.data", "lite.kernels", "lite.models"]
+PACKAGES = [
+    "lite",
+    "lite.nn",
+    "lite.nn.losses",
+    "lite.nn.values",
+    "lite.optim",
+    "lite.data",
+    "lite.kernels",
+    "lite.models",
+]
 HEAVY = [
     "torch",
     "tensordict",

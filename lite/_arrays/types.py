@@ -51,11 +51,10 @@ class HostArray:
     __slots__ = ()
     layered: ClassVar[bool] = True  # whether there is an array behind it that has more dimensions
     symbolic: ClassVar[bool] = False  # whether it has no numbers, only a shape and a dtype
+    level: int  # the number of the transformation that it belongs to; inner ones have higher numbers
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise NotImplementedError
-
-    level: int  # the number of the transformation that it belongs to; inner ones have higher numbers
 
     def look_up(self, table: Any) -> Any:
         """`table[self]`, of an ndarray, which would not notice."""
@@ -110,7 +109,8 @@ def has_namespace(value: Any) -> bool:
 
     Such a library says so by the array API's `__array_namespace__`, and has none of NumPy's protocols.
     """
-    return type(value) is not np.ndarray and _is_namespaced(type(value))
+    kind: Any = type(value)
+    return kind is not np.ndarray and _is_namespaced(kind)
 
 
 @functools.lru_cache(1024)

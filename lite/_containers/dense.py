@@ -605,7 +605,7 @@ class Dense(Container):
             out._names = list(out._names)
         return out
 
-    def _map_leaves(self, fn: Callable[[Array], Any]) -> Self:
+    def _map_leaves(self, fn: Callable[[Any], Any]) -> Self:
         data = {
             key: fn(value)
             if type(value) is ndarray

@@ -75,56 +75,53 @@ if TYPE_CHECKING:
         VTrace,
     )
 
-# The public names by the module that defines them.
+# The public names by what defines them.
 _NAMES = {
-    "lite.data.collectors.collector": ["Collector"],
-    "lite.data.collectors.environments": ["EnvError"],
-    "lite.data.collectors.llm_collector": ["LLMCollector"],
-    "lite.data.collectors.random_policy": ["RandomPolicy"],
-    "lite.data.collectors.ray_collector": ["RayCollector"],
-    "lite.data.collectors.step_transforms": [
+    "data.collectors.collector": ["Collector"],
+    "data.collectors.environments": ["EnvError"],
+    "data.collectors.llm_collector": ["LLMCollector"],
+    "data.collectors.random_policy": ["RandomPolicy"],
+    "data.collectors.ray_collector": ["RayCollector"],
+    "data.collectors.step_transforms": [
         "InitTracker",
         "RewardSum",
         "StepCounter",
         "StepTransform",
         "TensorDictPrimer",
     ],
-    "lite.data.datasets.lerobot": ["lerobot_to_memmap"],
-    "lite.data.datasets.minari": ["minari_to_memmap"],
-    "lite.data.replay.mapped_storage": ["LazyMemmapStorage"],
-    "lite.data.replay.max_value_writer": ["TensorDictMaxValueWriter"],
-    "lite.data.replay.prioritized_replay_buffer": [
-        "PrioritizedReplayBuffer",
-        "TensorDictPrioritizedReplayBuffer",
-    ],
-    "lite.data.replay.prioritized_sampler": ["PrioritizedSampler"],
-    "lite.data.replay.prioritized_slice_sampler": ["PrioritizedSliceSampler"],
-    "lite.data.replay.ray_replay_buffer": ["RayReplayBuffer"],
-    "lite.data.replay.replay_buffer": ["ReplayBuffer"],
-    "lite.data.replay.samplers": ["RandomSampler", "Sampler", "SamplerWithoutReplacement"],
-    "lite.data.replay.slice_sampler": ["SliceSampler", "SliceSamplerWithoutReplacement"],
-    "lite.data.replay.storages": ["ListStorage", "Storage"],
-    "lite.data.replay.tensor_storage": ["LazyTensorStorage", "TensorStorage"],
-    "lite.data.replay.tensordict_replay_buffer": ["TensorDictReplayBuffer"],
-    "lite.data.replay.writers": [
+    "data.datasets.lerobot": ["lerobot_to_memmap"],
+    "data.datasets.minari": ["minari_to_memmap"],
+    "data.replay.mapped_storage": ["LazyMemmapStorage"],
+    "data.replay.max_value_writer": ["TensorDictMaxValueWriter"],
+    "data.replay.prioritized_replay_buffer": ["PrioritizedReplayBuffer", "TensorDictPrioritizedReplayBuffer"],
+    "data.replay.prioritized_sampler": ["PrioritizedSampler"],
+    "data.replay.prioritized_slice_sampler": ["PrioritizedSliceSampler"],
+    "data.replay.ray_replay_buffer": ["RayReplayBuffer"],
+    "data.replay.replay_buffer": ["ReplayBuffer"],
+    "data.replay.samplers": ["RandomSampler", "Sampler", "SamplerWithoutReplacement"],
+    "data.replay.slice_sampler": ["SliceSampler", "SliceSamplerWithoutReplacement"],
+    "data.replay.storages": ["ListStorage", "Storage"],
+    "data.replay.tensor_storage": ["LazyTensorStorage", "TensorStorage"],
+    "data.replay.tensordict_replay_buffer": ["TensorDictReplayBuffer"],
+    "data.replay.writers": [
         "ImmutableDatasetWriter",
         "RoundRobinWriter",
         "TensorDictRoundRobinWriter",
         "Writer",
     ],
-    "lite.data.specs.arrays": ["Binary", "Bounded", "Categorical", "Unbounded"],
-    "lite.data.specs.base": ["TensorSpec"],
-    "lite.data.specs.composite": ["Composite"],
-    "lite.data.specs.objects": ["NonTensor"],
-    "lite.data.tables.row_seeds": ["row_seeds"],
-    "lite.data.tables.transform_batches": ["TransformBatches"],
-    "lite.data.trajectories.densify_reward": ["DensifyReward"],
-    "lite.data.trajectories.multistep": ["MultiStep"],
-    "lite.data.trajectories.multistep_transform": ["MultiStepTransform"],
-    "lite.data.trajectories.split_trajectories": ["split_trajectories"],
-    "lite.data.trajectories.token_transitions": ["TokenTransitions"],
-    "lite.data.values.group_advantages": ["GroupAdvantage", "MCAdvantage", "group_advantages"],
-    "lite.nn.values": [
+    "data.specs.arrays": ["Binary", "Bounded", "Categorical", "Unbounded"],
+    "data.specs.base": ["TensorSpec"],
+    "data.specs.composite": ["Composite"],
+    "data.specs.objects": ["NonTensor"],
+    "data.tables.row_seeds": ["row_seeds"],
+    "data.tables.transform_batches": ["TransformBatches"],
+    "data.trajectories.densify_reward": ["DensifyReward"],
+    "data.trajectories.multistep": ["MultiStep"],
+    "data.trajectories.multistep_transform": ["MultiStepTransform"],
+    "data.trajectories.split_trajectories": ["split_trajectories"],
+    "data.trajectories.token_transitions": ["TokenTransitions"],
+    "data.values.group_advantages": ["GroupAdvantage", "MCAdvantage", "group_advantages"],
+    "nn.values": [
         "GAE",
         "MultiAgentGAE",
         "Retrace",
@@ -135,7 +132,7 @@ _NAMES = {
         "ValueEstimatorBase",
     ],
 }
-_HOME = {name: module for module, names in _NAMES.items() for name in names}
+_FILE_OF = {name: file for file, names in _NAMES.items() for name in names}
 
 __all__ = [
     "GAE",
@@ -201,9 +198,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _FILE_OF:
         raise AttributeError(f"module 'lite.data' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_module(f"lite.{_FILE_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+import lite
 from lite import TensorDict
 from lite._arrays.dtypes import is_floating
 from lite._arrays.types import Array, raw
@@ -118,7 +119,8 @@ class Optimizer:
         """Parameters and state after one step, which share no memory with those before.
 
         Args:
-            params: a TensorDict of parameters.
+            params: a TensorDict of parameters. Floating buffers are some, too: where there is weight decay,
+                leave them out, as their gradient of 0 does not keep them.
             grads: a TensorDict of their gradients, such as `value_and_grad` gives. Leaves that are no
                 floating numbers, such as counters, need none and stay as they are.
             state: what `init` or the last step gave; None before the first.
@@ -192,7 +194,8 @@ class Optimizer:
         """One step for every parameter that has a gradient.
 
         Args:
-            closure: computes the loss anew and its gradients (`zero_grad`, `backward`); called first.
+            closure: computes the loss anew and its gradients (`zero_grad`, `backward`); called first, under
+                `enable_grad`.
 
         Returns:
             what `closure` returned, or None.
@@ -207,7 +210,10 @@ class Optimizer:
                 f"this {type(self).__name__} was made with a learning rate alone and has no parameters: call "
                 f"update(params, grads, state), or make it over net.parameters()."
             )
-        loss = None if closure is None else closure()
+        loss = None
+        if closure is not None:
+            with lite.enable_grad():
+                loss = closure()
         jobs = []
         for number, group in enumerate(self.param_groups):
             together: dict[

@@ -1,7 +1,7 @@
 """CartPole by DQN on NumPy alone, from the environment to a policy that is an ONNX file.
 
-`python tests/examples/cartpole_dqn.py [seed [mark [seconds]]]` trains until 100 episodes of the exported policy
-have a mean return of `mark`, 475 unless given, and prints what it reached.
+`python tests/examples/cartpole_dqn.py [seed [mark [seconds]]]` trains until 100 episodes of the exported
+policy have a mean return of `mark`, 475 unless given, and prints what it reached.
 """
 
 import os
@@ -9,7 +9,8 @@ import sys
 import tempfile
 import time
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # products of these sizes are not worth a second thread
+if __name__ == "__main__":  # a second thread slows products of these sizes down
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import gymnasium
 import numpy as np

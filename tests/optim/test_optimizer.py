@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
+import lite
 from lite import TensorDict, nn, optim
 
 OPTIMIZERS = [optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop]
@@ -146,6 +147,41 @@ def test_closures():
         return float(param.data[0] ** 2)
 
     assert [sgd.step(closure) for _ in range(3)] == [9.0, 2.25, 0.5625]
+
+
+def network():
+    net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
+    return net.apply(lambda m: m.reset_parameters(0) if isinstance(m, nn.Linear) else None)
+
+
+@pytest.mark.parametrize("cls", OPTIMIZERS)
+def test_both_ways_learn_the_same(cls):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(64, 3)).astype(np.float32)
+    y = np.sin(x.sum(-1, keepdims=True))
+    torchs, own = network(), network()
+    params, state = TensorDict.from_module(own), None
+    optimizer, functions = cls(torchs.parameters(), lr=0.01), cls(0.01)
+
+    def loss(params):
+        with params.to_module(own):
+            return ((own(x) - y) ** 2).mean()
+
+    def closure():
+        optimizer.zero_grad()
+        error = ((torchs(x) - y) ** 2).mean()
+        error.backward()
+        return error
+
+    losses = []
+    for _ in range(30):
+        value, grads = lite.value_and_grad(loss)(params)
+        params, state = functions.update_(params, grads, state)
+        losses.append(float(value))
+        assert optimizer.step(closure).item() == pytest.approx(losses[-1], rel=1e-4)
+    assert losses[-1] < losses[0]
+    for ours, other in zip(own.parameters(), torchs.parameters(), strict=True):
+        np.testing.assert_allclose(ours.data, other.data, rtol=1e-4, atol=1e-5)
 
 
 def test_zero_grad():

@@ -204,3 +204,21 @@ def test_random_policies():
     mine = RandomPolicy(collector.action_spec)(collector.next()[:, 0])["action"]
     other = Theirs(env.action_spec)(env.reset())["action"]
     assert (mine.shape, str(mine.dtype)) == (tuple(other.shape), str(other.dtype).removeprefix("torch."))
+
+
+@pytest.mark.parametrize("layout", ["padded", "cat"])
+def test_whole_trajectories(layout):
+    """The same ones in the same batches, also those that several batches have a part of."""
+    options = {"frames_per_batch": 12, "total_frames": 240, "trajs_per_batch": 4, "traj_format": layout}
+    ours = [*Collector(vector(), our_policy, **options)]
+    env = envs.GymWrapper(vector(), categorical_action_encoding=True)
+    env = envs.TransformedEnv(env, envs.StepCounter())
+    reference = theirs.Collector(env, their_policy, trust_policy=True, **options)
+    others = [batch.clone() for batch in reference]
+    reference.shutdown()
+    assert [batch.shape for batch in ours] == [tuple(batch.shape) for batch in others]
+    for mine, other in zip(ours, others, strict=True):
+        for key in ("observation", "action", ("next", "reward"), ("next", "done"), "step_count"):
+            np.testing.assert_array_equal(mine[key], other[key].numpy())
+        if layout == "padded":
+            np.testing.assert_array_equal(mine["collector", "mask"], other["collector", "mask"].numpy())

@@ -117,6 +117,11 @@ def _place(arr: Any, mask: Any, vals: Any) -> None:
         arr[chosen] = np.resize(vals, (count,))
 
 
+@composed(np.putmask)
+def _putmask(a: Any, mask: Any, values: Any) -> None:
+    np.copyto(a, np.resize(values, a.shape), "unsafe", value_of(mask))
+
+
 @composed(np.fill_diagonal)
 def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     mark = np.zeros(a.shape, bool)

@@ -10,9 +10,7 @@ from typing import Any
 # Each of these modules registers its rules.
 import lite._transforms.grad.choosing
 import lite._transforms.grad.creation
-import lite._transforms.grad.custom
 import lite._transforms.grad.elementwise
-import lite._transforms.grad.fourier
 import lite._transforms.grad.joining
 import lite._transforms.grad.linalg
 import lite._transforms.grad.products

@@ -9,8 +9,8 @@ import numpy as np
 from lite._arrays.types import HostArray, Shape
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import state
-from lite._transforms.grad.tape import is_traced, mixed, record, unbroadcast, value_of, values_of
-from lite._transforms.grad.views import View, forget, settle
+from lite._transforms.grad.tape import Part, is_traced, mixed, record, unbroadcast, value_of, values_of
+from lite._transforms.grad.views import View, forget, laid_out_as, seen_in, settle
 from lite._transforms.levels import innermost
 
 
@@ -22,9 +22,14 @@ def get_index(x: Any, index: Any) -> Any:
         if inner is not None and inner.level > x.level:
             return inner.pick(x, index)
     shape = x.value.shape
-    if _reads_once(index):
-        return record(pick(x.value, index), (x, lambda g: placed(g, index, shape)))
-    return record(pick(x.value, index), (x, lambda g: added(g, index, shape)))
+    once = _reads_once(index)
+    return record(pick(x.value, index), (x, lambda g: _share(g, index, shape, once)))
+
+
+def _share(g: Any, index: Any, shape: Shape, once: bool) -> Any:
+    if not isinstance(g, HostArray):
+        return Part(g, index, shape, once)
+    return placed(g, index, shape) if once else added(g, index, shape)
 
 
 def pick(x: Any, index: Any) -> Any:
@@ -84,7 +89,9 @@ def _writable(old: Any, *others: Any) -> Any:
         inner = innermost((found,))
         if inner is not None:
             old = old + np.zeros_like(inner, shape=(), dtype=old.dtype)
-    return np.array(old) if isinstance(old, np.generic) else old.copy()
+    if isinstance(old, np.generic):
+        return np.array(old)
+    return old.copy("K")  # so that memory lies as before, which decides what is a view
 
 
 def without(g: Any, index: Any) -> Any:
@@ -160,9 +167,9 @@ def rebind(x: TracedArray, after: Any, value: Any) -> None:
                 "no_grad() it can."
             )
         np.copyto(holder.data, value)
-    if alias is not None:
-        forget(settle(x))
-    x.value, x.node = value, node
+    views = settle(x) if alias is not None else []
+    x.value, x.node = laid_out_as(value, x.value), node
+    forget(views)
 
 
 def _through(x: TracedArray, view: View, value: Any, node: Any) -> None:
@@ -187,7 +194,8 @@ def _through(x: TracedArray, view: View, value: Any, node: Any) -> None:
     finally:
         whole.alias = view_of
     forget(views, x)
-    x.value, x.node = value, node
+    seen = seen_in(whole.value, view, x.shape)
+    x.value, x.node = value if seen is None else seen, node
 
 
 def _strides(value: Any) -> tuple[int, ...]:
@@ -201,6 +209,8 @@ def look(view: TracedArray) -> None:
     """Give a view the value that it has in what it is of, after that was written to."""
     places, whole = view.alias.places, view.alias.whole
     size, shape = whole.size, whole.shape
-    value = whole.value.reshape(-1)[places]
-    new = record(value, (whole, lambda g: placed(g, places, size).reshape(shape)))
+    value = seen_in(whole.value, view.alias, places.shape)
+    if value is None:
+        value = whole.value.reshape(-1)[places]
+    new = record(value, (whole, lambda g: added(g, places, (size,)).reshape(shape)))
     view.value, view.node = value, new.node if type(new) is TracedArray else None

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import lite._transforms.grad.dispatch  # noqa: F401  # which gives traced arrays their rules
+from lite._arrays.public import belong_to
 from lite._arrays.types import ArrayHolder, HostArray
 from lite._transforms.grad.array import TracedArray, rules
 from lite._transforms.grad.running import pauses, state
@@ -22,7 +23,7 @@ from lite._transforms.grad.tape import leaf, walk
 _lock = threading.Lock()
 
 
-class _Mode:
+class Mode:
     """A state of the thread that enters it, until it leaves; a function called with it runs in it."""
 
     def __init__(self, leaf: Callable[[Any], Any] | None, paused: bool) -> None:
@@ -42,7 +43,7 @@ class _Mode:
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            with _Mode(*new):
+            with Mode(*new):
                 return function(*args, **kwargs)
 
         return call
@@ -55,7 +56,7 @@ def _set(leaf: Callable[[Any], Any] | None, paused: bool) -> None:
     state.leaf, state.paused = leaf, paused
 
 
-class enable_grad(_Mode):
+class enable_grad(Mode):
     """Parameters that require gradients take part wherever they compute; a context manager and decorator.
 
     What is computed from them has a method `backward`, which adds the derivative to their `grad`. The state
@@ -80,7 +81,7 @@ class enable_grad(_Mode):
         super().__init__(leaf, False)
 
 
-class no_grad(_Mode):
+class no_grad(Mode):
     """Nothing is noted, inside of `enable_grad` and of `grad` too; a context manager and decorator.
 
     Example:
@@ -101,7 +102,7 @@ class no_grad(_Mode):
         super().__init__(None, True)
 
 
-class set_grad_enabled(_Mode):
+class set_grad_enabled(Mode):
     """`enable_grad` from the call on, or `no_grad` for a false `mode`; a context manager, too.
 
     Example:
@@ -128,7 +129,7 @@ class set_grad_enabled(_Mode):
         return super().__call__(function)
 
 
-class functional(_Mode):
+class functional(Mode):
     """Only what is computed from arguments is noted: for functions that `grad` and its kin call."""
 
     def __init__(self) -> None:
@@ -177,3 +178,5 @@ def one_like(value: Any) -> Any:
 
 
 rules.backward = backward
+for _mode in (enable_grad, no_grad, set_grad_enabled):
+    belong_to("lite", _mode)

@@ -22,18 +22,18 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.dtypes import is_floating
-from lite._arrays.types import ArrayHolder, Shape
+from lite._arrays.types import ArrayHolder, HostArray, Shape
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import leaf as computing
 from lite._transforms.grad.running import pauses, state
-from lite._transforms.grad.views import View, remember
+from lite._transforms.grad.views import remember
 from lite._transforms.levels import innermost
 
 Pullback = Callable[[Any], Any]
 Link = tuple[Any, Pullback]
 
 OUTERMOST = -1  # level of what is computed from parameters: every map inside is an inner transformation
-_next = itertools.count(1).__next__
+next_number = itertools.count(1).__next__
 _FLOATS = frozenset(map(np.dtype, (np.float16, np.float32, np.float64, np.longdouble)))
 
 
@@ -42,9 +42,9 @@ class Node:
 
     Attributes:
         number: higher than those of the nodes it was computed from.
-        links: (node, pullback) for each thing it was computed from; with `joint` nodes only, or None in the
-            place of what takes no part. Empty where a derivative ends; None once released.
-        joint: one pullback for all, which gives a tuple.
+        links: (node, pullback) for each thing it was computed from. Empty where a derivative ends, unless
+            there is `joint`; None once released.
+        joint: gives all shares at once, (node, share) each.
         shape: of the value.
         dtype: of the value.
         holder: the parameter that computes as this, where that is so.
@@ -53,7 +53,7 @@ class Node:
     __slots__ = ("__weakref__", "dtype", "holder", "joint", "links", "number", "shape")
 
     def __init__(self, links: Any, joint: Any, value: Any, holder: Any = None) -> None:
-        self.number = _next()
+        self.number = next_number()
         self.links = links
         self.joint = joint
         self.shape = value.shape
@@ -90,9 +90,15 @@ def is_traced(x: Any) -> bool:
     return kind is dict and any(map(is_traced, x.values()))
 
 
-def is_noted(*arrays: Any) -> bool:
-    """Whether a result of these is noted here: some are traced, and none is of a map that started later."""
-    return type(innermost(arrays)) is TracedArray
+def answers(*arrays: Any) -> bool:
+    """Whether there is a traced array, and no array of a `vmap` inside, whose own rules would come first."""
+    found = False
+    for x in arrays:
+        if type(x) is TracedArray:
+            found = True
+        elif type(x) is not np.ndarray and isinstance(x, HostArray):
+            return type(innermost(arrays)) is TracedArray
+    return found
 
 
 def record(value: Any, *links: Link) -> Any:
@@ -134,6 +140,8 @@ def noted(value: Any, links: list[tuple[Node, Pullback]], level: Any) -> Any:
     """A result with links to nodes, where anything is noted of it."""
     if (pauses[0] or value.dtype not in _FLOATS) and not has_derivative(value):
         return value
+    if type(value) is not np.ndarray and isinstance(value, HostArray) and value.level > level:
+        raise _inside_out()
     return TracedArray(value, Node(links, None, value) if links else None, level)
 
 
@@ -160,8 +168,31 @@ def record_joint(value: Any, parents: Iterable[Any], pullback: Callable[[Any], I
         nodes.append(x.node)
     if source is None or not has_derivative(value):
         return value
-    known = any(node is not None for node in nodes)
-    return TracedArray(value, Node(nodes, pullback, value) if known else None, source.level)
+    if isinstance(value, HostArray) and value.level > source.level:
+        raise _inside_out()
+    if not any(node is not None for node in nodes):
+        return TracedArray(value, None, source.level)
+    return TracedArray(value, Node((), _Joint(nodes, pullback), value), source.level)
+
+
+def _inside_out() -> RuntimeError:
+    return RuntimeError(
+        "a rule of gradients got an array of a vmap that runs inside of the gradient, whose rules come "
+        "first: ask tape.answers before."
+    )
+
+
+class _Joint:
+    """One pullback for several nodes; None stands for what takes no part."""
+
+    __slots__ = ("nodes", "pullback")
+
+    def __init__(self, nodes: list[Any], pullback: Callable[[Any], Iterable[Any]]) -> None:
+        self.nodes = nodes
+        self.pullback = pullback
+
+    def __call__(self, g: Any) -> Iterable[tuple[Any, Any]]:
+        return zip(self.nodes, self.pullback(g), strict=True)
 
 
 def record_several(
@@ -258,6 +289,8 @@ def unbroadcast(g: Any, shape: Shape) -> Any:
     if g.dtype.itemsize < 4:  # whose sums would lose digits
         g = g.astype(np.float32)
     extra = len(own) - len(shape)
+    if extra < 0:  # dimensions of size 1 in front, which assignment takes off
+        return unbroadcast(g, shape[-extra:]).reshape(shape)
     axes = (
         *range(extra),
         *[i + extra for i, size in enumerate(shape) if size == 1 and own[i + extra] != 1],
@@ -267,12 +300,13 @@ def unbroadcast(g: Any, shape: Shape) -> Any:
     return g if g.shape == shape else g.reshape(shape)
 
 
-def walk(ends: Iterable[tuple[Node, Any]], release: bool = True) -> dict[Any, Any]:
+def walk(ends: Iterable[tuple[Node, Any]], release: bool = True, since: int = 0) -> dict[Any, Any]:
     """Derivatives by all that nothing lies behind, from those by the results.
 
     Args:
         ends: nodes of results, with the derivatives by them.
         release: whether nodes give up what they keep, so that memory is freed on the way.
+        since: nodes of lower numbers are where the walk ends.
 
     Returns:
         The derivatives, of each parameter by itself, of what else was traced by its node.
@@ -281,15 +315,42 @@ def walk(ends: Iterable[tuple[Node, Any]], release: bool = True) -> dict[Any, An
         RuntimeError: a node was released before, or a rule gives a share of another shape.
     """
     with np.errstate(all="ignore"):  # a formula may have ruled out what a derivative meets
-        return _Walk().back(ends, release)
+        return _Walk(since).back(ends, release)
+
+
+class Part:
+    """A derivative that is 0 but at an index: what a pullback may give in place of an array.
+
+    Args:
+        g: the derivative there, a plain array or number.
+        index: the index.
+        shape: of the whole.
+        once: whether the index reads no element twice.
+    """
+
+    __slots__ = ("g", "index", "once", "shape")
+
+    def __init__(self, g: Any, index: Any, shape: Shape, once: bool) -> None:
+        self.g = g
+        self.index = index
+        self.shape = shape
+        self.once = once
+
+    def add_to(self, out: Any) -> None:
+        """Add it to an array."""
+        if self.once:
+            out[self.index] += self.g
+        else:
+            np.add.at(out, self.index, self.g)
 
 
 class _Walk:
     """Derivatives that are known so far, by node, and by holder where they end."""
 
-    __slots__ = ("dtypes", "own", "pending", "shares")
+    __slots__ = ("dtypes", "own", "pending", "shares", "since")
 
-    def __init__(self) -> None:
+    def __init__(self, since: int) -> None:
+        self.since = since
         self.shares: dict[Any, Any] = {}
         self.dtypes: dict[Any, Any] = {}  # of what the walk ends at
         self.pending: list[tuple[int, Node]] = []
@@ -317,7 +378,7 @@ class _Walk:
                     if share is not None:
                         self.add(parent, share, pullback)
             else:
-                for parent, share in zip(links, joint(g), strict=True):
+                for parent, share in joint(g):
                     if parent is not None and share is not None:
                         self.add(parent, share, joint)
             if release:
@@ -336,9 +397,13 @@ class _Walk:
             )
         key: Any = node if node.holder is None else node.holder
         old = self.shares.get(key)
+        if type(share) is Part:
+            share = self._with_part(key, node, share)
+            if share is None:
+                return
         if old is None:
             self.shares[key] = share
-            if node.links == ():
+            if node.number < self.since or (node.links == () and node.joint is None):
                 self.dtypes[key] = node.dtype
             else:
                 heappush(self.pending, (-node.number, node))
@@ -352,10 +417,31 @@ class _Walk:
         self.shares[key] = old + share
         self.own.add(key)
 
+    def _with_part(self, key: Any, node: Node, part: Part) -> Any:
+        """Add a part to what is known; the first one as an array, which is returned."""
+        old = self.shares.get(key)
+        wide = np.dtype(np.float32) if node.dtype.itemsize < 4 else node.dtype
+        if old is None:
+            out = np.zeros(node.shape, wide)
+            part.add_to(out)
+            self.own.add(key)
+            return out
+        if isinstance(old, HostArray):
+            out = np.zeros(node.shape, wide)
+            part.add_to(out)
+            self.shares[key] = old + out
+            return None
+        if key not in self.own or not isinstance(old, np.ndarray):
+            old = self.shares[key] = np.array(old, wide)
+            self.own.add(key)
+        part.add_to(old)
+        return None
+
 
 def _name(pullback: Any) -> str:
     if isinstance(pullback, str):
         return pullback
+    pullback = pullback.pullback if isinstance(pullback, _Joint) else pullback
     name = str(getattr(pullback, "__qualname__", pullback)).partition(".<locals>")[0]
     return f"the derivative that the rule of {name} gives"
 
@@ -363,7 +449,9 @@ def _name(pullback: Any) -> str:
 __all__ = [
     "OUTERMOST",
     "Node",
-    "View",
+    "Part",
+    "TracedArray",
+    "answers",
     "constant",
     "has_derivative",
     "is_traced",

@@ -55,9 +55,12 @@ _UNARY: dict[Any, Callable[[Any, Any], Any]] = {
 }
 
 
+_HALF = np.float32(0.5)  # which leaves derivatives of every width as they are
+
+
 def _tie(a: Any, b: Any, greater: Any) -> Any:
     """1 where an argument is the one that is chosen, 1/2 where both are, 0 elsewhere."""
-    return greater + 0.5 * (a == b)
+    return greater + _HALF * (a == b)
 
 
 def _power_base(g: Any, a: Any, b: Any, y: Any) -> Any:
@@ -289,6 +292,23 @@ def astype(
 def copy(x: TracedArray) -> Any:
     """As the method of ndarrays."""
     return record(x.value.copy(), (x, lambda g: g))
+
+
+@rule(np.divmod)
+def _divmod(x: Any, y: Any) -> Any:
+    return np.floor_divide(x, y), np.remainder(x, y)
+
+
+@rule(np.modf)
+def _modf(x: Any) -> Any:
+    fraction, whole = np.modf(x.value)
+    return record(fraction, (x, lambda g: g)), whole
+
+
+@rule(np.frexp)
+def _frexp(x: Any) -> Any:
+    mantissa, exponent = np.frexp(x.value)
+    return record(mantissa, (x, lambda g: np.ldexp(g, -exponent))), exponent
 
 
 @rule(np.clip)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 
-from lite._arrays.types import Array, HostArray
+from lite._arrays.types import Array, HostArray, Shape
 from lite._transforms.grad.array import TracedArray
 
 
@@ -23,13 +23,16 @@ class View:
     Attributes:
         whole: the array that it is a view of, which is no view itself.
         places: for each element the number of that of the whole, in row-major order; None until needed.
+        layout: where it starts in the memory of the whole, its strides and those of the whole, in bytes; None
+            until needed, and where that memory is not one block.
     """
 
-    __slots__ = ("places", "whole")
+    __slots__ = ("layout", "places", "whole")
 
     def __init__(self, whole: TracedArray) -> None:
         self.whole = whole
         self.places: Any = None
+        self.layout: Any = None
 
 
 def remember(new: TracedArray, source: TracedArray) -> None:
@@ -44,11 +47,13 @@ def remember(new: TracedArray, source: TracedArray) -> None:
         if value is not held:
             return
     elif base is not held and base is not getattr(held, "base", None) and value is not held:
-        return
+        base = getattr(base, "base", None)  # windows refer to their array through another object
+        if base is None or (base is not held and base is not held.base):
+            return
     if type(source.alias) is View:
         whole = source.alias.whole
         new.alias = View(whole)
-        if source.alias.places is not None:  # whose memory is no longer that of the whole
+        if source.alias.places is not None and not _shares(source.value, whole.value):
             new.alias.places = source.alias.places.reshape(-1)[_places(new.value, source.value)]
     else:
         whole = source
@@ -70,13 +75,47 @@ def _memory(value: Any) -> Any:
     return value
 
 
+def _shares(part: Any, whole: Any) -> bool:
+    return np.may_share_memory(_memory(part), _memory(whole))
+
+
 def settle(whole: TracedArray) -> list[TracedArray]:
     """The views of an array that is to get a new value, which know their places from then on."""
     views = [view for ref in whole.alias or () if (view := ref()) is not None]
     for view in views:
         if view.alias.places is None:
             view.alias.places = _places(view.value, whole.value)
+            view.alias.layout = _layout(view.value, whole.value)
     return views
+
+
+def _layout(part: Any, whole: Any) -> Any:
+    if type(part) is not np.ndarray or type(whole) is not np.ndarray or not part.size:
+        return None
+    low, high = byte_bounds(whole)
+    if high - low != whole.nbytes:
+        return None
+    return part.__array_interface__["data"][0] - low, part.strides, whole.strides
+
+
+def seen_in(whole: Any, view: View, shape: Shape) -> Any:
+    """What a view is in the memory of a new whole that lies as the old one did; None where it does not."""
+    layout = view.layout
+    if layout is None or type(whole) is not np.ndarray or whole.strides != layout[2]:
+        return None
+    elements = as_strided(whole, (whole.size,), (whole.itemsize,))  # in the order of memory
+    return as_strided(elements[layout[0] // whole.itemsize :], shape, layout[1])
+
+
+def laid_out_as(value: Any, old: Any) -> Any:
+    """A new value whose elements lie in memory as those of the old one, so that what is a view stays one."""
+    if type(value) is not np.ndarray or type(old) is not np.ndarray or value.strides == old.strides:
+        return value
+    new = np.empty_like(old)
+    if new.strides == value.strides:
+        return value
+    new[...] = value
+    return new
 
 
 def _places(part: Any, whole: Any) -> Array:

@@ -11,6 +11,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lite._arrays.methods import ArrayMethods
 from lite._arrays.types import HostArray, Shape
+from lite._transforms.levels import innermost
 from lite._tree.collection import TensorCollection
 
 
@@ -113,17 +114,30 @@ class GraphArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         for item in inputs:
-            if isinstance(item, TensorCollection) or _is_mapped(item):
+            if isinstance(item, TensorCollection) or not self._answers(item, inputs, kwargs):
                 return NotImplemented
         return rules.ufunc(self.graph, ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         for kind in types:
-            if issubclass(kind, TensorCollection) or (
-                issubclass(kind, HostArray) and kind is not GraphArray and kind.layered
-            ):
+            if issubclass(kind, TensorCollection):
+                return NotImplemented
+            other = issubclass(kind, HostArray) and kind is not GraphArray
+            if other and type(innermost((args, kwargs))) is not GraphArray:
                 return NotImplemented
         return rules.function(self.graph, func, args, kwargs)
+
+    def _answers(self, item: Any, inputs: Any, kwargs: Any) -> bool:
+        """Whether this array answers for a call with `item`, another transformation's at times."""
+        if type(item) is GraphArray or not isinstance(item, HostArray):
+            return True
+        return type(innermost((inputs, kwargs))) is GraphArray
+
+    @property
+    def level(self) -> int:  # type: ignore[override]
+        """The number of the trace among all transformations."""
+        level: int = self.graph.level
+        return level
 
     def __getitem__(self, index: Any) -> Any:
         return rules.get_index(self, index)
@@ -152,7 +166,8 @@ class GraphArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         self._fail(
             "makes an ndarray of an array that has no numbers yet: use functions that NumPy dispatches, "
-            "instead of np.asarray(x) or functions of other libraries"
+            "instead of np.asarray(x) or functions of other libraries; an ndarray that is indexed by "
+            "computed numbers has to be a buffer of the module"
         )
 
     def _branches(self, what: str) -> NoReturn:
@@ -190,9 +205,9 @@ class GraphArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphArray:
         return self
 
-    def elementwise(self, function: Callable[[Any], Any]) -> Any:
+    def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
         """A function of lite, such as `erf`, that has an operator."""
-        return rules.elementwise(self, function)
+        return rules.elementwise(self, function, *args)
 
     def astype(
         self,
@@ -216,6 +231,10 @@ class GraphArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         """`table[self]`."""
         return rules.get_index(self.graph.operand(table), self)
 
+    def pick(self, table: Any, index: Any) -> Any:
+        """`table[index]`, where this array is in the index."""
+        return rules.get_index(self.graph.operand(table), index)
+
     def index_batch(self, td: Any, index: Any) -> Any:
         """`td[index]` for a TensorDict and an index that this array is in."""
         return rules.index_batch(td, index)
@@ -226,7 +245,3 @@ class GraphArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
 
     def __repr__(self) -> str:
         return f"GraphArray({self.name!r}, shape={tuple(map(int, self._shape))}, dtype={self._dtype})"
-
-
-def _is_mapped(item: Any) -> bool:
-    return isinstance(item, HostArray) and type(item) is not GraphArray and item.layered

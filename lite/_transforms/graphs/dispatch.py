@@ -33,11 +33,11 @@ def call_function(graph: Any, func: Any, args: Any, kwargs: Any) -> Any:
     return result if out is None else write(graph, (out,), result)
 
 
-def call_elementwise(x: GraphArray, function: Any) -> Any:
+def call_elementwise(x: GraphArray, function: Any, *args: Any) -> Any:
     """Write the nodes of a function of lite that treats all numbers alike."""
     if function not in RULES:
         x.graph.fail(f"calls {name_of(function)}, which has no rule for ONNX")
-    return RULES[function](x.graph, x)
+    return RULES[function](x.graph, *(args or (x,)))
 
 
 def _index_batch(td: Any, index: Any) -> Any:

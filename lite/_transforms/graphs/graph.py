@@ -13,6 +13,7 @@ import numpy as np
 from lite._arrays.types import ArrayHolder, HostArray, Shape
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.sizes import Size
+from lite._transforms.levels import numbers
 
 INT64 = np.dtype(np.int64)
 BOOL = np.dtype(np.bool_)
@@ -47,6 +48,7 @@ class Graph:
 
     def __init__(self, dimensions: dict[str, int]) -> None:
         self.dimensions = dimensions
+        self.level = next(numbers)
         self.nodes: list[Node] = []
         self.constants: dict[str, np.ndarray[Any, Any]] = {}
         self.weights: dict[str, np.ndarray[Any, Any]] = {}

@@ -35,9 +35,9 @@ def everything(x: Any) -> Any:
     An array that JAX traces, or a graph, has no elements yet, and so gives an array of none.
     """
     while isinstance(x, HostArray) and not isinstance(x, NamespaceArray):
+        if x.symbolic:
+            return np.zeros(0, x.dtype)  # type: ignore[attr-defined]
         x = x.value  # type: ignore[attr-defined]
-    if isinstance(x, HostArray) and x.symbolic:
-        return np.zeros(0, x.dtype)  # type: ignore[attr-defined]
     if not isinstance(x, NamespaceArray):
         return x
     found = known(x.leaf)

@@ -10,7 +10,7 @@ from lite._transforms.formulas import ndim_of
 from lite._transforms.registry import NoRule, name_of
 from lite._transforms.vmap.along import along
 from lite._transforms.vmap.array import BatchedArray
-from lite._transforms.vmap.indexing import advanced, mask_of
+from lite._transforms.vmap.indexing import advanced, mask_of, result_shape
 from lite._transforms.vmap.level import Level, aligned, batched_in, level_of
 from lite._transforms.vmap.rules import RULES, loop
 
@@ -162,18 +162,27 @@ def _reduceat(level: Level, ufunc: np.ufunc, a: Any, indices: Any, axis: int = 0
 
 
 def _at_indices(level: Level, ufunc: np.ufunc, a: Any, indices: Any, *b: Any) -> None:
-    if not level.on(a) or mask_of(indices) is not None:
+    if not level.on(a):
+        raise RuntimeError(
+            f"vmap cannot write by {name_of(ufunc)}.at into an array that all elements along the mapped "
+            "dimension share: make the array from a mapped one, with np.zeros_like."
+        )
+    if mask_of(indices) is not None:
         raise NoRule
     found = advanced(level, indices, a.shape)
-    if found.split or found.before or any(ndim_of(x) > found.ndim for x in b):
+    if found.split or found.before:
         if found.mapped:
             raise NoRule
         # The same places in all elements, whose numbers for one place then lie along the last dimension.
-        moved = [np.moveaxis(x.value, 0, -1) if level.on(x) else np.asarray(x)[..., None] for x in b]
+        items: list[Any] = [x if hasattr(x, "shape") else np.asarray(x) for x in b]
+        moved = [np.moveaxis(x.value, 0, -1) if level.on(x) else x[..., None] for x in items]
         ufunc.at(np.moveaxis(a.value, 0, -1), found.items, *moved)
         return
+    ndim = len(result_shape(level, a, found))
+    if any(ndim_of(x) > ndim for x in b):
+        raise NoRule
     rows = np.arange(level.size).reshape(level.size, *[1] * found.ndim)
-    ufunc.at(a.value, (rows, *found.items), *[level.align(x, found.ndim) for x in b])
+    ufunc.at(a.value, (rows, *found.items), *[level.align(x, ndim) for x in b])
 
 
 _METHODS: dict[str, Any] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from lite.data.collectors.environments import EnvError, Environments
 from lite.data.collectors.random_policy import RandomPolicy
 from lite.data.collectors.rollout import Rollout
 from lite.data.collectors.step_transforms import StepCounter, StepTransform
+from lite.data.collectors.whole_trajectories import WholeTrajectories
 from lite.data.specs.base import TensorSpec
 from lite.data.specs.composite import Composite
 from lite.data.trajectories.split_trajectories import split_trajectories
@@ -77,6 +78,13 @@ class Collector:
         track_traj_ids: write `("collector", "traj_ids")`.
         exploration_type: the interaction type of probabilistic policies.
         set_truncated: truncate the last frame of each row.
+        trajs_per_batch: give batches of so many whole trajectories, whose episodes have ended, in memory of
+            their own; the frames of others are kept until theirs have, too. A replay buffer gets whole
+            trajectories one after the other, [steps], as soon as there are any. What is left at the end is
+            dropped.
+        trajs_per_write: how many of them a replay buffer gets at a time, at most.
+        traj_format: "padded", or None, for batches [trajectories, steps of the longest] with the mask
+            `("collector", "mask")`; "cat" for one trajectory after the other, [steps].
         replay_buffer: anything with `extend`: it gets the batches, in memory of their own, and the iterator
             yields None.
         track_policy_version: write `"policy_version"`, int64, to each frame: how often
@@ -144,6 +152,9 @@ class Collector:
         track_policy_version: bool = False,
         pre_collect_hook: Callable[[], None] | None = None,
         post_collect_hook: Callable[[Any], None] | None = None,
+        trajs_per_batch: int | None = None,
+        trajs_per_write: int | None = None,
+        traj_format: Literal["padded", "cat"] | None = None,
         transforms: Sequence[StepTransform] = (),
         seed: int | None = None,
         copy: bool = False,
@@ -177,7 +188,10 @@ class Collector:
         self.track_policy_version = track_policy_version
         self.pre_collect_hook = pre_collect_hook
         self.post_collect_hook = post_collect_hook
-        self.copy = copy or replay_buffer is not None
+        self.trajs_per_batch, self.trajs_per_write = trajs_per_batch, trajs_per_write
+        self.traj_format = traj_format
+        self._whole = self._trajectories(track_traj_ids)
+        self.copy = self._whole is None and (copy or replay_buffer is not None)
         self.progress = progress
 
         self.env = create_env_fn
@@ -217,14 +231,17 @@ class Collector:
         bar = ProgressBar(self.total_frames) if self.progress else None
         if bar is None:
             while self._is_left():
-                yield self._next()
+                data = self._next()
+                if data is not None or self.replay_buffer is not None:  # there may be no whole one left
+                    yield data
             return
         with bar:
             while self._is_left():
                 before = self._frames
                 data = self._next()
                 bar.step(self._frames - before)
-                yield data
+                if data is not None or self.replay_buffer is not None:
+                    yield data
 
     def next(self) -> Any:
         """The next batch; None when there are no more."""
@@ -456,17 +473,46 @@ class Collector:
 
     # -- inside ---------------------------------------------------------------------------------
 
-    def _is_left(self) -> bool:
+    def _frames_left(self) -> bool:
         return self.total_frames < 0 or self._frames < self.total_frames
 
+    def _is_left(self) -> bool:
+        enough = self._whole is not None and len(self._whole) >= (self.trajs_per_batch or 1)
+        return self._frames_left() or enough
+
     def _next(self) -> Any:
+        if self._whole is not None:
+            return self._next_whole(self._whole)
+        return self._given(self._collected())
+
+    def _collected(self) -> Any:
+        """The next batch, as it is."""
         if self.pre_collect_hook is not None:
             self.pre_collect_hook()
         data: Any = self.rollout()
         self._frames += data.numel() - self._rollout.skipped
         self._iter += 1
-        if not self._is_left():
+        if not self._frames_left():
             self.shutdown()
+        return data
+
+    def _next_whole(self, whole: WholeTrajectories) -> Any:
+        """Whole trajectories; None where a buffer gets them, and when there are not enough."""
+        most = self.trajs_per_batch or 1
+        while self._frames_left() and (self.replay_buffer is not None or len(whole) < most):
+            if self.reset_at_each_iter or self._rollout.stale:
+                whole.forget()
+            whole.add(self._collected())
+            if self.replay_buffer is not None:
+                break
+        if self.replay_buffer is None:
+            return self._given(whole.take(most, self.traj_format != "cat")) if len(whole) >= most else None
+        while len(whole):
+            self._given(whole.take(self.trajs_per_write or len(whole), False))
+        return None
+
+    def _given(self, data: Any) -> Any:
+        """A batch after everything that was asked for; None where a buffer got it."""
         if self.split_trajs:
             data = split_trajectories(data, prefix="collector")
             if self._environments.skips:  # a step that only starts anew is no trajectory
@@ -481,6 +527,22 @@ class Collector:
             return data
         self.replay_buffer.extend(data)
         return None
+
+    def _trajectories(self, have_ids: bool) -> WholeTrajectories | None:
+        """What puts trajectories together, if that is asked for."""
+        for name in ("trajs_per_batch", "trajs_per_write"):
+            count = getattr(self, name)
+            if count is not None and integer(name, count) < 1:
+                raise ValueError(f"{name} must be at least 1, got {count}.")
+        if self.traj_format not in (None, "padded", "cat"):
+            raise ValueError(f"traj_format must be 'padded' or 'cat', got {self.traj_format!r}.")
+        if self.trajs_per_batch is None:
+            if self.trajs_per_write is not None or self.traj_format is not None:
+                raise ValueError("trajs_per_write and traj_format need trajs_per_batch.")
+            return None
+        if self.split_trajs or not have_ids:
+            raise ValueError("trajs_per_batch needs track_traj_ids=True and split_trajs=False.")
+        return WholeTrajectories()
 
 
 belong_to("lite.data", Collector)

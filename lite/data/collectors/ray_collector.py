@@ -56,6 +56,8 @@ class RayCollector:
         exploration_type: the interaction type of probabilistic policies.
         collector_class: the class of the collectors in the actors, with the arguments of `Collector`.
         collector_kwargs: further arguments for them, or a list of those of each actor.
+        num_workers_per_collector: how many environments each actor steps, in one `SyncVectorEnv`; with more
+            than one `create_env_fn` makes an `Env`.
         sync: wait for all actors for each batch.
         ray_init_config: arguments of `ray.init`, if this process is not connected to a cluster. By default it
             connects to the cluster that RAY_ADDRESS names, or starts one here.
@@ -63,8 +65,12 @@ class RayCollector:
             one processor by default.
         num_collectors: how many actors there are, by default one for each element of a list, or one.
         update_after_each_batch: call `update_policy_weights_()` after each batch.
+        max_weight_update_interval: call it when more batches than this have come since the last time; -1 for
+            never.
         replay_buffer: gets the batches, and the iterator yields None. The actors themselves fill a
             `RayReplayBuffer`; anything else with `extend` is filled here.
+        pre_collect_hook: called in the actors before each of their batches, with no argument.
+        post_collect_hook: called in the actors with each of their batches.
         seed: of the run; environments and random actions of each actor have seeds that follow from it.
 
     Attributes:
@@ -109,12 +115,16 @@ class RayCollector:
         exploration_type: InteractionType | str | None = InteractionType.RANDOM,
         collector_class: Callable[..., Any] = Collector,
         collector_kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        num_workers_per_collector: int = 1,
         sync: bool = False,
         ray_init_config: Mapping[str, Any] | None = None,
         remote_configs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         num_collectors: int | None = None,
         update_after_each_batch: bool = False,
+        max_weight_update_interval: int = -1,
         replay_buffer: Any = None,
+        pre_collect_hook: Callable[[], None] | None = None,
+        post_collect_hook: Callable[[Any], None] | None = None,
         seed: int | None = None,
     ) -> None:
         if policy is not None and policy_factory is not None:
@@ -126,6 +136,9 @@ class RayCollector:
             "remote_configs": {"num_cpus": 1} if remote_configs is None else remote_configs,
         }
         count, lists = _for_each(given, num_collectors)
+        workers = integer("num_workers_per_collector", num_workers_per_collector)
+        if workers < 1:
+            raise ValueError(f"num_workers_per_collector must be at least 1, got {workers}")
         frames = integer("frames_per_batch", frames_per_batch)
         if frames < 1 or (sync and frames % count):
             raise ValueError(f"frames_per_batch must be a multiple of the {count} collectors, got {frames}")
@@ -136,6 +149,7 @@ class RayCollector:
         self.split_trajs = split_trajs
         self.postproc = postproc
         self.update_after_each_batch = update_after_each_batch
+        self.max_weight_update_interval = integer("max_weight_update_interval", max_weight_update_interval)
         self.replay_buffer = replay_buffer
         self.policy = policy
         self.policy_version = 0
@@ -148,6 +162,8 @@ class RayCollector:
                 "max_frames_per_traj": max_frames_per_traj,
                 "reset_at_each_iter": reset_at_each_iter,
                 "exploration_type": exploration_type,
+                "pre_collect_hook": pre_collect_hook,
+                "post_collect_hook": post_collect_hook,
                 **own,
             }
             for own in lists["collector_kwargs"]
@@ -159,6 +175,7 @@ class RayCollector:
         self._frames = 0
         self._made = 0  # actors, those that died included
         self._restarts = 0
+        self._since_update = 0  # batches
         self._weights: Any = None  # of the version, in the object store
         self._actors: list[_Actor | None] = [None] * count
         self._pending: dict[Any, int] = {}  # requests under way, and whose they are
@@ -168,7 +185,7 @@ class RayCollector:
         self._check_processors()
         # As they are now: a successor gets what its predecessor got, whatever becomes of the policy here.
         self._parts = [
-            self._ray.put((collector_class, env, policy, factory))
+            self._ray.put((collector_class, env if workers == 1 else _Vector(env, workers), policy, factory))
             for env, factory in zip(lists["create_env_fn"], lists["policy_factory"], strict=True)
         ]
 
@@ -196,8 +213,10 @@ class RayCollector:
         if self._left() <= 0 or self.closed:
             self._release()
             return None
-        if self.update_after_each_batch and self._frames:
+        most = 0 if self.update_after_each_batch else self.max_weight_update_interval
+        if 0 <= most < self._since_update:
             self.update_policy_weights_()
+        self._since_update += 1
         return self._processed(self._all() if self.sync else self._first())
 
     def _left(self) -> int:
@@ -324,6 +343,7 @@ class RayCollector:
             raise TypeError(f"weights must be a Module, a TensorDict or a dict, got {type(source).__name__}")
         self._weights = self._ray.put(source.data)
         self.policy_version += 1
+        self._since_update = 0
 
     # -- what is known, and the end ----------------------------------------------------------------
 
@@ -437,6 +457,18 @@ class CollectorActor:
         if ids is not None:
             data.set(("collector", "traj_ids"), np.where(ids < 0, ids, ids + self._first_id))
         return data
+
+
+class _Vector:
+    """Makes several environments, which step as one."""
+
+    def __init__(self, env: Callable[[], Any], count: int) -> None:
+        self.env, self.count = env, count
+
+    def __call__(self) -> Any:
+        from gymnasium.vector import SyncVectorEnv
+
+        return SyncVectorEnv([self.env] * self.count)
 
 
 class _Actor:

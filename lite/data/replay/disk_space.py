@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from lite._arrays.types import Array
 from lite._files.mapping import open_regular, source_of
 
-AHEAD = 1 << 20  # bytes that the widest file gets beyond the rows that are about to be written
+# Bytes that all files together get beyond the rows that are about to be written: a call that writes them
+# takes a millisecond longer, which a loop that controls something can bear.
+AHEAD = 1 << 22
 _ZEROS = memoryview(bytes(1 << 20))
 
 
@@ -28,7 +30,7 @@ class DiskSpace:
     def __init__(self, arrays: Sequence[Array], rows: int) -> None:
         found = [(source_of(array), array.nbytes // len(array)) for array in arrays]
         self._files = [(source.path, size) for source, size in found if source is not None and size]
-        self._ahead = AHEAD // max((size for _, size in self._files), default=AHEAD)
+        self._ahead = AHEAD // max(1, sum(size for _, size in self._files))
         self._rows = rows if hasattr(os, "pwrite") else len(arrays[0]) if arrays else 0
 
     def reserve(self, filled: int, rows: int, most: int) -> None:

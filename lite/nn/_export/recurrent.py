@@ -66,11 +66,14 @@ def _walk(
     size = layer.hidden_size
     names = [layer._names[at + i] for i in range(directions)]
     gates = _GATES[type(layer)]
-    order = np.concatenate([np.arange(size) + gate * size for gate in gates])
 
     def ordered(name: str) -> GraphArray:
         array = graph.operand(layer._tensor(name), np.float32)
-        return array if len(gates) == 1 else graph.gather(array, graph.constant(order))
+        if len(gates) == 1:
+            return array
+        part = ((size, *array.shape[1:]), array.dtype)
+        parts = graph.emit_all("Split", [array], [part] * len(gates), axis=0, num_outputs=len(gates))
+        return graph.concatenate([parts[gate] for gate in gates], 0)
 
     weights = [graph.stack([ordered(one[i]) for one in names]) for i in (0, 1)]
     bias = None

@@ -16,6 +16,7 @@ import lite.nn._export.linear
 import lite.nn._export.normalization
 import lite.nn._export.recurrent  # noqa: F401 - each registers its layers
 from lite._arrays.types import raw
+from lite._transforms.grad.running import state
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.vmap.running import maps
@@ -46,13 +47,15 @@ def arrays_of(module: Module) -> dict[str, np.ndarray[Any, Any]]:
 
 
 @contextmanager
-def without_draws(graph: Graph) -> Iterator[None]:
-    """Refuse what asks for random numbers inside: they would be the same for ever."""
+def alone(graph: Graph) -> Iterator[None]:
+    """Nothing but the trace: no derivatives by parameters, no random numbers, which would never change."""
+    leaf, state.leaf = state.leaf, None
     maps.running.append(_NoDraws(graph))
     try:
         yield
     finally:
         maps.running.pop()
+        state.leaf = leaf
 
 
 class _NoDraws:

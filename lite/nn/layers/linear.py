@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite._arrays.dtypes import compute_dtype
+from lite._arrays.types import HostArray
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import is_noted, record, unbroadcast, value_of
+from lite._transforms.grad.tape import answers, record, unbroadcast, value_of
 from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
 from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.module import Module
@@ -150,11 +151,17 @@ class LazyLinear(LazyLayer, Linear):
         return int(self._tensor("weight").shape[-1])
 
 
+_PLAIN = (np.ndarray, type(None))
+
+
 def linear(x: Any, weight: Any, bias: Any) -> Any:
     """x Wᵀ + b for x (*B, in), weight (*E, out, in) and bias (*E, out) or None."""
-    traced = type(weight) is TracedArray or type(x) is TracedArray or type(bias) is TracedArray
-    if traced and is_noted(x, weight, bias):
+    plain = type(weight) is np.ndarray and type(x) is np.ndarray and type(bias) in _PLAIN
+    if not plain and answers(x, weight, bias):
         return _recorded_linear(x, weight, bias)
+    if not plain and _is_ensemble(x, weight, bias):
+        inside = linear(*[getattr(a, "value", a) for a in (x, weight, bias)])
+        return type(weight)(inside, weight.level)
     shape = x.shape
     if not shape or shape[-1] != weight.shape[-1]:
         raise RuntimeError(
@@ -166,6 +173,17 @@ def linear(x: Any, weight: Any, bias: Any) -> Any:
     compute, result = compute_dtype(x.dtype, dtype)
     operands = (None if a is None else a.astype(compute, copy=False) for a in (x, weight, bias))
     return _affine(*operands).astype(result, copy=False)
+
+
+def _is_ensemble(x: Any, weight: Any, bias: Any) -> bool:
+    """Whether a map runs over traced parameters, which behind it are those of a stacked layer."""
+    kind = type(weight)
+    if not issubclass(kind, HostArray) or not kind.layered or x.ndim != 2 or weight.ndim != 2:
+        return False
+    if type(weight.value) is not TracedArray or (bias is not None and type(bias) is not kind):
+        return False
+    mapped = [a for a in (x, weight, bias) if isinstance(a, HostArray)]
+    return all(type(a) is kind and a.level == weight.level for a in mapped)
 
 
 def _recorded_linear(x: Any, weight: Any, bias: Any) -> Any:
@@ -316,7 +334,7 @@ class Bilinear(Module):
 
 def _forms(x1: Any, x2: Any, weight: Any) -> Any:
     """x1 W_o x2 for each o: (*B, out) of (*B, in1), (*B, in2) and (out, in1, in2)."""
-    if TracedArray not in (type(x1), type(x2), type(weight)):
+    if not answers(x1, x2, weight):
         # (out, in1, in2) x (*B, 1, in2, 1) -> (*B, out, in1), then the product with x1
         mixed = np.matmul(weight, x2[..., None, :, None])[..., 0]
         return np.matmul(mixed, x1[..., None])[..., 0]

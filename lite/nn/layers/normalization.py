@@ -11,8 +11,7 @@ import numpy as np
 
 from lite._arrays.dtypes import floats
 from lite._arrays.formulas import accumulate
-from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import is_noted, record, unbroadcast, value_of
+from lite._transforms.grad.tape import answers, record, unbroadcast, value_of
 from lite.nn._modules.initial import empty_array, empty_parameter, fill
 from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.meta import MetaArray
@@ -103,7 +102,7 @@ class LayerNorm(_OverLastDims):
 
     def _normalized(self, input: Any, weight: Any, bias: Any) -> Any:
         axes = self._axes(input)
-        if TracedArray in (type(input), type(weight), type(bias)) and is_noted(input, weight, bias):
+        if answers(input, weight, bias):
             return self._recorded(input, weight, bias, axes)
         shape = self.normalized_shape
         size = math.prod(shape)
@@ -189,7 +188,7 @@ class RMSNorm(_OverLastDims):
         return self._normalized(input, self._tensor("weight"), self._axes(input))
 
     def _normalized(self, input: Any, weight: Any, axes: tuple[int, ...]) -> Any:
-        if TracedArray in (type(input), type(weight)) and is_noted(input, weight):
+        if answers(input, weight):
             return self._recorded(input, weight, axes)
         x, dtype = floats(input)
         with np.errstate(invalid="ignore"):  # infinities become NaN
@@ -315,7 +314,9 @@ class BatchNorm1d(Module):
                 f"dimension 1 of the input must be num_features={features}, got {tuple(input.shape)}"
             )
         weight, bias = self._tensor("weight"), self._tensor("bias")
-        x, dtype = floats(value_of(input))
+        recorded = answers(input, weight, bias)
+        values = value_of if recorded else lambda array: array
+        x, dtype = floats(values(input))
         axes = (0,) if x.ndim == 2 else (0, 2)
         row = (features,) if x.ndim == 2 else (features, 1)  # how statistics line up with x
         if of_batch:
@@ -328,9 +329,9 @@ class BatchNorm1d(Module):
         else:
             centred = x - mean.reshape(row)
         root = np.sqrt(variance + self.eps).reshape(row)
-        affine = (None if a is None else value_of(a).reshape(row) for a in (weight, bias))
+        affine = (None if a is None else values(a).reshape(row) for a in (weight, bias))
         out = _scaled(centred / root, *affine).astype(dtype, copy=False)
-        if TracedArray not in (type(input), type(weight), type(bias)):
+        if not recorded:
             return out
         parents = (input, weight, bias)
         return _record(

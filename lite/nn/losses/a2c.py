@@ -83,7 +83,7 @@ class ActorCriticLoss(LossModule):
         log_prob = total(log_prob, advantage.ndim - 1)
         if log_prob.shape == advantage.shape[:-1]:
             log_prob = log_prob[..., None]
-        if log_prob.shape[:-1] != advantage.shape[:-1]:
+        if log_prob.shape[:-1] != advantage.shape[:-1] or advantage.ndim <= td.ndim:
             raise ValueError(
                 "an advantage has the shape of the log-probs and a last dimension of 1, got "
                 f"{advantage.shape} and log-probs {log_prob.shape}."
@@ -197,7 +197,7 @@ class A2CLoss(ActorCriticLoss):
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> Any:
         """The losses of a batch; arguments and errors are those of `PPOLoss.forward`."""
-        td = tensordict.copy()
+        td = self._batch(tensordict)
         gain, dist = self._weighted_log_probs(td)
         out = TensorDict(loss_objective=squeezed(self._reduce_loss(-gain, td)))
         if self.entropy_bonus:

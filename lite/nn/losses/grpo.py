@@ -91,7 +91,7 @@ def aggregate_tokens(
     if aggregation == "none":
         return loss
     if aggregation == "token_mean":
-        return loss.sum() / max(np.count_nonzero(mask), 1)
+        return loss.sum() / max(int(np.count_nonzero(mask)), 1)
     if aggregation == "constant":
         responses = loss.size // max(loss.shape[-1], 1)
         return loss.sum() / max(responses * (max_tokens or loss.shape[-1]), 1)
@@ -166,7 +166,7 @@ def grpo_loss(
     if kl_mask_threshold is not None:
         mask = mask & (0.5 * detached(log_weight) ** 2 <= kl_mask_threshold)
     log_ratio = _ratios(log_weight, mask, importance_sampling_level)
-    gains = _per_token(advantage, log_probs.shape)
+    gains = _per_token(advantage, log_probs.shape, log_probs.dtype)
     clipped = np.clip(log_ratio, *log_bounds(*clip_bounds(clip_epsilon)))
     gain = np.minimum(np.exp(log_ratio) * gains, np.exp(clipped) * gains)
     known = np.broadcast_to(detached(log_ratio), log_probs.shape)[mask]
@@ -226,9 +226,9 @@ def _kept(name: str, log_probs: Any, mask: Any) -> Any:
     return kept
 
 
-def _per_token(advantage: Any, shape: tuple[int, ...]) -> Any:
+def _per_token(advantage: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """Advantages that multiply the ratios of tokens, or of responses: (prompts, tokens) or (prompts, 1)."""
-    given = np.asarray(detached(advantage))
+    given = np.asarray(detached(advantage)).astype(dtype, copy=False)
     found = tuple(given.shape)
     if found in (shape, (*shape, 1)):
         return given.reshape(shape)

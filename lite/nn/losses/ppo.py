@@ -206,7 +206,7 @@ class PPOLoss(LossModule):
             RuntimeError: values and targets of different shapes.
             ValueError: an advantage and a log-prob that would broadcast, or a loss that is NaN.
         """
-        td = tensordict.copy()
+        td = self._batch(tensordict)
         advantage = self._advantage(td)
         log_weight, dist, kl_approx, log_is_weight = self._log_weight(td, advantage)
         advantage = fitting(advantage, log_weight)
@@ -406,9 +406,7 @@ class ClipPPOLoss(PPOLoss):
         low, high = clip_bounds(clip_epsilon)
         if isinstance(clip_value, bool):
             if clip_value and isinstance(clip_epsilon, tuple | list):
-                raise ValueError(
-                    "clip_value=True needs one clip_epsilon, got a pair: give clip_value a number."
-                )
+                raise ValueError(f"clip_value=True needs one clip_epsilon, got {clip_epsilon}.")
             clip_value = low if clip_value else None
         super().__init__(actor_network, critic_network, clip_value=clip_value, **options)
         self._asymmetric_clip = isinstance(clip_epsilon, tuple | list)
@@ -438,7 +436,7 @@ class ClipPPOLoss(PPOLoss):
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> Any:
         """The losses of a batch; see `PPOLoss.forward`."""
-        td = tensordict.copy()
+        td = self._batch(tensordict)
         advantage = self._advantage(td)
         log_weight, dist, kl_approx, log_is_weight = self._log_weight(td, advantage)
         advantage = fitting(advantage, log_weight)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from helpers import ray_jobs
 
-from lite import TensorDict, TensorDictBase
-from lite.data import EnvError, RayCollector
+from lite import TensorDict, TensorDictBase, nn
+from lite.data import Collector, EnvError, RayCollector
 from lite.data.collectors.ray_collector import CollectorActor, _for_each
 
 
@@ -91,7 +91,9 @@ def test_arguments() -> None:
         RayCollector(None, frames_per_batch=0)
 
 
-def test_actors_do_not_wait_for_what_will_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Ray as it is without actors: whether it was connected to, and left."""
     connected: list[bool] = []
     ray = SimpleNamespace(
         is_initialized=lambda: False,
@@ -104,12 +106,56 @@ def test_actors_do_not_wait_for_what_will_not_come(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setitem(sys.modules, "ray.data", SimpleNamespace())
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    return connected
+
+
+@pytest.mark.parametrize("interval", [-1, 0, 1, 3])
+def test_weights_are_no_older_than_so_many_batches(machine: list[bool], interval: int) -> None:
+    del machine
+    net, versions = nn.Linear(1, 1), []
+    with RayCollector(None, net, frames_per_batch=1, max_weight_update_interval=interval) as collector:
+        collector._first = lambda: TensorDict({}, [1])  # type: ignore[method-assign]
+        for batch in range(8):
+            if batch == 5:
+                collector.update_policy_weights_()
+            collector.next()
+            versions.append(collector.policy_version)
+    expected = {
+        -1: [0, 0, 0, 0, 0, 1, 1, 1],
+        0: [0, 1, 2, 3, 4, 5, 6, 7],
+        1: [0, 0, 1, 1, 2, 3, 3, 4],
+        3: [0, 0, 0, 0, 1, 2, 2, 2],
+    }
+    assert versions == expected[interval]
+
+
+def test_hooks_and_several_environments_in_an_actor(machine: list[bool]) -> None:
+    del machine
+    gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
+    options: dict[str, Any] = {"frames_per_batch": 8, "num_workers_per_collector": 2, "seed": 0}
+    seen: list[Any] = []
+    with RayCollector(
+        lambda: gymnasium.make("CartPole-v1"), **options, collector_class=Collector,
+        pre_collect_hook=lambda: seen.append("before"),
+        post_collect_hook=lambda batch: seen.append(batch.shape),
+    ) as collector:  # fmt: skip
+        actor = CollectorActor(collector._parts[0], collector._options[0], 0)
+        frames, batch = actor.collect(0, None)
+    assert frames == 8
+    assert batch is not None
+    assert batch.shape == (2, 4)
+    assert seen == ["before", (2, 4)]
+    with pytest.raises(ValueError, match="num_workers_per_collector must be at least 1, got 0"):
+        RayCollector(None, frames_per_batch=1, num_workers_per_collector=0)
+
+
+def test_actors_do_not_wait_for_what_will_not_come(machine: list[bool]) -> None:
     with pytest.raises(ValueError, match="3 collectors need 3 processors and this machine has 2: give fewer"):
         RayCollector(None, num_collectors=3, frames_per_batch=1)
-    assert connected == [True, False]
+    assert machine == [True, False]
     with RayCollector(None, num_collectors=3, frames_per_batch=1, remote_configs={"num_cpus": 0.5}) as fits:
         assert fits.stats()["workers"] == 3
-    assert connected == [True, False] * 2
+    assert machine == [True, False] * 2
 
 
 _ENVIRONMENT = """

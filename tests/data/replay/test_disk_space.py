@@ -51,7 +51,7 @@ def test_a_full_disk_is_an_error_that_changes_nothing(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "posix_fallocate", full)
-        with pytest.raises(OSError, match=r"no room for 114 rows.*No space left") as caught:
+        with pytest.raises(OSError, match=r"no room for 113 rows.*No space left") as caught:
             buffer.extend(rows(100, 2.0))
         assert caught.value.errno == errno.ENOSPC
         with pytest.raises(OSError, match="no room"):

@@ -13,7 +13,7 @@ from lite import nn
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.vmap.running import generator_for
-from lite.nn._export.tracing import arrays_of, symbolic, without_draws
+from lite.nn._export.tracing import alone, arrays_of, symbolic
 
 
 def test_a_copy_has_symbolic_weights_and_shares_nothing_else() -> None:
@@ -64,9 +64,20 @@ def test_modules_that_cannot_be_copied_are_refused() -> None:
 
 
 def test_draws_are_refused_inside_only() -> None:
-    with without_draws(Graph({})), pytest.raises(NotImplementedError, match="draws random numbers"):
+    with alone(Graph({})), pytest.raises(NotImplementedError, match="draws random numbers"):
         generator_for(None)
     np.testing.assert_equal(generator_for(None), None)
+
+
+def test_parameters_that_require_gradients_are_weights(tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    from lite import enable_grad
+
+    net, x = nn.MLP(4, 2, num_cells=[8]), numbers(5, 4)
+    plain = net.to_onnx(tmp_path / "a.onnx", x).read_bytes()
+    with enable_grad():
+        np.testing.assert_equal(net.to_onnx(tmp_path / "b.onnx", x).read_bytes() == plain, True)
+        np.testing.assert_equal(net(x).requires_grad, True)
 
 
 def test_a_parameter_that_only_a_function_holds_is_in_the_graph(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers.rollouts import Counted, rollout
 
-from lite import TensorDict
+from lite import TensorDict, enable_grad
 from lite.data import GAE, TD0Estimator
 from lite.nn import Linear, Sequential, TensorDictModule
 
@@ -203,3 +203,14 @@ def test_time_may_be_any_dimension():
     out = estimator(net, time_dim=0, **options)(td.transpose(0, 1).clone())
     for key in ("advantage", "shifted_valid"):
         np.testing.assert_allclose(out[key].swapaxes(0, 1), expected[key], rtol=1e-6)
+
+
+def test_values_are_constants_also_where_parameters_learn():
+    net, td = Counted(), rollout((3, 8))
+    expected = estimator(net)(td.clone())
+    learning = TensorDictModule(Linear(4, 1, dtype=np.float64), ["obs"], ["state_value"])
+    with enable_grad():
+        found = estimator(net)(td.clone())
+        learned = GAE(gamma=0.9, lmbda=0.8, value_network=learning)(td.clone())
+    np.testing.assert_array_equal(found["advantage"], expected["advantage"])
+    assert all(type(leaf) is np.ndarray for leaf in learned.values(True, True))

@@ -17,7 +17,7 @@ WITHOUT = {
     "": """
     angle array2string array_equal array_repr array_str atleast_3d block choose convolve copyto
     corrcoef correlate cov cross cumprod cumulative_prod delete diag diag_indices_from diagflat
-    ediff1d fill_diagonal geomspace i0 imag insert interp iscomplex isreal kron lexsort
+    ediff1d fill_diagonal geomspace gradient i0 imag insert interp iscomplex isreal kron lexsort
     lib.stride_tricks.sliding_window_view linspace logspace may_share_memory median meshgrid
     nanargmax nanargmin nancumprod nancumsum nanmax nanmedian nanmin nanpercentile nanquantile
     nanstd nanvar percentile put put_along_axis putmask quantile resize save savetxt savez
@@ -29,7 +29,7 @@ WITHOUT = {
     """,
     "linalg.": """
     cholesky cond cross det eig eigh eigvals eigvalsh inv lstsq matrix_norm matrix_power matrix_rank
-    pinv qr slogdet solve svd svdvals
+    pinv qr slogdet solve tensorinv tensorsolve svd svdvals
     """,
 }
 

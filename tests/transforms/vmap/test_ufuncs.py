@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from helpers.vmap_cases import CHECKS, Case, add_in_place, b, f, i, written
 
+from lite import vmap
+
 CASES: list[Case] = [
     ("add", lambda x, y: x + y, (f(3, 4), f(4))),
     ("add of a number", lambda x: 2 - x, (f(3),)),
@@ -25,6 +27,18 @@ CASES: list[Case] = [
     ("in place", add_in_place, (f(2, 3), f(3))),
     ("ufunc.outer", lambda x, y: np.subtract.outer(x, y), (f(2), f(3, 2))),
     ("ufunc.at", written(lambda x, k, y: np.add.at(x, k, y)), (f(4), i(3), f(3))),
+    (
+        "assign columns by ufunc.at",
+        written(lambda x, y: np.add.at(x, (slice(None), [1, 0, 1]), y)),
+        (f(2, 4), f(3)),
+    ),
+    (
+        "assign by ufunc.at, split",
+        written(lambda x, y: np.add.at(x, ([0, 0], ..., [1, 1]), y)),
+        (f(2, 4, 3), f(2, 4)),
+    ),
+    ("assign rows by ufunc.at", written(lambda x, k, y: np.add.at(x, k, y)), (f(4, 2), i(3), f(3, 2))),
+    ("assign rows by ufunc.at, of one", written(lambda x, k, y: np.add.at(x, k, y)), (f(4, 2), i(3), f(2))),
     ("add.reduce", lambda x: np.add.reduce(x), (f(3, 2),)),
     ("maximum.reduce of all", lambda x: np.maximum.reduce(x, axis=None), (f(3, 2),)),
     ("multiply.accumulate", lambda x: np.multiply.accumulate(x, 1), (f(3, 4),)),
@@ -40,3 +54,10 @@ CASES: list[Case] = [
 @pytest.mark.parametrize("case", CASES, ids=[name for name, *_ in CASES])
 def test_rule_equals_loop(case: Case, check: Any) -> None:
     check(*case)
+
+
+def test_at_does_not_write_into_a_shared_array() -> None:
+    shared = np.zeros(3)
+    with pytest.raises(RuntimeError, match=r"numpy.add.at into an array that all elements"):
+        vmap(lambda k: np.add.at(shared, k, 1.0))(np.array([0, 1]))
+    np.testing.assert_array_equal(shared, 0)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite._arrays.formulas import erf, normal_cdf, normal_quantile
-from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import is_noted, record, unbroadcast, value_of
+from lite._transforms.grad.tape import answers, record, unbroadcast, value_of
 from lite.nn.distributions.arrays import (
     as_float,
     as_shape,
@@ -68,11 +67,12 @@ class Normal(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """Logarithm of the density of each number."""
-        arrays = value, self.loc, self.scale
-        if TracedArray in map(type, arrays) and is_noted(*arrays):
+        loc, scale = self.loc, self.scale
+        plain = type(loc) is np.ndarray and type(value) is np.ndarray and type(scale) is np.ndarray
+        if not plain and answers(value, loc, scale):
             return self._recorded(value)
-        z = (value - self.loc) / self.scale
-        return -0.5 * z * z - np.log(self.scale) - HALF_LOG_2PI
+        z = (value - loc) / scale
+        return -0.5 * z * z - np.log(scale) - HALF_LOG_2PI
 
     def _recorded(self, value: Any) -> Any:
         """The log-prob as one node."""

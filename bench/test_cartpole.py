@@ -1,0 +1,94 @@
+"""CartPole to a mean return of 475, by the examples: seconds, frames and memory of whole processes.
+
+`python bench/test_cartpole.py` runs `tests/examples/cartpole_dqn.py` and `cartpole_ppo.py` with seeds 0 to 4,
+one after the other. Time is that of the whole process, with imports, evaluation and export; memory is the
+largest resident set.
+
+`--only dqn` runs one of them and saves nothing.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from side_by_side import RESULTS, machine
+
+ROOT = Path(__file__).parents[1]
+MARK, SECONDS, MEGABYTES = 475, 150, 200
+SEEDS = range(5)
+
+
+def run(example: str, seed: int) -> dict[str, Any]:
+    """One process."""
+    program = ROOT / "tests" / "examples" / f"cartpole_{example}.py"
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, str(program), str(seed), str(MARK), str(SECONDS)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    said = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    taken = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    found = re.search(r"mean return ([\d.]+) after (\d+) frames", said)
+    if process.returncode or found is None:
+        raise RuntimeError(f"{program} seed {seed} ended with {process.returncode}: {said}")
+    return {
+        "example": example,
+        "seed": seed,
+        "return": float(found[1]),
+        "frames": int(found[2]),
+        "seconds": taken,
+        "processor_seconds": usage.ru_utime + usage.ru_stime,
+        "megabytes": usage.ru_maxrss * 1024 / 1e6,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=["dqn", "ppo"], help="nothing is saved")
+    asked = parser.parse_args()
+    about, rows = machine(), []
+    for example in [asked.only] if asked.only else ["dqn", "ppo"]:
+        for seed in SEEDS:
+            rows.append(run(example, seed))
+            print(rows[-1], flush=True)
+    lines = [
+        "# CartPole",
+        "",
+        ", ".join(f"{key} {value}" for key, value in about.items()) + ".",
+        f"Mean returns of 100 episodes of the exported policy; training stops at {MARK}. Whole processes.",
+        "",
+        "| example | seed | mean return | frames | seconds | of the processor | MB |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for r in rows:
+        lines.append(
+            f"| {r['example']} | {r['seed']} | {r['return']:.1f} | {r['frames']} | {r['seconds']:.1f} "
+            f"| {r['processor_seconds']:.1f} | {r['megabytes']:.0f} |"
+        )
+    lines.append("")
+    for example in dict.fromkeys(r["example"] for r in rows):
+        own = [r for r in rows if r["example"] == example]
+        there = sum(r["return"] >= MARK and r["seconds"] <= SECONDS for r in own)
+        largest = max(r["megabytes"] for r in own)
+        lines.append(
+            f"{example}: {there} of {len(own)} seeds reached {MARK} within {SECONDS} s; the largest "
+            f"process had {largest:.0f} MB, the goal is {MEGABYTES}."
+        )
+    text = "\n".join(lines) + "\n"
+    print(text)
+    if not asked.only:
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / "cartpole.md").write_text(text)
+        (RESULTS / "cartpole.json").write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

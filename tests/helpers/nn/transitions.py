@@ -1,0 +1,79 @@
+"""Small networks, and batches of steps, for losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lite import TensorDict, nn
+from lite.nn.distributions import Categorical, IndependentNormal, TanhNormal
+
+
+def transitions(*shape: int, seed: int = 0, **entries: Any) -> TensorDict:
+    """Steps of an environment with four numbers to observe; the last of each row ends it."""
+    rng = np.random.default_rng(seed)
+    shape = shape or (6,)
+    done = np.zeros((*shape, 1), bool)
+    done[..., -1, :] = True
+    return TensorDict(
+        {
+            "observation": rng.normal(size=(*shape, 4)),
+            "next": {
+                "observation": rng.normal(size=(*shape, 4)),
+                "reward": rng.normal(size=(*shape, 1)),
+                "done": done,
+                "terminated": done.copy(),
+            },
+            **entries,
+        },
+        batch_size=shape,
+    )
+
+
+def linear(inputs: int, outputs: int, seed: int = 0) -> nn.Linear:
+    return nn.Linear(inputs, outputs, rng=seed, dtype=np.float64)
+
+
+def gaussian(bounded: bool = False) -> nn.ProbabilisticTensorDictSequential:
+    """A policy of two numbers."""
+    return nn.ProbabilisticTensorDictSequential(
+        nn.TensorDictModule(linear(4, 4), ["observation"], ["params"]),
+        nn.TensorDictModule(nn.NormalParamExtractor(), ["params"], ["loc", "scale"]),
+        nn.ProbabilisticTensorDictModule(
+            ["loc", "scale"],
+            ["action"],
+            distribution_class=TanhNormal if bounded else IndependentNormal,
+            return_log_prob=True,
+        ),
+    )
+
+
+def categorical() -> nn.ProbabilisticTensorDictSequential:
+    """A policy of three actions."""
+    return nn.ProbabilisticTensorDictSequential(
+        nn.TensorDictModule(linear(4, 3), ["observation"], ["logits"]),
+        nn.ProbabilisticTensorDictModule(
+            ["logits"], ["action"], distribution_class=Categorical, return_log_prob=True
+        ),
+    )
+
+
+def critic() -> nn.ValueOperator:
+    return nn.ValueOperator(linear(4, 1, seed=1))
+
+
+class Joined(nn.Module):
+    """A network of an observation and an action."""
+
+    def __init__(self, seed: int = 2) -> None:
+        super().__init__()
+        self.linear = linear(6, 1, seed)
+
+    def forward(self, observation: Any, action: Any) -> Any:
+        return self.linear(np.concatenate([observation, action], -1))
+
+
+def q_network(seed: int = 2) -> nn.ValueOperator:
+    """Values of actions of two numbers."""
+    return nn.ValueOperator(Joined(seed), in_keys=["observation", "action"])

@@ -1,0 +1,122 @@
+"""DQNLoss, computed by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.nn.transitions import linear, transitions
+
+from lite import TensorDict, nn
+from lite.data import Categorical, MultiStep
+from lite.nn.losses import DQNLoss, SoftUpdate
+
+
+def q(net: Any, observation: Any) -> Any:
+    return observation @ net.weight.data.T + net.bias.data
+
+
+def test_by_hand() -> None:
+    net, td = linear(4, 3), transitions(6, action=np.arange(6) % 3)
+    loss = DQNLoss(net, action_space="categorical", delay_value=False)
+    loss.make_value_estimator(gamma=0.5)
+    ahead = q(net, td["next", "observation"]).max(-1) * ~td["next", "terminated"][:, 0]
+    error = q(net, td["observation"])[np.arange(6), td["action"]] - td["next", "reward"][:, 0] - 0.5 * ahead
+    np.testing.assert_allclose(loss(td)["loss"], (error**2).mean())
+    np.testing.assert_allclose(td["td_error"][:, 0], error**2)
+
+
+def test_double() -> None:
+    net, td = linear(4, 3), transitions(6, action=np.arange(6) % 3)
+    loss = DQNLoss(net, action_space="categorical", double_dqn=True, reduction="none")
+    SoftUpdate(loss, eps=0.9)
+    target = linear(4, 3, seed=9)
+    other = loss.target_value_network_params["module", "0", "module"]
+    other["weight"][...], other["bias"][...] = target.weight.data, target.bias.data
+    following = td["next", "observation"]
+    best = q(net, following).argmax(-1)
+    ahead = q(target, following)[np.arange(6), best] * ~td["next", "terminated"][:, 0]
+    error = q(net, td["observation"])[np.arange(6), td["action"]] - td["next", "reward"][:, 0] - 0.99 * ahead
+    np.testing.assert_allclose(loss(td)["loss"], error**2, rtol=1e-6)
+
+
+def test_steps_that_multistep_made_have_discounts_of_their_own() -> None:
+    net = linear(4, 2)
+    td = MultiStep(gamma=0.9, n_steps=3)(transitions(2, 6, action=np.arange(12).reshape(2, 6) % 2)).reshape(
+        -1
+    )
+    loss = DQNLoss(net, action_space="categorical", delay_value=False, reduction="none")
+    loss.make_value_estimator(gamma=0.9)
+    steps = td["steps_to_next_obs"].reshape(-1)
+    assert set(steps.tolist()) == {1, 2, 3}
+    ahead = q(net, td["next", "observation"]).max(-1) * ~td["next", "terminated"][:, 0]
+    chosen = q(net, td["observation"])[np.arange(12), td["action"]]
+    error = chosen - td["next", "reward"][:, 0] - 0.9**steps * ahead
+    np.testing.assert_allclose(loss(td)["loss"], error**2, rtol=1e-6)
+
+
+def test_a_batch_is_only_given_its_errors() -> None:
+    td = transitions(6, action=np.arange(6) % 2)
+    before = td.clone()
+    DQNLoss(linear(4, 2), action_space="categorical", delay_value=False)(td)
+    assert set(td.keys(True, True)) == {*before.keys(True, True), "td_error"}
+    for key in before.keys(True, True):
+        np.testing.assert_array_equal(td[key], before[key])
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda td: td.pop("action"), KeyError, "DQNLoss reads the entry 'action'"),
+        (lambda td: td["next"].pop("reward"), KeyError, "reward"),
+        (lambda td: td.set("action", np.zeros(6)), ValueError, "must be integers"),
+        (lambda td: td.set("action", np.zeros((6, 2), int)), ValueError, r"ids of shape \(6,\)"),
+        (
+            lambda td: td.set(("next", "reward"), td["next", "reward"][:, 0]),
+            RuntimeError,
+            r"one shape, got values of \(6, 1\) and rewards of \(6,\)",
+        ),
+        (lambda td: td.set("priority_weight", np.ones((6, 1))), ValueError, "priority weights must have"),
+    ],
+)
+def test_errors_leave_the_batch_as_it_was(change: Any, error: Any, message: str) -> None:
+    td = transitions(6, action=np.arange(6) % 2)
+    change(td)
+    before = set(td.keys(True, True))
+    loss = DQNLoss(linear(4, 2), action_space="categorical", delay_value=False)
+    with pytest.raises(error, match=message):
+        loss(td)
+    assert set(td.keys(True, True)) == before
+
+
+def test_arguments() -> None:
+    with pytest.raises(ValueError, match="double_dqn=True needs delay_value=True"):
+        DQNLoss(linear(4, 2), action_space="categorical", double_dqn=True, delay_value=False)
+    with pytest.raises(ValueError, match="action_space must be given"):
+        DQNLoss(linear(4, 2))
+    with pytest.raises(ValueError, match="action_space must be 'one-hot', 'categorical' or a spec"):
+        DQNLoss(linear(4, 2), action_space="binary")
+    assert DQNLoss(linear(4, 2), action_space=Categorical(2)).action_space == "categorical"
+    actor = nn.QValueActor(linear(4, 2), action_space="one-hot")
+    assert DQNLoss(actor).action_space == "one_hot"
+
+
+def test_called_with_arrays() -> None:
+    td = transitions(6, action=np.arange(6) % 2)
+    loss = DQNLoss(linear(4, 2), action_space="categorical", delay_value=False)
+    arrays = {key.replace(".", "_"): value for key, value in td.flatten_keys(".").items()}
+    assert loss(**arrays) == loss(td)["loss"]
+
+
+def test_empty_and_half_precision() -> None:
+    net = nn.Linear(4, 2, dtype=np.float16)
+    loss = DQNLoss(net, action_space="categorical", delay_value=False)
+    td = transitions(6, action=np.arange(6) % 2)
+    half = TensorDict(
+        {k: v.astype(np.float16) if v.dtype.kind == "f" else v for k, v in td.items(True, True)},
+        batch_size=[6],
+    )
+    assert loss(half)["loss"].dtype == np.float16
+    none = DQNLoss(linear(4, 2), action_space="categorical", delay_value=False, reduction="sum")
+    assert none(td[:0])["loss"] == 0

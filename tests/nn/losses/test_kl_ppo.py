@@ -1,0 +1,54 @@
+"""KLPENPPOLoss."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.nn.transitions import critic, gaussian, transitions
+
+from lite import enable_grad
+from lite.nn.distributions import IndependentNormal, kl_divergence
+from lite.nn.losses import KLPENPPOLoss
+
+
+def test_the_penalty_is_the_divergence() -> None:
+    policy, rng = gaussian(), np.random.default_rng(0)
+    td = policy(transitions(6, advantage=np.zeros((6, 1)), value_target=np.zeros((6, 1))))
+    td["loc"] = td["loc"] + rng.normal(size=(6, 2))
+    out = KLPENPPOLoss(policy, critic(), beta=3.0, dtarg=1e9)(td)
+    expected = kl_divergence(IndependentNormal(td["loc"], td["scale"]), policy.get_dist(td.copy()))
+    np.testing.assert_allclose(out["kl"][:, 0], expected)
+    np.testing.assert_allclose(out["loss_objective"], 3 * expected.mean())
+
+
+def test_beta_counts_as_it_was_for_the_gradient() -> None:
+    def gradient(**options: float) -> np.ndarray:
+        policy = gaussian()
+        td = policy(transitions(6, advantage=np.zeros((6, 1)), value_target=np.zeros((6, 1))))
+        td["loc"] = td["loc"] + 1
+        loss = KLPENPPOLoss(policy, critic(), entropy_bonus=False, **options)
+        with enable_grad():
+            loss(td)["loss_objective"].backward()
+        weight: np.ndarray = policy[0].module.weight.grad
+        return weight
+
+    np.testing.assert_array_equal(gradient(), gradient(increment=1.0))
+
+
+def test_a_divergence_without_a_formula_is_sampled() -> None:
+    policy = gaussian(bounded=True)
+    td = policy(transitions(6, advantage=np.ones((6, 1)), value_target=np.zeros((6, 1))))
+    loss = KLPENPPOLoss(policy, critic(), samples_mc_kl=4, samples_mc_entropy=4, generator=0)
+    out = loss(td)
+    np.testing.assert_allclose(out["kl"], 0, atol=1e-6)
+    assert out["kl"].shape == (6, 1)
+
+
+def test_errors() -> None:
+    with pytest.raises(ValueError, match="increment must be at least 1"):
+        KLPENPPOLoss(gaussian(), critic(), increment=0.5)
+    with pytest.raises(ValueError, match="decrement must be at most 1"):
+        KLPENPPOLoss(gaussian(), critic(), decrement=2)
+    td = gaussian()(transitions(6, advantage=np.zeros((6, 1)), value_target=np.zeros((6, 1))))
+    with pytest.raises(KeyError, match="reads the parameters of the distribution that acted"):
+        KLPENPPOLoss(gaussian(), critic())(td.exclude("loc"))

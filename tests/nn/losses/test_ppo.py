@@ -1,0 +1,156 @@
+"""PPOLoss and ClipPPOLoss, computed by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.nn.transitions import categorical, critic, gaussian, linear, transitions
+
+from lite import TensorDict
+from lite.data import GAE
+from lite.nn.losses import ClipPPOLoss, PPOLoss
+from lite.nn.losses.ppo import clip_bounds, effective_sample_size, fitting
+
+
+def acted(*shape: int) -> TensorDict:
+    """A batch in which another policy acted."""
+    rng = np.random.default_rng(1)
+    shape = shape or (6,)
+    return transitions(
+        *shape,
+        action=rng.normal(size=(*shape, 2)),
+        action_log_prob=rng.normal(-2, 0.3, shape),
+        advantage=rng.normal(size=(*shape, 1)),
+        value_target=rng.normal(size=(*shape, 1)),
+    )
+
+
+def test_by_hand() -> None:
+    td, policy, value = acted(), gaussian(), critic()
+    out = ClipPPOLoss(policy, value, clip_epsilon=0.1, entropy_coeff=0.5)(td)
+    dist = policy.get_dist(td.copy())
+    ratio = np.exp(dist.log_prob(td["action"]) - td["action_log_prob"])
+    advantage = td["advantage"][:, 0]
+    gain = np.minimum(ratio * advantage, np.clip(ratio, 0.9, 1.1) * advantage)
+    np.testing.assert_allclose(out["loss_objective"], -gain.mean(), rtol=1e-6)
+    np.testing.assert_allclose(out["clip_fraction"], np.mean((ratio < 0.9) | (ratio > 1.1)))
+    np.testing.assert_allclose(out["loss_entropy"], -0.5 * dist.entropy().mean())
+    np.testing.assert_allclose(out["ESS"], ratio.sum() ** 2 / (ratio**2).sum() / 6)
+    np.testing.assert_allclose(out["kl_approx"], -np.log(ratio).mean())
+    unclipped = PPOLoss(policy, value)(td)
+    np.testing.assert_allclose(unclipped["loss_objective"], -(ratio * advantage).mean())
+
+
+def test_the_same_policy_has_ratios_of_one() -> None:
+    policy, value = categorical(), critic()
+    td = GAE(gamma=0.9, lmbda=0.9, value_network=value)(policy(transitions(2, 5))).reshape(-1)
+    out = ClipPPOLoss(policy, value)(td)
+    np.testing.assert_allclose(out["loss_objective"], -td["advantage"].mean())
+    np.testing.assert_allclose([out["ESS"], out["max_ratio"], out["mean_ratio"]], 1)
+    assert out["clip_fraction"] == 0
+
+
+def test_nothing_is_written_to_the_batch() -> None:
+    td = acted(2, 3).exclude("advantage", "value_target")
+    before = set(td.keys(True, True))
+    out = ClipPPOLoss(gaussian(), critic())(td)
+    assert set(td.keys(True, True)) == before
+    assert np.isfinite(out["loss_objective"])
+
+
+@pytest.mark.parametrize(
+    ("advantage", "ratios", "expected"),
+    [
+        ((6, 1), (6, 1), (6, 1)),
+        ((6, 2), (6, 1), (6, 2)),  # several objectives
+        ((6, 1), (6, 3, 1), (6, 1, 1)),  # one for all actions of a step
+        ((6,), (6, 1), None),
+        ((1, 1), (6, 1), None),
+        ((6, 6, 1), (6, 1), None),
+        ((3, 1), (6, 3, 1), None),
+    ],
+)
+def test_shapes_of_advantages(advantage: Any, ratios: Any, expected: Any) -> None:
+    if expected is None:
+        with pytest.raises(
+            ValueError, match="An advantage has the shape of the log-probs and a last dimension"
+        ):
+            fitting(np.zeros(advantage), np.zeros(ratios))
+    else:
+        assert fitting(np.zeros(advantage), np.zeros(ratios)).shape == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda td: td.pop("action"), KeyError, "ClipPPOLoss reads the entry 'action'"),
+        (lambda td: td.pop("action_log_prob"), KeyError, "reads the entry 'action_log_prob'"),
+        (lambda td: td.pop("value_target"), KeyError, "reads the entry 'value_target'"),
+        (lambda td: td.set("advantage", np.ones(6)), ValueError, r"advantage has the shape \(6,\)"),
+        (lambda td: td.set("action_log_prob", np.ones((6, 1))), ValueError, r"the shape \(6, 1\), those of"),
+        (
+            lambda td: td.set("value_target", np.ones(6)),
+            RuntimeError,
+            "values and targets must have one shape",
+        ),
+        (
+            lambda td: td.set("advantage", np.full((6, 1), np.nan)),
+            ValueError,
+            r"NaN in the entries \['advantage'\]",
+        ),
+    ],
+)
+def test_errors(change: Any, error: Any, message: str) -> None:
+    td = acted()
+    change(td)
+    with pytest.raises(error, match=message):
+        ClipPPOLoss(gaussian(), critic())(td)
+
+
+def test_arguments() -> None:
+    with pytest.raises(TypeError, match="actor_network and, unless critic_coeff is None, critic_network"):
+        PPOLoss()
+    with pytest.raises(TypeError, match="must be a module with get_dist"):
+        PPOLoss(linear(4, 2), critic())
+    with pytest.raises(ValueError, match="max_importance_ratio must be positive, got -1"):
+        PPOLoss(gaussian(), critic(), max_importance_ratio=-1)
+    with pytest.raises(ValueError, match=r"clip_value=True needs one clip_epsilon, got \(0\.1, 0\.2\)"):
+        ClipPPOLoss(gaussian(), critic(), clip_epsilon=(0.1, 0.2), clip_value=True)
+    with pytest.raises(RuntimeError, match="has no 'advantage', and the loss no critic"):
+        ClipPPOLoss(gaussian())(acted().exclude("advantage"))
+    for wrong in (-0.1, (0.1, -0.1), 1.0, (0.1, 0.2, 0.3)):
+        with pytest.raises(ValueError, match="clip_epsilon must"):
+            clip_bounds(wrong)
+
+
+def test_limits_can_be_scheduled() -> None:
+    one, two = ClipPPOLoss(gaussian(), critic()), ClipPPOLoss(gaussian(), critic(), clip_epsilon=(0.1, 0.3))
+    one.clip_epsilon = 0.5
+    two.clip_epsilon_high = 0.25
+    assert (float(one.clip_epsilon), float(two.clip_epsilon_high)) == (0.5, 0.25)
+    with pytest.raises(AttributeError, match="this loss has clip_epsilon, which can be set"):
+        one.clip_epsilon_low = 0.1
+    with pytest.raises(AttributeError, match="it has no clip_epsilon"):
+        two.clip_epsilon = 0.1
+
+
+def test_a_mean_over_agents_warns() -> None:
+    td = acted(6)
+    td["advantage"] = np.random.default_rng(0).normal(size=(6, 2))
+    loss = ClipPPOLoss(gaussian(), critic(), normalize_advantage=True)
+    with pytest.warns(UserWarning, match="normalize_advantage_exclude_dims keeps agents or objectives apart"):
+        loss(td)
+
+
+def test_effective_sample_sizes() -> None:
+    assert effective_sample_size(np.zeros(5)) == 5
+    np.testing.assert_allclose(effective_sample_size(np.array([1000.0, 0.0])), 1)
+
+
+def test_parts_without_a_coefficient() -> None:
+    loss = ClipPPOLoss(gaussian(), critic(), entropy_coeff={"other_log_prob": 0.1})
+    parts = TensorDict({"a_entropy": np.ones((6, 1))}, batch_size=[6, 1])
+    with pytest.raises(KeyError, match="entropy_coeff has no number for 'a_log_prob'"):
+        loss._weighted(parts, 2)

@@ -1,0 +1,92 @@
+"""SACLoss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.nn.transitions import gaussian, linear, q_network, transitions
+
+from lite import enable_grad
+from lite.data import Bounded, Composite
+from lite.nn.losses import SACLoss, SoftUpdate
+
+
+def made(**options: Any) -> SACLoss:
+    options = {"target_entropy": -2.0, "generator": 0, **options}
+    loss = SACLoss(gaussian(True), [q_network(), q_network(3)], **options)
+    if loss.delay_qvalue:
+        SoftUpdate(loss, tau=0.1)
+    return loss
+
+
+def batch(**entries: Any) -> Any:
+    rng = np.random.default_rng(2)
+    return transitions(6, action=np.tanh(rng.normal(size=(6, 2))), **entries)
+
+
+def test_a_seed_repeats_the_loss() -> None:
+    first, second = made()(batch()), made()(batch())
+    for key in first.keys():  # noqa: SIM118
+        np.testing.assert_array_equal(first[key], second[key])
+    assert first["loss_actor"] != made(generator=1)(batch())["loss_actor"]
+
+
+def test_terminal_steps_learn_their_reward() -> None:
+    td = batch()
+    td["next", "terminated"][:] = td["next", "done"][:] = True
+    loss = made(loss_function="l2", reduction="none")
+    values = np.stack([q_network(seed)(td.copy())["state_action_value"][:, 0] for seed in (2, 3)])
+    error = values - td["next", "reward"][:, 0]
+    np.testing.assert_allclose(loss(td)["loss_qvalue"], (error**2).sum(0))
+    np.testing.assert_allclose(td["td_error"], np.abs(error).max(0))
+
+
+def test_the_policy_and_the_critics_are_constants_to_each_other() -> None:
+    loss, td = made(), batch()
+    with enable_grad():
+        loss(td)["loss_actor"].backward()
+    grads = {name: parameter.grad is not None for name, parameter in loss.named_parameters()}
+    assert {name.split(".")[0] for name, learns in grads.items() if learns} == {"actor_network_params"}
+    loss.zero_grad()
+    with enable_grad():
+        loss(td)["loss_qvalue"].backward()
+    grads = {name: parameter.grad is not None for name, parameter in loss.named_parameters()}
+    assert {name.split(".")[0] for name, learns in grads.items() if learns} == {"qvalue_network_params"}
+
+
+def test_states_after_the_end_need_no_observation() -> None:
+    td = batch()
+    td["next", "observation"][-1] = np.nan
+    with pytest.raises(ValueError, match="scale must be positive, got nan"):
+        made()(td)
+    td["next", "observation"][-1] = 0
+    assert np.isfinite(made(skip_done_states=True)(td)["loss_qvalue"])
+
+
+def test_outputs_without_reduction() -> None:
+    out = made(reduction="none")(batch())
+    assert out.batch_size == (6,)
+    assert set(out.keys()) == {"loss_actor", "loss_qvalue", "loss_alpha"}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [Bounded(-1, 1, (2,)), Composite({"action": Bounded(-1, 1, (3, 2))}, shape=(3,))],
+    ids=["one", "many"],
+)
+def test_target_entropy(spec: Any) -> None:
+    assert float(made(target_entropy="auto", action_spec=spec).target_entropy) == -2
+    with pytest.raises(RuntimeError, match="target_entropy='auto' needs an action_spec"):
+        made(target_entropy="auto")
+
+
+def test_errors_leave_the_batch_as_it_was() -> None:
+    td = batch()
+    td["next", "reward"] = td["next", "reward"][:, 0]
+    with pytest.raises(RuntimeError, match="one shape"):
+        made()(td)
+    assert "td_error" not in td
+    with pytest.raises(TypeError, match="must be a module with get_dist"):
+        SACLoss(linear(4, 2), q_network(), target_entropy=-1.0)

@@ -1,0 +1,43 @@
+"""TD3Loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.nn.transitions import linear, q_network, transitions
+
+from lite import nn
+from lite.data import Bounded
+from lite.nn.losses import TD3Loss
+
+
+def made(**options: Any) -> TD3Loss:
+    policy = nn.TensorDictModule(linear(4, 2), ["observation"], ["action"])
+    options = {"bounds": (-1.0, 1.0), "delay_actor": False, "delay_qvalue": False, "generator": 0, **options}
+    return TD3Loss(policy, [q_network(), q_network(3)], **options)
+
+
+def test_without_noise_the_least_critic_values_the_bounded_action() -> None:
+    td = transitions(6, action=np.zeros((6, 2)))
+    out = made(policy_noise=0.0, bounds=(-0.1, 0.1))(td)
+    following = td["next"].select("observation")
+    following["action"] = np.clip(linear(4, 2)(following["observation"]), -0.1, 0.1)
+    values = [q_network(seed)(following.copy())["state_action_value"][:, 0] for seed in (2, 3)]
+    np.testing.assert_allclose(out["next_state_value"], np.minimum(*values))
+
+
+def test_a_seed_repeats_the_noise() -> None:
+    td = transitions(6, action=np.zeros((6, 2)))
+    assert made()(td)["loss_qvalue"] == made()(td)["loss_qvalue"] != made(generator=1)(td)["loss_qvalue"]
+
+
+def test_bounds() -> None:
+    spec = Bounded(np.array([-1.0, -2.0]), 1.0, (2,))
+    np.testing.assert_array_equal(made(bounds=None, action_spec=spec).min_action, [-1, -2])
+    for wrong in ({"bounds": None}, {"action_spec": spec}):
+        with pytest.raises(ValueError, match="one of action_spec and bounds must be given"):
+            made(**wrong)
+    with pytest.raises(ValueError, match="the low bound must not be above the high one"):
+        made(bounds=(1.0, -1.0))

@@ -1,0 +1,77 @@
+"""Networks that say what actions and states are worth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import TensorDict, nn
+from lite.data import Categorical, Composite, Unbounded
+from lite.nn import QValueActor, QValueModule, ValueOperator
+from lite.nn.tensordict_modules.q_value import action_space_of, value_of_action
+
+VALUES = np.array([[1.0, 3.0, 2.0], [5.0, 0.0, 5.0]])
+
+
+def test_ids() -> None:
+    td = QValueModule("categorical")(TensorDict(action_value=VALUES, batch_size=[2]))
+    np.testing.assert_array_equal(td["action"], [1, 0])
+    np.testing.assert_array_equal(td["chosen_action_value"], [[3.0], [5.0]])
+
+
+def test_rows_of_zeros_and_ones() -> None:
+    action, values, chosen = QValueModule("one-hot")(VALUES[:1])
+    np.testing.assert_array_equal(action, [[0, 1, 0]])
+    np.testing.assert_array_equal(chosen, [[3.0]])
+    np.testing.assert_array_equal(values, VALUES[:1])
+
+
+def test_masks() -> None:
+    module = QValueModule("categorical", action_mask_key="mask")
+    td = TensorDict(action_value=VALUES, mask=np.array([[1, 0, 1], [0, 1, 0]], bool), batch_size=[2])
+    np.testing.assert_array_equal(module(td)["action"], [2, 1])
+    with pytest.raises(KeyError, match="QValueModule reads the entry 'mask'"):
+        module(td.exclude("mask"))
+
+
+def test_action_spaces() -> None:
+    assert action_space_of("one_hot") == action_space_of("one-hot") == "one_hot"
+    assert action_space_of(Categorical(3)) == "categorical"
+    assert action_space_of(Composite({"action": Categorical(3)})) == "categorical"
+    for wrong in ("binary", None, Unbounded((3,))):
+        with pytest.raises(ValueError, match="action_space must be 'one-hot', 'categorical' or a spec"):
+            action_space_of(wrong)
+
+
+@pytest.mark.parametrize(
+    ("action", "space", "message"),
+    [
+        (np.zeros((2, 2), int), "categorical", r"ids of shape \(2,\)"),
+        (np.zeros(2), "categorical", "must be integers"),
+        (np.zeros(2, int), "one_hot", r"the shape of the values \(2, 3\), got \(2,\)"),
+    ],
+)
+def test_actions_of_other_shapes(action: Any, space: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        value_of_action(VALUES, action, space)
+
+
+def test_actors() -> None:
+    actor = QValueActor(nn.Linear(4, 3), spec=Categorical(3), in_keys=["obs"], action_key="move")
+    td = actor(TensorDict(obs=np.zeros((5, 4), np.float32), batch_size=[5]))
+    assert td["move"].shape == (5,)
+    assert actor.out_keys == ["move", "action_value", "chosen_action_value"]
+    assert actor.action_space == "categorical"
+    net = nn.TensorDictModule(nn.Linear(4, 3), ["obs"], ["q"])
+    assert QValueActor(net, action_space="one-hot", action_value_key="q").out_keys[1] == "q"
+    with pytest.raises(KeyError, match="the module must write 'action_value', the action values, got"):
+        QValueActor(net, action_space="one-hot")
+    with pytest.raises(RuntimeError, match="out_keys must have the key of the values 'q', got"):
+        QValueModule("one-hot", "q", out_keys=["a", "b", "c"])
+
+
+def test_values_of_states_and_actions() -> None:
+    assert ValueOperator(nn.Linear(4, 1)).in_keys == ["observation"]
+    assert ValueOperator(nn.Linear(4, 1), ["x"], ["y"]).out_keys == ["y"]

@@ -1,0 +1,210 @@
+"""Derivatives of ufuncs, of their methods, and of changes of the dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.central_differences import CHECKS, Case, assert_gradients
+from helpers.vmap_cases import add_in_place, b, f
+
+import lite
+from lite._transforms.grad.ufuncs import _BINARY, _UNARY
+
+ABOVE_0 = (np.log, np.log2, np.log10, np.log1p, np.sqrt, np.cbrt, np.reciprocal)
+IN_1 = (np.arcsin, np.arccos, np.arctanh)
+
+
+def unary(ufunc: Any) -> Any:
+    if ufunc in ABOVE_0:
+        return lambda x: ufunc(np.abs(x) + 0.2)
+    if ufunc in IN_1:
+        return lambda x: ufunc(x / (1 + np.abs(x)))
+    if ufunc is np.arccosh:
+        return lambda x: ufunc(1.2 + x * x)
+    return ufunc
+
+
+def binary(ufunc: Any) -> Any:
+    if ufunc in (np.power, np.float_power):
+        return lambda x, y: ufunc(np.abs(x) + 0.2, y)
+    if ufunc in (np.true_divide, np.fmod, np.remainder):
+        return lambda x, y: ufunc(x, np.abs(y) + 0.7)
+    if ufunc is np.ldexp:
+        return lambda x, y: ufunc(x, np.array([1, -2, 3])) + 0 * y
+    if ufunc is np.heaviside:
+        return lambda x, y: ufunc(x, y) * x
+    return ufunc
+
+
+CASES: list[Case] = [
+    *((ufunc.__name__, unary(ufunc), (f(2, 3),)) for ufunc in _UNARY),
+    *((ufunc.__name__, binary(ufunc), (f(2, 3), f(3))) for ufunc in _BINARY),
+    *(
+        (f"{ufunc.__name__} of itself", lambda x, u=ufunc: binary(u)(x, x * x + 1), (f(3),))
+        for ufunc in _BINARY
+    ),
+    (
+        "operators",
+        lambda x, y: -x + 2 * y - x / y + (1 - x) * (3 / y) + x**2 + abs(x) ** 1.5,
+        (f(2, 3), f(3)),
+    ),
+    ("powers", lambda x: [x**0, x**1, x**3, (x * x + 1) ** -1, 2.0**x, np.power(x, 2)], (f(3),)),
+    ("power of integers", lambda x: x ** np.array([0, 1, 2]), (f(3),)),
+    ("numbers of the left", lambda x: [np.float64(2.0) - x, 1 / (x * x + 1), np.ones(3) * x], (f(3),)),
+    ("without dimensions", lambda x, y: x * y + np.exp(x), (f(), f(2, 3))),
+    ("divmod", lambda x, y: np.divmod(x, np.abs(y) + 0.7), (f(3), f(3))),
+    ("modf", lambda x: np.modf(x), (f(3),)),
+    ("frexp", lambda x: np.frexp(x), (f(3),)),
+    ("flat ones", lambda x: x * np.floor(x) + x * (x > 0) + x * np.sign(x) + x * np.rint(x), (f(5),)),
+    ("in place", lambda x, y: add_in_place(x + 0 * y, y), (f(2, 3), f(3))),
+    ("out", lambda x, y: np.multiply(x, y, out=np.empty_like(x + y)), (f(2, 3), f(3))),
+    ("where", lambda x, m: np.exp(x, where=m, out=x * x), (f(3), b(3))),
+    (
+        "where of two",
+        lambda x, y, m: np.multiply(x, y, where=m, out=np.zeros_like(x + y + m)),
+        (f(3), f(3), b(3)),
+    ),
+    ("dtype", lambda x: np.exp(x, dtype=np.float64) + np.add(x, 1, dtype=np.float64), (f(3),)),
+    ("outer", lambda x, y: np.subtract.outer(x, y) ** 2, (f(2), f(3, 2))),
+    ("add.at", lambda x, y: added(x, np.array([0, 2, 0]), y), (f(4), f(3))),
+    ("add.at of one", lambda x, y: added(x, np.array([0, 2, 0]), y), (f(4, 2), f(2))),
+    (
+        "add.reduce",
+        lambda x: [np.add.reduce(x), np.add.reduce(x, axis=None), np.add.reduce(x, 1)],
+        (f(2, 3),),
+    ),
+    ("multiply.reduce", lambda x: np.multiply.reduce(x, -1, keepdims=True), (f(2, 3),)),
+    ("maximum.reduce", lambda x: np.maximum.reduce(x) + np.minimum.reduce(x, initial=0.1), (f(2, 3),)),
+    ("accumulate", lambda x: np.add.accumulate(x, 1) * np.multiply.accumulate(x), (f(2, 3),)),
+    ("clip", lambda x: np.clip(x, -0.5, 0.5) + x.clip(min=0) + np.clip(x, None, 0.2), (f(9),)),
+    ("clip by arrays", lambda x, y: np.clip(x, y, y + 0.5), (f(2, 9), f(9))),
+    ("copy", lambda x: x.copy() * x, (f(3),)),
+]
+
+
+def added(x: Any, places: Any, y: Any) -> Any:
+    out = np.zeros_like(x + y[..., :1]) + x
+    np.add.at(out, places, y)
+    np.subtract.at(out, (places + 1,), 2 * y)
+    return out
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("case", CASES, ids=[name for name, *_ in CASES])
+def test_derivative(check: Any, case: Case) -> None:
+    check(*case)
+
+
+@pytest.mark.parametrize(
+    ("fn", "at", "wanted"),
+    [
+        (np.maximum, (1.0, 1.0), (0.5, 0.5)),  # as torch.maximum
+        (np.minimum, (1.0, 1.0), (0.5, 0.5)),
+        (np.fmax, (np.nan, 1.0), (0.0, 1.0)),
+        (np.fmin, (2.0, np.nan), (1.0, 0.0)),
+        (np.power, (0.0, 2.0), (0.0, 0.0)),
+        (np.power, (0.0, 0.0), (0.0, 0.0)),
+        (np.power, (-2.0, 3.0), (12.0, np.nan)),  # whose power is no number beside 3
+    ],
+)
+def test_edges_of_two_numbers(fn: Any, at: Any, wanted: Any) -> None:
+    got = lite.grad(fn, (0, 1))(*map(np.asarray, at))
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_numbers_too_large_for_exp() -> None:
+    got = lite.grad(np.logaddexp, (0, 1))(np.array(800.0), np.array(800.0))
+    np.testing.assert_allclose(got, 0.5, rtol=1e-12)
+
+
+def test_edges_of_one_number() -> None:
+    np.testing.assert_array_equal(lite.grad(lambda x: np.sum(np.abs(x)))(np.array([0.0, -0.0])), 0)
+    np.testing.assert_array_equal(lite.grad(np.sqrt)(np.array(0.0)), np.inf)  # without a warning
+    np.testing.assert_array_equal(
+        lite.grad(lambda x: np.clip(x, 0, 1).sum())(np.array([0.0, 1.0, 2.0])), [1, 1, 0]
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_dtypes_stay(dtype: Any) -> None:
+    x = np.array([0.5, 0.25], dtype)
+    wide = np.array([2.0, 3.0])
+
+    def loss(x: Any) -> Any:
+        assert (2.0 * x).dtype == x.dtype
+        return ((2.0 * x) ** 3 * wide).sum()
+
+    got = lite.grad(loss)(x)
+    assert got.dtype == dtype
+    np.testing.assert_allclose(got, 24 * x * x * wide, rtol=1e-3)
+
+
+def test_astype() -> None:
+    def loss(x: Any) -> Any:
+        assert x.astype(x.dtype, copy=False) is x
+        assert type(x.astype(np.int64)) is np.ndarray  # which has no derivative
+        return (x.astype(np.float32) ** 2).sum()
+
+    got = lite.grad(loss)(np.array([1.0, 2.0]))
+    assert got.dtype == np.float64
+    np.testing.assert_array_equal(got, [2, 4])
+
+
+def test_half_precision_adds_up_in_float32() -> None:
+    bias = np.zeros(1, np.float16)
+    got = lite.grad(lambda bias: (bias + np.ones(5000, np.float16)).sum())(bias)
+    np.testing.assert_array_equal(got, 5000)  # in float16, 2048 + 1 is 2048
+    np.testing.assert_array_equal(lite.grad(lambda b: sum(b[0] for _ in range(3000)))(bias), 3000)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: np.nextafter.reduce(x), r"no gradient through numpy.nextafter.reduce: there is no rule"),
+        (lambda x: np.hypot.accumulate(x), r"numpy.hypot.accumulate"),
+        (lambda x: np.multiply.at(x, 0, 2.0), r"numpy.multiply.at"),
+        (lambda x: np.exp(x, where=np.array([True, False])), r"with where it needs out"),
+    ],
+)
+def test_what_has_no_rule_is_named(call: Any, message: str) -> None:
+    with pytest.raises(NotImplementedError, match=message):
+        lite.grad(call)(np.ones(2))
+
+
+def test_complex_numbers_are_refused() -> None:
+    with pytest.raises(TypeError, match="no derivatives of complex numbers"):
+        lite.grad(lambda x: np.abs(x * 1j).sum())(np.ones(2))
+    with pytest.raises(TypeError, match=r"argument 0 of <lambda> is complex \(complex128\)"):
+        lite.grad(lambda x: x)(np.ones(2) * 1j)
+
+
+def test_a_result_is_not_written_into_an_ndarray() -> None:
+    target = np.zeros(2)
+    for call in (
+        lambda x: np.add(x, 1, out=target),
+        lambda x: target.__iadd__(x),
+        lambda x: np.sum(np.stack([x, x]), 0, out=target),
+        lambda x: np.add.reduce(np.stack([x, x]), out=target),
+    ):
+        with pytest.raises(TypeError, match="which an ndarray as out= would lose"):
+            lite.grad(call)(np.ones(2))
+    np.testing.assert_array_equal(target, 0)
+
+
+def test_results_fit_into_what_they_are_written_to() -> None:
+    with pytest.raises(ValueError, match=r"gives the shape \(2, 2\), which does not fit into \(2,\)"):
+        lite.grad(lambda x: np.add(x, np.ones((2, 2)), out=x))(np.ones(2))
+    with pytest.raises(TypeError, match="gives float64, which no casting does not put into float32"):
+        lite.grad(lambda x: np.copyto(x, np.ones(2), casting="no"))(np.ones(2, np.float32))
+
+
+def test_numbers_without_dimensions_are_not_written() -> None:
+    def loss(x: Any) -> Any:
+        total = x.sum()
+        before = total
+        total += 1.0  # a new number, as NumPy's scalars
+        return before * total
+
+    assert_gradients(loss, np.array([1.0, 2.0]))
