@@ -1,7 +1,7 @@
 """Random programs of NumPy functions: compositions, views and writes, on a few arrays.
 
-A program is a list of steps on a list of arrays, which the steps append to and write into. Steps are drawn one
-by one, with what the steps before gave on plain arrays: shapes fit, and results are finite and not large.
+A program is a list of steps on a list of arrays, which the steps append to and write into. Steps are drawn
+one by one, with what those before gave on plain arrays: shapes fit, and results are finite and not large.
 """
 
 from __future__ import annotations

@@ -119,6 +119,10 @@ def as_lite(source: str) -> str:
     source = re.sub(r"\bfrom tensordict(\.\w+)*\b", "from lite", source)
     source = re.sub(r"\bfrom torch import distributions\b", "from lite.nn import distributions", source)
     source = re.sub(r"\bfrom torch\.distributions\b", "from lite.nn.distributions", source)
+    # What torch's tensors have and NumPy's arrays have not.
+    source = re.sub(r"(torch\.randn\(\d+), requires_grad=True\)", r"nn.Parameter(\1))", source)
+    source = re.sub(r"\bx\.pow\(2\)", "(x ** 2)", source)
+    source = re.sub(r"(\S+\.grad)\.norm\(\)", r"np.linalg.norm(\1)", source)
     return re.sub(r"\bfrom torch import (nn|vmap)\b", r"from lite import \1", source)
 
 
@@ -189,9 +193,12 @@ def run_example(statements: list[str]) -> int:
     # Layers draw their first weights from generators of their own.
     drawn = any("nn." in statement for statement in statements)
     count = 0
+    # Gradients are on by default there.
+    learning: Any = lite.enable_grad if any("backward" in s for s in statements) else contextlib.nullcontext
     for statement in statements:
         expected, error = theirs.run(statement)
-        got, problem = ours.run(statement)
+        with learning():
+            got, problem = ours.run(statement)
         if error is not None:
             continue
         error = problem

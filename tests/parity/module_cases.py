@@ -14,7 +14,6 @@ QUIET = [
     pytest.mark.filterwarnings("ignore:Complex modules:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*has no data:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*is a no-op:UserWarning"),
-    pytest.mark.filterwarnings("ignore:backward hooks never run:UserWarning"),
 ]
 
 

@@ -21,14 +21,12 @@ ROWS = {
         (f"TensorDictBase.{name}" for name in ("min", "max", "cummin", "cummax")), "nested batch sizes longer"
     ),
     "TensorDictBase.quantile": "`sum(dim=None)`; `keepdim=True` alone; `quantile`",
+    "TensorDictBase.attrs": "`td.attrs`, distributed",
     **dict.fromkeys(
-        (f"TensorDictBase.{name}" for name in ("attrs", "backward", "from_modules")), "`td.grad`, `td.attrs`"
-    ),
-    **dict.fromkeys(
-        ("TensorDictBase.flatten_keys", "TensorDictBase.unflatten_keys"), "`td.grad`, `td.attrs`"
+        ("TensorDictBase.flatten_keys", "TensorDictBase.unflatten_keys"), "`td.attrs`, distributed"
     ),  # they quantise a module
-    "TensorDictStore": "`td.grad`, `td.attrs`",
-    "nn.CudaGraphModule": "`td.grad`, `td.attrs`",
+    "TensorDictStore": "`td.attrs`, distributed",
+    "nn.CudaGraphModule": "`td.attrs`, distributed",
     **dict.fromkeys(
         (
             "TensorDictBase.to",

@@ -51,7 +51,6 @@ REFUSED = {
     "as_tensor",
     "asend",
     "attrs",
-    "backward",
     "broadcast",
     "clear_refs_for_compile_",
     "complex32",
@@ -61,7 +60,6 @@ REFUSED = {
     "from_zarr",
     "gather_and_stack",
     "get_nestedtensor",
-    "grad",
     "init_remote",
     "irecv",
     "isend",
@@ -74,7 +72,6 @@ REFUSED = {
     "record_stream",
     "recv",
     "reduce",
-    "requires_grad_",
     "scatter",
     "send",
     "to_csv",
@@ -82,7 +79,6 @@ REFUSED = {
     "to_mds",
     "to_store",
     "to_zarr",
-    "zero_grad",
 }
 
 # Parameters of any function that only mean something to torch.

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from lite._arrays.types import Shape
+from lite._arrays.types import HostArray, Shape
 from lite._transforms.grad.tape import is_traced
 from lite._transforms.registry import NoRule, default
 
 # What NumPy has as the default of options that are passed on only if they are given.
 NOT_GIVEN = default(np.sum, "keepdims")
+_FEW = 1 << 14  # elements that are written sooner than NumPy makes an array that repeats one of them
 
 
 def given(**options: Any) -> dict[str, Any]:
@@ -34,16 +35,24 @@ def operand(x: Any) -> Any:
 
 
 def kept_shape(shape: Shape, axis: Any) -> Shape:
-    """The shape of a result of a reduction along axes that are kept with size 1."""
+    """The shape of the result of a reduction along axes that the array has, kept with size 1."""
     if axis is None:
         return (1,) * len(shape)
+    if type(axis) is int:
+        at = axis if axis >= 0 else axis + len(shape)
+        return (*shape[:at], 1, *shape[at + 1 :])
     axes = normalize_axis_tuple(axis, len(shape))
     return tuple([1 if d in axes else size for d, size in enumerate(shape)])
 
 
 def spread(g: Any, shape: Shape, axis: Any) -> Any:
     """A derivative by what was reduced, repeated along the axes that are gone."""
-    return np.broadcast_to(g if axis is None else g.reshape(kept_shape(shape, axis)), shape)
+    kept = g if axis is None else g.reshape(kept_shape(shape, axis))
+    if isinstance(kept, HostArray) or math.prod(shape) > _FEW:
+        return np.broadcast_to(kept, shape)
+    out = np.empty(shape, kept.dtype)
+    out[...] = kept
+    return out
 
 
 def masked(g: Any, where: Any) -> Any:

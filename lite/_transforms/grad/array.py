@@ -10,6 +10,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lite._arrays.methods import ArrayMethods
 from lite._arrays.types import HostArray, Shape
+from lite._transforms.handles import HookDict, RemovableHandle, add_hook
 from lite._transforms.levels import innermost
 from lite._tree.collection import TensorCollection
 
@@ -46,6 +47,25 @@ class Rules:
 rules = Rules()
 
 
+class _Hooked:
+    """The way back of a node, after its hooks."""
+
+    __slots__ = ("hooks", "joint", "links")
+
+    def __init__(self, links: Any, joint: Any) -> None:
+        self.links = links
+        self.joint = joint
+        self.hooks: HookDict[int, Any] = HookDict()
+
+    def __call__(self, g: Any) -> Any:
+        for hook in tuple(self.hooks.values()):
+            found = hook(g)
+            g = g if found is None else found
+        if self.joint is not None:
+            return self.joint(g)
+        return [(parent, pullback(g)) for parent, pullback in self.links]
+
+
 class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     """An array that knows how it was computed.
 
@@ -67,7 +87,9 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     layered = False
 
     def __init__(self, value: Any, node: Any, level: int) -> None:
-        self.value = value
+        # Subclasses, as of what `vmap` shares, have ways of their own with indices.
+        shared = type(value) is not np.ndarray and isinstance(value, np.ndarray)
+        self.value = value.view(np.ndarray) if shared else value
         self.node = node
         self.level = level
         self.alias: Any = None
@@ -149,6 +171,36 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         if create_graph:
             raise NotImplementedError("create_graph=True: there are no gradients of gradients here.")
         rules.backward(self, gradient, bool(retain_graph), inputs)
+
+    def register_hook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
+        """Run `hook(g)` with the derivative by this array, when the way back comes to it.
+
+        Args:
+            hook: must not write to what it gets; a result other than None goes on in its place.
+
+        Raises:
+            RuntimeError: nothing lies behind this array: it is one that is differentiated by, or depends on
+                none, or its way back was released.
+
+        Source:
+            torch.Tensor.register_hook.
+
+        Example:
+            >>> import numpy as np
+            >>> import lite
+            >>> def loss(x):
+            ...     y = x * 2
+            ...     y.register_hook(lambda g: g * 10)
+            ...     return y.sum()
+            >>> lite.grad(loss)(np.ones(2))
+            array([20., 20.])
+        """
+        node = self.node
+        if node is None or (not node.links and node.joint is None):
+            raise RuntimeError("a hook needs an array that was computed from what is differentiated by.")
+        if not isinstance(node.joint, _Hooked):
+            node.links, node.joint = (), _Hooked(node.links, node.joint)
+        return add_hook(node.joint.hooks, hook)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return rules.ufunc(ufunc, method, inputs, kwargs)
@@ -277,7 +329,7 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         """
         if dtype is None or np.dtype(dtype) == self.dtype:
             return self[...]
-        raise TypeError(f"the bytes of {self.dtype} seen as {dtype} have no derivative.")
+        raise TypeError(f"the bytes of {self.dtype} seen as {np.dtype(dtype)} have no derivative.")
 
     def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
         """`function`, a special function of single numbers, with its derivative."""

@@ -11,7 +11,6 @@ from typing import Any
 import lite._transforms.grad.choosing
 import lite._transforms.grad.creation
 import lite._transforms.grad.elementwise
-import lite._transforms.grad.fourier
 import lite._transforms.grad.joining
 import lite._transforms.grad.linalg
 import lite._transforms.grad.products

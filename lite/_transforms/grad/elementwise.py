@@ -1,11 +1,12 @@
-"""Rules of functions of single numbers that are no ufuncs."""
+"""Rules of functions of single numbers that are no ufuncs, of counts, and refusals of complex numbers."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy import fft, linalg
 
 from lite._arrays.special import bessel_ratio
 from lite._arrays.types import HostArray
@@ -84,3 +85,24 @@ def _histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, w
     if density or is_traced((bins, range, weights)) or (range is None and not np.ndim(bins)):
         raise NoRule("where its bins end depends on the numbers, or how they count has a derivative")
     return np.histogram(value_of(a), bins, range, None, weights)
+
+
+@rule(
+    *(
+        fft.fft,
+        fft.ifft,
+        fft.rfft,
+        fft.irfft,
+        fft.hfft,
+        fft.ihfft,
+        fft.fft2,
+        fft.ifft2,
+        fft.rfft2,
+        fft.irfft2,
+    ),
+    *(fft.fftn, fft.ifftn, fft.rfftn, fft.irfftn, linalg.eig, linalg.eigvals),
+)
+def _complex(*args: Any, **kwargs: Any) -> NoReturn:
+    raise NoRule(
+        "there are no derivatives of complex numbers here; a product with a matrix of cosines has one"
+    )

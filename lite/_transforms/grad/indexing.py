@@ -9,8 +9,8 @@ import numpy as np
 from lite._arrays.types import HostArray, Shape
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import state
-from lite._transforms.grad.tape import is_traced, mixed, record, unbroadcast, value_of, values_of
-from lite._transforms.grad.views import View, forget, settle
+from lite._transforms.grad.tape import Part, is_traced, mixed, record, unbroadcast, value_of, values_of
+from lite._transforms.grad.views import View, forget, laid_out_as, seen_in, settle
 from lite._transforms.levels import innermost
 
 
@@ -22,9 +22,14 @@ def get_index(x: Any, index: Any) -> Any:
         if inner is not None and inner.level > x.level:
             return inner.pick(x, index)
     shape = x.value.shape
-    if _reads_once(index):
-        return record(pick(x.value, index), (x, lambda g: placed(g, index, shape)))
-    return record(pick(x.value, index), (x, lambda g: added(g, index, shape)))
+    once = _reads_once(index)
+    return record(pick(x.value, index), (x, lambda g: _share(g, index, shape, once)))
+
+
+def _share(g: Any, index: Any, shape: Shape, once: bool) -> Any:
+    if not isinstance(g, HostArray):
+        return Part(g, index, shape, once)
+    return placed(g, index, shape) if once else added(g, index, shape)
 
 
 def pick(x: Any, index: Any) -> Any:
@@ -162,12 +167,9 @@ def rebind(x: TracedArray, after: Any, value: Any) -> None:
                 "no_grad() it can."
             )
         np.copyto(holder.data, value)
-    if alias is not None:
-        forget(settle(x))
-    if type(value) is type(x.value) is np.ndarray and value.strides != x.value.strides:
-        old, value = value, np.empty_like(x.value)
-        value[...] = old
-    x.value, x.node = value, node
+    views = settle(x) if alias is not None else []
+    x.value, x.node = laid_out_as(value, x.value), node
+    forget(views)
 
 
 def _through(x: TracedArray, view: View, value: Any, node: Any) -> None:
@@ -178,15 +180,11 @@ def _through(x: TracedArray, view: View, value: Any, node: Any) -> None:
     views = settle(whole)
     places = view.places
     shape = whole.shape
-    fresh = _writable(whole.value, value)
-    seen = view.seen(fresh)
-    if seen is None:
-        fresh[np.unravel_index(places, shape)] = value
-    else:
-        seen[...] = value
+    old = _writable(whole.value, value).reshape(-1)
+    old[places] = value
     part = TracedArray(value, node, x.level)
     new = record(
-        fresh,
+        old.reshape(shape),
         (whole, lambda g: without(g.reshape(-1), places).reshape(shape)),
         (part, lambda g: g.reshape(-1)[places]),
     )
@@ -196,6 +194,7 @@ def _through(x: TracedArray, view: View, value: Any, node: Any) -> None:
     finally:
         whole.alias = view_of
     forget(views, x)
+    seen = seen_in(whole.value, view, x.shape)
     x.value, x.node = value if seen is None else seen, node
 
 
@@ -210,8 +209,8 @@ def look(view: TracedArray) -> None:
     """Give a view the value that it has in what it is of, after that was written to."""
     places, whole = view.alias.places, view.alias.whole
     size, shape = whole.size, whole.shape
-    value = view.alias.seen(whole.value)
+    value = seen_in(whole.value, view.alias, places.shape)
     if value is None:
         value = whole.value.reshape(-1)[places]
-    new = record(value, (whole, lambda g: placed(g, places, size).reshape(shape)))
+    new = record(value, (whole, lambda g: added(g, places, (size,)).reshape(shape)))
     view.value, view.node = value, new.node if type(new) is TracedArray else None

@@ -76,18 +76,36 @@ class Leaves:
         if all(node is None for node, _ in self._found):
             raise TypeError(f"{name} has no array of floats to differentiate by, got {_outline(arg)}.")
 
-    def gather(self, shares: dict[Any, Any]) -> Any:
-        """The derivatives in the structure of the argument; zeros where there are none."""
+    def gather(self, shares: dict[Any, Any], taken: set[int]) -> Any:
+        """The derivatives in the structure of the argument; zeros where there are none.
+
+        Args:
+            shares: derivatives by node.
+            taken: ids of arrays that somebody has, to which those of the results are added: all results have
+                memory of their own, and can be written to.
+        """
         queue = iter(self._found)
 
         def share(leaf: Any) -> Any:
             node, value = next(queue)
             found = None if node is None else shares.get(node)
             if found is not None:
-                return found
+                return _own(found, value, taken)
             return np.zeros_like(value) if hasattr(value, "dtype") and value.dtype.kind != "O" else None
 
         return self._structure.map(share)
+
+
+def _own(share: Any, value: Any, taken: set[int]) -> Any:
+    """A derivative by a value as an array that nobody else has."""
+    if isinstance(share, HostArray):
+        return share.copy()  # type: ignore[attr-defined]
+    if isinstance(share, np.generic):
+        return share if isinstance(value, np.generic) else np.asarray(share)
+    if share.base is not None or not share.flags.writeable or id(share) in taken:
+        share = share.copy()
+    taken.add(id(share))
+    return share[()] if isinstance(value, np.generic) else share
 
 
 def _floats(leaf: Any, name: str) -> tuple[Any, bool]:

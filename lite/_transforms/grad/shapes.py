@@ -10,7 +10,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from lite._transforms.grad.along import operand
 from lite._transforms.grad.indexing import added
-from lite._transforms.grad.rules import composed, rule
+from lite._transforms.grad.rules import composed, rule, rules_of
 from lite._transforms.grad.tape import is_traced, record, unbroadcast, value_of
 from lite._transforms.registry import NoRule
 
@@ -28,10 +28,15 @@ def _reshape(
     return record(value, (a, lambda g: np.reshape(g, old, **options)))
 
 
-@composed(np.ravel)
-def _ravel(a: Any, order: str = "C") -> Any:
-    options: Any = {"order": "C" if order == "K" else order}
-    return np.reshape(a, -1, **options)
+@rule(np.ravel)
+def _ravel(a: Any, order: Any = "C") -> Any:
+    held = value_of(a)
+    if order not in ("C", "F"):
+        if type(held) is not np.ndarray or not held.flags.c_contiguous:
+            raise NoRule("the derivative need not have its order of memory")
+        order = "C"
+    shape = held.shape
+    return record(np.ravel(held, order), (a, lambda g: np.reshape(g, shape, order=order)))
 
 
 def _reordered(a: Any, order: Sequence[int]) -> Any:
@@ -110,6 +115,16 @@ def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
     if is_traced(shift):
         raise NoRule
     return record(np.roll(value_of(a), shift, axis), (a, lambda g: np.roll(g, np.negative(shift), axis)))
+
+
+@rules_of(np.fft.fftshift, np.fft.ifftshift)
+def _shift(function: Any) -> Any:
+    def run(x: Any, axes: Any = None) -> Any:
+        places = tuple(range(x.ndim)) if axes is None else axes if isinstance(axes, tuple | list) else (axes,)
+        sizes = [x.shape[axis] // 2 for axis in places]
+        return np.roll(x, sizes if function is np.fft.fftshift else [-size for size in sizes], tuple(places))
+
+    return run
 
 
 @rule(np.tile)

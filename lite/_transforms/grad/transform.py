@@ -104,7 +104,8 @@ def value_and_grad(
             )
         _check(loss, name, level)
         shares = walk([(loss.node, one_like(loss.value))])
-        grads = [leaves.gather(shares) for leaves in taken]
+        own: set[int] = set()
+        grads = [leaves.gather(shares, own) for leaves in taken]
         value = (loss.value, plain(aux)) if has_aux else loss.value
         return value, grads[0] if single else tuple(grads)
 
@@ -214,6 +215,7 @@ def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
                 )
             known.append((end.node, share))
         shares = walk(known, release=False)
-        return tuple([leaves.gather(shares) for leaves in taken])
+        own = {id(share) for share in given}
+        return tuple([leaves.gather(shares, own) for leaves in taken])
 
     return (plain(out), pull, aux if aux is None else plain(aux)) if has_aux else (plain(out), pull)

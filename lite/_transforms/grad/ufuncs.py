@@ -55,9 +55,12 @@ _UNARY: dict[Any, Callable[[Any, Any], Any]] = {
 }
 
 
+_HALF = np.float32(0.5)  # which leaves derivatives of every width as they are
+
+
 def _tie(a: Any, b: Any, greater: Any) -> Any:
     """1 where an argument is the one that is chosen, 1/2 where both are, 0 elsewhere."""
-    return greater + 0.5 * (a == b)
+    return greater + _HALF * (a == b)
 
 
 def _power_base(g: Any, a: Any, b: Any, y: Any) -> Any:

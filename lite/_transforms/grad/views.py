@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 
-from lite._arrays.types import Array, HostArray
+from lite._arrays.types import Array, HostArray, Shape
 from lite._transforms.grad.array import TracedArray
 
 
@@ -23,23 +23,16 @@ class View:
     Attributes:
         whole: the array that it is a view of, which is no view itself.
         places: for each element the number of that of the whole, in row-major order; None until needed.
-        window: how it lies in the memory of the whole: strides of the whole, number of the first element,
-            strides. None until needed, and where the memory of the whole has gaps.
+        layout: where it starts in the memory of the whole, its strides and those of the whole, in bytes; None
+            until needed, and where that memory is not one block.
     """
 
-    __slots__ = ("places", "whole", "window")
+    __slots__ = ("layout", "places", "whole")
 
     def __init__(self, whole: TracedArray) -> None:
         self.whole = whole
         self.places: Any = None
-        self.window: Any = None
-
-    def seen(self, value: Any) -> Any:
-        """The part of an ndarray that lies in it as the view in the whole; None for another layout."""
-        if self.window is None or type(value) is not np.ndarray or value.strides != self.window[0]:
-            return None
-        _, start, strides = self.window
-        return as_strided(value.ravel("K")[start:], self.places.shape, strides)
+        self.layout: Any = None
 
 
 def remember(new: TracedArray, source: TracedArray) -> None:
@@ -54,16 +47,14 @@ def remember(new: TracedArray, source: TracedArray) -> None:
         if value is not held:
             return
     elif base is not held and base is not getattr(held, "base", None) and value is not held:
-        return
+        base = getattr(base, "base", None)  # windows refer to their array through another object
+        if base is None or (base is not held and base is not held.base):
+            return
     if type(source.alias) is View:
         whole = source.alias.whole
         new.alias = View(whole)
-        if source.alias.places is not None:  # whose memory is no longer that of the whole
+        if source.alias.places is not None and not _shares(source.value, whole.value):
             new.alias.places = source.alias.places.reshape(-1)[_places(new.value, source.value)]
-            window = source.alias.window
-            if window is not None and source.value.strides == window[2]:
-                start = window[1] + (_address(value) - _address(held)) // value.itemsize
-                new.alias.window = window[0], start, value.strides
     else:
         whole = source
         new.alias = View(whole)
@@ -84,9 +75,8 @@ def _memory(value: Any) -> Any:
     return value
 
 
-def _address(array: Any) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
+def _shares(part: Any, whole: Any) -> bool:
+    return np.may_share_memory(_memory(part), _memory(whole))
 
 
 def settle(whole: TracedArray) -> list[TracedArray]:
@@ -95,18 +85,37 @@ def settle(whole: TracedArray) -> list[TracedArray]:
     for view in views:
         if view.alias.places is None:
             view.alias.places = _places(view.value, whole.value)
-            view.alias.window = _window(view.value, whole.value)
+            view.alias.layout = _layout(view.value, whole.value)
     return views
 
 
-def _window(part: Any, whole: Any) -> Any:
-    if type(whole) is not np.ndarray:
+def _layout(part: Any, whole: Any) -> Any:
+    if type(part) is not np.ndarray or type(whole) is not np.ndarray or not part.size:
         return None
     low, high = byte_bounds(whole)
-    start = _address(whole)
-    if low != start or high - low != whole.nbytes or not whole.size:
+    if high - low != whole.nbytes:
         return None
-    return whole.strides, (_address(part) - start) // whole.itemsize, part.strides
+    return part.__array_interface__["data"][0] - low, part.strides, whole.strides
+
+
+def seen_in(whole: Any, view: View, shape: Shape) -> Any:
+    """What a view is in the memory of a new whole that lies as the old one did; None where it does not."""
+    layout = view.layout
+    if layout is None or type(whole) is not np.ndarray or whole.strides != layout[2]:
+        return None
+    elements = as_strided(whole, (whole.size,), (whole.itemsize,))  # in the order of memory
+    return as_strided(elements[layout[0] // whole.itemsize :], shape, layout[1])
+
+
+def laid_out_as(value: Any, old: Any) -> Any:
+    """A new value whose elements lie in memory as those of the old one, so that what is a view stays one."""
+    if type(value) is not np.ndarray or type(old) is not np.ndarray or value.strides == old.strides:
+        return value
+    new = np.empty_like(old)
+    if new.strides == value.strides:
+        return value
+    new[...] = value
+    return new
 
 
 def _places(part: Any, whole: Any) -> Array:
@@ -118,7 +127,7 @@ def _places(part: Any, whole: Any) -> Array:
     numbers = np.zeros((high - low) // size, np.intp)
 
     def seen_as(array: Array) -> Array:
-        start = (_address(array) - low) // size
+        start = (array.__array_interface__["data"][0] - low) // size
         strides = [step // size * numbers.itemsize for step in array.strides]
         return as_strided(numbers[start:], array.shape, strides)
 

@@ -174,7 +174,8 @@ def _at_indices(level: Level, ufunc: np.ufunc, a: Any, indices: Any, *b: Any) ->
         if found.mapped:
             raise NoRule
         # The same places in all elements, whose numbers for one place then lie along the last dimension.
-        moved = [np.moveaxis(x.value, 0, -1) if level.on(x) else np.asarray(x)[..., None] for x in b]
+        items: list[Any] = [x if hasattr(x, "shape") else np.asarray(x) for x in b]
+        moved = [np.moveaxis(x.value, 0, -1) if level.on(x) else x[..., None] for x in items]
         ufunc.at(np.moveaxis(a.value, 0, -1), found.items, *moved)
         return
     ndim = len(result_shape(level, a, found))

@@ -9,8 +9,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
+
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import record_several
+from lite._transforms.grad.tape import record_several, value_of
 
 Gradients = tuple[Any, ...]
 
@@ -39,7 +41,8 @@ class BackwardHooks:
         self._inputs = len(args)
 
         def back(shares: Gradients) -> Gradients:
-            found = self._run_full(_spread(shares, places, len(args)))
+            spread = _spread(shares, places, len(args))
+            found = self._run_full(tuple(map(_filled, spread, args)))
             return tuple(found[i] for i in places)
 
         traced = [args[i] for i in places]
@@ -102,6 +105,11 @@ def _spread(shares: Gradients, places: list[int], count: int) -> Gradients:
     """Gradients at their places among `count`, and None elsewhere."""
     found = dict(zip(places, shares, strict=True))
     return tuple(found.get(i) for i in range(count))
+
+
+def _filled(share: Any, x: Any) -> Any:
+    """A gradient of an argument: zeros where nothing depends on an array."""
+    return np.zeros_like(value_of(x)) if share is None and isinstance(x, np.ndarray | TracedArray) else share
 
 
 def _replaced(result: Any, gradients: Gradients, kind: str, name: str) -> Gradients:

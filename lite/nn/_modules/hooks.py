@@ -86,11 +86,11 @@ class Hooks:
         """Run `hook(module, grad_input, grad_output)` when the gradients of the module's inputs are known.
 
         Args:
-            hook: gets two tuples of arrays, with a gradient for each positional argument of the call and each
-                output, and None where there is none; it must not write to them. A result other than None
-                replaces `grad_input` from there on: a tuple of as many. If no gradient goes to the inputs,
-                it runs when those of the outputs are known, `grad_input` holds only None, and it must return
-                None.
+            hook: gets two tuples, the gradients of the positional arguments and of the outputs.
+                They have None for what is no array, and where nothing depends on it zeros for an argument and
+                None for an output. The hook must not write to them. A result other than None, a tuple of as
+                many, replaces `grad_input` from there on. If no gradient goes to the arguments, it runs when
+                those of the outputs are known, `grad_input` holds only None, and it must return None.
             prepend: run before the hooks registered so far.
 
         Raises:

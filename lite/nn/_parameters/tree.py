@@ -72,7 +72,8 @@ def as_kinds(moved: Any, before: Any) -> Any:
         if inner is not None:
             as_kinds(moved._as_node(moved._data[key]), inner)
         elif isinstance(entry, Parameter) and is_floating(moved._data[key].dtype):
-            moved._data[key] = Parameter(raw(moved._data[key]), entry.requires_grad)
+            array = raw(moved._data[key])
+            moved._data[key] = entry if array is entry.data else Parameter(array, entry.requires_grad)
     return moved
 
 

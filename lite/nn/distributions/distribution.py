@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from lite._arrays.types import HostArray
 from lite.nn.distributions.arrays import as_shape, untraced
 from lite.nn.distributions.support import Real, Support
 
@@ -73,10 +74,20 @@ class Distribution:
         """
         if type(self).rsample is Distribution.rsample:
             raise self._lacks("sample")
+        if self._is_plain():
+            return self.rsample(sample_shape, rng=rng)
+        return untraced(self.rsample, sample_shape, rng=rng)
+
+    def _is_plain(self) -> bool:
+        """Whether no parameter is an array that an interpreter made."""
+        own = self.__dict__
         for name in self._batched:
-            if type(self.__dict__.get(name)) is not np.ndarray:
-                return untraced(self.rsample, sample_shape, rng=rng)
-        return self.rsample(sample_shape, rng=rng)
+            value = own.get(name)
+            if type(value) is np.ndarray:
+                continue
+            if isinstance(value, HostArray) or (isinstance(value, Distribution) and not value._is_plain()):
+                return False
+        return True
 
     def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
         """Draw the same values as `sample`, with derivatives by the parameters where there are any.

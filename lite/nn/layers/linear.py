@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite._arrays.dtypes import compute_dtype
+from lite._arrays.types import HostArray
+from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import answers, record, unbroadcast, value_of
 from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
 from lite.nn._modules.lazy import LazyLayer
@@ -149,10 +151,17 @@ class LazyLinear(LazyLayer, Linear):
         return int(self._tensor("weight").shape[-1])
 
 
+_PLAIN = (np.ndarray, type(None))
+
+
 def linear(x: Any, weight: Any, bias: Any) -> Any:
     """x Wᵀ + b for x (*B, in), weight (*E, out, in) and bias (*E, out) or None."""
-    if answers(x, weight, bias):
+    plain = type(weight) is np.ndarray and type(x) is np.ndarray and type(bias) in _PLAIN
+    if not plain and answers(x, weight, bias):
         return _recorded_linear(x, weight, bias)
+    if not plain and _is_ensemble(x, weight, bias):
+        inside = linear(*[getattr(a, "value", a) for a in (x, weight, bias)])
+        return type(weight)(inside, weight.level)
     shape = x.shape
     if not shape or shape[-1] != weight.shape[-1]:
         raise RuntimeError(
@@ -164,6 +173,17 @@ def linear(x: Any, weight: Any, bias: Any) -> Any:
     compute, result = compute_dtype(x.dtype, dtype)
     operands = (None if a is None else a.astype(compute, copy=False) for a in (x, weight, bias))
     return _affine(*operands).astype(result, copy=False)
+
+
+def _is_ensemble(x: Any, weight: Any, bias: Any) -> bool:
+    """Whether a map runs over traced parameters, which behind it are those of a stacked layer."""
+    kind = type(weight)
+    if not issubclass(kind, HostArray) or not kind.layered or x.ndim != 2 or weight.ndim != 2:
+        return False
+    if type(weight.value) is not TracedArray or (bias is not None and type(bias) is not kind):
+        return False
+    mapped = [a for a in (x, weight, bias) if isinstance(a, HostArray)]
+    return all(type(a) is kind and a.level == weight.level for a in mapped)
 
 
 def _recorded_linear(x: Any, weight: Any, bias: Any) -> Any:

@@ -73,7 +73,11 @@ def test_requires_grad_zero_grad_and_backward():
     weight.grad = np.ones((3, 2))
     net.zero_grad()
     assert weight.grad is None
-    with pytest.raises(RuntimeError, match="load_state_dict"):
+    weight.grad = np.ones((3, 2))
+    held = weight.grad
+    net.zero_grad(set_to_none=False)
+    np.testing.assert_array_equal(held, np.zeros((3, 2)))
+    with pytest.raises(RuntimeError, match=r"enable_grad.*requires_grad=False"):
         weight.backward()
 
 

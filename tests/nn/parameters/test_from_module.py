@@ -165,18 +165,10 @@ def test_modules_without_data_cannot_be_stacked(expand: bool) -> None:
 # -- what does not exist ----------------------------------------------------------------------------
 
 
-def test_removed_functions_and_gradients_say_what_to_use() -> None:
+def test_removed_functions_say_what_to_use() -> None:
     for name in ("make_functional", "get_functional", "is_functional", "repopulate_module"):
         with pytest.raises(RuntimeError, match=f"{name} has been removed.*to_module"):
             getattr(nn, name)(nn.Linear(1, 1))
-    params = TensorDict.from_module(nn.Linear(1, 1))
-    with pytest.raises(NotImplementedError, match=r"no automatic differentiation.*load_state_dict"):
-        params.backward()
-    with pytest.raises(NotImplementedError, match="no automatic differentiation"):
-        _ = params.grad
-    with pytest.raises(RuntimeError, match="no automatic differentiation"):
-        params["weight"].backward()
-    assert params["weight"].grad is None
 
 
 def test_extract_weights_and_buffers() -> None:

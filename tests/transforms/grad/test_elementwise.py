@@ -54,6 +54,15 @@ def test_extract() -> None:
     np.testing.assert_array_equal(grad_of(lambda x: np.extract(x > 1.5, x) ** 2, x), [[0, 4], [6, 8]])
 
 
+@pytest.mark.parametrize(
+    "name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "irfft2", "fftn", "rfftn"]
+)
+def test_fourier_transforms_are_refused_by_name(name: str) -> None:
+    reason = "there are no derivatives of complex numbers"
+    with pytest.raises(NotImplementedError, match=rf"numpy\.fft\.{name}: {reason}"):
+        grad_of(getattr(np.fft, name), [[1.0, 2.0]])
+
+
 def test_functions_without_slope_are_constants() -> None:
     def fn(x: Any) -> Any:
         assert np.histogram(x, [0, 1, 3])[0].tolist() == [0, 2]

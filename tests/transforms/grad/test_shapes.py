@@ -37,6 +37,12 @@ CASES: list[Case] = [
     ("fliplr and flipud", lambda x: np.fliplr(x) * np.flipud(x), (f(2, 3),)),
     ("rot90", lambda x: np.rot90(x, 3) @ np.rot90(x, 2, (1, 0)), (f(2, 3),)),
     ("roll", lambda x: np.roll(x, 2) + np.roll(x, -1, 1) * np.roll(x, (1, 2), (0, 1)), (f(2, 3),)),
+    (
+        "fftshift",
+        lambda x: [np.fft.fftshift(x), np.fft.fftshift(x, 1), np.fft.fftshift(x, (-1,))],
+        (f(2, 5),),
+    ),
+    ("ifftshift", lambda x: [np.fft.ifftshift(x), np.fft.ifftshift(x, 1)], (f(2, 5),)),
     ("tile", lambda x: np.tile(x, (2, 3)), (f(2, 3),)),
     ("tile, more dimensions", lambda x: np.tile(x, (2, 1, 3)), (f(2),)),
     ("tile, fewer dimensions", lambda x: np.tile(x, 2), (f(2, 3),)),
@@ -104,6 +110,18 @@ def test_arguments_that_do_not_fit_are_refused_as_numpy_does() -> None:
         grad_of(np.diagonal, x[0])
     with pytest.raises(ValueError, match="window_shape"):
         grad_of(lambda x: np.lib.stride_tricks.sliding_window_view(x, (1, 2, 1)), x)
+
+
+def test_ravel_of_what_lies_backwards_is_a_copy() -> None:
+    def fn(x: Any) -> Any:
+        x = x * 1.0
+        row = np.ravel(x[0, ::-1])
+        x[0] = 0.0
+        return row, np.ravel(x, "K"), np.ravel(x.T, "F")
+
+    assert_gradients(fn, np.arange(6.0).reshape(2, 3))
+    with pytest.raises(NotImplementedError, match=r"numpy\.ravel: the derivative need not"):
+        grad_of(lambda x: np.ravel(x.T, "K"), np.zeros((2, 3)))
 
 
 def test_diagonals_and_windows_see_later_writes() -> None:

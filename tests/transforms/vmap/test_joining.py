@@ -24,6 +24,8 @@ CASES: list[Case] = [
     ("unstack", lambda x: np.unstack(x, axis=1), (f(3, 2),)),
     ("meshgrid", lambda x, y: tuple(np.meshgrid(x, y)), (f(3), f(2))),
     ("meshgrid, sparse", lambda x, y: tuple(np.meshgrid(x, y, sparse=True, indexing="ij")), (f(3), f(2))),
+    ("insert many", lambda x, y: np.insert(x, [0, 3, 3], y, -1), (f(2, 4), f(2, 3))),
+    ("insert rows in one place", lambda x, y: np.insert(x, 1, y, 1), (f(2, 3), f(4, 2))),
     ("insert", lambda x, y: np.insert(x, 1, y, 1), (f(2, 3), f(2))[:1] + (f(),)),
     ("delete", lambda x: np.delete(x, 1, 0), (f(3, 2),)),
 ]

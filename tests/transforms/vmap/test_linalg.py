@@ -31,6 +31,8 @@ CASES: list[Case] = [
     ("norm, axes", lambda x: np.linalg.norm(x, "nuc", (0, 1)), (f(2, 3, 4),)),
     ("vector_norm", lambda x: np.linalg.vector_norm(x, ord=1), (f(2, 3),)),
     ("matrix_norm", lambda x: np.linalg.matrix_norm(x), (f(2, 3),)),
+    ("tensorinv", lambda x: np.linalg.tensorinv(x), (f(2, 3, 6),)),
+    ("tensorsolve", lambda x, y: np.linalg.tensorsolve(x, y, (0,)), (f(6, 2, 3), f(2, 3))),
     ("matrix_power", lambda x: np.linalg.matrix_power(x, 3), (f(3, 3),)),
     ("matrix_rank", lambda x: np.linalg.matrix_rank(x), (f(3, 3),)),
     ("cond", lambda x: np.linalg.cond(x), (spd(3, 3),)),

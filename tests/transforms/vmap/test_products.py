@@ -42,6 +42,7 @@ CASES: list[Case] = [
     ("convolve, same", lambda x, y: np.convolve(x, y, "same"), (f(6), f(4))),
     ("convolve, valid", lambda x, y: np.convolve(x, y, "valid"), (f(5), f(3))),
     ("correlate", lambda x, y: np.correlate(x, y), (f(5), f(3))),
+    ("correlate with a longer one", lambda x, y: np.correlate(x, y), (f(3), f(5))),
     ("correlate, full", lambda x, y: np.correlate(x, y, "full"), (f(5), f(3))),
     ("multi_dot", lambda x, y: np.linalg.multi_dot([x, y, y]), (f(2, 3), f(3, 3))),
     ("trace", lambda x: np.trace(x), (f(3, 3, 2),)),

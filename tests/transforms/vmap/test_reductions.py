@@ -43,6 +43,8 @@ CASES: list[Case] = [
     ("diff of booleans", lambda x: np.diff(x), (b(5),)),
     ("trapezoid", lambda y, x: np.trapezoid(y, x), (f(2, 4), f(4))),
     ("trapezoid, dx", lambda y: np.trapezoid(y, dx=0.5, axis=0), (f(3, 4),)),
+    ("gradient", lambda x: np.gradient(x, axis=1, edge_order=2), (f(2, 5),)),
+    ("ediff1d", lambda x, y: np.ediff1d(x, y, 1.0), (f(2, 3), f(2))),
     ("cov", lambda x: np.cov(x), (f(3, 8),)),
     ("corrcoef", lambda x: np.corrcoef(x), (f(3, 8),)),
     ("cumulative_sum", lambda x: np.cumulative_sum(x, axis=1, include_initial=True), (f(2, 3),)),

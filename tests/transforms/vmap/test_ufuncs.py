@@ -27,6 +27,16 @@ CASES: list[Case] = [
     ("in place", add_in_place, (f(2, 3), f(3))),
     ("ufunc.outer", lambda x, y: np.subtract.outer(x, y), (f(2), f(3, 2))),
     ("ufunc.at", written(lambda x, k, y: np.add.at(x, k, y)), (f(4), i(3), f(3))),
+    (
+        "assign columns by ufunc.at",
+        written(lambda x, y: np.add.at(x, (slice(None), [1, 0, 1]), y)),
+        (f(2, 4), f(3)),
+    ),
+    (
+        "assign by ufunc.at, split",
+        written(lambda x, y: np.add.at(x, ([0, 0], ..., [1, 1]), y)),
+        (f(2, 4, 3), f(2, 4)),
+    ),
     ("assign rows by ufunc.at", written(lambda x, k, y: np.add.at(x, k, y)), (f(4, 2), i(3), f(3, 2))),
     ("assign rows by ufunc.at, of one", written(lambda x, k, y: np.add.at(x, k, y)), (f(4, 2), i(3), f(2))),
     ("add.reduce", lambda x: np.add.reduce(x), (f(3, 2),)),

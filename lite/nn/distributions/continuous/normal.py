@@ -67,10 +67,12 @@ class Normal(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """Logarithm of the density of each number."""
-        if answers(value, self.loc, self.scale):
+        loc, scale = self.loc, self.scale
+        plain = type(loc) is np.ndarray and type(value) is np.ndarray and type(scale) is np.ndarray
+        if not plain and answers(value, loc, scale):
             return self._recorded(value)
-        z = (value - self.loc) / self.scale
-        return -0.5 * z * z - np.log(self.scale) - HALF_LOG_2PI
+        z = (value - loc) / scale
+        return -0.5 * z * z - np.log(scale) - HALF_LOG_2PI
 
     def _recorded(self, value: Any) -> Any:
         """The log-prob as one node."""

@@ -200,6 +200,6 @@ class MaskedOneHotCategorical(OneHotMixin, MaskedCategorical):
         """The probabilities of all V classes."""
         if self._indices is None:
             return OneHotMixin.mean.fget(self)  # type: ignore[attr-defined]
-        return np.asarray(
+        return as_array(
             (self.probs[..., None] * one_hot(self._indices, self.num_samples)).sum(-2, dtype=self.probs.dtype)
         )

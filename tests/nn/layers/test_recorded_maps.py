@@ -1,0 +1,78 @@
+"""Gradients of every layer for each sample, and of several sets of parameters at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.layer_cases import CASES, Case
+
+import lite
+from lite import TensorDict, nn, stack, vmap
+
+
+def _takes_part(case: Case) -> bool:
+    """Whether there are parameters, inputs are arrays alone, and a call changes nothing."""
+    layer = case.make(nn)
+    alone = not any(isinstance(x, tuple) for x in case.arrays())
+    changes = any(word in case.title for word in ("max_norm", "averages", "training"))
+    return alone and not changes and any(True for _ in layer.parameters())
+
+
+WITH_PARAMETERS = [case for case in CASES if _takes_part(case)]
+TITLES = [case.title for case in WITH_PARAMETERS]
+
+
+def problem(case: Case) -> tuple[Callable[..., Any], Any]:
+    """A number of parameters and inputs, and parameters."""
+    layer, rng = case.make(nn), np.random.default_rng(0)
+    for parameter in layer.parameters():
+        parameter.data = rng.uniform(-0.4, 0.6, parameter.shape)
+    for buffer in layer.buffers():
+        if buffer.dtype.kind == "f":
+            buffer[...] = rng.uniform(0.1, 1, buffer.shape)
+    options = case.call_options(np.float64)
+
+    def loss(params: Any, *inputs: Any) -> Any:
+        with params.unflatten_keys(".").to_module(layer):
+            out = layer(*inputs, **options)
+        weights = np.random.default_rng(1)
+        total: Any = 0.0
+        for x in out if isinstance(out, tuple) else (out,):
+            for part in x if isinstance(x, tuple) else (x,):
+                if part is not None and part.dtype.kind == "f":
+                    total = total + (part * weights.standard_normal(part.shape)).sum()
+        return total
+
+    return loss, TensorDict(dict(layer.named_parameters())).data.clone()
+
+
+def assert_same(got: Any, expected: Any, i: int) -> None:
+    for key, value in expected.items():
+        np.testing.assert_allclose(got[key][i], value, rtol=1e-7, atol=1e-9, err_msg=key)
+
+
+@pytest.mark.parametrize("case", WITH_PARAMETERS, ids=TITLES)
+def test_gradients_of_each_sample(case: Case) -> None:
+    loss, params = problem(case)
+    samples = [case.arrays(np.float64, seed) for seed in (0, 5)]
+    stacked = [np.stack(column) for column in zip(*samples, strict=True)]
+    each = vmap(lite.grad(loss), (None, *(0 for _ in stacked)))(params, *stacked)
+    for i, sample in enumerate(samples):
+        assert_same(each, lite.grad(loss)(params, *sample), i)
+
+
+@pytest.mark.parametrize("case", WITH_PARAMETERS, ids=TITLES)
+def test_gradients_of_several_sets_of_parameters(case: Case) -> None:
+    loss, params = problem(case)
+    arrays = case.arrays(np.float64)
+    sets = [params, params.apply(lambda x: x + 0.1)]
+
+    def all_sets(stacked: Any) -> Any:
+        return vmap(loss, (0, *(None for _ in arrays)))(stacked, *arrays).sum()
+
+    found = lite.grad(all_sets)(stack(sets))
+    for i, one in enumerate(sets):
+        assert_same(found, lite.grad(loss)(one, *arrays), i)

@@ -1,0 +1,84 @@
+"""Hooks of modules on the way back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lite
+from lite import TensorDict, nn
+
+X = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
+
+
+def net() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(3, 4, rng=0), nn.Tanh(), nn.Linear(4, 2, rng=1))
+
+
+def test_gradients_seen_are_those_of_differences() -> None:
+    module, seen = net().double(), []
+    module[1].register_full_backward_hook(lambda m, inputs, outputs: seen.append((inputs[0], outputs[0])))
+    with lite.enable_grad():
+        (module(X.astype(np.float64)) ** 2).sum().backward()
+    [(of_input, of_output)] = seen
+    hidden = module[0](X.astype(np.float64))
+
+    def loss(hidden: Any) -> Any:
+        return (module[2](np.tanh(hidden)) ** 2).sum()
+
+    step = np.zeros_like(hidden)
+    step[1, 2] = 1e-6
+    slope = (loss(hidden + step) - loss(hidden - step)) / 2e-6
+    np.testing.assert_allclose(of_input[1, 2], slope, rtol=1e-7)
+    np.testing.assert_allclose(of_input, of_output * (1 - np.tanh(hidden) ** 2), rtol=1e-12)
+
+
+def test_they_run_in_functions_that_are_differentiated() -> None:
+    module, count = net(), []
+    module[1].register_full_backward_hook(lambda m, inputs, outputs: (inputs[0] * 0,))
+    module[1].register_full_backward_pre_hook(lambda m, outputs: count.append(1))
+    params = TensorDict.from_module(module).data
+
+    def loss(params: Any) -> Any:
+        with params.to_module(module):
+            return module(X).sum()
+
+    grads = lite.grad(loss)(params)
+    assert count == [1]
+    np.testing.assert_array_equal(grads["0", "weight"], 0)
+    assert np.abs(grads["2", "weight"]).min() > 0
+
+
+def test_twice_with_the_graph_kept() -> None:
+    module, count = net(), []
+    module[1].register_full_backward_hook(lambda m, inputs, outputs: count.append(inputs[0].sum()))
+    with lite.enable_grad():
+        out = module(X).sum()
+        out.backward(retain_graph=True)
+        out.backward()
+    assert len(count) == 2
+    assert count[0] == count[1]
+
+
+def test_outputs_of_another_kind_have_no_hooks() -> None:
+    class AsDict(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return {"y": x * 2}
+
+    module, first = AsDict(), nn.Linear(3, 3)
+    module.register_full_backward_hook(lambda *args: None)
+    with lite.enable_grad():
+        out = module(first(X))["y"].sum()
+        with pytest.raises(RuntimeError, match="inputs of AsDict did not come through its outputs"):
+            out.backward()
+
+
+def test_a_removed_hook_is_gone() -> None:
+    module, count = net(), []
+    with module[1].register_full_backward_hook(lambda *args: count.append(1)), lite.enable_grad():
+        module(X).sum().backward()
+    with lite.enable_grad():
+        module(X).sum().backward()
+    assert count == [1]

@@ -1,0 +1,59 @@
+"""What rules of functions along axes have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lite
+from lite._transforms.grad.along import NOT_GIVEN, Rows, given, kept_shape, masked, operand, spread
+from lite._transforms.registry import NoRule
+
+
+def test_options_that_were_given() -> None:
+    assert given(axis=1, keepdims=NOT_GIVEN, dtype=None, where=False) == {"axis": 1, "where": False}
+    with pytest.raises(NoRule):
+        given(out=np.zeros(2))
+
+    def fn(x: Any) -> Any:
+        with pytest.raises(NoRule):
+            given(initial=x)
+        return x
+
+    lite.grad(fn)(1.0)
+
+
+def test_operands_are_arrays() -> None:
+    x = np.arange(3.0)
+    assert operand(x) is x
+    np.testing.assert_array_equal(operand([1.0, 2.0]), np.array([1.0, 2.0]))
+    assert operand(2.0).shape == ()
+
+
+def test_shapes_with_the_reduced_axes_kept() -> None:
+    assert [kept_shape((2, 3, 4), axis) for axis in (None, 1, -1, (0, 2))] == [
+        (1, 1, 1),
+        (2, 1, 4),
+        (2, 3, 1),
+        (1, 3, 1),
+    ]
+    np.testing.assert_array_equal(spread(np.array([1.0, 2.0]), (2, 3), 1), [[1, 1, 1], [2, 2, 2]])
+    np.testing.assert_array_equal(spread(np.float64(3.0), (2,), None), [3, 3])
+
+
+def test_masks_keep_the_dtype() -> None:
+    got = masked(np.ones(2, np.float32), [True, False])
+    assert got.dtype == np.float32
+    np.testing.assert_array_equal(got, [1, 0])
+
+
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2), (2, 0), ()])
+def test_rows_and_back(axis: object) -> None:
+    x = np.arange(24.0).reshape(2, 3, 4)
+    rows = Rows(x.shape, axis)
+    seen = rows.of(x)
+    assert seen.shape == (*rows.outer, rows.length)
+    np.testing.assert_array_equal(rows.undo(seen), x)
+    np.testing.assert_array_equal(seen.sum(-1), x.sum(axis))

@@ -1,0 +1,212 @@
+"""Whether parameters take part by themselves, whether anything is noted, and `backward`."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lite
+from lite import nn
+
+
+def parameter(*numbers: float) -> nn.Parameter:
+    return nn.Parameter(np.array(numbers))
+
+
+def test_parameters_take_part_only_where_it_is_enabled() -> None:
+    weight = parameter(1.0, 2.0)
+    assert type(weight * 2) is np.ndarray
+    with lite.enable_grad():
+        out = (weight * np.array([3.0, 4.0])).sum()
+        assert out.requires_grad
+    assert type(weight * 2) is np.ndarray
+    assert weight.grad is None
+    out.backward()
+    np.testing.assert_array_equal(weight.grad, [3, 4])
+    assert type(weight.grad) is np.ndarray
+
+
+def test_gradients_add_up() -> None:
+    weight = parameter(1.0, 2.0)
+    for factor in (1.0, 10.0):
+        with lite.enable_grad():
+            ((weight + weight) * factor).sum().backward()
+    np.testing.assert_array_equal(weight.grad, 22)
+
+
+def test_parameters_that_require_none() -> None:
+    weight = nn.Parameter(np.ones(2), requires_grad=False)
+    with lite.enable_grad():
+        assert type(weight * 2) is np.ndarray
+
+
+def test_layers() -> None:
+    net = nn.Sequential(nn.Linear(3, 4, rng=0), nn.Tanh(), nn.Linear(4, 1, rng=1)).double()
+    x = np.random.default_rng(0).normal(size=(5, 3))
+
+    def loss(params: Any) -> Any:
+        with params.to_module(net):
+            return (net(x) ** 2).mean()
+
+    with lite.enable_grad():
+        (net(x) ** 2).mean().backward()
+    wanted = lite.grad(loss)(lite.from_module(net))
+    for name, param in net.named_parameters():
+        np.testing.assert_allclose(param.grad, wanted[tuple(name.split("."))], rtol=1e-12)
+    net.zero_grad()
+    assert net[0].weight.grad is None
+
+
+def test_backward_of_several_numbers() -> None:
+    weight = parameter(1.0, 2.0)
+    with lite.enable_grad():
+        out = weight * 3
+    with pytest.raises(RuntimeError, match=r"backward\(\) needs a gradient, of the shape \(2,\)"):
+        out.backward()
+    with pytest.raises(RuntimeError, match=r"must have the shape \(2,\), got \(3,\)"):
+        out.backward(np.ones(3))
+    out.backward(np.array([1.0, 10.0]))
+    np.testing.assert_array_equal(weight.grad, [3, 30])
+
+
+def test_what_a_backward_needs_is_released() -> None:
+    weight = parameter(2.0)
+    with lite.enable_grad():
+        out = (weight * weight).sum()
+    out.backward(retain_graph=True)
+    out.backward()
+    np.testing.assert_array_equal(weight.grad, [8])
+    with pytest.raises(RuntimeError, match="say retain_graph=True"):
+        out.backward()
+
+
+def test_of_what_depends_on_nothing() -> None:
+    weight = parameter(2.0)
+    with lite.enable_grad():
+        constant = np.zeros_like(weight * 1)
+        with pytest.raises(RuntimeError, match="depends on no parameter"):
+            constant.backward(np.ones(1))
+
+
+def test_parameters_are_not_written_to() -> None:
+    weight = parameter(1.0, 2.0)
+    module = nn.Module()
+    module.weight = weight
+    with lite.enable_grad():
+        with pytest.raises(RuntimeError, match="cannot be written to under enable_grad"):
+            module._tensor("weight")[0] = 5.0
+        with lite.no_grad():
+            weight[0] = 5.0
+    np.testing.assert_array_equal(weight.data, [5, 2])
+
+
+def test_no_grad() -> None:
+    weight = parameter(1.0, 2.0)
+    with lite.enable_grad():
+        with lite.no_grad():
+            assert not lite.is_grad_enabled()
+            assert type(weight * 2) is np.ndarray
+        assert lite.is_grad_enabled()
+
+        @lite.no_grad()
+        def scale(x: Any) -> Any:
+            return x.sum()
+
+        (weight * scale(weight * 1)).sum().backward()
+    np.testing.assert_array_equal(weight.grad, 3)
+
+
+def test_writes_under_no_grad_change_the_value_alone() -> None:
+    def loss(x: Any) -> Any:
+        y = x * 2
+        with lite.no_grad():
+            y *= 10
+            y[0] = 7.0
+        assert y.tolist() == [7.0, 20.0]
+        return (y * y).sum()
+
+    np.testing.assert_array_equal(lite.grad(loss)(np.ones(2)), [28, 80])
+
+
+def test_functions_of_grad_see_parameters_as_constants() -> None:
+    weight = parameter(3.0)
+    with lite.enable_grad():
+        np.testing.assert_array_equal(lite.grad(lambda x: (x * weight).sum())(np.ones(1)), 3)
+    with lite.no_grad():
+        np.testing.assert_array_equal(lite.grad(lambda x: (x * weight).sum())(np.ones(1)), 3)
+    assert weight.grad is None
+
+
+def test_set_grad_enabled() -> None:
+    with lite.set_grad_enabled(True):
+        assert lite.is_grad_enabled()
+        with lite.set_grad_enabled(False):
+            assert not lite.is_grad_enabled()
+        assert lite.is_grad_enabled()
+    assert not lite.is_grad_enabled()
+
+    @lite.set_grad_enabled(True)
+    def enabled() -> bool:
+        return lite.is_grad_enabled()
+
+    assert not lite.is_grad_enabled()
+    assert enabled()
+    before = lite.set_grad_enabled(True)  # from here on
+    assert lite.is_grad_enabled()
+    before.__exit__(None, None, None)
+    assert not lite.is_grad_enabled()
+
+
+def test_decorated_functions_may_call_themselves() -> None:
+    @lite.enable_grad()
+    def count(k: int) -> int:
+        assert lite.is_grad_enabled()
+        return 0 if not k else 1 + count(k - 1)
+
+    assert count(3) == 3
+    assert not lite.is_grad_enabled()
+
+
+def test_an_error_leaves_the_state_as_it_was() -> None:
+    with pytest.raises(KeyError), lite.enable_grad():
+        raise KeyError
+    assert not lite.is_grad_enabled()
+    with pytest.raises(ZeroDivisionError):
+        lite.grad(lambda x: 1 // 0)(np.ones(1))
+    assert not lite.is_grad_enabled()
+
+
+def test_the_state_is_that_of_a_thread() -> None:
+    seen: list[bool] = []
+    with lite.enable_grad():
+        thread = threading.Thread(target=lambda: seen.append(lite.is_grad_enabled()))
+        thread.start()
+        thread.join()
+    assert seen == [False]
+
+    entered, leave = threading.Event(), threading.Event()
+
+    def pause() -> None:
+        with lite.no_grad():
+            entered.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=pause)
+    thread.start()
+    entered.wait(10)
+    np.testing.assert_array_equal(
+        lite.grad(lambda x: (x * x).sum())(np.ones(2)), 2
+    )  # noted here all the same
+    leave.set()
+    thread.join()
+
+
+def test_maps_inside() -> None:
+    weight = parameter(1.0, 2.0)
+    x = np.arange(6.0).reshape(3, 2)
+    with lite.enable_grad():
+        lite.vmap(lambda x: (weight * x).sum())(x).sum().backward()
+    np.testing.assert_array_equal(weight.grad, x.sum(0))

@@ -1,0 +1,183 @@
+"""What traced arrays note, and the walk back."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lite
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import (
+    Node,
+    answers,
+    constant,
+    is_traced,
+    level_of,
+    record,
+    record_joint,
+    unbroadcast,
+    value_of,
+    values_of,
+    walk,
+)
+
+
+def leaf(value: Any, level: int = 0) -> TracedArray:
+    value = np.asarray(value)
+    return TracedArray(value, Node((), None, value), level)
+
+
+def test_values() -> None:
+    x, array = leaf([1.0]), np.ones(2)
+    assert value_of(x) is x.value
+    assert value_of(array) is array
+    assert values_of(([x, 2], {"a": (x,)})) == ([x.value, 2], {"a": (x.value,)})
+    assert is_traced([1, {"a": (x,)}])
+    assert not is_traced([1, {"a": (array,)}])
+    assert level_of([array, {"a": [leaf(1.0, 7)]}]) == 7
+    assert level_of([array]) is None
+
+
+def test_nothing_is_noted_without_traced_arguments() -> None:
+    array = np.ones(2)
+    assert record(array, (array, lambda g: g)) is array
+    assert record_joint(array, [array, 2.0], lambda g: (g, None)) is array
+    assert constant(array, array) is array
+
+
+def test_integers_have_no_derivative() -> None:
+    x = leaf([1.0, 2.0])
+    assert type(record(x.value.astype(int), (x, lambda g: g))) is np.ndarray
+
+
+def test_shares_are_added_up_in_the_order_of_the_numbers() -> None:
+    x = leaf([1.0, 2.0])
+    order: list[str] = []
+
+    def noted(name: str, factor: float, source: Any) -> Any:
+        def pull(g: Any) -> Any:
+            order.append(name)
+            return g * factor
+
+        return record(source.value * factor, (source, pull))
+
+    a = noted("a", 2.0, x)
+    b = noted("b", 3.0, a)
+    c = record_joint(a.value * b.value, (a, b, 5.0), lambda g: (g * b.value, g * a.value, None))
+    got = walk([(c.node, np.ones(2))])
+    assert order == ["b", "a"]
+    np.testing.assert_array_equal(got[x.node], 24 * x.value)
+
+
+def test_a_share_of_another_shape_names_its_rule() -> None:
+    def broken(x: Any) -> Any:
+        return record(x.value * 1, (x, lambda g: g[:1]))
+
+    x = leaf([1.0, 2.0])
+    with pytest.raises(RuntimeError, match=r"rule of test_a_share.* gives has the shape \(1,\).*\(2,\)"):
+        walk([(broken(x).node, np.ones(2))])
+
+
+def test_shares_are_not_written_into() -> None:
+    g = np.ones(3)
+    x = leaf(np.zeros(3))
+    out = record(np.zeros(3), (x, lambda g: g), (x, lambda g: g), (x, lambda g: g))
+    got = walk([(out.node, g)])
+    np.testing.assert_array_equal(got[x.node], 3)
+    np.testing.assert_array_equal(g, 1)
+
+
+def test_nodes_are_released_or_kept() -> None:
+    x = leaf([1.0])
+    out = record(x.value * 2, (x, lambda g: g * 2))
+    walk([(out.node, np.ones(1))], release=False)
+    walk([(out.node, np.ones(1))])
+    with pytest.raises(RuntimeError, match="released by an earlier backward"):
+        walk([(out.node, np.ones(1))])
+
+
+def test_different_gradients_do_not_mix() -> None:
+    a, b = leaf([1.0], 1), leaf([1.0], 2)
+    for mix in (
+        lambda: a * b,
+        lambda: np.concatenate([a, b]),
+        lambda: record(np.ones(1), (a, lambda g: g), (b, lambda g: g)),
+        lambda: record_joint(np.ones(1), (a, b), lambda g: (g, g)),
+        lambda: a.__setitem__(0, b[0]),
+    ):
+        with pytest.raises(RuntimeError, match="a gradient of a gradient is not supported"):
+            mix()
+
+
+def test_constants_take_what_is_written() -> None:
+    x = leaf([1.0, 2.0])
+    empty = constant(np.zeros((2, 2)), x)
+    assert not empty.requires_grad
+    assert not (empty * 2).requires_grad
+    empty[0] = x
+    assert empty.requires_grad
+    got = walk([((empty * 3).node, np.ones((2, 2)))])
+    np.testing.assert_array_equal(got[x.node], 3)
+
+
+@pytest.mark.parametrize(
+    ("own", "shape"), [((2, 3), (3,)), ((2, 3), (2, 1)), ((4, 2, 3), (1, 3)), ((2, 3), ()), ((1, 3), (1, 1))]
+)
+def test_unbroadcast(own: Any, shape: Any) -> None:
+    g = np.arange(float(np.prod(own))).reshape(own)
+    got = unbroadcast(g, shape)
+    x = np.zeros(shape)
+    extra = len(own) - len(shape)
+    axes = (*range(extra), *[k + extra for k, n in enumerate(shape) if n == 1])
+    np.testing.assert_array_equal(got, g.sum(axes).reshape(shape))
+    assert got.shape == x.shape
+
+
+def test_who_answers_beside_maps() -> None:
+    seen: list[bool] = []
+    x = np.ones((2, 3))
+    lite.grad(lambda w: lite.vmap(lambda x: seen.append(answers(x, w)) or (x * w).sum())(x).sum())(np.ones(3))
+    lite.vmap(lite.grad(lambda x, w: seen.append(answers(None, w, x)) or (x * w).sum()), (0, None))(
+        x, np.ones(3)
+    )
+    assert seen == [False, True]
+    assert not answers(x, None, 2.0)
+
+
+def test_a_rule_that_forgets_inner_maps_is_told() -> None:
+    def forgetful(x: Any, w: Any) -> Any:
+        return record(x * value_of(w), (w, lambda g: g))
+
+    with pytest.raises(RuntimeError, match="array of a vmap that runs inside"):
+        lite.grad(lambda w: lite.vmap(lambda x: forgetful(x, w))(np.ones((2, 3))).sum())(np.ones(3))
+
+
+def test_long_chains_are_freed_without_recursion() -> None:
+    def loss(x: Any) -> Any:
+        for _ in range(50_000):
+            x = x + 1.0
+        return x
+
+    assert lite.grad(loss)(np.array(1.0)) == 1.0
+    lite.value_and_grad(lambda x: (x, loss(x)), has_aux=True)(np.array(1.0))  # of which only the end is freed
+
+
+def test_threads_have_nothing_in_common() -> None:
+    got: dict[int, Any] = {}
+
+    def work(k: int) -> None:
+        x = np.full(5, float(k))
+        for _ in range(50):
+            got[k] = lite.grad(lambda x: (np.tanh(x) * x).sum())(x)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for k in range(4):
+        x = np.full(5, float(k))
+        np.testing.assert_allclose(got[k], np.tanh(x) + x / np.cosh(x) ** 2, rtol=1e-12)
