@@ -12,6 +12,8 @@ from lite.nn import Parameter
 
 Groups = list[dict[str, Any]]
 
+_NEWER = frozenset({"initial_lr", "maximize", "decoupled_weight_decay"})  # older versions of torch lack some
+
 
 def saved(groups: Groups, state: Mapping[Parameter, Mapping[str, Any]], as_torch: bool) -> dict[str, Any]:
     """See `Optimizer.state_dict`."""
@@ -55,7 +57,7 @@ def loaded(
                 f"group {i} of state_dict has {len(group['params'])} parameters, the optimiser's has "
                 f"{len(mine['params'])}."
             )
-        missing = [name for name in mine if name not in group and name != "initial_lr"]
+        missing = [name for name in mine if name not in group and name not in _NEWER]
         if missing:
             raise ValueError(f"group {i} of state_dict lacks {missing}: it is not one of {owner}.")
         params.update(zip(group["params"], mine["params"], strict=True))
@@ -64,7 +66,9 @@ def loaded(
         if number not in params:
             raise ValueError(f"state_dict has state for parameter {number}, which no group has.")
         state[params[number]] = _entries(owner, number, entries, params[number], slots, counts)
-    return [{**group, "params": mine["params"]} for group, mine in zip(new, groups, strict=True)], state
+    return [
+        {**_known(mine), **group, "params": mine["params"]} for group, mine in zip(new, groups, strict=True)
+    ], state
 
 
 def _entries(
@@ -89,3 +93,7 @@ def _entries(
             )
         out[name] = np.array(array, param.dtype)
     return out
+
+
+def _known(group: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in group.items() if name in _NEWER and name != "initial_lr"}

@@ -78,3 +78,12 @@ def test_another_optimizer():
         trained().load_state_dict(trained(optim.SGD, momentum=0.9).state_dict())
     with pytest.raises(ValueError, match="it is not one of SGD"):
         trained(optim.SGD, momentum=0.9).load_state_dict(trained().state_dict())
+
+
+def test_options_that_older_versions_lack_stay():
+    saved = trained(lr=0.5).state_dict()
+    del saved["param_groups"][0]["decoupled_weight_decay"], saved["param_groups"][0]["maximize"]
+    optimizer = trained(maximize=True)
+    optimizer.load_state_dict(saved)
+    assert (optimizer.param_groups[0]["maximize"], optimizer.param_groups[0]["lr"]) == (True, 0.5)
+    optimizer.step()
