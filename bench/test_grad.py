@@ -256,7 +256,7 @@ def main() -> None:
         if not re.search(asked.only or "", case):
             continue
         alternatives = {name: repeated(call, times) for name, call in make().items()}
-        taken = measure(alternatives, asked.rounds, pause=0)
+        taken = measure(alternatives, asked.rounds)  # after JAX, threads spin for a while
         each = {name: {key: value / times for key, value in found.items()} for name, found in taken.items()}
         for name in each:
             if name != "lite":

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from helpers import ray_jobs
 
+import lite
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -96,6 +98,19 @@ def test_lite_readme_on_environments() -> None:
     assert names["batch"].shape == (4, 20)  # type: ignore[attr-defined]
     assert names["collector"].stats()["frames"] == 400  # type: ignore[attr-defined]
     assert names["collector"].stats()["episode_reward_mean"] > 20  # type: ignore[attr-defined]
+
+
+def test_lite_readme_on_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnx", reason="needs the export extra: pip install 'tensordict-lite[export]'")
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    monkeypatch.chdir(tmp_path)
+    (source,) = (
+        block for block in blocks("lite/README.md") if "OnnxModule(" in block and "example =" in block
+    )
+    names: dict[str, object] = {"np": np, "TensorDict": lite.TensorDict}
+    exec(compile(source, "lite/README.md", "exec"), names)
+    got = eval(source.splitlines()[-1].partition("#")[0], names)
+    np.testing.assert_equal((got, (tmp_path / "policy.onnx.json").is_file()), ((32, 2), True))
 
 
 def test_main_readme() -> None:

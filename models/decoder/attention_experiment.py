@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.models.decoder.attention import Attention, AttentionShape, Experiment
-from lite.models.graph.session import SessionLike, open_session
+from lite.models.graph.session import SessionLike, open_session, run_once
 from lite.models.graph.tensors import ELEMENT_TYPES
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -101,8 +101,7 @@ def _run(session: Any, given: Arrays, outputs: list[str], cache: NDArray[np.floa
         arg.name: np.asarray(given.get(arg.name, cache), ELEMENT_TYPES[arg.type].name)
         for arg in session.get_inputs()
     }
-    results: list[NDArray[Any]] = session.run(outputs, feeds)
-    return results
+    return run_once(session, outputs, feeds)
 
 
 def _text(name: bytes) -> str:

@@ -72,6 +72,7 @@ class OnnxDecoder:
             memory; where the graph's form does not allow it, it is used as it is.
         cache_in_place: on a CPU, have attention read the cache where it lies (`Padding.SLOTS`), by a change
             to graphs that copy it at every step. It is made where a trial shows that it gives the same.
+            Guesses of several rows are checked row by row then, and all at once without it.
         variant: which of a directory's graphs, see `ModelConfig.from_directory`.
         adapters: LoRA adapters to choose from with `adapter`: onnxruntime's files (`.onnx_adapter`), by name.
         cuda_graphs: on a GPU, replay steps of decoding as CUDA graphs: for models with GroupQueryAttention

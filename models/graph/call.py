@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.device import DeviceArray
+from lite._arrays.types import HostArray
 from lite._transforms.vmap.level import batched_in, level_of
 from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, SharedSession, parse_device
 from lite.models.graph.tensors import GraphTensor
@@ -137,6 +138,8 @@ def _as_array(tensor: GraphTensor, value: Any) -> Any:
     if isinstance(value, Parameter):
         value = value.data
     if not isinstance(value, np.ndarray):
+        if isinstance(value, HostArray) and value.symbolic:
+            value.graph.fail(f"runs another graph (for its {tensor}), which a graph has no place for")  # type: ignore[attr-defined]
         if value is None:
             raise ValueError(f"{tensor}: got None.")
         value = DeviceArray(value) if hasattr(value, "__cuda_array_interface__") else np.asarray(value)

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from numpy.typing import NDArray
+
 from lite.kernels._integer import integer
 from lite.models.graph import protobuf
 from lite.models.graph.cuda_stream import CudaStream
@@ -136,6 +138,20 @@ class PointerBinding:
             options.log_severity_level = 4  # the error that is raised says it
             with _stopped_after(seconds, lambda: setattr(options, "terminate", True), "its run"):
                 self._session.run_with_iobinding(self._binding, options)
+
+
+def run_once(session: Any, outputs: Sequence[str], feeds: Mapping[str, Any]) -> list[NDArray[Any]]:
+    """Run a session on arrays, for as long as a first run may take.
+
+    Raises:
+        TimeoutError: it has not ended by then.
+        Exception: onnxruntime's, whose exceptions have no other common base.
+    """
+    options = import_onnxruntime().RunOptions()
+    options.log_severity_level = 4  # the error that is raised says it
+    with _stopped_after(FIRST_RUN_SECONDS, lambda: setattr(options, "terminate", True), "its run"):
+        results: list[NDArray[Any]] = session.run(list(outputs), dict(feeds), options)
+    return results
 
 
 def run_options(settings: Mapping[str, str]) -> Any:

@@ -15,9 +15,7 @@ from parity.losses import both, mlp  # noqa: E402
 @pytest.mark.parametrize("masked", [False, True])
 def test_actors(space: str, masked: bool) -> None:
     mask_key = "mask" if masked else None
-    ours, theirs = both(
-        lambda s: s.QValueActor(mlp(s, 4, 3), action_space=space, action_mask_key=mask_key)
-    )
+    ours, theirs = both(lambda s: s.QValueActor(mlp(s, 4, 3), action_space=space, action_mask_key=mask_key))
     observation = np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32)
     mask = np.random.default_rng(1).random((7, 3)) < 0.7
     mask[:, 0] = True

@@ -9,7 +9,7 @@ import numpy as np
 from lite._arrays.types import HostArray, Shape
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import state
-from lite._transforms.grad.tape import is_traced, mixed, record, unbroadcast, value_of, values_of
+from lite._transforms.grad.tape import Part, is_traced, mixed, record, unbroadcast, value_of, values_of
 from lite._transforms.grad.views import View, forget, laid_out_as, seen_in, settle
 from lite._transforms.levels import innermost
 
@@ -22,9 +22,14 @@ def get_index(x: Any, index: Any) -> Any:
         if inner is not None and inner.level > x.level:
             return inner.pick(x, index)
     shape = x.value.shape
-    if _reads_once(index):
-        return record(pick(x.value, index), (x, lambda g: placed(g, index, shape)))
-    return record(pick(x.value, index), (x, lambda g: added(g, index, shape)))
+    once = _reads_once(index)
+    return record(pick(x.value, index), (x, lambda g: _share(g, index, shape, once)))
+
+
+def _share(g: Any, index: Any, shape: Shape, once: bool) -> Any:
+    if not isinstance(g, HostArray):
+        return Part(g, index, shape, once)
+    return placed(g, index, shape) if once else added(g, index, shape)
 
 
 def pick(x: Any, index: Any) -> Any:

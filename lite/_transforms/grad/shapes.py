@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from lite._transforms.grad.along import operand
+from lite._transforms.grad.along import operand, wide
 from lite._transforms.grad.indexing import added
 from lite._transforms.grad.rules import composed, rule, rules_of
 from lite._transforms.grad.tape import is_traced, record, unbroadcast, value_of
@@ -28,10 +28,15 @@ def _reshape(
     return record(value, (a, lambda g: np.reshape(g, old, **options)))
 
 
-@composed(np.ravel)
-def _ravel(a: Any, order: str = "C") -> Any:
-    options: Any = {"order": "C" if order == "K" else order}
-    return np.reshape(a, -1, **options)
+@rule(np.ravel)
+def _ravel(a: Any, order: Any = "C") -> Any:
+    held = value_of(a)
+    if order not in ("C", "F"):
+        if type(held) is not np.ndarray or not held.flags.c_contiguous:
+            raise NoRule("the derivative need not have its order of memory")
+        order = "C"
+    shape = held.shape
+    return record(np.ravel(held, order), (a, lambda g: np.reshape(g, shape, order=order)))
 
 
 def _reordered(a: Any, order: Sequence[int]) -> Any:
@@ -132,7 +137,7 @@ def _tile(A: Any, reps: Any) -> Any:
     pairs = [n for pair in zip(counts, sizes, strict=True) for n in pair]
 
     def pull(g: Any) -> Any:
-        return np.sum(g.reshape(pairs), tuple(range(0, 2 * ndim, 2))).reshape(held.shape)
+        return np.sum(wide(g).reshape(pairs), tuple(range(0, 2 * ndim, 2))).reshape(held.shape)
 
     return record(np.tile(held, reps), (A, pull))
 
@@ -152,7 +157,7 @@ def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
         value.shape[place] // max(held.shape[place], 1),
         *held.shape[place + 1 :],
     )
-    return record(value, (a, lambda g: np.sum(g.reshape(shape), place + 1)))
+    return record(value, (a, lambda g: np.sum(wide(g).reshape(shape), place + 1)))
 
 
 @rule(np.diagonal)

@@ -318,6 +318,32 @@ def walk(ends: Iterable[tuple[Node, Any]], release: bool = True, since: int = 0)
         return _Walk(since).back(ends, release)
 
 
+class Part:
+    """A derivative that is 0 but at an index: what a pullback may give in place of an array.
+
+    Args:
+        g: the derivative there, a plain array or number.
+        index: the index.
+        shape: of the whole.
+        once: whether the index reads no element twice.
+    """
+
+    __slots__ = ("g", "index", "once", "shape")
+
+    def __init__(self, g: Any, index: Any, shape: Shape, once: bool) -> None:
+        self.g = g
+        self.index = index
+        self.shape = shape
+        self.once = once
+
+    def add_to(self, out: Any) -> None:
+        """Add it to an array."""
+        if self.once:
+            out[self.index] += self.g
+        else:
+            np.add.at(out, self.index, self.g)
+
+
 class _Walk:
     """Derivatives that are known so far, by node, and by holder where they end."""
 
@@ -371,6 +397,10 @@ class _Walk:
             )
         key: Any = node if node.holder is None else node.holder
         old = self.shares.get(key)
+        if type(share) is Part:
+            share = self._with_part(key, node, share)
+            if share is None:
+                return
         if old is None:
             self.shares[key] = share
             if node.number < self.since or (node.links == () and node.joint is None):
@@ -387,6 +417,26 @@ class _Walk:
         self.shares[key] = old + share
         self.own.add(key)
 
+    def _with_part(self, key: Any, node: Node, part: Part) -> Any:
+        """Add a part to what is known; the first one as an array, which is returned."""
+        old = self.shares.get(key)
+        wide = np.dtype(np.float32) if node.dtype.itemsize < 4 else node.dtype
+        if old is None:
+            out = np.zeros(node.shape, wide)
+            part.add_to(out)
+            self.own.add(key)
+            return out
+        if isinstance(old, HostArray):
+            out = np.zeros(node.shape, wide)
+            part.add_to(out)
+            self.shares[key] = old + out
+            return None
+        if key not in self.own or not isinstance(old, np.ndarray):
+            old = self.shares[key] = np.array(old, wide)
+            self.own.add(key)
+        part.add_to(old)
+        return None
+
 
 def _name(pullback: Any) -> str:
     if isinstance(pullback, str):
@@ -399,6 +449,7 @@ def _name(pullback: Any) -> str:
 __all__ = [
     "OUTERMOST",
     "Node",
+    "Part",
     "TracedArray",
     "answers",
     "constant",

@@ -100,6 +100,7 @@ class GraphArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
             if self.index is None:
                 self._fail("writes into a view that is another shape or order of an array: write a new array")
             rules.set_index(self.base, self.index, GraphArray(self.graph, name, self._shape, self._dtype))
+            self.base.views.append(weakref.ref(self))  # all are stale now, but for this one
         self._name, self._stale = name, False
         self._outdate()
 
@@ -166,7 +167,8 @@ class GraphArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         self._fail(
             "makes an ndarray of an array that has no numbers yet: use functions that NumPy dispatches, "
-            "instead of np.asarray(x) or functions of other libraries"
+            "instead of np.asarray(x) or functions of other libraries; an ndarray that is indexed by "
+            "computed numbers has to be a buffer of the module"
         )
 
     def _branches(self, what: str) -> NoReturn:

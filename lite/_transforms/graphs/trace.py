@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,12 +67,11 @@ def trace(run: Run, inputs: Sequence[Input], avoid: Sequence[int] = ()) -> Trace
 
     Raises:
         NotImplementedError: a function has no rule; the graph hangs on a size.
+        ValueError: two values have one name.
         RuntimeError: Python branches on numbers.
     """
     names = list(dict.fromkeys(n for x in inputs for n in x.shape if isinstance(n, str)))
     taken = {n for x in inputs for n in x.shape if isinstance(n, int)} | set(avoid)
-    if not names:
-        return _traced(run, inputs, {})
     found = []
     for start in _FROM:
         numbers = (p for p in primes(start) if not any(n and n % p == 0 for n in taken))
@@ -81,10 +80,14 @@ def trace(run: Run, inputs: Sequence[Input], avoid: Sequence[int] = ()) -> Trace
     difference = _difference(*found)
     if not difference:
         return found[0]
+    if not names:
+        raise NotImplementedError(
+            f"cannot be exported: {difference} from call to call, so a graph would be one call of many."
+        )
     raise NotImplementedError(
-        f"cannot be exported: {difference}, so the graph would fit one size of the dynamic dimensions "
-        f"{', '.join(names)} alone. Loops in Python over such a dimension do this, and branches on its size; "
-        "leave it out of dynamic_axes to have it fixed."
+        f"cannot be exported: {difference} with the sizes, so the graph would fit one size of the dynamic "
+        f"dimensions {', '.join(names)} alone. Loops in Python over such a dimension do this, and branches "
+        "on its size; leave it out of dynamic_axes to have it fixed."
     )
 
 
@@ -94,9 +97,7 @@ def _traced(run: Run, inputs: Sequence[Input], dimensions: dict[str, int]) -> Tr
         graph.input(x.name, [Size(dimensions[n]) if isinstance(n, str) else n for n in x.shape], x.dtype)
         for x in inputs
     ]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of numbers, of which there are none
-        results = {name: graph.operand(value) for name, value in run(graph, arrays).items()}
+    results = {name: graph.operand(value) for name, value in run(graph, arrays).items()}
     return _finished(graph, tuple(inputs), results)
 
 
@@ -122,7 +123,15 @@ def _finished(graph: Graph, inputs: tuple[Input, ...], results: dict[str, GraphA
         for name, array in results.items()
     )
     stored = {**graph.weights, **graph.constants}
-    return Traced(inputs, outputs, tuple(kept[::-1]), {n: a for n, a in stored.items() if n in needed})
+    used = {name: array for name, array in stored.items() if name in needed}
+    made = [name for node in kept for name in node.outputs]
+    twice = [name for name, count in Counter([x.name for x in inputs] + [*used] + made).items() if count > 1]
+    if twice:
+        raise ValueError(
+            f"several values of the graph would be called {twice[0]!r}, such as an input and a parameter: "
+            "give the inputs or outputs other names (input_names, output_names)."
+        )
+    return Traced(inputs, outputs, tuple(kept[::-1]), used)
 
 
 def _renamed(node: Node, names: dict[str, str]) -> Node:
@@ -135,25 +144,19 @@ def _renamed(node: Node, names: dict[str, str]) -> Node:
 def _difference(a: Traced, b: Traced) -> str:
     """What differs between two graphs; empty if nothing does."""
     for x, y in itertools.zip_longest(a.nodes, b.nodes):
-        if (
-            x is None
-            or y is None
-            or (x.op, x.inputs, x.outputs, x.attributes)
-            != (
-                y.op,
-                y.inputs,
-                y.outputs,
-                y.attributes,
-            )
-        ):
+        if x is None or y is None or _written(x) != _written(y):
             node = x if x is not None else y
             where = f"in the module {node.path!r}" if node.path else "in the module"
-            return f"what is computed {where} (at the operator {node.op}) changes with the batch size"
+            return f"what is computed {where} (at the operator {node.op}) changes"
         for name in x.inputs:
             if name in a.arrays and not _same(a.arrays[name], b.arrays.get(name)):
                 where = f"the module {x.path!r}" if x.path else "the module"
-                return f"{where} computes numbers from a size (for the operator {x.op})"
-    return "" if [o[1:] for o in a.outputs] == [o[1:] for o in b.outputs] else "an output changes its form"
+                return f"{where} has other numbers (for the operator {x.op})"
+    return "" if [o[1:] for o in a.outputs] == [o[1:] for o in b.outputs] else "the form of an output changes"
+
+
+def _written(node: Node) -> Any:
+    return node.op, node.inputs, node.outputs, node.attributes
 
 
 def _same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any] | None) -> bool:

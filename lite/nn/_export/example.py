@@ -163,6 +163,8 @@ def of_arrays(
     parameters = _parameter_names(module, len(args))
     for name, value in (*zip(parameters, args, strict=True), *kwargs.items()):
         found.extend(_arrays_in(name, value))
+    if not found:
+        raise TypeError("to_onnx needs examples of the inputs: arrays as forward takes them, got none.")
     names = _names([name for name, _ in found], input_names, "input_names")
     inputs = [ExampleInput(names[name], names[name], _host(value, name)) for name, value in found]
     if dynamic_axes is None:
@@ -263,7 +265,7 @@ def _names(keys: Sequence[NestedKey], given: Any, argument: str) -> dict[NestedK
     return names
 
 
-def output_names(
+def names_of_outputs(
     keys: Sequence[NestedKey], given: Any, inputs: Sequence[ExampleInput]
 ) -> dict[NestedKey, str]:
     """The names of the outputs: as of the inputs, with "new_" before one that is an input's already."""

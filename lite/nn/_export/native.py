@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numpy as np
-
-from lite._arrays.types import HostArray
+from lite._arrays.types import HostArray, raw
 from lite._transforms.graphs.array import GraphArray
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -32,9 +30,5 @@ def native(*classes: type) -> Callable[[F], F]:
 
 def plain(layer: Any) -> bool:
     """Whether all parameters and buffers of a layer are arrays of the graph, or of NumPy, and not mapped."""
-    arrays = [*layer._parameters.values(), *layer._buffers.values()]
-    return all(_is_plain(getattr(array, "data", array)) for array in arrays if array is not None)
-
-
-def _is_plain(array: Any) -> bool:
-    return isinstance(array, GraphArray | np.ndarray | memoryview) or not isinstance(array, HostArray)
+    arrays = [raw(array) for array in (*layer._parameters.values(), *layer._buffers.values())]
+    return all(isinstance(array, GraphArray) or not isinstance(array, HostArray) for array in arrays)

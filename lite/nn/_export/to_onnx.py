@@ -8,6 +8,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lite import NestedKey
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
@@ -19,10 +21,10 @@ from lite.nn._export.contract import DIGEST, Contract, ContractTensor, digest
 from lite.nn._export.example import (
     Example,
     ExampleInput,
+    names_of_outputs,
     of_arrays,
     of_entries,
     of_tensordict,
-    output_names,
 )
 from lite.nn._export.files import save
 from lite.nn._export.tracing import alone, arrays_of, symbolic
@@ -75,14 +77,11 @@ def to_onnx(
     found: dict[str, NestedKey] = {}
 
     def run(graph: Graph, arrays: list[GraphArray]) -> dict[str, Any]:
-        twin = symbolic(graph, module)
-        given = [
-            _normalized(graph, one, array, normalizers)
-            for one, array in zip(example.inputs, arrays, strict=True)
-        ]
+        pairs = zip(example.inputs, arrays, strict=True)
         with set_interaction_type(how), set_skip_existing(False), alone(graph):
-            results = example.call(twin, given)
-        names = _output_names(list(results), output_names, example.inputs)
+            given = [_normalized(graph, one, array, normalizers) for one, array in pairs]
+            results = example.call(symbolic(graph, module), given)
+        names = names_of_outputs(list(results), output_names, example.inputs)
         found.clear()
         found.update({name: key for key, name in names.items()})
         return {names[key]: value for key, value in results.items()}
@@ -103,9 +102,6 @@ def to_onnx(
     model, arrays = build(traced, type(module).__name__, opset, ("lite", version()), about)
     save(target, model, arrays, content, external_data)
     return target
-
-
-_output_names = output_names
 
 
 def version() -> str:
@@ -145,9 +141,14 @@ def _described(one: ExampleInput, normalizer: Module | None) -> ContractTensor:
     asked: Input = one.symbolic
     about = None
     if normalizer is not None:
-        numbers = {name: a.tolist() for name, a in arrays_of(normalizer).items() if a.size <= _FEW}
+        numbers = {name: a.tolist() for name, a in arrays_of(normalizer).items() if _is_few(a)}
         about = {"module": type(normalizer).__name__, "in_graph": True, "state": numbers}
     return ContractTensor(one.name, one.key, asked.shape, asked.dtype.name, about)
+
+
+def _is_few(array: np.ndarray[Any, Any]) -> bool:
+    """Whether numbers are repeated in the contract: not many, and of those that JSON has."""
+    return array.size <= _FEW and array.dtype.kind in "biuf" and bool(np.isfinite(array).all())
 
 
 def _states(

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from numpy import ndarray
 
+from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import state as grad_state
 from lite.nn._modules.casting import Casting
 from lite.nn._modules.compile import compile_functions
@@ -58,10 +59,10 @@ class Module(Casting, StateDictMethods):
         ):
             return call_shown(partial(_hooked, self), args, kwargs)
         for arg in args:
-            if type(arg) is not ndarray:
+            if type(arg) is not ndarray and type(arg) is not TracedArray:
                 return call_shown(self.forward, args, kwargs)
         out = self.forward(*args, **kwargs)
-        return out if type(out) is ndarray else without_shown(out)
+        return out if type(out) is ndarray or type(out) is TracedArray else without_shown(out)
 
     def train(self, mode: bool = True) -> Self:
         """Set `training` on this module and its descendants; returns self.
@@ -158,6 +159,9 @@ class Module(Casting, StateDictMethods):
         what goes in and comes out; `lite.models.OnnxModule` takes its keys from there. What is at `path` is
         replaced, as torch.onnx.export does; each file takes its place at once. The module stays as it is.
 
+        Batches may be empty, too, but for GRU, LSTM and RNN, where onnxruntime ends the process: `OnnxModule`
+        keeps empty batches from it.
+
         Args:
             path: of the ONNX file.
             inputs: examples, as `forward` takes them: arrays, also in tuples, lists and dicts. Or one
@@ -195,10 +199,11 @@ class Module(Casting, StateDictMethods):
         Example:
             >>> import numpy as np, tempfile
             >>> from lite import nn
-            >>> net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)).eval()
-            >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
+            >>> from lite.models import OnnxModule
+            >>> net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+            >>> with tempfile.TemporaryDirectory() as folder:
             ...     path = net.to_onnx(f"{folder}/net.onnx", np.zeros((1, 4), np.float32))
-            ...     lite.models.OnnxModule(path)(np.zeros((32, 4), np.float32)).shape
+            ...     OnnxModule(path)(np.zeros((32, 4), np.float32)).shape
             (32, 2)
         """
         from lite.nn._export.to_onnx import to_onnx  # a door

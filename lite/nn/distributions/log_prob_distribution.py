@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lite._arrays.types import as_array, computed
 from lite.nn.distributions.distribution import Distribution
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class LogProbDistribution(Distribution):
     _batched = ("log_probs", "mask")
 
     def __init__(self, log_probs: ArrayLike, mask: ArrayLike | None = None) -> None:
-        self.log_probs = np.asarray(log_probs)
+        self.log_probs = as_array(computed(log_probs))
         self.mask = None if mask is None else np.asarray(mask, np.bool_)
         if self.mask is not None and self.mask.shape != self.log_probs.shape:
             raise ValueError(

@@ -15,6 +15,7 @@ import numpy as np
 
 from lite._arrays import formulas
 from lite._arrays.dtypes import floats
+from lite._arrays.types import HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import record, value_of
 from lite.nn._modules.module import Module
@@ -80,6 +81,8 @@ class ReLU(Module):
             return self._recorded(input)
         if self.inplace:
             return np.maximum(input, 0, out=input)
+        if isinstance(input, HostArray) and input.layered:
+            return input.elementwise(self.forward)
         return np.maximum(input, 0)
 
     def _recorded(self, input: Any) -> Any:
@@ -103,6 +106,7 @@ class _Pointwise(Module):
     """
 
     _compiled: str | None = None
+    inplace = False  # for those that have no such argument
 
     def _compute(self, x: Any) -> Any:
         raise NotImplementedError
@@ -114,7 +118,7 @@ class _Pointwise(Module):
     def forward(self, input: Any) -> Any:
         """Apply the function elementwise."""
         out = pointwise(self._compute, input, self._compiled, self._slope)
-        if getattr(self, "inplace", False):
+        if self.inplace:
             input[...] = out
             return input
         return out

@@ -197,7 +197,7 @@ class A2CLoss(ActorCriticLoss):
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> Any:
         """The losses of a batch; arguments and errors are those of `PPOLoss.forward`."""
-        td = tensordict.copy()
+        td = self._batch(tensordict)
         gain, dist = self._weighted_log_probs(td)
         out = TensorDict(loss_objective=squeezed(self._reduce_loss(-gain, td)))
         if self.entropy_bonus:

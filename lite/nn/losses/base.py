@@ -390,24 +390,48 @@ class LossModule(TensorDictModuleBase):
         """A loss per element as one number (or with "none" as it is), without what is masked."""
         if mask is not None:
             mask = expanded(mask, loss)
-        if tensordict is not None and self._loss_mask_key is not None:
-            key = self._loss_mask_key
-            for entry_key in AUTO_LOSS_MASK_KEYS if key == "auto" else (key,):
-                entry = tensordict.get(entry_key, None)
-                if entry is not None:
-                    entry = expanded(entry.astype(bool), loss)
-                    mask = entry if mask is None else mask & entry
+        if tensordict is not None:
+            for entry in self._masks(tensordict):
+                valid = expanded(entry, loss)
+                mask = valid if mask is None else mask & valid
         reduction = reduction or self.reduction
         out = reduced(loss, reduction, mask, weights)
         if reduction != "none" and _is_nan(out):
             raise ValueError(f"a loss of {self.__name__} is NaN; {_source_of_nan(tensordict)}.")
         return out
 
+    def _masks(self, tensordict: TensorDictBase) -> list[Any]:
+        """The entries that say which steps count."""
+        key = self._loss_mask_key
+        keys = () if key is None else AUTO_LOSS_MASK_KEYS if key == "auto" else (key,)
+        found = [tensordict.get(key, None) for key in keys]
+        return [entry.astype(bool) for entry in found if entry is not None]
+
+    def _batch(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """A copy of the batch, which is written to, with 0 for NaN in steps that do not count.
+
+        Times 0, as derivatives of what is masked are, NaN would stay NaN and reach every parameter.
+        """
+        td = tensordict.copy()
+        for mask in self._masks(td):
+            while mask.ndim > td.ndim:
+                mask = mask.all(-1)
+            for key, leaf in list(td.items(True, True)):
+                floats = type(leaf) is np.ndarray and leaf.dtype.kind == "f"
+                if floats and leaf.shape[: mask.ndim] == mask.shape and np.isnan(leaf).any():
+                    counts = mask.reshape(mask.shape + (1,) * (leaf.ndim - mask.ndim))
+                    td.set(key, np.where(~counts & np.isnan(leaf), leaf.dtype.type(0), leaf))
+        return td
+
     def _maybe_get_priority_weight(self, tensordict: TensorDictBase) -> Any:
         """The weights of a prioritized buffer, if there are any and they are wanted."""
         if self.use_prioritized_weights not in (True, "auto"):
             return None
         return tensordict.get(self.tensor_keys.priority_weight, None)
+
+    def _write_priority(self, tensordict: TensorDictBase, error: Any) -> None:
+        """Give the batch its errors; a locked one must have a place for them."""
+        tensordict.set(self.tensor_keys.priority, error, inplace=tensordict.is_locked)
 
     def _read(self, tensordict: TensorDictBase, key: NestedKey) -> Any:
         """An entry of the batch; KeyError if it is missing."""

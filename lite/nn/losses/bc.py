@@ -99,7 +99,7 @@ class BCLoss(LossModule):
                 a loss of whole actions.
             ValueError: a loss that is NaN.
         """
-        td = tensordict.copy()
+        td = self._batch(tensordict)
         expert = entries(td, self.tensor_keys.action, self.__name__)
         with self.actor_network_params.to_module(self.actor_network):
             loss = self._distance(td, expert)

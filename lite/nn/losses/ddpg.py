@@ -117,10 +117,11 @@ class DDPGLoss(LossModule):
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> Any:
         """The losses of a batch, and its "td_error"; arguments and errors are those of `DQNLoss.forward`."""
-        loss_value, known = self.loss_value(tensordict)
-        loss_actor, _ = self.loss_actor(tensordict)
+        td = self._batch(tensordict)
+        loss_value, known = self.loss_value(td)
+        loss_actor, _ = self.loss_actor(td)
         out = TensorDict({"loss_actor": loss_actor, "loss_value": loss_value, **known})
-        tensordict.set(self.tensor_keys.priority, known["td_error"])
+        self._write_priority(tensordict, known["td_error"])
         return out
 
     def loss_actor(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Any]]:

@@ -152,20 +152,21 @@ class DiscreteSACLoss(EntropyWeightedLoss):
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> Any:
         """The losses of a batch, and its "td_error"; see `SACLoss.forward`."""
-        weights = self._maybe_get_priority_weight(tensordict)
-        loss_qvalue, error = self._qvalue_loss(tensordict)
-        loss_actor, log_prob = self._actor_loss(tensordict)
+        td = self._batch(tensordict)
+        weights = self._maybe_get_priority_weight(td)
+        loss_qvalue, error = self._qvalue_loss(td)
+        loss_actor, log_prob = self._actor_loss(td)
         out = TensorDict(
-            loss_actor=self._reduce_loss(loss_actor, tensordict, weights=weights),
-            loss_qvalue=self._reduce_loss(loss_qvalue, tensordict, weights=weights),
-            loss_alpha=self._reduce_loss(self._alpha_loss(log_prob), tensordict, weights=weights),
+            loss_actor=self._reduce_loss(loss_actor, td, weights=weights),
+            loss_qvalue=self._reduce_loss(loss_qvalue, td, weights=weights),
+            loss_alpha=self._reduce_loss(self._alpha_loss(log_prob), td, weights=weights),
         )
         if self.reduction == "none":
-            out.batch_size = tensordict.batch_size
+            out.batch_size = td.batch_size
         else:
             out.set("alpha", self._alpha)
             out.set("entropy", -log_prob.mean())
-        tensordict.set(self.tensor_keys.priority, error)
+        self._write_priority(tensordict, error)
         return out
 
     def _values(self, params: Any, data: TensorDictBase) -> Any:

@@ -137,11 +137,12 @@ class DQNLoss(LossModule):
             RuntimeError, ValueError: shapes that differ, or a loss that is NaN.
         """
         keys = self.tensor_keys
-        td = tensordict.copy()
+        td = self._batch(tensordict)
+        action = self._read(td, keys.action)  # before the network writes its own
         with self.value_network_params.to_module(self.value_network):
             self.value_network(td)
         values = self._read(td, keys.action_value)
-        predicted = value_of_action(values, self._read(tensordict, keys.action), self.action_space)[..., 0]
+        predicted = value_of_action(values, action, self.action_space)[..., 0]
         next_value = self._double(td) if self.double_dqn else None
         targets = self.value_estimator.value_estimate(
             td, target_params=self.target_value_network_params, next_value=next_value
@@ -150,7 +151,7 @@ class DQNLoss(LossModule):
         weights = self._maybe_get_priority_weight(tensordict)
         out = TensorDict(loss=self._reduce_loss(loss, tensordict, weights=weights))
         error = detached(predicted) - targets
-        tensordict.set(keys.priority, (error * error)[..., None])
+        self._write_priority(tensordict, (error * error)[..., None])
         return out
 
     def _double(self, td: TensorDictBase) -> Any:

@@ -99,7 +99,7 @@ class KLPENPPOLoss(PPOLoss):
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> Any:
         """The losses of a batch; see `PPOLoss.forward`."""
-        td = tensordict.copy()
+        td = self._batch(tensordict)
         before = self._distribution_before(td)
         advantage = self._advantage(td)
         log_weight, dist, kl_approx, log_is_weight = self._log_weight(td, advantage)

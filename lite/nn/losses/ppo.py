@@ -206,7 +206,7 @@ class PPOLoss(LossModule):
             RuntimeError: values and targets of different shapes.
             ValueError: an advantage and a log-prob that would broadcast, or a loss that is NaN.
         """
-        td = tensordict.copy()
+        td = self._batch(tensordict)
         advantage = self._advantage(td)
         log_weight, dist, kl_approx, log_is_weight = self._log_weight(td, advantage)
         advantage = fitting(advantage, log_weight)
@@ -436,7 +436,7 @@ class ClipPPOLoss(PPOLoss):
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> Any:
         """The losses of a batch; see `PPOLoss.forward`."""
-        td = tensordict.copy()
+        td = self._batch(tensordict)
         advantage = self._advantage(td)
         log_weight, dist, kl_approx, log_is_weight = self._log_weight(td, advantage)
         advantage = fitting(advantage, log_weight)

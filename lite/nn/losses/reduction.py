@@ -85,7 +85,7 @@ def reduced(loss: Any, reduction: str, mask: Any = None, weights: Any = None) ->
     What is masked may be NaN. A mean is over what is not masked, or weighted by `weights`.
 
     Raises:
-        ValueError: mask or weights do not have the shape of the loss.
+        ValueError: mask or weights do not have the shape of the loss, or there is nothing to average.
     """
     if weights is not None:
         if mask is not None:
@@ -109,6 +109,8 @@ def reduced(loss: Any, reduction: str, mask: Any = None, weights: Any = None) ->
         return loss.sum() / (weights if mask is None else weights * mask).sum()
     if mask is not None:
         return loss.sum() / max(int(np.count_nonzero(mask)), 1)
+    if not loss.size:
+        raise ValueError("the loss of an empty batch has no mean.")
     return loss.mean()
 
 

@@ -80,7 +80,7 @@ class ReinforceLoss(ActorCriticLoss):
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> Any:
         """The losses of a batch; arguments and errors are those of `PPOLoss.forward`."""
-        td = tensordict.copy()
+        td = self._batch(tensordict)
         gain, _ = self._weighted_log_probs(td)
         loss, fraction = self.loss_critic(td)
         out = TensorDict(

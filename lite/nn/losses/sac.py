@@ -203,20 +203,21 @@ class SACLoss(EntropyWeightedLoss):
             KeyError: an entry is missing.
             RuntimeError, ValueError: shapes that differ, or a loss that is NaN.
         """
-        loss_qvalue, error = self._qvalue_loss(tensordict)
-        loss_actor, log_prob = self._actor_loss(tensordict)
-        weights = self._maybe_get_priority_weight(tensordict)
+        td = self._batch(tensordict)
+        loss_qvalue, error = self._qvalue_loss(td)
+        loss_actor, log_prob = self._actor_loss(td)
+        weights = self._maybe_get_priority_weight(td)
         out = TensorDict(
             loss_actor=loss_actor,
             loss_qvalue=loss_qvalue,
-            loss_alpha=self._reduce_loss(self._alpha_loss(log_prob), tensordict, weights=weights),
+            loss_alpha=self._reduce_loss(self._alpha_loss(log_prob), td, weights=weights),
         )
         if self.reduction == "none":
-            out.batch_size = tensordict.batch_size
+            out.batch_size = td.batch_size
         else:
             out.set("alpha", self._alpha)
             out.set("entropy", -log_prob.mean())
-        tensordict.set(self.tensor_keys.priority, error)
+        self._write_priority(tensordict, error)
         return out
 
     def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Any]]:

@@ -152,11 +152,12 @@ class TD3Loss(LossModule):
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> Any:
         """The losses of a batch, and its "td_error"; arguments and errors are those of `DQNLoss.forward`."""
-        loss_actor, known = self.actor_loss(tensordict)
-        loss_qvalue, more = self.value_loss(tensordict)
+        td = self._batch(tensordict)
+        loss_actor, known = self.actor_loss(td)
+        loss_qvalue, more = self.value_loss(td)
         error = more.pop("td_error")
         out = TensorDict({"loss_actor": loss_actor, "loss_qvalue": loss_qvalue, **known, **more})
-        tensordict.set(self.tensor_keys.priority, error.max(0))
+        self._write_priority(tensordict, error.max(0))
         return out
 
     def _values(self, params: Any, data: TensorDictBase) -> Any:

@@ -26,6 +26,7 @@ from lite.models.graph.session import (
     import_onnxruntime,
     open_session,
     parse_device,
+    run_once,
     run_options,
 )
 
@@ -170,6 +171,15 @@ def test_a_module_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):  # a run that was stopped is not the first one that has been
         with pytest.raises(TimeoutError, match="may never end"):
             module(np.ones((1, 2), np.int64))
+
+
+def test_a_run_on_arrays_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = open_session(ENDLESS, num_threads=1)
+    feeds = {arg.name: np.ones((1, 2), np.int64) for arg in session.get_inputs()}
+    outputs = [arg.name for arg in session.get_outputs()]
+    monkeypatch.setattr("lite.models.graph.session.FIRST_RUN_SECONDS", 0.2)
+    with pytest.raises(TimeoutError, match="may never end"):
+        run_once(session, outputs, feeds)
 
 
 def test_what_is_in_time_is_not_stopped() -> None:

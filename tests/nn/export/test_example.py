@@ -9,7 +9,7 @@ import pytest
 from helpers.graphs import numbers
 
 from lite import TensorDict, nn
-from lite.nn._export.example import joined, of_arrays, of_entries, of_tensordict, output_names
+from lite.nn._export.example import joined, names_of_outputs, of_arrays, of_entries, of_tensordict
 
 
 def shapes(example: Any) -> dict[str, tuple[int | str, ...]]:
@@ -77,8 +77,10 @@ def test_two_keys_of_one_name() -> None:
 
 def test_names_of_outputs() -> None:
     inputs = of_arrays(nn.Linear(2, 2), (numbers(5, 2),), {}, ["x"], None).inputs
-    np.testing.assert_equal(output_names(["x", ("n", "y")], None, inputs), {"x": "new_x", ("n", "y"): "n.y"})
-    np.testing.assert_equal(output_names(["x", "y"], ["a", "b"], inputs), {"x": "a", "y": "b"})
+    np.testing.assert_equal(
+        names_of_outputs(["x", ("n", "y")], None, inputs), {"x": "new_x", ("n", "y"): "n.y"}
+    )
+    np.testing.assert_equal(names_of_outputs(["x", "y"], ["a", "b"], inputs), {"x": "a", "y": "b"})
     for given, message in (
         (["x", "b"], "must not be names of inputs"),
         (["b", "b"], "two keys have one name"),
@@ -86,7 +88,7 @@ def test_names_of_outputs() -> None:
         ([1, 2], "must be names"),
     ):
         with pytest.raises(ValueError, match=message):
-            output_names(["x", "y"], given, inputs)
+            names_of_outputs(["x", "y"], given, inputs)
 
 
 def test_examples_that_are_no_arrays_of_numpy() -> None:

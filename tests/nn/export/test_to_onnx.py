@@ -167,6 +167,24 @@ def test_other_dtypes(title: str, dtype: type, tmp_path: Path) -> None:
         np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance, strict=True)
 
 
+@pytest.mark.parametrize("opset", [20, 21, 23, 25])
+def test_versions_of_the_operators(opset: int, tmp_path: Path) -> None:
+    for title in (
+        "MLP",
+        "GRU",
+        "LSTM",
+        "Conv1d of a sequence",
+        "TransformerEncoderLayer, norm first",
+        "Bilinear",
+    ):
+        case = CASES[TITLES.index(title)]
+        net, (arrays, call) = case.make(nn).eval(), arrays_in(case)
+        options = {"kwargs": case.call_options(), "dynamic_axes": {}, "opset": opset}
+        session = open_graph(net.to_onnx(tmp_path / "net.onnx", *case.arrays(), **options))
+        for got, want in zip(run_graph(session, arrays), flat(call(net, arrays)), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
 def test_sequences_of_any_length(tmp_path: Path) -> None:
     for layer in (nn.GRU(3, 4, num_layers=2), nn.LSTM(3, 4, bidirectional=True), nn.RNN(3, 4)):
         path = layer.to_onnx(
@@ -395,6 +413,10 @@ def test_normalization(tmp_path: Path) -> None:
     )
     want = net(TensorDict({("obs", "x"): scale(td["obs", "x"])}, [5]))["y"]
     np.testing.assert_allclose(OnnxModule(path)(td)["y"], want, rtol=1e-5, atol=1e-6)
+    lost = Standardize([1, np.nan], [3, 4])
+    net.to_onnx(path, td, normalization={("obs", "x"): lost})
+    about = json.loads(Path(f"{path}.json").read_text())["inputs"][0]["normalization"]
+    np.testing.assert_equal(about["state"], {"std": [3.0, 4.0]})  # JSON has no NaN
     with pytest.raises(ValueError, match=r"normalization has 'z', the inputs are"):
         net.to_onnx(path, td, normalization={"z": scale})
     with pytest.raises(TypeError, match="must be a Module, got function"):
@@ -473,12 +495,78 @@ def test_other_values_of_distributions(tmp_path: Path) -> None:
         np.testing.assert_equal(json.loads(Path(f"{path}.json").read_text())["interaction_type"], str(how))
 
 
+def test_masks_of_actions_are_inputs(tmp_path: Path) -> None:
+    from lite.nn import distributions
+
+    masks = np.array([[1, 0, 1], [0, 1, 0], [1, 1, 0], [0, 0, 1], [1, 1, 1]], bool)
+    for kind in (distributions.MaskedCategorical, distributions.MaskedOneHotCategorical):
+        net = nn.ProbabilisticTensorDictSequential(
+            TensorDictModule(nn.Linear(4, 3), ["observation"], ["logits"]),
+            nn.ProbabilisticTensorDictModule(["logits", "mask"], ["action"], distribution_class=kind),
+        )
+        td = TensorDict(observation=numbers(5, 4), mask=masks, batch_size=[5])
+        graph = OnnxModule(net.to_onnx(tmp_path / "policy.onnx", td[:1]))
+        np.testing.assert_array_equal(graph(td.clone())["action"], net(td)["action"])
+
+
+def test_several_distributions_at_once(tmp_path: Path) -> None:
+    from lite.nn.distributions import Categorical, CompositeDistribution, Normal
+
+    net = nn.ProbabilisticTensorDictSequential(
+        TensorDictModule(nn.Linear(4, 4), ["x"], ["h"]),
+        TensorDictModule(
+            lambda h: (h[:, :1], np.exp(h[:, 1:2]), h[:, 2:]),
+            ["h"],
+            [("params", "a", "loc"), ("params", "a", "scale"), ("params", "b", "logits")],
+        ),
+        nn.ProbabilisticTensorDictModule(
+            ["params"],
+            distribution_class=CompositeDistribution,
+            distribution_kwargs={"distribution_map": {"a": Normal, "b": Categorical}},
+        ),
+    ).select_out_keys("a", "b")
+    td = TensorDict(x=numbers(5, 4), batch_size=[5])
+    got, want = OnnxModule(net.to_onnx(tmp_path / "net.onnx", td))(td.clone()), net(td)
+    for key in ("a", "b"):
+        np.testing.assert_allclose(got[key], want[key], rtol=1e-5, atol=1e-6, strict=True)
+
+
 def test_random_numbers_are_refused(tmp_path: Path) -> None:
     td = TensorDict(observation=numbers(5, 4), batch_size=[5])
     with pytest.raises(ValueError, match="a graph draws no samples"):
         head("Normal").to_onnx(tmp_path / "p.onnx", td, interaction_type="random")
     with pytest.raises(NotImplementedError, match="draws random numbers"):  # of an estimate
         head("TanhNormal").to_onnx(tmp_path / "p.onnx", td, interaction_type="mean")
+
+
+def test_numbers_that_differ_from_call_to_call_are_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    net = TensorDictModule(lambda x: x + rng.normal(size=(4,)), ["x"], ["y"])
+    for axes in ({}, None):
+        with pytest.raises(NotImplementedError, match="has other numbers"):
+            net.to_onnx(tmp_path / "net.onnx", numbers(5, 4), dynamic_axes=axes)
+
+
+def test_an_input_with_the_name_of_a_parameter(tmp_path: Path) -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(numbers(4))
+
+        def forward(self, scale: Any) -> Any:
+            return scale * self.scale
+
+    net, x = Scaled(), numbers(5, 4)
+    with pytest.raises(ValueError, match="would be called 'scale', such as an input and a parameter"):
+        net.to_onnx(tmp_path / "net.onnx", x)
+    session = open_graph(net.to_onnx(tmp_path / "net.onnx", x, input_names=["x"]))
+    np.testing.assert_allclose(run_graph(session, [x])[0], net(x), rtol=1e-5, atol=1e-6)
+
+
+def test_a_graph_is_not_put_into_another(tmp_path: Path) -> None:
+    graph = OnnxModule(nn.Linear(4, 2).to_onnx(tmp_path / "net.onnx", numbers(5, 4)))
+    with pytest.raises(NotImplementedError, match="runs another graph"):
+        TensorDictSequential(graph).to_onnx(tmp_path / "other.onnx", numbers(5, 4))
 
 
 # -- what is refused ---------------------------------------------------------------------------------------
@@ -547,6 +635,9 @@ def test_options_that_do_not_fit(tmp_path: Path) -> None:
             net.to_onnx(path, x, **options)
     with pytest.raises(IsADirectoryError, match="the folder"):
         net.to_onnx(tmp_path, x)
+    for given in ((), ([1.0, 2.0],), (None,)):
+        with pytest.raises(TypeError, match="needs examples of the inputs"):
+            net.to_onnx(path, *given)
     with pytest.raises(TypeError, match="takes 1 arguments, got 2 examples"):
         net.to_onnx(path, x, x)
     np.testing.assert_equal(list(tmp_path.iterdir()), [])

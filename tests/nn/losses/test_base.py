@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import warnings
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from helpers.nn.transitions import categorical, critic, gaussian, linear, q_network, transitions
 
 from lite import TensorDict, enable_grad, nn, value_and_grad
+from lite.nn import losses
 from lite.nn.losses import ClipPPOLoss, DQNLoss, LossModule, SACLoss, SoftUpdate
 from lite.nn.values import TD0Estimator
 
@@ -105,6 +108,78 @@ def test_padding_may_be_nan() -> None:
     td["valid"] = np.ones((6, 2), bool)
     with pytest.raises(ValueError, match=r"the mask of shape \(6, 2\) does not fit a loss of shape \(6,\)"):
         loss(td)
+
+
+def every_loss() -> list[Any]:
+    policy, value, q = gaussian(), critic(), q_network()
+    values = nn.TensorDictModule(linear(4, 3), ["observation"], ["action_value"])
+    acts = nn.TensorDictModule(linear(4, 2), ["observation"], ["action"])
+    discrete: dict[str, Any] = {"action_space": "categorical", "num_actions": 3, "delay_qvalue": False}
+    return [
+        (losses.DQNLoss(linear(4, 3), action_space="categorical", delay_value=False), True),
+        (losses.ClipPPOLoss(policy, value), False),
+        (losses.KLPENPPOLoss(policy, value), False),
+        (losses.A2CLoss(policy, value), False),
+        (losses.ReinforceLoss(policy, value), False),
+        (losses.BCLoss(policy), False),
+        (losses.SACLoss(gaussian(True), q, target_entropy=-2.0, delay_qvalue=False, generator=0), False),
+        (losses.DiscreteSACLoss(categorical(), [values, values], **discrete), True),
+        (losses.DDPGLoss(acts, q, delay_value=False), False),
+        (losses.TD3Loss(acts, q, bounds=(-1, 1), delay_actor=False, delay_qvalue=False, generator=0), False),
+    ]
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_padding_of_nan_reaches_no_gradient(number: int) -> None:
+    rng = np.random.default_rng(0)
+
+    def grads(value: float) -> Any:
+        loss, discrete = every_loss()[number]
+        action = np.arange(6) % 3 if discrete else np.tanh(rng.normal(size=(6, 2)))
+        td = transitions(
+            6, action=action, action_log_prob=np.full(6, -2.0), advantage=np.ones((6, 1)),
+            value_target=np.ones((6, 1)), loc=np.zeros((6, 2)), scale=np.ones((6, 2)),
+        )  # fmt: skip
+        td["collector", "mask"] = np.arange(6) < 4
+        for key, leaf in td.items(True, True):
+            if leaf.dtype.kind == "f" and key != "scale":
+                leaf[4:] = value
+        with enable_grad():
+            out = loss(td)
+            sum(out[key] for key in out.keys() if key.startswith("loss")).backward()  # noqa: SIM118
+        return {name: parameter.grad for name, parameter in loss.named_parameters()}
+
+    state = rng.bit_generator.state
+    expected = grads(0.0)
+    rng.bit_generator.state = state
+    found = grads(np.nan)
+    assert any(np.any(gradient) for gradient in expected.values() if gradient is not None)
+    for name, gradient in expected.items():
+        np.testing.assert_array_equal(found[name], gradient, err_msg=name)
+
+
+def test_a_locked_batch_needs_a_place_for_its_errors() -> None:
+    td = batch().lock_()
+    with pytest.raises(RuntimeError, match="locked"):
+        dqn()(td)
+    place = np.zeros((6, 1))
+    td = batch().set("td_error", place).lock_()
+    dqn()(td)
+    assert (place > 0).all()
+
+
+def test_copies_and_pickles_compute_the_same() -> None:
+    loss = dqn()
+    expected = loss(batch())["loss"]
+    for other in (copy.deepcopy(loss), pickle.loads(pickle.dumps(loss))):
+        assert other(batch())["loss"] == expected
+        assert not {id(p) for p in other.parameters()} & {id(p) for p in loss.parameters()}
+
+
+def test_an_empty_batch_has_no_mean() -> None:
+    with pytest.raises(ValueError, match="the loss of an empty batch has no mean"):
+        dqn()(batch()[:0])
+    assert dqn(reduction="sum")(batch()[:0])["loss"] == 0
 
 
 def test_coefficients_are_set_in_place() -> None:

@@ -112,6 +112,18 @@ def test_arguments_that_do_not_fit_are_refused_as_numpy_does() -> None:
         grad_of(lambda x: np.lib.stride_tricks.sliding_window_view(x, (1, 2, 1)), x)
 
 
+def test_ravel_of_what_lies_backwards_is_a_copy() -> None:
+    def fn(x: Any) -> Any:
+        x = x * 1.0
+        row = np.ravel(x[0, ::-1])
+        x[0] = 0.0
+        return row, np.ravel(x, "K"), np.ravel(x.T, "F")
+
+    assert_gradients(fn, np.arange(6.0).reshape(2, 3))
+    with pytest.raises(NotImplementedError, match=r"numpy\.ravel: the derivative need not"):
+        grad_of(lambda x: np.ravel(x.T, "K"), np.zeros((2, 3)))
+
+
 def test_diagonals_and_windows_see_later_writes() -> None:
     def fn(x: Any) -> Any:
         x = x * 1.0

@@ -75,13 +75,13 @@ class MaskedCategorical(Categorical):
         self._mask: NDArray[np.bool_] | None = None
         self._indices: NDArray[Any] | None = None
         if mask is not None:
-            flags = np.asarray(mask)
+            flags = as_array(mask)
             if flags.dtype != np.bool_:
                 raise TypeError(f"mask must be boolean, got {flags.dtype}")
             admitted = np.broadcast_to(flags, np.broadcast_shapes(flags.shape, table.shape))
             self._mask = flags
         else:
-            classes = np.asarray(indices)
+            classes = as_array(indices)
             if classes.dtype.kind not in "iu":
                 raise TypeError(f"indices must be integers, got {classes.dtype}")
             lead = np.broadcast_shapes(table.shape[:-1], classes.shape[:-1])
@@ -137,7 +137,7 @@ class MaskedCategorical(Categorical):
         if self._indices is None:
             out = super().log_prob(value)
             return np.where(np.isfinite(out), out, out.dtype.type(self.neg_inf))
-        ids = np.asarray(value)
+        ids = as_array(value)
         found = (ids[..., None] == self._indices) & self._admitted
         out = super().log_prob(found.argmax(-1))
         return np.where(found.any(-1), out, out.dtype.type(self.neg_inf))
@@ -200,6 +200,6 @@ class MaskedOneHotCategorical(OneHotMixin, MaskedCategorical):
         """The probabilities of all V classes."""
         if self._indices is None:
             return OneHotMixin.mean.fget(self)  # type: ignore[attr-defined]
-        return np.asarray(
+        return as_array(
             (self.probs[..., None] * one_hot(self._indices, self.num_samples)).sum(-2, dtype=self.probs.dtype)
         )
