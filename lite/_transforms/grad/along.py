@@ -60,6 +60,11 @@ def masked(g: Any, where: Any) -> Any:
     return g if where is None else np.where(where, g, 0)
 
 
+def wide(g: Any) -> Any:
+    """A derivative to be summed: in single precision at least, so that long sums keep their digits."""
+    return g.astype(np.float32) if g.dtype.itemsize < 4 else g
+
+
 class Rows:
     """An array seen with some of its axes as the last one.
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from lite._transforms.grad.along import operand
+from lite._transforms.grad.along import operand, wide
 from lite._transforms.grad.rules import composed, rule
 from lite._transforms.grad.tape import record, unbroadcast, value_of
 from lite._transforms.registry import NoRule
@@ -28,6 +28,7 @@ def _matmul(a: Any, b: Any, **kwargs: Any) -> Any:
 
 def _by_left(g: Any, x: Any, y: Any) -> Any:
     """The derivative by x of the product x y."""
+    g = wide(g)
     if y.ndim == 1:
         return g[..., None] * y if x.ndim > 1 else g * y
     turned = y.swapaxes(-1, -2)
@@ -41,6 +42,7 @@ def _by_left(g: Any, x: Any, y: Any) -> Any:
 
 def _by_right(g: Any, x: Any, y: Any) -> Any:
     """The derivative by y of the product x y."""
+    g = wide(g)
     if x.ndim == 1:
         if y.ndim == 1:
             return g * x
@@ -126,7 +128,7 @@ def _by_operand(i: int, terms: list[str], output: str, values: list[Any]) -> Any
     def pull(g: Any) -> Any:
         own, shape = terms[i], values[i].shape
         inputs = [output, *terms[:i], *terms[i + 1 :]]
-        others = [g, *values[:i], *values[i + 1 :]]
+        others = [wide(g), *values[:i], *values[i + 1 :]]
         unique = "".join(dict.fromkeys(own))
         known = set("".join(inputs))
         for letter in unique:

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from lite._transforms.grad.along import given, operand
+from lite._transforms.grad.along import given, operand, wide
 from lite._transforms.grad.rules import composed, rule, rules_of
 from lite._transforms.grad.tape import is_traced, record, value_of
 from lite._transforms.registry import NoRule
 
 
 def _reverse_sum(g: Any, axis: int) -> Any:
-    return np.flip(np.cumsum(np.flip(g, axis), axis), axis)
+    return np.flip(np.cumsum(np.flip(wide(g), axis), axis), axis)
 
 
 @rule(np.cumsum)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from lite._transforms.grad.along import operand
+from lite._transforms.grad.along import operand, wide
 from lite._transforms.grad.indexing import added
 from lite._transforms.grad.rules import composed, rule, rules_of
 from lite._transforms.grad.tape import is_traced, record, unbroadcast, value_of
@@ -137,7 +137,7 @@ def _tile(A: Any, reps: Any) -> Any:
     pairs = [n for pair in zip(counts, sizes, strict=True) for n in pair]
 
     def pull(g: Any) -> Any:
-        return np.sum(g.reshape(pairs), tuple(range(0, 2 * ndim, 2))).reshape(held.shape)
+        return np.sum(wide(g).reshape(pairs), tuple(range(0, 2 * ndim, 2))).reshape(held.shape)
 
     return record(np.tile(held, reps), (A, pull))
 
@@ -157,7 +157,7 @@ def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
         value.shape[place] // max(held.shape[place], 1),
         *held.shape[place + 1 :],
     )
-    return record(value, (a, lambda g: np.sum(g.reshape(shape), place + 1)))
+    return record(value, (a, lambda g: np.sum(wide(g).reshape(shape), place + 1)))
 
 
 @rule(np.diagonal)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lite
-from lite._transforms.grad.along import NOT_GIVEN, Rows, given, kept_shape, masked, operand, spread
+from lite._transforms.grad.along import NOT_GIVEN, Rows, given, kept_shape, masked, operand, spread, wide
 from lite._transforms.registry import NoRule
 
 
@@ -47,6 +47,22 @@ def test_masks_keep_the_dtype() -> None:
     got = masked(np.ones(2, np.float32), [True, False])
     assert got.dtype == np.float32
     np.testing.assert_array_equal(got, [1, 0])
+
+
+def test_sums_of_half_precision_keep_their_digits() -> None:
+    assert wide(np.ones(2, np.float16)).dtype == np.float32
+    assert wide(np.ones(2)).dtype == np.float64
+    long = np.full((5000, 1), 1.0, np.float16)
+    for fn in (
+        lambda x: np.sum(long @ x),
+        lambda x: np.sum(np.einsum("ij,jk->ik", long, x)),
+        lambda x: np.sum(np.tile(x, (5000, 1))),
+        lambda x: np.sum(np.repeat(x, 5000, 1)),
+        lambda x: np.sum(np.broadcast_to(x, (5000, 1))),
+    ):
+        got = lite.grad(fn)(np.ones((1, 1), np.float16))
+        assert got.dtype == np.float16
+        np.testing.assert_array_equal(got, 5000)
 
 
 @pytest.mark.parametrize("axis", [None, 0, -1, (0, 2), (2, 0), ()])
