@@ -7,6 +7,8 @@ import weakref
 from collections import OrderedDict
 from typing import Any
 
+from lite._arrays.public import belong_to
+
 HookDict = OrderedDict  # hooks by number, in calling order; pickles of older versions have this name
 _ids = itertools.count()
 
@@ -49,3 +51,6 @@ def add_hook(hooks: HookDict[int, Any], hook: Any, prepend: bool = False) -> Rem
     if prepend:
         hooks.move_to_end(handle.id, last=False)
     return handle
+
+
+belong_to("lite.nn", RemovableHandle)  # which exports it

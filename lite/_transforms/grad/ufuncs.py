@@ -121,8 +121,8 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
             return NotImplemented
         if isinstance(x, HostArray) and type(innermost((inputs, kwargs))) is not TracedArray:
             return NotImplemented
-        if isinstance(x, ArrayHolder):
-            return call_ufunc(ufunc, method, tuple(map(_unheld, inputs)), kwargs)
+        if isinstance(x, ArrayHolder) or (isinstance(x, list | tuple) and method == "__call__"):
+            return call_ufunc(ufunc, method, tuple(map(_as_operand, inputs)), kwargs)
     if method != "__call__":
         return _call_method(ufunc, method, inputs, kwargs)
     if not kwargs:
@@ -139,7 +139,9 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
     return result if out is None else write_results(ufunc, inputs, out, result)
 
 
-def _unheld(x: Any) -> Any:
+def _as_operand(x: Any) -> Any:
+    if isinstance(x, list | tuple):
+        return np.asarray(x)
     return leaf(x) if isinstance(x, ArrayHolder) else x
 
 

@@ -100,6 +100,7 @@ class GraphArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
             if self.index is None:
                 self._fail("writes into a view that is another shape or order of an array: write a new array")
             rules.set_index(self.base, self.index, GraphArray(self.graph, name, self._shape, self._dtype))
+            self.base.views.append(weakref.ref(self))  # all are stale now, but for this one
         self._name, self._stale = name, False
         self._outdate()
 

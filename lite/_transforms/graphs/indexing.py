@@ -163,6 +163,7 @@ def set_index(x: GraphArray, index: Any, value: Any) -> None:
     items = _items(x, index)
     if any(item is None or isinstance(item, GraphArray) for item in items):
         graph.fail("writes at indices that are an array or a new axis: use np.where")
+    new = _without_ones(graph, new, sum(isinstance(item, slice) for item in items))
     whole = all(
         isinstance(item, slice) and _covers(graph, item, size)
         for item, size in zip(items, x.shape, strict=True)
@@ -171,6 +172,14 @@ def set_index(x: GraphArray, index: Any, value: Any) -> None:
         x.replace(graph.cast(graph.expand(new, x.shape), x.dtype))
         return
     _write_part(graph, x, items, graph.cast(new, x.dtype))
+
+
+def _without_ones(graph: Graph, x: GraphArray, ndim: int) -> GraphArray:
+    """Without first dimensions of size 1 that what is written has no place for."""
+    more = x.ndim - ndim
+    if more > 0 and all(n == 1 for n in x.shape[:more]):
+        return graph.squeeze(x, *range(more))
+    return x
 
 
 def _covers(graph: Graph, item: slice, size: int) -> bool:

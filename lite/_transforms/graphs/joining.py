@@ -45,17 +45,19 @@ def _stack(graph: Graph, arrays: Any, axis: int = 0, dtype: Any = None, casting:
 
 @composed(np.hstack)
 def _hstack(tup: Any, **kwargs: Any) -> Any:
-    return np.concatenate(tup, 0 if tup[0].ndim == 1 else 1, **kwargs)
+    parts = [np.atleast_1d(x) for x in tup]
+    return np.concatenate(parts, 0 if parts[0].ndim == 1 else 1, **kwargs)
 
 
 @composed(np.vstack)
 def _vstack(tup: Any, **kwargs: Any) -> Any:
-    return np.concatenate([x[None] if x.ndim == 1 else x for x in tup], 0, **kwargs)
+    return np.concatenate([np.atleast_2d(x) for x in tup], 0, **kwargs)
 
 
 @composed(np.dstack)
 def _dstack(tup: Any) -> Any:
-    wide = [x[None, :, None] if x.ndim == 1 else x[..., None] if x.ndim == 2 else x for x in tup]
+    parts = [np.atleast_2d(x) for x in tup]
+    wide = [x[..., None] if x.ndim == 2 else x for x in parts]
     return np.concatenate(wide, 2)
 
 
@@ -90,7 +92,7 @@ def _dsplit(ary: Any, indices_or_sections: Any) -> Any:
 
 @composed(np.column_stack)
 def _column_stack(tup: Any) -> Any:
-    return np.concatenate([x[:, None] if x.ndim == 1 else x for x in tup], 1)
+    return np.concatenate([np.atleast_1d(x)[:, None] if np.ndim(x) < 2 else x for x in tup], 1)
 
 
 @rule(np.unstack)

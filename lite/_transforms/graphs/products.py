@@ -80,7 +80,7 @@ def _polyval(p: Any, x: Any) -> Any:
 
 @composed(np.inner)
 def _inner(a: Any, b: Any, /) -> Any:
-    return np.tensordot(a, b, (-1, -1))
+    return np.tensordot(a, b, (-1, -1)) if np.ndim(a) and np.ndim(b) else np.multiply(a, b)
 
 
 @composed(np.outer, np.linalg.outer)
@@ -123,7 +123,7 @@ def _einsum(graph: Graph, subscripts: Any, *operands: Any, optimize: Any = False
 def _einsum_shape(graph: Graph, equation: str, arrays: list[GraphArray]) -> tuple[int, ...]:
     given, result = equation.split("->")
     sizes: dict[str, int] = {}
-    rest: tuple[int, ...] = ()
+    rest: tuple[int, ...] | None = None
     for term, x in zip(given.split(","), arrays, strict=True):
         head, dots, tail = term.partition("...")
         if len(head) + len(tail) > x.ndim or (not dots and len(head) != x.ndim):
@@ -135,6 +135,8 @@ def _einsum_shape(graph: Graph, equation: str, arrays: list[GraphArray]) -> tupl
             if size not in (1, sizes[name]):
                 raise ValueError(f"einsum: the dimension {name!r} has the sizes {sizes[name]} and {size}")
         if dots:
-            rest = graph.broadcast([rest, x.shape[len(head) : end]])
+            if rest is not None and tuple(rest) != tuple(x.shape[len(head) : end]):
+                raise NoRule("an ellipsis that broadcasts")
+            rest = x.shape[len(head) : end]
     head, dots, tail = result.partition("...")
-    return (*(sizes[c] for c in head), *(rest if dots else ()), *(sizes[c] for c in tail))
+    return (*(sizes[c] for c in head), *((rest or ()) if dots else ()), *(sizes[c] for c in tail))

@@ -176,8 +176,9 @@ def _var(
 
 
 def _without_nan(function: Any, filler: float) -> Any:
-    def run(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
-        return function(np.where(np.isnan(a), a.dtype.type(filler), a), axis, keepdims=keepdims)
+    def run(a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False, where: Any = True) -> Any:
+        known = a if a.dtype.kind != "f" else np.where(np.isnan(a), a.dtype.type(filler), a)
+        return function(known, axis, dtype, keepdims=keepdims, where=where)
 
     return run
 
@@ -187,9 +188,10 @@ composed(np.nanprod)(_without_nan(np.prod, 1.0))
 
 
 @composed(np.nanmean)
-def _nanmean(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
+def _nanmean(a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
     known = (~np.isnan(a)).astype(a.dtype)
-    return np.nansum(a, axis, keepdims=keepdims) / np.sum(known, axis, keepdims=keepdims)
+    total = np.nansum(a, axis, dtype, keepdims=keepdims, where=where)
+    return total / np.sum(known, axis, keepdims=keepdims, where=where)
 
 
 @rule(np.average)

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from numpy import ndarray
 
+from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import state as grad_state
 from lite.nn._modules.casting import Casting
 from lite.nn._modules.compile import compile_functions
@@ -58,10 +59,10 @@ class Module(Casting, StateDictMethods):
         ):
             return call_shown(partial(_hooked, self), args, kwargs)
         for arg in args:
-            if type(arg) is not ndarray:
+            if type(arg) is not ndarray and type(arg) is not TracedArray:
                 return call_shown(self.forward, args, kwargs)
         out = self.forward(*args, **kwargs)
-        return out if type(out) is ndarray else without_shown(out)
+        return out if type(out) is ndarray or type(out) is TracedArray else without_shown(out)
 
     def train(self, mode: bool = True) -> Self:
         """Set `training` on this module and its descendants; returns self.

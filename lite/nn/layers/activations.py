@@ -106,6 +106,7 @@ class _Pointwise(Module):
     """
 
     _compiled: str | None = None
+    inplace = False  # for those that have no such argument
 
     def _compute(self, x: Any) -> Any:
         raise NotImplementedError
@@ -117,7 +118,7 @@ class _Pointwise(Module):
     def forward(self, input: Any) -> Any:
         """Apply the function elementwise."""
         out = pointwise(self._compute, input, self._compiled, self._slope)
-        if getattr(self, "inplace", False):
+        if self.inplace:
             input[...] = out
             return input
         return out

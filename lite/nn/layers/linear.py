@@ -190,7 +190,7 @@ def _recorded_linear(x: Any, weight: Any, bias: Any) -> Any:
     """`linear` as one node, with what each argument gets of the gradient."""
     a, w = value_of(x), value_of(weight)
     out = linear(a, w, value_of(bias))
-    compute, _ = compute_dtype(a.dtype, w.dtype)
+    compute = a.dtype if a.dtype == w.dtype and a.dtype.itemsize >= 4 else compute_dtype(a.dtype, w.dtype)[0]
 
     def for_input(g: Any) -> Any:
         g = g.astype(compute, copy=False)

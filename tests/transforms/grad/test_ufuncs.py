@@ -53,6 +53,7 @@ CASES: list[Case] = [
     ("powers", lambda x: [x**0, x**1, x**3, (x * x + 1) ** -1, 2.0**x, np.power(x, 2)], (f(3),)),
     ("power of integers", lambda x: x ** np.array([0, 1, 2]), (f(3),)),
     ("numbers of the left", lambda x: [np.float64(2.0) - x, 1 / (x * x + 1), np.ones(3) * x], (f(3),)),
+    ("lists", lambda x: [x * [1.0, 2.0], np.maximum((0.1, 0.2), x), np.power(np.abs(x), [2, 3])], (f(3, 2),)),
     ("without dimensions", lambda x, y: x * y + np.exp(x), (f(), f(2, 3))),
     ("divmod", lambda x, y: np.divmod(x, np.abs(y) + 0.7), (f(3), f(3))),
     ("modf", lambda x: np.modf(x), (f(3),)),
@@ -157,6 +158,8 @@ def test_half_precision_adds_up_in_float32() -> None:
     got = lite.grad(lambda bias: (bias + np.ones(5000, np.float16)).sum())(bias)
     np.testing.assert_array_equal(got, 5000)  # in float16, 2048 + 1 is 2048
     np.testing.assert_array_equal(lite.grad(lambda b: sum(b[0] for _ in range(3000)))(bias), 3000)
+    many = lite.grad(lambda x: (x * 1000).mean())(np.ones(70_000, np.float16))
+    np.testing.assert_allclose(many, 1 / 70, rtol=2e-2)
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,18 @@ def test_a_view_that_should_have_changed_is_refused() -> None:
             check(function, numbers(5, 3))
 
 
+def test_a_view_that_was_written_through_and_then_written_below() -> None:
+    def function(x: np.ndarray) -> np.ndarray:
+        out = x * 2
+        first = out[:, 1:]
+        first[:, 0] = 7
+        out[:, 1:] += 1
+        return first
+
+    with pytest.raises(NotImplementedError, match="uses a view of an array that was written since"):
+        check(function, numbers(5, 3))
+
+
 def test_a_write_through_another_order_is_refused() -> None:
     def function(x: np.ndarray) -> np.ndarray:
         out = x * 2
