@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from lite._arrays.namespace import NamespaceArray
-from lite._arrays.types import HOST_LEAVES, Array, Shape, has_namespace, refuse_masked
+from lite._arrays.types import HOST_LEAVES, Array, HostArray, Shape, has_namespace, refuse_masked
 
 _CUDA_HELP = (
     'needs an NVIDIA GPU with its driver, and the CUDA extra: pip install "tensordict-lite[cuda]". '
@@ -162,7 +162,11 @@ def is_device_leaf(value: Any) -> bool:
 
 def beside(leaf: Any, array: Array) -> Any:
     """A new host array, in GPU memory if `leaf` is a `DeviceArray`, of JAX if it is a `NamespaceArray`."""
-    return leaf.filled_with(array) if isinstance(leaf, _SHOWN) else array
+    if isinstance(leaf, _SHOWN):
+        return leaf.filled_with(array)
+    if isinstance(leaf, HostArray):  # what is written to it will be mapped, or traced
+        return np.zeros_like(leaf, shape=array.shape, dtype=array.dtype) + array
+    return array
 
 
 def write_leaf(target: Any, index: Any, value: Any) -> None:

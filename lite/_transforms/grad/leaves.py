@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.dtypes import get_default_dtype, is_floating
-from lite._arrays.types import HostArray, raw
+from lite._arrays.types import HostArray, raw, refuse_masked
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import Node
 from lite._transforms.vmap.trees import flatten, unflatten
@@ -120,6 +120,7 @@ def _floats(leaf: Any, name: str) -> tuple[Any, bool]:
             f"{name} belongs to another gradient that is computed at present: a gradient of a gradient is "
             "not supported; detach it (x.detach()) if it is a constant there."
         )
+    refuse_masked(value)
     if isinstance(value, UnbatchedTensor) or not hasattr(value, "dtype"):
         return value, False
     dtype = value.dtype

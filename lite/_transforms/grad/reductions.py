@@ -60,8 +60,8 @@ def _mean(
         value = _floats(np.mean(held, axis, **options), held)
     shape, mask = held.shape, options.get("where")
     if mask is None:
-        count = held.size // max(value.size, 1)
-        return record(value, (a, lambda g: spread(g / count, shape, axis)))
+        factor = 1 / max(held.size // max(value.size, 1), 1)  # the count itself may be too large for float16
+        return record(value, (a, lambda g: spread(g * factor, shape, axis)))
     return record(value, (a, lambda g: masked(spread(g, shape, axis) / _count(mask, shape, axis), mask)))
 
 

@@ -200,6 +200,8 @@ def _write_part(graph: Graph, x: GraphArray, items: list[Any], new: GraphArray) 
         None if moves else np.arange(size)[item if isinstance(item, slice) else slice(item, item + 1 or None)]
         for item, size, moves in zip(items, x.shape, dynamic, strict=True)
     ]
+    if any(at is not None and not len(at) for at in places):
+        return  # nothing is written
     lengths = [size if at is None else len(at) for at, size in zip(places, x.shape, strict=True)]
     full = graph.expand(new, [n for n, item in zip(lengths, items, strict=True) if isinstance(item, slice)])
     numbers = [axis for axis, item in enumerate(items) if not isinstance(item, slice)]

@@ -80,7 +80,7 @@ class UninitializedParameter(Parameter):
     """A Parameter that has a dtype but no shape yet; `materialize` makes a plain Parameter of it, in place.
 
     Args:
-        requires_grad: kept for compatibility; nothing computes gradients.
+        requires_grad: whether gradients by it are wanted.
         device: "cpu" or "meta": where its array will be.
         dtype: its dtype; the default float dtype if not given.
 

@@ -92,7 +92,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
             observations must be the observations of the following step, except at truncations, where they
             are put in between. The sequence has `shifted_budget` steps more than the rollout; steps for which
             there is no room, False in `"shifted_valid"`, get 0 as advantage and target.
-        differentiable: accepted, as there is no automatic differentiation that it would change.
+        differentiable: accepted; advantages and targets are constants for derivatives in any case.
         skip_existing: whether the network is spared where its outputs are there. None: as `skip_existing()`.
         advantage_key, value_target_key, value_key: no longer taken by torchrl either; see `set_keys`.
         device: "cpu" or None.

@@ -63,3 +63,13 @@ def test_functions_beside_tensordicts() -> None:
         return sum((entry**2).sum() for entry in both.values()) + td[0]["a"] + td.sum(0)["b"]
 
     np.testing.assert_allclose(lite.grad(loss)(np.array([1.0, 2.0])), [2 * 50 + 1 + 2, 4 * 50 + 2])
+
+
+def test_padded_tensordicts() -> None:
+    def loss(td: Any) -> Any:
+        return (lite.pad(td, [1, 2], value=3.0)["a"] ** 2).sum()
+
+    td = TensorDict({"a": np.array([1.0, 2.0])}, [2])
+    np.testing.assert_array_equal(lite.grad(loss)(td)["a"], [2, 4])
+    rows = TensorDict({"a": np.array([[1.0, 2.0], [3.0, 4.0]])}, [2, 2])
+    np.testing.assert_array_equal(lite.vmap(loss)(rows), [27 + 5, 27 + 25])

@@ -41,6 +41,11 @@ def test_subclasses_compute_as_arrays(tmp_path: Any) -> None:
     assert not isinstance(inside["u"], TracedArray)  # it takes no part
 
 
+def test_masks_would_be_lost() -> None:
+    with pytest.raises(TypeError, match="masked array, whose mask would be lost"):
+        Leaves(np.ma.masked_array([1.0, 2.0], [False, True]), "argument 0", 0)
+
+
 def test_objects_of_other_libraries() -> None:
     class Foreign:
         dtype = np.dtype(float)

@@ -158,6 +158,8 @@ def test_half_precision_adds_up_in_float32() -> None:
     got = lite.grad(lambda bias: (bias + np.ones(5000, np.float16)).sum())(bias)
     np.testing.assert_array_equal(got, 5000)  # in float16, 2048 + 1 is 2048
     np.testing.assert_array_equal(lite.grad(lambda b: sum(b[0] for _ in range(3000)))(bias), 3000)
+    many = lite.grad(lambda x: (x * 1000).mean())(np.ones(70_000, np.float16))
+    np.testing.assert_allclose(many, 1 / 70, rtol=2e-2)
 
 
 @pytest.mark.parametrize(

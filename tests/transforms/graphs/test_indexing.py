@@ -93,6 +93,15 @@ def test_writes_of_numbers() -> None:
     check(function, X)
 
 
+def test_writes_of_nothing() -> None:
+    def function(x: np.ndarray) -> np.ndarray:
+        out = x * 1
+        out[:, 3:3] = 1
+        return out
+
+    check(function, X)
+
+
 def test_what_is_refused() -> None:
     def write(x: np.ndarray, index) -> np.ndarray:
         out = x * 1
