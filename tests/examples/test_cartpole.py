@@ -13,12 +13,12 @@ for name in ("gymnasium", "onnx", "onnxruntime"):
 
 @pytest.mark.parametrize("example", ["dqn", "ppo"])
 def test_learns_and_exports(example: str) -> None:
-    """A mark of 150, where random actions reach about 20, after less than half of a minute's training."""
+    """A mark of 150, where random actions reach about 20, after some ten seconds on a machine with nothing else to do."""
     program = Path(__file__).with_name(f"cartpole_{example}.py")
     done = subprocess.run(
-        [sys.executable, str(program), "0", "150", "25"], capture_output=True, text=True, timeout=300
+        [sys.executable, str(program), "0", "150", "150"], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     found = re.fullmatch(r"mean return ([\d.]+) after (\d+) frames and [\d.]+ s\n", done.stdout)
     assert found, done.stdout
-    assert float(found[1]) >= 100  # of the policy in the file, also where the time was too short for the mark
+    assert float(found[1]) >= 100  # other episodes than those that training stopped at
