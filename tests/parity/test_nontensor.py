@@ -155,6 +155,7 @@ OTHERWISE: dict[tuple[str | None, str], str] = {
     },
     **dict.fromkeys([(None, name) for name in ("to_namedtuple", "to_pandas", "to_struct_array")], COLUMN),
     **dict.fromkeys([(cls, "is_meta") for cls in ("NonTensorData", "MetaData")], "an internal error there"),
+    (None, "grad"): "objects have no gradients; an internal error there, and stacks are their own gradient",
     **dict.fromkeys([(cls, "numpy") for cls in ("NonTensorData", "MetaData")], "the object is lost there"),
     **{
         (cls, name): "None there"
