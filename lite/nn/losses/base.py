@@ -320,7 +320,7 @@ class LossModule(TensorDictModuleBase):
             >>> from lite.nn.losses import DQNLoss, ValueEstimators
             >>> loss = DQNLoss(nn.Linear(4, 2), action_space="categorical")
             >>> loss = loss.make_value_estimator(ValueEstimators.TDLambda, gamma=0.9)
-            >>> type(loss.value_estimator).__name__, float(loss.value_estimator.gamma.round(3))
+            >>> type(loss.value_estimator).__name__, round(float(loss.value_estimator.gamma), 3)
             ('TDLambdaEstimator', 0.9)
         """
         if isinstance(value_type, ValueEstimatorBase):
