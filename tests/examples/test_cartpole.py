@@ -13,7 +13,7 @@ for name in ("gymnasium", "onnx", "onnxruntime"):
 
 @pytest.mark.parametrize("example", ["dqn", "ppo"])
 def test_learns_and_exports(example: str) -> None:
-    """A mark of 150, where random actions reach about 20, after some ten seconds on a machine with nothing else to do."""
+    """A mark of 150, where random actions reach about 20, after some ten seconds of training."""
     program = Path(__file__).with_name(f"cartpole_{example}.py")
     done = subprocess.run(
         [sys.executable, str(program), "0", "150", "150"], capture_output=True, text=True, timeout=300
