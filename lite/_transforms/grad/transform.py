@@ -73,8 +73,12 @@ def value_and_grad(
         array([[3., 0.],
                [0., 5.]])
     """
+    if not callable(fn):
+        raise TypeError(f"fn must be a function, got {type(fn).__name__}.")
+    places = tuple(argnums) if isinstance(argnums, tuple | list) else (argnums,)
+    if not all(isinstance(place, int) for place in places):
+        raise TypeError(f"argnums must be an integer or a tuple of integers, got {argnums!r}.")
     single = isinstance(argnums, int)
-    places = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     name = getattr(fn, "__name__", type(fn).__name__)
 
     @functools.wraps(fn, updated=())

@@ -97,7 +97,13 @@ def _traced(run: Run, inputs: Sequence[Input], dimensions: dict[str, int]) -> Tr
         graph.input(x.name, [Size(dimensions[n]) if isinstance(n, str) else n for n in x.shape], x.dtype)
         for x in inputs
     ]
-    results = {name: graph.operand(value) for name, value in run(graph, arrays).items()}
+    try:
+        results = {name: graph.operand(value) for name, value in run(graph, arrays).items()}
+    except Exception as error:
+        if dimensions:
+            sizes = ", ".join(f"{size} is {name!r}" for name, size in dimensions.items())
+            error.add_note(f"Sizes that stand for dynamic dimensions while a graph is traced: {sizes}.")
+        raise
     return _finished(graph, tuple(inputs), results)
 
 

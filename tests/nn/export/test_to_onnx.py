@@ -713,3 +713,12 @@ def test_importing_lite_does_not_import_onnx() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     np.testing.assert_equal(out.stdout.strip(), "[]")
+
+
+def test_errors_of_a_module_say_which_sizes_stand_for_dynamic_ones(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="in_features=3") as found:
+        nn.Linear(3, 2).to_onnx(tmp_path / "a.onnx", np.ones((1, 4), np.float32))
+    assert found.value.__notes__ == [
+        "Sizes that stand for dynamic dimensions while a graph is traced: 503 is 'batch'."
+    ]
+    assert list(tmp_path.iterdir()) == []

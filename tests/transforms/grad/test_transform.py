@@ -302,3 +302,11 @@ def test_results_have_memory_of_their_own() -> None:
         g *= 3
     np.testing.assert_array_equal(given, 1)
     assert type(lite.grad(lambda x: x * x)(np.float64(3.0))) is np.float64
+
+
+@pytest.mark.parametrize("argnums", ["x", 0.5, (0, "y"), None])
+def test_what_is_no_function_and_no_number_of_an_argument(argnums: object) -> None:
+    with pytest.raises(TypeError, match="fn must be a function, got int"):
+        lite.grad(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="argnums must be an integer or a tuple of integers, got "):
+        lite.grad(np.sum, argnums=argnums)  # type: ignore[arg-type]
