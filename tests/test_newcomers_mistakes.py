@@ -60,7 +60,12 @@ MISTAKES = [
         RuntimeError,
         ["('info', 'y')", "(2, 5)", "(3,)"],
     ),
-    Mistake("a number for each row", lambda td: assign(td, "y", 1.0), RuntimeError, ["'y'", "()", "(3,)"]),
+    Mistake(
+        "a number for each row",
+        lambda td: assign(td, "y", 1.0),
+        RuntimeError,
+        ["'y'", "()", "np.full((3,), value)"],
+    ),
     Mistake("a dotted key", lambda td: td["info.step"], KeyError, ['"info.step"', '("info", "step")']),
     Mistake("a path as a key", lambda td: td["info/step"], KeyError, ['"info/step"', '("info", "step")']),
     Mistake("a nested key without its parent", lambda td: td["step"], KeyError, ['("info", "step")']),
