@@ -24,7 +24,8 @@ _STYLE = (
     "<style>.lite-td{font-family:monospace;font-size:90%}.lite-td details{margin-left:1em}"
     ".lite-td summary{cursor:pointer;margin-left:-1em}.lite-td table{border-collapse:collapse;margin:0}"
     ".lite-td td,.lite-td th{text-align:left;padding:0 1em 0 0;border:0}"
-    ".lite-td td,.lite-td th{vertical-align:top;white-space:nowrap}.lite-td th{font-weight:normal;opacity:.65}"
+    ".lite-td td,.lite-td th{vertical-align:top;white-space:nowrap}"
+    ".lite-td th{font-weight:normal;opacity:.65}"
     ".lite-td td:last-child{white-space:normal;overflow-wrap:anywhere}"
     ".lite-td .lite-key{font-weight:bold}.lite-td .lite-note{opacity:.65}</style>"
 )
