@@ -162,10 +162,17 @@ def linear(x: Any, weight: Any, bias: Any) -> Any:
     if not plain and _is_ensemble(x, weight, bias):
         inside = linear(*[getattr(a, "value", a) for a in (x, weight, bias)])
         return type(weight)(inside, weight.level)
-    shape = x.shape
+    try:
+        shape = x.shape
+    except AttributeError as error:
+        raise TypeError(
+            f"the input must be an array, got {type(x).__name__}; np.asarray makes one."
+        ) from error
     if not shape or shape[-1] != weight.shape[-1]:
+        kind = f" of a {type(x).__name__}" if hasattr(type(x), "_as_node") else ""
         raise RuntimeError(
-            f"the last dimension of the input must be in_features={weight.shape[-1]}, got {tuple(shape)}."
+            f"the last dimension of the input must be in_features={weight.shape[-1]}, "
+            f"got {tuple(shape)}{kind}."
         )
     dtype = weight.dtype
     if x.dtype == dtype and dtype.itemsize >= 4:
