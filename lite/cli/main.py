@@ -123,6 +123,9 @@ def build_parser() -> argparse.ArgumentParser:
 
     warmup = commands.add_parser("warmup", help="compile and cache all kernels")
     warmup.add_argument("--json", action="store_true", help="print JSON")
+    warmup.add_argument(
+        "--output", metavar="DIR", help="fill this folder, for NUMBA_CACHE_DIR on other machines, too"
+    )
     return parser
 
 
