@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lite._show.page import escape
 from lite._show.rows import Row, rows, size_text
 from lite._tree.protocol import Container
 from lite._tree.walks import leaves
@@ -17,13 +18,6 @@ _STYLE = (
     ".lite-td td,.lite-td th{text-align:left;padding:0 1em 0 0;border:0}"
     ".lite-td .lite-key{font-weight:bold}.lite-td .lite-note{opacity:.65}</style>"
 )
-
-
-def escape(text: str) -> str:
-    """HTML-safe text; the module is imported here, for notebooks only, to keep `import lite` short."""
-    from html import escape as standard
-
-    return standard(text)
 
 
 def _repr_html_(td: Container) -> str:
