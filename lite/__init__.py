@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from lite._transforms.grad.transform import grad, value_and_grad, vjp
     from lite._transforms.vmap.transform import vmap
 
+__version__ = "0.1.0"
+
 __all__ = [
     "LazyStackedTensorDict",
     "MemoryMappedTensor",

@@ -25,11 +25,18 @@ def test_demo_computes_returns_from_rewards(capsys: pytest.CaptureFixture[str]) 
     assert np.mean([s["reward"] for s in out["samples"]]) > 0.5
 
 
-def test_demo_prints_a_table_and_the_tensordict(capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo_prints_a_table_last_and_what_the_tensordict_holds_before(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["demo", "--prompts", "2", "--samples", "2", "--seed", "3"]) == 0
     out = capsys.readouterr().out
-    for text in ("prompt", "log-prob", "reward", "return", "TensorDict(", "tokens/s", "embedded with"):
+    for text in ("('tokens', 'response')", "TensorDict, batch_size=(2, 2)", "tokens/s", "embedded with"):
         assert text in out
+    end = out.splitlines()[-24:]  # what a small terminal still shows
+    (head,) = [i for i, line in enumerate(end) if line.startswith("prompt  ")]
+    assert end[head].split() == ["prompt", "sample", "log-prob", "reward", "return"]
+    assert len(end) - head == 2 + 4 + 2  # the line below it, four samples, and what a return is
+    assert "Mean reward" in end[-1]
 
 
 def test_demo_repeats_with_its_seed(capsys: pytest.CaptureFixture[str]) -> None:
