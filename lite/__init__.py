@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from lite._transforms.grad.transform import grad, value_and_grad, vjp
     from lite._transforms.vmap.transform import vmap
 
+__version__ = "0.1.0"
+
 __all__ = [
     "LazyStackedTensorDict",
     "MemoryMappedTensor",
@@ -178,7 +180,8 @@ _ON_FIRST_USE = {
 
 def __getattr__(name: str) -> Any:
     if name in _ON_FIRST_USE:
-        return getattr(import_module(f"lite.{_ON_FIRST_USE[name]}"), name)
+        found = globals()[name] = getattr(import_module(f"lite.{_ON_FIRST_USE[name]}"), name)
+        return found
     raise AttributeError(f"module 'lite' has no attribute {name!r}")
 
 

@@ -78,6 +78,15 @@ def test_imports_stay_light() -> None:
             "from lite.data import TensorDictReplayBuffer, LazyMemmapStorage",
             ("lite.nn", "lite.data.collectors"),
         ),
+        (
+            "from lite import nn; nn.TensorDictSequential(nn.TensorDictModule(nn.MLP(4, 2), ['x'], ['y']))",
+            (
+                "lite.nn.distributions",
+                "lite.nn.values",
+                "lite.nn.layers.transformer",
+                "lite._transforms.vmap.transform",
+            ),
+        ),
     ],
 )
 def test_what_is_not_asked_for_is_not_loaded(statement: str, not_yet: tuple[str, ...]) -> None:

@@ -67,7 +67,7 @@ FORMER = {
 class _Present:
     """Puts the module that has the content today in the place of a former one.
 
-    It has what imports call, and no base in `importlib.abc`, which would take a sixth of `import lite` to load.
+    It has what imports call, and no base in `importlib.abc`, whose import takes a sixth of lite's.
     """
 
     def create_module(self, spec: ModuleSpec) -> None:

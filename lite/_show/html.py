@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import raw
+from lite._show.page import escape
 from lite._show.rows import Row, rows, size_text
 from lite._tree.nontensor import NonTensorStack
 from lite._tree.protocol import Container
@@ -29,13 +30,6 @@ _STYLE = (
     ".lite-td td:last-child{white-space:normal;overflow-wrap:anywhere}"
     ".lite-td .lite-key{font-weight:bold}.lite-td .lite-note{opacity:.65}</style>"
 )
-
-
-def escape(text: str) -> str:
-    """HTML-safe text; the module is imported here, for notebooks only, to keep `import lite` short."""
-    from html import escape as standard
-
-    return standard(text)
 
 
 def _repr_html_(td: Container) -> str:

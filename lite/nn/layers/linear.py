@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite._arrays.dtypes import compute_dtype
+from lite._arrays.public import belong_to
 from lite._arrays.types import HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import answers, record, unbroadcast, value_of
@@ -363,3 +364,6 @@ def _forms(x1: Any, x2: Any, weight: Any) -> Any:
         return np.matmul(pairs(g, a).T, _rows(b)).reshape(w.shape)
 
     return record(_forms(a, b, w), (x1, for_first), (x2, for_second), (weight, for_weight))
+
+
+belong_to("lite.nn", Bilinear, LazyLinear, Linear)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorDict, unravel_key
+from lite._arrays.public import belong_to
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import require_path
 from lite._tree.nontensor import NonTensorBase, unwrap
@@ -375,3 +376,6 @@ def as_tensordict_module(
         return method
 
     return decorator
+
+
+belong_to("lite.nn", TensorDictModule)
