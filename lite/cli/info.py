@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lite.cli.model import open_decoder
+from lite.kernels.backends.choice import choice
 from lite.models import GraphSpec, ModelConfig, OnnxDecoder, Padding, Tokenizer, embedded_model_path
 from lite.models.graph.session import default_threads, import_onnxruntime
 from lite.models.graph.tensors import ELEMENT_TYPES
@@ -32,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     path = Path(args.model) if args.model else embedded_model_path()
     start = time.perf_counter()
     config = ModelConfig.from_directory(path, variant=args.variant)
-    facts: dict[str, Any] = {"model": str(path)}
+    facts: dict[str, Any] = {"model": str(path), "kernels": _kernels()}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what loading warns of is among the notes
@@ -55,6 +56,12 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(facts)
     return 1 if "refused" in facts else 0
+
+
+def _kernels() -> str:
+    """What runs `lite.kernels` here."""
+    found = choice()
+    return found.backend if found.library is None else f"{found.backend}, {found.library.level}"
 
 
 def _plan(decoder: OnnxDecoder, args: argparse.Namespace) -> dict[str, Any]:

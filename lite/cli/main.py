@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 
 from lite.cli.options import add_options
+from lite.kernels.backends.compiler import listeners
 
 _USER_ERRORS = (
     ArithmeticError,
@@ -200,9 +201,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         error), 2 for wrong arguments.
     """
     args = build_parser().parse_args(argv)
+    if args.command != "warmup":  # which tells more
+        listeners[:] = [_compiling]
     with warnings.catch_warnings():  # restores what shows them
         warnings.showwarning = _warn
         return _run(args)
+
+
+def _compiling(kernel: str) -> None:
+    """Say once what the process is busy with."""
+    listeners.clear()
+    print(
+        "lite: compiling kernels, which takes seconds to a minute, once on this machine (`lite warmup` does it "
+        "ahead of time)",
+        file=sys.stderr,
+    )
 
 
 def _warn(message: Warning | str, *where: object, **options: object) -> None:
