@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     path = Path(args.model) if args.model else embedded_model_path()
     start = time.perf_counter()
     config = ModelConfig.from_directory(path, variant=args.variant)
-    facts: dict[str, Any] = {"model": str(path), "kernels": _kernels()}
+    facts: dict[str, Any] = {"model": str(path)}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what loading warns of is among the notes
@@ -73,6 +73,7 @@ def _plan(decoder: OnnxDecoder, args: argparse.Namespace) -> dict[str, Any]:
         "provider": providers[0] if providers else None,
         "onnxruntime": import_onnxruntime().__version__,
         "threads": args.threads or default_threads(),
+        "kernels": _kernels(),
         "attention": _attention(spec, decoder.config),
         "weights": spec.quantisation or "not quantised",
         "adapters": f"{len(spec.optional)} optional inputs" if spec.optional else None,

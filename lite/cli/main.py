@@ -212,8 +212,8 @@ def _compiling(kernel: str) -> None:
     """Say once what the process is busy with."""
     listeners.clear()
     print(
-        "lite: compiling kernels, which takes seconds to a minute, once on this machine (`lite warmup` does it "
-        "ahead of time)",
+        "lite: compiling kernels, which takes seconds to a minute, once on this machine "
+        "(`lite warmup` does it ahead of time)",
         file=sys.stderr,
     )
 

@@ -27,7 +27,7 @@ def test_info_names_the_convention(capsys: pytest.CaptureFixture[str]) -> None:
     assert out["config"]["context_length"] == 256
     assert out["tokenizer"] == {"eos_token_id": 2, "pad_token_id": 3, "chat_template": True}
     assert out["notes"] == []
-    assert out["kernels"].split(",")[0] == backend()
+    assert out["plan"]["kernels"].split(",")[0] == backend()
 
 
 @pytest.mark.parametrize(
