@@ -212,6 +212,9 @@ def _info(parser: argparse.ArgumentParser) -> None:
 
 def _warmup(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--output", metavar="DIR", help="fill this folder, for NUMBA_CACHE_DIR on other machines, too"
+    )
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
@@ -345,6 +348,6 @@ COMMANDS = {
     "warmup": Command(
         "compile and cache all kernels",
         _warmup,
-        ("lite warmup", "lite warmup --json"),
+        ("lite warmup", "lite warmup --output kernels_cache"),
     ),
 }

@@ -1,6 +1,10 @@
 """`lite demo` on the embedded model."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -45,3 +49,11 @@ def test_demo_repeats_with_its_seed(capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["demo", "--json", "--prompts", "2", "--samples", "2", "--seed", "5"]) == 0
         samples.append(json.loads(capsys.readouterr().out)["samples"])
     assert samples[0] == samples[1]
+
+
+def test_nothing_is_written_where_the_user_keeps_files(tmp_path: Path) -> None:
+    """onnxruntime's telemetry writes an identifier of the device, and a queue, unless it is told not to."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("XDG_", "ORT_"))}
+    program = [sys.executable, "-m", "lite", "demo", "--json", "--prompts", "1", "--samples", "1"]
+    subprocess.run(program, check=True, capture_output=True, env={**environment, "HOME": str(tmp_path)})
+    assert list(tmp_path.rglob("*")) == []
