@@ -123,6 +123,20 @@ def build_parser() -> argparse.ArgumentParser:
 
     warmup = commands.add_parser("warmup", help="compile and cache all kernels")
     warmup.add_argument("--json", action="store_true", help="print JSON")
+
+    footprint = commands.add_parser(
+        "footprint", help="what this installation takes: disk, memory, imports, first calls"
+    )
+    footprint.add_argument(
+        "--only",
+        action="append",
+        choices=["installed", "import", "memory", "kernels", "demo"],
+        help="this part alone, or these",
+    )
+    footprint.add_argument(
+        "--repeat", type=_positive, default=5, metavar="N", help="processes that a median is of (5)"
+    )
+    footprint.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
@@ -219,6 +233,8 @@ def _run(args: argparse.Namespace) -> int:
             from lite.cli.mismatch import run
         elif args.command == "info":
             from lite.cli.info import run
+        elif args.command == "footprint":
+            from lite.cli.footprint import run
         else:
             from lite.cli.warmup import run
         status: int = run(args)
