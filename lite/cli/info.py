@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     path = model_path(args)
     start = time.perf_counter()
     config = ModelConfig.from_directory(path, variant=args.variant)
-    facts: dict[str, Any] = {"model": str(path), "kernels": _kernels()}
+    facts: dict[str, Any] = {"model": str(path)}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what loading warns of is among the notes
