@@ -3,17 +3,19 @@
 One file for each public function or family: `returns`, `advantages` and, under TorchRL's names,
 `value_estimates`; `multistep_return`; `log_softmax` and `token_log_probs`; `sample_tokens`, one use of a
 `sampling_plan`; `ragged`; `sum_tree`. Each documents, checks and prepares, and calls a compiled half in
-`cpu/` or `cuda/`. `lite.nn` calls `_layers`, `lite.optim` calls `_optimizers`, and `_warmup` everything.
+`cpu/` or `cuda/`. `lite.nn` calls `_layers`, `lite.optim` calls `_optimizers`. `backends/` is what runs
+the compiled halves.
 
 What they share: `_device` says where arrays lie, `_arrays` makes plain memory of them, `_integer` reads whole
 numbers. `_estimates` checks what recursions in time take, `_sequences` lays it out; `_logits` checks logits,
 `_row_numbers` runs kernels over their rows, `_supports` checks what these were drawn from, `_outcomes` names
-what becomes of a draw. `_threads` hands rows to threads, and `_jit` is how everything is compiled.
+what becomes of a draw. `_threads` hands rows to threads.
 """
 
 from lite.kernels._threads import get_num_threads, set_num_threads
-from lite.kernels._warmup import warmup
 from lite.kernels.advantages import Advantage, gae, retrace, vtrace
+from lite.kernels.backends.choice import backend
+from lite.kernels.backends.warmup import warmup
 from lite.kernels.log_softmax import LogSoftmaxStats, entropy, log_softmax_stats, masked_log_softmax
 from lite.kernels.multistep_return import MultiStepReturn, gather_time, multistep_return
 from lite.kernels.ragged import Packed, Padded, cu_seqlens, left_to_right_pad, pad_sequences, unpad
@@ -53,6 +55,7 @@ __all__ = [
     "Padded",
     "SamplingPlan",
     "TokenScores",
+    "backend",
     "cu_seqlens",
     "discounted_return",
     "entropy",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lite.kernels._jit import jit
+from lite.kernels.backends.jit import jit
 from lite.kernels.cpu.sample_tokens import (
     HOTTEST,
     LEFT,

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from lite.kernels._jit import jit
+from lite.kernels.backends.jit import jit
 from lite.kernels.cpu.vectors.blocks import exp
 from lite.kernels.cpu.vectors.gelu import BY_TANH, END, EXACT
 from lite.kernels.cpu.vectors.width import full_width

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.kernels._arrays import aligned_zeros
-from lite.kernels._jit import jit
+from lite.kernels.backends.jit import jit
 from lite.kernels.cpu.vectors.width import full_width
 
 _PIECE = 2048  # steps summed together: they stay in the first caches

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lite.kernels._jit import jit
+from lite.kernels.backends.jit import jit
 from lite.kernels.cpu.vectors.width import full_width
 
 

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.kernels._jit import jit
 from lite.kernels._outcomes import DRAWN, NOTHING, OUTSIDE, UNKNOWN, uniform
+from lite.kernels.backends.jit import jit
 from lite.kernels.cpu.thresholds import (
     GROUP,
     SLACK,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lite.kernels._jit import jit
+from lite.kernels.backends.jit import jit
 from lite.kernels.cpu.vectors.blocks import log_total, maximum, statistics
 
 MODEL, SAMPLED, MASS = 1, 2, 4  # bits: numbers that are wanted

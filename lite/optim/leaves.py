@@ -15,7 +15,7 @@ import numpy as np
 from lite._arrays.dtypes import Dtype
 from lite._arrays.types import Array
 from lite.kernels import _optimizers
-from lite.kernels._jit import compiler_is_here
+from lite.kernels.backends.choice import backend
 from lite.optim import formulas
 
 Leaf: TypeAlias = Sequence[Any]  # arrays, or None
@@ -52,7 +52,7 @@ def advance(name: str, leaves: Sequence[Leaf], numbers: tuple[float, ...], dtype
         numbers: of the step.
         dtype: to compute in.
     """
-    if sum([leaf[0].size for leaf in leaves]) >= LARGE and compiler_is_here():
+    if sum([leaf[0].size for leaf in leaves]) >= LARGE and backend() != "numpy":
         copied: list[tuple[Array, Array]] = []
         flat = [_flat(leaf, dtype, copied) for leaf in leaves]
         _optimizers.advance(name, flat, np.array(numbers, dtype))

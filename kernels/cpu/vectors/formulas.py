@@ -1,8 +1,9 @@
 """Formulas over rows of numbers: written once in Python, run as vector instructions, or by NumPy.
 
 A formula is a function of operations `o`, of a vector `x` of logits and of float64 parameters. Compiled, its
-operators write LLVM's vector instructions, sixteen floats at a time; where Numba is switched off the same
-function works on NumPy arrays. Beside loops that LLVM turns into vectors this gains three things:
+operators write LLVM's vector instructions, sixteen floats at a time; where Numba does not run
+the kernels the same function works on NumPy arrays. Beside loops that LLVM turns into vectors this gains
+three things:
 
 - Memory ahead is fetched while a vector is worked on. A formula of a dozen instructions fills what the
   processor can look ahead with a few hundred bytes: alone, it reads memory half as fast as a maximum does.
@@ -13,11 +14,12 @@ function works on NumPy arrays. Beside loops that LLVM turns into vectors this g
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 
+from lite.kernels.backends.choice import backend
+
 Formula = Callable[..., Any]
-_config: Any = numba.config
+_COMPILED = backend() == "numba"
 
 # 1.5 * 2**m of m bits of mantissa, plus the exponent's bias: adding it rounds a float to an integer k, and
 # leaves k + bias in the last bits of the sum.
@@ -75,7 +77,7 @@ def _read(values: Any, more: tuple[Any, ...], parameters: int) -> tuple[Arrays, 
     return Arrays(x.itemsize), x, given
 
 
-if not _config.DISABLE_JIT:
+if _COMPILED:
     from lite.kernels.cpu.vectors import intrinsics
 
 
@@ -102,7 +104,7 @@ def folded(parameters: int, **results: str) -> Callable[[Formula], Any]:
 
         return fold
 
-    if _config.DISABLE_JIT:
+    if not _COMPILED:
         return interpreted
     return lambda formula: intrinsics.fold(formula, parameters, kinds)
 
@@ -120,13 +122,13 @@ def written(parameters: int) -> Callable[[Formula], Any]:
 
         return write
 
-    if _config.DISABLE_JIT:
+    if not _COMPILED:
         return interpreted
     return lambda formula: intrinsics.write(formula, parameters)
 
 
 def by_number(results: int) -> Callable[[Formula], Any]:
     """Make `f(x)` of a formula of one number, for loops of compiled code over numbers of any kind."""
-    if _config.DISABLE_JIT:
+    if not _COMPILED:
         return lambda formula: lambda x: formula(Arrays(x.itemsize), x)
     return lambda formula: intrinsics.number(formula, results)

@@ -9,11 +9,9 @@ there it would lose the attribute, and a kernel of many such loops would take se
 
 from typing import Any
 
-import numba
+from lite.kernels.backends.choice import backend
 
-_config: Any = numba.config
-
-if _config.DISABLE_JIT:
+if backend() != "numba":
 
     def full_width() -> None:
         """Without the compiler there is nothing to ask for."""

@@ -1,16 +1,16 @@
 """Where filters cut, among few scores and among many, against a sort."""
 
-import os
-
 import numpy as np
 import pytest
+
+from lite.kernels.backends.choice import backend
 
 pytest.importorskip("numba")
 from lite.kernels.cpu import thresholds as t
 from lite.kernels.cpu.sample_tokens import work_memory
 from lite.kernels.cpu.vectors.blocks import BLOCK
 
-COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+COMPILED = backend() == "numba"
 if COMPILED:
     import numba
 

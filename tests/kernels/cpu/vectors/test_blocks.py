@@ -1,13 +1,11 @@
 """What is said of blocks of logits, of every size and type, with and without a mask."""
 
-import os
-
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="nothing is compiled with NUMBA_DISABLE_JIT"
-)
+from lite.kernels.backends.choice import backend
+
+pytestmark = pytest.mark.skipif(backend() != "numba", reason="Numba does not run the kernels")
 SIZES = [1, 15, 16, 17, 63, 64, 65, 200]
 
 

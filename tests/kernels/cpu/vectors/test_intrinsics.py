@@ -1,13 +1,11 @@
 """A formula is the same function in compiled code as on NumPy's arrays."""
 
-import os
-
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="nothing is compiled with NUMBA_DISABLE_JIT"
-)
+from lite.kernels.backends.choice import backend
+
+pytestmark = pytest.mark.skipif(backend() != "numba", reason="Numba does not run the kernels")
 numba = pytest.importorskip("numba")
 
 

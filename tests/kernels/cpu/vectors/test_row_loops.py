@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="nothing is compiled with NUMBA_DISABLE_JIT"
-)
+from lite.kernels.backends.choice import backend
+
+pytestmark = pytest.mark.skipif(backend() != "numba", reason="Numba does not run the kernels")
 
 GUARDED = """
 import ctypes, mmap

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
+from lite.kernels.backends.choice import backend
 
 ASSEMBLY = """
 import re, sys
@@ -41,7 +41,7 @@ def _widest_registers() -> str | None:
     )
 
 
-@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled with NUMBA_DISABLE_JIT")
+@pytest.mark.skipif(backend() != "numba", reason="Numba does not run the kernels")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_loops_over_a_block_use_the_widest_registers(dtype, tmp_path):
     """In a process of its own with an empty cache: what comes from the cache has no assembly to look at."""

@@ -1,4 +1,5 @@
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -7,9 +8,9 @@ import numpy as np
 import pytest
 
 import lite.kernels
-from lite.kernels import _jit
+from lite.kernels.backends import jit
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
+COMPILED = lite.kernels.backend() == "numba"
 
 
 def test_importing_the_kernels_does_not_import_numba():
@@ -17,16 +18,16 @@ def test_importing_the_kernels_does_not_import_numba():
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
-@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled with NUMBA_DISABLE_JIT")
+@pytest.mark.skipif(not COMPILED, reason="Numba does not run the kernels")
 def test_without_a_cache_folder_kernels_warn_and_work():
-    _jit._warn_no_cache.cache_clear()
-    namespace = {"jit": _jit.jit}
+    jit._warn_no_cache.cache_clear()
+    namespace = {"jit": jit.jit}
     with pytest.warns(RuntimeWarning, match="NUMBA_CACHE_DIR"):  # Numba cannot cache what comes from no file
         exec("@jit(entry=True)\ndef double(x):\n    return 2 * x", namespace)
     assert namespace["double"](21) == 42
 
 
-@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled with NUMBA_DISABLE_JIT")
+@pytest.mark.skipif(not COMPILED, reason="Numba does not run the kernels")
 def test_nan_keeps_its_meaning_where_sums_may_be_reordered():
     import numba
 
@@ -41,23 +42,22 @@ def test_nan_keeps_its_meaning_where_sums_may_be_reordered():
     assert np.isnan(total(values))
 
 
-@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled with NUMBA_DISABLE_JIT")
+@pytest.mark.skipif(not COMPILED, reason="Numba does not run the kernels")
 def test_a_changed_helper_is_compiled_anew(tmp_path):
     """Numba looks at the kernel's own file only; names in the cache tell the others."""
-    package = tmp_path / "kernels"
-    (package / "cpu").mkdir(parents=True)
-    source = Path(_jit.__file__).read_text()
-    (package / "_jit.py").write_text(source)
-    (package / "kernel.py").write_text(
-        "from _jit import jit\nfrom cpu.helper import helper\n"
+    package = tmp_path / "lite" / "kernels"
+    shutil.copytree(Path(jit.__file__).parent, package / "backends", ignore=shutil.ignore_patterns("__*__"))
+    (package / "cpu").mkdir()
+    (package / "cpu" / "kernel.py").write_text(
+        "from lite.kernels.backends.jit import jit\nfrom lite.kernels.cpu.helper import helper\n"
         "@jit(entry=True)\ndef kernel(x):\n    return helper(x)\n"
     )
-    program = "from kernel import kernel; print(kernel(1.0))"
-    environment = os.environ | {"PYTHONPATH": str(package), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    program = "from lite.kernels.cpu.kernel import kernel; print(kernel(1.0))"
+    environment = os.environ | {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     results = []
     for factor in (2, 2, 3):
         (package / "cpu" / "helper.py").write_text(
-            f"from _jit import jit\n@jit\ndef helper(x):\n    return {factor} * x\n"
+            f"from lite.kernels.backends.jit import jit\n@jit\ndef helper(x):\n    return {factor} * x\n"
         )
         run = subprocess.run(
             [sys.executable, "-B", "-c", program],

@@ -1,18 +1,20 @@
-"""The one place where Numba options are chosen.
+"""The one place where functions become kernels, and where Numba options are chosen.
 
 Functions of compiled code say only `@jit` (`@jit(reassociate=True)` where the order of a sum may change,
 which is what lets LLVM use vector registers for it), kernels that Python calls `@jit(entry=True)`. Numba
-itself is imported when the first kernel file is, never by `import lite.kernels`.
+itself is imported when the first kernel file is, never by `import lite.kernels`, and only if it is what runs
+the kernels.
 """
 
 import functools
-import hashlib
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar, overload
 
 import numpy as np
+
+from lite.kernels.backends import sources
+from lite.kernels.backends.choice import choice
 
 R = TypeVar("R")
 
@@ -38,16 +40,23 @@ def jit(
 
 
 def _compile(function: Callable[..., R], *, reassociate: bool, entry: bool) -> Callable[..., R]:
+    chosen = choice()
+    if chosen.backend == "numpy":
+        if chosen.warning:
+            _warn_slow(chosen.warning)
+        return _interpreted(function)
+    if chosen.library is not None:
+        if not entry:
+            return function
+        name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+        return chosen.library.entry(name, otherwise=_interpreted(function))
     import numba
 
     njit: Any = numba.njit
-    config: Any = numba.config
-    if config.DISABLE_JIT:
-        return _interpreted(function)
     flags = {"contract", "reassoc", "nsz"} if reassociate else {"contract"}
     # Numba stamps what it caches with the kernel's own file. A helper in another one may change, too:
     # the name that the cache goes by tells all sources.
-    function.__qualname__ = f"{function.__qualname__}_{_sources()}"
+    function.__qualname__ = f"{function.__qualname__}_{sources.digest()}"
     # No wrapper for callers in C, who are none: it would be compiled with each kernel.
     compile_it = functools.partial(
         njit, function, error_model="numpy", nogil=True, fastmath=flags,
@@ -63,16 +72,6 @@ def _compile(function: Callable[..., R], *, reassociate: bool, entry: bool) -> C
 
 
 @functools.cache
-def _sources() -> str:
-    """A digest of all that is compiled, and of how."""
-    here = Path(__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted((*here.glob("_*.py"), *here.glob("cpu/**/*.py"))):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-@functools.cache
 def _warn_no_cache() -> None:
     warnings.warn(
         "lite.kernels are compiled anew in every process, because no cache folder is writable; "
@@ -83,21 +82,12 @@ def _warn_no_cache() -> None:
 
 
 @functools.cache
-def compiler_is_here() -> bool:
-    """Whether functions are compiled at all: not in a browser, nor with NUMBA_DISABLE_JIT=1.
-
-    Loops that are not compiled are slower than NumPy, for callers that have the choice.
-    """
-    try:
-        import numba
-    except ImportError:
-        return False
-    config: Any = numba.config
-    return not config.DISABLE_JIT
+def _warn_slow(text: str) -> None:
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 def _interpreted(function: Callable[..., R]) -> Callable[..., R]:
-    """With NUMBA_DISABLE_JIT=1: compiled code does not warn on overflow or NaN, so neither does this."""
+    """Compiled code does not warn on overflow or NaN, so neither does this."""
 
     @functools.wraps(function)
     def quiet(*args: Any) -> R:

@@ -1,0 +1,6 @@
+"""What runs the kernels: a library compiled beforehand, Numba, or plain NumPy.
+
+`choice` decides, once; `jit` marks what is to be compiled and makes functions of it accordingly. `prebuilt`
+finds and loads libraries, which are told by the digest of `sources`; `warmup` compiles everything into
+Numba's cache.
+"""

@@ -1,0 +1,18 @@
+"""What the kernels were compiled from: a digest that tells compiled code of other sources apart."""
+
+import functools
+import hashlib
+from pathlib import Path
+
+_KERNELS = Path(__file__).parents[1]
+
+
+@functools.cache
+def digest() -> str:
+    """Of all that is compiled, and of how."""
+    found = hashlib.sha256()
+    for path in sorted(
+        (*_KERNELS.glob("_*.py"), *_KERNELS.glob("cpu/**/*.py"), Path(__file__).with_name("jit.py"))
+    ):
+        found.update(path.read_bytes())
+    return found.hexdigest()[:12]

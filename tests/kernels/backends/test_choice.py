@@ -1,0 +1,79 @@
+"""Which backend runs the kernels, and how the choice is forced."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lite.kernels
+from lite.kernels.backends import choice, prebuilt
+
+
+@pytest.fixture
+def decide(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`decide(library=..., numba=..., **environment)`: a choice made anew, with what is installed made up."""
+
+    def decide(library: Any = None, numba: bool = True, **environment: str) -> choice.Choice:
+        for name in ("LITE_KERNELS", "NUMBA_DISABLE_JIT"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        levels: list[Any] = []
+
+        def find(level: str | None = None) -> Any:
+            levels.append(level)
+            return library
+
+        monkeypatch.setattr(prebuilt, "find", find)
+        monkeypatch.setattr(choice, "_numba_is_here", lambda: numba)
+        return choice.choice.__wrapped__()
+
+    return decide
+
+
+LIBRARY = prebuilt.Library(Path("kernels.so"), "x86-64-v3", "0" * 12)
+
+
+def test_a_library_then_numba_then_numpy(decide: Any) -> None:
+    assert decide(LIBRARY) == ("prebuilt", LIBRARY, None)
+    assert decide(None) == ("numba", None, None)
+    last = decide(None, numba=False)
+    assert last.backend == "numpy"
+    for remedy in ("pip install numba", "pip install tensordict-lite-kernels"):
+        assert remedy in last.warning
+
+
+@pytest.mark.parametrize("wanted", ["prebuilt", "numba", "numpy"])
+def test_the_environment_decides(decide: Any, wanted: str) -> None:
+    chosen = decide(LIBRARY, LITE_KERNELS=wanted)
+    assert chosen == (wanted, LIBRARY if wanted == "prebuilt" else None, None)
+
+
+def test_the_switch_of_numba_is_one_here(decide: Any) -> None:
+    assert decide(LIBRARY, NUMBA_DISABLE_JIT="1") == ("numpy", None, None)
+    assert decide(LIBRARY, NUMBA_DISABLE_JIT="0").backend == "prebuilt"
+    assert decide(LIBRARY, NUMBA_DISABLE_JIT="1", LITE_KERNELS="prebuilt").backend == "prebuilt"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "here", "says"),
+    [
+        ("prebuilt", {}, "pip install tensordict-lite-kernels"),
+        ("prebuilt:x86-64-v3", {}, "LITE_KERNELS=prebuilt:x86-64-v3"),
+        ("numba", {"numba": False}, "pip install numba"),
+        ("numba", {"NUMBA_DISABLE_JIT": "1"}, "NUMBA_DISABLE_JIT"),
+    ],
+)
+def test_what_is_not_here_cannot_be_forced(decide: Any, wanted: str, here: dict[str, Any], says: str) -> None:
+    with pytest.raises(ImportError, match=says):
+        decide(None, LITE_KERNELS=wanted, **here)
+
+
+@pytest.mark.parametrize("wanted", ["fast", "numba:x86-64-v3"])
+def test_another_name_is_refused(decide: Any, wanted: str) -> None:
+    with pytest.raises(ValueError, match=f"LITE_KERNELS must be .* got '{wanted}'"):
+        decide(LIBRARY, LITE_KERNELS=wanted)
+
+
+def test_the_choice_is_public() -> None:
+    assert lite.kernels.backend() == choice.choice().backend
