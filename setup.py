@@ -1,4 +1,4 @@
-"""Builds in a folder of its own: a `build/` in the tree keeps files that were renamed, and installs them again."""
+"""Builds in a folder of its own: what was renamed stays in a `build/` in the tree, and is installed again."""
 
 import tempfile
 
