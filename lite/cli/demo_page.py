@@ -12,7 +12,7 @@ _COLOURS = ("#3b7dd8", "#d8663b", "#2f9e5b", "#a04bc4", "#b58a1b", "#1f9aa8", "#
 _HIGH, _LEFT, _RIGHT, _TOP, _BELOW = 170, 46, 14, 12, 34
 _STYLE = (
     ".prompt{white-space:pre-wrap;overflow-wrap:anywhere;unicode-bidi:isolate;font-size:1.05rem}"
-    "svg .return{fill:none;stroke-width:2}.sample{display:flex;gap:.8rem;align-items:baseline}"
+    "svg .return{fill:none}.sample{display:flex;gap:.8rem;align-items:baseline}"
     ".sample b{white-space:nowrap;font-variant-numeric:tabular-nums;font-weight:normal}"
 )
 _MOST = 100  # prompts to show
@@ -40,8 +40,8 @@ class Sample:
 def demo_page(prompts: Sequence[Sequence[Sample]], gamma: float, n_steps: int) -> str:
     """The whole page: a drawing for each prompt, with the tokens of its samples below."""
     explained = (
-        f"Lines are {n_steps}-step returns, gamma {gamma:g}, from each token on; dots are the rewards, which the"
-        " last token gets. Tokens are coloured by their probability; hovering tells the numbers."
+        f"Lines are {n_steps}-step returns, gamma {gamma:g}, from each token on; dots are the rewards, which"
+        " the last token gets. Tokens are coloured by their probability; hovering tells the numbers."
     )
     sections = [f"<p>{explained}</p>", legend()]
     for samples in prompts[:_MOST]:
@@ -75,19 +75,20 @@ def _drawing(samples: Sequence[Sample]) -> str:
     for token in sorted({0, (longest - 1) // 2, longest - 1} - {-1}):
         parts.append(f'<text x="{x(token):.1f}" y="{bottom + 16}" text-anchor="middle">{token}</text>')
     parts.append(f'<text x="{_LEFT + wide / 2}" y="{bottom + 30}" text-anchor="middle">token</text>')
-    # The first sample is drawn last, on top of those that coincide with it.
+    # Lines that coincide lie on top of each other, the first and thinnest last, so that all can be seen.
     for i, sample in reversed(list(enumerate(samples))):
-        colour = _COLOURS[i % len(_COLOURS)]
+        colour, wider = _COLOURS[i % len(_COLOURS)], 1.5 * min(i, 6)
         points = " ".join(f"{x(t):.1f},{y(value):.1f}" for t, value in enumerate(sample.returns))
         dots = "".join(
-            f'<circle cx="{x(t):.1f}" cy="{y(value):.1f}" r="4"><title>'
+            f'<circle cx="{x(t):.1f}" cy="{y(value):.1f}" r="{4 + wider}"><title>'
             f"sample {i}, token {t}: reward {value:g}</title></circle>"
             for t, value in enumerate(sample.rewards)
             if value or t == len(sample.rewards) - 1
         )
         parts.append(
             f'<g class="sample-{i}" fill="{colour}">'
-            f'<polyline class="return" stroke="{colour}" points="{points}"/>{dots}</g>'
+            f'<polyline class="return" stroke="{colour}" stroke-width="{2 + 2 * wider}" points="{points}"/>'
+            f"{dots}</g>"
         )
     return svg("Returns and rewards by token", _HIGH, parts)
 

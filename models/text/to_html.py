@@ -71,7 +71,8 @@ def chips(texts: Sequence[str], log_probs: Sequence[float] | None, more: Sequenc
             )
         if more is not None:
             told.append(more[i])
-        parts.append(f'<span{kind} title="{escape(", ".join(told))}">{escape(text)}</span>')
+        seen = escape(text.replace("\n", "\u21b5\n"))  # a token of a line break alone is seen, too
+        parts.append(f'<span{kind} title="{escape(", ".join(told))}">{seen}</span>')
     return f'<div class="lite-tokens">{"".join(parts)}</div>'
 
 
