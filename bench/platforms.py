@@ -1,8 +1,8 @@
 """Tests over versions of Python and NumPy, and over what runs the kernels: `python bench/platforms.py`.
 
 For every interpreter found (on the path, by pyenv, or named by `--python`) it makes environments of wheels:
-NumPy's newest version, or the oldest that pyproject.toml admits and that has a wheel there, each with Numba (the
-newest, or the oldest), without it, and with a wheel of prebuilt kernels if one is given.
+NumPy's newest version, or the oldest that pyproject.toml admits and that has a wheel there, each with Numba
+(the newest, or the oldest), without it, and with a wheel of prebuilt kernels if one is given.
 lite is built once, installed as users install it, and tested from a copy of the tree that is not on the path.
 `results/platforms.md` has a row for each environment: what the tests said, or why nothing ran.
 
