@@ -18,6 +18,11 @@ SETUPTOOLS = PYPROJECT["tool"]["setuptools"]
 FOLDERS = {"lite": ROOT / "lite", "lite.kernels": ROOT / "kernels", "lite.models": ROOT / "models"}
 
 
+def _folder(package: str) -> Path:
+    top = max((name for name in FOLDERS if f"{package}.".startswith(f"{name}.")), key=len)
+    return FOLDERS[top].joinpath(*package.removeprefix(top).split("."))
+
+
 def _packages_on_disk() -> set[str]:
     found = set()
     for package, folder in FOLDERS.items():
@@ -42,13 +47,13 @@ def test_links_point_to_the_top_folders() -> None:
 def test_package_data_exists() -> None:
     for package, patterns in SETUPTOOLS["package-data"].items():
         for pattern in patterns:
-            assert list(FOLDERS[package].glob(pattern)), f"{package}: nothing matches {pattern}"
+            assert list(_folder(package).glob(pattern)), f"{package}: nothing matches {pattern}"
 
 
 def _build(kind: str, source: Path, output: Path) -> Path:
-    """The one file that setuptools builds of `source`: kind is "wheel" or "sdist"."""
+    """The one file that the backend builds of `source`: kind is "wheel" or "sdist"."""
     output.mkdir()
-    build = f"from setuptools import build_meta; build_meta.build_{kind}({str(output)!r})"
+    build = f"import sys; sys.path.insert(0, '.build'); import backend; backend.build_{kind}({str(output)!r})"
     subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
     (built,) = output.iterdir()
     return built
@@ -62,7 +67,7 @@ def _of_the_product(names: Iterable[str]) -> list[str]:
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what is built, with the build folder of an earlier version that had one more file."""
     folder = tmp_path_factory.mktemp("packaging") / "source"
-    skipped = shutil.ignore_patterns("__pycache__", ".*", "bench", "build", "*.egg-info")
+    skipped = shutil.ignore_patterns("__pycache__", ".[!b]*", "bench", "build", "*.egg-info")
     shutil.copytree(ROOT, folder, symlinks=True, ignore=skipped)
     (folder / "build" / "lib" / "lite").mkdir(parents=True)
     (folder / "build" / "lib" / "lite" / "renamed_since.py").touch()
@@ -76,15 +81,14 @@ def wheel(source: Path) -> zipfile.ZipFile:
 
 def test_the_wheel_holds_the_listed_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     expected = {
-        "/".join((package.replace(".", "/"), file.relative_to(FOLDERS[package]).as_posix()))
+        "/".join((package.replace(".", "/"), file.relative_to(_folder(package)).as_posix()))
         for package, patterns in SETUPTOOLS["package-data"].items()
         for pattern in patterns
-        for file in FOLDERS[package].glob(pattern)
+        for file in _folder(package).glob(pattern)
     }
     for package in SETUPTOOLS["packages"]:
-        top = max((name for name in FOLDERS if f"{package}.".startswith(f"{name}.")), key=len)
-        folder = FOLDERS[top].joinpath(*package.removeprefix(top).split("."))
-        expected |= {f"{package.replace('.', '/')}/{file.name}" for file in folder.glob("*.py")}
+        files = _folder(package).glob("*.py")
+        expected |= {f"{package.replace('.', '/')}/{file.name}" for file in files}
     assert set(_of_the_product(wheel.namelist())) == expected
 
 
