@@ -6,14 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import ray_jobs
+from helpers.readmes import blocks, stated
 
 import lite
 
 ROOT = Path(__file__).parents[1]
-
-
-def blocks(readme: str) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", (ROOT / readme).read_text(encoding="utf-8"), re.M | re.S)
 
 
 def run(readme: str, names: dict[str, object]) -> dict[str, object]:
@@ -21,11 +18,6 @@ def run(readme: str, names: dict[str, object]) -> dict[str, object]:
     for number, source in enumerate(blocks(readme)):
         exec(compile(source, f"{readme}, block {number}", "exec"), names)
     return names
-
-
-def stated(source: str) -> list[tuple[str, str]]:
-    """Lines of the form `expression   # value`, where the value is Python."""
-    return re.findall(r"^(\S.*?)\s+# ((?:array\(.*?\)|\([\d, ]+\)))", source, re.M)
 
 
 def test_every_readme_is_known() -> None:
