@@ -98,7 +98,7 @@ MISTAKES = [
         ["batch_dims==0", "batch_size=[n]", "auto_batch_size_()"],
     ),
     Mistake("a truth value", lambda td: bool(td == td), RuntimeError, ["boolean", ".all()", "is_empty()"]),
-    Mistake("a list of rows as entries", lambda td: TensorDict([{"x": 1}]), ValueError, ["list", "from_any"]),
+    Mistake("a list of rows", lambda td: TensorDict([{"x": 1}]), ValueError, ["list", "from_list"]),
     Mistake("an array of a TensorDict", lambda td: np.array(td), TypeError, ["'x'", "'info'", "to_dict()"]),
     Mistake(
         "an input key that is not there",

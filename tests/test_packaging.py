@@ -16,6 +16,11 @@ SETUPTOOLS = PYPROJECT["tool"]["setuptools"]
 FOLDERS = {"lite": ROOT / "lite", "lite.kernels": ROOT / "kernels", "lite.models": ROOT / "models"}
 
 
+def _folder(package: str) -> Path:
+    top = max((name for name in FOLDERS if f"{package}.".startswith(f"{name}.")), key=len)
+    return FOLDERS[top].joinpath(*package.removeprefix(top).split("."))
+
+
 def _packages_on_disk() -> set[str]:
     found = set()
     for package, folder in FOLDERS.items():
@@ -40,7 +45,7 @@ def test_links_point_to_the_top_folders() -> None:
 def test_package_data_exists() -> None:
     for package, patterns in SETUPTOOLS["package-data"].items():
         for pattern in patterns:
-            assert list(FOLDERS[package].glob(pattern)), f"{package}: nothing matches {pattern}"
+            assert list(_folder(package).glob(pattern)), f"{package}: nothing matches {pattern}"
 
 
 def _of_the_product(names: Iterable[str]) -> list[str]:
@@ -63,15 +68,14 @@ def wheel(source: Path) -> zipfile.ZipFile:
 
 def test_the_wheel_holds_the_listed_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     expected = {
-        "/".join((package.replace(".", "/"), file.relative_to(FOLDERS[package]).as_posix()))
+        "/".join((package.replace(".", "/"), file.relative_to(_folder(package)).as_posix()))
         for package, patterns in SETUPTOOLS["package-data"].items()
         for pattern in patterns
-        for file in FOLDERS[package].glob(pattern)
+        for file in _folder(package).glob(pattern)
     }
     for package in SETUPTOOLS["packages"]:
-        top = max((name for name in FOLDERS if f"{package}.".startswith(f"{name}.")), key=len)
-        folder = FOLDERS[top].joinpath(*package.removeprefix(top).split("."))
-        expected |= {f"{package.replace('.', '/')}/{file.name}" for file in folder.glob("*.py")}
+        files = _folder(package).glob("*.py")
+        expected |= {f"{package.replace('.', '/')}/{file.name}" for file in files}
     assert set(_of_the_product(wheel.namelist())) == expected
 
 

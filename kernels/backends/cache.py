@@ -15,7 +15,7 @@ import importlib
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 from llvmlite import binding  # type: ignore[import-untyped]
 
 from lite.kernels.backends import portable, sources
+from lite.kernels.backends.compiler import listeners
 
 caching: Any = importlib.import_module("numba.core.caching")
 compiler: Any = importlib.import_module("numba.core.compiler")
@@ -30,8 +31,6 @@ config: Any = importlib.import_module("numba.core.config")
 appdirs: Any = importlib.import_module("numba.misc.appdirs")
 
 _HERE = Path(__file__).parents[1] / "__pycache__"
-
-announce: list[Callable[[str], None]] = []  # called with a kernel's name before it is compiled
 
 
 class KernelCache(caching.FunctionCache):  # type: ignore[misc]
@@ -68,7 +67,7 @@ class KernelCache(caching.FunctionCache):  # type: ignore[misc]
                         with suppress(OSError):  # may not be written
                             self._files[0].save(key, found)  # so that the folder is whole where it is taken
                     return compiler.CompileResult._rebuild(target_context, *found)
-        for tell in announce:
+        for tell in listeners:
             tell(self._kernel)
         return None
 

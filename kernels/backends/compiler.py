@@ -1,7 +1,10 @@
 """Numba, imported, or an error that says what to do."""
 
 import importlib
+from collections.abc import Callable
 from typing import Any
+
+listeners: list[Callable[[str], None]] = []  # called with the name of a kernel before it is compiled
 
 _ENOUGH = 1 << 30  # bytes of address space
 
@@ -10,20 +13,22 @@ class CompilerMissing(ImportError):
     """Numba cannot be imported; the message has the pip command, or the reason."""
 
 
-def import_numba(purpose: str) -> Any:
+def import_numba(purpose: str, package: str = "numba") -> Any:
     """The package.
 
     Args:
         purpose: what needs it, as the message begins.
+        package: what to install for that.
 
     Raises:
         CompilerMissing: it is not installed, or does not load.
     """
+    quoted = f'"{package}"' if "[" in package else package
     try:
         return importlib.import_module("numba")
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in ("numba", "llvmlite"):
-            raise CompilerMissing(f"{purpose} needs Numba: `pip install numba`") from error
+            raise CompilerMissing(f"{purpose} needs Numba: `pip install {quoted}`") from error
         cause: Exception = error
     except (ImportError, OSError, MemoryError) as error:
         cause = error

@@ -217,6 +217,19 @@ def _warmup(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _footprint(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=["installed", "import", "memory", "kernels", "demo"],
+        help="this part alone, or these",
+    )
+    parser.add_argument(
+        "--repeat", type=_positive, default=5, metavar="N", help="processes that a median is of (5)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
 def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model",
@@ -349,5 +362,10 @@ COMMANDS = {
         "compile and cache all kernels",
         _warmup,
         ("lite warmup", "lite warmup --output kernels_cache"),
+    ),
+    "footprint": Command(
+        "what this installation takes: disk, memory, imports, first calls",
+        _footprint,
+        ("lite footprint", "lite footprint --only memory --json"),
     ),
 }

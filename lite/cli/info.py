@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lite.cli.model import model_path, open_decoder
+from lite.kernels.backends.choice import choice
 from lite.models import GraphSpec, ModelConfig, OnnxDecoder, Padding, Tokenizer
 from lite.models.graph.session import default_threads, import_onnxruntime
 from lite.models.graph.tensors import ELEMENT_TYPES
@@ -58,6 +59,12 @@ def run(args: argparse.Namespace) -> int:
     return 1 if "refused" in facts else 0
 
 
+def _kernels() -> str:
+    """What runs `lite.kernels` here."""
+    found = choice()
+    return found.backend if found.library is None else f"{found.backend}, {found.library.level}"
+
+
 def _plan(decoder: OnnxDecoder, args: argparse.Namespace) -> dict[str, Any]:
     """How the model will be run."""
     spec, context = decoder.spec, decoder.context_length
@@ -67,6 +74,7 @@ def _plan(decoder: OnnxDecoder, args: argparse.Namespace) -> dict[str, Any]:
         "provider": providers[0] if providers else None,
         "onnxruntime": import_onnxruntime().__version__,
         "threads": args.threads or default_threads(),
+        "kernels": _kernels(),
         "attention": _attention(spec, decoder.config),
         "weights": spec.quantisation or "not quantised",
         "adapters": f"{len(spec.optional)} optional inputs" if spec.optional else None,

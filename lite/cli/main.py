@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from lite.cli.commands import COMMANDS, build_parser
+from lite.cli.progress import say
+from lite.kernels.backends.compiler import listeners
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,7 +32,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         warnings.showwarning = _warn
         if args.quiet:
             warnings.simplefilter("ignore")
+        if args.command != "warmup":  # which tells more
+            listeners[:] = [lambda kernel: _compiling(args)]
         return _run(args)
+
+
+def _compiling(args: argparse.Namespace) -> None:
+    """Say once what the process is busy with."""
+    listeners.clear()
+    say(
+        args,
+        "compiling kernels, which takes seconds to a minute, once on this machine (`lite warmup` does it "
+        "ahead of time)",
+    )
 
 
 def _warn(message: Warning | str, *where: object, **options: object) -> None:

@@ -12,6 +12,7 @@ from helpers.models.real_models import MODELS, folder_of_two
 
 from lite.cli import main
 from lite.cli.info import _notes
+from lite.kernels.backends.choice import backend
 from lite.models import OnnxDecoder
 from lite.models.graph.session import default_threads
 
@@ -26,6 +27,7 @@ def test_info_names_the_convention(capsys: pytest.CaptureFixture[str]) -> None:
     assert out["config"]["context_length"] == 256
     assert out["tokenizer"] == {"eos_token_id": 2, "pad_token_id": 3, "chat_template": True}
     assert out["notes"] == []
+    assert out["plan"]["kernels"].split(",")[0] == backend()
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from helpers.models.real_models import MODELS
 
 import lite
 from lite.cli import main
+from lite.kernels.backends.compiler import listeners
 from lite.models import embedded_model_path
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
@@ -49,6 +50,22 @@ def test_the_module_runs_as_a_program() -> None:
     )
     for command in ("demo", "generate", "score", "mismatch", "info", "warmup"):
         assert command in done.stdout
+
+
+def test_a_first_call_says_once_that_it_compiles(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(args: object) -> int:
+        for _ in range(2):
+            for tell in tuple(listeners):
+                tell("returns.advantages")
+        return 0
+
+    monkeypatch.setattr("lite.cli.demo.run", run)
+    assert main(["demo"]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "compiling kernels" in line
+    assert "lite warmup" in line
 
 
 def test_wrong_arguments_exit_with_two() -> None:

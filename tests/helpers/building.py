@@ -12,15 +12,15 @@ ROOT = Path(__file__).parents[2]
 
 def copy_of_the_checkout(folder: Path) -> Path:
     """`folder`, with everything in it that is built."""
-    skipped = shutil.ignore_patterns("__pycache__", ".*", "bench", "build", "*.egg-info")
+    skipped = shutil.ignore_patterns("__pycache__", ".[!b]*", "bench", "build", "*.egg-info")
     shutil.copytree(ROOT, folder, symlinks=True, ignore=skipped)
     return folder
 
 
 def build(kind: str, source: Path, output: Path) -> Path:
-    """The one file that setuptools builds of `source`: kind is "wheel" or "sdist"."""
+    """The one file that the backend builds of `source`: kind is "wheel" or "sdist"."""
     output.mkdir()
-    build = f"from setuptools import build_meta; build_meta.build_{kind}({str(output)!r})"
+    build = f"import sys; sys.path.insert(0, '.build'); import backend; backend.build_{kind}({str(output)!r})"
     subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
     (built,) = output.iterdir()
     return built
