@@ -13,10 +13,13 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from lite.kernels.backends import sources
 from lite.kernels.backends.choice import choice
+from lite.kernels.backends.compiler import import_numba
 
 R = TypeVar("R")
+
+# Here, as the vectors of kernels import it, too: all begin with this file.
+numba: Any = import_numba("lite.kernels") if choice().backend == "numba" else None
 
 
 @overload
@@ -50,35 +53,16 @@ def _compile(function: Callable[..., R], *, reassociate: bool, entry: bool) -> C
             return function
         name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
         return chosen.library.entry(name, otherwise=_interpreted(function))
-    import numba
+    from lite.kernels.backends.cache import KernelCache
 
-    njit: Any = numba.njit
     flags = {"contract", "reassoc", "nsz"} if reassociate else {"contract"}
-    # Numba stamps what it caches with the kernel's own file. A helper in another one may change, too:
-    # the name that the cache goes by tells all sources.
-    function.__qualname__ = f"{function.__qualname__}_{sources.digest()}"
     # No wrapper for callers in C, who are none: it would be compiled with each kernel.
-    compile_it = functools.partial(
-        njit, function, error_model="numpy", nogil=True, fastmath=flags,
+    compiled: Any = numba.njit(
+        function, error_model="numpy", nogil=True, fastmath=flags,
         no_cfunc_wrapper=True, no_cpython_wrapper=not entry,
     )  # fmt: skip
-    compiled: Callable[..., R]
-    try:
-        compiled = compile_it(cache=True)
-    except RuntimeError:  # Numba found no folder it may write to
-        _warn_no_cache()
-        compiled = compile_it()
+    compiled._cache = KernelCache(function)
     return compiled
-
-
-@functools.cache
-def _warn_no_cache() -> None:
-    warnings.warn(
-        "lite.kernels are compiled anew in every process, because no cache folder is writable; "
-        "set the environment variable NUMBA_CACHE_DIR to a writable folder",
-        RuntimeWarning,
-        stacklevel=2,
-    )
 
 
 @functools.cache

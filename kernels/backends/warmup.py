@@ -1,10 +1,15 @@
 """Compile everything ahead of time."""
 
+from collections.abc import Callable, Iterator
+from functools import partial
+
 import numpy as np
 
 from lite.kernels._layers import layer_norm, pointwise
 from lite.kernels._optimizers import advance
 from lite.kernels.advantages import gae, vtrace
+from lite.kernels.backends.choice import choice
+from lite.kernels.backends.compiler import import_numba
 from lite.kernels.log_softmax import masked_log_softmax
 from lite.kernels.multistep_return import multistep_return
 from lite.kernels.returns import td_lambda_return
@@ -13,42 +18,68 @@ from lite.kernels.sum_tree import min_tree, search_sum_tree, sum_tree, update_mi
 from lite.kernels.token_log_probs import token_log_probs, token_log_probs_and_entropy, token_scores
 
 
-def warmup() -> None:
+def warmup(progress: Callable[[str, int, int], None] | None = None) -> None:
     """Compile every kernel for the types it is usually called with, into Numba's cache.
 
-    Worth a call where the first request must not wait, and while an image with read-only code is built.
+    Worth a call where the first request must not wait, and while an image with read-only code is built. Where
+    a library compiled beforehand runs the kernels, there is nothing to do.
+
+    Args:
+        progress: called before each kernel with its name, how many are done, and of how many.
+
+    Raises:
+        ImportError: Numba is not installed.
 
     Example:
         >>> import lite.kernels
         >>> lite.kernels.warmup()
     """
+    if choice().backend != "numba":
+        if choice().warning:  # plain NumPy for want of it
+            import_numba("lite.kernels.warmup")
+        return
+    work = list(_calls())
+    for done, (name, call) in enumerate(work):
+        if progress is not None:
+            progress(name, done, len(work))
+        call()
+
+
+def _calls() -> Iterator[tuple[str, Callable[[], object]]]:
+    """Calls that compile everything, with names for them."""
     done = np.zeros((1, 2), np.bool_)
     for dtype in (np.float32, np.float64):  # returns of float16 and integers are computed in these
+        kind = np.dtype(dtype).name
         reward = np.zeros((1, 2), dtype)
-        multistep_return(reward, done, gamma=0.9, n_steps=2)
-        for gamma in (0.9, np.full((1, 2), 0.9)):  # few values have code of their own
-            gae(reward, reward, reward, done, gamma=gamma, lmbda=0.9)
-            td_lambda_return(reward, reward, done, gamma=gamma, lmbda=0.9)
-        vtrace(reward, reward, reward, reward, reward, done, gamma=0.9)
+        yield f"multistep_return, {kind}", partial(multistep_return, reward, done, gamma=0.9, n_steps=2)
+        for factors, gamma in (("", 0.9), (", a gamma of each step", np.full((1, 2), 0.9))):
+            # few values have code of their own
+            yield f"gae, {kind}{factors}", partial(gae, reward, reward, reward, done, gamma=gamma, lmbda=0.9)
+            returns = partial(td_lambda_return, reward, reward, done, gamma=gamma, lmbda=0.9)
+            yield f"td_lambda_return, {kind}{factors}", returns
+        yield f"vtrace, {kind}", partial(vtrace, reward, reward, reward, reward, reward, done, gamma=0.9)
         tree = sum_tree(2, dtype)
-        update_sum_tree(tree, [0], 1.0)
-        search_sum_tree(tree, [0.5])
-        update_min_tree(min_tree(2, dtype), [0], 1.0)
-        td_lambda_return(reward, reward, done, gamma=0.9, lmbda=0.9, rolling=False)
+        yield f"update_sum_tree, {kind}", partial(update_sum_tree, tree, [0], 1.0)
+        yield f"search_sum_tree, {kind}", partial(search_sum_tree, tree, [0.5])
+        yield f"update_min_tree, {kind}", partial(update_min_tree, min_tree(2, dtype), [0], 1.0)
+        fixed = partial(td_lambda_return, reward, reward, done, gamma=0.9, lmbda=0.9, rolling=False)
+        yield f"td_lambda_return, {kind}, not rolling", fixed
         flat_array = np.zeros(1, dtype)
         for name, arrays in (("adam", 5), ("sgd", 3), ("rmsprop", 5), ("lerp", 2)):
-            advance(name, [[flat_array] * arrays], np.ones(8, dtype))
-    for name in ("float16", "float32", "float64"):  # bfloat16 runs the code of float16
-        logits = np.zeros((1, 2), name)
-        tokens = np.zeros(1, np.int64)
-        token_log_probs(logits, tokens)  # statistics run the same code
-        token_log_probs_and_entropy(logits, tokens)  # as do entropies alone
-        token_scores(logits, tokens)  # with a support, too
-        masked_log_softmax(logits)
-    rows, flat = np.zeros((1, 2), np.float32), np.zeros((1, 4096), np.float32)
-    for details in (False, True):
-        sample_tokens(flat, np.zeros(1, np.int64), top_p=0.9, details=details)
-        sample_tokens(rows, np.zeros(1, np.int64), mask=np.ones((1, 2), np.bool_), details=details)
+            yield f"{name}, {kind}", partial(advance, name, [[flat_array] * arrays], np.ones(8, dtype))
+    for kind in ("float16", "float32", "float64"):  # bfloat16 runs the code of float16
+        logits, tokens = np.zeros((1, 2), kind), np.zeros(1, np.int64)
+        yield f"token_log_probs, {kind}", partial(token_log_probs, logits, tokens)  # and statistics
+        # as do entropies alone
+        yield f"token_log_probs_and_entropy, {kind}", partial(token_log_probs_and_entropy, logits, tokens)
+        yield f"token_scores, {kind}", partial(token_scores, logits, tokens)  # with a support, too
+        yield f"masked_log_softmax, {kind}", partial(masked_log_softmax, logits)
+    rows, flat, seed = np.zeros((1, 2), np.float32), np.zeros((1, 4096), np.float32), np.zeros(1, np.int64)
+    for details, told in ((False, ""), (True, ", details")):
+        drawn = partial(sample_tokens, flat, seed, top_p=0.9, details=details)
+        yield f"sample_tokens{told}", drawn
+        masked = partial(sample_tokens, rows, seed, mask=np.ones((1, 2), np.bool_), details=details)
+        yield f"sample_tokens, masks{told}", masked
     for name in ("gelu", "gelu_by_tanh", "silu"):
-        pointwise(name, rows)
-    layer_norm(rows, None, None, 2, 1e-5)
+        yield name, partial(pointwise, name, rows)
+    yield "layer_norm", partial(layer_norm, rows, None, None, 2, 1e-5)

@@ -9,11 +9,13 @@ import importlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numba
 import numpy as np
+
+from lite.kernels.backends.compiler import import_numba
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+numba: Any = import_numba("an array in CUDA memory", package="tensordict-lite[cuda]")
 cuda: Any = importlib.import_module("numba.cuda")
 _config: Any = numba.config
 

@@ -86,8 +86,6 @@ def build(
         "file": file.name,
         "target": target.name,
         "level": target.level,
-        "machine": target.machine,
-        "system": "linux",
         "size": file.stat().st_size,
     }
 

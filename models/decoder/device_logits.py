@@ -186,6 +186,9 @@ def on_their_device(kernel: Callable[..., R], logits: Logits, tokens: NDArray[np
 @functools.cache
 def drawn_on_gpus() -> bool:
     """Whether the kernels that draw can be launched: Numba finds a driver and its compiler."""
-    from numba import cuda
+    try:
+        from numba import cuda
+    except ImportError:  # logits are drawn from on the host
+        return False
 
     return bool(cuda.is_available())  # type: ignore[no-untyped-call]

@@ -11,6 +11,7 @@ import numpy as np
 from lite._arrays.device import DeviceArray
 from lite._arrays.types import HostArray
 from lite._transforms.vmap.level import batched_in, level_of
+from lite.kernels.backends.compiler import import_numba
 from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, SharedSession, parse_device
 from lite.models.graph.tensors import GraphTensor
 from lite.nn._modules.parameter import Parameter
@@ -248,14 +249,17 @@ class _GpuMemory:
 
 
 def _on_gpu(value: Any, tensor: GraphTensor) -> DeviceArray:
-    from numba import cuda
-
     memory = _GpuMemory(value, tensor.dtype)
-    return DeviceArray(cuda.as_cuda_array(memory))  # type: ignore[no-untyped-call]
+    return DeviceArray(_cuda().as_cuda_array(memory))
 
 
 def _finish_writes() -> None:
     """onnxruntime works on a stream of its own: what Numba has queued must be there first."""
+    _cuda().synchronize()
+
+
+def _cuda() -> Any:
+    import_numba("what a graph computes on a GPU", package="tensordict-lite[cuda]")
     from numba import cuda
 
-    cuda.synchronize()  # type: ignore[no-untyped-call]
+    return cuda

@@ -12,6 +12,7 @@ from helpers.models.real_models import MODELS, folder_of_two
 
 from lite.cli import main
 from lite.cli.info import _notes
+from lite.kernels.backends.choice import backend
 from lite.models import OnnxDecoder
 from lite.models.graph.session import default_threads
 
@@ -26,6 +27,7 @@ def test_info_names_the_convention(capsys: pytest.CaptureFixture[str]) -> None:
     assert out["config"]["context_length"] == 256
     assert out["tokenizer"] == {"eos_token_id": 2, "pad_token_id": 3, "chat_template": True}
     assert out["notes"] == []
+    assert out["plan"]["kernels"].split(",")[0] == backend()
 
 
 @pytest.mark.parametrize(
@@ -44,7 +46,9 @@ def test_info_says_what_is_slow(folder: str, note: str, capsys: pytest.CaptureFi
     (said,) = json.loads(capsys.readouterr().out)["notes"]
     assert note in said
     assert main(["info", "--model", str(MODELS / folder)]) == 0
-    assert f"note: {said}" in capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr().out
+    assert f"note: {said}" in " ".join(printed.split())
+    assert max(map(len, printed.splitlines())) <= 100 + len(str(MODELS))
 
 
 def test_both_graphs_of_a_pair_are_of_one_exporter(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.numbers import SCALARS
+from lite.kernels.backends.compiler import import_numba
 
 _OPTIONS = ("fullgraph", "dynamic", "backend", "mode", "options", "disable")
 _CONSTANTS = (*SCALARS, str, bytes, type(None))
@@ -166,9 +167,9 @@ def _compile(function: Any) -> tuple[Any, list[tuple[str, Any]]]:
             )
         constants.append((name, value))
     try:
-        import numba
+        numba = import_numba("compiling")
     except ImportError as error:
-        raise CannotCompile(f"Numba cannot be imported: {error}") from error
+        raise CannotCompile(str(error)) from error
     # Indices are checked as by NumPy, and divisions by zero give infinity as there.
     return numba.njit(function, error_model="numpy", boundscheck=True, nogil=True), constants
 

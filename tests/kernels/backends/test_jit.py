@@ -19,15 +19,6 @@ def test_importing_the_kernels_does_not_import_numba():
 
 
 @pytest.mark.skipif(not COMPILED, reason="Numba does not run the kernels")
-def test_without_a_cache_folder_kernels_warn_and_work():
-    jit._warn_no_cache.cache_clear()
-    namespace = {"jit": jit.jit}
-    with pytest.warns(RuntimeWarning, match="NUMBA_CACHE_DIR"):  # Numba cannot cache what comes from no file
-        exec("@jit(entry=True)\ndef double(x):\n    return 2 * x", namespace)
-    assert namespace["double"](21) == 42
-
-
-@pytest.mark.skipif(not COMPILED, reason="Numba does not run the kernels")
 def test_nan_keeps_its_meaning_where_sums_may_be_reordered():
     import numba
 

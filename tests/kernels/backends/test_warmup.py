@@ -1,7 +1,5 @@
-"""Compiled code on disk: warmup fills it, read-only places are no reason to fail."""
+"""Everything compiled ahead of time."""
 
-import os
-import subprocess
 import sys
 from typing import Any
 
@@ -15,6 +13,8 @@ numba = pytest.importorskip("numba")
 Dispatcher = pytest.importorskip("numba.core.dispatcher").Dispatcher
 
 from lite.kernels import _layers, _optimizers  # noqa: E402
+from lite.kernels.backends import warmup  # noqa: E402
+from lite.kernels.backends.choice import Choice  # noqa: E402
 from lite.kernels.cpu import (  # noqa: E402
     flat_rows,
     layers,
@@ -134,52 +134,30 @@ def test_all_kernels_are_watched():
     assert dispatchers == set(ENTRIES)
 
 
-def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        env=os.environ | environment, capture_output=True, text=True, timeout=500,
-    )  # fmt: skip
+def test_progress_names_every_kernel(monkeypatch):
+    told: list[tuple[str, int, int]] = []
+    called: list[str] = []
+    calls = [("a", lambda: called.append("a")), ("b", lambda: called.append("b"))]
+    monkeypatch.setattr(warmup, "_calls", lambda: calls)
+    warmup.warmup(progress=lambda *args: told.append((*args, len(called))))
+    assert told == [("a", 0, 2, 0), ("b", 1, 2, 1)]
+    assert called == ["a", "b"]
 
 
-CACHED = """
-import numpy as np
-import lite.kernels as k
-from lite.kernels.cpu import returns
-
-done = np.zeros((2, 3), bool)
-assert k.reward_to_go(np.ones((2, 3), np.float32), done).tolist() == [[3, 2, 1]] * 2
-print(sum(returns.short_lambda_returns.stats.cache_misses.values()))
-"""
+def test_all_names_are_different():
+    names = [name for name, _ in warmup._calls()]
+    assert len(set(names)) == len(names) > 40
 
 
-def test_what_one_process_compiled_the_next_one_reads(tmp_path):
-    """From the folder that the environment names."""
-    cache = tmp_path / "cache"
-    assert run(CACHED, NUMBA_CACHE_DIR=str(cache)).stdout.strip() == "1"
-    files = {path: path.stat().st_mtime_ns for path in cache.rglob("*.nbc")}
-    assert files
-    assert run(CACHED, NUMBA_CACHE_DIR=str(cache)).stdout.strip() == "0"
-    assert {path: path.stat().st_mtime_ns for path in cache.rglob("*.nbc")} == files
+@pytest.mark.parametrize("chosen", [Choice("prebuilt"), Choice("numpy")])
+def test_there_is_nothing_to_compile_where_numba_does_not_run_the_kernels(monkeypatch, chosen):
+    monkeypatch.setattr(warmup, "choice", lambda: chosen)
+    monkeypatch.setattr(warmup, "_calls", None)
+    k.warmup()
 
 
-def test_where_nothing_is_writable_a_warning_says_so(tmp_path):
-    """Numba looks for a folder beside the sources, and below the home: here neither can be made."""
-    blocked = tmp_path / "file"
-    blocked.write_text("")
-    program = """
-import warnings
-import numpy as np
-from numba.core import caching
-
-for locator in caching.CacheImpl._locator_classes:
-    locator.ensure_cache_path = lambda self: (_ for _ in ()).throw(OSError("read-only"))
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    from lite.kernels import gather_time, multistep_return
-    out = multistep_return(np.ones(3), np.zeros(3, bool), gamma=0.5, n_steps=2)
-assert out.reward.tolist() == [1.5, 1.5, 1.0]
-messages = [str(w.message) for w in caught if issubclass(w.category, RuntimeWarning)]
-assert len(messages) == 1 and "NUMBA_CACHE_DIR" in messages[0], messages
-"""
-    done = run(program, HOME=str(blocked), XDG_CACHE_HOME=str(blocked))
-    assert done.returncode == 0, done.stderr
+def test_without_numba_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(warmup, "choice", lambda: Choice("numpy", warning="slow"))
+    monkeypatch.setitem(sys.modules, "numba", None)
+    with pytest.raises(ImportError, match="warmup needs Numba: `pip install numba`"):
+        k.warmup()

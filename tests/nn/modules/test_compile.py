@@ -152,7 +152,7 @@ def test_fullgraph_raises_instead() -> None:
 def test_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
     module = compiled(lambda x: x + 1)
-    with pytest.warns(UserWarning, match="Numba cannot be imported"):
+    with pytest.warns(UserWarning, match="needs Numba: `pip install numba`"):
         np.testing.assert_array_equal(module(np.zeros(2)), np.ones(2))
 
 

@@ -1,0 +1,123 @@
+"""Where compiled kernels are kept between processes.
+
+Numba's own cache asks for a folder that it may write to before it looks for what is there. This one reads
+from every folder that it may read, so that what was compiled while an image was built serves on a read-only
+system. The folders, in their order: that of the environment variable NUMBA_CACHE_DIR, the package's own
+`__pycache__`, and the user's cache folder. What is compiled is written to the first that takes it.
+
+What lies in a folder goes by the digest of all kernels' sources, as Numba would keep a kernel whose helper
+in another file has changed, and by Numba's version. Code goes by the processor that it was made for: this
+one, or a level that it has (see `portable`).
+"""
+
+import functools
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from llvmlite import binding  # type: ignore[import-untyped]
+
+from lite.kernels.backends import portable, sources
+from lite.kernels.backends.compiler import listeners
+
+caching: Any = importlib.import_module("numba.core.caching")
+compiler: Any = importlib.import_module("numba.core.compiler")
+config: Any = importlib.import_module("numba.core.config")
+appdirs: Any = importlib.import_module("numba.misc.appdirs")
+
+_HERE = Path(__file__).parents[1] / "__pycache__"
+
+
+class KernelCache(caching.FunctionCache):  # type: ignore[misc]
+    """The cache of one function."""
+
+    def __init__(self, function: Any) -> None:
+        self._name = repr(function)
+        self._py_func = function
+        self._impl = None  # finds the one folder that Numba would use
+        code = function.__code__
+        module = Path(code.co_filename).stem
+        self._kernel = f"{module}.{function.__name__}"
+        python = f"py{sys.version_info[0]}{sys.version_info[1]}{getattr(sys, 'abiflags', '')}"
+        base = f"{self._kernel}-{code.co_firstlineno}.{python}"
+        self._files = [caching.IndexDataCacheFile(str(f), base, sources.digest()) for f in folders()]
+        self._cache_path = str(folders()[0])
+        self.enable()
+
+    def flush(self) -> None:
+        """Forget what is in the folders."""
+        for file in self._files:
+            file.flush()
+
+    def _load_overload(self, sig: Any, target_context: Any) -> Any:
+        if self._enabled:
+            for key in self._keys(sig, target_context.codegen()):
+                for file in self._files:
+                    found = None
+                    with suppress(OSError):  # may not be read
+                        found = file.load(key)
+                    if found is None:
+                        continue
+                    if config.CACHE_DIR and file is not self._files[0]:
+                        with suppress(OSError):  # may not be written
+                            self._files[0].save(key, found)  # so that the folder is whole where it is taken
+                    return compiler.CompileResult._rebuild(target_context, *found)
+        for tell in listeners:
+            tell(self._kernel)
+        return None
+
+    def _keys(self, sig: Any, codegen: Any) -> Iterator[Any]:
+        """What code for these types goes by: first that for this very processor."""
+        signature, (triple, processor, features), code = self._index_key(sig, codegen)
+        yield signature, (triple, processor, features), code
+        level = _level()
+        if level is not None and (level, portable.FEATURES) != (processor, features):
+            yield signature, (triple, level, portable.FEATURES), code
+
+    def _save_overload(self, sig: Any, data: Any) -> None:
+        if not self._enabled:
+            return
+        key, reduced = self._index_key(sig, data.codegen), data._reduce()
+        for file in self._files:
+            try:
+                os.makedirs(file._cache_path, exist_ok=True)
+                file.save(key, reduced)
+            except OSError:
+                continue
+            return
+        _warn_no_cache()
+
+
+@functools.cache
+def folders() -> tuple[Path, ...]:
+    """All that may hold compiled kernels of these sources."""
+    roots = [Path(config.CACHE_DIR).absolute()] if config.CACHE_DIR else []
+    roots.append(_HERE)
+    of_the_user = Path(appdirs.AppDirs(appname="numba", appauthor=False).user_cache_dir)
+    if of_the_user.is_absolute():  # not without a home
+        roots.append(of_the_user)
+    return tuple(root / f"lite_kernels_{sources.digest()}" for root in roots)
+
+
+@functools.cache
+def _level() -> str | None:
+    """The portable level, if this processor has it; not where Numba is told to compile for another one."""
+    if config.CPU_NAME or not portable.fits(binding.get_host_cpu_features()):
+        return None
+    return portable.level()
+
+
+@functools.cache
+def _warn_no_cache() -> None:
+    warnings.warn(
+        "lite.kernels are compiled anew in every process, because no cache folder is writable; "
+        "set the environment variable NUMBA_CACHE_DIR to a writable folder, or to one that "
+        "`lite warmup --output DIR` has filled; `pip install tensordict-lite-kernels` needs none",
+        RuntimeWarning,
+        stacklevel=2,
+    )
