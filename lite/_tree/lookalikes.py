@@ -52,7 +52,7 @@ _REFUSED = {
 def _known(kind: type) -> str | None:
     """The name under which a class, or the nearest one that it inherits from, is listed above."""
     for base in kind.__mro__:
-        name = f"{base.__module__.partition('.')[0]}.{base.__name__}"
+        name = f"{str(base.__module__).partition('.')[0]}.{base.__name__}"
         if name in _COLUMNS or name in _REFUSED:
             return name
     return None

@@ -29,8 +29,10 @@ def test_what_is_no_column_stays_an_object() -> None:
     class Series:
         """Of this module, and so of no library."""
 
+    nameless = type("Series", (), {"__module__": None})()
     one = Series()
     assert from_lookalike(one) is None
+    assert from_lookalike(nameless) is None
     assert isinstance(TensorDict({"v": one}, [3]).get("v"), NonTensorData)
 
 
