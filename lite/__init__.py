@@ -55,7 +55,6 @@ from lite._processes.former_names import register as _register_former_names
 from lite._show.options import get_printoptions, set_printoptions
 from lite._tensorclass.decorator import from_dataclass, is_tensorclass, tensorclass
 from lite._tensorclass.tensorclass import TensorClass
-from lite._tensorclass.typed import TypedTensorDict
 from lite._tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 from lite._tree.collection import default_is_leaf, is_leaf_nontensor, is_non_tensor, is_tensor_collection
 from lite._tree.keys import NestedKey, unravel_key, unravel_key_list
@@ -64,10 +63,13 @@ from lite._tree.unbatched import UnbatchedTensor
 
 if TYPE_CHECKING:
     from lite._files.memory_mapped import MemoryMappedTensor
+    from lite._tensorclass.typed import TypedTensorDict
     from lite._transforms.grad.custom import checkpoint, custom_vjp
     from lite._transforms.grad.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
     from lite._transforms.grad.transform import grad, value_and_grad, vjp
     from lite._transforms.vmap.transform import vmap
+
+__version__ = "0.1.0"
 
 __all__ = [
     "LazyStackedTensorDict",
@@ -159,30 +161,27 @@ _belong_here(globals())
 _register_former_names()
 
 
-_GRADIENTS = {
-    "checkpoint": "custom",
-    "custom_vjp": "custom",
-    "enable_grad": "mode",
-    "grad": "transform",
-    "is_grad_enabled": "mode",
-    "no_grad": "mode",
-    "set_grad_enabled": "mode",
-    "value_and_grad": "transform",
-    "vjp": "transform",
+# What many programs never need: imported when it is first asked for.
+_ON_FIRST_USE = {
+    "MemoryMappedTensor": "_files.memory_mapped",
+    "TypedTensorDict": "_tensorclass.typed",
+    "checkpoint": "_transforms.grad.custom",
+    "custom_vjp": "_transforms.grad.custom",
+    "enable_grad": "_transforms.grad.mode",
+    "grad": "_transforms.grad.transform",
+    "is_grad_enabled": "_transforms.grad.mode",
+    "no_grad": "_transforms.grad.mode",
+    "set_grad_enabled": "_transforms.grad.mode",
+    "value_and_grad": "_transforms.grad.transform",
+    "vjp": "_transforms.grad.transform",
+    "vmap": "_transforms.vmap.transform",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name == "MemoryMappedTensor":  # with the code for files, which most programs do not need at once
-        from lite._files.memory_mapped import MemoryMappedTensor
-
-        return MemoryMappedTensor
-    if name == "vmap":  # with its rules for several hundred functions
-        from lite._transforms.vmap.transform import vmap
-
-        return vmap
-    if name in _GRADIENTS:  # with derivatives of as many
-        return getattr(import_module(f"lite._transforms.grad.{_GRADIENTS[name]}"), name)
+    if name in _ON_FIRST_USE:
+        found = globals()[name] = getattr(import_module(f"lite.{_ON_FIRST_USE[name]}"), name)
+        return found
     raise AttributeError(f"module 'lite' has no attribute {name!r}")
 
 

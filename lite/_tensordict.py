@@ -389,6 +389,7 @@ class TensorDictBase(cast.DtypeCasts):
     __rmatmul__ = pointwise.rmatmul
     __array_ufunc__ = pointwise.array_ufunc
     __array_function__ = numpy_protocol.array_function
+    __array__ = numpy_protocol.no_array
 
     # -- numbers, along dimensions: a row for each (_ops/reduce.py, _ops/scans.py) ----------------
 

@@ -22,6 +22,7 @@ from lite._arrays.public import written_in
 _KERNELS = Path(__file__).parents[1] / "kernels"
 _SOURCES = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(_KERNELS.rglob("*.py"))))
 os.environ.setdefault("NUMBA_CACHE_DIR", f"{tempfile.gettempdir()}/lite-numba-{_SOURCES.hexdigest()[:16]}")
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # many tests import onnxruntime before lite does
 
 
 def pytest_configure(config: pytest.Config) -> None:

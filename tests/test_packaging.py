@@ -1,16 +1,24 @@
 """The package lists match the folders, and the files users rely on say the same thing."""
 
-import shutil
-import subprocess
-import sys
+import stat
+import tarfile
 import tomllib
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
+
+import pytest
+from helpers.building import build, copy_of_the_checkout
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SETUPTOOLS = PYPROJECT["tool"]["setuptools"]
 FOLDERS = {"lite": ROOT / "lite", "lite.kernels": ROOT / "kernels", "lite.models": ROOT / "models"}
+
+
+def _folder(package: str) -> Path:
+    top = max((name for name in FOLDERS if f"{package}.".startswith(f"{name}.")), key=len)
+    return FOLDERS[top].joinpath(*package.removeprefix(top).split("."))
 
 
 def _packages_on_disk() -> set[str]:
@@ -37,26 +45,72 @@ def test_links_point_to_the_top_folders() -> None:
 def test_package_data_exists() -> None:
     for package, patterns in SETUPTOOLS["package-data"].items():
         for pattern in patterns:
-            assert list(FOLDERS[package].glob(pattern)), f"{package}: nothing matches {pattern}"
+            assert list(_folder(package).glob(pattern)), f"{package}: nothing matches {pattern}"
 
 
-def test_the_wheel_holds_the_listed_packages_and_nothing_else(tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    skipped = shutil.ignore_patterns("__pycache__", ".*", "tests", "bench", "build", "*.egg-info")
-    shutil.copytree(ROOT, source, symlinks=True, ignore=skipped)
-    build = f"from setuptools import build_meta; build_meta.build_wheel({str(tmp_path)!r})"
-    subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
-    code = [name for name in names if name.endswith(".py")]
-    assert {name.rsplit("/", 1)[0].replace("/", ".") for name in code} == set(SETUPTOOLS["packages"])
+def _of_the_product(names: Iterable[str]) -> list[str]:
+    return [name for name in names if ".dist-info/" not in name]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what is built, with the build folder of an earlier version that had one more file."""
+    folder = copy_of_the_checkout(tmp_path_factory.mktemp("packaging") / "source")
+    (folder / "build" / "lib" / "lite").mkdir(parents=True)
+    (folder / "build" / "lib" / "lite" / "renamed_since.py").touch()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path) -> zipfile.ZipFile:
+    return zipfile.ZipFile(build("wheel", source, source.parent / "wheel"))
+
+
+def test_the_wheel_holds_the_listed_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     expected = {
-        "/".join((package.replace(".", "/"), file.relative_to(FOLDERS[package]).as_posix()))
+        "/".join((package.replace(".", "/"), file.relative_to(_folder(package)).as_posix()))
         for package, patterns in SETUPTOOLS["package-data"].items()
         for pattern in patterns
-        for file in FOLDERS[package].glob(pattern)
+        for file in _folder(package).glob(pattern)
     }
-    assert set(names) - set(code) == expected
+    for package in SETUPTOOLS["packages"]:
+        files = _folder(package).glob("*.py")
+        expected |= {f"{package.replace('.', '/')}/{file.name}" for file in files}
+    assert set(_of_the_product(wheel.namelist())) == expected
+
+
+def test_the_wheel_needs_no_links(wheel: zipfile.ZipFile) -> None:
+    for entry in wheel.infolist():
+        assert not stat.S_ISLNK(entry.external_attr >> 16), entry.filename
+
+
+def test_file_names_are_possible_on_windows(wheel: zipfile.ZipFile) -> None:
+    names = wheel.namelist()
+    assert len({name.lower() for name in names}) == len(names)  # its file systems ignore case
+    for name in names:
+        for part in name.split("/"):
+            reserved = part.split(".")[0].upper() in {"CON", "PRN", "AUX", "NUL"}
+            assert not reserved, name
+            assert not part.endswith((".", " ")), name
+            assert not set(part) & set('<>:"\\|?*'), name
+
+
+def test_a_build_leaves_the_tree_alone(source: Path, wheel: zipfile.ZipFile) -> None:
+    assert [file.name for file in (source / "build").rglob("*.py")] == ["renamed_since.py"]
+
+
+def test_the_source_distribution_builds_the_same_wheel(source: Path, wheel: zipfile.ZipFile) -> None:
+    with tarfile.open(build("sdist", source, source.parent / "sdist")) as archive:
+        members, names = archive.getmembers(), archive.getnames()
+        archive.extractall(source.parent, filter="data")
+    assert all(member.isfile() or member.isdir() for member in members)
+    top = {name.split("/")[1] for name in names if "/" in name}
+    assert top >= {"lite", "kernels", "models", "LICENSE", "README.md", "pyproject.toml"}
+    # Of the tests all or none are of use.
+    assert not top & {"tests", "bench", "build"}
+    (unpacked,) = source.parent.glob("tensordict_lite-*")
+    again = zipfile.ZipFile(build("wheel", unpacked, source.parent / "again"))
+    assert _of_the_product(again.namelist()) == _of_the_product(wheel.namelist())
 
 
 def test_recipe_is_not_shipped() -> None:

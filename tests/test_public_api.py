@@ -78,9 +78,31 @@ def test_imports_stay_light() -> None:
             "from lite.data import TensorDictReplayBuffer, LazyMemmapStorage",
             ("lite.nn", "lite.data.collectors"),
         ),
+        (
+            "from lite import nn; nn.TensorDictSequential(nn.TensorDictModule(nn.MLP(4, 2), ['x'], ['y']))",
+            (
+                "lite.nn.distributions",
+                "lite.nn.values",
+                "lite.nn.layers.transformer",
+                "lite._transforms.vmap.transform",
+            ),
+        ),
+        ("from lite.models import OnnxWrapper", ("lite.nn.distributions", "lite.nn.layers")),
     ],
 )
 def test_what_is_not_asked_for_is_not_loaded(statement: str, not_yet: tuple[str, ...]) -> None:
     code = f"import sys; {statement}; print([name for name in sys.modules if name.startswith({not_yet})])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_importing_lite_brings_little_beside_numpy() -> None:
+    """Standard modules that take milliseconds, and parts of lite that most programs never call."""
+    slow = ("asyncio", "email", "importlib.abc", "importlib.resources", "json", "logging", "multiprocessing",
+            "numpy.random", "shutil", "socket", "subprocess", "tempfile", "urllib", "uuid",
+            "lite._tensorclass.typed", "lite._transforms")  # fmt: skip
+    code = "import sys, numpy; before = set(sys.modules); import lite; print(*(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = done.stdout.split()
+    assert "lite._tensordict" in found
+    assert [name for name in found if name.startswith(slow)] == []

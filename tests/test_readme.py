@@ -1,37 +1,144 @@
-"""The Python in the READMEs runs as printed: the blocks of a file in order, in one namespace."""
+"""Documents run as printed: each README in one fresh process from top to bottom, and the commands it names.
 
+What `pip` and other tools do is not repeated: `.ci/run` installs in fresh environments as the README says.
+"""
+
+import json
+import os
 import re
+import shlex
 from pathlib import Path
 
-import numpy as np
 import pytest
-from helpers import ray_jobs
-
-import lite
+from helpers import ray_jobs, readme_blocks
+from helpers.readme_blocks import blocks, needs_ray, python_of
 
 ROOT = Path(__file__).parents[1]
-
-
-def blocks(readme: str) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", (ROOT / readme).read_text(encoding="utf-8"), re.M | re.S)
-
-
-def run(readme: str, names: dict[str, object]) -> dict[str, object]:
-    """Run a README's blocks in order."""
-    for number, source in enumerate(blocks(readme)):
-        exec(compile(source, f"{readme}, block {number}", "exec"), names)
-    return names
-
-
-def stated(source: str) -> list[tuple[str, str]]:
-    """Lines of the form `expression   # value`, where the value is Python."""
-    return re.findall(r"^(\S.*?)\s+# ((?:array\(.*?\)|\([\d, ]+\)))", source, re.M)
+READMES = ["README.md", "kernels/README.md", "lite/README.md", "models/README.md"]
+EVERY = [
+    (readme, number)
+    for readme in READMES
+    for number, block in enumerate(python_of(readme))
+    if not needs_ray(block)  # these run below
+]
 
 
 def test_every_readme_is_known() -> None:
-    found = {p.relative_to(ROOT).as_posix() for p in ROOT.glob("*/README.md")} | {"README.md"}
-    with_python = {readme for readme in found if blocks(readme)}
-    assert with_python == {"README.md", "kernels/README.md", "lite/README.md", "models/README.md"}
+    found = {p.relative_to(ROOT).as_posix() for p in ROOT.glob("*/README.md")} | {
+        "README.md",
+        "CONTRIBUTING.md",
+    }
+    assert {document for document in found if python_of(document)} == set(READMES)
+
+
+@pytest.mark.parametrize(("readme", "number"), EVERY)
+def test_a_block_runs_as_printed(readme: str, number: int) -> None:
+    """Those of a README share a process, which the first of these tests starts."""
+    result = readme_blocks.run(readme)[number]
+    where = f"{readme}, block {number}, line {result.get('line') or python_of(readme)[number].line}"
+    assert "failed" not in result, f"{where}: {result['failed']}"
+    if "skipped" in result:
+        assert not os.environ.get("LITE_REQUIRE_PARITY"), f"{where}: {result['skipped']}"
+        pytest.skip(f"{where}: {result['skipped']}")
+
+
+def test_values_that_lines_state_are_compared() -> None:
+    stated = {readme: sum(result["stated"] for result in readme_blocks.run(readme)) for readme in READMES}
+    assert stated["README.md"] >= 6
+    assert stated["lite/README.md"] >= 15
+    assert stated["models/README.md"] >= 5
+
+
+def test_a_name_that_no_block_makes_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runner itself, on a document that is wrong in four ways and right in one."""
+    source = """```python
+x = [1, 2]
+len(x), 3               # (2, 3)
+```
+```python
+y = unknown + 1
+```
+```python
+(1, 2)                  # (1, 3)
+```
+```python
+import a_package_that_nobody_has
+```
+```python
+["a", "b"]              # ['a', ...]
+x + [y]
+```
+"""
+    (tmp_path / "README.md").write_text(source)
+    monkeypatch.setattr(readme_blocks, "ROOT", tmp_path)
+    monkeypatch.setattr("sys.argv", ["", "README.md"])
+    results = []
+    monkeypatch.setattr("builtins.print", lambda text: results.extend(json.loads(text)))
+    readme_blocks._main("README.md")
+    assert results[0]["stated"] == 1
+    assert results[1]["failed"] == "NameError: name 'unknown' is not defined"
+    assert results[1]["line"] == 6
+    assert "line 9 states (1, 3), and is (1, 2)" in results[2]["failed"]
+    assert results[3]["skipped"] == "a_package_that_nobody_has is not installed"
+    assert results[4]["failed"] == "NameError: name 'y' is not defined"
+
+
+# -- commands ---------------------------------------------------------------------------------------------
+
+
+def commands(document: str) -> list[list[str]]:
+    """The words of each `lite ...` in the blocks of a document that are no Python."""
+    found = []
+    for block in blocks(document):
+        for line in "" if block.language else block.source.splitlines():
+            for part in line.partition(" # ")[0].split("&&"):
+                words = shlex.split(part)
+                if words[:1] == ["lite"]:
+                    found.append(words[1:])
+    return found
+
+
+LITE = [(readme, words) for readme in [*READMES, "CONTRIBUTING.md"] for words in commands(readme)]
+
+
+@pytest.mark.parametrize(
+    ("readme", "words"), LITE, ids=lambda part: part if isinstance(part, str) else " ".join(part)
+)
+def test_a_command_is_one_of_the_program(readme: str, words: list[str]) -> None:
+    from lite.cli.main import build_parser
+
+    build_parser().parse_args(words)  # SystemExit where it knows an option or a command not
+
+
+def test_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the embedded model for DIR, and files as the README says they are; `.ci/run` runs `lite demo`."""
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    pytest.importorskip("tokenizers", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    from lite.cli.main import main
+    from lite.models import embedded_model_path
+
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"prompt": "What is 12 + 30?", "response": "42"},
+        {"prompt": "Copy: sun sea", "response": "sun sea"},
+    ]
+    Path("file.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = {
+        "prompt_ids": [10, 11, 12],
+        "response_ids": [20, 21],
+        "logprobs": [-0.5, -1.25],
+    }  # as a trainer logs
+    Path("rollouts.jsonl").write_text(json.dumps(told) + "\n")
+    model = str(embedded_model_path())
+    ran = 0
+    for words in commands("README.md"):
+        if "DIR" in words:
+            assert main([model if word == "DIR" else word for word in words]) == 0, words
+            ran += 1
+    assert ran >= 4
+
+
+# -- what documents say of themselves ----------------------------------------------------------------------
 
 
 def test_readme_is_one_page() -> None:
@@ -71,128 +178,6 @@ def test_files_that_documents_name_exist(document: str) -> None:
     assert [str(path) for path in links + paths if not path.exists()] == []
 
 
-def check_stated(source: str, names: dict[str, object]) -> int:
-    """Evaluate the lines of a block that state their value; returns how many there are."""
-    pairs = stated(source)
-    for expression, value in pairs:
-        got, expected = eval(expression, names), eval(value, {"array": np.array})
-        np.testing.assert_allclose(np.asarray(got), np.asarray(expected), rtol=1e-4)
-    return len(pairs)
-
-
-def test_lite_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its first three blocks; the others move data to and from libraries that may be absent."""
-    monkeypatch.chdir(tmp_path)  # one of them writes files
-    names: dict[str, object] = {}
-    for number, stated_at_least in enumerate((3, 2, 1)):
-        source = blocks("lite/README.md")[number]
-        exec(compile(source, "lite/README.md", "exec"), names)
-        assert check_stated(source, names) >= stated_at_least
-
-
-def test_lite_readme_on_environments() -> None:
-    pytest.importorskip("gymnasium", reason="needs the gym extra: pip install 'tensordict-lite[gym]'")
-    (source,) = (block for block in blocks("lite/README.md") if "= Collector(" in block)
-    names: dict[str, object] = {"np": np}
-    exec(compile(source, "lite/README.md", "exec"), names)
-    assert names["batch"].shape == (4, 20)  # type: ignore[attr-defined]
-    assert names["collector"].stats()["frames"] == 400  # type: ignore[attr-defined]
-    assert names["collector"].stats()["episode_reward_mean"] > 20  # type: ignore[attr-defined]
-
-
-def test_lite_readme_on_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("onnx", reason="needs the export extra: pip install 'tensordict-lite[export]'")
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
-    monkeypatch.chdir(tmp_path)
-    (source,) = (
-        block for block in blocks("lite/README.md") if "OnnxModule(" in block and "example =" in block
-    )
-    names: dict[str, object] = {"np": np, "TensorDict": lite.TensorDict}
-    exec(compile(source, "lite/README.md", "exec"), names)
-    got = eval(source.splitlines()[-1].partition("#")[0], names)
-    np.testing.assert_equal((got, (tmp_path / "policy.onnx.json").is_file()), ((32, 2), True))
-
-
-def test_main_readme() -> None:
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
-    pytest.importorskip("tokenizers", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
-    names: dict[str, object] = {}
-    checked = 0
-    for source in blocks("README.md"):
-        exec(compile(source, "README.md", "exec"), names)
-        checked += check_stated(source, names)
-    assert checked >= 4
-    out = names["out"]
-    assert out.batch_size == (1, 4)  # type: ignore[attr-defined]
-    assert len(out["text", "response"][0]) == 4  # type: ignore[index]
-
-
-def test_kernels_readme() -> None:
-    rng = np.random.default_rng(0)
-    names = run(
-        "kernels/README.md",
-        {
-            "reward": rng.normal(size=(2, 7)).astype(np.float32),
-            "done": rng.random((2, 7)) < 0.3,
-            "terminated": np.zeros((2, 7), bool),
-            "value": rng.normal(size=(2, 7)).astype(np.float32),
-            "next_value": rng.normal(size=(2, 7)).astype(np.float32),
-            "next_observation": rng.normal(size=(2, 7, 3)),
-            "logits": rng.normal(size=(2, 7, 11)).astype(np.float32),
-            "tokens": rng.integers(0, 11, (2, 7)),
-            "seeds": np.arange(2),
-            "t": 0,
-        },
-    )
-    assert names["next_observation"].shape == (2, 7, 3)  # type: ignore[attr-defined]
-    assert names["advantage"].shape == names["value_target"].shape == (2, 7)  # type: ignore[attr-defined]
-    assert names["tokens"].shape == (2,)  # type: ignore[attr-defined]
-
-
-def test_models_readme(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One block opens a graph by a path from the root of the checkout."""
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
-    pytest.importorskip("tokenizers", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
-    monkeypatch.chdir(ROOT)
-    chat, replayed, told, graph, rows, tables, _ = blocks("models/README.md")
-    names: dict[str, object] = {}
-    exec(compile(chat, "models/README.md, block 0", "exec"), names)
-    td = names["td"]
-    assert td["text", "response"][0] == "42<|im_end|>"  # type: ignore[index]
-    assert td["history"].full[0].content == ["What is 12 + 30?", "42"]  # type: ignore[index]
-    generated = td.get(("log_probs", "response"), as_list=True)  # type: ignore[attr-defined]
-    scored = names["scored"].get(("log_probs", "full"), as_list=True)  # type: ignore[attr-defined]
-    for response, full in zip(generated, scored, strict=True):
-        # the template ends a turn with a line break, which the model was not asked for
-        np.testing.assert_allclose(full[-1 - len(response) : -1], response, atol=1e-4)
-    exec(compile(replayed, "models/README.md, block 1", "exec"), names)
-    scored = names["trainer"](names["sampled"])  # type: ignore[operator]
-    for drawn, full in zip(
-        names["sampled"].get(("sampling", "kept_offsets"), as_list=True),  # type: ignore[attr-defined]
-        scored.get(("log_probs", "full"), as_list=True),
-        strict=True,
-    ):
-        assert np.isfinite(full).all()
-        assert len(drawn) - 1 < len(full)
-    exec(compile(told, "models/README.md, block 2", "exec"), names)
-    known = names["known"]
-    assert len(known.kept_offsets) == len(known.sampled_log_probs) + 1  # type: ignore[attr-defined]
-    assert known.top_ids.shape[1] == 5  # type: ignore[attr-defined]
-    exec(compile(graph, "models/README.md, block 3", "exec"), names)
-    assert check_stated(graph, names) == 1
-    policy, td, action = names["policy"], names["td"], names["action"]
-    assert policy.in_keys == ["observation", "hidden"]  # type: ignore[attr-defined]
-    np.testing.assert_array_equal(td["action"], action)  # type: ignore[index]
-    np.testing.assert_array_equal(td["next", "hidden"], names["new_hidden"])  # type: ignore[index]
-    exec(compile(rows, "models/README.md, block 4", "exec"), names)
-    assert names["cache"].state()["hits"] == 1  # type: ignore[attr-defined]
-    assert names["number"] in range(10)
-    exec(compile(tables, "models/README.md, block 5", "exec"), names)
-    np.testing.assert_array_equal(names["written"]["id"], [0, 0, 1, 1])  # type: ignore[index]
-    scored = names["scored"]
-    np.testing.assert_allclose(scored["ref_log_prob"], scored["log_prob"], atol=1e-3)  # type: ignore[index]
-
-
 @pytest.mark.parametrize(
     ("readme", "name", "told"),
     [
@@ -204,7 +189,7 @@ def test_blocks_on_ray(readme: str, name: str, told: str) -> None:
     ray_jobs.need_ray()
     pytest.importorskip("gymnasium", reason="needs the gym extra: pip install 'tensordict-lite[gym]'")
     pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
-    (source,) = (block for block in blocks(readme) if name in block)
+    (source,) = (block.source for block in python_of(readme) if name in block.source)
     script = f"""
 import json, os, sys
 os.chdir(sys.argv[1])
@@ -215,13 +200,3 @@ print(json.dumps([{told}]))
 ray.shutdown()
 """
     assert ray_jobs.run(script) == ([list(range(64))] if name == "ray.data" else [[64]])
-
-
-def test_commands_exist() -> None:
-    """Every `lite ...` and every option that a README names is one of the command's."""
-    from lite.cli.main import build_parser
-
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    helps = build_parser().format_help()
-    for command in set(re.findall(r"\blite (demo|generate|score|info|warmup|bench|\w+) --", text)):
-        assert f"    {command} " in helps

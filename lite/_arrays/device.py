@@ -61,7 +61,7 @@ def parse_device(device: Any) -> str | None:
     if name == "cuda" or (name.startswith("cuda:") and name[5:].isdigit()):
         require_cuda(name)
         return name if ":" in name else "cuda:0"
-    raise ValueError(f"device must be None, 'cpu' or 'cuda', got {device!r}.")
+    raise ValueError(f"device must be None, 'cpu' or 'cuda' (for a GPU), got {device!r}.")
 
 
 def is_cpu(device: Any) -> bool:

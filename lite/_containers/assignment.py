@@ -27,6 +27,10 @@ from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.writes import Writes, fits, fitting, trimmed
 
 _ALL = slice(None)
+_TO_ALL = (
+    ' What is no TensorDict and no dict is written to every entry; td[index] = {"key": value} and '
+    'td["key"][index] = value write to one.'
+)
 _copy = methodcaller("copy")
 
 # -- one entry --------------------------------------------------------------------------------------------
@@ -529,7 +533,13 @@ def _fill_index(td: Any, items: tuple[Any, ...], shape: Shape, value: Any, write
         elif isinstance(entry, NonTensorBase):
             writes.put(td, key, entry._assign(items, value))
         elif not isinstance(entry, Unbatched):
-            _plan_leaf(td, key, entry, items, shape, array, writes)
+            try:
+                _plan_leaf(td, key, entry, items, shape, array, writes)
+            except Exception as error:
+                if hasattr(error, "about"):
+                    error.about += _TO_ALL
+                    put_below(error)
+                raise
 
 
 def fit_assigned(source: Any, shape: Shape, batch_size: Shape, index: Any) -> Any:

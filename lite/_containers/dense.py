@@ -81,7 +81,8 @@ class Dense(Container):
         else:
             raise ValueError(
                 "A TensorDict source is expected to be a TensorDictBase sub-type or a dictionary, found "
-                f"type(source)={type(source)}."
+                f"type(source)={type(source)}. TensorDict.from_list takes a list of rows, "
+                "from_any data frames, dataclasses and structured arrays."
             )
 
     def _fill(self, source: Mapping[Any, Any]) -> None:

@@ -19,6 +19,7 @@ from lite._convert.from_python import refuse_two_sizes
 from lite._tree.collection import is_leaf_nontensor
 from lite._tree.key_views import walk
 from lite._tree.keys import require_utf8, to_key
+from lite._tree.lookalikes import column_values
 from lite._tree.protocol import Container, kinds
 
 
@@ -91,7 +92,7 @@ def from_pandas(
         (array([1, 2]), ['x', 'y'], (2,))
     """
     refuse_two_sizes("from_pandas", auto_batch_size, batch_size)
-    columns = {str(name): _values(dataframe[name]) for name in dataframe.columns}
+    columns = {str(name): column_values(dataframe[name]).copy() for name in dataframe.columns}
     size = [len(dataframe)] if batch_size is None else batch_size
     td = _assembled(cls, columns, size, device, separator, dtype)
     return td.auto_batch_size_(batch_dims) if auto_batch_size else td
@@ -177,15 +178,6 @@ def columns_of(td: Any, separator: str | None) -> dict[str, Any]:
             raise ValueError(f"two entries would share the column {name!r}.")
         columns[name] = entry
     return columns
-
-
-def _values(series: Any) -> Any:
-    """A column of a data frame as an array."""
-    categories = getattr(series, "cat", None)
-    values = (series if categories is None else categories.codes).to_numpy()
-    if values.dtype.kind == "M":
-        values = values.astype("datetime64[ns]").astype(np.int64)
-    return values.copy()
 
 
 def _assembled(

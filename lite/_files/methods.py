@@ -7,6 +7,7 @@ The formats are imported on the first call: most programs never need them, and t
 from __future__ import annotations
 
 import os
+import warnings
 from itertools import repeat
 from typing import Any, TypedDict, Unpack
 
@@ -22,6 +23,8 @@ from lite._tree.protocol import Container, T
 from lite._tree.walks import leaves
 
 _PathLike = str | os.PathLike[str]
+# Ends of names that everybody takes for files, of formats that `save` does not write.
+_OTHERS = (".pkl", ".pickle", ".pt", ".pth", ".npy", ".h5", ".hdf5", ".parquet", ".csv", ".json", ".zip")
 
 
 class MemmapOptions(TypedDict, total=False):
@@ -164,6 +167,9 @@ def save(
     Returns:
         The mapped TensorDict for folders and archives, else self.
 
+    Warns:
+        UserWarning: the name looks like that of a file of another format, such as .pkl, and a folder is made.
+
     Example:
         >>> import tempfile
         >>> from lite import TensorDict
@@ -175,8 +181,15 @@ def save(
     from lite._files.flat import save_as
 
     path = None if prefix is None else os.fspath(prefix)
-    if path is not None and not os.path.isdir(path) and save_as(td, path, {**options}):
-        return td
+    if path is not None and not os.path.isdir(path):
+        if save_as(td, path, {**options}):
+            return td
+        if path.endswith(_OTHERS) and not options.get("archive"):
+            warnings.warn(
+                f"save makes a folder of this name: {path!r}. A name that ends in .tdz, .npz or .safetensors "
+                "makes a file; pickle.dump, td.to_h5 and td.to_parquet write other formats.",
+                stacklevel=2,
+            )
     return td.memmap(path, copy_existing, **options)
 
 

@@ -58,7 +58,8 @@ class Reader:
         where = self._name(self._join(at, meta.NAME))
         text = self._store.text(self._join(at, meta.NAME))
         if text is None:
-            raise FileNotFoundError(f"{where} is missing.")
+            hint = "" if at else ", which each folder has that save or memmap wrote"
+            raise FileNotFoundError(f"{where} is missing{hint}.")
         node = meta.loads(text, where)
         kind = node.get("_type")
         if kind == meta.TENSORDICT:
@@ -275,6 +276,8 @@ def load(prefix: str, subpath: Any, mode: str, robust: bool, allow_pickle: bool)
                 out, failure = None, error
             begun = below and not waiting and os.path.isdir(f"{top}/{COMMIT}")
             if store.is_current() and not begun:
+                if isinstance(failure, FileNotFoundError) and not (waiting or os.path.lexists(folder)):
+                    raise FileNotFoundError(f"there is no file or folder {folder!r}.")
                 if failure is not None:
                     raise failure
                 return out

@@ -112,7 +112,7 @@ def to(
     elif isinstance(dest, str) and dest.split(":")[0] in ("cpu", "cuda"):
         device = _once("device", device, dest)
     elif dest is not None:
-        dtype = _once("dtype", dtype, dest)
+        dtype = _once("dtype", dtype, _dtype_of(dest))
     if batch_size is not None and td._parts() is not None:
         raise TypeError("batch_size cannot be set with those of a lazy stack, which follow from its parts.")
     name = parse_device(device)
@@ -140,6 +140,16 @@ def to(
         for node in (td,) if out is td else nodes(out):
             node.batch_size = batch_size
     return td if inplace else td._remember(out, as_before)
+
+
+def _dtype_of(dest: Any) -> Any:
+    """What is neither a TensorDict nor a device, as a dtype."""
+    try:
+        return as_dtype(dest)
+    except TypeError as error:
+        raise TypeError(
+            f"dest must be a device ('cpu', or 'cuda' for a GPU), a dtype or a TensorDict, got {dest!r}."
+        ) from error
 
 
 def _once(argument: str, given: Any, dest: Any) -> Any:

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from lite._arrays.types import raw
+from lite._show.page import escape
 from lite._show.rows import Row, rows, size_text
+from lite._tree.nontensor import NonTensorStack
 from lite._tree.protocol import Container
 from lite._tree.walks import leaves
 
 _MOST_ROWS = 200
 _LONGEST_TEXT = 80
+_MOST_VALUES = 6
+_MOST_OBJECTS = 20
+_MOST_STACKED = 1 << 20  # bytes
+_HEADINGS = ("key", "kind", "shape", "dtype", "device", "bytes", "values")
+_HEAD = "<tr>" + "".join(f"<th>{name}</th>" for name in _HEADINGS) + "</tr>"
 _OPEN_LEVELS = 2
 _STYLE = (
     "<style>.lite-td{font-family:monospace;font-size:90%}.lite-td details{margin-left:1em}"
     ".lite-td summary{cursor:pointer;margin-left:-1em}.lite-td table{border-collapse:collapse;margin:0}"
     ".lite-td td,.lite-td th{text-align:left;padding:0 1em 0 0;border:0}"
+    ".lite-td td,.lite-td th{vertical-align:top;white-space:nowrap}"
+    ".lite-td th{font-weight:normal;opacity:.65}"
+    ".lite-td td:last-child{white-space:normal;overflow-wrap:anywhere}"
     ".lite-td .lite-key{font-weight:bold}.lite-td .lite-note{opacity:.65}</style>"
 )
 
 
-def escape(text: str) -> str:
-    """HTML-safe text; the module is imported here, for notebooks only, to keep `import lite` short."""
-    from html import escape as standard
-
-    return standard(text)
-
-
 def _repr_html_(td: Container) -> str:
-    """A tree with shapes, dtypes and bytes; nested TensorDicts fold."""
+    """A tree with shapes, dtypes, bytes and the first values; nested TensorDicts fold."""
     return html_of(td, td)
 
 
@@ -57,24 +63,47 @@ def _body(td: Any, level: int) -> str:
     nodes: list[str] = []
     for count, row in enumerate(rows(td)):
         if count == _MOST_ROWS:
-            lines.append('<tr><td class="lite-note">more entries are not shown</td></tr>')
+            lines.append(
+                f'<tr><td class="lite-note" colspan="{len(_HEADINGS)}">more entries are not shown</td></tr>'
+            )
             break
         key = row.key + row.label
         node = td._as_node(row.entry)
         if node is not None:
             nodes.append(_node(type(row.entry).__name__, key, node, level + 1))
         else:
-            texts = "".join(f"<td>{escape(cell)}</td>" for cell in _cells(row))
+            texts = "".join(f"<td>{escape(cell)}</td>" for cell in _cells(td, row))
             lines.append(f'<tr><td class="lite-key">{escape(key)}</td>{texts}</tr>')
-    return (f"<table>{''.join(lines)}</table>" if lines else "") + "".join(nodes)
+    return (f"<table>{_HEAD}{''.join(lines)}</table>" if lines else "") + "".join(nodes)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(td: Any, row: Row) -> tuple[str, ...]:
+    """What stands under the headings, after the key."""
     if row.nbytes is not None:
-        return row.kind, str(row.shape), row.dtype, row.device, size_text(row.nbytes)
+        return row.kind, str(row.shape), row.dtype, row.device, size_text(row.nbytes), _numbers(td, row)
     if row.entry is None:
-        return row.kind, str(row.shape), "", "", ""
-    text = str(row.entry._export())
-    if len(text) > _LONGEST_TEXT:
-        text = text[:_LONGEST_TEXT] + "..."
-    return type(row.entry).__name__, str(row.entry.batch_size), text, "", ""
+        return row.kind, str(row.shape), "", "", "", ""
+    return type(row.entry).__name__, str(row.entry.batch_size), "", "", "", _objects(row.entry)
+
+
+def _numbers(td: Any, row: Row) -> str:
+    """The first numbers of an array in the host's memory; of a lazy stack if they are quickly stacked."""
+    stacked = td._parts()
+    if stacked is not None and (-1 in row.shape or (row.nbytes or 0) > _MOST_STACKED):
+        return ""
+    holder = td if row.part is None else stacked[0][row.part]
+    array = raw(holder._get_str(row.key))
+    if not isinstance(array, np.ndarray):
+        return ""
+    first = array.flat[: _MOST_VALUES + 1]  # not reshape, which may copy all of it
+    rounded = array.dtype.kind not in "biu"
+    shown = [f"{value:.4g}" if rounded else str(value) for value in first[:_MOST_VALUES].tolist()]
+    return " ".join([*shown, "..."] if len(first) > _MOST_VALUES else shown)
+
+
+def _objects(entry: Any) -> str:
+    """The object of the whole batch, or those of the first rows, cut where they get long."""
+    every = entry._objects() if isinstance(entry, NonTensorStack) else None
+    many = every is not None and every.size > _MOST_OBJECTS
+    text = str(every.flat[:_MOST_OBJECTS].tolist() if many and every is not None else entry._export())
+    return text[:_LONGEST_TEXT] + "..." if many or len(text) > _LONGEST_TEXT else text

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ClassVar, Final, Self
 
+from lite._arrays.public import belong_to
 from lite._tensordict import TensorDict, TensorDictBase
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey, to_path
@@ -383,3 +384,4 @@ def _pass_on() -> None:
 
 
 _pass_on()
+belong_to("lite", TypedTensorDict)

@@ -59,8 +59,10 @@ class below:  # used as a statement
 
 def misfit(batch_size: Shape, shape: Any, path: Path = ()) -> Exception:
     """The error for a value that does not start with the batch size of its container."""
+    one = "" if shape else f"; a number for all rows is np.full({batch_size}, value), or NonTensorData(value)"
     return entry_error(
         RuntimeError,
-        f"batch dimension mismatch{{at}}, got self.batch_size={batch_size} and value.shape={tuple(shape)}.",
+        f"batch dimension mismatch{{at}}, got self.batch_size={batch_size} and "
+        f"value.shape={tuple(shape)}{one}.",
         path,
     )

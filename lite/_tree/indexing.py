@@ -39,7 +39,9 @@ def normalise(index: Any, batch_size: Shape) -> tuple[Any, ...]:
     if used > ndim:
         if ndim == 0:
             raise RuntimeError(
-                f"indexing a tensordict with td.batch_dims==0 is not permitted. Got index {index!r}."
+                f"indexing a tensordict with td.batch_dims==0 is not permitted. Got index {index!r}; "
+                "give the number of rows when it is made, batch_size=[n], or take that of the entries: "
+                "td.auto_batch_size_()."
             )
         if ellipsis_at >= 0:
             raise RuntimeError("Not enough dimensions in TensorDict for index provided.")

@@ -41,3 +41,11 @@ def array_function(
     """Run lite's form of a NumPy function; TypeError (raised by NumPy) if it has none."""
     implementation = _IMPLEMENTATIONS.get(func)
     return NotImplemented if implementation is None else implementation(*args, **kwargs)
+
+
+def no_array(td: Container, dtype: Any = None, copy: Any = None) -> Any:
+    """TypeError: a TensorDict is many arrays (NumPy would take it for a sequence of its rows)."""
+    raise TypeError(
+        f"a {type(td).__name__} is no array but holds some, at the keys {list(td._keys())}: take one by its "
+        "key, or all as td.to_dict(), or as one structured array, td.to_struct_array()."
+    )

@@ -177,7 +177,20 @@ class Container(BatchShape):
         else:
             name = path[-1]
         shown = repr(name).replace("'", '"')
-        return KeyError(f"key {shown} not found in TensorDict with keys {sorted(node._keys())}")
+        hint = node._nested_like(name)
+        return KeyError(f"key {shown} not found in TensorDict with keys {sorted(node._keys())}{hint}")
+
+    def _nested_like(self, name: str) -> str:
+        """For an error: the nested key that may be meant by a name that no entry has."""
+        for separator in "./":
+            path = tuple(name.split(separator))
+            if len(path) > 1 and self._peek_path(path) is not None:
+                return _read_as(path)
+        for key in self._keys():
+            node = self._as_node(self._peek(key))
+            if node is not None and node._peek(name) is not None:
+                return _read_as((key, name))
+        return ""
 
     # -- writing, as part of the writes of a call (lite/_containers/assignment.py, lazy_writes.py) ------
 
@@ -405,3 +418,8 @@ class Container(BatchShape):
 
     def is_empty(self) -> bool:
         raise NotImplementedError
+
+
+def _read_as(path: Path) -> str:
+    # As a KeyError shows its text, these quotes are the ones that need no backslash.
+    return f"; nested entries are read with a tuple: {path}".replace("'", '"')

@@ -133,7 +133,10 @@ class BatchShape(TensorCollection):
         return iter(self.unbind(0))
 
     def __bool__(self) -> bool:
-        raise RuntimeError("Converting a tensordict to boolean value is not permitted")
+        raise RuntimeError(
+            "Converting a tensordict to boolean value is not permitted; td.is_empty() tells whether "
+            "there are no entries, and (td == other).all() whether all numbers are equal."
+        )
 
     def _dim(self, dim: int, extra: int = 0) -> int:
         ndim = len(self.batch_size) + extra

@@ -18,6 +18,7 @@ from lite._arrays.types import Array, Path, Shape, Unbatched, has_namespace, is_
 from lite._tree.collection import Entry, TensorCollection
 from lite._tree.entry_errors import misfit
 from lite._tree.keys import to_path
+from lite._tree.lookalikes import from_lookalike
 from lite._tree.nontensor import NonTensorData, NonTensorStack
 from lite._tree.protocol import kinds
 
@@ -118,7 +119,12 @@ def to_entry(
         return NonTensorData._make(value, batch_size) if array is None else array
     if isinstance(value, str | bytes) or value is None:
         return NonTensorData._make(value, batch_size)
-    if is_tensor(value) or (is_foreign(value) and not is_array(value)):
+    if is_tensor(value):
+        return from_dlpack(value)
+    column = from_lookalike(value)
+    if column is not None:
+        return _from_array(column, batch_size, make_node)
+    if is_foreign(value) and not is_array(value):
         return from_dlpack(value)
     if is_array(value):
         return unwrap(value)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lite.cli.model import LoadedModel, load, load_assistant
 from lite.cli.options import config_of
+from lite.cli.progress import say
 from lite.cli.reply import reply
 from lite.models import GenerationConfig, PrefixCache
 from lite.models.batches.rows import chat_ids
@@ -23,27 +24,14 @@ _INTRODUCTION = "/reset forgets the conversation, /exit or Ctrl-D ends it, Ctrl-
 
 def run(args: argparse.Namespace) -> int:
     """Answer line by line until the input ends or says /exit."""
-    odd = {
-        "--raw": args.raw,
-        "--file": args.file,
-        "--samples": args.samples > 1,
-        "--no-stream": args.stream is False,
-        "--ray": args.ray is not None,
-    }
-    if wrong := [flag for flag, given in odd.items() if given]:
-        raise ValueError(f"--chat does not go with {', '.join(wrong)}")
     model = load(args)
     if model.tokenizer.chat_template is None:
         raise ValueError(f"--chat needs a chat template, and the model in {model.path} has none")
     config = config_of(args, model)
-    if config.wants_details or config.num_beams > 1:
-        raise ValueError(
-            "--chat does not go with --num-beams, nor with flags that ask for numbers of each token"
-        )
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     conversation = _Conversation(model, config, args)
     if at_terminal:
-        print(f"{model.path}: {_INTRODUCTION}")
+        say(args, f"{model.path}: {_INTRODUCTION}")
     for line in _lines(args.prompt, at_terminal):
         if line == "/exit":
             break

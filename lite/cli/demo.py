@@ -14,9 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import TensorDict, TensorDictBase
+from lite.cli.demo_page import Sample, demo_page
 from lite.cli.model import named_adapter
+from lite.cli.page_file import check_page
+from lite.cli.progress import say
+from lite.cli.text_stream import token_texts
 from lite.data import MultiStep, TokenTransitions
-from lite.models import ChatHistory, History, OnnxWrapper, embedded_model_path
+from lite.models import ChatHistory, History, OnnxWrapper, Tokenizer, embedded_model_path
 from lite.models.tiny_chat.tasks import TASKS, Problem, make_problem, reward
 from lite.nn import TensorDictModule, TensorDictSequential
 
@@ -45,7 +49,9 @@ class DemoResult:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the demo and print a table, the TensorDict and the speed, or JSON."""
+    """Run the demo and print the TensorDict, the speed and a table, or JSON."""
+    if args.plot is not None:
+        check_page("--plot", args.plot)
     result = run_demo(
         Path(args.model) if args.model else embedded_model_path(),
         prompts=args.prompts,
@@ -58,6 +64,10 @@ def run(args: argparse.Namespace) -> int:
         variant=args.variant,
         adapter=args.adapter,
     )
+    if args.plot is not None:
+        drawn = demo_page(_samples(result), args.gamma, args.n_steps)
+        Path(args.plot).write_text(drawn, encoding="utf-8")
+        say(args, f"rewards and returns are drawn in {args.plot}")
     if args.json:
         print(json.dumps(_as_json(result), ensure_ascii=False))
     else:
@@ -178,6 +188,27 @@ def _records(result: DemoResult) -> list[dict[str, Any]]:
     ]
 
 
+def _samples(result: DemoResult) -> list[list[Sample]]:
+    """The samples of each prompt, token by token."""
+    steps, problems = result.steps, result.samples["problem"]
+    tokenizer = Tokenizer.from_pretrained(result.model)
+    lengths = steps["collector", "mask"].sum(-1)
+    return [
+        [
+            Sample(
+                problem.prompt,
+                token_texts(tokenizer, steps["action"][i, j, : lengths[i, j]].tolist()),
+                *(
+                    steps[key][i, j, : lengths[i, j]].tolist()
+                    for key in ("action_log_prob", ("next", "original_reward"), ("next", "reward"))
+                ),
+            )
+            for j, problem in enumerate(row)
+        ]
+        for i, row in enumerate(problems)
+    ]
+
+
 def _as_json(result: DemoResult) -> dict[str, Any]:
     return {
         "model": str(result.model),
@@ -190,6 +221,13 @@ def _as_json(result: DemoResult) -> dict[str, Any]:
 
 
 def _print(result: DemoResult, args: argparse.Namespace) -> None:
+    """The table comes last, where a terminal shows it."""
+    where = "embedded with the package" if result.model == embedded_model_path() else "given with --model"
+    print(result.samples.summary())
+    print(f"\nmodel: {result.model} ({where}); ready in {result.load_seconds:.2f} s")
+    print(
+        f"{result.tokens} tokens in {result.seconds:.2f} s: {result.tokens / result.seconds:.0f} tokens/s\n"
+    )
     print(f"{'prompt':<44}  {'sample':<24} {'log-prob':>9} {'reward':>7} {'return':>7}")
     print("-" * 96)
     last = None
@@ -201,11 +239,5 @@ def _print(result: DemoResult, args: argparse.Namespace) -> None:
         print(f"{prompt:<44}  {sample:<24} {numbers}")
     print(
         f"\nreturn: {args.n_steps}-step return of the sample's first token, gamma {args.gamma}."
-        f" Mean reward {np.mean(result.samples.get('reward')):.3f}.\n"
+        f" Mean reward {np.mean(result.samples.get('reward')):.3f}."
     )
-    print(result.samples)
-    where = "embedded with the package" if result.model == embedded_model_path() else "given with --model"
-    print(
-        f"\n{result.tokens} tokens in {result.seconds:.2f} s: {result.tokens / result.seconds:.0f} tokens/s"
-    )
-    print(f"model: {result.model} ({where}); ready in {result.load_seconds:.2f} s")

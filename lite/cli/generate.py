@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.cli import chat
-from lite.cli.model import LoadedModel, load, load_assistant
+from lite.cli.model import LoadedModel, load, load_assistant, model_path
 from lite.cli.on_ray import rows_on_ray
 from lite.cli.options import config_of, options_of
+from lite.cli.progress import counted, say
 from lite.cli.prompts import Prompt, read_prompts
 from lite.cli.reply import Reply, reply
 from lite.data import row_seeds
@@ -26,7 +27,6 @@ from lite.data.tables.columns import plain
 from lite.kernels import DrawDetails
 from lite.models import GenerateBatches, Generated, GenerationConfig, OnnxDecoder, generate, generate_each
 
-_DETAILS = ("logprobs", "sampled_log_probs", "kept_ids", "entropy")
 _TOLD = ("score", *(field.name for field in dataclasses.fields(DrawDetails)))
 
 
@@ -36,17 +36,14 @@ def run(args: argparse.Namespace) -> int:
         return chat.run(args)
     prompts = read_prompts(args)
     count = len(prompts) * args.samples
-    if args.stream and (args.json or count > 1):
-        raise ValueError("--stream prints one response as text: give one prompt, one sample and no --json")
+    if args.stream and count > 1:  # of a file
+        raise argparse.ArgumentError(None, f"--stream prints one response as text, got {count} prompts")
     if args.ray is not None:
-        if args.stream:
-            raise ValueError("--stream prints text as it is written here, and --ray has it written elsewhere")
         return _run_on_ray(args, prompts)
     one_by_one = args.stream is None and count == 1 and not args.json and sys.stdout.isatty()
     model = load(args)
     assistant = load_assistant(args)
     config = config_of(args, model)
-    _check_details(config.wants_details, args)
     one_by_one = args.stream or (one_by_one and config.num_beams == 1)
     ids = [_checked(model, prompt.ids(model, args), i) for i, prompt in enumerate(prompts, 1)]
     seeds = row_seeds(args.seed, range(1, len(prompts) + 1), args.samples).reshape(-1)
@@ -57,12 +54,12 @@ def run(args: argparse.Namespace) -> int:
     ready = model.seconds + start - warm
 
     if one_by_one:
-        say = partial(print, end="", flush=True)
-        replies = iter([reply(model, ids[0], config, seeds[0], say, assistant_model=assistant)])
+        write = partial(print, end="", flush=True)
+        replies = iter([reply(model, ids[0], config, seeds[0], write, assistant_model=assistant)])
     else:
         replies = _replies(model, ids, config, seeds, args, assistant)
     said = ({**prompts[i // args.samples].record, **one.record} for i, one in enumerate(replies))
-    return _print(args, prompts, said, start, ready, streamed=one_by_one)
+    return _print(args, prompts, said, start, model.path, ready, streamed=one_by_one)
 
 
 def _print(
@@ -70,14 +67,17 @@ def _print(
     prompts: Sequence[Prompt],
     responses: Iterable[dict[str, Any]],
     start: float,
+    model: Path,
     ready: float,
     *,
     streamed: bool = False,
 ) -> int:
-    """Print responses as they come, or JSON of all of them, and the speed since `start`."""
+    """Print responses as they come, or JSON of all of them, and say the speed since `start`."""
     records: list[dict[str, Any]] = []
     count = len(prompts) * args.samples
-    for record in responses:
+    # Text that a terminal shows as it comes is its own progress.
+    shown = sys.stdout.isatty() and not args.json
+    for record in responses if shown else counted(args, responses, f"of {count} responses"):
         records.append(record)
         if not args.json:
             if count > 1:
@@ -88,7 +88,7 @@ def _print(
     speed = tokens / seconds if seconds else 0.0
     if args.json:
         summary = {
-            "model": str(args.model),
+            "model": str(model),
             "responses": records,
             "tokens": tokens,
             "seconds": seconds,
@@ -98,16 +98,14 @@ def _print(
         print(json.dumps(summary, ensure_ascii=False))
     else:
         loaded = f" (ready in {ready:.2f} s)" if ready else ""
-        print(f"\n{tokens} tokens in {seconds:.2f} s, {speed:.1f} tokens/s{loaded}")
+        say(args, f"{tokens} tokens in {seconds:.2f} s, {speed:.1f} tokens/s{loaded}")
     return 130 if records[-1]["finish_reason"] == "interrupted" else 0
 
 
 def _run_on_ray(args: argparse.Namespace, prompts: Sequence[Prompt]) -> int:
     """The same responses, written by the actors of a Ray cluster."""
-    options = options_of(args)
-    _check_details(any(options.get(name) for name in _DETAILS), args)
     job = {
-        "generate_kwargs": options,
+        "generate_kwargs": options_of(args),
         "num_samples": args.samples,
         "seed": args.seed,
         "system": args.system,
@@ -122,8 +120,9 @@ def _run_on_ray(args: argparse.Namespace, prompts: Sequence[Prompt]) -> int:
         for i, prompt in enumerate(prompts, 1)
     ]
     start = time.perf_counter()
-    written = rows_on_ray(args, rows, GenerateBatches, job)
-    return _print(args, prompts, (_of_row(row, prompts) for row in written), start, 0.0)
+    model = model_path(args)
+    written = rows_on_ray(args, model, rows, GenerateBatches, job)
+    return _print(args, prompts, (_of_row(row, prompts) for row in written), start, model, 0.0)
 
 
 def _of_row(row: Mapping[str, Any], prompts: Sequence[Prompt]) -> dict[str, Any]:
@@ -142,13 +141,6 @@ def _of_row(row: Mapping[str, Any], prompts: Sequence[Prompt]) -> dict[str, Any]
         ids = {name: plain(row[name]) for name in ("prompt_ids", "response_ids", "logprobs")}
         record |= ids | told
     return record
-
-
-def _check_details(wanted: bool, args: argparse.Namespace) -> None:
-    if wanted and not args.json:
-        raise ValueError(
-            "--logprobs, --sampled-log-probs, --kept-ids and --entropy are printed with --json only"
-        )
 
 
 def _checked(model: LoadedModel, ids: NDArray[np.int64], number: int) -> NDArray[np.int64]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import textwrap
 import time
 import warnings
 from pathlib import Path
 from typing import Any
 
-from lite.cli.model import open_decoder
+from lite.cli.model import model_path, open_decoder
 from lite.kernels.backends.choice import choice
-from lite.models import GraphSpec, ModelConfig, OnnxDecoder, Padding, Tokenizer, embedded_model_path
+from lite.models import GraphSpec, ModelConfig, OnnxDecoder, Padding, Tokenizer
 from lite.models.graph.session import default_threads, import_onnxruntime
 from lite.models.graph.tensors import ELEMENT_TYPES
 
@@ -30,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
 
     Of a model that is refused: what was found and the reason, and 1 is returned.
     """
-    path = Path(args.model) if args.model else embedded_model_path()
+    path = model_path(args)
     start = time.perf_counter()
     config = ModelConfig.from_directory(path, variant=args.variant)
     facts: dict[str, Any] = {"model": str(path)}
@@ -170,17 +171,43 @@ def _print(facts: dict[str, Any]) -> None:
     for section, value in facts.items():
         if section == "notes":
             for note in value:
-                print(f"note: {note}")
+                print(_wrapped(f"note: {note}"))
         elif isinstance(value, dict):
             print(f"{section}:")
             for key, item in value.items():
                 if key == "cache":
-                    item = f"{len(item)} tensors"
+                    item = _tensors([tensor["past"] for tensor in item])
+                elif key == "optional":
+                    item = _tensors(item)
                 elif isinstance(item, dict) and key == "prompts":
                     item = "another graph"  # all that is said of it is as long as this
-                print(f"  {key}: {item}")
+                elif isinstance(item, dict):
+                    item = ", ".join(f"{name}={told}" for name, told in item.items())
+                elif isinstance(item, list):
+                    item = ", ".join(" ".join(one) if isinstance(one, list) else str(one) for one in item)
+                print(_wrapped(f"  {key}: {'none' if item in (None, '') else item}"))
         else:
-            print(f"{section}: {value}")
+            print(_wrapped(f"{section}: {value}"))
+
+
+def _tensors(names: list[str]) -> str:
+    """Many names as their number, the first and the last."""
+    if len(names) < 3:
+        return ", ".join(names)
+    return f"{len(names)} tensors, {names[0]} to {names[-1]}"
+
+
+def _wrapped(line: str) -> str:
+    """A line broken where a terminal would, its further lines indented."""
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    return textwrap.fill(
+        line,
+        100,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+    )
 
 
 def _for_json(value: Any) -> Any:

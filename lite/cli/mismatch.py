@@ -12,6 +12,7 @@ import numpy as np
 
 from lite.cli.mismatch_page import bin_names, page
 from lite.cli.model import LoadedModel, open_decoder
+from lite.cli.page_file import check_page
 from lite.cli.score import read_records
 from lite.models import (
     GenerationConfig,
@@ -43,19 +44,18 @@ def run(args: argparse.Namespace) -> int:
         _Side("B", args.b, args.variant_b, args.adapter_b),
     )
     if b.is_model and not a.is_model:
-        raise ValueError(
-            f"A must be the folder of a model if B is one, got {args.a}: log-probs of a file come second"
+        raise argparse.ArgumentError(
+            None,
+            f"A must be the folder of a model if B is one, got {args.a}: log-probs of a file come second",
         )
     if args.data is not None and not b.is_model:
-        raise ValueError(f"--data is for two models; the tokens to compare are those of {args.b}")
-    if args.html is not None and not Path(args.html).parent.is_dir():
-        raise FileNotFoundError(f"--html {args.html}: there is no folder {Path(args.html).parent}")
+        raise argparse.ArgumentError(
+            None, f"--data is for two models; the tokens to compare are those of {args.b}"
+        )
+    if args.html is not None:
+        check_page("--html", args.html, args.a, args.b, args.data)
     of_a = a.read(args)
     of_b, rows = _model_and_rows(b, args) if b.is_model else (b.read(args), None)
-    if args.html is not None:
-        for name in (args.a, args.b, args.data):
-            if name is not None and os.path.exists(args.html) and os.path.samefile(name, args.html):
-                raise ValueError(f"--html {args.html} is what is read: give another file")
     found = mismatch(of_a, of_b, rows, divergence=args.divergence, bos_token_id=args.bos_token_id)
     if args.html is not None:
         Path(args.html).write_text(page(found, args.a, args.b, _verdict(found)), encoding="utf-8")

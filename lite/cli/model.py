@@ -6,6 +6,7 @@ import argparse
 import time
 from pathlib import Path
 
+from lite.cli.progress import say
 from lite.models import OnnxDecoder, Tokenizer, embedded_model_path
 
 
@@ -31,8 +32,15 @@ class LoadedModel:
 
 def load(args: argparse.Namespace) -> LoadedModel:
     """Load the model that `--model` names, or the embedded one."""
-    path = Path(args.model) if args.model else embedded_model_path()
-    return LoadedModel(path, args, args.variant, args.adapter)
+    return LoadedModel(model_path(args), args, args.variant, args.adapter)
+
+
+def model_path(args: argparse.Namespace) -> Path:
+    """The model that `--model` names, or else the embedded one, which is said."""
+    if args.model:
+        return Path(args.model)
+    say(args, "no --model is given: this is the small model that comes with the package")
+    return embedded_model_path()
 
 
 def open_decoder(

@@ -17,7 +17,11 @@ _MOST_BLOCKS = 4096  # of a table; Ray keeps books on each
 
 
 def rows_on_ray(
-    args: argparse.Namespace, records: list[dict[str, Any]], kind: type, job: Mapping[str, Any]
+    args: argparse.Namespace,
+    model: Path,
+    records: list[dict[str, Any]],
+    kind: type,
+    job: Mapping[str, Any],
 ) -> Iterator[dict[str, Any]]:
     """The rows that a class gives for records, in order.
 
@@ -25,6 +29,7 @@ def rows_on_ray(
 
     Args:
         args: "ray", "threads", "batch_size" and what opens the model, of the command.
+        model: the model.
         records: the rows, mappings with the same keys.
         kind: `ScoreBatches` or `GenerateBatches`.
         job: arguments for it, beyond those that open the model.
@@ -37,7 +42,7 @@ def rows_on_ray(
     if not records:
         return
     cpus = args.threads or 1
-    opened = {"model": str(Path(args.model).absolute()), "device": args.device, "variant": args.variant}
+    opened = {"model": str(model.absolute()), "device": args.device, "variant": args.variant}
     opened["adapter"] = None if args.adapter is None else str(Path(args.adapter).absolute())
     with _cluster(args.ray) as ray:
         nodes = [node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]]

@@ -7,11 +7,13 @@ import inspect
 import json
 import re
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lite.cli.model import LoadedModel
 from lite.models import GenerationConfig
 from lite.models.generation.options import SAMPLING_KEYS
+
+if TYPE_CHECKING:  # wrong options are told before what runs models is imported
+    from lite.cli.model import LoadedModel
 
 # Fields that are no flag: said in another way, belonging to the model, or settled by how text is printed.
 _NO_FLAG = {
@@ -23,6 +25,7 @@ _NO_FLAG = {
     "skip_special_tokens",
     "stop_sequences",
 }
+_DETAILS = ("logprobs", "sampled_log_probs", "kept_ids", "entropy")
 _NUMBERS = {"int": int, "int | None": int, "float": float, "float | None": float}
 NEW_TOKENS, NEW_TOKENS_OF_CHAT = 64, 512
 
@@ -51,15 +54,71 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             parser.add_argument(flag, type=_NUMBERS.get(kind, _value), metavar=metavar, help=text)
 
 
+def check_options(args: argparse.Namespace) -> None:
+    """Check all that can be told without the model.
+
+    Raises:
+        ArgumentError: an option is out of range or of the wrong kind, or goes together with no other one.
+    """
+    if args.chat:
+        refused = {
+            "--raw": args.raw,
+            "--file": args.file,
+            "--samples": args.samples > 1,
+            "--no-stream": args.stream is False,
+            "--ray": args.ray is not None,
+        }
+        if wrong := [flag for flag, given in refused.items() if given]:
+            raise argparse.ArgumentError(None, f"--chat does not go with {', '.join(wrong)}")
+    elif not args.prompt and not args.file:
+        raise argparse.ArgumentError(
+            None, "a prompt is needed: lite generate \"prompt\" ('-' reads it, --file FILE reads many)"
+        )
+    if args.stream and (args.json or len(args.prompt) > 1 or args.samples > 1):
+        raise argparse.ArgumentError(
+            None, "--stream prints one response as text: give one prompt, one sample and no --json"
+        )
+    if args.stream and args.ray is not None:
+        raise argparse.ArgumentError(
+            None, "--stream prints text as it is written here, and --ray has it written elsewhere"
+        )
+    try:
+        # The model's own end token, which a grammar needs, is not known yet.
+        options = options_of(args) | {"num_return_sequences": args.samples, "eos_token_ids": (0,)}
+        config = GenerationConfig.from_kwargs(options)
+    except (TypeError, ValueError) as error:
+        raise argparse.ArgumentError(None, str(error)) from None
+    check_shown(config, args)
+
+
+def check_shown(config: GenerationConfig, args: argparse.Namespace) -> None:
+    """Check that the command shows what a configuration asks for.
+
+    Raises:
+        ArgumentError: it does not.
+    """
+    if args.chat and (config.wants_details or config.num_beams > 1):
+        raise argparse.ArgumentError(
+            None, "--chat does not go with --num-beams, nor with flags that ask for numbers of each token"
+        )
+    if args.stream and config.num_beams > 1:
+        raise argparse.ArgumentError(None, "--stream does not go with --num-beams: beams end together")
+    if config.wants_details and not args.json:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in _DETAILS)
+        raise argparse.ArgumentError(None, f"{flags} are printed with --json only")
+
+
 def config_of(args: argparse.Namespace, model: LoadedModel) -> GenerationConfig:
     """The configuration that the flags ask for, on top of what the model's files say.
 
     Raises:
-        ValueError, TypeError: a value is out of range; the message names the option.
+        ArgumentError: it asks for what the command does not show.
+        ValueError: the model contradicts an option.
     """
     config = GenerationConfig.from_kwargs(options_of(args), model.decoder.config)
     if config.grammar is not None:
         config = replace(config, grammar=config.grammar.bound(model.tokenizer))
+    check_shown(config, args)
     return config
 
 

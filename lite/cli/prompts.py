@@ -54,20 +54,24 @@ def read_prompts(args: argparse.Namespace) -> list[Prompt]:
     first line is an object.
 
     Raises:
-        ValueError: there is no prompt, or a line is none; the message names file and line.
+        ValueError: a prompt is empty, or a line is none; the message names file and line.
         OSError: a file cannot be read.
     """
     prompts = [Prompt(sys.stdin.read() if text == "-" else text) for text in args.prompt]
+    for number, prompt in enumerate(prompts, 1):
+        _require_text(prompt, args, f"prompt {number}")
     for name in args.file or ():
-        prompts += _of_file(name)
-    if not prompts:
-        raise ValueError(
-            "a prompt is needed: lite generate --model DIR \"prompt\" ('-' reads it, --file FILE reads many)"
-        )
+        prompts += _of_file(name, args)
     return prompts
 
 
-def _of_file(name: str) -> Iterator[Prompt]:
+def _require_text(prompt: Prompt, args: argparse.Namespace, where: str) -> None:
+    """ValueError for a turn without text; of prompts as they are (`--raw`) the tokens are counted later."""
+    if not args.raw and not prompt.text.strip():
+        raise ValueError(f"{where} is empty: there is nothing to respond to (--raw takes it as it is)")
+
+
+def _of_file(name: str, args: argparse.Namespace) -> Iterator[Prompt]:
     if name == "-":
         lines = sys.stdin.read().split("\n")
     else:
@@ -88,6 +92,7 @@ def _of_file(name: str) -> Iterator[Prompt]:
                 f"--file {name}, line {number}: expected a JSON object with 'prompt' (a text) or 'messages' "
                 f"(role and content each), got {line.strip()[:80]}"
             )
+        _require_text(prompt, args, f"--file {name}, line {number}: the prompt")
         yield prompt
 
 

@@ -12,8 +12,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
-from lite.cli.model import load
+from lite.cli.model import load, model_path
 from lite.cli.on_ray import rows_on_ray
+from lite.cli.page_file import check_page
+from lite.cli.progress import counted, say
+from lite.cli.score_page import ScorePage
 from lite.models import ScoreBatches
 from lite.models.batches.rows import is_messages
 
@@ -27,23 +30,43 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None and args.file != "-" and _same_file(args.file, args.output):
         raise ValueError(f"--output {args.output} is the file to be scored: give another one.")
     done = _lines_done(args.output)
+    if args.html is not None:
+        check_page("--html", args.html, args.file, args.output)
+    empty: list[int] = []
     with _open(args.file) as source:
-        records = read_records(source)
+        records = _noting_empty(read_records(source), empty)
         for _ in islice(records, done):
             pass
-        results = _results(args, records)
-        with _append(args.output) as sink:
-            count = done
-            for result in results:
-                _emit(result, sink, as_json=args.json)
-                count += 1
-                if sink is not None and (count - done) % args.batch_size == 0:
-                    sink.flush()
-                if sys.stderr.isatty():
-                    print(f"\r{count} scored", end="", file=sys.stderr, flush=True)
-            if sys.stderr.isatty():
-                print(file=sys.stderr)
+        count = done
+        page = None if args.html is None else ScorePage(args, done)
+        try:
+            with _append(args.output) as sink:
+                for result in counted(args, _results(args, records, page), "scored", done):
+                    _emit(result, sink, as_json=args.json)
+                    count += 1
+                    if sink is not None and (count - done) % args.batch_size == 0:
+                        sink.flush()
+        except KeyboardInterrupt:
+            if args.output is None:
+                raise
+            raise KeyboardInterrupt(
+                f"{_lines_done(args.output)} lines are in {args.output}, the same command goes on behind them"
+            ) from None
+    if empty:
+        many, first = len(empty), f"the first is line {empty[0]}"
+        say(args, f"lines with an empty prompt or response, scored as they are: {many}, {first}")
+    if page is not None:
+        Path(args.html).write_text(page.text(), encoding="utf-8")
     return 0
+
+
+def _noting_empty(records: Iterator[dict[str, Any]], empty: list[int]) -> Iterator[dict[str, Any]]:
+    """The records; the numbers of lines without a text are appended to `empty`."""
+    for record in records:
+        texts = [record["messages"][-1]["content"]] if record["messages"] else []
+        if "" in (record["prompt"], record["response"], *texts):
+            empty.append(record["line"])
+        yield record
 
 
 def _append(output: str | None) -> AbstractContextManager[TextIO | None]:
@@ -116,17 +139,21 @@ def _check(record: Any, name: str, number: int) -> dict[str, Any]:
     )
 
 
-def _results(args: argparse.Namespace, records: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _results(
+    args: argparse.Namespace, records: Iterator[dict[str, Any]], page: ScorePage | None
+) -> Iterator[dict[str, Any]]:
     """What is written of each record, in order. The model is opened here, unless Ray's actors open it."""
     if args.ray is not None:
         job = {"raw": args.raw, "max_rows": args.batch_size, "id_key": "line"}
-        scored = rows_on_ray(args, list(records), ScoreBatches, job)
+        scored = rows_on_ray(args, model_path(args), list(records), ScoreBatches, job)
     else:
         model = load(args)
         judge = ScoreBatches(
             model.decoder, tokenizer=model.tokenizer, raw=args.raw, max_rows=args.batch_size, id_key="line"
         )
         scored = _in_batches(judge, records, args.batch_size)
+        if page is not None:
+            scored = page.noting(model, scored)
     return ({name: kind(row[name]) for name, kind in _WRITTEN.items()} for row in scored)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lite.models import Tokenizer
 
 _UNFINISHED = "\ufffd"  # what decoders make of bytes that are no character, or not one yet
@@ -63,3 +65,19 @@ class TextStream:
 
     def _decode(self, ids: list[int]) -> str:
         return self._tokenizer.decode(ids, skip_special_tokens=self._skip)
+
+
+def token_texts(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+    """The text that each token adds, special ones included; a dot for one whose bytes are no character yet.
+
+    Example:
+        >>> from lite.models import Tokenizer, embedded_model_path
+        >>> tokenizer = Tokenizer.from_pretrained(embedded_model_path())
+        >>> token_texts(tokenizer, tokenizer.encode("12 + 30"))
+        ['1', '2', ' +', ' ', '3', '0']
+    """
+    stream = TextStream(tokenizer, skip_special_tokens=False)
+    texts = [stream.push(token) for token in ids]
+    if texts:
+        texts[-1] += stream.end()
+    return [text or "\u00b7" for text in texts]

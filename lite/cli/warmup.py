@@ -21,9 +21,9 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None:
         return _elsewhere(args)
     start = time.perf_counter()
-    warmup(progress=None if args.json else _tell)
+    warmup(progress=None if args.json or args.quiet else _tell)
     seconds = time.perf_counter() - start
-    if not args.json and sys.stderr.isatty():
+    if not (args.json or args.quiet) and sys.stderr.isatty():
         print(f"\r\x1b[K[{'#' * _WIDTH}]", file=sys.stderr)
     text = f"kernels compiled and cached in {seconds:.1f} s"
     if backend() != "numba":
@@ -36,7 +36,8 @@ def _elsewhere(args: argparse.Namespace) -> int:
     """In a process that compiles for what most processors have: Numba asks once which one that is."""
     folder = Path(args.output)
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "lite", "warmup", *(["--json"] if args.json else [])]
+    passed_on = [f"--{name}" for name in ("json", "quiet") if getattr(args, name)]
+    command = [sys.executable, "-m", "lite", "warmup", *passed_on]
     made = subprocess.run(command, env=portable.environment(folder), check=False)
     if made.returncode == 0 and not args.json:
         made_for = os.environ.get("NUMBA_CPU_NAME") or portable.level() or "this processor"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Any
 
+from lite._arrays.public import belong_to
 from lite._arrays.settings import Scoped, Setting
 
 
@@ -166,3 +167,6 @@ class _set_dispatch_td_nn_modules(Scoped[bool]):
     """Switch `dispatch` on or off inside a `with` block or a decorated function."""
 
     _setting = DISPATCH
+
+
+belong_to("lite.nn", InteractionType, set_interaction_type, set_skip_existing)

@@ -22,6 +22,7 @@ from lite.models.decoder.binding import PlacedGraph
 from lite.models.decoder.cache import MAX_TOKENS, KVCache, line_bytes, similar_lengths
 from lite.models.decoder.conventions import Padding
 from lite.models.decoder.device_logits import Logits, stacked
+from lite.models.decoder.memory import give_back_freed
 from lite.models.decoder.opening import CACHES, Opening
 from lite.models.decoder.recompute import MAX_LOGITS_BYTES
 from lite.models.decoder.scoring import score
@@ -150,6 +151,7 @@ class OnnxDecoder:
             cache_in_place=cache_in_place,
         )
         placed = opening.graph(session, gather_logits=gather_logits)
+        give_back_freed()
         if kind == "cpu" and self.config and self.config.summary and self.config.summary.half_weights:
             warnings.warn(
                 f"{self.config.graph.name} has float16 weights, which onnxruntime converts at every run on a "

@@ -140,3 +140,14 @@ def _strided(buffer: DeviceBuffer, offset: int, pitch: int, width: int, height: 
             f"{height} runs of {width} bytes from {offset} leave a buffer of {buffer.size} bytes"
         )
     return np.lib.stride_tricks.as_strided(buffer.view()[offset:], (height, width), (pitch, 1))
+
+
+def give_back_freed() -> None:
+    """Have the C library give the system what it keeps of freed memory, where it can be told to (glibc).
+
+    Opening a graph reads, rewrites and tries it; of the memory for that, twice a small model's weights would
+    stay with the process.
+    """
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", lambda keep: None)
+        trim(0)

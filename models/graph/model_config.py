@@ -141,7 +141,10 @@ def find_graph(model: str | Path, variant: str | None = None) -> tuple[Path, Pat
     """
     path = Path(model)
     if not path.exists():
-        raise FileNotFoundError(f"model: there is no file or directory {str(path)!r}")
+        raise FileNotFoundError(
+            f"model: there is no file or directory {str(path)!r}; models are folders with an .onnx file, and "
+            "names of a hub are not looked up"
+        )
     if path.is_file():
         if path.suffix != ".onnx":
             raise ValueError(f"model: expected a directory or an .onnx file, got {str(path)!r}")

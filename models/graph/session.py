@@ -185,7 +185,12 @@ def _stopped_after(seconds: float, stop: Callable[[], None], what: str) -> Itera
 
 
 def import_onnxruntime() -> Any:
-    """Return the onnxruntime module, or raise ImportError with the command that installs it."""
+    """Return the onnxruntime module, or raise ImportError with the command that installs it.
+
+    Its telemetry is off unless the user has set ORT_DISABLE_TELEMETRY, which it reads while it is imported:
+    from 1.31 on it writes an identifier of the device to the user's cache folder, and sends events.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
         import onnxruntime
     except ImportError as error:

@@ -6,5 +6,6 @@
 - `columns`, `tokenizer`: rows of ids padded, cut, as lists or arrays; text to ids and back
 - `rows`: rows of ids with a mask, the one form that wrappers compute with
 - `nesting`: between rows in order and batches of any shape
+- `to_html`: how notebooks and pages show tokens, log-probs and conversations
 - `specs`, `history`, `data`: the data classes, and what they will hold
 """

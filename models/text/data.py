@@ -21,6 +21,7 @@ from lite.models.text.chat import encode_chats, parse_response
 from lite.models.text.history import History
 from lite.models.text.nesting import flatten, list_shape, nest, ragged, rows_of
 from lite.models.text.specs import default_spec_of, of_rows, of_texts
+from lite.models.text.to_html import numbers_only, tokens_html
 
 PARTS = ("prompt", "response", "full")
 
@@ -131,6 +132,10 @@ class Tokens(TensorClass):
 
     default_spec = default_spec_of(PARTS, of_rows(np.int64), padded=True)
 
+    def _repr_html_(self) -> str:
+        """The ids of each row."""
+        return _html(self) or super()._repr_html_()
+
     def to_text(self, tokenizer: Any, skip_special_tokens: bool = False) -> Text:
         """Decode every field.
 
@@ -199,6 +204,10 @@ class LogProbs(TensorClass):
     padded: bool | None = None
 
     default_spec = default_spec_of(PARTS, of_rows(np.float32), padded=True)
+
+    def _repr_html_(self) -> str:
+        """The log-probs of each row, the darker the less probable the token; hovering tells more."""
+        return _html(self) or super()._repr_html_()
 
 
 class Sampling(TensorClass):
@@ -324,6 +333,20 @@ class ChatHistory(TensorClass):
 _Encoded = tuple[str, NDArray[np.int64]]
 _Column = tuple[Sequence[NDArray[Any]], tuple[int, ...]]
 """The rows of a field, and the field's shape without that of a row: the batch size, or more dimensions."""
+
+
+def _html(shown: Tokens | LogProbs) -> str | None:
+    """The rows of all fields; None where one of them holds something else."""
+    columns = {}
+    for name in PARTS:
+        value = shown.get(name, as_list=True)
+        if value is None:
+            continue
+        rows = numbers_only(rows_of(value, len(shown.batch_size)))
+        if rows is None:
+            return None
+        columns[name] = rows
+    return tokens_html(type(shown).__name__, shown.batch_size, columns)
 
 
 def _unpadded(columns: Mapping[str, _Column], batch: tuple[int, ...]) -> Tokens:

@@ -12,6 +12,7 @@ from lite.data import Composite, NonTensor
 from lite.models.text.chat import encode_messages, parser_name, render_messages
 from lite.models.text.nesting import flatten, objects
 from lite.models.text.parsers import parse_chat
+from lite.models.text.to_html import history_html
 
 FIELDS = ("role", "content", "is_complete", "tool_calls", "tool_responses")
 
@@ -108,6 +109,10 @@ class History(TensorClass):
         message = {name: getattr(self, name) for name in FIELDS}
         message["content"] = _as_dicts(message["content"])
         return {name: value for name, value in message.items() if value is not None}
+
+    def _repr_html_(self) -> str:
+        """The conversations, turn by turn."""
+        return history_html(self.batch_size, self.to_chats())
 
     def apply_chat_template(
         self,

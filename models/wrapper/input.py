@@ -236,7 +236,12 @@ def read_tokens(value: Any, key: NestedKey, ndim: int, *, pad_id: int | None, pa
         rows = [token_row(row, f"{key!r}, row {i}") for i, row in enumerate(flatten(value, ndim))]
         return TokenRows.left_padded(rows, 0 if pad_id is None else pad_id)
     array = np.asarray(value)
-    if array.ndim != ndim + 1 or (array.size and array.dtype.kind not in "iu"):
+    if array.size and array.dtype.kind not in "iu":
+        raise ValueError(
+            f"Expected token ids as integers for {key!r}, got {array.dtype} of shape {array.shape}; "
+            f"{_FORMS['tokens']}"
+        )
+    if array.ndim != ndim + 1:
         raise ValueError(
             f"Expected token ids with {ndim + 1} dimensions for {key!r}, got an array of shape {array.shape}"
             f" and dtype {array.dtype}; {_FORMS['tokens']}"

@@ -1,6 +1,10 @@
 """`lite demo` on the embedded model."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,11 +29,18 @@ def test_demo_computes_returns_from_rewards(capsys: pytest.CaptureFixture[str]) 
     assert np.mean([s["reward"] for s in out["samples"]]) > 0.5
 
 
-def test_demo_prints_a_table_and_the_tensordict(capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo_prints_a_table_last_and_what_the_tensordict_holds_before(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["demo", "--prompts", "2", "--samples", "2", "--seed", "3"]) == 0
     out = capsys.readouterr().out
-    for text in ("prompt", "log-prob", "reward", "return", "TensorDict(", "tokens/s", "embedded with"):
+    for text in ("('tokens', 'response')", "TensorDict, batch_size=(2, 2)", "tokens/s", "embedded with"):
         assert text in out
+    end = out.splitlines()[-24:]  # what a small terminal still shows
+    (head,) = [i for i, line in enumerate(end) if line.startswith("prompt  ")]
+    assert end[head].split() == ["prompt", "sample", "log-prob", "reward", "return"]
+    assert len(end) - head == 2 + 4 + 2  # the line below it, four samples, and what a return is
+    assert "Mean reward" in end[-1]
 
 
 def test_demo_repeats_with_its_seed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,3 +49,11 @@ def test_demo_repeats_with_its_seed(capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["demo", "--json", "--prompts", "2", "--samples", "2", "--seed", "5"]) == 0
         samples.append(json.loads(capsys.readouterr().out)["samples"])
     assert samples[0] == samples[1]
+
+
+def test_nothing_is_written_where_the_user_keeps_files(tmp_path: Path) -> None:
+    """onnxruntime's telemetry writes an identifier of the device, and a queue, unless it is told not to."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("XDG_", "ORT_"))}
+    program = [sys.executable, "-m", "lite", "demo", "--json", "--prompts", "1", "--samples", "1"]
+    subprocess.run(program, check=True, capture_output=True, env={**environment, "HOME": str(tmp_path)})
+    assert list(tmp_path.rglob("*")) == []

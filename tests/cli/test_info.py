@@ -46,7 +46,9 @@ def test_info_says_what_is_slow(folder: str, note: str, capsys: pytest.CaptureFi
     (said,) = json.loads(capsys.readouterr().out)["notes"]
     assert note in said
     assert main(["info", "--model", str(MODELS / folder)]) == 0
-    assert f"note: {said}" in capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr().out
+    assert f"note: {said}" in " ".join(printed.split())
+    assert max(map(len, printed.splitlines())) <= 100 + len(str(MODELS))
 
 
 def test_both_graphs_of_a_pair_are_of_one_exporter(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,15 +1,23 @@
 """The `lite` command: wrong arguments, and errors in one line."""
 
 import argparse
+import json
+import os
+import signal
 import subprocess
 import sys
+import time
+import tomllib
 import warnings
+from pathlib import Path
 
 import pytest
 from helpers.models.real_models import MODELS
 
+import lite
 from lite.cli import main
 from lite.kernels.backends.compiler import listeners
+from lite.models import embedded_model_path
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
 MODEL = MODELS / "optimum-llama"
@@ -22,8 +30,6 @@ MODEL = MODELS / "optimum-llama"
         (["generate", "--model", str(MODEL), "x", "--device", "cuda:99"], "cuda"),
         (["generate", "--model", str(MODEL), "x", "--device", "tpu"], "tpu"),
         (["generate", "--model", str(MODEL), "word " * 400], "context of 256"),
-        (["generate", "--model", str(MODEL)], "a prompt is needed"),
-        (["generate", "--model", str(MODEL), "x", "--top-p", "7"], "top_p must be between 0 and 1"),
         (["score", "--model", str(MODEL), "/does/not/exist"], "FileNotFoundError"),
         (
             ["generate", "--model", str(MODEL), "x", "--assistant-model", "/no"],
@@ -90,3 +96,154 @@ def test_warnings_and_errors_are_a_line_each(
         "lite warmup: ValueError: bad thing",
     ]
     assert warnings.showwarning is shown
+
+
+def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert lite.__version__ == project["project"]["version"]
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out == f"lite {lite.__version__}\n"
+
+
+def _fails(*args: object, **options: object) -> int:
+    raise AttributeError("a mistake\nof ours")
+
+
+def _stops(*args: object, **options: object) -> int:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("flags", [["--debug", "warmup"], ["warmup", "--debug"]])
+def test_what_nobody_foresaw_is_one_line_without_debug(
+    flags: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("lite.cli.warmup.run", _fails)
+    assert main(["warmup"]) == 1
+    assert capsys.readouterr().err == "lite warmup: AttributeError: a mistake of ours\n"
+    with pytest.raises(AttributeError, match="a mistake"):
+        main(flags)
+
+
+def test_an_interrupt_exits_with_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("lite.cli.warmup.run", _stops)
+    assert main(["warmup"]) == 130
+    assert capsys.readouterr().err == "lite warmup: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["generate", "x", "--temperature", "-1"], "Temperature must be non-negative, got -1.0"),
+        (["generate", "x", "--top-p", "7"], "top_p must be between 0 and 1"),
+        (["generate", "x", "--top-k", "0"], "top_k must be positive"),
+        (["generate", "x", "--top-k", "many"], "argument --top-k: invalid int value: 'many'"),
+        (["generate", "x", "--logit-bias", "[5]"], "logit_bias must map ids to numbers"),
+        (["generate", "x", "--samples", "4", "--num-beams", "3"], "at most num_beams"),
+        (["generate", "x", "--min-new-tokens", "9", "--max-new-tokens", "3"], "at most max_new_tokens"),
+        (["generate", "x", "--entropy"], "printed with --json only"),
+        (["generate"], "a prompt is needed"),
+        (["demo", "--gamma", "1.5"], "argument --gamma: must be above 0 and at most 1, got 1.5"),
+        (["demo", "--temperature", "-1"], "argument --temperature: must be at least 0 and finite, got -1"),
+        (["demo", "--temperature", "hot"], "argument --temperature: invalid number value: 'hot'"),
+        (["mismatch", "a", "b", "--divergence", "nan"], "argument --divergence: must be at least 0"),
+        (["score", "x", "--html", "y", "--ray"], "--ray scores elsewhere"),
+        (["demo", "--nonsense"], "unrecognized arguments: --nonsense"),
+        (["demmo"], "invalid choice: 'demmo'"),
+        ([], "the following arguments are required: COMMAND"),
+    ],
+)
+def test_wrong_options_are_told_before_anything_is_loaded(
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        sys.modules["lite.cli.main"], "import_module", _fails
+    )  # no command is so much as imported
+    try:
+        status: object = main(arguments)
+    except SystemExit as wrong:
+        status = wrong.code
+    assert status == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert len(err.splitlines()) == 1
+    assert "--help)" in err
+
+
+def test_wrong_options_load_no_runtime() -> None:
+    code = """
+import sys
+from lite.cli import main
+status = main(["generate", "--temperature", "-1", "x"])
+print(status, [n for n in ("onnxruntime", "tokenizers", "numba", "lite.cli.model") if n in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "2 []\n"
+
+
+@pytest.mark.filterwarnings("always")
+def test_quiet_leaves_errors_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "in.jsonl"
+    file.write_text('{"prompt": "What is 2 + 2?", "response": "4"}\n{"prompt": "hi", "response": ""}\n')
+    assert main(["score", str(file)]) == 0
+    said = capsys.readouterr()
+    assert said.err.splitlines() == [
+        "lite score: no --model is given: this is the small model that comes with the package",
+        "lite score: lines with an empty prompt or response, scored as they are: 1, the first is line 2",
+    ]
+    for command in (["--quiet", "score", str(file)], ["score", str(file), "--quiet"]):
+        assert main(command) == 0
+        quiet = capsys.readouterr()
+        assert (quiet.out, quiet.err) == (said.out, "")
+
+    def run(args: argparse.Namespace) -> int:
+        warnings.warn("slow", UserWarning, stacklevel=1)
+        raise ValueError("bad")
+
+    monkeypatch.setattr("lite.cli.warmup.run", run)
+    assert main(["warmup", "--quiet"]) == 1
+    assert capsys.readouterr().err == "lite warmup: ValueError: bad\n"
+
+
+def test_the_embedded_model_answers_where_none_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "What is 12 + 30?"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "42\n"
+    assert "no --model is given" in err
+    assert main(["generate", "What is 12 + 30?", "--json", "--quiet"]) == 0
+    assert json.loads(capsys.readouterr().out)["model"] == str(embedded_model_path())
+    assert main(["info", "--json", "--quiet"]) == 0
+    assert json.loads(capsys.readouterr().out)["model"] == str(embedded_model_path())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="interrupts another process with a signal")
+def test_an_interrupted_score_can_be_resumed(tmp_path: Path) -> None:
+    file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    rows = [{"prompt": f"What is {i} + 1?", "response": str(i + 1) * 30} for i in range(3000)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = [sys.executable, "-m", "lite", "score", str(file), "--output", str(output), "--batch-size", "1"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"COLUMNS": "80"})
+    try:
+        limit = time.monotonic() + 60
+        while not output.exists() or output.read_bytes().count(b"\n") < 5:
+            assert process.poll() is None
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        told = process.communicate(timeout=60)[1].splitlines()
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130
+    done = output.read_bytes().count(b"\n")
+    assert 5 <= done < len(rows)
+    assert told[-1] == (
+        f"lite score: interrupted: {done} lines are in {output}, the same command goes on behind them"
+    )
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows[: done + 3]))  # the rest need not be long
+    assert main(command[3:]) == 0
+    assert [json.loads(line)["line"] for line in output.read_text().splitlines()] == [*range(1, done + 4)]

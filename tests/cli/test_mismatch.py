@@ -162,13 +162,13 @@ def test_variants_and_adapters_of_either_side(
 
 
 def test_sides_in_the_wrong_place(log: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, message in (
-        ([log, A], "A must be the folder of a model"),
-        ([A, log, "--data", log], "--data is for two models"),
-        ([A, "/does/not/exist"], "FileNotFoundError"),
-        ([A, log, "--divergence", "0"], "divergence must be above 0"),
-        ([A, log, "--bos-token-id", "512"], "bos_token_id: ids must be between 0 and 511"),
-        ([A, log, "--html", "/no/where/x.html"], "--html /no/where/x.html: there is no folder /no/where"),
+    for status, arguments, message in (
+        (2, [log, A], "A must be the folder of a model"),
+        (2, [A, log, "--data", log], "--data is for two models"),
+        (1, [A, "/does/not/exist"], "FileNotFoundError"),
+        (1, [A, log, "--divergence", "0"], "divergence must be above 0"),
+        (1, [A, log, "--bos-token-id", "512"], "bos_token_id: ids must be between 0 and 511"),
+        (1, [A, log, "--html", "/no/where/x.html"], "--html /no/where/x.html: there is no folder /no/where"),
     ):
-        assert main(["mismatch", *arguments]) == 1
+        assert main(["mismatch", *arguments]) == status
         assert message in capsys.readouterr().err

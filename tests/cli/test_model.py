@@ -14,7 +14,7 @@ pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'ten
 
 def arguments(model: Path | None, variant: str | None = None, adapter: str | None = None) -> Namespace:
     name = None if model is None else str(model)
-    return Namespace(model=name, device="cpu", threads=None, variant=variant, adapter=adapter)
+    return Namespace(model=name, device="cpu", threads=None, variant=variant, adapter=adapter, quiet=True)
 
 
 def test_the_embedded_model_is_loaded_where_none_is_named() -> None:

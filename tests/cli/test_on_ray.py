@@ -39,7 +39,7 @@ def test_without_ray_the_command_is_named(
 def test_chats_and_streams_are_not_spread(capsys: pytest.CaptureFixture[str]) -> None:
     for flag in ("--chat", "--stream"):
         assert (
-            main(["generate", "--model", MODEL, *(["x"] if flag == "--stream" else []), flag, "--ray"]) == 1
+            main(["generate", "--model", MODEL, *(["x"] if flag == "--stream" else []), flag, "--ray"]) == 2
         )
         assert "--ray" in capsys.readouterr().err
 

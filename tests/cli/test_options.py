@@ -26,7 +26,7 @@ def config(model: LoadedModel, *flags: str, chat: bool = False, samples: int = 1
     parser = argparse.ArgumentParser()
     add_options(parser)
     args = parser.parse_args(flags)
-    args.chat, args.samples = chat, samples
+    args.chat, args.samples, args.stream, args.json = chat, samples, None, True
     return config_of(args, model)
 
 

@@ -22,7 +22,7 @@ TURNS = [
 
 
 def read(*prompt: str, file: Any = None) -> list[Prompt]:
-    return read_prompts(Namespace(prompt=list(prompt), file=file))
+    return read_prompts(Namespace(prompt=list(prompt), file=file, raw=False))
 
 
 def test_arguments_and_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,9 +63,21 @@ def test_a_line_of_another_kind_is_named(line: str, tmp_path: Path) -> None:
         assert read(file=[str(file)]) == [Prompt(line)]
 
 
+def test_an_empty_prompt_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ("", " \n"):
+        with pytest.raises(ValueError, match="prompt 2 is empty: there is nothing to respond to"):
+            read("a", text)
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
+    with pytest.raises(ValueError, match="prompt 1 is empty"):
+        read("-")
+    file = tmp_path / "prompts.jsonl"
+    file.write_text('{"prompt": "a"}\n{"prompt": ""}')
+    with pytest.raises(ValueError, match=r"prompts.jsonl, line 2: the prompt is empty"):
+        read(file=[str(file)])
+    assert read_prompts(Namespace(prompt=[""], file=None, raw=True)) == [Prompt("")]  # the model decides
+
+
 def test_no_prompt_and_no_text(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="a prompt is needed"):
-        read()
     file = tmp_path / "prompts"
     file.write_text("\n \n")
     with pytest.raises(ValueError, match="has no prompt in it"):

@@ -106,9 +106,11 @@ def test_damaged_json(path, text, tmp_path):
 
 
 def test_no_meta_at_all(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"meta\.json is missing"):
+    with pytest.raises(FileNotFoundError, match=r"there is no file or folder '.*nothing'"):
         TensorDict.load_memmap(tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
+    with pytest.raises(FileNotFoundError, match=r"meta\.json is missing, which each folder has that save"):
+        TensorDict.load_memmap(tmp_path)
     root = saved(tmp_path / "td")
     (root / "n" / "meta.json").unlink()
     refuses(root, FileNotFoundError)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
 from html.parser import HTMLParser
 
 import numpy as np
 
 from lite import TensorClass, TensorDict, lazy_stack
+
+HEADINGS = ["key", "kind", "shape", "dtype", "device", "bytes", "values"]
 
 
 def nested() -> TensorDict:
@@ -51,9 +55,54 @@ def parsed(td: object) -> tuple[_Tags, str]:
 def test_html_is_a_tree_with_shapes_dtypes_and_bytes() -> None:
     tags, text = parsed(nested().lock_())
     assert tags.details == 2
-    assert "b|Array|(3, 2)|int64|cpu|48 B" in text
-    assert "z|Array|(3,)|bool|cpu|3 B" in text
+    assert text.count("|".join(HEADINGS)) == 2  # of each table
+    assert "b|Array|(3, 2)|int64|cpu|48 B|0 1 2 3 4 5" in text
+    assert "z|Array|(3,)|bool|cpu|3 B|True True True" in text
     assert "locked, 63 B" in text
+
+
+def rows_of(td: object) -> dict[str, dict[str, str]]:
+    """Key -> heading -> text, of the first table."""
+    table = td._repr_html_().partition("<table>")[2].partition("</table>")[0]  # type: ignore[attr-defined]
+    lines = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", line, re.S) for line in table.split("<tr>")[1:]]
+    assert lines[0] == HEADINGS
+    assert {len(line) for line in lines} == {len(HEADINGS)}
+    return {line[0]: dict(zip(HEADINGS, map(unescape, line), strict=True)) for line in lines[1:]}
+
+
+def test_texts_of_objects_leave_the_columns_of_arrays_alone() -> None:
+    td = TensorDict({"o": ["a", "b", "c"], "same": "text", "x": np.zeros(3)}, [3])
+    found = rows_of(td)
+    assert [found["o"][name] for name in ("dtype", "device", "bytes")] == ["", "", ""]
+    assert found["o"]["values"] == "['a', 'b', 'c']"
+    assert found["same"]["values"] == "text"
+    assert found["x"] == dict(
+        zip(HEADINGS, ["x", "Array", "(3,)", "float64", "cpu", "24 B", "0 0 0"], strict=True)
+    )
+
+
+def test_values_are_the_first_ones() -> None:
+    wide = np.lib.stride_tricks.as_strided(np.float32(1 / 3), (1 << 20, 1 << 20), (0, 0))  # 4 TiB to read
+    many = np.array([f"word {i}" for i in range(1000)], object)
+    td = TensorDict({"i": np.arange(1 << 10), "wide": wide[:1024], "none": np.zeros((1024, 0))}, [1024])
+    found = rows_of(td)
+    assert found["i"]["values"] == "0 1 2 3 4 5 ..."
+    assert found["wide"]["values"] == "0.3333 " * 6 + "..."
+    assert found["none"]["values"] == ""
+    found = rows_of(TensorDict({"s": many, "nan": np.full(1000, np.nan), "c": np.full(1000, 1 + 2j)}, [1000]))
+    assert found["s"]["values"].startswith("['word 0', 'word 1', ")
+    assert found["s"]["values"].endswith("...")
+    assert len(found["s"]["values"]) < 100
+    short = rows_of(TensorDict({"s": np.full(1000, 1, object)}, [1000]))["s"]["values"]
+    assert short.endswith("1]...")  # that there are more is said also where the text is short
+    assert found["nan"]["values"].startswith("nan nan")
+    assert found["c"]["values"].startswith("1+2j")
+
+
+def test_values_of_lazy_stacks_are_read_where_they_can_be_stacked() -> None:
+    parts = [TensorDict(r=np.full(n, n), same=np.full(2, n)) for n in (2, 3)]
+    found = rows_of(lazy_stack(parts))
+    assert (found["r"]["values"], found["same"]["values"]) == ("", "2 2 3 3")
 
 
 def test_html_escapes_keys_and_payloads() -> None:
@@ -80,5 +129,5 @@ def test_html_of_lazy_stacks_and_tensorclasses() -> None:
 def test_html_of_very_many_entries_is_cut() -> None:
     td = TensorDict({str(i): np.zeros(1) for i in range(1000)})
     html = td._repr_html_()
-    assert html.count("<tr>") == 201
+    assert html.count("<tr>") == 202
     assert "more entries are not shown" in html

@@ -33,7 +33,7 @@ def _variants(
 ) -> None:  # fmt: skip
     """Code for logits with and without a mask, of each 16-bit type; `finish` writes the rest and returns."""
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    lanes = row_loops.LINE // (4 if element == ir.FloatType() else 8)
+    lanes = row_loops.registers_of(function.module).size // (4 if element == ir.FloatType() else 8)
     o = Operations(builder, ir.VectorType(element, lanes))
 
     def choose(conditions: list[Any], chosen: list[bool]) -> None:
@@ -152,6 +152,10 @@ def write(formula: Formula, parameters: int) -> Any:
             def finish(source: row_loops.Source) -> None:
                 builder = source.o.builder
                 numbers = [Number(source.o, value) for value in scalars]
+                if not source.registers.past:
+                    row_loops.write(source, size, formula, numbers, out, False)
+                    builder.ret_void()
+                    return
                 yes, no = builder.append_basic_block("past"), builder.append_basic_block("cached")
                 builder.cbranch(past, yes, no)
                 for block, beyond in ((yes, True), (no, False)):

@@ -1,10 +1,8 @@
-"""Loops over rows of logits, written for LLVM: formulas (see `formulas`) of one vector after the other.
-
-Vectors have 64 bytes whatever the processor: where its own are shorter, LLVM makes several of one.
-"""
+"""Loops over rows of logits, written for LLVM: formulas (see `formulas`) of one vector after the other."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -23,9 +21,52 @@ from lite.kernels.cpu.vectors.numbers import (
 
 Formula = Callable[..., Any]
 
-LINE = 64  # bytes of a vector, and of a line of memory
+LINE = 64  # bytes of a line of memory
 _TOGETHER = 4  # vectors worked on side by side: each alone waits for its own results
 _AHEAD = 8192  # bytes: how far ahead of the loop memory is fetched
+
+
+@dataclass(frozen=True)
+class Registers:
+    """What loops know of the processor.
+
+    Attributes:
+        size: bytes of a vector. Where the processor's own are shorter, LLVM makes several of one.
+        parts: whether an instruction reads or writes a part of a vector. Where none does, LLVM puts a branch
+            around each number.
+        past: whether an instruction writes past the caches.
+        terms: how many numbers a lane adds up before its sum is set aside; None: all of a block.
+    """
+
+    size: int
+    parts: bool
+    past: bool
+    terms: int | None
+
+
+_X86 = Registers(size=LINE, parts=True, past=True, terms=None)
+# Four vectors of x86 would be sixteen registers here, and their sums and numbers in work another forty of the
+# 32 there are. With a quarter of the lanes there are four times as many terms in each sum, which would lose a
+# digit. Processors see by themselves when whole lines are written, and stop reading them before.
+_ARM = Registers(size=16, parts=False, past=False, terms=32)
+
+
+def registers_of(module: Any) -> Registers:
+    """Those of the processor that LLVM writes `module` for."""
+    return _ARM if module.triple.startswith(("aarch64", "arm64")) else _X86
+
+
+@dataclass(frozen=True)
+class Part:
+    """The beginning of a vector at the end of a row.
+
+    Attributes:
+        inside: which numbers belong to the row.
+        places: index of each in memory; beyond the end that of the last one again.
+    """
+
+    inside: Any
+    places: list[Any]
 
 
 class Source:
@@ -39,6 +80,7 @@ class Source:
 
     def __init__(self, o: Operations, data: Any, keep: Any, bfloat16: bool) -> None:
         self.o, self.data, self.keep, self.bfloat16 = o, data, keep, bfloat16
+        self.registers = registers_of(o.builder.module)
         self.narrow = data.type.pointee == HALF
         self.lanes = o.kind.count
 
@@ -53,17 +95,18 @@ class Source:
                 place = self.o.builder.bitcast(self.o.builder.gep(data, [start]), BYTE.as_pointer())
                 _fetch(self.o.builder, self.o.builder.gep(place, [LONG(line + _AHEAD)]))
 
-    def load(self, start: Any, inside: Any = None) -> Number:
-        """Those from `start` on; where the mask or the flags `inside` are False, -inf."""
+    def load(self, start: Any, part: Part | None = None) -> Number:
+        """Those from `start` on; where the mask is False, and beyond the end of a part, -inf."""
         builder, kind = self.o.builder, self.o.kind
-        x = _load(builder, self.data, start, ir.VectorType(self.data.type.pointee, self.lanes), inside)
+        x = _load(builder, self.data, start, ir.VectorType(self.data.type.pointee, self.lanes), part)
         if self.narrow:
             x = self._widened(x)
-        live = inside
+        live = part.inside if part else None
         if self.keep is not None:
             flags = ir.VectorType(BYTE, self.lanes)
-            kept = _load(builder, self.keep, start, flags, inside)
-            live = builder.icmp_unsigned("!=", kept, constant(flags, 0))
+            kept = _load(builder, self.keep, start, flags, part)
+            kept = builder.icmp_unsigned("!=", kept, constant(flags, 0))
+            live = kept if live is None else builder.and_(kept, live)
         if live is not None:
             x = builder.select(live, x, constant(kind, float("-inf")))
         return Number(self.o, x)
@@ -91,23 +134,33 @@ def _fetch(builder: Any, place: Any) -> None:
     intrinsic(builder, "llvm.prefetch.p0", ir.VoidType(), place, WORD(0), WORD(3), WORD(1))
 
 
-def _load(builder: Any, data: Any, start: Any, kind: Any, inside: Any) -> Any:
-    place = builder.bitcast(builder.gep(data, [start]), kind.as_pointer())
+def _load(builder: Any, data: Any, start: Any, kind: Any, part: Part | None) -> Any:
     align = _width(kind) // kind.count
-    if inside is None:
+    if part and not registers_of(builder.module).parts:
+        value = ir.Constant(kind, ir.Undefined)
+        for lane, index in enumerate(part.places):
+            number = builder.load(builder.gep(data, [index]), align=align)
+            value = builder.insert_element(value, number, WORD(lane))
+        return value
+    place = builder.bitcast(builder.gep(data, [start]), kind.as_pointer())
+    if part is None:
         return builder.load(place, align=align)
-    other = constant(kind, 0)
     name = f"llvm.masked.load.{type_name(kind)}.p0"
-    return intrinsic(builder, name, kind, place, WORD(align), inside, other)
+    return intrinsic(builder, name, kind, place, WORD(align), part.inside, constant(kind, 0))
 
 
-def _store(builder: Any, value: Any, data: Any, start: Any, inside: Any, past: bool) -> None:
+def _store(builder: Any, value: Any, data: Any, start: Any, part: Part | None, past: bool) -> None:
     kind = value.type
     place = builder.bitcast(builder.gep(data, [start]), kind.as_pointer())
     align = _width(kind) // kind.count
-    if inside is not None:
+    if part and not registers_of(builder.module).parts:
+        # From the last to the first: what is beyond the end shares a place with the last one inside.
+        for lane, index in reversed([*enumerate(part.places)]):
+            number = builder.extract_element(value, WORD(lane))
+            builder.store(number, builder.gep(data, [index]), align=align)
+    elif part:
         name = f"llvm.masked.store.{type_name(kind)}.p0"
-        intrinsic(builder, name, ir.VoidType(), value, place, WORD(align), inside)
+        intrinsic(builder, name, ir.VoidType(), value, place, WORD(align), part.inside)
     elif past:
         stored = builder.store(value, place, align=LINE)
         stored.set_metadata("nontemporal", builder.module.add_metadata([WORD(1)]))
@@ -139,6 +192,9 @@ def _while(builder: Any, condition: Callable[[], Any]) -> Iterator[None]:
     builder.position_at_end(after)
 
 
+Step = Callable[[list[Number], Any, "Part | None"], None]
+
+
 class _Loop:
     """Over a row, by groups of vectors and then by single ones, the last of which may be cut."""
 
@@ -148,24 +204,42 @@ class _Loop:
         self.place = _variable(self.builder, LONG)
         self.builder.store(LONG(0), self.place)
 
-    def run(self, step: Callable[[list[Number], Any, Any], None]) -> None:
-        """Call `step(vectors, start, flags of what is inside or None)`."""
-        builder, group = self.builder, self.lanes * _TOGETHER
+    def run(self, step: Step, set_aside: Callable[[], None] | None = None) -> None:
+        """Call `step(vectors, start, None or the part of the vector that is meant)`.
 
-        def in_full() -> Any:
-            end = builder.add(builder.load(self.place), LONG(group))
-            return builder.icmp_signed("<=", end, self.size)
-
-        with _while(builder, in_full):
-            start = builder.load(self.place)
-            self.source.fetch_ahead(start)
-            starts = [builder.add(start, LONG(k * self.lanes)) for k in range(_TOGETHER)]
-            step([self.source.load(s) for s in starts], start, None)
-            builder.store(builder.add(start, LONG(group)), self.place)
+        `set_aside` is called after as many steps as sums may have terms.
+        """
+        builder, terms = self.builder, self.source.registers.terms
+        if set_aside and terms:
+            with _while(builder, lambda: self._room(_TOGETHER, self.size)):
+                end = builder.add(builder.load(self.place), LONG(self.lanes * _TOGETHER * terms))
+                end = builder.select(builder.icmp_signed("<", end, self.size), end, self.size)
+                self._whole(step, _TOGETHER, end)
+                set_aside()
+        else:
+            self._whole(step, _TOGETHER, self.size)
+        if not self.source.registers.parts:  # one that is cut costs twice as much
+            self._whole(step, 1, self.size)
         with _while(builder, lambda: builder.icmp_signed("<", builder.load(self.place), self.size)):
             self.cut(step, self.size)
 
-    def cut(self, step: Callable[[list[Number], Any, Any], None], end: Any) -> None:
+    def _room(self, vectors: int, end: Any) -> Any:
+        """Whether there are so many up to `end`."""
+        after = self.builder.add(self.builder.load(self.place), LONG(self.lanes * vectors))
+        return self.builder.icmp_signed("<=", after, end)
+
+    def _whole(self, step: Step, vectors: int, end: Any) -> None:
+        """So many vectors at a time, up to `end`."""
+        builder = self.builder
+        with _while(builder, lambda: self._room(vectors, end)):
+            start = builder.load(self.place)
+            if vectors > 1:
+                self.source.fetch_ahead(start)
+            starts = [builder.add(start, LONG(k * self.lanes)) for k in range(vectors)]
+            step([self.source.load(s) for s in starts], start, None)
+            builder.store(builder.add(start, LONG(self.lanes * vectors)), self.place)
+
+    def cut(self, step: Step, end: Any) -> None:
         """One vector, as far as `end`."""
         builder = self.builder
         start = builder.load(self.place)
@@ -175,7 +249,13 @@ class _Loop:
         lanes = ir.Constant(words, [ir.Constant(WORD, lane) for lane in range(self.lanes)])
         limit = self.source.o.spread(builder.trunc(left, WORD), words)
         inside = builder.icmp_unsigned("<", lanes, limit)
-        step([self.source.load(start, inside)], start, inside)
+        last = builder.sub(left, LONG(1))
+        places = []
+        for lane in range(0 if self.source.registers.parts else self.lanes):
+            within = builder.icmp_signed("<", LONG(lane), left)
+            places.append(builder.add(start, builder.select(within, LONG(lane), last)))
+        part = Part(inside, places)
+        step([self.source.load(start, part)], start, part)
         builder.store(builder.add(start, left), self.place)
 
 
@@ -185,26 +265,38 @@ def fold(
     """The results of one loop, as a structure."""
     o, builder = source.o, source.o.builder
     identity = {"sum": 0.0, "max": float("-inf")}
-    held = [[_variable(builder, o.kind) for _ in kinds] for _ in range(_TOGETHER)]
-    for accumulators in held:
+    *held, aside = [[_variable(builder, o.kind) for _ in kinds] for _ in range(_TOGETHER + 1)]
+    for accumulators in (*held, aside):
         for kind, place in zip(kinds, accumulators, strict=True):
             builder.store(constant(o.kind, identity[kind]), place)
 
     def joined(kind: str, x: Number, y: Number) -> Number:
         return o.larger(x, y) if kind == "max" else x + y
 
-    def step(vectors: list[Number], start: Any, inside: Any) -> None:
+    def step(vectors: list[Number], start: Any, part: Part | None) -> None:
         for x, accumulators in zip(vectors, held, strict=False):
             for kind, place, more in zip(kinds, accumulators, formula(o, x, *parameters), strict=True):
                 builder.store(joined(kind, more, Number(o, builder.load(place))).value, place)
 
-    _Loop(source, size).run(step)
+    def all_of(k: int) -> Number:
+        """What the vectors side by side hold of the result k, and what was set aside."""
+        held_and_aside = [*held, aside] if source.registers.terms else held
+        first, *others = (Number(o, builder.load(accumulators[k])) for accumulators in held_and_aside)
+        for other in others:
+            first = joined(kinds[k], other, first)
+        return first
+
+    def set_aside() -> None:
+        for k, kind in enumerate(kinds):
+            if kind == "sum":
+                builder.store(all_of(k).value, aside[k])
+                for accumulators in held:
+                    builder.store(constant(o.kind, identity[kind]), accumulators[k])
+
+    _Loop(source, size).run(step, set_aside if "sum" in kinds else None)
     found = []
     for k, kind in enumerate(kinds):
-        first, *others = (Number(o, builder.load(accumulators[k])) for accumulators in held)
-        for other in others:
-            first = joined(kind, other, first)
-        value, count = first.value, source.lanes
+        value, count = all_of(k).value, source.lanes
         while count > 1:
             count //= 2
             low, high = (
@@ -227,10 +319,10 @@ def write(
 ) -> None:
     builder = source.o.builder
 
-    def step(vectors: list[Number], start: Any, inside: Any) -> None:
+    def step(vectors: list[Number], start: Any, part: Part | None) -> None:
         for k, x in enumerate([formula(source.o, x, *parameters) for x in vectors]):
             place = builder.add(start, LONG(k * source.lanes))
-            _store(builder, x.value, out, place, inside, past)
+            _store(builder, x.value, out, place, part, past)
 
     loop = _Loop(source, size)
     if past:  # such writes are of whole lines

@@ -6,6 +6,7 @@ import itertools
 import threading
 from typing import Any, ClassVar
 
+from lite._arrays.public import belong_to
 from lite.nn._modules.module import Module
 from lite.nn._modules.uninitialized import is_uninitialized
 
@@ -123,3 +124,6 @@ class LazyLayer(LazyModuleMixin):
         """As of the layer, once there are parameters."""
         if not self.has_uninitialized_params():
             super().reset_parameters(*args)  # type: ignore[misc]  # of the layer, the next base
+
+
+belong_to("lite.nn", LazyModuleMixin)

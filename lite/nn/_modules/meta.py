@@ -6,6 +6,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from lite._arrays.public import belong_to
+
 _NO_DATA = (
     "an array on the meta device has a shape and a dtype but no data; give it values with "
     "load_state_dict(..., assign=True), to_empty(device='cpu') or by assigning a Parameter."
@@ -101,3 +103,6 @@ def check_device(device: Any) -> str:
             "To run a network on a GPU, export it to ONNX and load it with lite.models."
         )
     raise RuntimeError(f"device must be 'cpu' or 'meta', got the unknown device {device!r}.")
+
+
+belong_to("lite.nn", MetaArray)

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from numpy import ndarray
 
+from lite._arrays.public import belong_to
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import state as grad_state
 from lite.nn._modules.casting import Casting
@@ -268,3 +269,6 @@ def repr_lines(name: str, extra: list[str], children: list[str]) -> str:
         return f"{name}()"
     body = "\n  ".join(lines)
     return f"{name}(\n  {body}\n)"
+
+
+belong_to("lite.nn", Module)

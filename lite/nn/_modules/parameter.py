@@ -12,6 +12,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lite import get_default_dtype
 from lite._arrays.dtypes import is_inexact
+from lite._arrays.public import belong_to
 from lite._arrays.types import ArrayHolder
 from lite._transforms.grad.running import leaf, state
 from lite._transforms.handles import RemovableHandle, add_hook
@@ -353,3 +354,6 @@ def _raw_nested(value: Any) -> Any:
     if type(value) is dict:
         return {key: _raw_nested(item) for key, item in value.items()}
     return value
+
+
+belong_to("lite.nn", Parameter)

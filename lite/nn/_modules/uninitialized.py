@@ -8,6 +8,7 @@ import numpy as np
 
 from lite import get_default_dtype
 from lite._arrays.dtypes import as_dtype
+from lite._arrays.public import belong_to
 from lite._arrays.types import raw
 from lite.nn._modules.initial import empty_array
 from lite.nn._modules.meta import check_device
@@ -136,3 +137,6 @@ class UninitializedParameter(Parameter):
 def is_uninitialized(value: Any) -> bool:
     """Whether a parameter, buffer or its content has no shape yet."""
     return isinstance(raw(value), UninitializedBuffer)
+
+
+belong_to("lite.nn", UninitializedBuffer, UninitializedParameter)

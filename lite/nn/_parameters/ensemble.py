@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite import TensorDict, lazy_stack
+from lite._arrays.public import belong_to
 from lite.nn._parameters.params import TensorDictParams
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 
@@ -106,3 +107,6 @@ class EnsembleModule(TensorDictModuleBase):
                 stacklevel=2,
             )
         return self.module.reset_parameters_recursive(parameters, rng=generator)
+
+
+belong_to("lite.nn", EnsembleModule)

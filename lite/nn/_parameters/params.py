@@ -14,6 +14,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from lite import NestedKey, TensorDict
+from lite._arrays.public import belong_to
 from lite._arrays.types import Names, Path, Shape
 from lite._containers import assignment
 from lite._tree.collection import TensorCollection
@@ -386,3 +387,6 @@ def _on_data(name: str) -> Any:
 
 for _name in ("apply_", "copy_", "fill_", "set_", "set_at_", "update_", "update_at_", "zero_"):
     setattr(TensorDictParams, _name, _on_data(_name))
+
+
+belong_to("lite.nn", TensorDictParams)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from lite import NestedKey, unravel_key
+from lite._arrays.public import belong_to
 from lite._arrays.settings import Scoped, Setting
 
 _TRUE = ("1", "true", "yes", "on", "y", "t")
@@ -96,3 +97,6 @@ def log_prob_names(
     if len(keys) != len(samples):
         raise ValueError(f"log_prob_keys must be one for each of out_keys={samples}, got {keys}.")
     return [unravel_key(k) for k in keys]
+
+
+belong_to("lite.nn", set_composite_lp_aggregate)

@@ -15,6 +15,7 @@ import numpy as np
 
 from lite._arrays import formulas
 from lite._arrays.dtypes import floats
+from lite._arrays.public import belong_to
 from lite._arrays.types import HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import record, value_of
@@ -548,3 +549,6 @@ def _along(function: Any, x: Any, dim: int | None, name: str) -> Any:
     if not -x.ndim <= dim < x.ndim:
         raise IndexError(f"dim must be in [{-x.ndim}, {x.ndim - 1}], got {dim}")
     return function(x, dim)
+
+
+belong_to("lite.nn", ELU, GELU, Identity, LeakyReLU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Softplus, Tanh)

@@ -9,6 +9,7 @@ import numpy as np
 
 from lite._arrays.dtypes import Dtype, compute_dtype, is_floating
 from lite._arrays.formulas import accumulate
+from lite._arrays.public import belong_to
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import answers, record_joint, unbroadcast, value_of
 from lite.nn._modules.initial import empty_parameter, fill, fill_normal, fill_uniform, reset
@@ -376,3 +377,6 @@ def _powers(q: Any, k: Any, mask: Any, empty: float) -> tuple[Any, Any]:
     powers = np.exp(scores, out=scores if isinstance(scores, np.ndarray) else None)
     total = powers.sum(-1, keepdims=True)
     return powers, (total if mask is None else np.where(total == 0, scores.dtype.type(empty), total))
+
+
+belong_to("lite.nn", MultiheadAttention)

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
+from lite._arrays.public import belong_to
 from lite.nn._modules.module import Module, indented
 
 
@@ -267,3 +268,6 @@ class ModuleDict(Module):
         pairs = modules.items() if isinstance(modules, Mapping | ModuleDict) else modules
         for key, module in pairs:
             self.add_module(key, module)
+
+
+belong_to("lite.nn", ModuleDict, ModuleList, Sequential)

@@ -11,6 +11,7 @@ import numpy as np
 
 from lite._arrays.dtypes import compute_dtype
 from lite._arrays.formulas import accumulate
+from lite._arrays.public import belong_to
 from lite._transforms.grad.tape import record, value_of
 from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
 from lite.nn._modules.lazy import LazyLayer
@@ -462,3 +463,6 @@ class LazyConv2d(_LazyConvolution):
 
     _dims = 2
     cls_to_become = Conv2d
+
+
+belong_to("lite.nn", Conv1d, Conv2d, LazyConv1d, LazyConv2d)

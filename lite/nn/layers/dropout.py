@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lite._arrays.public import belong_to
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import record, value_of
 from lite._transforms.vmap.running import generator_for
@@ -79,3 +80,6 @@ def generator(module: Any) -> np.random.Generator:
         module._rng = np.random.default_rng(module._rng)
     out: np.random.Generator = generator_for(module._rng)
     return out
+
+
+belong_to("lite.nn", Dropout)

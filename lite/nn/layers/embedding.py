@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lite._arrays.public import belong_to
 from lite._transforms.grad.tape import answers, record, value_of
 from lite._transforms.vmap.running import everything, look_up
 from lite.nn._modules.initial import empty_parameter, fill_normal, reset
@@ -168,3 +169,6 @@ class Embedding(Module):
             if getattr(self, name) != default:
                 text += f", {name}={getattr(self, name)}"
         return text + (", sparse=True" if self.sparse else "")
+
+
+belong_to("lite.nn", Embedding)

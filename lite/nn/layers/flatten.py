@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from lite._arrays.public import belong_to
 from lite.nn._modules.module import Module
 
 
@@ -52,3 +53,6 @@ class Flatten(Module):
     def extra_repr(self) -> str:
         """The dimensions."""
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+belong_to("lite.nn", Flatten)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite._arrays.dtypes import compute_dtype
+from lite._arrays.public import belong_to
 from lite._arrays.types import HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import answers, record, unbroadcast, value_of
@@ -162,10 +163,17 @@ def linear(x: Any, weight: Any, bias: Any) -> Any:
     if not plain and _is_ensemble(x, weight, bias):
         inside = linear(*[getattr(a, "value", a) for a in (x, weight, bias)])
         return type(weight)(inside, weight.level)
-    shape = x.shape
+    try:
+        shape = x.shape
+    except AttributeError as error:
+        raise TypeError(
+            f"the input must be an array, got {type(x).__name__}; np.asarray makes one."
+        ) from error
     if not shape or shape[-1] != weight.shape[-1]:
+        kind = f" of a {type(x).__name__}" if hasattr(type(x), "_as_node") else ""
         raise RuntimeError(
-            f"the last dimension of the input must be in_features={weight.shape[-1]}, got {tuple(shape)}."
+            f"the last dimension of the input must be in_features={weight.shape[-1]}, "
+            f"got {tuple(shape)}{kind}."
         )
     dtype = weight.dtype
     if x.dtype == dtype and dtype.itemsize >= 4:
@@ -356,3 +364,6 @@ def _forms(x1: Any, x2: Any, weight: Any) -> Any:
         return np.matmul(pairs(g, a).T, _rows(b)).reshape(w.shape)
 
     return record(_forms(a, b, w), (x1, for_first), (x2, for_second), (weight, for_weight))
+
+
+belong_to("lite.nn", Bilinear, LazyLinear, Linear)

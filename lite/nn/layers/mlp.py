@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.public import belong_to
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
 from lite.nn.layers.activations import Tanh
@@ -173,3 +174,6 @@ def _each(options: Options, count: int) -> Iterator[dict[str, Any]]:
             raise ValueError(f"{count} dicts of keyword arguments are needed, got {len(options)}")
         return iter(options)
     return iter([options or {}] * count)
+
+
+belong_to("lite.nn", MLP)

@@ -9,6 +9,7 @@ from typing import Any, overload
 import numpy as np
 
 from lite._arrays.formulas import sigmoid, softplus
+from lite._arrays.public import belong_to
 from lite._transforms.grad.tape import record, value_of
 from lite.nn._modules.initial import empty_array, fill
 from lite.nn._modules.module import Module
@@ -270,3 +271,6 @@ class AddStateIndependentNormalScale(Module):
             mappings(self.scale_mapping)(self._tensor("state_independent_scale")), self.scale_lb
         )
         return (loc, scale + np.zeros(shape, scale.dtype), *others)
+
+
+belong_to("lite.nn", AddStateIndependentNormalScale, NormalParamExtractor, biased_softplus)

@@ -11,6 +11,7 @@ import numpy as np
 
 from lite._arrays.dtypes import floats
 from lite._arrays.formulas import accumulate
+from lite._arrays.public import belong_to
 from lite._transforms.grad.tape import answers, record, unbroadcast, value_of
 from lite.nn._modules.initial import empty_array, empty_parameter, fill
 from lite.nn._modules.lazy import LazyLayer
@@ -468,3 +469,6 @@ def _scaled(fresh: Any, weight: Any, bias: Any) -> Any:
     elif weight is not None:
         fresh = fresh * weight
     return fresh if bias is None else accumulate(fresh, bias)
+
+
+belong_to("lite.nn", BatchNorm1d, LayerNorm, LazyBatchNorm1d, RMSNorm)

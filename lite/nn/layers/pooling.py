@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.dtypes import floats, is_floating
+from lite._arrays.public import belong_to
 from lite._transforms.grad.tape import record, value_of
 from lite.nn._modules.module import Module
 from lite.nn.layers.recorded import is_recorded
@@ -271,3 +272,6 @@ def _largest_with_positions(
         best = np.where(better, entry, best)
         place = np.where(better, rows[:, None] * size[1] + columns, place)
     return best, place
+
+
+belong_to("lite.nn", AvgPool2d, MaxPool2d)

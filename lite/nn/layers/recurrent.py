@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite._arrays.dtypes import compute_dtype
+from lite._arrays.public import belong_to
 from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
 from lite.nn._modules.module import Module
 from lite.nn.layers.dropout import dropout, generator
@@ -418,3 +419,6 @@ class LSTM(Recurrent):
         """Outputs at all times, and the last states h and c."""
         out, (h, c) = self._run(input, None if hx is None else tuple(hx))
         return out, (h, c)
+
+
+belong_to("lite.nn", GRU, LSTM, RNN)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite._arrays.dtypes import compute_dtype
+from lite._arrays.public import belong_to
 from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
 from lite.nn._modules.module import Module
 from lite.nn.layers.linear import linear
@@ -248,3 +249,6 @@ class LSTMCell(_Cell):
         """The next states (h, c), of input (*N, input_size) and states (*N, hidden_size)."""
         h, c = self._run(lstm_step, input, None if hx is None else tuple(hx), 2)
         return h, c
+
+
+belong_to("lite.nn", GRUCell, LSTMCell, RNNCell)

@@ -10,6 +10,7 @@ import numpy as np
 
 from lite import get_default_dtype
 from lite._arrays.dtypes import as_dtype
+from lite._arrays.public import belong_to
 from lite.nn._modules.initial import reset
 from lite.nn._modules.module import Module
 from lite.nn.layers.activations import gelu
@@ -485,3 +486,13 @@ def _copies(module: Module, count: int) -> ModuleList:
                     spawned[id(rng)] = rng.spawn(1)[0]
                 its._rng = spawned[id(rng)]
     return ModuleList(out)
+
+
+belong_to(
+    "lite.nn",
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from lite import NestedKey, unravel_key_list
+from lite._arrays.public import belong_to
 from lite._tree.collection import TensorCollection
 from lite.nn._modules.hooks import call_with_hooks
 from lite.nn._modules.module import Module, indented
@@ -243,3 +244,6 @@ def _reset(module: Module, rng: np.random.Generator | None) -> bool:
             reset() if rng is None else reset(rng)
             found = True
     return found
+
+
+belong_to("lite.nn", TensorDictModuleBase)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorDict, unravel_key
+from lite._arrays.public import belong_to
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import require_path
 from lite._tree.nontensor import NonTensorBase, unwrap
@@ -43,7 +44,8 @@ class TensorDictModule(TensorDictModuleBase):
             False. By default {key: argument}, unless only the other direction fits the signature.
         inplace: True writes into the input; False (or None) into a new TensorDict without batch
             size; "empty" into `tensordict.empty()`.
-        method: name of the method of `module` to call instead of the module itself.
+        method: name of the method of `module` to call instead of the module itself, such as "predict" of
+            an estimator of scikit-learn.
         method_kwargs: keyword arguments of every call; they win over those of the caller.
         strict: raise KeyError for a missing input instead of passing None.
         get_kwargs: keyword arguments of `TensorDict.get` (list form only), for ragged entries.
@@ -89,7 +91,7 @@ class TensorDictModule(TensorDictModuleBase):
         if inspect.isclass(module):
             raise ValueError(f"module {module} is not callable as a module: it is a class, pass an instance.")
         if method is None and not callable(module):
-            raise ValueError(f"Module {module!r} is not callable.")
+            raise ValueError(f"Module {module!r} is not callable{_methods_of(module)}.")
         if inplace is not None and not isinstance(inplace, bool) and inplace != "empty":
             raise ValueError(f"inplace must be True, False, None or 'empty', got {inplace!r}.")
         self.module = module
@@ -130,7 +132,7 @@ class TensorDictModule(TensorDictModuleBase):
             values = read(tensordict, state["_in_keys"], state["_get_kwargs"])
             if state["strict"]:
                 self._require(tensordict, values)
-            result = self._call(state, values, kwargs)
+            result = self._call(state, values, kwargs, tensordict)
             target = tensordict_out
             if target is None:
                 target = tensordict if state["inplace"] is True else self._target(tensordict)
@@ -146,7 +148,7 @@ class TensorDictModule(TensorDictModuleBase):
             if value is None:
                 raise _node_of(tensordict)._missing(require_path(key))
 
-    def _call(self, state: dict[str, Any], values: list[Any], kwargs: dict[str, Any]) -> Any:
+    def _call(self, state: dict[str, Any], values: list[Any], kwargs: dict[str, Any], source: Any) -> Any:
         function = state["_modules"].get("module")
         if function is None:
             function = state["module"]
@@ -165,7 +167,9 @@ class TensorDictModule(TensorDictModuleBase):
             if missing and "None" in str(err):
                 raise KeyError(
                     "Some tensors that are necessary for the module call may not have been found in the "
-                    f"input tensordict: the following inputs are None: {missing}."
+                    f"input tensordict: the following inputs are None: {missing}. {type(self).__name__} "
+                    f"reads in_keys={self.in_keys} for {_named(function)}; the keys that are there are "
+                    f"{sorted(source.keys(True, True), key=str)}."
                 ) from err
             raise
 
@@ -239,6 +243,19 @@ class TensorDictModule(TensorDictModuleBase):
             if name.startswith("_") or payload is None:
                 raise
         return getattr(payload, name)
+
+
+def _methods_of(module: Any) -> str:
+    """For an error: which methods of an estimator (scikit-learn's) can be called in its place."""
+    found = [
+        name for name in ("predict", "predict_proba", "transform") if callable(getattr(module, name, None))
+    ]
+    return f"; of its methods {found} name the one to call: method={found[0]!r}" if found else ""
+
+
+def _named(function: Any) -> str:
+    """What to call a module or a function in an error."""
+    return getattr(function, "__name__", type(function).__name__)
 
 
 def _payload(state: dict[str, Any]) -> Any:
@@ -359,3 +376,6 @@ def as_tensordict_module(
         return method
 
     return decorator
+
+
+belong_to("lite.nn", TensorDictModule)

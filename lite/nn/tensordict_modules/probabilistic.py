@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, NonTensorData, unravel_key
+from lite._arrays.public import belong_to
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, unwrap
 from lite.nn._modules.module import indented
@@ -444,3 +445,6 @@ class DrawSource:
             tensordict.set(self.key, following)
 
         return rng, advance
+
+
+belong_to("lite.nn", ProbabilisticTensorDictModule)

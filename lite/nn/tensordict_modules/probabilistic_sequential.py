@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from lite import NestedKey
+from lite._arrays.public import belong_to
 from lite._tree.collection import TensorCollection
 from lite.nn.distributions import CompositeDistribution
 from lite.nn.distributions.distribution import Distribution
@@ -292,3 +293,6 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
 
 def _is_probabilistic(module: Any) -> bool:
     return isinstance(module, ProbabilisticTensorDictModule | ProbabilisticTensorDictSequential)
+
+
+belong_to("lite.nn", ProbabilisticTensorDictSequential)

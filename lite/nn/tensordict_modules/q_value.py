@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey
+from lite._arrays.public import belong_to
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.tensordict_modules.module import TensorDictModule
@@ -237,3 +238,6 @@ class ValueOperator(TensorDictModule):
         if out_keys is None:
             out_keys = ["state_action_value" if "action" in reads else "state_value"]
         super().__init__(module, reads, list(out_keys))
+
+
+belong_to("lite.nn", QValueActor, QValueModule, ValueOperator)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Self
 
 from lite import NestedKey, unravel_key_list
+from lite._arrays.public import belong_to
 from lite.nn._modules.module import Module
 from lite.nn.layers.containers import ModuleDict, ModuleList
 from lite.nn.settings import SKIP_EXISTING, all_present
@@ -337,3 +338,6 @@ def _narrowed(module: Any, **keys: Any) -> Any:
         return module.select_subsequence(**keys)
     except ValueError:
         return None
+
+
+belong_to("lite.nn", TensorDictSequential)

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any, Generic, TypeVar, get_args, get_origin
 
 from lite import NestedKey, TensorClass, TensorDict
+from lite._arrays.public import belong_to
 from lite._tensorclass.annotations import annotation_of
 from lite.nn._modules.module import Module
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
@@ -131,3 +132,6 @@ def _instance(cls: Any, tensordict: Any) -> Any:
         if kind is not None and name in names:
             out.set(name, _instance(kind, node.get(name)))
     return out
+
+
+belong_to("lite.nn", TensorClassModuleBase, TensorClassModuleWrapper)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lite import NestedKey
+from lite._arrays.public import belong_to
 from lite._tree.collection import TensorCollection
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.sendable import packed, unpacked
@@ -138,3 +139,6 @@ class TensorDictModuleWrapper(TensorDictModuleBase):
 
 def _has_tensordict(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return isinstance(args[0] if args else kwargs.get("tensordict"), TensorCollection)
+
+
+belong_to("lite.nn", TensorDictModuleWrapper, WrapModule)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from helpers.models.stand_in_gpu import HostRuntime
 
-from lite.models.decoder.memory import DeviceBuffer, copy_runs
+from lite.models.decoder.memory import DeviceBuffer, copy_runs, give_back_freed
 from lite.models.graph import cuda_stream
 
 pytest.importorskip("onnxruntime")
@@ -70,3 +74,29 @@ def test_a_buffer_on_a_gpu_has_no_view() -> None:
 def test_too_much_is_a_memory_error() -> None:
     with pytest.raises(MemoryError, match=r"cannot allocate 1,000,000,000,000,000,000 bytes"):
         DeviceBuffer(10**18)
+
+
+OPENED = """
+import ctypes, os
+from pathlib import Path
+from lite.models import OnnxDecoder, embedded_model_path
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+decoder = OnnxDecoder(embedded_model_path())
+before = resident()
+ctypes.CDLL(None).malloc_trim(0)
+print(before - resident())
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.pythonapi, "malloc_trim"), reason="only glibc can be asked to")
+def test_what_opening_freed_is_given_back() -> None:
+    done = subprocess.run([sys.executable, "-c", OPENED], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 2e6
+
+
+def test_a_library_that_keeps_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    give_back_freed()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import re
 import sys
 import threading
 import time
@@ -58,6 +59,26 @@ def test_without_onnxruntime_the_command_is_printed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ImportError, match=r'pip install "tensordict-lite\[llm\]"'):
         import_onnxruntime()
+
+
+@pytest.mark.parametrize(("setting", "kept"), [(None, "1"), ("0", "0"), ("", "")])
+def test_telemetry_is_off_unless_the_user_has_set_it(
+    setting: str | None, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORT_DISABLE_TELEMETRY", setting or "")
+    if setting is None:
+        monkeypatch.delenv("ORT_DISABLE_TELEMETRY")
+    import_onnxruntime()
+    assert os.environ["ORT_DISABLE_TELEMETRY"] == kept
+
+
+def test_onnxruntime_is_imported_in_one_place() -> None:
+    root = Path(__file__).parents[3]
+    files = [
+        f for d in ("lite", "kernels", "models") for f in (root / d).rglob("*.py") if "assets" not in f.parts
+    ]
+    statement = re.compile(r"^\s*(import|from) onnxruntime\b", re.MULTILINE)
+    assert {f.name for f in files if statement.search(f.read_text(encoding="utf-8"))} == {"session.py"}
 
 
 def test_cuda_without_a_gpu_build(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,104 @@
+"""Shared libraries of kernels, and the manifest that says what they are."""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from lite.kernels.backends import sources
+from lite.kernels.prebuild.targets import Target
+
+_ENTRIES = Path(__file__).with_name("entries.c")
+_COMPILE = (
+    "-std=c11", "-O2", "-ffreestanding", "-fPIC", "-fvisibility=hidden", "-fno-stack-protector",
+    "-fno-asynchronous-unwind-tables", "-Wall", "-Wextra", "-Werror",
+)  # fmt: skip
+# No library is linked, not even C's: what is missing would be a symbol that no process has to have.
+_LINK = (
+    "-shared", "-nostdlib", "-Wl,--no-undefined", "-Wl,--gc-sections", "-Wl,-s", "-Wl,-z,noexecstack",
+    "-Wl,-z,relro", "-Wl,--build-id=none",
+)  # fmt: skip
+
+
+class BuildError(RuntimeError):
+    """A library could not be compiled; the text says why."""
+
+
+def compiler_for(target: Target, asked: str | None) -> list[str]:
+    """The command of the C compiler: the one asked for, CC, or what is usual for the target.
+
+    Raises:
+        BuildError: there is none.
+    """
+    if asked or (target.native and os.environ.get("CC")):
+        command = shlex.split(asked or os.environ["CC"])
+    else:
+        usual = ("cc", "gcc", "clang") if target.native else (f"{target.machine}-linux-gnu-gcc",)
+        found = next(filter(None, map(shutil.which, usual)), None)
+        command = [found] if found else [sys.executable, "-m", "ziglang", "cc"]
+    if "ziglang" in command or Path(command[0]).stem == "zig":
+        command += ["-target", f"{target.machine}-linux-gnu.2.17", "-fno-sanitize=undefined"]
+    return command
+
+
+def _run(command: Sequence[str], what: str, environment: dict[str, str] | None = None) -> None:
+    try:
+        done = subprocess.run(
+            command, env=os.environ | (environment or {}), capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError as error:
+        raise BuildError(f"{what}: {command[0]} was not found") from error
+    if done.returncode:
+        raise BuildError(f"{what} failed: {shlex.join(command)}\n{(done.stderr or done.stdout)[-2000:]}")
+
+
+def build(
+    target: Target, folder: Path, compiler: str | None = None, names: Sequence[str] = ()
+) -> dict[str, str | int]:
+    """Compile the library of a target into `folder`, and return what the manifest says of it.
+
+    Args:
+        compiler: the command of the C compiler; None chooses.
+        names: of kernels, those of all are the default.
+
+    Raises:
+        BuildError: a compiler failed, or is not here.
+    """
+    command = compiler_for(target, compiler)
+    file = folder / f"{target.name}.so"
+    with tempfile.TemporaryDirectory() as scratch:
+        kernels, entries = f"{scratch}/kernels.o", f"{scratch}/entries.o"
+        _run((*command, *_COMPILE, "-c", str(_ENTRIES), "-o", entries), "the C compiler")
+        environment = target.environment | {"LITE_KERNELS": "numba", "NUMBA_DISABLE_JIT": "0"}
+        environment["NUMBA_CACHE_DIR"] = f"{scratch}/numba"  # what it would hold is of use here alone
+        _run(
+            (sys.executable, "-m", "lite.kernels.prebuild.kernel_object", target.name, kernels, *names),
+            f"Numba, for {target.name},",
+            environment,
+        )
+        _run((*command, *_LINK, kernels, entries, "-o", str(file)), "the linker")
+    return {
+        "file": file.name,
+        "target": target.name,
+        "level": target.level,
+        "size": file.stat().st_size,
+    }
+
+
+def build_all(
+    targets: Sequence[Target], folder: Path, compiler: str | None = None, names: Sequence[str] = ()
+) -> Path:
+    """Libraries for all targets, and their manifest, in `folder`, which is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # each waits for a process
+        libraries = list(pool.map(lambda target: build(target, folder, compiler, names), targets))
+    manifest = folder / "manifest.json"
+    text = {"format": 1, "digest": sources.digest(), "libraries": libraries}
+    manifest.write_text(json.dumps(text, indent=2) + "\n", encoding="utf-8")
+    return manifest

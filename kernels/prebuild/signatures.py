@@ -1,0 +1,92 @@
+"""What the public functions call each kernel with: the code that a library holds.
+
+A signature is the arguments' types, with spaces between: "f" is a number, "f[]" an array of one axis and
+"f[,]" one of two, in C order and writable; "-" is None, and brackets are around what a tuple holds. The
+letters are NumPy's: ? bool, f float32, d float64, i int32, q int64, Q uint64, H uint16 (which float16 and
+bfloat16 are read as). A kernel that is called with anything else runs as plain Python, and a warning says so.
+tests/kernels/prebuild/test_signatures.py calls every function with all types and compares.
+"""
+
+Signatures = dict[str, list[str]]
+
+
+def _lines(letters: str) -> str:
+    """Arrays with their strides."""
+    return " ".join(f"({letter}[] q q q)" for letter in letters)
+
+
+def _returns(x: str) -> Signatures:
+    """What is computed in float32 or float64."""
+    walk = "q q ? ? q q q q"
+    returns = f"{_lines(f'{x}{x}??dd{x}')} d[] d[] d[] {walk}"
+    advantages = [
+        f"{_lines(f'{x}{x}{x}??')} {weight} {_lines('dd')} d d ? {_lines(f'{x}{x}')} "
+        f"d[] d[] d[] d[] d[] d[] {walk}"
+        for weight in ("-", f"({_lines(f'{x}{x}')} ({x} {x} {x} {x}))")
+    ]
+    return {
+        "returns.lambda_returns": [returns],
+        "returns.fixed_lambda_returns": [returns],
+        "returns.short_lambda_returns": [f"{x}[] {x}[] ?[] ?[] d d {x}[] d[] q"],
+        "returns.advantages": advantages,
+        "returns.short_advantages": [f"{x}[] {x}[] {x}[] ?[] ?[] d d {x}[] {x}[] d[] q"],
+        "multistep_return.sequences": [f"{x}[] ?[] q q d[] {x}[] q[] q[] f[] ?[] d[] q q"],
+    }
+
+
+def _updates(x: str) -> Signatures:
+    """What is updated in place, float32 or float64."""
+    return {
+        "sum_tree.update": [f"{x}[] q[] {x}[] q[] ?"],
+        "sum_tree.search": [f"{x}[] d[] q[]"],
+        **{
+            f"optimizers.{name}": [" ".join([f"{x}[]"] * arrays)]
+            for name, arrays in (("adam", 6), ("sgd", 4), ("rmsprop", 6), ("lerp", 3))
+        },
+    }
+
+
+def _logits(x: str) -> Signatures:
+    """What reads logits of any floating type; those of 16 bits give float32."""
+    y = "d" if x == "d" else "f"
+    rows = f"{x}[] ? q[] q ?[] q[] ?[] d[]"
+    return {
+        "log_softmax.rows": [f"{rows} q[] q[] {y}[] {spread} {y}[] {y}[] q q" for spread in ("-", f"{y}[]")],
+        "log_softmax.log_softmax": [f"{rows} ? {y}[] q[] q q"],
+        "token_log_probs.scores": [f"{x}[] ? q[] q ?[] ?[] d[] q[] q[] q[] i[] q d[] d[] d[] d[] {x}[] q q"],
+    }
+
+
+def _draws() -> Signatures:
+    """What draws tokens: without and with changes of the scores, and details of the draws."""
+    changes = ("- - - - - - - -", "f[] ?[] i[] q[] q[] q[] f[] q[]")
+    details = ("- - - - - -", "d[] i[] q[] q q[] d[]")
+    return {
+        "sample_tokens.rows": [
+            f"f[] q[] q {change} d[] Q[] q[] f[] q[] {detail} f[] i[] q[] d[] q q"
+            for change in changes
+            for detail in details
+        ],
+        "flat_rows.flat_row": [
+            f"f[] q[] q d[] Q[] q[] f[] {detail} f[] i[] q[] d[] q" for detail in ("- - -", "d[] i[] q[]")
+        ],
+    }
+
+
+def _layers() -> Signatures:
+    return {
+        **{f"layers.{name}": ["f[] f[]"] for name in ("gelu", "gelu_by_tanh", "silu")},
+        "layers.layer_norm": ["f[,] f[] f[] f f[,]"],
+    }
+
+
+def _all() -> Signatures:
+    families = [*map(_returns, "fd"), *map(_updates, "fd"), *map(_logits, "fdH"), _draws(), _layers()]
+    found: Signatures = {}
+    for family in families:
+        for name, signatures in family.items():
+            found.setdefault(name, []).extend(signatures)
+    return found
+
+
+SIGNATURES = _all()

@@ -1,0 +1,104 @@
+"""Pages: one file of HTML with everything in it, which runs no script and loads nothing; for any screen.
+
+`escape` is the one way for data into any HTML of lite.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_STYLE = """
+:root { color-scheme: light dark; --accent: #3b7dd8;
+  --line: color-mix(in srgb, currentColor 25%, transparent); }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+table { border-collapse: collapse; }
+td, th { padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top; overflow-wrap: anywhere; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
+tr + tr td { border-top: 1px solid var(--line); }
+.verdict { border-left: .3rem solid var(--accent); padding: .3rem 1rem; font-size: 1.05rem; }
+svg { width: 100%; max-width: 46rem; height: auto; } svg text { fill: currentColor; font-size: 12px; }
+svg .mark { fill: var(--accent); } svg .axis { stroke: var(--line); fill: none; }
+"""
+WIDE = 760  # of a drawing, in its own units
+_BAR, _LABEL, _NUMBER = 22, 170, 90
+# What neither HTML nor UTF-8 can hold, or what would move the cursor of a terminal that shows the file.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def escape(text: str) -> str:
+    """Text for elements and quoted attributes; control characters and lone surrogates become visible.
+
+    Example:
+        >>> escape("<b title='x'>\\x1b")
+        '&lt;b title=&#x27;x&#x27;&gt;\\\\x1b'
+    """
+    from html import escape as standard  # for whoever looks only: keeps `import lite` short
+
+    return standard(_UNPRINTABLE.sub(_visible, text))
+
+
+def _visible(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def page(title: str, sections: Sequence[str], style: str = "") -> str:
+    """The whole page; the sections are HTML, what stands in them of data went through `escape`."""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        # Should anything of the data ever get past `escape`, it still runs no script and asks no server.
+        '<meta http-equiv="Content-Security-Policy"'
+        " content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f"<title>{escape(title)}</title><style>{_STYLE}{style}</style></head>"
+        f"<body><h1>{escape(title)}</h1>{''.join(sections)}</body></html>\n"
+    )
+
+
+def heading(text: str) -> str:
+    """A section's heading."""
+    return f"<h2>{escape(text)}</h2>"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table; what looks like a number stands on the right."""
+    numbers = [
+        bool(rows)
+        and len(head) > 2
+        and all(row[i].rstrip("%").replace(".", "").lstrip("-").isdigit() for row in rows)
+        for i in range(len(head))
+    ]
+
+    def cells(row: Sequence[str], tag: str) -> str:
+        return "".join(
+            f"<{tag}{' class=number' if number else ''}>{escape(text)}</{tag}>"
+            for text, number in zip(row, numbers, strict=True)
+        )
+
+    top = f"<tr>{cells(head, 'th')}</tr>" if any(head) else ""
+    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
+    return f"<table>{top}{body}</table>"
+
+
+def bars(title: str, entries: Sequence[tuple[str, float]], form: str) -> str:
+    """A bar for each entry, from left to right, with its name before and its number, in a format, behind."""
+    most = max((value for _, value in entries), default=0) or 1
+    room = WIDE - _LABEL - _NUMBER
+    parts = []
+    for i, (name, value) in enumerate(entries):
+        y, width = i * _BAR, room * value / most
+        parts.append(
+            f'<text x="{_LABEL - 8}" y="{y + 15}" text-anchor="end">{escape(name)}</text>'
+            f'<rect class="mark" x="{_LABEL}" y="{y + 3}" width="{width:.1f}" height="{_BAR - 6}"/>'
+            f'<text x="{_LABEL + width + 6:.1f}" y="{y + 15}">{form.format(value)}</text>'
+        )
+    return svg(title, len(entries) * _BAR, parts)
+
+
+def svg(title: str, height: int, parts: Sequence[str]) -> str:
+    """A drawing `WIDE` wide."""
+    return (
+        f'<svg role="img" viewBox="0 0 {WIDE} {height}" xmlns="http://www.w3.org/2000/svg">'
+        f"<title>{escape(title)}</title>{''.join(parts)}</svg>"
+    )

@@ -1,0 +1,106 @@
+"""Columns and tables of other libraries, which look like arrays: what they become, or why they are refused.
+
+Otherwise they would be objects, one for the whole batch, that rows and arithmetic pass over without a word.
+No library is imported: a class says by its module which it is from.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.types import Array
+from lite._tree.entry_errors import entry_error
+
+_COLUMNS = frozenset(
+    {
+        "pandas.Series",
+        "pandas.Index",
+        "pandas.ExtensionArray",
+        "polars.Series",
+        "pyarrow.Array",
+        "pyarrow.ChunkedArray",
+        "xarray.DataArray",
+    }
+)
+_FRAME = "makes an entry of each column, and to_numpy() one array of them all"
+_SPARSE = "has no rows in memory; store value.toarray()"
+_LAZY = "is not computed yet; store value.compute()"
+_MISSING = "lacks some values, as no array can; store value.{}(...), and which are missing as another entry"
+# What it cannot be, since it is not clear which of two things is meant, or since that could take all memory.
+_REFUSED = {
+    "pandas.DataFrame": f"has columns of its own; TensorDict.from_pandas(value) {_FRAME}",
+    "polars.DataFrame": f"has columns of its own; lite.from_arrow(value.to_arrow()) {_FRAME}",
+    "polars.LazyFrame": "is not computed yet; lite.from_arrow(value.collect().to_arrow()) is",
+    "pyarrow.Table": "has columns of its own; lite.from_arrow(value) makes an entry of each",
+    "pyarrow.RecordBatch": "is a table; lite.from_arrow(pyarrow.table(value)) is a TensorDict",
+    "scipy._spbase": _SPARSE,
+    "scipy.spmatrix": _SPARSE,
+    "sparse.SparseArray": "has no rows in memory; store value.todense()",
+    "dask.Array": _LAZY,
+    "dask.FrameBase": _LAZY,
+    "dask._Frame": _LAZY,
+    "h5py.Dataset": "is in a file; store what is read of it: value[...]",
+    "zarr.Array": "is in a file; store what is read of it: value[...]",
+}
+
+
+@lru_cache(1024)
+def _known(kind: type) -> str | None:
+    """The name under which a class, or the nearest one that it inherits from, is listed above."""
+    for base in kind.__mro__:
+        name = f"{base.__module__.partition('.')[0]}.{base.__name__}"
+        if name in _COLUMNS or name in _REFUSED:
+            return name
+    return None
+
+
+def from_lookalike(value: Any) -> Array | None:
+    """The array of a column of another library; None for what is no such thing.
+
+    pandas' columns become what they do in `TensorDict.from_pandas`. Memory is shared where the library lets
+    others write to it, else copied.
+
+    Raises:
+        TypeError: a table, a sparse or a lazy array, or a column with missing values.
+    """
+    kind: Any = type(value)
+    name = _known(kind)
+    if name is None:
+        return None
+    if name in _REFUSED:
+        raise _refusal(value, _REFUSED[name])
+    library = name.partition(".")[0]
+    if library == "xarray":
+        if value.chunks is not None:
+            raise _refusal(value, _LAZY)
+        array = np.asarray(value)
+    elif library == "pandas":
+        kind = np.dtype(getattr(value.dtype, "numpy_dtype", object)).kind  # of numbers that may be missing
+        if kind in "iub" and value.isna().any():
+            raise _refusal(value, _MISSING.format("fillna"))
+        array = (
+            value.to_numpy(value.dtype.numpy_dtype, na_value=np.nan) if kind == "f" else column_values(value)
+        )
+    else:
+        array = np.asarray(value)
+        lacking = value.null_count() if library == "polars" else value.null_count
+        if lacking and array.dtype.kind != "O":
+            raise _refusal(value, _MISSING.format("fill_null"))
+    return array if array.flags.writeable else array.copy()
+
+
+def column_values(series: Any) -> Array:
+    """A column of pandas: numbers, codes of categories, nanoseconds since 1970 of times, or objects."""
+    if str(series.dtype) == "category":
+        series = getattr(series, "cat", series).codes
+    values: Array = np.asarray(series.to_numpy() if hasattr(series, "to_numpy") else series)
+    return values.astype("datetime64[ns]").astype(np.int64) if values.dtype.kind == "M" else values
+
+
+def _refusal(value: Any, reason: str) -> Exception:
+    kind = type(value)
+    library = kind.__module__.partition(".")[0]
+    return entry_error(TypeError, f"the value{{at}} is a {library} {kind.__name__}, which {reason}.")

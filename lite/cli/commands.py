@@ -1,0 +1,395 @@
+"""What each command takes: its arguments, the examples of its help, and what is checked at once."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from lite import __version__
+
+_STATUS = """exit status:
+  0    done
+  1    it failed, and a line on standard error says why (all of it with --debug)
+  2    the command line is wrong
+  130  interrupted with Ctrl-C
+"""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of `lite`; the file of its name in this package has `run(args)`.
+
+    Attributes:
+        help: what it does, in a few words.
+        arguments: adds its arguments to a parser.
+        examples: command lines, each with a comment if it needs one.
+        check: raises ArgumentError for arguments that contradict each other, before anything is loaded.
+    """
+
+    help: str
+    arguments: Callable[[argparse.ArgumentParser], None]
+    examples: Sequence[str]
+    check: Callable[[argparse.Namespace], object] | None = None
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that says what is wrong in one line, and gets its arguments when they are first needed."""
+
+    def __init__(
+        self, *, fill: Callable[[argparse.ArgumentParser], None] | None = None, **options: Any
+    ) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+        self._fill = fill
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self._filled()
+        return super().parse_known_args(args, namespace)
+
+    def format_help(self) -> str:
+        self._filled()
+        return super().format_help()
+
+    def _filled(self) -> None:
+        fill, self._fill = self._fill, None
+        if fill is not None:
+            fill(self)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {' '.join(message.split())} (see {self.prog} --help)\n")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The argument parser of all commands."""
+    parser = Parser(
+        prog="lite",
+        description="TensorDict, RL kernels and ONNX language models without torch.",
+        epilog=_STATUS + "\n'lite COMMAND --help' has the arguments of a command, and examples.",
+    )
+    parser.add_argument("--version", action="version", version=f"lite {__version__}")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parser.add_argument("--quiet", action="store_true", help="say nothing on standard error but errors")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
+    for name, command in COMMANDS.items():
+        commands.add_parser(
+            name,
+            help=command.help,
+            description=command.help[0].upper() + command.help[1:] + ".",
+            epilog="\n  ".join(["examples:", *command.examples]),
+            fill=_filler(command),
+        )
+    return parser
+
+
+def _filler(command: Command) -> Callable[[argparse.ArgumentParser], None]:
+    def fill(parser: argparse.ArgumentParser) -> None:
+        command.arguments(parser)
+        # These may stand on either side of the command; what is not given here leaves what was given there.
+        given: dict[str, Any] = {"action": "store_true", "default": argparse.SUPPRESS}
+        parser.add_argument("--debug", help="show the traceback of an error", **given)
+        parser.add_argument("--quiet", help="say nothing on standard error but errors", **given)
+
+    return fill
+
+
+def _demo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--prompts", type=_positive, default=7, metavar="N", help="number of prompts (7)")
+    parser.add_argument("--samples", type=_positive, default=4, metavar="N", help="samples per prompt (4)")
+    parser.add_argument("--n-steps", type=_positive, default=32, metavar="N", help="steps of the return (32)")
+    parser.add_argument("--gamma", type=_share, default=0.99, metavar="X", help="discount per token (0.99)")
+    parser.add_argument(
+        "--temperature", type=_amount, default=2.0, metavar="X", help="sampling temperature (2.0)"
+    )
+    parser.add_argument(
+        "--plot", metavar="FILE", help="write a page that draws rewards and returns along the tokens, too"
+    )
+    _add_model(parser)
+
+
+def _generate(parser: argparse.ArgumentParser) -> None:
+    from lite.cli.options import add_options
+
+    parser.add_argument("prompt", nargs="*", help="prompts; '-' reads one from standard input")
+    parser.add_argument(
+        "--file",
+        action="append",
+        metavar="FILE",
+        help="a prompt in each line, or JSON lines with 'prompt' or 'messages'; '-' is standard input",
+    )
+    parser.add_argument("--chat", action="store_true", help="hold a conversation on standard input")
+    parser.add_argument("--system", metavar="TEXT", help="system message put before the prompt")
+    parser.add_argument("--raw", action="store_true", help="use the prompt as it is, without chat template")
+    parser.add_argument("--samples", type=_positive, default=1, metavar="N", help="samples per prompt (1)")
+    parser.add_argument(
+        "--batch-size", type=_positive, default=8, metavar="N", help="responses at a time (8)"
+    )
+    parser.add_argument("--assistant-model", metavar="DIR", help="a smaller model that guesses tokens ahead")
+    parser.add_argument(
+        "--stream",
+        action=argparse.BooleanOptionalAction,
+        help="print text as it comes (for one response on a terminal)",
+    )
+    add_options(parser)
+    _add_model(parser)
+    _add_threads(parser)
+    _add_ray(parser)
+
+
+def _check_generate(args: argparse.Namespace) -> None:
+    from lite.cli.options import check_options
+
+    check_options(args)
+
+
+def _score(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file", help="JSON lines with 'prompt' and 'response', or chat 'messages'; '-' is standard input"
+    )
+    parser.add_argument("--raw", action="store_true", help="use prompts as they are, without chat template")
+    parser.add_argument("--output", metavar="FILE", help="append JSON lines here, skipping those done before")
+    parser.add_argument(
+        "--html", metavar="FILE", help="write a page that colours each token by its log-prob, too"
+    )
+    parser.add_argument("--batch-size", type=_positive, default=8, metavar="N", help="rows per batch (8)")
+    _add_model(parser)
+    _add_threads(parser)
+    _add_ray(parser)
+
+
+def _check_score(args: argparse.Namespace) -> None:
+    if args.html is not None and args.ray is not None:
+        raise argparse.ArgumentError(
+            None, "--html colours the tokens of what is scored here, and --ray scores elsewhere"
+        )
+
+
+def _mismatch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "a",
+        metavar="A",
+        help="the side that trains: directory of a model (or its .onnx file), or log-probs as JSON lines",
+    )
+    parser.add_argument(
+        "b",
+        metavar="B",
+        help="the side that drew the tokens: a model, or JSON lines as vLLM, TRL, transformers write them",
+    )
+    parser.add_argument(
+        "--data",
+        metavar="FILE",
+        help="responses to compare two models on: JSON lines with token ids, or as for score (B draws some)",
+    )
+    parser.add_argument("--raw", action="store_true", help="use prompts as they are, without chat template")
+    parser.add_argument(
+        "--samples", type=_positive, default=4, metavar="N", help="responses B draws per prompt (4)"
+    )
+    parser.add_argument(
+        "--max-new-tokens", type=_positive, default=64, metavar="N", help="tokens of each (64)"
+    )
+    parser.add_argument(
+        "--divergence",
+        type=_amount,
+        default=0.1,
+        metavar="X",
+        help="difference at which a response diverges (0.1)",
+    )
+    parser.add_argument(
+        "--bos-token-id", type=_not_negative, metavar="ID", help="token that begins texts (A's)"
+    )
+    parser.add_argument("--html", metavar="FILE", help="write a page with charts, too")
+    _add_graph(parser, of=" of A")
+    _add_graph(parser, "-b", of=" of B")
+    _add_run(parser)
+    _add_threads(parser)
+
+
+def _info(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    _add_threads(parser)
+
+
+def _bench(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "name",
+        nargs="*",
+        help="of tensordicts, files, modules, gradients, returns, logits, replay and generation"
+        " (all of these)",
+    )
+    parser.add_argument(
+        "--peers", action="store_true", help="time the libraries beside it, as far as they are installed"
+    )
+    parser.add_argument("--rounds", type=_positive, default=15, metavar="N", help="runs of each (15)")
+    parser.add_argument("--plot", metavar="DIR", help="write bench.html, with a chart, to this folder, too")
+    parser.add_argument("--json", action="store_true", help="print JSON for machines")
+
+
+def _warmup(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--output", metavar="DIR", help="fill this folder, for NUMBA_CACHE_DIR on other machines, too"
+    )
+
+
+def _footprint(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=["installed", "import", "memory", "kernels", "demo"],
+        help="this part alone, or these",
+    )
+    parser.add_argument(
+        "--repeat", type=_positive, default=5, metavar="N", help="processes that a median is of (5)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model",
+        metavar="DIR",
+        help="directory with the ONNX graph, tokenizer and configuration, or an .onnx file in one"
+        " (the embedded model)",
+    )
+    _add_graph(parser)
+    _add_run(parser)
+
+
+def _add_graph(parser: argparse.ArgumentParser, end: str = "", of: str = "") -> None:
+    parser.add_argument(
+        f"--variant{end}",
+        metavar="NAME",
+        help=f"which of the graphs in the directory{of}: q4 is model_q4.onnx (the one in full precision)",
+    )
+    parser.add_argument(
+        f"--adapter{end}", metavar="FILE", help=f"LoRA adapter to run the model{of} with (.onnx_adapter)"
+    )
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", default="cpu", help="cpu (default), cuda or cuda:N")
+    parser.add_argument("--seed", type=_not_negative, default=0, metavar="N", help="seed of the sampling (0)")
+    parser.add_argument("--json", action="store_true", help="print JSON for machines")
+
+
+def _add_threads(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--threads", type=_positive, metavar="N", help="threads inside an operator (the physical cores)"
+    )
+
+
+def _add_ray(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--ray",
+        nargs="?",
+        const="",
+        metavar="ADDRESS",
+        help="spread the rows over a Ray cluster: that at ADDRESS ('auto', host:port), that of RAY_ADDRESS,"
+        " or a new one on this machine; each of its actors has --threads processors (1)",
+    )
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
+    return value
+
+
+def _not_negative(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"must be at least 0, got {value}")
+    return value
+
+
+def _amount(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"must be at least 0 and finite, got {text}")
+    return value
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"must be above 0 and at most 1, got {text}")
+    return value
+
+
+# argparse names the type of what is no number.
+_positive.__name__ = _not_negative.__name__ = "int"
+_amount.__name__ = _share.__name__ = "number"
+
+COMMANDS = {
+    "demo": Command(
+        "prompts, samples, rewards and returns on the embedded model",
+        _demo,
+        (
+            "lite demo",
+            "lite demo --plot demo.html            # rewards and returns along the tokens, as a page",
+            "lite demo --prompts 2 --samples 8 --temperature 1.5 --seed 3 --json",
+        ),
+    ),
+    "generate": Command(
+        "continue prompts with an exported model, or chat with it",
+        _generate,
+        (
+            'lite generate "What is 12 + 30?"      # on the embedded model',
+            'lite generate --model DIR "Once upon a time" --raw --temperature 0.8 --top-p 0.9',
+            "lite generate --model DIR --chat      # a conversation; Ctrl-D ends it",
+            "lite generate --model DIR --file prompts.jsonl --samples 4 --json > responses.json",
+            """lite generate --model DIR "Is it raining?" --grammar '{"regex": "yes|no"}'""",
+        ),
+        _check_generate,
+    ),
+    "score": Command(
+        "log-prob of given responses",
+        _score,
+        (
+            "lite score rows.jsonl                 # on the embedded model",
+            "lite score --model DIR rows.jsonl --output scores.jsonl   # again: goes on where it ended",
+            "lite score --model DIR rows.jsonl --html page.html",
+            "lite score --model DIR - --json < rows.jsonl",
+        ),
+        _check_score,
+    ),
+    "mismatch": Command(
+        "how far log-probs of two sides are apart, and why",
+        _mismatch,
+        (
+            "lite mismatch DIR rollouts.jsonl --html page.html   # a model, and what another tool wrote",
+            "lite mismatch DIR DIR --variant-b q4                # two graphs of one directory",
+            "lite mismatch trainer.jsonl rollouts.jsonl --json",
+        ),
+    ),
+    "info": Command(
+        "what a model directory holds and how it will be run",
+        _info,
+        (
+            "lite info                             # of the embedded model",
+            "lite info --model DIR --variant q4",
+            "lite info --model DIR --json",
+        ),
+    ),
+    "bench": Command(
+        "how fast lite is on this machine, alone or beside other libraries",
+        _bench,
+        (
+            "lite bench                            # a minute or two",
+            "lite bench tensordicts returns --peers",
+            "lite bench --peers --json --plot .",
+        ),
+    ),
+    "warmup": Command(
+        "compile and cache all kernels",
+        _warmup,
+        ("lite warmup", "lite warmup --output kernels_cache"),
+    ),
+    "footprint": Command(
+        "what this installation takes: disk, memory, imports, first calls",
+        _footprint,
+        ("lite footprint", "lite footprint --only memory --json"),
+    ),
+}

@@ -1,0 +1,37 @@
+"""What commands say beside their results: on standard error alone, and not at all with `--quiet`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+
+def say(args: argparse.Namespace, text: str) -> None:
+    """A line on standard error, unless `--quiet` was given."""
+    if not args.quiet:
+        print(f"lite {args.command}: {text}", file=sys.stderr)
+
+
+def counted(args: argparse.Namespace, things: Iterable[_T], done: str, start: int = 0) -> Iterator[_T]:
+    """The things, while a terminal shows how many there were: "12 scored".
+
+    Args:
+        args: "quiet", of the command.
+        things: what is counted.
+        done: what has become of them.
+        start: how many there were before.
+    """
+    if args.quiet or not sys.stderr.isatty():
+        yield from things
+        return
+    count = start
+    try:
+        for count, thing in enumerate(things, start + 1):
+            print(f"\r{count} {done}", end="", file=sys.stderr, flush=True)
+            yield thing
+    finally:
+        print(file=sys.stderr)

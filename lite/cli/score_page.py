@@ -1,0 +1,104 @@
+"""The page of `lite score`: each response, its tokens coloured by their log-probs."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from lite._show.page import bars, escape, heading, page, table
+from lite.cli.model import LoadedModel
+from lite.cli.text_stream import token_texts
+from lite.models.batches.rows import row_of
+from lite.models.text.to_html import STYLE, chips, legend, shade, shade_names
+
+_ROWS, _TOKENS, _PROMPT = 200, 2000, 2000  # most responses, tokens of each and characters of a prompt to show
+_STYLE = (
+    ".prompt{white-space:pre-wrap;overflow-wrap:anywhere;opacity:.75;margin:.2rem 0;unicode-bidi:isolate}"
+    "section{margin:1.2rem 0}section>b{display:block}"
+)
+
+
+class ScorePage:
+    """Collects what a run scores; memory is that of the responses that are shown.
+
+    Args:
+        args: "file", "raw" and "output" of the command.
+        done: how many lines an earlier run had scored.
+    """
+
+    def __init__(self, args: argparse.Namespace, done: int) -> None:
+        self._args = args
+        self._done = done
+        self._sections: list[str] = []
+        self._counts = [0] * len(shade_names())
+        self._responses = 0
+        self._log_prob = 0.0
+
+    def noting(self, model: LoadedModel, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """The rows that `ScoreBatches` gives, each taken down in passing."""
+        for row in rows:
+            self._responses += 1
+            self._log_prob += float(row["log_prob"])
+            for value in row["logprobs"]:
+                if (level := shade(float(value))) is not None:
+                    self._counts[level] += 1
+            if len(self._sections) < _ROWS:
+                self._sections.append(self._section(model, row))
+            yield row
+
+    def text(self) -> str:
+        """The page."""
+        tokens = sum(self._counts)
+        mean = self._log_prob / tokens if tokens else math.nan
+        facts = [
+            ("file", self._args.file),
+            ("responses", f"{self._responses:,}"),
+            ("tokens", f"{tokens:,}"),
+            ("log-prob", f"{self._log_prob:.4f}, mean per token {mean:.4f}"),
+            ("perplexity", f"{math.exp(min(-mean, 700.0)):.4g}"),
+        ]
+        if self._done:
+            facts.append(("scored before", f"{self._done:,} responses, which are in {self._args.output}"))
+        sections = [
+            table(("", ""), facts),
+            heading("Tokens by probability"),
+            bars(
+                "Number of tokens by probability",
+                list(zip(shade_names(), self._counts, strict=True)),
+                "{:,}",
+            ),
+            heading("Responses"),
+            legend(),
+            *self._sections,
+        ]
+        if self._responses > len(self._sections):
+            sections.append(f"<p>and {self._responses - len(self._sections):,} more</p>")
+        return page("Log-probs of responses", sections, STYLE + _STYLE)
+
+    def _section(self, model: LoadedModel, row: dict[str, Any]) -> str:
+        ids, start = row_of(model, row, self._args.raw)
+        response = ids[start:].tolist()
+        texts = token_texts(model.tokenizer, response[:_TOKENS])
+        log_probs = np.asarray(row["logprobs"], np.float64)[: len(texts)]
+        told = [f"id {token}" for token in response]
+        cut = len(response) - len(texts)
+        return (
+            f"<section><b>line {int(row['line'])}: log-prob {float(row['log_prob']):.4f}, "
+            f"{int(row['tokens'])} tokens, mean {float(row['mean_log_prob']):.4f}</b>"
+            f'<div class="prompt">{escape(_prompt(row))}</div>{chips(texts, log_probs.tolist(), told)}'
+            + (f"<p>and {cut:,} more tokens</p>" if cut else "")
+            + "</section>"
+        )
+
+
+def _prompt(row: dict[str, Any]) -> str:
+    """What the response is to."""
+    if row.get("messages") is None:
+        text = str(row["prompt"])
+    else:
+        text = "\n".join(f"{turn['role']}: {turn['content']}" for turn in row["messages"][:-1])
+    return text if len(text) <= _PROMPT else f"{text[:_PROMPT]}... ({len(text):,} characters)"

@@ -1,0 +1,190 @@
+"""Tokens, log-probs and conversations as HTML, for notebooks and pages."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite._show.page import escape
+
+# Least probability of each shade, from the palest.
+SHADES = (0.9, 0.5, 0.2, 0.05, 0.01, 0.0)
+_ALPHAS = (0.0, 0.12, 0.25, 0.4, 0.58, 0.78)
+STYLE = (
+    ".lite-tokens{line-height:1.9;white-space:pre-wrap;overflow-wrap:anywhere;"
+    "font-family:ui-monospace,monospace}"
+    ".lite-tokens span{border:1px solid color-mix(in srgb,currentColor 18%,transparent);border-radius:3px;"
+    "padding:1px 2px;margin:0 1px;unicode-bidi:isolate}"
+    + "".join(f".lite-p{i}{{background:rgba(225,70,30,{alpha})}}" for i, alpha in enumerate(_ALPHAS) if alpha)
+    + ".lite-note{opacity:.65}.lite-turn{margin:.3em 0;padding:.3em .7em;border-left:.25em solid #999;"
+    "white-space:pre-wrap;overflow-wrap:anywhere;unicode-bidi:isolate}"
+    ".lite-user{border-color:#3b7dd8}.lite-assistant{border-color:#2f9e5b}.lite-system,.lite-tool{border-color:#b58a1b}"
+    ".lite-role{font-weight:bold;display:block}"
+)
+_MOST_ROWS, _MOST_TOKENS, _MOST_TURNS, _LONGEST_TEXT = 20, 500, 50, 2000
+
+
+def shade(log_prob: float) -> int | None:
+    """Which of `SHADES` a log-prob has; None for NaN.
+
+    Example:
+        >>> shade(0.0), shade(-0.5), shade(float("-inf"))
+        (0, 1, 5)
+    """
+    if math.isnan(log_prob):
+        return None
+    probability = math.exp(min(log_prob, 0.0))
+    return next(i for i, least in enumerate(SHADES) if probability >= least)
+
+
+def shade_names() -> list[str]:
+    """A name for each shade, as legends have it."""
+    return [
+        f"{least:.0%} and more" if i == 0 else f"{least:.0%} to {SHADES[i - 1]:.0%}"
+        for i, least in enumerate(SHADES)
+    ]
+
+
+def chips(texts: Sequence[str], log_probs: Sequence[float] | None, more: Sequence[str] | None = None) -> str:
+    """Tokens side by side, the darker the less probable; hovering tells the numbers.
+
+    Args:
+        texts: what is shown of each token.
+        log_probs: their log-probs, where they are known.
+        more: what hovering tells of each beside that.
+    """
+    parts = []
+    for i, text in enumerate(texts):
+        told, kind = [f"token {i}"], ""
+        if log_probs is not None:
+            value = float(log_probs[i])
+            if (level := shade(value)) is not None:
+                kind = f' class="lite-p{level}"'
+            probability = math.exp(min(value, 0.0)) if not math.isnan(value) else math.nan
+            told.append(
+                f"log-prob {value:.4f}, probability {probability:.2%}, all other tokens {1 - probability:.2%}"
+            )
+        if more is not None:
+            told.append(more[i])
+        seen = escape(text.replace("\n", "\u21b5\n"))  # a token of a line break alone is seen, too
+        parts.append(f'<span{kind} title="{escape(", ".join(told))}">{seen}</span>')
+    return f'<div class="lite-tokens">{"".join(parts)}</div>'
+
+
+def legend() -> str:
+    """What the shades mean."""
+    shades = "".join(f'<span class="lite-p{i}">{escape(name)}</span>' for i, name in enumerate(shade_names()))
+    return f'<div class="lite-tokens" style="font-size:80%">probability {shades}</div>'
+
+
+def tokens_html(kind: str, batch: tuple[int, ...], columns: Mapping[str, Sequence[NDArray[Any]]]) -> str:
+    """Rows of token ids, or of log-probs if they are floats: a section for each field.
+
+    Args:
+        kind: the name of the class.
+        batch: its batch size.
+        columns: for each field that is known, its rows: arrays (L,).
+    """
+    colours = any(row.dtype.kind == "f" for rows in columns.values() for row in rows)
+    sections = [legend()] if colours else []
+    for name, rows in columns.items():
+        sections.append(f'<div class="lite-role">{escape(name)}</div>')
+        for i, row in enumerate(rows[:_MOST_ROWS]):
+            shown = row[:_MOST_TOKENS]
+            line = (
+                chips([f"{value:z.2f}" for value in shown.tolist()], shown.tolist())
+                if row.dtype.kind == "f"
+                else chips([str(value) for value in shown.tolist()], None)
+            )
+            sections.append(f'<div class="lite-note">row {i}, {len(row)} tokens</div>{line}')
+            if len(row) > len(shown):
+                sections.append(_more(len(row) - len(shown), "tokens"))
+        if len(rows) > _MOST_ROWS:
+            sections.append(_more(len(rows) - _MOST_ROWS, "rows"))
+    return _block(f"{kind}, batch_size={batch}", sections or [_note("no field is set")])
+
+
+def history_html(batch: tuple[int, ...], chats: Any) -> str:
+    """Conversations turn by turn.
+
+    Args:
+        batch: the batch size.
+        chats: what `History.to_chats` gives.
+    """
+    conversations = list(_conversations(chats, ()))
+    sections = []
+    for at, turns in conversations[:_MOST_ROWS]:
+        if at:
+            sections.append(_note(f"conversation {', '.join(map(str, at))}"))
+        sections += [_turn(turn) for turn in turns[:_MOST_TURNS] if turn.get("role") != "<none>"]
+        if len(turns) > _MOST_TURNS:
+            sections.append(_more(len(turns) - _MOST_TURNS, "turns"))
+    if len(conversations) > _MOST_ROWS:
+        sections.append(_more(len(conversations) - _MOST_ROWS, "conversations"))
+    return _block(f"History, batch_size={batch}", sections)
+
+
+def _conversations(chats: Any, at: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], list[dict[str, Any]]]]:
+    """Every conversation with its place in the batch."""
+    if isinstance(chats, dict):
+        yield at, [chats]
+    elif all(isinstance(turn, dict) for turn in chats):
+        yield at, chats
+    else:
+        for i, chat in enumerate(chats):
+            yield from _conversations(chat, (*at, i))
+
+
+def _turn(turn: Mapping[str, Any]) -> str:
+    role = str(turn.get("role"))
+    kind = f" lite-{role}" if role in ("user", "assistant", "system", "tool") else ""
+    parts = [f'<span class="lite-role">{escape(role)}</span>{escape(_text(turn.get("content")))}']
+    for name in ("tool_calls", "tool_responses"):
+        if turn.get(name) is not None:
+            parts.append(f'<span class="lite-note">\n{escape(f"{name}: {_text(turn[name])}")}</span>')
+    if turn.get("is_complete") is False:
+        parts.append('<span class="lite-note"> (not complete)</span>')
+    return f'<div class="lite-turn{kind}">{"".join(parts)}</div>'
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        text = content
+    else:
+        try:
+            text = json.dumps(content, ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError):
+            text = repr(content)
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}... ({len(text):,} characters)"
+
+
+def _block(title: str, sections: Sequence[str]) -> str:
+    return f"<style>{STYLE}</style><div>{_note(title)}{''.join(sections)}</div>"
+
+
+def _note(text: str) -> str:
+    return f'<div class="lite-note">{escape(text)}</div>'
+
+
+def _more(count: int, what: str) -> str:
+    return _note(f"and {count:,} more {what}")
+
+
+def numbers_only(rows: Sequence[Any]) -> list[NDArray[Any]] | None:
+    """Rows as arrays (L,) of ids or log-probs; None if something else was put there.
+
+    Args:
+        rows: of a field, with or without dimensions before the last.
+    """
+    found: list[NDArray[Any]] = []
+    for row in rows:
+        array = np.asarray(row)
+        if array.dtype.kind not in "iuf" or not array.ndim:
+            return None
+        found += list(array.reshape(math.prod(array.shape[:-1]), array.shape[-1]))
+    return found

@@ -1,0 +1,51 @@
+"""What the commands take: every argument is explained, and every example is a command line."""
+
+import argparse
+import importlib.util
+import re
+import shlex
+
+import pytest
+
+from lite.cli.commands import COMMANDS, build_parser
+
+
+def parser_of(command: str) -> argparse.ArgumentParser:
+    (commands,) = (a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction))
+    parser = commands.choices[command]
+    parser.format_help()  # gives it its arguments
+    return parser
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_argument_is_explained(command: str) -> None:
+    unexplained = [action.dest for action in parser_of(command)._actions if not (action.help or "").strip()]
+    assert unexplained == []
+    assert importlib.util.find_spec(f"lite.cli.{command}")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_example_is_a_command_line(command: str) -> None:
+    assert "examples:" in parser_of(command).format_help()
+    assert COMMANDS[command].examples
+    for example in COMMANDS[command].examples:
+        words = shlex.split(example, comments=True)
+        redirected = next((i for i, word in enumerate(words) if word in ("<", ">")), len(words))
+        assert words[:2] == ["lite", command]
+        args = build_parser().parse_args(words[1:redirected])
+        check = COMMANDS[command].check
+        if check is not None:
+            check(args)
+
+
+def test_the_help_has_the_exit_codes() -> None:
+    text = build_parser().format_help()
+    section = text[text.index("exit status:") :]
+    assert re.findall(r"^  (\d+) ", section, re.MULTILINE) == ["0", "1", "2", "130"]
+
+
+def test_options_of_all_commands_stand_on_either_side() -> None:
+    for words in (["--quiet", "warmup"], ["warmup", "--quiet"]):
+        args = build_parser().parse_args(words)
+        assert (args.quiet, args.debug) == (True, False)
+    assert build_parser().parse_args(["--debug", "warmup", "--quiet"]).debug

@@ -1,0 +1,55 @@
+"""`lite demo --plot`: rewards and returns, drawn."""
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from lite.cli import main
+from lite.cli.demo_page import Sample, demo_page
+
+
+def test_lines_and_dots_are_where_their_numbers_say() -> None:
+    html = demo_page([[Sample("p", ["a", "b"], [-1.0, -2.0], [0.0, 0.4], [0.2, 0.4])]], 0.5, 3)
+    (svg,) = re.findall("<svg.*?</svg>", html, re.DOTALL)
+    ElementTree.fromstring(svg)
+    points = np.array(
+        [p.split(",") for p in re.findall(r'points="([^"]*)"', svg)[0].split()], dtype=np.float64
+    )
+    axis = np.array(re.findall(r'd="M(\S+) (\S+)V(\S+)H(\S+)"', svg)[0], dtype=np.float64)
+    left, top, bottom, right = axis
+    np.testing.assert_allclose(points[:, 0], [left, right])
+    np.testing.assert_allclose(points[:, 1], bottom - (bottom - top) * np.array([0.2, 0.4]), atol=0.06)
+    assert len(re.findall("<circle", svg)) == 1  # a token without reward has no dot
+    assert "sample 0, token 1: reward 0.4" in svg
+    assert "reward 0.4, return 0.4000" in html
+    assert "3-step returns, gamma 0.5" in html
+
+
+@pytest.mark.parametrize("rewards", [[], [0.0], [-2.0], [3.5]])
+def test_any_number_of_tokens_and_any_reward(rewards: list[float]) -> None:
+    tokens = ["t"] * len(rewards)
+    html = demo_page([[Sample("p", tokens, [-1.0] * len(rewards), rewards, rewards)]], 1.0, 1)
+    for svg in re.findall("<svg.*?</svg>", html, re.DOTALL):
+        ElementTree.fromstring(svg)
+        assert "nan" not in svg
+        for y in re.findall(r'cy="(\S+)"', svg):
+            assert 0 <= float(y) <= 170
+
+
+def test_the_command_draws_what_it_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    page = tmp_path / "demo.html"
+    assert main(["demo", "--prompts", "2", "--samples", "3", "--plot", str(page)]) == 0
+    out, err = capsys.readouterr()
+    assert str(page) in err
+    html = page.read_text(encoding="utf-8")
+    assert html.count("<svg") == 2
+    assert html.count("<polyline") == 6
+    printed = re.findall(r"(\d\.\d\d) +\d\.\d{3}$", out, re.MULTILINE)
+    assert re.findall(r"</span> reward (\d\.\d\d)</b>", html) == printed
+    assert len(printed) == 6
+    assert main(["demo", "--plot", str(tmp_path / "no" / "x.html")]) == 1
+    assert "there is no folder" in capsys.readouterr().err

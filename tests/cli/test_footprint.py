@@ -1,0 +1,103 @@
+"""`lite footprint`."""
+
+import json
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lite.cli import main
+
+
+def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, str]:
+    assert main(["footprint", "--json", "--repeat", "1", *arguments]) == 0
+    said = capsys.readouterr()
+    return json.loads(said.out), said.err
+
+
+def test_the_files_of_packages_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    facts, progress = asked(capsys, "--only", "installed")
+    assert progress == "lite footprint: installed\n"
+    installed = facts["installed"]
+    assert list(installed) == ["numpy only", "edge", "edge with language models", "llm-cpu", "llm"]
+    files = [Path(str(file.locate())) for file in metadata.files("numpy") or []]
+    assert installed["edge"]["numpy"] == sum(file.stat().st_size for file in files)
+    assert 20e6 < installed["edge"]["numpy"] < 200e6
+    assert all(installed[extra]["numpy"] == installed["edge"]["numpy"] for extra in ("llm-cpu", "llm"))
+
+
+def test_what_a_package_requires_is_counted_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requires = {
+        "numba": ["llvmlite<0.50,>=0.47", "numpy>=1.22"],
+        "llvmlite": ["Under_Score[big]; python_version > '3'", "sphinx; extra == 'doc'", "absent>=1"],
+        "under-score": None,
+    }
+    sizes = {"numba": 1, "llvmlite": 2, "under-score": 4, "numpy": 8, "sphinx": 16}
+    monkeypatch.setattr("lite.cli.footprint.metadata.requires", lambda name: requires.get(name))
+    monkeypatch.setattr("lite.cli.footprint._bytes", sizes.get)
+    facts, _ = asked(capsys, "--only", "installed")
+    assert facts["installed"]["llm"] == {
+        "tensordict-lite": None, "numpy": 8, "numba": 1, "onnxruntime-gpu": None, "tokenizers": None,
+        "jinja2": None, "llvmlite": 2, "under-score": 4,
+    }  # fmt: skip
+    assert facts["installed"]["edge"] == {
+        "tensordict-lite": None,
+        "numpy": 8,
+        "tensordict-lite-kernels": None,
+    }
+    assert main(["footprint", "--only", "installed"]) == 0
+    said = capsys.readouterr().out
+    assert "numpy only: 0.0 MB on disk (without what is not installed)" in said
+    assert "  tensordict-lite-kernels      not installed\n" in said
+
+
+def test_imports_and_memory_grow_from_stage_to_stage(capsys: pytest.CaptureFixture[str]) -> None:
+    facts, _ = asked(capsys, "--only", "import", "--only", "memory")
+    assert 0 < facts["import"]["lite over numpy"] < 5
+    stages = facts["memory"]["policy"]
+    assert list(stages) == ["python", "import numpy", "import lite", "a policy step"]
+    assert list(stages.values()) == sorted(stages.values())
+    assert stages["python"] > 2e6
+
+
+def test_first_calls_by_backend(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lite.cli.footprint._KERNELS", {"nothing": "call = lambda: kernels.gae"})
+    monkeypatch.setenv("LITE_KERNELS_PATH", "/does/not/exist")
+    facts, _ = asked(capsys, "--only", "kernels")
+    assert 0 < facts["kernels"]["numpy"]["nothing"]["cold"] < 1
+    assert set(facts["kernels"]) == {"prebuilt", "numba", "numpy"}
+
+
+def test_what_cannot_run_here_says_why(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = "print('told'); raise ImportError('pip install this')"
+    monkeypatch.setattr("lite.cli.footprint._GENERATION", program)
+    monkeypatch.setattr("lite.cli.footprint._FIRST_CALL", "{}" + program)
+    monkeypatch.setattr("lite.cli.footprint._KERNELS", {"any": ""})
+    assert main(["footprint", "--only", "memory", "--only", "kernels"]) == 0
+    said = capsys.readouterr().out
+    assert "memory, generation: not here: ImportError: pip install this\n" in said
+    assert "first call of a kernel, numpy: not here: ImportError: pip install this\n" in said
+
+
+def test_the_demo_is_timed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def child(program: str | None, settings: dict[str, str] | None = None) -> dict[str, Any]:
+        calls.append((program, *(settings or {})))
+        return {}
+
+    monkeypatch.setattr("lite.cli.footprint._child", child)
+    facts, _ = asked(capsys, "--only", "demo")
+    assert calls == [(None, "NUMBA_CACHE_DIR")] * 2
+    assert set(facts["demo"]) == {"cold", "warm"}
+
+
+def test_unknown_parts_are_wrong_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["footprint", "--only", "speed"])
+    assert "installed" in capsys.readouterr().err

@@ -1,0 +1,22 @@
+"""Pages are written where there is a folder, and over nothing that is read."""
+
+from pathlib import Path
+
+import pytest
+
+from lite.cli.page_file import check_page
+
+
+def test_a_page_needs_a_folder_and_a_file_of_its_own(tmp_path: Path) -> None:
+    page, read, link = tmp_path / "page.html", tmp_path / "rows", tmp_path / "link"
+    check_page("--html", str(page), str(read), None)
+    read.write_text("rows")
+    link.symlink_to(read)
+    check_page("--html", str(page), str(read), None)
+    page.write_text("an older page")
+    check_page("--html", str(page), str(read), None)
+    with pytest.raises(FileNotFoundError, match=r"--html .*: there is no folder .*none"):
+        check_page("--html", str(tmp_path / "none" / "page.html"))
+    for name in (read, link):
+        with pytest.raises(ValueError, match="is what is read: give another file"):
+            check_page("--html", str(name), None, str(read))

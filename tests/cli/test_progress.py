@@ -1,0 +1,29 @@
+"""What is said beside results: on standard error, and not where nobody wants to hear it."""
+
+from argparse import Namespace
+
+import pytest
+
+from lite.cli.progress import counted, say
+
+
+def test_a_line_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    say(Namespace(quiet=False, command="score"), "heard")
+    say(Namespace(quiet=True, command="score"), "not heard")
+    assert capsys.readouterr() == ("", "lite score: heard\n")
+
+
+@pytest.mark.parametrize(
+    ("terminal", "quiet", "shown"),
+    [(True, False, "\r4 done\r5 done\n"), (True, True, ""), (False, False, "")],
+)
+def test_counts_are_for_terminals(
+    terminal: bool,
+    quiet: bool,
+    shown: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
+    assert list(counted(Namespace(quiet=quiet), "ab", "done", 3)) == ["a", "b"]
+    assert capsys.readouterr() == ("", shown)

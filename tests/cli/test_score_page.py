@@ -1,0 +1,87 @@
+"""`lite score --html`: the responses of a file, token by token."""
+
+import json
+import re
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.models.real_models import MODELS
+
+from lite.cli import main
+from lite.models import OnnxDecoder, Tokenizer, score
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+MODEL = MODELS / "optimum-llama"
+
+
+def page_of(tmp_path: Path, rows: list[dict[str, object]], *flags: str) -> str:
+    file, page = tmp_path / "in.jsonl", tmp_path / "page.html"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["score", str(file), "--model", str(MODEL), "--quiet", "--html", str(page), *flags]) == 0
+    return page.read_text(encoding="utf-8")
+
+
+def spans(html: str) -> list[tuple[str, str]]:
+    """Text and title of each token."""
+    found = re.findall(r'<span(?: class="[\w-]+")? title="([^"]*)">([^<]*)</span>', html)
+    return [(unescape(text), unescape(title)) for title, text in found]
+
+
+def test_each_token_has_its_log_prob(tmp_path: Path) -> None:
+    html = page_of(tmp_path, [{"prompt": "hello", "response": " world"}], "--raw")
+    tokenizer = Tokenizer.from_pretrained(MODEL)
+    prompt, response = tokenizer.encode("hello"), tokenizer.encode(" world", add_special_tokens=False)
+    (log_probs,) = score(OnnxDecoder(MODEL), [np.array(prompt + response)])
+    found = spans(html)
+    assert "".join(text for text, _ in found) == " world"
+    assert len(found) == len(response)
+    for (_, title), token, value in zip(found, response, log_probs[len(prompt) :], strict=True):
+        said = re.search(r"log-prob (\S+), probability (\S+)%.*, id (\d+)", title)
+        assert said is not None
+        np.testing.assert_allclose(float(said[1]), value, atol=1e-4)
+        np.testing.assert_allclose(float(said[2]) / 100, np.exp(value), atol=1e-4)
+        assert int(said[3]) == token
+    assert f"<td>{len(response)}</td>" in html
+
+
+def test_hostile_texts_and_conversations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "</script><script>alert(1)</script>"
+    turns = [{"role": hostile, "content": hostile}, {"role": "assistant", "content": hostile}]
+    html = page_of(tmp_path, [{"messages": turns}, {"prompt": hostile, "response": "é 😀\n"}], "--json")
+    assert "<script" not in html
+    assert unescape(html).count(f"{hostile}: {hostile}") == 1
+    assert "line 1: log-prob" in html
+    assert "line 2: log-prob" in html
+    assert len(capsys.readouterr().out.splitlines()) == 2  # what is printed stays what it was
+
+
+def test_long_files_are_cut_and_counted(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [{"prompt": "a", "response": "b"} for _ in range(205)]
+    html = page_of(tmp_path, rows, "--raw", "--batch-size", "64")
+    assert html.count("<section>") == 200
+    assert "and 5 more</p>" in html
+    assert "<td>205</td>" in html
+
+
+def test_what_an_earlier_run_scored_is_named(tmp_path: Path) -> None:
+    output = tmp_path / "out.jsonl"
+    output.write_text('{"line": 1, "log_prob": 0.0, "tokens": 1, "mean_log_prob": 0.0}\n')
+    rows: list[dict[str, object]] = [{"prompt": "a", "response": "b"}, {"prompt": "a", "response": "c"}]
+    html = page_of(tmp_path, rows, "--output", str(output))
+    assert html.count("<section>") == 1
+    assert f"1 responses, which are in {output}" in html
+
+
+def test_a_page_needs_a_folder_before_anything_is_scored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "in.jsonl"
+    file.write_text('{"prompt": "a", "response": "b"}\n')
+    for page, message in ((tmp_path / "no" / "page.html", "there is no folder"), (file, "is what is read")):
+        assert main(["score", str(file), "--model", str(MODEL), "--html", str(page)]) == 1
+        out, err = capsys.readouterr()
+        assert message in err
+        assert out == ""
+    assert file.read_text() == '{"prompt": "a", "response": "b"}\n'

@@ -1,0 +1,143 @@
+"""The Python of a README as it is printed: its blocks in order, in one fresh process, in an empty folder.
+
+Nothing is fed in: a name that no block makes is an error. A line that states its value, as in `len(x)  # 3`,
+has to have it. Run as a script, this file is that process, and prints what became of each block as JSON.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[2]
+_FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
+# What a comment states: an array, a tuple of numbers, a truth value, a list of texts. Words may follow.
+_STATED = re.compile(r"#\s+(array\(.*?\)|\([\d, ]+\)|True|False|\[(?:'[^']*'(?:, )?)*(?:\.\.\.)?\])")
+
+
+class Block(NamedTuple):
+    """Fenced text of a document: `language` is "" for commands, `line` is where its text starts."""
+
+    language: str
+    source: str
+    line: int
+
+
+def blocks(document: str) -> list[Block]:
+    """All fenced blocks of a document, named by its path from the root."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return [Block(m[1], m[2], text.count("\n", 0, m.start(2)) + 1) for m in _FENCED.finditer(text)]
+
+
+def python_of(document: str) -> list[Block]:
+    return [block for block in blocks(document) if block.language == "python"]
+
+
+def needs_ray(block: Block) -> bool:
+    """Whether a block starts processes of Ray, which have tests of their own."""
+    return "import ray" in block.source or "RayCollector" in block.source
+
+
+@cache
+def run(document: str) -> list[dict[str, Any]]:
+    """Of each Python block: how many values were compared; if it `failed` or was `skipped`, why."""
+    folder = tempfile.mkdtemp()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "error", "-W", "ignore:os.fork", __file__, document]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    told = done.stdout.splitlines()
+    assert done.returncode == 0, done.stderr
+    assert told, done.stderr
+    results: list[dict[str, Any]] = json.loads(told[-1])
+    return results
+
+
+def _absent(error: BaseException | None) -> str | None:
+    """The package that an error is about, if it is not installed."""
+    while error is not None:
+        name = getattr(error, "name", None)
+        if isinstance(error, ImportError) and name and find_spec(name.partition(".")[0]) is None:
+            return name
+        error = error.__cause__
+    return None
+
+
+def _same(got: Any, stated: str) -> bool:
+    import numpy as np
+
+    if not stated.startswith("["):
+        wanted = eval(stated, {"array": np.array})
+        return bool(np.allclose(np.asarray(got), np.asarray(wanted), rtol=1e-4))
+    texts = ast.literal_eval(stated)
+    if texts[-1:] == [...]:
+        texts = texts[:-1]
+        got = list(got)[: len(texts)]
+    return list(got) == texts
+
+
+def _run_block(block: Block, document: str, names: dict[str, Any]) -> int:
+    lines = block.source.splitlines()
+    compared = 0
+    for statement in ast.parse(block.source).body:
+        last = statement.end_lineno or 1
+        comment = _STATED.search(lines[last - 1][statement.end_col_offset :])
+        ast.increment_lineno(statement, block.line - 1)
+        if isinstance(statement, ast.Expr):
+            value = eval(compile(ast.Expression(statement.value), document, "eval"), names)
+            if comment is not None:
+                compared += 1
+                if not _same(value, comment[1]):
+                    raise AssertionError(
+                        f"line {block.line + last - 1} states {comment[1]}, and is {value!r}"
+                    )
+        else:
+            exec(compile(ast.Module([statement], []), document, "exec"), names)
+    return compared
+
+
+def _main(document: str) -> None:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    results = []
+    for block in python_of(document):
+        result: dict[str, Any] = {"stated": 0}
+        start = time.perf_counter()
+        try:
+            if needs_ray(block):
+                result["skipped"] = "it starts Ray"
+            else:
+                result["stated"] = _run_block(block, document, names)
+        except Exception as error:
+            absent = _absent(error)
+            result["skipped" if absent else "failed"] = (
+                f"{absent} is not installed" if absent else f"{type(error).__name__}: {error}"
+            )
+            result["line"] = _line(error, document)
+        result["seconds"] = round(time.perf_counter() - start, 1)
+        results.append(result)
+    print(json.dumps(results))
+
+
+def _line(error: BaseException, document: str) -> int | None:
+    """The line of the document that an error came from."""
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == document:
+            found = trace.tb_lineno
+        trace = trace.tb_next
+    return found
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1])

@@ -1,0 +1,101 @@
+"""Pages and notebook cells in a real browser: what was data is text there, and what is drawn can be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.browser import Browser, browser
+
+from lite import TensorDict, lazy_stack
+from lite._show.page import page
+from lite.cli.demo_page import Sample, demo_page
+from lite.models import History, LogProbs, Tokens
+from lite.models.text.to_html import STYLE, chips
+
+HOSTILE = (
+    '</script><script>window.bad = 1</script><img src=x onerror=\'window.bad = 1\'>" onclick="bad" \x00\ud800'
+)
+SEEN = HOSTILE.replace("\x00", "\\x00").replace("\ud800", "\\ud800")
+FOREIGN = "return [document.scripts.length, document.images.length, window.bad === undefined]"
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(tmp_path_factory.mktemp("browser")) as one:
+        yield one
+
+
+def cell(html: str) -> str:
+    """A notebook's output: without the policy that pages have."""
+    return f"<!doctype html><meta charset=utf-8><body>{html}</body>"
+
+
+def test_hostile_tokens_are_text(shown: Browser) -> None:
+    shown.open(page(HOSTILE, [chips([HOSTILE, "b"], [-0.01, -5.0], [HOSTILE, ""])], STYLE))
+    assert shown.ask(FOREIGN) == [0, 0, True]
+    assert shown.ask("return document.title") == " ".join(SEEN.split())
+    spans = "return [...document.querySelectorAll('.lite-tokens span')].map(x => [x.textContent, x.title])"
+    (text, title), (plain, told) = shown.ask(spans)
+    assert (text, plain) == (SEEN, "b")
+    assert title.endswith(SEEN)
+    assert "log-prob -5.0000, probability 0.67%, all other tokens 99.33%" in told
+    colours = shown.ask(
+        "const spans = [...document.querySelectorAll('.lite-tokens span')];"
+        "return spans.map(x => getComputedStyle(x).backgroundColor)"
+    )
+    assert colours[0] == "rgba(0, 0, 0, 0)"
+    assert colours[1].startswith("rgba(225, 70, 30, 0.7")  # in the shade of what is hardly probable
+
+
+def test_conversations_in_a_notebook(shown: Browser) -> None:
+    turns = [
+        {"role": HOSTILE, "content": HOSTILE},
+        {"role": "assistant", "content": "b", "is_complete": False},
+    ]
+    shown.open(cell(History.from_chats([turns, turns[:1]])._repr_html_()))
+    assert shown.ask(FOREIGN) == [0, 0, True]
+    said = shown.ask("return [...document.querySelectorAll('.lite-turn')].map(x => x.textContent)")
+    assert said == [SEEN + SEEN, "assistantb (not complete)", SEEN + SEEN]
+
+
+def test_log_probs_and_tokens_in_a_notebook(shown: Browser) -> None:
+    rows = lazy_stack([LogProbs(response=np.log(np.float32(p))) for p in ([0.95, 0.3], [0.001])])
+    shown.open(cell(rows._repr_html_()))
+    kinds = "return [...document.querySelectorAll('span[title]')].map(x => [x.className, x.textContent])"
+    assert shown.ask(kinds) == [["lite-p0", "-0.05"], ["lite-p2", "-1.20"], ["lite-p5", "-6.91"]]
+    shown.open(cell(Tokens(full=np.arange(3))._repr_html_()))
+    assert [text for _, text in shown.ask(kinds)] == ["0", "1", "2"]
+
+
+def test_a_tensordict_in_a_notebook(shown: Browser) -> None:
+    shown.open(cell(TensorDict({HOSTILE: HOSTILE, "a": {HOSTILE: np.zeros(2)}})._repr_html_()))
+    assert shown.ask(FOREIGN) == [0, 0, True]
+    assert SEEN in shown.ask("return document.body.textContent")
+
+
+def test_the_demo_is_drawn(shown: Browser) -> None:
+    sample = Sample(HOSTILE, ["4", "2", HOSTILE], [-0.1, -1.0, -3.0], [0.0, 0.0, 1.0], [0.81, 0.9, 1.0])
+    worse = Sample(HOSTILE, ["5"], [-2.0], [0.0], [0.0])
+    shown.open(demo_page([[sample, worse], [worse]], 0.9, 32))
+    assert shown.ask(FOREIGN) == [0, 0, True]
+    assert shown.ask("return document.querySelector('h2').textContent") == SEEN
+    lines = "return [...document.querySelectorAll('polyline')].map(x => x.points.length)"
+    assert shown.ask(lines) == [1, 3, 1]
+    # A line lies where its numbers say: higher on the screen for more, within the drawing.
+    y = shown.ask("return [...document.querySelector('.sample-0 polyline').points].map(p => p.y)")
+    assert y[0] > y[1] > y[2] >= 0
+    box = shown.ask(
+        "const s = document.querySelector('svg').getBoundingClientRect();"
+        "const l = document.querySelector('.sample-0').getBoundingClientRect();"
+        "return [s.width > 300, l.width > 200, l.left >= s.left, l.right <= s.right, l.bottom <= s.bottom]"
+    )
+    assert box == [True] * 5
+    assert shown.ask("return document.querySelectorAll('.sample').length") == 3
+
+
+def test_nothing_is_asked_of_a_network(shown: Browser, tmp_path: Path) -> None:
+    shown.open(page("p", [chips(["a"], [-1.0])], STYLE))
+    assert shown.ask("return performance.getEntriesByType('resource').map(x => x.name)") == []

@@ -1,0 +1,255 @@
+"""What who is new gets wrong: the error names the argument, what came, what was wanted, and the way out.
+
+Each is a row of a table with the words that the error has to have. A call that fails leaves its arguments as
+they were, which one test below looks at for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import lite
+from lite import TensorDict, nn
+
+
+class Estimator:
+    """What scikit-learn's are like: objects with methods, and not callable."""
+
+    def predict(self, rows: Any) -> Any:
+        return rows.sum(1)
+
+    def transform(self, rows: Any) -> Any:
+        return rows * 2
+
+
+class Mistake(NamedTuple):
+    name: str
+    call: Callable[[TensorDict], object]
+    error: type[Exception]
+    words: list[str]
+
+
+def small() -> TensorDict:
+    return TensorDict({"x": np.zeros((3, 4)), "info": {"step": np.arange(3)}}, batch_size=[3])
+
+
+def assign(td: TensorDict, key: Any, value: Any) -> None:
+    td[key] = value
+
+
+def call(module: Any, **options: Any) -> Callable[[TensorDict], object]:
+    return lambda td: nn.TensorDictModule(module, **options)(td)
+
+
+EVERY = ["every entry", 'td[index] = {"key": value}']
+MISTAKES = [
+    Mistake(
+        "an entry has other rows than the batch size says",
+        lambda td: TensorDict({"x": np.zeros(3), "y": np.zeros(4)}, [3]),
+        RuntimeError,
+        ["'y'", "(4,)", "(3,)"],
+    ),
+    Mistake(
+        "and so far below",
+        lambda td: assign(td, ("info", "y"), np.zeros((2, 5))),
+        RuntimeError,
+        ["('info', 'y')", "(2, 5)", "(3,)"],
+    ),
+    Mistake(
+        "a number for each row",
+        lambda td: assign(td, "y", 1.0),
+        RuntimeError,
+        ["'y'", "()", "np.full((3,), value)"],
+    ),
+    Mistake("a dotted key", lambda td: td["info.step"], KeyError, ['"info.step"', '("info", "step")']),
+    Mistake("a path as a key", lambda td: td["info/step"], KeyError, ['"info/step"', '("info", "step")']),
+    Mistake("a nested key without its parent", lambda td: td["step"], KeyError, ['("info", "step")']),
+    Mistake("a key that is not there", lambda td: td["y"], KeyError, ['"y"', "['info', 'x']"]),
+    Mistake(
+        "rows of one entry written to all of them",
+        lambda td: assign(td, 0, np.zeros(4)),
+        RuntimeError,
+        ["('info', 'step')", "(4,)", *EVERY],
+    ),
+    Mistake(
+        "too long a row", lambda td: assign(td, 0, np.zeros(7)), RuntimeError, ["'x'", "(7,)", "(4,)", *EVERY]
+    ),
+    Mistake(
+        "torch's word for another device",
+        lambda td: td.to("gpu"),
+        TypeError,
+        ["dest", "'gpu'", "'cpu'", "'cuda'"],
+    ),
+    Mistake(
+        "and when it is made",
+        lambda td: TensorDict({}, [3], device="gpu"),
+        ValueError,
+        ["device", "'gpu'", "'cpu'", "'cuda'"],
+    ),
+    Mistake(
+        "an index where there is no batch size",
+        lambda td: TensorDict({"x": np.zeros(3)})[0],
+        RuntimeError,
+        ["batch_dims==0", "batch_size=[n]", "auto_batch_size_()"],
+    ),
+    Mistake("a truth value", lambda td: bool(td == td), RuntimeError, ["boolean", ".all()", "is_empty()"]),
+    Mistake("a list of rows", lambda td: TensorDict([{"x": 1}]), ValueError, ["list", "from_list"]),
+    Mistake("an array of a TensorDict", lambda td: np.array(td), TypeError, ["'x'", "'info'", "to_dict()"]),
+    Mistake(
+        "an input key that is not there",
+        call(nn.Linear(4, 2), in_keys=["obs"], out_keys=["y"]),
+        KeyError,
+        ["['obs']", "Linear", "TensorDictModule", "'x'", "('info', 'step')"],
+    ),
+    Mistake(
+        "an input of another size",
+        call(nn.Linear(5, 2), in_keys=["x"], out_keys=["y"]),
+        RuntimeError,
+        ["in_features=5", "(3, 4)"],
+    ),
+    Mistake(
+        "a list as an input",
+        lambda td: nn.Linear(2, 1)([1.0, 2.0]),
+        TypeError,
+        ["input", "list", "np.asarray"],
+    ),
+    Mistake(
+        "a class in place of a module",
+        call(nn.Linear, in_keys=["x"], out_keys=["y"]),
+        ValueError,
+        ["lite.nn.Linear", "instance"],
+    ),
+    Mistake(
+        "an estimator in place of a module",
+        call(Estimator(), in_keys=["x"], out_keys=["y"]),
+        ValueError,
+        ["Estimator", "not callable", "'predict', 'transform'", "method='predict'"],
+    ),
+    Mistake(
+        "results for too many keys",
+        call(nn.Linear(4, 2), in_keys=["x"], out_keys=["y", "z"]),
+        RuntimeError,
+        ["fewer results (1)", "['y', 'z']"],
+    ),
+    Mistake(
+        "a folder that is not there",
+        lambda td: TensorDict.load("no/such/folder"),
+        FileNotFoundError,
+        ["file or folder", "no/such/folder"],
+    ),
+    Mistake(
+        "a folder of something else",
+        lambda td: TensorDict.load(Path(__file__).parent),
+        FileNotFoundError,
+        ["meta.json", "save or memmap"],
+    ),
+    Mistake(
+        "a locked one is given another array",
+        lambda td: assign(td.lock_(), "x", np.ones((3, 4))),
+        RuntimeError,
+        ["locked", "set_()"],
+    ),
+    Mistake(
+        "dicts with other keys",
+        lambda td: lite.stack([td, td.exclude("info")]),
+        RuntimeError,
+        ["['info']", "maybe_dense_stack"],
+    ),
+]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
+def test_the_error_says_what_to_do(mistake: Mistake) -> None:
+    td = small()
+    with pytest.raises(mistake.error) as caught:
+        mistake.call(td)
+    assert type(caught.value) is mistake.error
+    text = str(caught.value.args[0])  # KeyError shows its text as a literal
+    assert [word for word in mistake.words if word not in text] == [], text
+    np.testing.assert_array_equal(td["x"], np.zeros((3, 4)))
+    np.testing.assert_array_equal(td["info", "step"], np.arange(3))
+    assert set(td.keys(True)) == {"x", "info", ("info", "step")}
+
+
+def test_there_are_twenty_of_them() -> None:
+    assert len(MISTAKES) >= 20
+
+
+@pytest.mark.parametrize("key", ["x", ("info", "step")], ids=str)
+def test_plus_equals_on_a_locked_one_is_a_write_to_its_array(key: Any) -> None:
+    td = small().lock_()
+    before = td[key].copy()
+    td[key] += 1
+    np.testing.assert_array_equal(td[key], before + 1)
+
+
+def test_an_estimator_by_its_method() -> None:
+    td = TensorDict({"x": np.arange(6.0).reshape(3, 2)}, [3])
+    nn.TensorDictModule(Estimator(), ["x"], ["y"], method="predict")(td)
+    np.testing.assert_array_equal(td["y"], [1, 5, 9])
+
+
+def test_a_file_name_that_becomes_a_folder(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=r"folder.*x\.pkl.*\.npz.*pickle\.dump"):
+        small().save(tmp_path / "x.pkl")
+    assert TensorDict.load(tmp_path / "x.pkl")["x"].shape == (3, 4)
+
+
+# -- a language model -----------------------------------------------------------------------------------
+
+CHAT = [{"role": "user", "content": "Hi"}]
+PROMPTS: list[tuple[str, Any, type[Exception], list[str]]] = [
+    ("history", ["hello"], TypeError, ["list", "('history', 'prompt')", "History.from_chats"]),
+    ("history", {"history": CHAT}, TypeError, ["dict", "History.from_chats"]),
+    (
+        "history",
+        TensorDict({"history": [CHAT]}, [1]),
+        ValueError,
+        ["('history', 'prompt')", "History.from_chats"],
+    ),
+    (
+        "tokens",
+        TensorDict({"tokens": {"prompt": np.ones((1, 4))}}, [1]),
+        ValueError,
+        ["integers", "float64", "Tokens("],
+    ),
+    (
+        "text",
+        TensorDict({"text": ["Hi"]}, [1]),
+        ValueError,
+        ["('text', 'prompt')", "['text']", "Text(prompt="],
+    ),
+]
+
+
+@pytest.mark.parametrize(("mode", "given", "error", "words"), PROMPTS)
+def test_what_a_language_model_is_given(
+    mode: str, given: Any, error: type[Exception], words: list[str]
+) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    pytest.importorskip("tokenizers", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    from lite.models import OnnxWrapper, embedded_model_path
+
+    policy = OnnxWrapper(embedded_model_path(), input_mode=mode)
+    with pytest.raises(error) as caught:
+        policy(given)
+    assert [word for word in words if word not in str(caught.value)] == [], str(caught.value)
+
+
+def test_a_conversation_where_a_history_is_wanted() -> None:
+    from lite.models import ChatHistory
+
+    with pytest.raises(TypeError, match=r"prompt must be a History.*History\.from_chats"):
+        ChatHistory(prompt=[CHAT], batch_size=[1])
+
+
+def test_a_model_by_its_name_on_a_hub() -> None:
+    from lite.models import OnnxWrapper
+
+    with pytest.raises(FileNotFoundError, match=r"'Owner/Name'.*\.onnx.*hub"):
+        OnnxWrapper("Owner/Name")

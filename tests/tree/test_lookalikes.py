@@ -1,0 +1,154 @@
+"""Columns of other libraries are arrays; tables, sparse, lazy and incomplete ones are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import NonTensorData, TensorDict
+from lite._tree.lookalikes import from_lookalike
+
+
+def stored(value: Any) -> Any:
+    return TensorDict({"v": value}, [3])["v"]
+
+
+def refused(value: Any, *words: str) -> None:
+    td = TensorDict({"v": np.zeros(3), "n": {}}, [3])
+    for key in ("v", ("n", "v")):
+        with pytest.raises(TypeError) as caught:
+            td[key] = value
+        text = str(caught.value)
+        assert [word for word in (f"at key {key!r}", *words) if word not in text] == [], text
+    np.testing.assert_array_equal(td["v"], np.zeros(3))
+
+
+def test_what_is_no_column_stays_an_object() -> None:
+    class Series:
+        """Of this module, and so of no library."""
+
+    one = Series()
+    assert from_lookalike(one) is None
+    assert isinstance(TensorDict({"v": one}, [3]).get("v"), NonTensorData)
+
+
+# -- pandas and pyarrow ---------------------------------------------------------------------------------
+
+
+def test_columns_of_pandas() -> None:
+    pandas = pytest.importorskip("pandas", reason='pip install "tensordict-lite[files]"')
+    frame = pandas.DataFrame(
+        {
+            "real": [1.0, np.nan, 3.0],
+            "nullable": pandas.array([1, 2, 3], dtype="Int16"),
+            "flag": pandas.array([True, False, True], dtype="boolean"),
+            "category": pandas.Categorical(["b", "a", "b"]),
+            "when": pandas.to_datetime(["2020-01-01", "2020-01-02", "2020-01-03"]),
+        }
+    )
+    whole = TensorDict.from_pandas(frame)
+    for name in frame.columns:
+        got = stored(frame[name])
+        np.testing.assert_array_equal(got, whole[name])
+        assert got.dtype == whole[name].dtype
+        np.testing.assert_array_equal(stored(frame[name].array), whole[name])
+    assert stored(frame["nullable"]).dtype == np.int16
+    got = stored(pandas.array([1.5, None, 3], dtype="Float32"))
+    np.testing.assert_array_equal(got, np.array([1.5, np.nan, 3], np.float32), strict=True)
+    np.testing.assert_array_equal(stored(pandas.Index([1, 2, 3])), [1, 2, 3])
+    assert TensorDict({"s": pandas.Series(["a", "b", "c"])}, [3])[1]["s"] == "b"
+    td = TensorDict({"v": pandas.Series([1.0, 2, 3])}, [3])
+    td["v"][0] = 7  # not read-only
+    np.testing.assert_array_equal((td[1:] + 1)["v"], [3, 4])
+
+
+def test_what_pandas_has_that_arrays_have_not() -> None:
+    pandas = pytest.importorskip("pandas", reason='pip install "tensordict-lite[files]"')
+    refused(pandas.Series([1, None, 3], dtype="Int64"), "pandas Series", "lacks", "fillna")
+    refused(pandas.array([True, None, False]), "pandas BooleanArray", "lacks", "fillna")
+    refused(pandas.DataFrame({"a": [1, 2, 3]}), "pandas DataFrame", "from_pandas", "to_numpy")
+    with pytest.raises(ValueError, match="from_any data frames"):
+        TensorDict(pandas.DataFrame({"a": [1, 2, 3]}), [3])
+
+
+def test_columns_of_arrow() -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason='pip install "tensordict-lite[files]"')
+    np.testing.assert_array_equal(stored(pyarrow.array([1, 2, 3])), [1, 2, 3])
+    np.testing.assert_array_equal(stored(pyarrow.chunked_array([[1.5, 2], [3]])), [1.5, 2, 3])
+    assert list(stored(pyarrow.array(["a", "b", "c"]))) == ["a", "b", "c"]
+    refused(pyarrow.array([1, None, 3]), "pyarrow Int64Array", "lacks", "fill_null")
+    refused(pyarrow.table({"a": [1, 2, 3]}), "pyarrow Table", "from_arrow")
+
+
+# -- libraries that no extra brings: as they are where they are installed -----------------------------------
+
+
+def test_polars() -> None:
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    np.testing.assert_array_equal(stored(polars.Series([1, 2, 3])), [1, 2, 3])
+    assert list(stored(polars.Series(["a", "b", "c"]))) == ["a", "b", "c"]
+    refused(polars.Series([1, None, 3]), "polars Series", "lacks", "fill_null")
+    refused(polars.DataFrame({"a": [1, 2, 3]}), "polars DataFrame", "from_arrow", "to_numpy")
+    refused(polars.LazyFrame({"a": [1, 2, 3]}), "polars LazyFrame", "collect()")
+
+
+def test_xarray() -> None:
+    xarray = pytest.importorskip("xarray", reason="xarray is not installed")
+    array = np.zeros((3, 2))
+    assert np.shares_memory(stored(xarray.DataArray(array)), array)
+    got = stored(xarray.Dataset({"a": ("row", np.arange(3))}))
+    np.testing.assert_array_equal(got["a"], np.arange(3))
+
+
+def test_sparse() -> None:
+    sparse = pytest.importorskip("scipy.sparse", reason="SciPy is not installed")
+    refused(sparse.csr_matrix(np.eye(3)), "scipy csr_matrix", "toarray()")
+    refused(sparse.coo_array(np.eye(3)), "scipy coo_array", "toarray()")
+
+
+def test_dask() -> None:
+    dask = pytest.importorskip("dask.array", reason="dask is not installed")
+    refused(dask.ones((3, 2)), "dask Array", "compute()")
+
+
+def of_library(name: str, **members: Any) -> Any:
+    """An object whose class says that it is a library's, and that has what is asked of it."""
+    module, _, kind = name.rpartition(".")
+    return type(kind, (), {"__module__": module, **members})()
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("scipy.sparse._base._spbase", "toarray()"),
+        ("sparse.numba_backend._sparse_array.SparseArray", "todense()"),
+        ("dask.array.core.Array", "compute()"),
+        ("polars.dataframe.frame.DataFrame", "from_arrow"),
+        ("h5py._hl.dataset.Dataset", "value[...]"),
+        ("zarr.core.array.Array", "value[...]"),
+    ],
+)
+def test_a_class_is_told_by_its_name(name: str, word: str) -> None:
+    refused(of_library(name), name.partition(".")[0], name.rpartition(".")[2], word)
+    inherits = type("Own", (type(of_library(name)),), {})()
+    refused(inherits, "Own", word)
+
+
+def test_stand_ins_for_columns() -> None:
+    values = np.arange(3)
+    values.flags.writeable = False
+    members = {
+        "__array__": lambda self, dtype=None, copy=None: values,
+        "null_count": lambda self: 0,
+        "chunks": None,
+    }
+    for name in ("polars.series.series.Series", "xarray.core.dataarray.DataArray"):
+        got = stored(of_library(name, **members))
+        np.testing.assert_array_equal(got, [0, 1, 2])
+        assert got.flags.writeable
+    refused(
+        of_library("polars.series.series.Series", **{**members, "null_count": lambda self: 1}), "fill_null"
+    )
+    refused(of_library("xarray.core.dataarray.DataArray", **{**members, "chunks": ((3,),)}), "compute()")
