@@ -87,6 +87,7 @@ def test_imports_stay_light() -> None:
                 "lite._transforms.vmap.transform",
             ),
         ),
+        ("from lite.models import OnnxWrapper", ("lite.nn.distributions", "lite.nn.layers")),
     ],
 )
 def test_what_is_not_asked_for_is_not_loaded(statement: str, not_yet: tuple[str, ...]) -> None:

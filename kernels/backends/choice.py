@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 import os
+import sys
 from typing import Literal, NamedTuple, TypeAlias
 
 from lite.kernels.backends import prebuilt
@@ -76,6 +77,8 @@ def choice() -> Choice:
         return Choice("prebuilt", library)
     if _numba_is_here():
         return Choice("numba")
+    if sys.platform == "emscripten":  # neither remedy exists in a browser
+        return Choice("numpy")
     return Choice(
         "numpy",
         warning=f"lite.kernels run in plain NumPy: correct, but slower. {_REMEDIES}{_said(refused)}",
