@@ -2,9 +2,10 @@
 
 In reading order:
 
-- `commands`: what each command takes, its examples, what is checked at once; `main`: runs it, and tells errors in a line
-- `demo`, `generate` (with `chat`), `score`, `mismatch`, `info`, `bench`, `footprint`, `warmup`: the commands, imported
-  when they are named
+- `commands`: what each command takes, its examples, what is checked at once
+- `main`: runs the command that is named, and tells errors in a line
+- `demo`, `generate` (with `chat`), `score`, `mismatch`, `info`, `bench`, `footprint`, `warmup`: the commands,
+  imported when they are named
 - `options`, `prompts`, `reply`, `text_stream`: of generation: flags, what is read, what is printed as it comes
 - `model`, `on_ray`: the model of a command; the same work in a Ray cluster
 - `progress`: what is said on standard error
