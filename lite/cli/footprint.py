@@ -112,6 +112,7 @@ def run(args: argparse.Namespace) -> int:
         "python": platform.python_version(),
         "machine": platform.machine(),
         "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        "backend": backend(),
     }
     for part, measure in PARTS.items():
         if args.only is None or part in args.only:
@@ -246,6 +247,7 @@ def _or_why_not(program: str | None, settings: dict[str, str] | None = None) -> 
 
 
 def _print(facts: dict[str, Any]) -> None:
+    print(f"Python {facts['python']} on {facts['machine']}, kernels by {facts['backend']}")
     for name, sizes in facts.get("installed", {}).items():
         missing = " (without what is not installed)" if None in sizes.values() else ""
         print(f"{name}: {_megabytes(sum(size or 0 for size in sizes.values()))} on disk{missing}")
