@@ -1,8 +1,8 @@
-"""What small and full installations take: `lite footprint` in fresh environments, each in a folder that goes.
+"""What small and full installations take: `lite footprint` in fresh environments.
 
-`python bench/footprint.py` builds the wheel of this checkout and that of the compiled kernels (or takes the one
-that `--kernels` names), downloads what each environment needs, which is counted, installs it and measures there.
-Packages come from pip's index. Times want a quiet machine; bytes do not care.
+`python bench/footprint.py` builds the wheel of this checkout and that of the compiled kernels (or takes the
+one that `--kernels` names), downloads what each environment needs, which is counted, installs it and measures
+there. Packages come from pip's index. Times want a quiet machine; bytes do not care.
 
 `--only edge` (and so on) measures some environments and saves nothing.
 """
@@ -28,6 +28,21 @@ SMALL = {
     "edge with language models": ["numpy", KERNELS, "onnxruntime<1.29", "tokenizers", "jinja2", "markupsafe"],
 }
 EXTRAS = ("llm-cpu", "llm")
+COLUMNS = [
+    "installation",
+    "download, MB",
+    "installed, MB",
+    "`import lite` over NumPy, ms",
+    "then in memory, MB",
+    "policy step, MB",
+    "demo model, MB",
+    "generating, at most MB",
+    "kernels",
+    "first `gae`, ms",
+    "first `sample_tokens`, ms",
+    "`lite demo`, s",
+    "load",
+]
 
 
 def wheels(folder: Path, kernels: Path | None) -> tuple[Path, Path]:
@@ -106,22 +121,16 @@ def main() -> None:
     about = machine()
     with tempfile.TemporaryDirectory() as folder:
         own, kernels = wheels(Path(folder), asked.kernels)
-        rows = [
-            measure(name, own, kernels, asked.repeat)
-            for name in [*SMALL, *EXTRAS]
-            if name in (asked.only or [*SMALL, *EXTRAS])
-        ]
+        rows = [measure(name, own, kernels, asked.repeat) for name in asked.only or [*SMALL, *EXTRAS]]
     lines = [
         "# Footprint",
         "",
         ", ".join(f"{key} {value}" for key, value in about.items()) + ".",
-        "Fresh environments; bytes are 10^6, files with what is compiled of Python's when it is installed. First "
-        "calls are those of new processes: the very first, then the median of later ones. Memory is resident.",
+        "Fresh environments. MB are 10^6 bytes; installed are also the files that Python compiles then.",
+        "First calls: in the very first process, then the median of later ones. Memory is resident.",
         "",
-        "| installation | download, MB | installed, MB | `import lite` over NumPy, ms | imported, MB | policy step, "
-        "MB | demo model loaded, MB | generating, at most MB | kernels by | first `gae`, ms | first `sample_tokens`, "
-        "ms | `lite demo`, s | load |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|",
+        f"| {' | '.join(COLUMNS)} |",
+        "|---|" + "--:|" * (len(COLUMNS) - 1),
         *map(row, rows),
         "",
         "Installed, in MB:",
