@@ -1,9 +1,6 @@
 """The package lists match the folders, and the files users rely on say the same thing."""
 
-import shutil
 import stat
-import subprocess
-import sys
 import tarfile
 import tomllib
 import zipfile
@@ -11,11 +8,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from helpers.building import build, copy_of_the_checkout
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SETUPTOOLS = PYPROJECT["tool"]["setuptools"]
 FOLDERS = {"lite": ROOT / "lite", "lite.kernels": ROOT / "kernels", "lite.models": ROOT / "models"}
+
+
+def _folder(package: str) -> Path:
+    top = max((name for name in FOLDERS if f"{package}.".startswith(f"{name}.")), key=len)
+    return FOLDERS[top].joinpath(*package.removeprefix(top).split("."))
 
 
 def _packages_on_disk() -> set[str]:
@@ -42,16 +45,7 @@ def test_links_point_to_the_top_folders() -> None:
 def test_package_data_exists() -> None:
     for package, patterns in SETUPTOOLS["package-data"].items():
         for pattern in patterns:
-            assert list(FOLDERS[package].glob(pattern)), f"{package}: nothing matches {pattern}"
-
-
-def _build(kind: str, source: Path, output: Path) -> Path:
-    """The one file that setuptools builds of `source`: kind is "wheel" or "sdist"."""
-    output.mkdir()
-    build = f"from setuptools import build_meta; build_meta.build_{kind}({str(output)!r})"
-    subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
-    (built,) = output.iterdir()
-    return built
+            assert list(_folder(package).glob(pattern)), f"{package}: nothing matches {pattern}"
 
 
 def _of_the_product(names: Iterable[str]) -> list[str]:
@@ -61,9 +55,7 @@ def _of_the_product(names: Iterable[str]) -> list[str]:
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what is built, with the build folder of an earlier version that had one more file."""
-    folder = tmp_path_factory.mktemp("packaging") / "source"
-    skipped = shutil.ignore_patterns("__pycache__", ".*", "bench", "build", "*.egg-info")
-    shutil.copytree(ROOT, folder, symlinks=True, ignore=skipped)
+    folder = copy_of_the_checkout(tmp_path_factory.mktemp("packaging") / "source")
     (folder / "build" / "lib" / "lite").mkdir(parents=True)
     (folder / "build" / "lib" / "lite" / "renamed_since.py").touch()
     return folder
@@ -71,20 +63,19 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(source: Path) -> zipfile.ZipFile:
-    return zipfile.ZipFile(_build("wheel", source, source.parent / "wheel"))
+    return zipfile.ZipFile(build("wheel", source, source.parent / "wheel"))
 
 
 def test_the_wheel_holds_the_listed_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     expected = {
-        "/".join((package.replace(".", "/"), file.relative_to(FOLDERS[package]).as_posix()))
+        "/".join((package.replace(".", "/"), file.relative_to(_folder(package)).as_posix()))
         for package, patterns in SETUPTOOLS["package-data"].items()
         for pattern in patterns
-        for file in FOLDERS[package].glob(pattern)
+        for file in _folder(package).glob(pattern)
     }
     for package in SETUPTOOLS["packages"]:
-        top = max((name for name in FOLDERS if f"{package}.".startswith(f"{name}.")), key=len)
-        folder = FOLDERS[top].joinpath(*package.removeprefix(top).split("."))
-        expected |= {f"{package.replace('.', '/')}/{file.name}" for file in folder.glob("*.py")}
+        files = _folder(package).glob("*.py")
+        expected |= {f"{package.replace('.', '/')}/{file.name}" for file in files}
     assert set(_of_the_product(wheel.namelist())) == expected
 
 
@@ -109,7 +100,7 @@ def test_a_build_leaves_the_tree_alone(source: Path, wheel: zipfile.ZipFile) -> 
 
 
 def test_the_source_distribution_builds_the_same_wheel(source: Path, wheel: zipfile.ZipFile) -> None:
-    with tarfile.open(_build("sdist", source, source.parent / "sdist")) as archive:
+    with tarfile.open(build("sdist", source, source.parent / "sdist")) as archive:
         members, names = archive.getmembers(), archive.getnames()
         archive.extractall(source.parent, filter="data")
     assert all(member.isfile() or member.isdir() for member in members)
@@ -118,7 +109,7 @@ def test_the_source_distribution_builds_the_same_wheel(source: Path, wheel: zipf
     # Of the tests all or none are of use.
     assert not top & {"tests", "bench", "build"}
     (unpacked,) = source.parent.glob("tensordict_lite-*")
-    again = zipfile.ZipFile(_build("wheel", unpacked, source.parent / "again"))
+    again = zipfile.ZipFile(build("wheel", unpacked, source.parent / "again"))
     assert _of_the_product(again.namelist()) == _of_the_product(wheel.namelist())
 
 

@@ -84,9 +84,11 @@ def test_imports_stay_light() -> None:
                 "lite.nn.distributions",
                 "lite.nn.values",
                 "lite.nn.layers.transformer",
+                "lite.kernels",
                 "lite._transforms.vmap.transform",
             ),
         ),
+        ("from lite.models import OnnxWrapper", ("lite.nn.distributions", "lite.nn.layers")),
     ],
 )
 def test_what_is_not_asked_for_is_not_loaded(statement: str, not_yet: tuple[str, ...]) -> None:

@@ -147,7 +147,9 @@ def _manifest(folder: Path) -> list[_Row]:
 
 def _row(given: Any) -> _Row:
     match given:
-        case {"level": int(level), "target": str(target), "file": str(file), "size": int(size)}:
+        case {"level": int(level), "target": str(target), "file": str(file), "size": int(size)} if (
+            0 <= level < 100
+        ):
             plain = file.replace(".", "").replace("-", "").replace("_", "")
             if not (plain.isalnum() and plain.isascii()) or file.startswith("."):
                 raise Refused(f"manifest.json names what is no file of its folder: {file[:64]!r}")

@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite import NestedKey
+from lite import NestedKey, nn
 from lite.models.text.nesting import flatten
 from lite.models.text.rows import TokenRows
 from lite.models.wrapper.input import below, read_mask, read_tokens
 from lite.models.wrapper.options import LLMWrapperBase, WrapperOptions
 from lite.models.wrapper.output import Layout
-from lite.nn.distributions import Categorical, LLMMaskedCategorical
+
+if TYPE_CHECKING:
+    from lite.nn.distributions import Categorical, LLMMaskedCategorical
 
 Mask = NDArray[np.bool_]
 
@@ -123,7 +125,7 @@ class DistributionMethods(LLMWrapperBase):
         if as_nested_tensor:
             if as_padded_tensor:
                 raise TypeError("as_padded_tensor and as_nested_tensor are exclusive")
-            return Categorical(logits=scored.logits[scored.rows.mask])
+            return nn.distributions.Categorical(logits=scored.logits[scored.rows.mask])
         if as_padded_tensor is False:
             lengths = scored.rows.mask.sum(1)
             if len(set(lengths.tolist())) > 1:
@@ -132,9 +134,9 @@ class DistributionMethods(LLMWrapperBase):
                 )
             logits = scored.padded(scored.logits, "left", 0)
             if mask_key is None:
-                return Categorical(logits=logits)
+                return nn.distributions.Categorical(logits=logits)
             mask = scored.padded(self._mask(tensordict, scored, mask_key), "left", 0)
-            return LLMMaskedCategorical(logits, mask)
+            return nn.distributions.LLMMaskedCategorical(logits, mask)
         mask = self._mask(tensordict, scored, mask_key)
         return self._masked(scored, mask, padding_side, fill=padding_value or 0.0)
 
@@ -229,7 +231,7 @@ class DistributionMethods(LLMWrapperBase):
         """
         scored = self._scored(tensordict, "get_dist_with_custom_mask", logits_key)
         logits = self._laid_out(scored, scored.logits, padding_side)
-        dist = LLMMaskedCategorical(logits, mask)
+        dist = nn.distributions.LLMMaskedCategorical(logits, mask)
         if not dist.position_level_masking:
             raise ValueError(
                 f"Custom mask is not a position-level mask: expected shape {dist.batch_shape}, "
@@ -320,7 +322,7 @@ class DistributionMethods(LLMWrapperBase):
 
     def _masked(self, scored: _Scored, mask: Mask, side: str, fill: float = 0.0) -> LLMMaskedCategorical:
         logits = self._laid_out(scored, scored.logits, side, fill)
-        return LLMMaskedCategorical(logits, self._laid_out(scored, mask, side))
+        return nn.distributions.LLMMaskedCategorical(logits, self._laid_out(scored, mask, side))
 
     def _mask(self, td: Any, scored: _Scored, key: NestedKey | None) -> Mask:
         """A mask (N, T) of the output or of the input; without a key that of the real tokens."""

@@ -41,7 +41,11 @@ class Browser:
         """Show a page."""
         file = self._folder / "page.html"
         file.write_text(html, encoding="utf-8")
-        self._post(f"{self._session}/url", {"url": file.as_uri()})
+        self.visit(file.as_uri())
+
+    def visit(self, address: str) -> None:
+        """Show the page that is there."""
+        self._post(f"{self._session}/url", {"url": address})
 
     def ask(self, script: str) -> Any:
         """What a script in the page returns."""

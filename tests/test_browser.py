@@ -1,0 +1,139 @@
+"""lite in a browser: its wheel in Pyodide, in headless Chromium, beside what it does here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from helpers import multistep_vectors
+from helpers.browser import Browser, browser
+from helpers.pyodide import pages
+
+from lite import TensorDict
+from lite.data import MultiStep
+
+ROOT = Path(__file__).parents[1]
+# The runner of READMEs, in a folder like the root of a checkout.
+RUN_README = """
+import contextlib, io, os, pathlib, sys, tempfile, warnings
+
+for name, text in GIVEN["files"].items():
+    path = pathlib.Path("/checkout") / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+sys.path.insert(0, "/checkout/tests/helpers")
+import readme_blocks
+
+os.chdir(tempfile.mkdtemp())
+with contextlib.redirect_stdout(io.StringIO()) as told, warnings.catch_warnings():
+    warnings.simplefilter("error")
+    readme_blocks._main(GIVEN["readme"])
+ANSWER = json.loads(told.getvalue().splitlines()[-1])
+"""
+# What MultiStep makes of the cases, as lists.
+RUN_MULTISTEP = """
+import numpy as np
+from lite import TensorDict
+from lite.data import MultiStep
+
+def path(key):
+    return tuple(key) if isinstance(key, list) else key
+
+ANSWER = []
+for case in GIVEN["cases"]:
+    td = TensorDict({}, batch_size=case["batch_size"])
+    for entry in case["input"]:
+        td.set(path(entry["key"]), np.array(entry["data"], dtype=entry["dtype"]).reshape(entry["shape"]))
+    step = MultiStep(case["gamma"], case["n_steps"])
+    step.done_key, step.mask_key = path(case["done_key"]), path(case["mask_key"])
+    step.done_keys, step.reward_keys = (tuple(map(path, case[name])) for name in ("done_keys", "reward_keys"))
+    out = step(td)
+    ANSWER.append([
+        {"key": key if isinstance(key, tuple) else (key,), "data": value.tolist(),
+         "dtype": value.dtype.name, "shape": value.shape}
+        for key, value in out.items(True, True)
+    ])
+"""
+
+
+class Page(NamedTuple):
+    browser: Browser
+    address: str
+    site: Path
+    wheel: Path
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """The example's page, when it has drawn something; nothing comes from any other machine."""
+    pyodide = pages.need_pyodide()
+    folder = tmp_path_factory.mktemp("browser")
+    with browser(folder) as shown:
+        wheel = pages.make_site(folder, pyodide)
+        example = (ROOT / "tests" / "examples" / "n_step_returns.html").read_text(encoding="utf-8")
+        pages.add_page(wheel.parent, "index.html", example)
+        with pages.served(wheel.parent) as address:
+            shown.visit(address)
+            says = "const says = document.getElementById('status').textContent;"
+            said = pages.wait_for(shown, f"{says} return !says.startsWith('Loading') && says")
+            assert said.startswith("lite on Python 3."), said
+            yield Page(shown, address, wheel.parent, wheel)
+
+
+@pytest.mark.parametrize(
+    ("readme", "run", "values"),
+    [("README.md", 5, 6), ("lite/README.md", 10, 15), ("kernels/README.md", 1, 0)],
+)
+def test_readme_examples(page: Page, readme: str, run: int, values: int) -> None:
+    """Blocks that need packages which a browser lacks are skipped, as where these are not installed."""
+    names = (readme, "tests/helpers/readme_blocks.py")
+    files = {name: (ROOT / name).read_text(encoding="utf-8") for name in names}
+    results = pages.run_python(page.browser, RUN_README, files=files, readme=readme)
+    assert [result for result in results if "failed" in result] == []
+    assert sum("skipped" not in result for result in results) >= run
+    assert sum(result["stated"] for result in results) >= values
+
+
+def test_multistep_gives_the_numbers_of_torchrl(page: Page) -> None:
+    cases = [parameters.values[0] for parameters in multistep_vectors.cases("MultiStep")]
+    answers = pages.run_python(page.browser, RUN_MULTISTEP, cases=cases)
+    for case, answer in zip(cases, answers, strict=True):
+        got = multistep_vectors.build(answer, case["batch_size"])
+        multistep_vectors.assert_entries(got, case["expected"])
+
+
+def test_nothing_is_loaded_that_a_browser_lacks(page: Page) -> None:
+    program = "import sys, lite.kernels\nANSWER = [lite.kernels.backend(), sorted(sys.modules)]"
+    backend, modules = pages.run_python(page.browser, program)
+    assert backend == "numpy"
+    lacking = {"numba", "llvmlite", "onnxruntime", "multiprocessing.shared_memory", "_multiprocessing"}
+    assert not lacking & set(modules)
+
+
+def shown_returns(browser: Browser) -> Any:
+    """The line of the example, in numbers: heights of points over the axis."""
+    points = browser.ask("return document.querySelector('.returns').getAttribute('points')")
+    return np.array([190 - float(point.split(",")[1]) for point in points.split()])
+
+
+def test_the_example_draws_returns(page: Page) -> None:
+    reward = (np.random.default_rng(7).random((1, 60, 1)) < 0.15).astype(np.float32)
+    done = np.zeros((1, 60, 1), bool)
+    done[:, [29, 59]] = True
+    steps = np.zeros((1, 60, 1), np.float32)
+    rollout = TensorDict(
+        {"obs": steps, "next": {"obs": steps, "reward": reward, "done": done}}, batch_size=[1, 60]
+    )
+    for n_steps, gamma in ((5, 0.9), (20, 0.99)):
+        page.browser.ask(f"""
+            n_steps.value = {n_steps}
+            gamma.value = {gamma}
+            gamma.oninput()""")
+        returns = MultiStep(gamma, n_steps)(rollout)["next", "reward"].ravel()
+        np.testing.assert_allclose(
+            shown_returns(page.browser), 180 * returns / max(1, returns.max()), atol=1e-4
+        )
+    assert page.browser.ask("return document.querySelectorAll('.reward').length") == reward.sum()
