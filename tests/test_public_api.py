@@ -84,6 +84,7 @@ def test_imports_stay_light() -> None:
                 "lite.nn.distributions",
                 "lite.nn.values",
                 "lite.nn.layers.transformer",
+                "lite.kernels",
                 "lite._transforms.vmap.transform",
             ),
         ),
