@@ -250,9 +250,7 @@ def replay() -> Iterator[Case]:
             import torch
             from tensordict import TensorDict as Theirs
 
-            logging.getLogger("torchrl").setLevel(
-                logging.WARNING
-            )  # it tells of each storage on standard output
+            logging.getLogger("torchrl").setLevel(logging.WARNING)  # or it tells of each storage
             from torchrl.data import LazyTensorStorage as Storage
             from torchrl.data import TensorDictReplayBuffer as Buffer
 

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 _TOGETHER = 1 << 16  # logits
+_COLDEST = -1e4  # exp of it is 0, and 0 times it is 0
+_MODEL, _SAMPLED, _MASS = 1, 2, 4  # as in token_log_probs.py
 
 
 class Softmax(NamedTuple):
@@ -40,9 +42,9 @@ def softmax(x: Any, inverse: Any) -> Softmax:
     highest = np.fmax.reduce(x, axis=1, initial=-np.inf)
     top = highest[:, None]
     distance = (x - top) * inverse[:, None].astype(x.dtype)
-    distance[x == -np.inf] = -1e4  # whose exponential is 0, and 0 times it is
+    np.maximum(distance, _COLDEST, out=distance)
     infinite = np.isinf(highest)
-    distance[infinite] = np.where(x[infinite] == np.inf, 0.0, -1e4)
+    distance[infinite] = np.where(x[infinite] == np.inf, 0.0, _COLDEST)
     terms = np.exp(distance)
     equal = distance == 0.0
     count = np.count_nonzero(equal, axis=1)
@@ -134,7 +136,7 @@ def scores(
     work: Any, start: Any, stop: Any,
 ) -> None:  # fmt: skip
     none = np.empty(0, np.int64)
-    of_the_model, at_temperature, mass = (bool(wanted & bit) for bit in (1, 2, 4))
+    of_the_model, at_temperature, mass = (bool(wanted & bit) for bit in (_MODEL, _SAMPLED, _MASS))
     for part, x in _rows(flat, bfloat16, starts, size, none, none, start, stop):
         inverse, one = inverses[part], np.ones(len(x))
         known_ids, known = _tokens(tokens, counted, size, bad, part)

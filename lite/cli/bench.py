@@ -19,7 +19,7 @@ _HEAD = ("kind", "case", "lite", "beside", "its time", "times faster")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Time the kinds of cases that are named, or all; print a table or JSON. `--plot` writes a page as well."""
+    """Time the kinds of cases that are named, or all; print a table or JSON; write a page for `--plot`."""
     folder = _benchmarks()
     if args.plot is not None and not Path(args.plot).is_dir():
         raise FileNotFoundError(f"--plot {args.plot}: there is no such folder")
