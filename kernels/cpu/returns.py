@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from lite.kernels.backends.jit import jit
+from lite.kernels.cpu import plain_returns as plain
 from lite.kernels.cpu.vectors.blocks import exp
 from lite.kernels.cpu.vectors.width import full_width
 
@@ -132,7 +133,7 @@ def _put(values: Any, first: Any, n: Any, operand: Any, row: Any, line: Any, sin
         flat[np.uintp(base + i)] = values[np.uintp(first + i)]
 
 
-@jit(entry=True)
+@jit(entry=True, plain=plain.lambda_returns)
 def lambda_returns(
     reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any,
     a: Any, b: Any, tails: Any,
@@ -187,7 +188,7 @@ def _recursions(a: Any, b: Any, time: Any, tails: Any) -> None:
             a[k] = x
 
 
-@jit(entry=True)
+@jit(entry=True, plain=plain.short_lambda_returns)
 def short_lambda_returns(
     reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any, memory: Any,
     time: Any,
@@ -209,7 +210,7 @@ def short_lambda_returns(
     _put(a, 0, n, (out, 0, 0, 1), 0, 0, 0)
 
 
-@jit(entry=True)
+@jit(entry=True, plain=plain.fixed_lambda_returns)
 def fixed_lambda_returns(
     reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any,
     a: Any, b: Any, tails: Any,
@@ -375,7 +376,7 @@ def _correct(
         out[np.uintp(base + i)] = rho * (now + ahead_of_it)
 
 
-@jit(entry=True)
+@jit(entry=True, plain=plain.advantages)
 def advantages(
     reward: Any, value: Any, next_value: Any, done: Any, terminated: Any, weight: Any, gamma: Any, lmbda: Any,
     rho_thresh: Any, c_thresh: Any, corrected: Any, advantage: Any, target: Any,
@@ -437,7 +438,7 @@ def advantages(
             until = t
 
 
-@jit(entry=True)
+@jit(entry=True, plain=plain.short_advantages)
 def short_advantages(
     reward: Any, value: Any, next_value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any,
     advantage: Any, target: Any, memory: Any, time: Any,

@@ -75,19 +75,18 @@ def build(
     with tempfile.TemporaryDirectory() as scratch:
         kernels, entries = f"{scratch}/kernels.o", f"{scratch}/entries.o"
         _run((*command, *_COMPILE, "-c", str(_ENTRIES), "-o", entries), "the C compiler")
+        environment = target.environment | {"LITE_KERNELS": "numba", "NUMBA_DISABLE_JIT": "0"}
+        environment["NUMBA_CACHE_DIR"] = f"{scratch}/numba"  # what it would hold is of use here alone
         _run(
             (sys.executable, "-m", "lite.kernels.prebuild.kernel_object", target.name, kernels, *names),
             f"Numba, for {target.name},",
-            # Its cache would hold what is of no use but here.
-            {"LITE_KERNELS": "numba", "NUMBA_CACHE_DIR": f"{scratch}/numba", **target.environment},
+            environment,
         )
         _run((*command, *_LINK, kernels, entries, "-o", str(file)), "the linker")
     return {
         "file": file.name,
         "target": target.name,
         "level": target.level,
-        "machine": target.machine,
-        "system": "linux",
         "size": file.stat().st_size,
     }
 

@@ -21,7 +21,7 @@ def decide(monkeypatch: pytest.MonkeyPatch) -> Any:
             monkeypatch.setenv(name, value)
         levels: list[Any] = []
 
-        def find(level: str | None = None) -> Any:
+        def find(level: str | None, reasons: list[str]) -> Any:
             levels.append(level)
             return library
 

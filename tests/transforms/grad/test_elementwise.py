@@ -63,6 +63,7 @@ def test_fourier_transforms_are_refused_by_name(name: str) -> None:
         grad_of(getattr(np.fft, name), [[1.0, 2.0]])
 
 
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")  # from NumPy 2.5 on
 def test_functions_without_slope_are_constants() -> None:
     def fn(x: Any) -> Any:
         assert np.histogram(x, [0, 1, 3])[0].tolist() == [0, 2]

@@ -85,6 +85,7 @@ def test_no_function_is_flat_and_has_a_rule() -> None:
     assert {name_of(function) for function in FLAT & RULES.keys()} == set()
 
 
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")  # from NumPy 2.5 on
 @pytest.mark.parametrize("function", sorted((f for f in FLAT if dispatches(f)), key=name_of), ids=name_of)
 def test_flat_functions_do_not_change_where_their_argument_does(function: Any) -> None:
     """Called on numbers next to each other: what has a slope would give other results."""

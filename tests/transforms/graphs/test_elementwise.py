@@ -20,6 +20,7 @@ def test_where_and_clip() -> None:
     check(lambda x: np.where(x > 0, 1, 0), x)
 
 
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")  # from NumPy 2.5 on
 def test_rounding() -> None:
     check(lambda x: (np.round(x), np.round(x, 1), np.fix(x), x.round()), numbers(5, 3) * 5, rtol=1e-6)
 
