@@ -11,6 +11,7 @@ import pytest
 from helpers import multistep_vectors
 from helpers.browser import Browser, browser
 from helpers.pyodide import pages
+from helpers.readme_blocks import blocks
 
 from lite import TensorDict
 from lite.data import MultiStep
@@ -61,9 +62,7 @@ for case in GIVEN["cases"]:
 
 class Page(NamedTuple):
     browser: Browser
-    address: str
     site: Path
-    wheel: Path
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +79,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
             says = "const says = document.getElementById('status').textContent;"
             said = pages.wait_for(shown, f"{says} return !says.startsWith('Loading') && says")
             assert said.startswith("lite on Python 3."), said
-            yield Page(shown, address, wheel.parent, wheel)
+            yield Page(shown, wheel.parent)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +94,40 @@ def test_readme_examples(page: Page, readme: str, run: int, values: int) -> None
     assert [result for result in results if "failed" in result] == []
     assert sum("skipped" not in result for result in results) >= run
     assert sum(result["stated"] for result in results) >= values
+
+
+def test_the_page_of_the_readme(page: Page) -> None:
+    (block,) = (block for block in blocks("lite/README.md") if block.language == "html")
+    listens = "<!doctype html><script>said = []; console.log = (text) => said.push(text)</script>"
+    pages.add_page(page.site, "readme.html", listens + block.source)
+    page.browser.ask(
+        "const frame = document.createElement('iframe');"
+        "[frame.id, frame.src] = ['frame', 'readme.html']; document.body.append(frame)"
+    )
+    said = "document.getElementById('frame').contentWindow.said"
+    pages.wait_for(page.browser, f"return ({said} ?? []).some((text) => text.includes('TensorDict('))")
+    assert "Array(shape=(2,)" in page.browser.ask(f"return {said}.join(' ')")
+
+
+def test_slices_are_drawn(page: Page) -> None:
+    """Where addresses have 32 bits, NumPy refuses numbers of 64 in some places."""
+    program = """
+import numpy as np
+from lite import TensorDict
+from lite.data import LazyTensorStorage, SliceSampler, TensorDictReplayBuffer
+
+ANSWER = []
+done = np.arange(60)[:, None] % 7 == 6
+rows = TensorDict({"step": np.arange(60), "next": {"done": done, "terminated": done}}, batch_size=[60])
+for options in ({}, {"strict_length": False}, {"span": True}):
+    sampler = SliceSampler(slice_len=5, generator=0, **options)
+    buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(60), sampler=sampler, batch_size=20)
+    buffer.extend(rows)
+    ANSWER.append(buffer.sample()["step"].tolist())
+"""
+    here: dict[str, Any] = {}
+    exec(program, here)
+    assert pages.run_python(page.browser, program) == here["ANSWER"]
 
 
 def test_multistep_gives_the_numbers_of_torchrl(page: Page) -> None:
