@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,6 +62,26 @@ for case in GIVEN["cases"]:
         for key, value in out.items(True, True)
     ])
 """
+# What a browser refuses, refused here.
+REFUSE = """
+import os, subprocess, sys, threading
+
+def refuse(*args, **kwargs):
+    raise RuntimeError("a browser has neither threads nor processes")
+
+threading.Thread.start = subprocess.Popen.__init__ = refuse
+for name in ("fork", "forkpty", "posix_spawn", "posix_spawnp"):
+    delattr(os, name)
+lacking = "numba llvmlite onnxruntime _multiprocessing _posixshmem"
+others = "gymnasium h5py jax onnx safetensors tensordict torch"
+sys.modules.update(dict.fromkeys(f"{lacking} {others}".split()))
+os.cpu_count = lambda: 1
+del os.sched_getaffinity
+import readme_blocks
+
+for readme in sys.argv[1:]:
+    readme_blocks._main(readme)
+"""
 
 
 class Page(NamedTuple):
@@ -82,18 +106,35 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
             yield Page(shown, wheel.parent)
 
 
-@pytest.mark.parametrize(
-    ("readme", "run", "values"),
-    [("README.md", 5, 6), ("lite/README.md", 10, 15), ("kernels/README.md", 1, 0)],
-)
-def test_readme_examples(page: Page, readme: str, run: int, values: int) -> None:
+READMES = [("README.md", 5, 6), ("lite/README.md", 10, 15), ("kernels/README.md", 1, 0)]
+
+
+def check_results(results: list[dict[str, Any]], run: int, values: int) -> None:
     """Blocks that need packages which a browser lacks are skipped, as where these are not installed."""
-    names = (readme, "tests/helpers/readme_blocks.py")
-    files = {name: (ROOT / name).read_text(encoding="utf-8") for name in names}
-    results = pages.run_python(page.browser, RUN_README, files=files, readme=readme)
     assert [result for result in results if "failed" in result] == []
     assert sum("skipped" not in result for result in results) >= run
     assert sum(result["stated"] for result in results) >= values
+
+
+def test_readme_examples_without_threads_and_processes(tmp_path: Path) -> None:
+    """For machines without a browser: CPython, with what WebAssembly lacks taken away."""
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "helpers")])
+    environment = {**os.environ, "PYTHONPATH": paths, "LITE_KERNELS": "numpy"}
+    command = [sys.executable, "-W", "error", "-c", REFUSE, *(readme for readme, _, _ in READMES)]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    answers = [line for line in done.stdout.splitlines() if line.startswith("[{")]
+    for answer, (_, run, values) in zip(answers, READMES, strict=True):
+        check_results(json.loads(answer), run, values)
+
+
+@pytest.mark.parametrize(("readme", "run", "values"), READMES)
+def test_readme_examples(page: Page, readme: str, run: int, values: int) -> None:
+    names = (readme, "tests/helpers/readme_blocks.py")
+    files = {name: (ROOT / name).read_text(encoding="utf-8") for name in names}
+    check_results(pages.run_python(page.browser, RUN_README, files=files, readme=readme), run, values)
 
 
 def test_the_page_of_the_readme(page: Page) -> None:
