@@ -105,7 +105,7 @@ def test_input_errors_change_nothing(wrap: Make) -> None:
         wrap("history", input_key="other")(td)
     with pytest.raises(ValueError, match="Expected list of text"):
         wrap("text", input_key="other")(td)
-    with pytest.raises(ValueError, match="Expected token ids with 2 dimensions"):
+    with pytest.raises(ValueError, match="Expected token ids as integers for 'other'"):
         wrap("tokens", input_key="other")(td)
     long = text_td("x" * 257)
     with pytest.raises(ValueError, match="context"):
@@ -168,9 +168,13 @@ def test_entries_in_another_form_name_the_right_one(wrap: Make) -> None:
             wrap("history")(TensorDict({"history": value}, batch_size=[1]))
         with pytest.raises(TypeError, match=r"prompt must be a History, .*History\.from_chats"):
             ChatHistory(prompt=value, batch_size=[1])
-    for ids in (np.array([[1.0, 2.0]]), np.array([[True, False]]), np.array([1, 2])):
-        td = TensorDict({"tokens": {"prompt": ids[:1]}}, batch_size=[1])
-        with pytest.raises(ValueError, match=r"Expected token ids with 2 dimensions .*integers \(int64\)"):
+    for ids, said in (
+        (np.array([[1.0, 2.0]]), "as integers .*float64"),
+        (np.array([[True, False]]), "as integers .*bool"),
+        (np.array([1]), "with 2 dimensions"),
+    ):
+        td = TensorDict({"tokens": {"prompt": ids}}, batch_size=[1])
+        with pytest.raises(ValueError, match=rf"Expected token ids {said} .*integers \(int64\)"):
             wrap("tokens")(td)
     for bad in (["Hi"], [[1.5]], [3]):
         with pytest.raises((TypeError, ValueError), match="tokens"):
