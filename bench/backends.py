@@ -2,16 +2,18 @@
 
     python bench/backends.py [numba numpy prebuilt]
 
-Each backend runs in a process of its own, on one thread; the table has medians of repeated calls.
+Each backend runs in a process of its own, on one thread; medians of repeated calls go to results/backends.md.
 """
 
 import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,17 +93,29 @@ def main() -> None:
         print(json.dumps(measure()))
         return
     names = sys.argv[1:] or ["numba", "numpy"]
-    columns = {}
+    columns, load = {}, os.getloadavg()[0]
     for name in names:
         run = subprocess.run(
             [sys.executable, __file__, "--here"],
             env=os.environ | {"LITE_KERNELS": name}, stdout=subprocess.PIPE, text=True, check=True,
         )  # fmt: skip
         columns[name] = json.loads(run.stdout)
-    print(f"load {os.getloadavg()[0]:.1f}, milliseconds\n")
-    print(f"| call | {' | '.join(names)} |\n|---|{'---|' * len(names)}")
-    for case in columns[names[0]]:
-        print(f"| {case} | {' | '.join(f'{columns[name][case]:.3g}' for name in names)} |")
+    lines = [
+        "# What runs the kernels",
+        "",
+        "Milliseconds of a call on one thread, median; `python bench/backends.py`.",
+        f"{platform.machine()}, cores {os.cpu_count()}, load_before {load:.2f}, numpy {np.__version__}.",
+        "",
+        f"| call | {' | '.join(names)} |",
+        f"|---|{'---|' * len(names)}",
+        *(
+            f"| {case} | {' | '.join(f'{columns[name][case]:.3g}' for name in names)} |"
+            for case in columns[names[0]]
+        ),
+    ]
+    text = "\n".join(lines) + "\n"
+    Path(__file__).with_name("results").joinpath("backends.md").write_text(text)
+    print(text)
 
 
 if __name__ == "__main__":

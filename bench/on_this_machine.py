@@ -167,7 +167,7 @@ def gradients() -> Iterator[Case]:
     yield Case(
         "vmap of 64 MLPs 8-16-16-4, batch 256",
         lambda: together(many, x),
-        {"a loop over the modules": lambda: lambda: [each(x) for each in nets]},
+        {"a loop": lambda: lambda: [each(x) for each in nets]},
     )
 
 

@@ -491,6 +491,7 @@ class TensorDictBase(cast.DtypeCasts):
 
     __repr__ = text.repr
     _repr_html_ = html._repr_html_
+    _ipython_key_completions_ = access.key_completions
     summary = summaries.summary
 
     # -- modules (lite.nn._parameters, imported when one is called) --------------------------------

@@ -6,7 +6,7 @@ In reading order:
 - `main`: runs the command that is named, and tells errors in a line
 - `demo`, `generate` (with `chat`), `score`, `mismatch`, `info`, `bench`, `footprint`, `warmup`: the commands,
   imported when they are named
-- `options`, `prompts`, `reply`, `text_stream`: of generation: flags, what is read, what is printed as it comes
+- `options`, `prompts`, `reply`, `text_stream`: flags of generation, what is read, what is printed as it comes
 - `model`, `on_ray`: the model of a command; the same work in a Ray cluster
 - `progress`: what is said on standard error
 - `page_file`, `demo_page`, `score_page`, `mismatch_page`: pages
