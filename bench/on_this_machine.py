@@ -167,7 +167,7 @@ def gradients() -> Iterator[Case]:
     yield Case(
         "vmap of 64 MLPs 8-16-16-4, batch 256",
         lambda: together(many, x),
-        {"a loop over the modules": lambda: lambda: [each(x) for each in nets]},
+        {"a loop": lambda: lambda: [each(x) for each in nets]},
     )
 
 
@@ -250,9 +250,7 @@ def replay() -> Iterator[Case]:
             import torch
             from tensordict import TensorDict as Theirs
 
-            logging.getLogger("torchrl").setLevel(
-                logging.WARNING
-            )  # it tells of each storage on standard output
+            logging.getLogger("torchrl").setLevel(logging.WARNING)  # or it tells of each storage
             from torchrl.data import LazyTensorStorage as Storage
             from torchrl.data import TensorDictReplayBuffer as Buffer
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +15,7 @@ import pytest
 from helpers import multistep_vectors
 from helpers.browser import Browser, browser
 from helpers.pyodide import pages
+from helpers.readme_blocks import blocks
 
 from lite import TensorDict
 from lite.data import MultiStep
@@ -57,13 +62,31 @@ for case in GIVEN["cases"]:
         for key, value in out.items(True, True)
     ])
 """
+# What a browser refuses, refused here.
+REFUSE = """
+import os, subprocess, sys, threading
+
+def refuse(*args, **kwargs):
+    raise RuntimeError("a browser has neither threads nor processes")
+
+threading.Thread.start = subprocess.Popen.__init__ = refuse
+for name in ("fork", "forkpty", "posix_spawn", "posix_spawnp"):
+    delattr(os, name)
+lacking = "numba llvmlite onnxruntime _multiprocessing _posixshmem"
+others = "gymnasium h5py jax onnx safetensors tensordict torch"
+sys.modules.update(dict.fromkeys(f"{lacking} {others}".split()))
+os.cpu_count = lambda: 1
+del os.sched_getaffinity
+import readme_blocks
+
+for readme in sys.argv[1:]:
+    readme_blocks._main(readme)
+"""
 
 
 class Page(NamedTuple):
     browser: Browser
-    address: str
     site: Path
-    wheel: Path
 
 
 @pytest.fixture(scope="module")
@@ -80,21 +103,72 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
             says = "const says = document.getElementById('status').textContent;"
             said = pages.wait_for(shown, f"{says} return !says.startsWith('Loading') && says")
             assert said.startswith("lite on Python 3."), said
-            yield Page(shown, address, wheel.parent, wheel)
+            yield Page(shown, wheel.parent)
 
 
-@pytest.mark.parametrize(
-    ("readme", "run", "values"),
-    [("README.md", 5, 6), ("lite/README.md", 10, 15), ("kernels/README.md", 1, 0)],
-)
-def test_readme_examples(page: Page, readme: str, run: int, values: int) -> None:
+READMES = [("README.md", 5, 6), ("lite/README.md", 10, 15), ("kernels/README.md", 1, 0)]
+
+
+def check_results(results: list[dict[str, Any]], run: int, values: int) -> None:
     """Blocks that need packages which a browser lacks are skipped, as where these are not installed."""
-    names = (readme, "tests/helpers/readme_blocks.py")
-    files = {name: (ROOT / name).read_text(encoding="utf-8") for name in names}
-    results = pages.run_python(page.browser, RUN_README, files=files, readme=readme)
     assert [result for result in results if "failed" in result] == []
     assert sum("skipped" not in result for result in results) >= run
     assert sum(result["stated"] for result in results) >= values
+
+
+def test_readme_examples_without_threads_and_processes(tmp_path: Path) -> None:
+    """For machines without a browser: CPython, with what WebAssembly lacks taken away."""
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "helpers")])
+    environment = {**os.environ, "PYTHONPATH": paths, "LITE_KERNELS": "numpy"}
+    command = [sys.executable, "-W", "error", "-c", REFUSE, *(readme for readme, _, _ in READMES)]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    answers = [line for line in done.stdout.splitlines() if line.startswith("[{")]
+    for answer, (_, run, values) in zip(answers, READMES, strict=True):
+        check_results(json.loads(answer), run, values)
+
+
+@pytest.mark.parametrize(("readme", "run", "values"), READMES)
+def test_readme_examples(page: Page, readme: str, run: int, values: int) -> None:
+    names = (readme, "tests/helpers/readme_blocks.py")
+    files = {name: (ROOT / name).read_text(encoding="utf-8") for name in names}
+    check_results(pages.run_python(page.browser, RUN_README, files=files, readme=readme), run, values)
+
+
+def test_the_page_of_the_readme(page: Page) -> None:
+    (block,) = (block for block in blocks("lite/README.md") if block.language == "html")
+    listens = "<!doctype html><script>said = []; console.log = (text) => said.push(text)</script>"
+    pages.add_page(page.site, "readme.html", listens + block.source)
+    page.browser.ask(
+        "const frame = document.createElement('iframe');"
+        "[frame.id, frame.src] = ['frame', 'readme.html']; document.body.append(frame)"
+    )
+    said = "document.getElementById('frame').contentWindow.said"
+    pages.wait_for(page.browser, f"return ({said} ?? []).some((text) => text.includes('TensorDict('))")
+    assert "Array(shape=(2,)" in page.browser.ask(f"return {said}.join(' ')")
+
+
+def test_slices_are_drawn(page: Page) -> None:
+    """Where addresses have 32 bits, NumPy refuses numbers of 64 in some places."""
+    program = """
+import numpy as np
+from lite import TensorDict
+from lite.data import LazyTensorStorage, SliceSampler, TensorDictReplayBuffer
+
+ANSWER = []
+done = np.arange(60)[:, None] % 7 == 6
+rows = TensorDict({"step": np.arange(60), "next": {"done": done, "terminated": done}}, batch_size=[60])
+for options in ({}, {"strict_length": False}, {"span": True}):
+    sampler = SliceSampler(slice_len=5, generator=0, **options)
+    buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(60), sampler=sampler, batch_size=20)
+    buffer.extend(rows)
+    ANSWER.append(buffer.sample()["step"].tolist())
+"""
+    here: dict[str, Any] = {}
+    exec(program, here)
+    assert pages.run_python(page.browser, program) == here["ANSWER"]
 
 
 def test_multistep_gives_the_numbers_of_torchrl(page: Page) -> None:

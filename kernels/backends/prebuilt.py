@@ -217,7 +217,9 @@ def _c_library() -> ctypes.CDLL:
 
 def _type_name(value: Any) -> str:
     if isinstance(value, np.ndarray):
-        return f"{value.dtype}{list(value.shape)}"
+        order = "" if value.flags.c_contiguous else " not in C order"
+        access = "" if value.flags.writeable else " read-only"
+        return f"{value.dtype}[{', '.join(':' * value.ndim)}]{order}{access}"
     return type(value).__name__
 
 

@@ -254,7 +254,8 @@ def _restore(work: Any, n: Any, edge: Any, plain: Any) -> None:
     """The scores before anything was dropped, where what is left reaches `edge`; -inf elsewhere."""
     full_width()
     for i in range(n):
-        work[i] = plain[i] if work[i] >= edge else np.float32(-np.inf)
+        score = plain[i]
+        work[i] = score if work[i] >= edge else np.float32(-np.inf)
 
 
 def _plain_sum(weights: Any, n: Any) -> Any:

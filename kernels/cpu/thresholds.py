@@ -112,8 +112,9 @@ def reach(work: Any, light: Any, n: Any, bound: Any, totals: Any) -> Any:
         part, some = zero, np.int32(0)
         for k in range(stop - b * BLOCK):
             i = np.uintp(b * BLOCK + k)
-            inside = work[i] >= bound
-            part += light[i] if inside else zero
+            # Read whether it counts or not: not all processors read parts of vectors.
+            inside, weight = work[i] >= bound, light[i]
+            part += weight if inside else zero
             some += np.int32(inside)
         totals[b] = np.float64(part)
         mass += np.float64(part)
@@ -214,8 +215,9 @@ def count_equal(work: Any, light: Any, n: Any, score: Any) -> Any:
     full_width()
     held, mass = np.int32(0), 0.0
     for i in range(n):
-        held += np.int32(work[i] == score)
-        mass += np.float64(light[i]) if work[i] == score else 0.0
+        equal, weight = work[i] == score, np.float64(light[i])
+        held += np.int32(equal)
+        mass += weight if equal else 0.0
     return np.int64(held), mass / np.float64(held)
 
 

@@ -9,6 +9,10 @@ from lite.kernels.prebuild import library, wheel
 from lite.kernels.prebuild.targets import TARGETS, chosen
 
 
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lite.kernels.prebuild", description=__doc__)
     parser.add_argument(
@@ -40,7 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = asked.output or Path(scratch)
         try:
-            manifest = library.build_all(targets, folder, asked.compiler)
+            manifest = library.build_all(targets, folder, asked.compiler, tell=_tell)
         except library.BuildError as error:
             sys.exit(f"error: {error}")
         if asked.output is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import warnings
 from contextlib import redirect_stdout
@@ -12,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import lite
-from lite._show.page import bars, heading, page, table
+from lite._show.page import WIDE, escape, heading, page, svg, table
 from lite.cli.progress import say
 
 _HEAD = ("kind", "case", "lite", "beside", "its time", "times faster")
+_BAR, _LABEL, _NUMBER = 22, 400, 60  # heights and widths of the chart
 
 
 def run(args: argparse.Namespace) -> int:
-    """Time the kinds of cases that are named, or all; print a table or JSON. `--plot` writes a page as well."""
+    """Time the kinds of cases that are named, or all; print a table or JSON; write a page for `--plot`."""
     folder = _benchmarks()
     if args.plot is not None and not Path(args.plot).is_dir():
         raise FileNotFoundError(f"--plot {args.plot}: there is no such folder")
@@ -68,7 +70,9 @@ def _benchmarks() -> Path:
 def _time(milliseconds: float | None) -> str:
     if milliseconds is None:
         return ""
-    return f"{1e3 * milliseconds:.3g} us" if milliseconds < 1 else f"{milliseconds:.4g} ms"
+    if milliseconds < 1:
+        return f"{1e3 * milliseconds:.3g} us"
+    return f"{milliseconds:.3g} ms" if milliseconds < 1000 else f"{milliseconds / 1e3:.3g} s"
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
@@ -101,9 +105,29 @@ def _print(about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
 
 
 def _page(about: dict[str, Any], rows: list[dict[str, Any]]) -> str:
-    compared = [(f"{row['case']}, {row['peer']}", row["times_faster"]) for row in rows if row["times_faster"]]
+    compared = [row for row in rows if row["times_faster"]]
     sections = [table(("", ""), [(key, str(value)) for key, value in about.items()])]
     if compared:
-        sections += [heading("Times faster"), bars("Times faster", compared, "{:.3g}")]
-    sections += [heading("Times per call"), table(_HEAD, [_cells(row) for row in rows])]
+        sections += [heading("Times faster, or slower: to the left of 1"), _chart(compared)]
+    together = [
+        [cell.replace(" ms", "\u00a0ms").replace(" us", "\u00a0us") for cell in _cells(row)] for row in rows
+    ]
+    sections += [heading("Times per call"), table(_HEAD, together)]
     return page("lite on this machine", sections)
+
+
+def _chart(rows: list[dict[str, Any]]) -> str:
+    """A bar for each row from 1 on, on a scale of powers of ten."""
+    powers = [math.log10(row["times_faster"]) for row in rows]
+    low, high = math.floor(min(0.0, *powers)), math.ceil(max(0.1, *powers))
+    scale = (WIDE - _LABEL - _NUMBER) / (high - low)
+    one = _LABEL + scale * -low
+    parts = [f'<path class="axis" d="M{one:.1f} 0V{_BAR * len(rows)}"/>']
+    for i, (row, power) in enumerate(zip(rows, powers, strict=True)):
+        y, end, name = i * _BAR, one + scale * power, escape(f"{row['case']}, {row['peer']}")
+        parts.append(
+            f'<text x="{_LABEL - 8}" y="{y + 15}" text-anchor="end">{name}</text>'
+            f'<rect class="mark" x="{min(one, end):.1f}" y="{y + 3}" width="{abs(end - one):.1f}"'
+            f' height="{_BAR - 6}"/><text x="{max(one, end) + 6:.1f}" y="{y + 15}">{_cells(row)[-1]}</text>'
+        )
+    return svg("Times faster", _BAR * len(rows), parts)

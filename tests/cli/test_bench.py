@@ -1,14 +1,17 @@
 """`lite bench`: cases of the checkout, lite alone or beside what is installed."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 import lite
 from lite.cli import main
+from lite.cli.bench import _chart
 from lite.cli.commands import build_parser
 
 BENCH = Path(__file__).parents[2] / "bench"
@@ -39,7 +42,7 @@ def test_peers_that_are_missing_are_named(
         monkeypatch.setitem(sys.modules, name, None)
     found = bench(capsys, "tensordicts", "gradients", "--peers", "--plot", str(tmp_path))
     told = {row["peer"]: row["note"] for row in found["rows"]}
-    assert told == {"tensordict": "not installed", "torch": "not installed", "a loop over the modules": None}
+    assert told == {"tensordict": "not installed", "torch": "not installed", "a loop": None}
     (loop,) = (row for row in found["rows"] if row["note"] is None)
     assert loop["times_faster"] == pytest.approx(loop["peer_ms"] / loop["lite_ms"])
     page = (tmp_path / "bench.html").read_text(encoding="utf-8")
@@ -81,6 +84,30 @@ def test_an_installed_package_has_no_benchmarks(
     monkeypatch.setattr(lite, "__file__", str(tmp_path / "lite" / "__init__.py"))
     assert main(["bench"]) == 1
     assert "the benchmarks are in a checkout" in capsys.readouterr().err
+
+
+def test_bars_begin_at_one() -> None:
+    rows = [
+        {
+            "case": "<a>",
+            "peer": "p",
+            "times_faster": value,
+            "group": "g",
+            "lite_ms": 1.0,
+            "peer_ms": value,
+            "note": None,
+        }
+        for value in (100.0, 0.1, 1.0)
+    ]
+    drawn = _chart(rows)
+    ElementTree.fromstring(drawn)
+    (faster, slower, same) = [
+        (float(x), float(width))
+        for x, width in re.findall(r'<rect class="mark" x="(\S+)" y="\d+" width="(\S+)"', drawn)
+    ]
+    assert faster[0] == same[0] == slower[0] + slower[1]
+    assert (same[1], faster[1]) == (0.0, pytest.approx(2 * slower[1], abs=0.2))
+    assert "&lt;a&gt;, p" in drawn
 
 
 def test_a_page_needs_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

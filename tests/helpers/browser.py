@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -64,8 +65,11 @@ class Browser:
     def _call(self, request: urllib.request.Request) -> Any:
         # Not through a proxy of the environment: it runs on this machine.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request, timeout=60) as answer:
-            return json.load(answer)["value"]
+        try:
+            with opener.open(request, timeout=60) as answer:
+                return json.load(answer)["value"]
+        except urllib.error.HTTPError as error:  # its text says which line of the script, and why
+            raise RuntimeError(json.load(error)["value"]["message"]) from error
 
 
 @contextmanager

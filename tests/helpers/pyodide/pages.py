@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 from helpers.browser import Browser
 from helpers.building import build, copy_of_the_checkout
-
-CDN = '"https://cdn.jsdelivr.net/pyodide/v314.0.4/full/"'
+from helpers.pyodide.install import CDN
 
 
 def need_pyodide() -> Path:
@@ -43,7 +42,7 @@ def make_site(folder: Path, pyodide: Path) -> Path:
 def add_page(site: Path, name: str, html: str) -> None:
     """A page that takes Pyodide from the site and not from where everybody else does."""
     assert html.count(CDN) == 1, f"{name} must name {CDN} once"
-    (site / name).write_text(html.replace(CDN, '"pyodide/"'), encoding="utf-8")
+    (site / name).write_text(html.replace(CDN, "./pyodide/"), encoding="utf-8")
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

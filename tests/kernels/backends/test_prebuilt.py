@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -288,8 +289,14 @@ def test_what_is_not_compiled_is_interpreted(library: Library, args: tuple[Any, 
 
 def test_a_warning_names_what_is_interpreted(library: Library) -> None:
     kernel = library.entry("sum_tree.search", lambda *args: 5)
-    with pytest.warns(RuntimeWarning, match=r"sum_tree.search was not made for \(float16\[4\], str\)"):
-        assert kernel(np.zeros(4, np.float16), "x") == 5
+    frozen, gaps = np.zeros((2, 2), np.float16), np.zeros(4, np.float16)[::2]
+    frozen.flags.writeable = False
+    types = r"float16\[:\] not in C order, float16\[:, :\] read-only, str"
+    with pytest.warns(RuntimeWarning, match=rf"sum_tree.search was not made for \({types}\)"):
+        assert kernel(gaps, frozen, "x") == 5
+    with warnings.catch_warnings():  # once is enough
+        warnings.simplefilter("error")
+        assert kernel(np.zeros(10, np.float16)[::5], frozen, "x") == 5
 
 
 @pytest.mark.filterwarnings("ignore:the compiled kernel")

@@ -36,6 +36,16 @@ def test_the_manifest_tells_the_sources() -> None:
     assert set(manifest["libraries"][0]) == {"file", "target", "level", "size"}
 
 
+def test_progress_is_told(tmp_path: Path) -> None:
+    told: list[str] = []
+    script = tmp_path / "compiler"
+    script.write_text("#!/bin/sh\nexit 0\n")
+    script.chmod(0o755)
+    with pytest.raises(FileNotFoundError):  # this compiler writes nothing
+        library.build(V3, tmp_path, str(script), ["optimizers.lerp"], told.append)
+    assert told == ["x86-64-v3: optimizers.lerp, 1 of 1"]
+
+
 @pytest.fixture
 def linux(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
