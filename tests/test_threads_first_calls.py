@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-# In a process of its own, as caches are filled once. All threads call a function from one barrier, and get what
-# it gives afterwards; they change places as often as Python lets them.
+# In a process of its own, as caches are filled once. All threads call a function from one barrier, and get
+# what it gives afterwards; they change places as often as Python lets them.
 _PROGRAM = """
 import sys, threading
 sys.setswitchinterval(1e-6)
