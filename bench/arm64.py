@@ -46,6 +46,7 @@ CPU revision	: 3
 
 """
 DEMO = "import sys; from lite.cli import main; sys.exit(main(['demo', '--json']))"
+LEFT_OUT = ("tests/kernels/cuda", "tests/kernels/prebuild")  # are not about the processor they run on
 CLOSE = 1e-4  # log-probs of a whole response; networks round differently on other processors
 
 
@@ -165,7 +166,14 @@ def demo(emulated: Emulator) -> tuple[bool, str]:
 def tests(emulated: Emulator, names: list[str]) -> tuple[bool, str]:
     """Whether the tests pass, and a cell of the table."""
     run = emulated.run(
-        "-m", "pytest", "-q", "-rfEs", "-p", "no:cacheprovider", "--ignore=tests/kernels/cuda", *names
+        "-m",
+        "pytest",
+        "-q",
+        "-rfEs",
+        "-p",
+        "no:cacheprovider",
+        *(f"--ignore={path}" for path in LEFT_OUT),
+        *names,
     )
     print(run.stdout[-6000:], run.stderr[-2000:], sep="\n")
     last = run.stdout.strip().splitlines()[-1:] or [f"ended with {run.returncode}"]
@@ -189,10 +197,10 @@ def versions(emulated: Emulator) -> str:
 
 
 def write(rows: list[dict[str, str]], output: Path) -> None:
-    """Put `rows` in the place of those of the same processor and kernels."""
+    """Put `rows` in the place of those of the same processor, kernels and tests."""
     figures = output.with_suffix(".json")
     kept = json.loads(figures.read_text()) if figures.exists() else []
-    keys = ("processor", "kernels")
+    keys = ("processor", "kernels", "tests")
     new = [[row[key] for key in keys] for row in rows]
     rows = [row for row in kept if [row[key] for key in keys] not in new] + rows
     figures.write_text(json.dumps(rows, indent=1) + "\n")

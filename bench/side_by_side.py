@@ -10,6 +10,7 @@ import os
 import platform
 import time
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,6 @@ def measure(
 
 def machine() -> dict[str, Any]:
     """What the numbers depend on."""
-    import numba
-
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     return {
         "processor": _processor(),
@@ -72,8 +71,15 @@ def machine() -> dict[str, Any]:
         "load_before": round(load, 2),
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "numba": numba.__version__,
+        "numba": _version("numba"),
     }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def _processor() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations  # numpy.random is imported on first use, and is slow to import
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -109,7 +110,8 @@ class SamplingPlan:
             raise ValueError(f"{'kept_ids' if kept_ids else 'top_n'} needs details=True")
         self._options = np.array([*options, np.zeros(rows)]).T.copy()
         self._typical, self._penalized = ((options[i] != 1.0).any() for i in (4, 5))
-        self._generator = seeds if isinstance(seeds, np.random.Generator) else None
+        drawn = "numpy.random" in sys.modules  # there is no generator otherwise, and its import takes longer
+        self._generator = seeds if drawn and isinstance(seeds, np.random.Generator) else None
         self._seeds = np.empty(0, np.uint64)  # with the step of each
         if self._generator is None:
             given = to_numpy("seeds", seeds)  # type: ignore[arg-type]

@@ -390,6 +390,7 @@ class TensorDictBase(cast.DtypeCasts):
     __array_ufunc__ = pointwise.array_ufunc
     __array_function__ = numpy_protocol.array_function
     __array__ = numpy_protocol.no_array
+    __pandas_priority__ = 5000  # more than a data frame's, so that `series + td` comes here
 
     # -- numbers, along dimensions: a row for each (_ops/reduce.py, _ops/scans.py) ----------------
 
@@ -490,6 +491,7 @@ class TensorDictBase(cast.DtypeCasts):
 
     __repr__ = text.repr
     _repr_html_ = html._repr_html_
+    _ipython_key_completions_ = access.key_completions
     summary = summaries.summary
 
     # -- modules (lite.nn._parameters, imported when one is called) --------------------------------

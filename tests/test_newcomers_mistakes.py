@@ -15,6 +15,7 @@ import pytest
 
 import lite
 from lite import TensorDict, nn
+from lite.data import GAE, Collector, LazyTensorStorage, TensorDictReplayBuffer
 
 
 class Estimator:
@@ -46,6 +47,7 @@ def call(module: Any, **options: Any) -> Callable[[TensorDict], object]:
     return lambda td: nn.TensorDictModule(module, **options)(td)
 
 
+VALUE = nn.TensorDictModule(nn.Linear(4, 1), ["x"], ["state_value"])
 EVERY = ["every entry", 'td[index] = {"key": value}']
 MISTAKES = [
     Mistake(
@@ -111,6 +113,32 @@ MISTAKES = [
         call(nn.Linear(5, 2), in_keys=["x"], out_keys=["y"]),
         RuntimeError,
         ["in_features=5", "(3, 4)"],
+    ),
+    Mistake("a key and an index in one", lambda td: td["x", 0], TypeError, ["td[key][index]"]),
+    Mistake("a list of keys", lambda td: td[["x", "info"]], IndexError, ["select(*keys)"]),
+    Mistake(
+        "a layer where a module of keys is wanted",
+        lambda td: nn.TensorDictSequential(nn.Linear(4, 2))(td),
+        RuntimeError,
+        ["in_features=4", "TensorDict", "TensorDictModule(layer, in_keys, out_keys)"],
+    ),
+    Mistake(
+        "a rollout without what follows each step",
+        lambda td: GAE(gamma=0.9, lmbda=0.9, value_network=VALUE)(td),
+        KeyError,
+        ["'next'"],
+    ),
+    Mistake(
+        "a dict in a replay buffer",
+        lambda td: TensorDictReplayBuffer(storage=LazyTensorStorage(3)).extend({"x": np.zeros(3)}),
+        ValueError,
+        ["dict", "batch_size=[rows]"],
+    ),
+    Mistake(
+        "the name of an environment",
+        lambda td: Collector("CartPole-v1", None, frames_per_batch=10),
+        TypeError,
+        ["create_env_fn", "str", "gymnasium.make_vec"],
     ),
     Mistake(
         "a list as an input",

@@ -1,9 +1,6 @@
 """The package lists match the folders, and the files users rely on say the same thing."""
 
-import shutil
 import stat
-import subprocess
-import sys
 import tarfile
 import tomllib
 import zipfile
@@ -11,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from helpers.building import build, copy_of_the_checkout
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -50,15 +48,6 @@ def test_package_data_exists() -> None:
             assert list(_folder(package).glob(pattern)), f"{package}: nothing matches {pattern}"
 
 
-def _build(kind: str, source: Path, output: Path) -> Path:
-    """The one file that the backend builds of `source`: kind is "wheel" or "sdist"."""
-    output.mkdir()
-    build = f"import sys; sys.path.insert(0, '.build'); import backend; backend.build_{kind}({str(output)!r})"
-    subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
-    (built,) = output.iterdir()
-    return built
-
-
 def _of_the_product(names: Iterable[str]) -> list[str]:
     return [name for name in names if ".dist-info/" not in name]
 
@@ -66,9 +55,7 @@ def _of_the_product(names: Iterable[str]) -> list[str]:
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what is built, with the build folder of an earlier version that had one more file."""
-    folder = tmp_path_factory.mktemp("packaging") / "source"
-    skipped = shutil.ignore_patterns("__pycache__", ".[!b]*", "bench", "build", "*.egg-info")
-    shutil.copytree(ROOT, folder, symlinks=True, ignore=skipped)
+    folder = copy_of_the_checkout(tmp_path_factory.mktemp("packaging") / "source")
     (folder / "build" / "lib" / "lite").mkdir(parents=True)
     (folder / "build" / "lib" / "lite" / "renamed_since.py").touch()
     return folder
@@ -76,7 +63,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(source: Path) -> zipfile.ZipFile:
-    return zipfile.ZipFile(_build("wheel", source, source.parent / "wheel"))
+    return zipfile.ZipFile(build("wheel", source, source.parent / "wheel"))
 
 
 def test_the_wheel_holds_the_listed_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
@@ -113,7 +100,7 @@ def test_a_build_leaves_the_tree_alone(source: Path, wheel: zipfile.ZipFile) -> 
 
 
 def test_the_source_distribution_builds_the_same_wheel(source: Path, wheel: zipfile.ZipFile) -> None:
-    with tarfile.open(_build("sdist", source, source.parent / "sdist")) as archive:
+    with tarfile.open(build("sdist", source, source.parent / "sdist")) as archive:
         members, names = archive.getmembers(), archive.getnames()
         archive.extractall(source.parent, filter="data")
     assert all(member.isfile() or member.isdir() for member in members)
@@ -122,7 +109,7 @@ def test_the_source_distribution_builds_the_same_wheel(source: Path, wheel: zipf
     # Of the tests all or none are of use.
     assert not top & {"tests", "bench", "build"}
     (unpacked,) = source.parent.glob("tensordict_lite-*")
-    again = zipfile.ZipFile(_build("wheel", unpacked, source.parent / "again"))
+    again = zipfile.ZipFile(build("wheel", unpacked, source.parent / "again"))
     assert _of_the_product(again.namelist()) == _of_the_product(wheel.namelist())
 
 

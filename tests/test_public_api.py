@@ -52,6 +52,15 @@ def test_all_is_sorted_and_holds_every_public_name(package: str) -> None:
     assert public <= set(module.__all__)
 
 
+@pytest.mark.parametrize("package", ["lite", "lite.nn", "lite.data"])
+def test_public_classes_belong_to_a_public_package(package: str) -> None:
+    """Also those that are loaded on first use: pickles name the package, wherever the class is written."""
+    module = importlib.import_module(package)
+    found = [getattr(module, name) for name in module.__all__]
+    places = {value.__module__ for value in found if isinstance(value, type)}
+    assert places <= {*PACKAGES, "lite.nn.distributions"}
+
+
 def test_every_public_object_is_documented() -> None:
     lite = importlib.import_module("lite")
     undocumented = [name for name in lite.__all__ if not getattr(lite, name).__doc__]
@@ -84,6 +93,7 @@ def test_imports_stay_light() -> None:
                 "lite.nn.distributions",
                 "lite.nn.values",
                 "lite.nn.layers.transformer",
+                "lite.kernels",
                 "lite._transforms.vmap.transform",
             ),
         ),

@@ -200,3 +200,14 @@ print(json.dumps([{told}]))
 ray.shutdown()
 """
     assert ray_jobs.run(script) == ([list(range(64))] if name == "ray.data" else [[64]])
+
+
+def test_environment_variables_are_in_the_table() -> None:
+    """Those that the packages read; what builds libraries beforehand says for itself what it takes."""
+    table = (ROOT / "lite/README.md").read_text(encoding="utf-8").partition("## Environment variables")[2]
+    told = set(re.findall(r"`([A-Z][A-Z_]+)`", table.partition("\n## ")[0]))
+    files = [file for top in ("lite", "kernels", "models") for file in (ROOT / top).rglob("*.py")]
+    text = "".join(file.read_text(encoding="utf-8") for file in files if "prebuild" not in file.parts)
+    read = set(re.findall(r"""environ(?:\.get\(|\[)["']([A-Z_]+)["']""", text))
+    assert len(read) > 5
+    assert read - told == set()

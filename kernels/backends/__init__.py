@@ -1,6 +1,7 @@
 """What runs the kernels: a library compiled beforehand, Numba, or plain NumPy.
 
 `choice` decides, once; `jit` marks what is to be compiled and makes functions of it accordingly. `prebuilt`
-finds and loads libraries, which are told by the digest of `sources`; `warmup` compiles everything into
-Numba's cache.
+finds and loads libraries, which are told by the digest of `sources`. Of Numba: `compiler` imports it, or says
+what to do; `cache` keeps what it has compiled, `portable` says for which other machines; `warmup` compiles
+everything.
 """

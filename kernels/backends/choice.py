@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 import os
+import sys
 from typing import Literal, NamedTuple, TypeAlias
 
 from lite.kernels.backends import prebuilt
@@ -53,13 +54,14 @@ def choice() -> Choice:
             f"got {os.environ['LITE_KERNELS']!r}"
         )
     switched_off = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+    refused: list[str] = []
     if asked == "prebuilt":
-        library = prebuilt.find(level or None)
+        library = prebuilt.find(level or None, refused)
         if library is None:
             raise ImportError(
                 f"LITE_KERNELS={os.environ['LITE_KERNELS']}, but no library of kernels for this processor "
                 "and this version of lite was found: `pip install tensordict-lite-kernels`, or set "
-                "LITE_KERNELS_PATH to the folder that holds one"
+                "LITE_KERNELS_PATH to the folder that holds one" + _said(refused)
             )
         return Choice("prebuilt", library)
     if asked == "numba":
@@ -70,15 +72,22 @@ def choice() -> Choice:
         return Choice("numba")
     if asked == "numpy" or switched_off:
         return Choice("numpy")
-    library = prebuilt.find()
+    library = prebuilt.find(None, refused)
     if library is not None:
         return Choice("prebuilt", library)
     if _numba_is_here():
         return Choice("numba")
+    if sys.platform == "emscripten":  # neither remedy exists in a browser
+        return Choice("numpy")
     return Choice(
         "numpy",
-        warning=f"lite.kernels run in plain NumPy: correct, but slower. {_REMEDIES}",
+        warning=f"lite.kernels run in plain NumPy: correct, but slower. {_REMEDIES}{_said(refused)}",
     )
+
+
+def _said(refused: list[str]) -> str:
+    """Why libraries that are here are not used."""
+    return "".join(f"\nnot used: {reason}" for reason in refused)
 
 
 def _numba_is_here() -> bool:

@@ -1,9 +1,10 @@
 """The one place where functions become kernels, and where Numba options are chosen.
 
 Functions of compiled code say only `@jit` (`@jit(reassociate=True)` where the order of a sum may change,
-which is what lets LLVM use vector registers for it), kernels that Python calls `@jit(entry=True)`. Numba
-itself is imported when the first kernel file is, never by `import lite.kernels`, and only if it is what runs
-the kernels.
+which is what lets LLVM use vector registers for it), kernels that Python calls `@jit(entry=True)`. Where
+nothing is compiled the same functions run in Python; one that would loop over values there has a body of
+NumPy's functions beside it, `@jit(plain=...)`, with the same arguments and results. Numba itself is imported
+when the first kernel file is, never by `import lite.kernels`, and only if it is what runs the kernels.
 """
 
 import functools
@@ -26,33 +27,42 @@ numba: Any = import_numba("lite.kernels") if choice().backend == "numba" else No
 def jit(function: Callable[..., R], /) -> Callable[..., R]: ...
 @overload
 def jit(
-    *, reassociate: bool = False, entry: bool = False
+    *, reassociate: bool = False, entry: bool = False, plain: Callable[..., Any] | None = None
 ) -> Callable[[Callable[..., R]], Callable[..., R]]: ...
 def jit(
-    function: Callable[..., R] | None = None, /, *, reassociate: bool = False, entry: bool = False
+    function: Callable[..., R] | None = None,
+    /,
+    *,
+    reassociate: bool = False,
+    entry: bool = False,
+    plain: Callable[..., Any] | None = None,
 ) -> Callable[..., R] | Callable[[Callable[..., R]], Callable[..., R]]:
     """Compile `function` on first call, without holding the GIL, cached on disk.
 
     Multiplications and additions may always fuse; with `reassociate` sums may also be reordered.
     NaN and infinity keep their meaning in both cases. Python may only call an `entry`: the others lack what
     unpacks Python's objects, which took a fifth of the time to compile (Numba does not look, and crashes).
+    Where nothing is compiled, `plain` is called in its place.
     """
     if function is None:
-        return functools.partial(_compile, reassociate=reassociate, entry=entry)
-    return _compile(function, reassociate=False, entry=False)
+        return functools.partial(_compile, reassociate=reassociate, entry=entry, plain=plain)
+    return _compile(function, reassociate=False, entry=False, plain=plain)
 
 
-def _compile(function: Callable[..., R], *, reassociate: bool, entry: bool) -> Callable[..., R]:
+def _compile(
+    function: Callable[..., R], *, reassociate: bool, entry: bool, plain: Callable[..., Any] | None
+) -> Callable[..., R]:
     chosen = choice()
-    if chosen.backend == "numpy":
+    if chosen.backend != "numba":
+        in_python = function if plain is None else plain
+        if not entry:
+            return in_python
+        if chosen.library is not None:
+            name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+            return chosen.library.entry(name, otherwise=_quiet(in_python))
         if chosen.warning:
             _warn_slow(chosen.warning)
-        return _interpreted(function)
-    if chosen.library is not None:
-        if not entry:
-            return function
-        name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
-        return chosen.library.entry(name, otherwise=_interpreted(function))
+        return _quiet(in_python)
     from lite.kernels.backends.cache import KernelCache
 
     flags = {"contract", "reassoc", "nsz"} if reassociate else {"contract"}
@@ -70,7 +80,7 @@ def _warn_slow(text: str) -> None:
     warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
-def _interpreted(function: Callable[..., R]) -> Callable[..., R]:
+def _quiet(function: Callable[..., R]) -> Callable[..., R]:
     """Compiled code does not warn on overflow or NaN, so neither does this."""
 
     @functools.wraps(function)

@@ -2,5 +2,5 @@
 
 `returns` has the recursions backwards in time, `multistep_return` the windows of n steps, `log_softmax` rows
 of logits, `sample_tokens` draws from them, `layers` what `lite.nn` calls. `vectors/` is how formulas become
-vector instructions.
+vector instructions. Where nothing is compiled `plain_returns` and `plain_rows` compute the same in NumPy.
 """

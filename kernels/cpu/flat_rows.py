@@ -34,7 +34,13 @@ from lite.kernels.cpu.vectors.blocks import BLOCK, weights_apart
 from lite.kernels.cpu.vectors.width import full_width
 
 
-@jit(reassociate=True)
+def _plain_moments(work: Any, light: Any, n: Any, edge: Any, highest: Any) -> Any:
+    inside = work[:n] >= edge
+    weights = light[:n][inside].astype(np.float64)
+    return weights.sum(), np.sum(weights * (work[:n][inside] - highest))
+
+
+@jit(reassociate=True, plain=_plain_moments)
 def _moments(work: Any, light: Any, n: Any, edge: Any, highest: Any) -> Any:
     """Over scores from `edge` on, their weight and the sum of it times score - highest."""
     full_width()
@@ -52,12 +58,32 @@ def _moments(work: Any, light: Any, n: Any, edge: Any, highest: Any) -> Any:
     return mass, weighted
 
 
-@jit
+def _plain_surprise(work: Any, n: Any, edge: Any, typical: Any) -> None:
+    scores = work[:n]
+    scores[:] = np.where(scores >= edge, -abs(scores - typical), np.float32(-np.inf))
+
+
+@jit(plain=_plain_surprise)
 def _surprise(work: Any, n: Any, edge: Any, typical: Any) -> None:
     """Scores become minus their distance to `typical`; those below `edge` -inf."""
     full_width()
     for i in range(n):
         work[i] = -abs(work[i] - typical) if work[i] >= edge else np.float32(-np.inf)
+
+
+def _plain_drop_first(work: Any, score: Any, count: Any) -> None:
+    work[np.flatnonzero(work == score)[:count]] = -np.inf
+
+
+@jit(plain=_plain_drop_first)
+def _drop_first(work: Any, score: Any, count: Any) -> None:
+    """-inf for so many of the first that have this score."""
+    i = 0
+    while count > 0:
+        if work[i] == score:
+            work[i] = -np.inf
+            count -= 1
+        i += 1
 
 
 @jit
@@ -105,12 +131,7 @@ def _from_row(
         while ties > 0 and above < target:  # these stay
             above += weight
             ties -= 1
-        i = 0
-        while ties > 0:  # of equal scores the last tokens stay, as after an ascending sort
-            if work[i] == edge:
-                work[i] = -np.inf
-                ties -= 1
-            i += 1
+        _drop_first(work[:end], edge, ties)  # the last tokens stay, as after an ascending sort
     if least > 0.0:
         score = likely(work, bits, highest, least, cut)
         edge = score if score > edge else edge

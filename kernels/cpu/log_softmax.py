@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from lite.kernels.backends.jit import jit
+from lite.kernels.cpu import plain_rows
 from lite.kernels.cpu.vectors.blocks import log_total, maximum, statistics
 from lite.kernels.cpu.vectors.formulas import written
 
 
-@jit(entry=True)
+@jit(entry=True, plain=plain_rows.rows)
 def rows(
     flat: Any, bfloat16: Any, starts: Any, size: Any, keep: Any, keep_starts: Any, counted: Any,
     inverses: Any, tokens: Any, bad: Any, log_probs: Any, entropies: Any, maxima: Any, totals: Any,
@@ -71,7 +72,7 @@ def _extreme(o: Any, x: Any, total: Any) -> Any:
     return o.where(x == float("inf"), o.narrow(total) * -1.0, float("-inf"))
 
 
-@jit(entry=True)
+@jit(entry=True, plain=plain_rows.log_softmax)
 def log_softmax(
     flat: Any, bfloat16: Any, starts: Any, size: Any, keep: Any, keep_starts: Any, counted: Any,
     inverses: Any, past: Any, out: Any, out_starts: Any, start: Any, stop: Any,

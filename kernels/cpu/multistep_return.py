@@ -22,7 +22,12 @@ _PIECE = 2048  # steps summed together: they stay in the first caches
 _APART = 16  # numbers between the pieces of memory: of a power of two, all would meet in the same lines
 
 
-@jit
+def _plain_ends(done: Any, time: Any, index: Any) -> None:
+    ends = np.where(done.reshape(-1, time), np.arange(time), time - 1)
+    index.reshape(-1, time)[:] = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
+
+
+@jit(plain=_plain_ends)
 def _ends(done: Any, time: Any, index: Any) -> None:
     """To `index`: where the episode of each step ends, in sequences of `time` steps."""
     for first in range(0, done.size, time):
@@ -33,7 +38,17 @@ def _ends(done: Any, time: Any, index: Any) -> None:
             index[np.uintp(first + t)] = end
 
 
-@jit
+def _plain_windows(index: Any, time: Any, n_steps: Any, steps: Any, nonterminal: Any) -> Any:
+    ends = index.reshape(-1, time)
+    after = ends - np.arange(time)
+    windows = np.minimum(n_steps, after + 1)
+    steps.reshape(-1, time)[:] = windows
+    ends[:] = windows + np.arange(-1, time - 1)
+    nonterminal.reshape(-1, time)[:] = windows != 1
+    return int(after.max()) + 1
+
+
+@jit(plain=_plain_windows)
 def _windows(index: Any, time: Any, n_steps: Any, steps: Any, nonterminal: Any) -> Any:
     """Steps to the next observation, and in place of the ends its index; returns how long an episode is."""
     full_width()
@@ -50,14 +65,28 @@ def _windows(index: Any, time: Any, n_steps: Any, steps: Any, nonterminal: Any) 
     return longest + 1
 
 
-@jit
+def _plain_discounts(powers: Any, steps: Any, out: Any) -> None:
+    out[:] = powers[steps]
+
+
+@jit(plain=_plain_discounts)
 def _discounts(powers: Any, steps: Any, out: Any) -> None:
     full_width()
     for t in range(steps.size):
         out[t] = powers[np.uintp(steps[t])]
 
 
-@jit
+def _plain_extend(near: Any, far: Any, distance: Any, scale: Any, steps: Any) -> None:
+    both = max(near.size - distance, 0)
+    np.add(near[:both], scale * far[distance:], out=near[:both], where=steps[:both] > distance)
+
+
+def _plain_double(near: Any, distance: Any, scale: Any, steps: Any, out: Any) -> None:
+    out[:] = near
+    _plain_extend(out, near, distance, scale, steps)
+
+
+@jit(plain=_plain_double)
 def _double(near: Any, distance: Any, scale: Any, steps: Any, out: Any) -> None:
     """Windows of `near`, and where the episode goes on so far, those that begin at their end."""
     full_width()
@@ -69,7 +98,7 @@ def _double(near: Any, distance: Any, scale: Any, steps: Any, out: Any) -> None:
         out[t] = near[t]
 
 
-@jit
+@jit(plain=_plain_extend)
 def _extend(near: Any, far: Any, distance: Any, scale: Any, steps: Any) -> None:
     """The same with windows of `far`, in the place of `near`."""
     full_width()
@@ -78,7 +107,11 @@ def _extend(near: Any, far: Any, distance: Any, scale: Any, steps: Any) -> None:
         near[t] = more if steps[t] > distance else near[t]
 
 
-@jit
+def _plain_copy(values: Any, out: Any) -> None:
+    out[:] = values[: out.size]
+
+
+@jit(plain=_plain_copy)
 def _copy(values: Any, out: Any) -> None:
     for t in range(out.size):
         out[t] = values[t]

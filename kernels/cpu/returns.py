@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from lite.kernels.backends.jit import jit
+from lite.kernels.cpu import plain_returns as plain
 from lite.kernels.cpu.vectors.blocks import exp
 from lite.kernels.cpu.vectors.width import full_width
 
@@ -75,7 +76,8 @@ def _step(a: Any, b: Any, first: Any, n: Any, tails: Any) -> None:
     full_width()
     for i in range(n):
         k = np.uintp(first + i)
-        a[k] += b[k] * tails[i] if b[k] != 0.0 else 0.0
+        more = a[k] + b[k] * tails[i]
+        a[k] = more if b[k] != 0.0 else a[k]
     for i in range(n):
         tails[i] = a[np.uintp(first + i)]
 
@@ -132,7 +134,7 @@ def _put(values: Any, first: Any, n: Any, operand: Any, row: Any, line: Any, sin
         flat[np.uintp(base + i)] = values[np.uintp(first + i)]
 
 
-@jit(entry=True)
+@jit(entry=True, plain=plain.lambda_returns)
 def lambda_returns(
     reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any,
     a: Any, b: Any, tails: Any,
@@ -187,7 +189,7 @@ def _recursions(a: Any, b: Any, time: Any, tails: Any) -> None:
             a[k] = x
 
 
-@jit(entry=True)
+@jit(entry=True, plain=plain.short_lambda_returns)
 def short_lambda_returns(
     reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any, memory: Any,
     time: Any,
@@ -209,7 +211,7 @@ def short_lambda_returns(
     _put(a, 0, n, (out, 0, 0, 1), 0, 0, 0)
 
 
-@jit(entry=True)
+@jit(entry=True, plain=plain.fixed_lambda_returns)
 def fixed_lambda_returns(
     reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any,
     a: Any, b: Any, tails: Any,
@@ -291,7 +293,8 @@ def _gain_terms(
             factor *= c_thresh if ratio > c_thresh else ratio
         b[np.uintp(first + i)] = 0.0 if ends[np.uintp(d + i)] else factor
     for i in range(n):
-        bootstrap = 0.0 if stops[np.uintp(s + i)] else np.float64(nexts[np.uintp(f + i)])
+        following_value = np.float64(nexts[np.uintp(f + i)])
+        bootstrap = 0.0 if stops[np.uintp(s + i)] else following_value
         factor = gammas[np.uintp(g + i)]
         now = np.float64(rewards[np.uintp(r + i)]) - np.float64(values[np.uintp(v + i)])
         now += factor * bootstrap if factor != 0.0 else 0.0
@@ -365,17 +368,19 @@ def _correct(
     g = row * gamma[1] + line * gamma[2] + since * gamma[3]
     out, base = advantage[0], row * advantage[1] + line * advantage[2] + since
     for i in range(n):
-        goal = np.float64(nexts[np.uintp(f + i)]) if ends[np.uintp(d + i)] else ahead[np.uintp(skip + i)]
+        following_value, target = np.float64(nexts[np.uintp(f + i)]), ahead[np.uintp(skip + i)]
+        goal = following_value if ends[np.uintp(d + i)] else target
         between[np.uintp(first + i)] = 0.0 if stops[np.uintp(s + i)] else goal
     for i in range(n):
         factor, ratio = gammas[np.uintp(g + i)], ratios[np.uintp(first + i)]
         rho = rho_thresh if ratio > rho_thresh else ratio
         now = np.float64(rewards[np.uintp(r + i)]) - np.float64(values[np.uintp(v + i)])
-        ahead_of_it = factor * between[np.uintp(first + i)] if factor != 0.0 else 0.0
+        goal = between[np.uintp(first + i)]
+        ahead_of_it = factor * goal if factor != 0.0 else 0.0
         out[np.uintp(base + i)] = rho * (now + ahead_of_it)
 
 
-@jit(entry=True)
+@jit(entry=True, plain=plain.advantages)
 def advantages(
     reward: Any, value: Any, next_value: Any, done: Any, terminated: Any, weight: Any, gamma: Any, lmbda: Any,
     rho_thresh: Any, c_thresh: Any, corrected: Any, advantage: Any, target: Any,
@@ -437,7 +442,7 @@ def advantages(
             until = t
 
 
-@jit(entry=True)
+@jit(entry=True, plain=plain.short_advantages)
 def short_advantages(
     reward: Any, value: Any, next_value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any,
     advantage: Any, target: Any, memory: Any, time: Any,

@@ -13,6 +13,9 @@ arguments are not None, and that of `flat_rows` where a row needs it.
 One row of memory holds all that is compared: the scores, up to a whole group with -inf, the maxima of the
 groups, the highest score, bounds, and the scores that are listed; behind them the weights of the whole row,
 and its scores from before any was dropped. It is read as floats and as their bits.
+
+This file is long, as the functions of this one procedure stand beside what NumPy does in their place where
+nothing is compiled.
 """
 
 import math
@@ -46,7 +49,12 @@ HOTTEST = 2.0**100  # scores of any size are equal then; more of it would leave 
 draw = jit(uniform)
 
 
-@jit
+def _plain_load(logits: Any, base: Any, size: Any, work: Any) -> Any:
+    np.add(logits[base : base + size], np.float32(0.0), out=work[:size])
+    return np.isnan(work[:size]).any()
+
+
+@jit(plain=_plain_load)
 def _load(logits: Any, base: Any, size: Any, work: Any) -> Any:
     """A row into `work`. -0.0 becomes 0.0, as they are equal. Returns whether there is NaN."""
     full_width()
@@ -57,7 +65,25 @@ def _load(logits: Any, base: Any, size: Any, work: Any) -> Any:
     return unknown
 
 
-@jit
+def _plain_adjust(
+    source: Any, base: Any, size: Any, previous: Any, first: Any, last: Any, penalty: Any, ids: Any,
+    values: Any, begin: Any, stop: Any, work: Any,
+) -> Any:  # fmt: skip
+    zero, factor = np.float32(0.0), np.float32(penalty)
+    if penalty != 1.0:
+        tokens = previous[first:last]
+        tokens = tokens[(tokens >= 0) & (tokens < size)]
+        before = source[base + tokens]
+        work[tokens] = np.where(before < zero, before * factor, before / factor) + zero
+    tokens, added = ids[begin:stop], values[begin:stop]
+    known = (tokens >= 0) & (tokens < size)
+    finite = known & (added > -np.inf)
+    np.add.at(work, tokens[finite], added[finite])
+    work[tokens[finite]] += zero
+    return not known.all()
+
+
+@jit(plain=_plain_adjust)
 def _adjust(
     source: Any, base: Any, size: Any, previous: Any, first: Any, last: Any, penalty: Any, ids: Any,
     values: Any, begin: Any, stop: Any, work: Any,
@@ -84,7 +110,19 @@ def _adjust(
     return outside
 
 
-@jit
+def _plain_hide(
+    work: Any, size: Any, r: Any, keep: Any, allowed: Any, ids: Any, values: Any, begin: Any, stop: Any
+) -> None:
+    if keep.size > 0:
+        work[:size][~keep[r * size : (r + 1) * size]] = -np.inf
+    if allowed.size > 0:
+        words = (size + 31) >> 5
+        bits = (allowed[r * words : (r + 1) * words, None] >> np.arange(32, dtype=np.int32)) & 1
+        work[: words * 32][bits.reshape(-1) == 0] = -np.inf
+    work[ids[begin:stop][values[begin:stop] == -np.inf]] = -np.inf
+
+
+@jit(plain=_plain_hide)
 def _hide(
     work: Any, size: Any, r: Any, keep: Any, allowed: Any, ids: Any, values: Any, begin: Any, stop: Any
 ) -> None:
@@ -106,7 +144,11 @@ def _hide(
             work[ids[j]] = hidden
 
 
-@jit
+def _plain_has_nan(work: Any, size: Any) -> Any:
+    return np.isnan(work[:size]).any()
+
+
+@jit(plain=_plain_has_nan)
 def _has_nan(work: Any, size: Any) -> Any:
     unknown = False
     for i in range(size):
@@ -114,7 +156,12 @@ def _has_nan(work: Any, size: Any) -> Any:
     return unknown
 
 
-@jit
+def _plain_rescale(work: Any, count: Any, offset: Any, divisor: Any) -> None:
+    scores = (work[:count] - offset) / divisor + np.float32(0.0)
+    work[:count] = np.where(scores == scores, scores, np.float32(0.0))
+
+
+@jit(plain=_plain_rescale)
 def _rescale(work: Any, count: Any, offset: Any, divisor: Any) -> None:
     """Scores at a temperature, in float32 as Hugging Face computes them. Where +inf is the offset, 0."""
     full_width()
@@ -124,7 +171,18 @@ def _rescale(work: Any, count: Any, offset: Any, divisor: Any) -> None:
         work[i] = score if score == score else zero
 
 
-@jit
+def _plain_weigh(work: Any, end: Any, highest: Any, inverse: Any, totals: Any) -> Any:
+    distance = work[:end] - np.float32(highest)
+    np.maximum(distance, np.float32(_FAR / inverse), out=distance)  # so that 0 times it is 0
+    terms = np.exp(distance * np.float32(inverse))
+    blocks, equal = np.arange(0, end, BLOCK), distance >= 0.0
+    terms[equal] = 0.0
+    counts, rests = (np.add.reduceat(a, blocks, dtype=np.float64) for a in (equal, terms))
+    totals[: len(blocks)] = counts + rests
+    return counts.sum(), rests.sum(), np.sum(distance * terms, dtype=np.float64)
+
+
+@jit(plain=_plain_weigh)
 def _weigh(work: Any, end: Any, highest: Any, inverse: Any, totals: Any) -> Any:
     """The sum of exp(d) of each block, with d = (score - highest) * inverse, where none exceeds `highest`.
 
@@ -142,7 +200,17 @@ def _weigh(work: Any, end: Any, highest: Any, inverse: Any, totals: Any) -> Any:
     return count, rest, weighted
 
 
-@jit
+def _plain_best(
+    work: Any, bits: Any, groups: Any, size: Any, weights: Any, cut: Any, ids: Any, scores: Any, first: Any,
+    n: Any,
+) -> None:  # fmt: skip
+    least = np.partition(work[:size], size - n)[size - n]
+    places = np.flatnonzero(work[:size] >= least)
+    places = places[np.argsort(-work[places], kind="stable")][:n]
+    ids[first : first + places.size], scores[first : first + places.size] = places, work[places]
+
+
+@jit(plain=_plain_best)
 def _best(
     work: Any, bits: Any, groups: Any, size: Any, weights: Any, cut: Any, ids: Any, scores: Any, first: Any,
     n: Any,
@@ -167,21 +235,34 @@ def _best(
                     held += 1 if held < n else 0
 
 
-@jit
+def _plain_copy(work: Any, n: Any, out: Any) -> None:
+    out[:n] = work[:n]
+
+
+@jit(plain=_plain_copy)
 def _copy(work: Any, n: Any, out: Any) -> None:
     for i in range(n):
         out[i] = work[i]
 
 
-@jit
+def _plain_restore(work: Any, n: Any, edge: Any, plain: Any) -> None:
+    work[:n] = np.where(work[:n] >= edge, plain[:n], np.float32(-np.inf))
+
+
+@jit(plain=_plain_restore)
 def _restore(work: Any, n: Any, edge: Any, plain: Any) -> None:
     """The scores before anything was dropped, where what is left reaches `edge`; -inf elsewhere."""
     full_width()
     for i in range(n):
-        work[i] = plain[i] if work[i] >= edge else np.float32(-np.inf)
+        score = plain[i]
+        work[i] = score if work[i] >= edge else np.float32(-np.inf)
 
 
-@jit(reassociate=True)
+def _plain_sum(weights: Any, n: Any) -> Any:
+    return weights[:n].sum()
+
+
+@jit(reassociate=True, plain=_plain_sum)
 def _sum(weights: Any, n: Any) -> Any:
     full_width()
     total = 0.0
@@ -190,7 +271,30 @@ def _sum(weights: Any, n: Any) -> Any:
     return total
 
 
-@jit
+def _plain_weigh_list(
+    work: Any, bits: Any, weights: Any, n: Any, options: Any, o: Any, total: Any, highest: Any, cut: Any,
+    listed: Any,
+) -> Any:  # fmt: skip
+    k, p, least = options[o + 1], options[o + 2], options[o + 3]
+    if 0.0 < k < n:
+        threshold(bits, listed, n, weights, 1.0, k, cut)
+    scores, weights = work[listed : listed + n], weights[:n]
+    distance = scores.astype(np.float64) - highest
+    weights[:] = np.where((scores >= work[cut]) & (distance > _FAR), np.exp(distance), 0.0)
+    if p < 1.0:
+        target = max(p * max(_sum(weights, n), total), TINY)
+        above = threshold(bits, listed, n, weights, 0.0, target, cut)
+        weights[scores < work[cut]] = 0.0
+        ties = np.flatnonzero((scores == work[cut]) & (weights > 0.0))
+        if ties.size:  # of equal scores the last tokens stay
+            before = above + weights[ties[0]] * np.arange(ties.size - 1, -1, -1)
+            weights[ties[before >= target]] = 0.0
+    if least > 0.0:
+        weights[weights < least] = 0.0
+    return _sum(weights, n)
+
+
+@jit(plain=_plain_weigh_list)
 def _weigh_list(
     work: Any, bits: Any, weights: Any, n: Any, options: Any, o: Any, total: Any, highest: Any, cut: Any,
     listed: Any,
@@ -230,7 +334,20 @@ def _weigh_list(
     return _sum(weights, n)
 
 
-@jit
+def _plain_typical_of_list(
+    work: Any, bits: Any, weights: Any, n: Any, typical: Any, total: Any, highest: Any, cut: Any, listed: Any
+) -> Any:
+    scores, weights = work[listed : listed + n], weights[:n]
+    live, top = weights > 0.0, np.float64(highest)
+    spread = np.sum(weights[live] * (scores[live] - top))
+    scores[:] = np.where(live, -abs(scores - np.float32(top + spread / total)), np.float32(-np.inf))
+    work[cut], work[cut - 1] = LOWEST, np.float32(0.0)
+    threshold(bits, listed, n, weights, 0.0, max(typical * total, TINY), cut)
+    weights[scores < work[cut]] = 0.0
+    return _sum(weights, n)
+
+
+@jit(plain=_plain_typical_of_list)
 def _typical_of_list(
     work: Any, bits: Any, weights: Any, n: Any, typical: Any, total: Any, highest: Any, cut: Any, listed: Any
 ) -> Any:
@@ -253,7 +370,28 @@ def _typical_of_list(
     return _sum(weights, n)
 
 
-@jit
+def _plain_details(
+    work: Any, plain: Any, size: Any, end: Any, token: Any, inverse: Any, dropped: Any, edge: Any,
+    candidates: Any, weights: Any, n: Any, all_top: Any, all_total: Any, totals: Any, numbers: Any,
+    r: Any, kept: Any, kept_counts: Any,
+) -> None:  # fmt: skip
+    top, total, m, place, first = all_top, all_total, size, NUMBERS * r, r * size
+    if dropped:
+        left = candidates[:n][weights[:n] > 0.0] if n >= 0 else np.flatnonzero(work[:size] >= edge)
+        m = left.size
+        if kept.size > 0:
+            kept[first : first + m] = left
+        work[:m] = plain[left]
+        top = np.float64(work[:m].max())
+        count, rest, _ = _weigh(work, m, top, inverse, totals)
+        total = log_total(count, rest)
+    numbers[place] = (np.float64(plain[token]) - top) * inverse - total
+    numbers[place + 1] = min((top - all_top) * inverse + total - all_total, 0.0)
+    if kept.size > 0:
+        kept_counts[r] = m if m < size else 0
+
+
+@jit(plain=_plain_details)
 def details(
     work: Any, plain: Any, size: Any, end: Any, token: Any, inverse: Any, dropped: Any, edge: Any,
     candidates: Any, weights: Any, n: Any, all_top: Any, all_total: Any, totals: Any, numbers: Any,

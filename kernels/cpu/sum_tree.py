@@ -21,7 +21,23 @@ def _parent(tree: Any, node: Any, least: Any) -> None:
         tree[node] = a + b
 
 
-@jit(entry=True)
+def _plain_update(tree: Any, index: Any, values: Any, nodes: Any, least: Any) -> Any:
+    size, join = tree.size // 2, np.minimum if least else np.add
+    outside = (index < 0) | (index >= size)
+    wrong = outside | ~((values >= 0) & (least | (values < np.inf)))
+    if wrong.any():
+        i = int(wrong.argmax())
+        return i if outside[i] else -2 - i
+    tree[size + index] = values
+    changed = size + index
+    while size > 1 and changed.size:
+        size //= 2
+        changed = np.unique(changed // 2)
+        tree[changed] = join(tree[2 * changed], tree[2 * changed + 1])
+    return -1
+
+
+@jit(entry=True, plain=_plain_update)
 def update(tree: Any, index: Any, values: Any, nodes: Any, least: Any) -> Any:
     """Set leaves, the later of two values for one leaf last, and all nodes above them.
 
@@ -57,7 +73,25 @@ def update(tree: Any, index: Any, values: Any, nodes: Any, least: Any) -> Any:
     return -1
 
 
-@jit(entry=True)
+def _plain_search(tree: Any, mass: Any, nodes: Any) -> Any:
+    wrong = ~(mass >= 0)
+    if wrong.any():
+        return int(wrong.argmax())
+    nodes[:] = 1
+    size = tree.size // 2
+    width = 1
+    while width < size:
+        nodes *= 2
+        weight = tree[nodes].astype(np.float64)
+        right = (mass >= weight) & (tree[nodes + 1] > 0)
+        nodes += right
+        np.subtract(mass, weight, out=mass, where=right)
+        width *= 2
+    nodes -= size
+    return -1
+
+
+@jit(entry=True, plain=_plain_search)
 def search(tree: Any, mass: Any, nodes: Any) -> Any:
     """The leaf at which the running sum exceeds each mass goes to `nodes`; `mass` is used up.
 

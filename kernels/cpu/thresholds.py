@@ -23,7 +23,19 @@ _FEW = 64  # scores in the interval of a threshold, from which on they are liste
 _HALVINGS = 16  # by scores; bits come to an end
 
 
-@jit
+def _keys(bits: Any) -> Any:
+    """Integers that order as the floats of these bits do, and back."""
+    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
+
+
+def _plain_maxima(bits: Any, groups: Any) -> None:
+    end = groups * GROUP
+    tops = _keys(bits[:end].reshape(groups, GROUP)).max(axis=1)
+    bits[end : end + groups] = _keys(tops)
+    bits[end + groups] = _keys(tops.max())
+
+
+@jit(plain=_plain_maxima)
 def maxima(bits: Any, groups: Any) -> None:
     """The maximum of each group and of all, as floats behind the groups.
 
@@ -43,7 +55,20 @@ def maxima(bits: Any, groups: Any) -> None:
     bits[np.uintp(end + groups)] = highest ^ ((highest >> np.int32(31)) & np.int32(0x7FFFFFFF))
 
 
-@jit(reassociate=True)
+def _plain_threshold(bits: Any, first: Any, n: Any, weights: Any, weight: Any, target: Any, cut: Any) -> Any:
+    keys, low, high = _keys(bits[first : first + n]), _keys(bits[cut]), _keys(bits[cut - 1])
+    order = np.argsort(keys)[::-1]
+    ordered, reached = keys[order], np.arange(1, n + 1) * weight
+    if weight == 0.0:
+        reached = np.cumsum(weights[order])
+    found = int(np.searchsorted(reached, target))  # it and all before it are needed
+    edge = low if found == n else min(max(ordered[found], low), high)
+    above = int(np.searchsorted(-ordered.astype(np.int64), -int(edge)))
+    bits[cut] = _keys(edge)
+    return reached[above - 1] if above else 0.0
+
+
+@jit(reassociate=True, plain=_plain_threshold)
 def threshold(bits: Any, first: Any, n: Any, weights: Any, weight: Any, target: Any, cut: Any) -> Any:
     """The highest score whose holders, with those of all higher scores, weigh at least `target`.
 
@@ -69,7 +94,15 @@ def threshold(bits: Any, first: Any, n: Any, weights: Any, weight: Any, target: 
     return above
 
 
-@jit(reassociate=True)
+def _plain_reach(work: Any, light: Any, n: Any, bound: Any, totals: Any) -> Any:
+    inside = work[:n] >= bound
+    blocks = np.arange(0, n, BLOCK)
+    masses = np.add.reduceat(np.where(inside, light[:n], np.float32(0.0)), blocks, dtype=np.float64)
+    totals[: len(blocks)] = masses
+    return np.count_nonzero(inside), masses.sum()
+
+
+@jit(reassociate=True, plain=_plain_reach)
 def reach(work: Any, light: Any, n: Any, bound: Any, totals: Any) -> Any:
     """How many scores reach `bound`, and their weight; into `totals` that of each block."""
     full_width()
@@ -79,8 +112,9 @@ def reach(work: Any, light: Any, n: Any, bound: Any, totals: Any) -> Any:
         part, some = zero, np.int32(0)
         for k in range(stop - b * BLOCK):
             i = np.uintp(b * BLOCK + k)
-            inside = work[i] >= bound
-            part += light[i] if inside else zero
+            # Read whether it counts or not: not all processors read parts of vectors.
+            inside, weight = work[i] >= bound, light[i]
+            part += weight if inside else zero
             some += np.int32(inside)
         totals[b] = np.float64(part)
         mass += np.float64(part)
@@ -120,7 +154,17 @@ def narrow(work: Any, bits: Any, light: Any, n: Any, target: Any, weight: Any, c
     return above
 
 
-@jit
+def _plain_list_scores(
+    work: Any, end: Any, begin: Any, until: Any, bound: Any, limit: Any, candidates: Any, scores: Any
+) -> Any:
+    part = work[begin * GROUP : until * GROUP]
+    places = np.flatnonzero((part >= bound) & (part <= limit))
+    candidates[: places.size] = places + begin * GROUP
+    scores[: places.size] = part[places]
+    return places.size
+
+
+@jit(plain=_plain_list_scores)
 def list_scores(
     work: Any, end: Any, begin: Any, until: Any, bound: Any, limit: Any, candidates: Any, scores: Any
 ) -> Any:
@@ -146,7 +190,11 @@ def list_scores(
     return n
 
 
-@jit(reassociate=True)
+def _plain_count_from(work: Any, n: Any, bound: Any) -> Any:
+    return np.count_nonzero(work[:n] >= bound)
+
+
+@jit(reassociate=True, plain=_plain_count_from)
 def count_from(work: Any, n: Any, bound: Any) -> Any:
     """How many of n scores reach `bound`."""
     full_width()
@@ -156,14 +204,20 @@ def count_from(work: Any, n: Any, bound: Any) -> Any:
     return np.int64(held)
 
 
-@jit(reassociate=True)
+def _plain_count_equal(work: Any, light: Any, n: Any, score: Any) -> Any:
+    equal = light[:n][work[:n] == score]
+    return equal.size, np.float64(equal.sum(dtype=np.float64)) / equal.size
+
+
+@jit(reassociate=True, plain=_plain_count_equal)
 def count_equal(work: Any, light: Any, n: Any, score: Any) -> Any:
     """How many of n scores are `score`, and what each of these weighs."""
     full_width()
     held, mass = np.int32(0), 0.0
     for i in range(n):
-        held += np.int32(work[i] == score)
-        mass += np.float64(light[i]) if work[i] == score else 0.0
+        equal, weight = work[i] == score, np.float64(light[i])
+        held += np.int32(equal)
+        mass += weight if equal else 0.0
     return np.int64(held), mass / np.float64(held)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lite.kernels.backends.jit import jit
+from lite.kernels.cpu import plain_rows
 from lite.kernels.cpu.vectors.blocks import log_total, maximum, statistics
 
 MODEL, SAMPLED, MASS = 1, 2, 4  # bits: numbers that are wanted
@@ -22,7 +23,7 @@ def _log_prob(logit: Any, highest: Any, inverse: Any, total: Any, unknown: Any) 
     return np.nan if unknown else -np.inf if highest == -np.inf else distance - total
 
 
-@jit(entry=True)
+@jit(entry=True, plain=plain_rows.scores)
 def scores(
     flat: Any, bfloat16: Any, starts: Any, size: Any, keep: Any, counted: Any, inverses: Any, tokens: Any,
     bad: Any, offsets: Any, ids: Any, wanted: Any, log_probs: Any, entropies: Any, sampled: Any, masses: Any,

@@ -1,34 +1,56 @@
-"""Compile the kernels into libraries that need no compiler where they run."""
+"""Compile the kernels into libraries for machines that have no compiler."""
 
 import argparse
 import sys
+import tempfile
 from pathlib import Path
 
-from lite.kernels.prebuild import library
+from lite.kernels.prebuild import library, wheel
 from lite.kernels.prebuild.targets import TARGETS, chosen
 
 
-def main() -> None:
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lite.kernels.prebuild", description=__doc__)
     parser.add_argument(
         "--target",
         default="host",
-        help=f"host (all of this machine's architecture), or of {','.join(TARGETS)}",
+        metavar="NAMES",
+        help=f"with commas, of {', '.join(TARGETS)}; host, which is the default, means all of this machine's "
+        "architecture",
     )
-    parser.add_argument("--output", type=Path, help="the folder for libraries and manifest.json")
-    parser.add_argument("--compiler", help='of C, such as "gcc" or "python -m ziglang cc"')
-    asked = parser.parse_args()
-    if asked.output is None:
-        parser.error("--output is needed")
+    parser.add_argument(
+        "--output", type=Path, metavar="DIR", help="write libraries and manifest.json to this folder"
+    )
+    parser.add_argument(
+        "--wheel", nargs="?", type=Path, const=Path("dist"), metavar="DIR",
+        help="write a wheel of them to this folder; it is dist if none is named",
+    )  # fmt: skip
+    parser.add_argument(
+        "--compiler", metavar="COMMAND", help='of C, such as "gcc" or "python -m ziglang cc"; default: CC'
+    )
+    asked = parser.parse_args(arguments)
+    if asked.output is None and asked.wheel is None:
+        parser.error("--output DIR or --wheel [DIR] is needed")
     try:
         targets = chosen(asked.target)
+        if asked.wheel is not None:
+            wheel.tag(targets)
     except ValueError as error:
         parser.error(str(error))
-    try:
-        manifest = library.build_all(targets, asked.output, asked.compiler)
-    except library.BuildError as error:
-        sys.exit(f"error: {error}")
-    print(f"wrote {manifest}")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = asked.output or Path(scratch)
+        try:
+            manifest = library.build_all(targets, folder, asked.compiler, tell=_tell)
+        except library.BuildError as error:
+            sys.exit(f"error: {error}")
+        if asked.output is not None:
+            print(f"wrote {manifest}")
+        if asked.wheel is not None:
+            print(f"wrote {wheel.pack(folder, targets, asked.wheel)}")
 
 
 if __name__ == "__main__":

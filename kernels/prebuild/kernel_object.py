@@ -191,6 +191,7 @@ def program(digest: str, names: list[str]) -> Any:
     for e, name in enumerate(names):
         file, _, function = name.partition(".")
         kernel = getattr(importlib.import_module(f"lite.kernels.cpu.{file}"), function)
+        print(name, flush=True)  # to who waits
         rows = []
         for s, signature in enumerate(SIGNATURES[name]):
             parts = parsed(signature)

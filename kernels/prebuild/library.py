@@ -1,5 +1,6 @@
 """Shared libraries of kernels, and the manifest that says what they are."""
 
+import itertools
 import json
 import os
 import shlex
@@ -7,11 +8,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from lite.kernels.backends import sources
+from lite.kernels.prebuild.signatures import SIGNATURES
 from lite.kernels.prebuild.targets import Target
 
 _ENTRIES = Path(__file__).with_name("entries.c")
@@ -24,6 +26,13 @@ _LINK = (
     "-shared", "-nostdlib", "-Wl,--no-undefined", "-Wl,--gc-sections", "-Wl,-s", "-Wl,-z,noexecstack",
     "-Wl,-z,relro", "-Wl,--build-id=none",
 )  # fmt: skip
+
+
+Tell = Callable[[str], None]
+
+
+def _tell_nobody(line: str) -> None:
+    pass
 
 
 class BuildError(RuntimeError):
@@ -47,25 +56,40 @@ def compiler_for(target: Target, asked: str | None) -> list[str]:
     return command
 
 
-def _run(command: Sequence[str], what: str, environment: dict[str, str] | None = None) -> None:
-    try:
-        done = subprocess.run(
-            command, env=os.environ | (environment or {}), capture_output=True, text=True, check=False
-        )
-    except FileNotFoundError as error:
-        raise BuildError(f"{what}: {command[0]} was not found") from error
-    if done.returncode:
-        raise BuildError(f"{what} failed: {shlex.join(command)}\n{(done.stderr or done.stdout)[-2000:]}")
+def _run(
+    command: Sequence[str], what: str, environment: dict[str, str] | None = None, tell: Tell = _tell_nobody
+) -> None:
+    """Run a command, and tell each line that it prints."""
+    with tempfile.TemporaryFile("w+", errors="replace") as errors:
+        try:
+            process = subprocess.Popen(
+                command,
+                env=os.environ | (environment or {}),
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        except FileNotFoundError as error:
+            raise BuildError(f"{what}: {command[0]} was not found") from error
+        with process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                tell(line.strip())
+        if process.returncode:
+            errors.seek(0)
+            raise BuildError(f"{what} failed: {shlex.join(command)}\n{errors.read()[-2000:]}")
 
 
 def build(
-    target: Target, folder: Path, compiler: str | None = None, names: Sequence[str] = ()
-) -> dict[str, str | int]:
+    target: Target, folder: Path, compiler: str | None = None, names: Sequence[str] = (),
+    tell: Tell = _tell_nobody,
+) -> dict[str, str | int]:  # fmt: skip
     """Compile the library of a target into `folder`, and return what the manifest says of it.
 
     Args:
         compiler: the command of the C compiler; None chooses.
         names: of kernels, those of all are the default.
+        tell: called with a line as each of them is begun.
 
     Raises:
         BuildError: a compiler failed, or is not here.
@@ -75,30 +99,32 @@ def build(
     with tempfile.TemporaryDirectory() as scratch:
         kernels, entries = f"{scratch}/kernels.o", f"{scratch}/entries.o"
         _run((*command, *_COMPILE, "-c", str(_ENTRIES), "-o", entries), "the C compiler")
+        environment = target.environment | {"LITE_KERNELS": "numba", "NUMBA_DISABLE_JIT": "0"}
+        environment["NUMBA_CACHE_DIR"] = f"{scratch}/numba"  # what it would hold is of use here alone
+        numbers = itertools.count(1)
         _run(
             (sys.executable, "-m", "lite.kernels.prebuild.kernel_object", target.name, kernels, *names),
             f"Numba, for {target.name},",
-            # Its cache would hold what is of no use but here.
-            {"LITE_KERNELS": "numba", "NUMBA_CACHE_DIR": f"{scratch}/numba", **target.environment},
+            environment,
+            lambda name: tell(f"{target.name}: {name}, {next(numbers)} of {len(names or SIGNATURES)}"),
         )
         _run((*command, *_LINK, kernels, entries, "-o", str(file)), "the linker")
     return {
         "file": file.name,
         "target": target.name,
         "level": target.level,
-        "machine": target.machine,
-        "system": "linux",
         "size": file.stat().st_size,
     }
 
 
 def build_all(
-    targets: Sequence[Target], folder: Path, compiler: str | None = None, names: Sequence[str] = ()
-) -> Path:
+    targets: Sequence[Target], folder: Path, compiler: str | None = None, names: Sequence[str] = (),
+    tell: Tell = _tell_nobody,
+) -> Path:  # fmt: skip
     """Libraries for all targets, and their manifest, in `folder`, which is made."""
     folder.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # each waits for a process
-        libraries = list(pool.map(lambda target: build(target, folder, compiler, names), targets))
+        libraries = list(pool.map(lambda target: build(target, folder, compiler, names, tell), targets))
     manifest = folder / "manifest.json"
     text = {"format": 1, "digest": sources.digest(), "libraries": libraries}
     manifest.write_text(json.dumps(text, indent=2) + "\n", encoding="utf-8")

@@ -1,6 +1,7 @@
-"""What kernels are compiled for: levels of x86-64, and 64-bit ARM."""
+"""What kernels are compiled for: levels of x86-64 and 64-bit ARM, under Linux."""
 
 import platform
+import sys
 from typing import NamedTuple
 
 
@@ -28,8 +29,8 @@ class Target(NamedTuple):
 
     @property
     def native(self) -> bool:
-        """Whether this machine is of its architecture."""
-        return self.machine == machine()
+        """Whether it is Linux on this machine's architecture."""
+        return sys.platform == "linux" and self.machine == platform.machine()
 
 
 TARGETS = {
@@ -43,14 +44,8 @@ TARGETS = {
 }
 
 
-def machine() -> str:
-    """This machine's architecture, by one name on all systems."""
-    found = platform.machine().lower()
-    return {"amd64": "x86_64", "arm64": "aarch64"}.get(found, found)
-
-
 def chosen(names: str) -> list[Target]:
-    """The targets of a list with commas; "host" is all that are of this machine's architecture.
+    """The targets of a list with commas; "host" is all that are native.
 
     Raises:
         ValueError: a name that is none of them.
@@ -69,5 +64,7 @@ def chosen(names: str) -> list[Target]:
         else:
             raise ValueError(f"target must be host or of {', '.join(TARGETS)}, got {name!r}")
     if not found:
-        raise ValueError(f"there is no target for this machine, which is {machine()}")
+        raise ValueError(
+            f"there is no target for {sys.platform} on {platform.machine()}, name one of {', '.join(TARGETS)}"
+        )
     return list(dict.fromkeys(found))

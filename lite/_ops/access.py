@@ -320,3 +320,8 @@ def setdefault(td: Container, key: NestedKey, default: Any, inplace: bool = Fals
 def create_nested(td: T, key: NestedKey) -> T:
     """Store an empty TensorDict under `key`; returns self."""
     return td.set(key, td._blank())
+
+
+def key_completions(td: Container) -> list[Any]:
+    """What a notebook offers after `td["`: the keys, those of nested entries as tuples."""
+    return list(td.keys(True))

@@ -23,6 +23,7 @@ from lite._arrays.types import (
 from lite._tree.batch_ops import Expand
 from lite._tree.collection import Entry, TensorCollection
 from lite._tree.entry_errors import entry_error
+from lite._tree.lookalikes import from_lookalike
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import Container
 from lite._tree.unbatched import UnbatchedTensor
@@ -254,7 +255,8 @@ def as_operand(value: Any, like: Any) -> Operand | None:
     """Read an argument of a pointwise operation; None if it can be none.
 
     Args:
-        value: a number, an operand, an array or nested list of numbers, a TensorDict or a mapping.
+        value: a number, an operand, an array, a column of another library (pandas, ...) or a nested list of
+            numbers, a TensorDict or a mapping.
         like: the TensorDict it meets, whose batch size a mapping gets.
     """
     if type(value) in NUMBERS:
@@ -285,4 +287,7 @@ def as_operand(value: Any, like: Any) -> Operand | None:
     if isinstance(value, HostArray):
         array: Any = value
         return Rows(array) if array.ndim else Const(array)
-    return Const(value) if is_array(value) else None
+    if is_array(value):
+        return Const(value)
+    column = from_lookalike(value)
+    return None if column is None else as_operand(column, like)

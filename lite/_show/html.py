@@ -8,10 +8,9 @@ import numpy as np
 
 from lite._arrays.types import raw
 from lite._show.page import escape
-from lite._show.rows import Row, rows, size_text
+from lite._show.rows import Row, bytes_of, rows, size_text
 from lite._tree.nontensor import NonTensorStack
 from lite._tree.protocol import Container
-from lite._tree.walks import leaves
 
 _MOST_ROWS = 200
 _LONGEST_TEXT = 80
@@ -51,7 +50,7 @@ def _node(kind: str, key: str, td: Any, level: int) -> str:
         facts.append(f"stack_dim={stacked[1]}")
     if td.is_locked:
         facts.append("locked")
-    facts.append(size_text(sum(leaf.nbytes for leaf in leaves(td))))
+    facts.append(size_text(bytes_of(td)))
     label = f'<span class="lite-key">{escape(key)}</span>: ' if key else ""
     note = f'<span class="lite-note">{escape(", ".join(facts))}</span>'
     unfolded = " open" if level < _OPEN_LEVELS else ""

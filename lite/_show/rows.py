@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from lite._arrays.device import device_of
@@ -55,9 +56,13 @@ def places(td: Any) -> Iterator[tuple[Any, str, int | None]]:
 def rows(td: Any) -> Iterator[Row]:
     """A row for every direct entry."""
     for holder, key, part in places(td):
-        found, shape = stand_in(holder, key), holder._item_shape(key)
+        found = stand_in(holder, key)
+        try:
+            shape = holder._item_shape(key)
+        except RuntimeError:  # a parameter has none before the first call of its module
+            shape = (-1,)
         if is_array(found):
-            nbytes = sum(leaf.nbytes for leaf in leaves(holder.select(key)))
+            nbytes = bytes_of(holder.select(key))
             yield Row(key, part, "Array", shape, str(found.dtype), device_of(found), nbytes, None)
             continue
         try:
@@ -65,6 +70,15 @@ def rows(td: Any) -> Iterator[Row]:
         except RuntimeError:  # parts that cannot be stacked
             entry = None
         yield Row(key, part, type(found).__name__, shape, "", "", None, entry)
+
+
+def bytes_of(td: Any) -> int:
+    """Of the elements of all arrays; a parameter that waits for the first call of its module has none yet."""
+    total = 0
+    for leaf in leaves(td):
+        with suppress(ValueError):
+            total += leaf.nbytes
+    return total
 
 
 def size_text(nbytes: int) -> str:

@@ -67,7 +67,10 @@ def _item(item: Any) -> Any:
         array = np.asarray(item)
         return _array_item(array.astype(np.int64) if array.size == 0 else array)
     if isinstance(item, str):
-        raise TypeError("mixed string/non-string index: a key path and an index cannot be combined.")
+        raise TypeError(
+            "mixed string/non-string index: a key path and an index cannot be combined; td[key][index] takes "
+            "rows of one entry."
+        )
     if hasattr(item, "__index__"):
         return int(item.__index__())
     if hasattr(item, "__array__"):
@@ -89,7 +92,8 @@ def _array_item(array: np.ndarray[Any, Any]) -> Any:
     if array.dtype.kind == "b":
         return bool(array) if array.ndim == 0 else array
     if array.dtype.kind not in "iu":
-        raise IndexError(f"an index array must be of integer or bool type, got {array.dtype}.")
+        keys = "; td.select(*keys) takes entries by their keys" if array.dtype.kind == "U" else ""
+        raise IndexError(f"an index array must be of integer or bool type, got {array.dtype}{keys}.")
     return int(array) if array.ndim == 0 else array
 
 

@@ -23,6 +23,7 @@ _COLUMNS = frozenset(
         "pyarrow.Array",
         "pyarrow.ChunkedArray",
         "xarray.DataArray",
+        "xarray.Variable",
     }
 )
 _FRAME = "makes an entry of each column, and to_numpy() one array of them all"
@@ -33,7 +34,7 @@ _MISSING = "lacks some values, as no array can; store value.{}(...), and which a
 _REFUSED = {
     "pandas.DataFrame": f"has columns of its own; TensorDict.from_pandas(value) {_FRAME}",
     "polars.DataFrame": f"has columns of its own; lite.from_arrow(value.to_arrow()) {_FRAME}",
-    "polars.LazyFrame": "is not computed yet; lite.from_arrow(value.collect().to_arrow()) is",
+    "polars.LazyFrame": "is not computed yet; lite.from_arrow(value.collect().to_arrow()) takes it",
     "pyarrow.Table": "has columns of its own; lite.from_arrow(value) makes an entry of each",
     "pyarrow.RecordBatch": "is a table; lite.from_arrow(pyarrow.table(value)) is a TensorDict",
     "scipy._spbase": _SPARSE,
@@ -51,7 +52,7 @@ _REFUSED = {
 def _known(kind: type) -> str | None:
     """The name under which a class, or the nearest one that it inherits from, is listed above."""
     for base in kind.__mro__:
-        name = f"{base.__module__.partition('.')[0]}.{base.__name__}"
+        name = f"{str(base.__module__).partition('.')[0]}.{base.__name__}"
         if name in _COLUMNS or name in _REFUSED:
             return name
     return None
@@ -78,12 +79,13 @@ def from_lookalike(value: Any) -> Array | None:
             raise _refusal(value, _LAZY)
         array = np.asarray(value)
     elif library == "pandas":
-        kind = np.dtype(getattr(value.dtype, "numpy_dtype", object)).kind  # of numbers that may be missing
-        if kind in "iub" and value.isna().any():
+        kind = value.dtype.kind
+        if kind in "iubM" and value.isna().any():
             raise _refusal(value, _MISSING.format("fillna"))
-        array = (
-            value.to_numpy(value.dtype.numpy_dtype, na_value=np.nan) if kind == "f" else column_values(value)
-        )
+        if kind == "f" and hasattr(value.dtype, "numpy_dtype"):  # what is missing is NaN, which floats have
+            array = value.to_numpy(value.dtype.numpy_dtype, na_value=np.nan)
+        else:
+            array = column_values(value)
     else:
         array = np.asarray(value)
         lacking = value.null_count() if library == "polars" else value.null_count

@@ -1,7 +1,15 @@
 """The `lite` command: the one place that composes lite, lite.kernels and lite.models.
 
-`main` parses the arguments and imports the file of the command alone: `demo`, `generate`, `score`,
-`mismatch`, `info` or `warmup`. `model` loads a model folder for them.
+In reading order:
+
+- `commands`: what each command takes, its examples, what is checked at once
+- `main`: runs the command that is named, and tells errors in a line
+- `demo`, `generate` (with `chat`), `score`, `mismatch`, `info`, `bench`, `footprint`, `warmup`: the commands,
+  imported when they are named
+- `options`, `prompts`, `reply`, `text_stream`: flags of generation, what is read, what is printed as it comes
+- `model`, `on_ray`: the model of a command; the same work in a Ray cluster
+- `progress`: what is said on standard error
+- `page_file`, `demo_page`, `score_page`, `mismatch_page`: pages
 """
 
 from lite.cli.main import main

@@ -210,6 +210,21 @@ def _info(parser: argparse.ArgumentParser) -> None:
     _add_threads(parser)
 
 
+def _bench(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "name",
+        nargs="*",
+        help="of tensordicts, files, modules, gradients, returns, logits, replay and generation"
+        " (all of these)",
+    )
+    parser.add_argument(
+        "--peers", action="store_true", help="time the libraries beside it, as far as they are installed"
+    )
+    parser.add_argument("--rounds", type=_positive, default=15, metavar="N", help="runs of each (15)")
+    parser.add_argument("--plot", metavar="DIR", help="write bench.html, with a chart, to this folder, too")
+    parser.add_argument("--json", action="store_true", help="print JSON for machines")
+
+
 def _warmup(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
@@ -356,6 +371,15 @@ COMMANDS = {
             "lite info                             # of the embedded model",
             "lite info --model DIR --variant q4",
             "lite info --model DIR --json",
+        ),
+    ),
+    "bench": Command(
+        "how fast lite is on this machine, alone or beside other libraries",
+        _bench,
+        (
+            "lite bench                            # a minute or two",
+            "lite bench tensordicts returns --peers",
+            "lite bench --peers --json --plot .",
         ),
     ),
     "warmup": Command(

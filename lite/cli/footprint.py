@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from lite.cli.progress import say
+from lite.kernels import backend
 
 OWN = "tensordict-lite"
 _MODELS = ["onnxruntime", "tokenizers", "jinja2", "markupsafe"]
@@ -38,7 +39,7 @@ EXTRAS = {
 }
 
 _MEMORY = """
-import json, sys
+import sys
 def resident(kind="VmRSS"):
     try:
         with open("/proc/self/status") as file:
@@ -70,6 +71,7 @@ from lite import TensorDict, nn
 policy = nn.TensorDictModule(nn.MLP(4, 2, num_cells=[64, 64]), in_keys=["observation"], out_keys=["action"])
 policy(TensorDict({"observation": np.zeros((1, 4), np.float32)}, batch_size=[1]))
 found["a policy step"] = resident()
+import json  # which takes memory, too
 print(json.dumps(found))
 """
 _GENERATION = """
@@ -82,6 +84,7 @@ prompts = Text(prompt=["What is 12 + 30?", "Sort: 3 1 2"], batch_size=[2])
 model(TensorDict(text=prompts, batch_size=[2]))
 found["generated"] = resident()
 found["at most while generating"] = resident("VmHWM")
+import json  # which takes memory, too
 print(json.dumps(found))
 """
 # Few numbers, so that the time is that of getting the kernel and not of running it.
@@ -112,6 +115,7 @@ def run(args: argparse.Namespace) -> int:
         "python": platform.python_version(),
         "machine": platform.machine(),
         "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        "backend": backend(),
     }
     for part, measure in PARTS.items():
         if args.only is None or part in args.only:
@@ -183,18 +187,18 @@ def _memory(repeat: int) -> dict[str, Any]:
 def _kernels(repeat: int) -> dict[str, Any]:
     """Seconds of a kernel's first call in a process: in the very first one, and the median of later ones."""
     found: dict[str, Any] = {}
-    for backend in ("prebuilt", "numba", "numpy"):
-        found[backend] = {}
+    for name in ("prebuilt", "numba", "numpy"):
+        found[name] = {}
         for kernel, arguments in _KERNELS.items():
             with tempfile.TemporaryDirectory() as folder:
-                settings = {"LITE_KERNELS": backend, "NUMBA_CACHE_DIR": folder}
+                settings = {"LITE_KERNELS": name, "NUMBA_CACHE_DIR": folder}
                 program = _FIRST_CALL.format(arguments)
                 cold = _or_why_not(program, settings)
                 if isinstance(cold, str):
-                    found[backend] = cold
+                    found[name] = cold
                     break
                 warm = statistics.median(_child(program, settings) for _ in range(repeat))
-                found[backend][kernel] = {"cold": cold, "warm": warm}
+                found[name][kernel] = {"cold": cold, "warm": warm}
     return found
 
 
@@ -246,6 +250,7 @@ def _or_why_not(program: str | None, settings: dict[str, str] | None = None) -> 
 
 
 def _print(facts: dict[str, Any]) -> None:
+    print(f"Python {facts['python']} on {facts['machine']}, kernels by {facts['backend']}")
     for name, sizes in facts.get("installed", {}).items():
         missing = " (without what is not installed)" if None in sizes.values() else ""
         print(f"{name}: {_megabytes(sum(size or 0 for size in sizes.values()))} on disk{missing}")
@@ -255,8 +260,8 @@ def _print(facts: dict[str, Any]) -> None:
         print(", ".join(f"import {name}: {_milliseconds(s)}" for name, s in facts["import"].items()))
     for process, stages in facts.get("memory", {}).items():
         print(f"memory, {process}:{_lines(stages, _megabytes)}")
-    for backend, kernels in facts.get("kernels", {}).items():
-        print(f"first call of a kernel, {backend}:{_lines(kernels, _cold_and_warm)}")
+    for name, kernels in facts.get("kernels", {}).items():
+        print(f"first call of a kernel, {name}:{_lines(kernels, _cold_and_warm)}")
     if "demo" in facts:
         demo = facts["demo"]
         print(f"lite demo: {demo if isinstance(demo, str) else _cold_and_warm(demo)}")

@@ -28,10 +28,8 @@ def counted(args: argparse.Namespace, things: Iterable[_T], done: str, start: in
     if args.quiet or not sys.stderr.isatty():
         yield from things
         return
-    count = start
-    try:
-        for count, thing in enumerate(things, start + 1):
-            print(f"\r{count} {done}", end="", file=sys.stderr, flush=True)
-            yield thing
-    finally:
-        print(file=sys.stderr)
+    for count, thing in enumerate(things, start + 1):
+        # The next count, or an error that ends it all, is written over this one.
+        print(f"{count} {done}", end="\r", file=sys.stderr, flush=True)
+        yield thing
+    print(file=sys.stderr)

@@ -34,9 +34,10 @@ def run(args: argparse.Namespace) -> int:
         check_page("--html", args.html, args.file, args.output)
     empty: list[int] = []
     with _open(args.file) as source:
-        records = _noting_empty(read_records(source), empty)
+        records = read_records(source)
         for _ in islice(records, done):
             pass
+        records = _noting_empty(records, empty)
         count = done
         page = None if args.html is None else ScorePage(args, done)
         try:

@@ -97,7 +97,7 @@ def tokens_html(kind: str, batch: tuple[int, ...], columns: Mapping[str, Sequenc
         for i, row in enumerate(rows[:_MOST_ROWS]):
             shown = row[:_MOST_TOKENS]
             line = (
-                chips([f"{value:.2f}" for value in shown.tolist()], shown.tolist())
+                chips([f"{value:z.2f}" for value in shown.tolist()], shown.tolist())
                 if row.dtype.kind == "f"
                 else chips([str(value) for value in shown.tolist()], None)
             )

@@ -94,7 +94,7 @@ def test_a_page_is_written(log: str, capsys: pytest.CaptureFixture[str], tmp_pat
     assert "temperature: B&#x27;s log-probs are those of A" in file.read_text()
     capsys.readouterr()
     assert main(["mismatch", A, log, "--html", log]) == 1
-    assert "is what is read: give another file" in capsys.readouterr().err
+    assert "is another file of this command" in capsys.readouterr().err
     assert len(read_log_probs(log)) == 8
 
 

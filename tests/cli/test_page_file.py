@@ -17,6 +17,10 @@ def test_a_page_needs_a_folder_and_a_file_of_its_own(tmp_path: Path) -> None:
     check_page("--html", str(page), str(read), None)
     with pytest.raises(FileNotFoundError, match=r"--html .*: there is no folder .*none"):
         check_page("--html", str(tmp_path / "none" / "page.html"))
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        check_page("--html", str(tmp_path))
+    with pytest.raises(ValueError, match="is another file of this command"):  # neither is there yet
+        check_page("--html", str(tmp_path / "new"), str(tmp_path / "." / "new"))
     for name in (read, link):
-        with pytest.raises(ValueError, match="is what is read: give another file"):
+        with pytest.raises(ValueError, match="is another file of this command"):
             check_page("--html", str(name), None, str(read))

@@ -15,7 +15,7 @@ def test_a_line_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("terminal", "quiet", "shown"),
-    [(True, False, "\r4 done\r5 done\n"), (True, True, ""), (False, False, "")],
+    [(True, False, "4 done\r5 done\r\n"), (True, True, ""), (False, False, "")],
 )
 def test_counts_are_for_terminals(
     terminal: bool,

@@ -79,7 +79,10 @@ def test_a_page_needs_a_folder_before_anything_is_scored(
 ) -> None:
     file = tmp_path / "in.jsonl"
     file.write_text('{"prompt": "a", "response": "b"}\n')
-    for page, message in ((tmp_path / "no" / "page.html", "there is no folder"), (file, "is what is read")):
+    for page, message in (
+        (tmp_path / "no" / "page.html", "there is no folder"),
+        (file, "is another file of this command"),
+    ):
         assert main(["score", str(file), "--model", str(MODEL), "--html", str(page)]) == 1
         out, err = capsys.readouterr()
         assert message in err

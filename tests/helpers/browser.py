@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,7 +42,11 @@ class Browser:
         """Show a page."""
         file = self._folder / "page.html"
         file.write_text(html, encoding="utf-8")
-        self._post(f"{self._session}/url", {"url": file.as_uri()})
+        self.visit(file.as_uri())
+
+    def visit(self, address: str) -> None:
+        """Show the page that is there."""
+        self._post(f"{self._session}/url", {"url": address})
 
     def ask(self, script: str) -> Any:
         """What a script in the page returns."""
@@ -60,8 +65,11 @@ class Browser:
     def _call(self, request: urllib.request.Request) -> Any:
         # Not through a proxy of the environment: it runs on this machine.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request, timeout=60) as answer:
-            return json.load(answer)["value"]
+        try:
+            with opener.open(request, timeout=60) as answer:
+                return json.load(answer)["value"]
+        except urllib.error.HTTPError as error:  # its text says which line of the script, and why
+            raise RuntimeError(json.load(error)["value"]["message"]) from error
 
 
 @contextmanager

@@ -161,3 +161,9 @@ def test_per_element_lists_write_back() -> None:
     td = TensorDict({"s": ["x", "y"]}, batch_size=[2])
     td["s"][1] = "new"
     assert td["s"] == ["x", "new"]
+
+
+def test_notebooks_complete_keys() -> None:
+    td = TensorDict({"a": np.zeros(2), "n": {"b": np.zeros(2)}}, [2])
+    assert set(td._ipython_key_completions_()) == {"a", "n", ("n", "b")}
+    assert set(lite.lazy_stack([td, td])._ipython_key_completions_()) == {"a", "n", ("n", "b")}

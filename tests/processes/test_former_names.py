@@ -168,7 +168,7 @@ def test_pickle_loads(name: str) -> None:
             assert (theirs[key].shape, theirs[key].dtype) == (array.shape, array.dtype)
 
 
-@pytest.mark.parametrize("name", [name for name in MADE if name not in nn.__dict__ or name == "Parameter"])
+@pytest.mark.parametrize("name", [name for name in MADE if name not in nn.__all__ or name == "Parameter"])
 def test_loaded_object_has_the_same_content(name: str) -> None:
     found, made = load(name), MADE[name]()
     if name in ("from_module", "from_modules"):  # of random parameters

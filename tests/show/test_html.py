@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 
-from lite import TensorClass, TensorDict, lazy_stack
+from lite import TensorClass, TensorDict, lazy_stack, nn
 
 HEADINGS = ["key", "kind", "shape", "dtype", "device", "bytes", "values"]
 
@@ -131,3 +131,10 @@ def test_html_of_very_many_entries_is_cut() -> None:
     html = td._repr_html_()
     assert html.count("<tr>") == 202
     assert "more entries are not shown" in html
+
+
+def test_values_that_are_not_at_hand_are_left_out() -> None:
+    waiting = rows_of(TensorDict.from_module(nn.LazyLinear(2)))["weight"]
+    assert (waiting["shape"], waiting["bytes"], waiting["values"]) == ("(-1,)", "0 B", "")
+    assert rows_of(TensorDict.from_module(nn.Linear(2, 1, device="meta")))["weight"]["values"] == ""
+    assert rows_of(TensorDict.from_module(nn.Linear(2, 1)))["weight"]["values"].count(" ") == 1

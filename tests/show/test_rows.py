@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lite import NonTensorStack, TensorDict, lazy_stack
+from lite import NonTensorStack, TensorDict, lazy_stack, nn
 from lite._show.rows import places, rows, size_text
 
 
@@ -41,3 +41,8 @@ def test_parts_that_cannot_be_stacked() -> None:
 )
 def test_bytes_for_people(nbytes: int, text: str) -> None:
     assert size_text(nbytes) == text
+
+
+def test_parameters_without_a_shape_yet() -> None:
+    found = list(rows(TensorDict.from_module(nn.LazyLinear(2))))
+    assert [(row.key, row.shape, row.nbytes) for row in found] == [("weight", (-1,), 0), ("bias", (-1,), 0)]

@@ -29,8 +29,10 @@ def test_what_is_no_column_stays_an_object() -> None:
     class Series:
         """Of this module, and so of no library."""
 
+    nameless = type("Series", (), {"__module__": None})()
     one = Series()
     assert from_lookalike(one) is None
+    assert from_lookalike(nameless) is None
     assert isinstance(TensorDict({"v": one}, [3]).get("v"), NonTensorData)
 
 
@@ -64,9 +66,28 @@ def test_columns_of_pandas() -> None:
     np.testing.assert_array_equal((td[1:] + 1)["v"], [3, 4])
 
 
+def test_columns_as_operands() -> None:
+    pandas = pytest.importorskip("pandas", reason='pip install "tensordict-lite[files]"')
+    td = TensorDict({"x": np.arange(6.0).reshape(3, 2), "n": {"y": np.ones(3)}}, [3])
+    column = pandas.Series([1.0, 2, 3])
+    for got in (td + column, column + td, np.add(td, column), td.add(column)):
+        np.testing.assert_array_equal(got["x"], td["x"] + [[1], [2], [3]])
+        np.testing.assert_array_equal(got["n", "y"], [2, 3, 4])
+    np.testing.assert_array_equal((td == column)["n", "y"], [True, False, False])
+    np.testing.assert_array_equal((column > td)["n", "y"], [False, True, True])
+    total = td.clone()
+    total += column
+    np.testing.assert_array_equal(total["n", "y"], [2, 3, 4])
+    with pytest.raises(TypeError, match="from_pandas"):
+        td + pandas.DataFrame({"a": [1, 2, 3]})
+    with pytest.raises(TypeError, match="lacks some values"):
+        td + pandas.Series([1, None, 3], dtype="Int64")
+
+
 def test_what_pandas_has_that_arrays_have_not() -> None:
     pandas = pytest.importorskip("pandas", reason='pip install "tensordict-lite[files]"')
     refused(pandas.Series([1, None, 3], dtype="Int64"), "pandas Series", "lacks", "fillna")
+    refused(pandas.Series([pandas.Timestamp("2020"), pandas.NaT, pandas.NaT]), "pandas Series", "lacks")
     refused(pandas.array([True, None, False]), "pandas BooleanArray", "lacks", "fillna")
     refused(pandas.DataFrame({"a": [1, 2, 3]}), "pandas DataFrame", "from_pandas", "to_numpy")
     with pytest.raises(ValueError, match="from_any data frames"):

@@ -1,7 +1,7 @@
 """Formulas over rows of numbers: written once in Python, run as vector instructions, or by NumPy.
 
 A formula is a function of operations `o`, of a vector `x` of logits and of float64 parameters. Compiled, its
-operators write LLVM's vector instructions, sixteen floats at a time; where Numba does not run
+operators write LLVM's vector instructions, up to sixteen floats at a time; where Numba does not run
 the kernels the same function works on NumPy arrays. Beside loops that LLVM turns into vectors this gains
 three things:
 

@@ -35,17 +35,20 @@ class Registers:
         parts: whether an instruction reads or writes a part of a vector. Where none does, LLVM puts a branch
             around each number.
         past: whether an instruction writes past the caches.
+        terms: how many numbers a lane adds up before its sum is set aside; None: all of a block.
     """
 
     size: int
     parts: bool
     past: bool
+    terms: int | None
 
 
-_X86 = Registers(size=LINE, parts=True, past=True)
+_X86 = Registers(size=LINE, parts=True, past=True, terms=None)
 # Four vectors of x86 would be sixteen registers here, and their sums and numbers in work another forty of the
-# 32 there are. Processors see by themselves when whole lines are written, and stop reading them before.
-_ARM = Registers(size=16, parts=False, past=False)
+# 32 there are. With a quarter of the lanes there are four times as many terms in each sum, which would lose a
+# digit. Processors see by themselves when whole lines are written, and stop reading them before.
+_ARM = Registers(size=16, parts=False, past=False, terms=32)
 
 
 def registers_of(module: Any) -> Registers:
@@ -201,30 +204,40 @@ class _Loop:
         self.place = _variable(self.builder, LONG)
         self.builder.store(LONG(0), self.place)
 
-    def run(self, step: Step) -> None:
-        """Call `step(vectors, start, None or the part of the vector that is meant)`."""
-        builder = self.builder
-        self.whole(step, _TOGETHER)
+    def run(self, step: Step, set_aside: Callable[[], None] | None = None) -> None:
+        """Call `step(vectors, start, None or the part of the vector that is meant)`.
+
+        `set_aside` is called after as many steps as sums may have terms.
+        """
+        builder, terms = self.builder, self.source.registers.terms
+        if set_aside and terms:
+            with _while(builder, lambda: self._room(_TOGETHER, self.size)):
+                end = builder.add(builder.load(self.place), LONG(self.lanes * _TOGETHER * terms))
+                end = builder.select(builder.icmp_signed("<", end, self.size), end, self.size)
+                self._whole(step, _TOGETHER, end)
+                set_aside()
+        else:
+            self._whole(step, _TOGETHER, self.size)
         if not self.source.registers.parts:  # one that is cut costs twice as much
-            self.whole(step, 1)
+            self._whole(step, 1, self.size)
         with _while(builder, lambda: builder.icmp_signed("<", builder.load(self.place), self.size)):
             self.cut(step, self.size)
 
-    def whole(self, step: Step, vectors: int) -> None:
-        """As many `vectors` at a time as there are in the row."""
-        builder, group = self.builder, self.lanes * vectors
+    def _room(self, vectors: int, end: Any) -> Any:
+        """Whether there are so many up to `end`."""
+        after = self.builder.add(self.builder.load(self.place), LONG(self.lanes * vectors))
+        return self.builder.icmp_signed("<=", after, end)
 
-        def in_full() -> Any:
-            end = builder.add(builder.load(self.place), LONG(group))
-            return builder.icmp_signed("<=", end, self.size)
-
-        with _while(builder, in_full):
+    def _whole(self, step: Step, vectors: int, end: Any) -> None:
+        """So many vectors at a time, up to `end`."""
+        builder = self.builder
+        with _while(builder, lambda: self._room(vectors, end)):
             start = builder.load(self.place)
             if vectors > 1:
                 self.source.fetch_ahead(start)
             starts = [builder.add(start, LONG(k * self.lanes)) for k in range(vectors)]
             step([self.source.load(s) for s in starts], start, None)
-            builder.store(builder.add(start, LONG(group)), self.place)
+            builder.store(builder.add(start, LONG(self.lanes * vectors)), self.place)
 
     def cut(self, step: Step, end: Any) -> None:
         """One vector, as far as `end`."""
@@ -252,8 +265,8 @@ def fold(
     """The results of one loop, as a structure."""
     o, builder = source.o, source.o.builder
     identity = {"sum": 0.0, "max": float("-inf")}
-    held = [[_variable(builder, o.kind) for _ in kinds] for _ in range(_TOGETHER)]
-    for accumulators in held:
+    *held, aside = [[_variable(builder, o.kind) for _ in kinds] for _ in range(_TOGETHER + 1)]
+    for accumulators in (*held, aside):
         for kind, place in zip(kinds, accumulators, strict=True):
             builder.store(constant(o.kind, identity[kind]), place)
 
@@ -265,13 +278,25 @@ def fold(
             for kind, place, more in zip(kinds, accumulators, formula(o, x, *parameters), strict=True):
                 builder.store(joined(kind, more, Number(o, builder.load(place))).value, place)
 
-    _Loop(source, size).run(step)
+    def all_of(k: int) -> Number:
+        """What the vectors side by side hold of the result k, and what was set aside."""
+        held_and_aside = [*held, aside] if source.registers.terms else held
+        first, *others = (Number(o, builder.load(accumulators[k])) for accumulators in held_and_aside)
+        for other in others:
+            first = joined(kinds[k], other, first)
+        return first
+
+    def set_aside() -> None:
+        for k, kind in enumerate(kinds):
+            if kind == "sum":
+                builder.store(all_of(k).value, aside[k])
+                for accumulators in held:
+                    builder.store(constant(o.kind, identity[kind]), accumulators[k])
+
+    _Loop(source, size).run(step, set_aside if "sum" in kinds else None)
     found = []
     for k, kind in enumerate(kinds):
-        first, *others = (Number(o, builder.load(accumulators[k])) for accumulators in held)
-        for other in others:
-            first = joined(kind, other, first)
-        value, count = first.value, source.lanes
+        value, count = all_of(k).value, source.lanes
         while count > 1:
             count //= 2
             low, high = (

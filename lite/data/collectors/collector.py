@@ -198,7 +198,8 @@ class Collector:
         if isinstance(create_env_fn, type) or not hasattr(create_env_fn, "step"):
             if not callable(create_env_fn):
                 raise TypeError(
-                    f"create_env_fn must be an environment or make one, got {type(create_env_fn).__name__}."
+                    f"create_env_fn must be an environment or make one, got {type(create_env_fn).__name__}; "
+                    "gymnasium.make_vec(name, num_envs=1) makes one by its name."
                 )
             self.env = create_env_fn(**(create_env_kwargs or {}))
         self._environments = Environments(self.env, timeout)

@@ -224,6 +224,7 @@ class SliceSampler(Sampler):
             last = np.arange(taken - 1, rows.size, taken)
             starts = last - (taken - 1)
         else:
+            taken = taken.astype(np.intp, copy=False)  # repeat takes no int64 where addresses have 32 bits
             stops = np.cumsum(taken)
             last, starts = stops - 1, stops - taken
             rows = np.repeat(first - starts, taken) + np.arange(stops[-1])

@@ -80,7 +80,10 @@ class TensorDictReplayBuffer(ReplayBuffer):
             ValueError: it is no TensorDict.
         """
         if not isinstance(tensordicts, TensorDictBase):
-            raise ValueError(f"{type(self).__name__} takes TensorDicts, got {type(tensordicts).__name__}.")
+            raise ValueError(
+                f"{type(self).__name__} takes TensorDicts, got {type(tensordicts).__name__}; "
+                "TensorDict(entries, batch_size=[rows]) makes one."
+            )
         with self._storage.lock:
             self._update_priority = update_priority is not False
             try:

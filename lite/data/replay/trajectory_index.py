@@ -302,4 +302,4 @@ class TrajectoryIndex:
         else:
             stops = values.copy()
             stops[:, -1:] = True
-        return np.minimum(stops.argmax(axis=1) + 1, self.written - first)
+        return np.minimum(stops.argmax(axis=1) + 1, self.written - first).astype(np.intp, copy=False)

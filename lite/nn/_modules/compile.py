@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.numbers import SCALARS
-from lite.kernels.backends.compiler import import_numba
 
 _OPTIONS = ("fullgraph", "dynamic", "backend", "mode", "options", "disable")
 _CONSTANTS = (*SCALARS, str, bytes, type(None))
@@ -166,6 +165,8 @@ def _compile(function: Any) -> tuple[Any, list[tuple[str, Any]]]:
                 f"it reads {name!r}, of type {type(value).__name__}, from outside; give it as an input"
             )
         constants.append((name, value))
+    from lite.kernels.backends.compiler import import_numba  # with all kernels, which a policy need not load
+
     try:
         numba = import_numba("compiling")
     except ImportError as error:

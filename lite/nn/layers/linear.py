@@ -170,7 +170,9 @@ def linear(x: Any, weight: Any, bias: Any) -> Any:
             f"the input must be an array, got {type(x).__name__}; np.asarray makes one."
         ) from error
     if not shape or shape[-1] != weight.shape[-1]:
-        kind = f" of a {type(x).__name__}" if hasattr(type(x), "_as_node") else ""
+        kind = ""
+        if hasattr(type(x), "_as_node"):
+            kind = f" of a {type(x).__name__}; TensorDictModule(layer, in_keys, out_keys) takes its entries"
         raise RuntimeError(
             f"the last dimension of the input must be in_features={weight.shape[-1]}, "
             f"got {tuple(shape)}{kind}."

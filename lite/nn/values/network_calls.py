@@ -103,6 +103,8 @@ class NetworkCalls:
         """What the network reads, and the values that may be there, of the observations and the next ones."""
         paths = [require_path(key) for key in self._network.in_keys]
         root = tensordict.select(*paths, self._present, strict=False)
+        if tensordict.get("next", None) is None:
+            raise KeyError("estimators read what follows each step from 'next', which the TensorDict lacks.")
         following = tensordict.get("next").select(*paths, self._following, strict=False)
         for path in paths:
             ahead, now = following.get(path, None), root.get(path, None)

@@ -1,5 +1,6 @@
 """Which backend runs the kernels, and how the choice is forced."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ def decide(monkeypatch: pytest.MonkeyPatch) -> Any:
             monkeypatch.setenv(name, value)
         levels: list[Any] = []
 
-        def find(level: str | None = None) -> Any:
+        def find(level: str | None, reasons: list[str]) -> Any:
             levels.append(level)
             return library
 
@@ -41,6 +42,11 @@ def test_a_library_then_numba_then_numpy(decide: Any) -> None:
     assert last.backend == "numpy"
     for remedy in ("pip install numba", "pip install tensordict-lite-kernels"):
         assert remedy in last.warning
+
+
+def test_no_remedy_is_named_where_there_is_none(decide: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "emscripten")
+    assert decide(None, numba=False) == ("numpy", None, None)
 
 
 @pytest.mark.parametrize("wanted", ["prebuilt", "numba", "numpy"])

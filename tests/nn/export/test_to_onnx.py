@@ -115,7 +115,7 @@ def test_every_layer_is_tested() -> None:
     """The list above has every layer of lite.nn."""
     layers = {
         value
-        for value in vars(nn).values()
+        for value in (getattr(nn, name) for name in nn.__all__)
         if isinstance(value, type) and value.__module__ == "lite.nn" and issubclass(value, nn.Module)
     }
     from lite.nn.tensordict_modules.base import TensorDictModuleBase

@@ -1,0 +1,157 @@
+"""Returns and advantages in NumPy, for `returns` where nothing is compiled.
+
+Entries have the arguments of theirs there, and what those document. Whole arrays stand for tiles: what goes
+into a recursion is worked out for all steps at once, and it takes a step of all sequences at a time. Memory
+to work in is not used.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+_FEW = 64  # sequences: with fewer, calls for each step take longer than Python's numbers
+
+
+def _pieces(
+    time: Any, lanes: Any, tile_lanes: Any, start: Any, stop: Any
+) -> Iterator[tuple[int, int, int, int]]:
+    """Blocks `start` to `stop` as a first row, how many, a first lane, and how many."""
+    each = -(-lanes // tile_lanes)
+    if not time or start >= stop:
+        return
+    if each == 1:
+        yield start, stop - start, 0, lanes
+        return
+    for row in range(start // each, (stop - 1) // each + 1):
+        first = max(start - row * each, 0) * tile_lanes
+        yield row, 1, first, min((stop - row * each) * tile_lanes, lanes) - first
+
+
+def _by_step(operand: Any, piece: tuple[int, int, int, int], time: Any, by_time: Any) -> Any:
+    """A view of an operand as (time, rows, lanes)."""
+    flat, *strides = operand
+    row, rows, first, width = piece
+    apart, lane, step = strides if by_time else (strides[0], strides[2], strides[1])
+    size = flat.itemsize
+    return np.lib.stride_tricks.as_strided(
+        flat[row * apart + first * lane :], (time, rows, width), (step * size, apart * size, lane * size)
+    )
+
+
+def _walk_back(a: Any, b: Any, x: Any) -> Any:
+    """x = a + b x of the next step, after the last one as given."""
+    shape, time = a.shape, len(a)
+    a, b = a.reshape(time, -1).astype(np.float64), b.reshape(time, -1)
+    x = np.broadcast_to(x, shape[1:]).reshape(-1)
+    if a.shape[1] < _FEW:
+        for lane in range(a.shape[1]):
+            line, factors, ahead = a[:, lane].tolist(), b[:, lane].tolist(), float(x[lane])
+            for t in range(time - 1, -1, -1):
+                if factors[t] != 0.0:
+                    line[t] += factors[t] * ahead
+                ahead = line[t]
+            a[:, lane] = line
+    else:
+        for t in range(time - 1, -1, -1):
+            a[t] += np.where(b[t] != 0.0, b[t] * x, 0.0)
+            x = a[t]
+    return a.reshape(shape)
+
+
+def _returns(reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any) -> Any:
+    """G(t) = r(t) + gamma ((1 - lmbda) W(t) + lmbda G(t+1)), with W(t) in place of G(t+1) at an end."""
+    bootstrap = np.where(terminated, 0.0, value)
+    kept = np.where(lmbda == 1.0, 0.0, (1.0 - lmbda) * bootstrap)
+    ahead = np.where(done, bootstrap, kept)
+    a = reward + np.where(gamma != 0.0, gamma * ahead, 0.0)
+    return _walk_back(a, np.where(done, 0.0, gamma * lmbda), bootstrap[-1])
+
+
+def lambda_returns(
+    reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any,
+    a: Any, b: Any, tails: Any,
+    time: Any, lanes: Any, by_time: Any, merged: Any, tile_time: Any, tile_lanes: Any, start: Any, stop: Any,
+) -> None:  # fmt: skip
+    for piece in _pieces(time, lanes, tile_lanes, start, stop):
+        operands = (reward, value, done, terminated, gamma, lmbda)
+        found = _returns(*[_by_step(operand, piece, time, by_time) for operand in operands])
+        _by_step((*out[:3], 1), piece, time, by_time)[:] = found
+
+
+def short_lambda_returns(
+    reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any, memory: Any,
+    time: Any,
+) -> None:  # fmt: skip
+    r, v, d, s, target = [flat.reshape(-1, time).T for flat in (reward, value, done, terminated, out)]
+    target[:] = _returns(r, v, d, s, np.float64(gamma), np.float64(lmbda))
+
+
+def fixed_lambda_returns(
+    reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any,
+    a: Any, b: Any, tails: Any,
+    time: Any, lanes: Any, by_time: Any, merged: Any, tile_time: Any, tile_lanes: Any, start: Any, stop: Any,
+) -> None:  # fmt: skip
+    for piece in _pieces(time, lanes, tile_lanes, start, stop):
+        operands = (reward, value, done, terminated, gamma, lmbda, (*out[:3], 1))
+        rewards, values, ends, stops, gammas, lmbdas, target = (
+            _by_step(operand, piece, time, by_time) for operand in operands
+        )
+        total = np.zeros(target.shape)  # of each origin, from the step t on
+        for t in range(time - 1, -1, -1):
+            bootstrap = np.where(stops[t], 0.0, values[t])
+            factor, mix, last = gammas[: t + 1], lmbdas[: t + 1], ends[t] | (t == time - 1)
+            mixed = np.where(mix == 1.0, total[: t + 1], (1.0 - mix) * bootstrap + mix * total[: t + 1])
+            ahead = np.where(last | (mix == 0.0), bootstrap, mixed)
+            total[: t + 1] = rewards[t] + np.where(factor != 0.0, factor * ahead, 0.0)
+            target[t] = total[t]
+
+
+def _ratios(learner: Any, actor: Any, least: Any) -> Any:
+    x = learner - actor
+    return np.where(x < least, 0.0, np.exp(x)).astype(np.float64)
+
+
+def _gains(
+    reward: Any, value: Any, following: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, ratio: Any,
+    rho_thresh: Any = 1.0, c_thresh: Any = 1.0, corrected: Any = False,
+) -> Any:  # fmt: skip
+    """The advantages and targets of `advantages`; without weights `ratio` is None."""
+    value = value.astype(np.float64)
+    bootstrap, gain, factor = np.where(terminated, 0.0, following), reward - value, gamma * lmbda
+    rho = np.float64(1.0)
+    if ratio is not None:
+        rho = np.where(ratio > rho_thresh, rho_thresh, ratio)
+        factor = factor * np.where(ratio > c_thresh, c_thresh, ratio)
+    a = (gain + np.where(gamma != 0.0, gamma * bootstrap, 0.0)) * rho
+    excess = _walk_back(a, np.where(done, 0.0, factor), 0.0)
+    target = value + excess
+    if ratio is None or not corrected:
+        return excess, target
+    goal = np.where(done, following, np.concatenate([target[1:], bootstrap[-1:]]))
+    ahead = np.where(terminated, 0.0, goal)
+    return rho * (gain + np.where(gamma != 0.0, gamma * ahead, 0.0)), target
+
+
+def advantages(
+    reward: Any, value: Any, next_value: Any, done: Any, terminated: Any, weight: Any, gamma: Any, lmbda: Any,
+    rho_thresh: Any, c_thresh: Any, corrected: Any, advantage: Any, target: Any,
+    a: Any, b: Any, tails: Any, goals: Any, ahead: Any, ratios: Any,
+    time: Any, lanes: Any, by_time: Any, merged: Any, tile_time: Any, tile_lanes: Any, start: Any, stop: Any,
+) -> None:  # fmt: skip
+    for piece in _pieces(time, lanes, tile_lanes, start, stop):
+        operands = (reward, value, next_value, done, terminated, gamma, lmbda, *(weight or ())[:2])
+        r, v, f, d, s, g, m, *logs = [_by_step(operand, piece, time, by_time) for operand in operands]
+        ratio = None if weight is None else _ratios(logs[0], logs[1], weight[2][0])
+        found = _gains(r, v, f, d, s, g, m, ratio, rho_thresh, c_thresh, corrected)
+        for out, values in zip((advantage, target), found, strict=True):
+            _by_step((*out[:3], 1), piece, time, by_time)[:] = values
+
+
+def short_advantages(
+    reward: Any, value: Any, next_value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any,
+    advantage: Any, target: Any, memory: Any, time: Any,
+) -> None:  # fmt: skip
+    r, v, f, d, s = [flat.reshape(-1, time).T for flat in (reward, value, next_value, done, terminated)]
+    found = _gains(r, v, f, d, s, np.float64(gamma), np.float64(lmbda), None)
+    advantage.reshape(-1, time).T[:], target.reshape(-1, time).T[:] = found

@@ -1,0 +1,167 @@
+"""Rows of logits in NumPy, for `log_softmax` and `token_log_probs` where nothing is compiled.
+
+Entries have the arguments of theirs there, and what those document. A few rows are taken at a time, so that
+what is made of them stays in a cache.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_TOGETHER = 1 << 16  # logits
+_COLDEST = -1e4  # exp of it is 0, and 0 times it is 0
+_MODEL, _SAMPLED, _MASS = 1, 2, 4  # as in token_log_probs.py
+
+
+class Softmax(NamedTuple):
+    """Of each row.
+
+    Attributes:
+        highest: logit.
+        total: the log of the sum of exp((x - highest) * inverse); 0 where there is none.
+        spread: the mean of (x - highest) * inverse under these weights.
+        unknown: whether there is NaN.
+    """
+
+    highest: Any
+    total: Any
+    spread: Any
+    unknown: Any
+
+    def log_prob(self, logit: Any, inverse: Any) -> Any:
+        distance = np.where(logit == self.highest, 0.0, (logit - self.highest) * inverse)
+        # Where nothing can be drawn, no token is.
+        found = np.where(self.highest == -np.inf, -np.inf, distance - self.total)
+        return np.where(self.unknown, np.nan, found)
+
+
+def softmax(x: Any, inverse: Any) -> Softmax:
+    """Of rows of floats, at 1 / their temperatures; highest entries are counted apart from the others."""
+    unknown = np.isnan(x).any(axis=1)
+    highest = np.fmax.reduce(x, axis=1, initial=-np.inf)
+    top = highest[:, None]
+    distance = (x - top) * inverse[:, None].astype(x.dtype)
+    np.maximum(distance, _COLDEST, out=distance)
+    infinite = np.isinf(highest)
+    distance[infinite] = np.where(x[infinite] == np.inf, 0.0, _COLDEST)
+    terms = np.exp(distance)
+    equal = distance == 0.0
+    count = np.count_nonzero(equal, axis=1)
+    terms[equal] = 0.0
+    rest = terms.sum(axis=1, dtype=np.float64)
+    weighted = (terms * distance).sum(axis=1, dtype=np.float64)
+    some = count > 0
+    total = np.where(some, np.log(count) + np.log1p(rest / count), 0.0)
+    return Softmax(highest.astype(np.float64), total, np.where(some, weighted / (count + rest), 0.0), unknown)
+
+
+def _rows(
+    flat: Any, bfloat16: Any, starts: Any, size: Any, keep: Any, keep_starts: Any, start: Any, stop: Any
+) -> Iterator[tuple[slice, Any]]:
+    """Which rows, and their logits as floats; -inf where they are masked."""
+    each = max(1, _TOGETHER // max(size, 1))
+    for first in range(start, stop, each):
+        part = slice(first, min(first + each, stop))
+        x = _lines(flat, starts[part], size)
+        if x.itemsize == 2:
+            wide = (x.astype(np.uint32) << 16).view(np.float32)
+            x = wide if bfloat16 else x.view(np.float16).astype(np.float32)
+        if keep_starts.size:
+            x = np.where(_lines(keep, keep_starts[part], size), x, x.dtype.type(-np.inf))
+        yield part, x
+
+
+def _lines(flat: Any, starts: Any, size: Any) -> Any:
+    """`flat` from each of the starts on, as rows."""
+    if np.all(starts[1:] - starts[:-1] == size):
+        return flat[starts[0] : starts[0] + len(starts) * size].reshape(len(starts), size)
+    return flat[starts[:, None] + np.arange(size)]
+
+
+def _tokens(tokens: Any, counted: Any, size: Any, bad: Any, part: slice) -> tuple[Any, Any]:
+    """Those of rows, 0 where none is known, and which are; `bad[0]` becomes a row whose token is none."""
+    ids, known = tokens[part], counted[part]
+    wrong = known & ((ids < 0) | (ids >= size))
+    if wrong.any():
+        bad[0] = part.start + int(wrong.argmax())
+    known = known & ~wrong
+    return np.where(known, ids, 0), known
+
+
+def rows(
+    flat: Any, bfloat16: Any, starts: Any, size: Any, keep: Any, keep_starts: Any, counted: Any,
+    inverses: Any, tokens: Any, bad: Any, log_probs: Any, entropies: Any, maxima: Any, totals: Any,
+    start: Any, stop: Any,
+) -> None:  # fmt: skip
+    for part, x in _rows(flat, bfloat16, starts, size, keep, keep_starts, start, stop):
+        inverse = inverses[part]
+        found, known = softmax(x, inverse), counted[part]
+        if tokens.size:
+            ids, known = _tokens(tokens, counted, size, bad, part)
+            logit = x[np.arange(len(x)), ids].astype(np.float64)
+            log_probs[part] = np.where(known, found.log_prob(logit, inverse), 0.0)
+        unknown = np.where(found.unknown, np.nan, 0.0)
+        if entropies is not None:
+            entropies[part] = np.where(known, found.total - found.spread + unknown, 0.0)
+        if maxima.size:
+            maxima[part] = np.where(known, found.highest * inverse + unknown, 0.0)
+            totals[part] = np.where(known, found.highest * inverse + found.total + unknown, 0.0)
+
+
+def log_softmax(
+    flat: Any, bfloat16: Any, starts: Any, size: Any, keep: Any, keep_starts: Any, counted: Any,
+    inverses: Any, past: Any, out: Any, out_starts: Any, start: Any, stop: Any,
+) -> None:  # fmt: skip
+    for part, x in _rows(flat, bfloat16, starts, size, keep, keep_starts, start, stop):
+        inverse = inverses[part]
+        found = softmax(x, inverse)
+        kind = x.dtype.type
+        narrow = [a[:, None].astype(kind) for a in (found.highest, inverse, found.total)]
+        values = (x - narrow[0]) * narrow[1] - narrow[2]
+        infinite = np.isinf(found.highest)
+        values[infinite] = np.where(x[infinite] == np.inf, -narrow[2][infinite], kind(-np.inf))
+        values[found.unknown] = np.nan
+        values[~counted[part]] = 0.0
+        places = out_starts[part]
+        if np.all(places[1:] - places[:-1] == size):
+            out[places[0] : places[0] + values.size] = values.reshape(-1)
+        else:
+            out[places[:, None] + np.arange(size)] = values
+
+
+def scores(
+    flat: Any, bfloat16: Any, starts: Any, size: Any, keep: Any, counted: Any, inverses: Any, tokens: Any,
+    bad: Any, offsets: Any, ids: Any, wanted: Any, log_probs: Any, entropies: Any, sampled: Any, masses: Any,
+    work: Any, start: Any, stop: Any,
+) -> None:  # fmt: skip
+    none = np.empty(0, np.int64)
+    of_the_model, at_temperature, mass = (bool(wanted & bit) for bit in (_MODEL, _SAMPLED, _MASS))
+    for part, x in _rows(flat, bfloat16, starts, size, none, none, start, stop):
+        inverse, one = inverses[part], np.ones(len(x))
+        known_ids, known = _tokens(tokens, counted, size, bad, part)
+        logit = x[np.arange(len(x)), known_ids].astype(np.float64)
+        if of_the_model:
+            found = softmax(x, one)
+            unknown = np.where(found.unknown, np.nan, 0.0)
+            log_probs[part] = np.where(known, found.log_prob(logit, one), 0.0)
+            entropies[part] = np.where(known, found.total - found.spread + unknown, 0.0)
+        if not (at_temperature or mass):
+            continue
+        whole = softmax(x, inverse)
+        drawn, share = whole.log_prob(logit, inverse), np.where(whole.unknown, np.nan, 0.0)
+        for i, (first, last) in enumerate(zip(offsets[part], offsets[part.start + 1 :], strict=False)):
+            if first == last or not known[i]:
+                continue
+            support, scale = ids[first:last], inverse[i : i + 1]
+            inside = softmax(x[i : i + 1, support], scale)
+            kept = logit[i] if np.any(support == known_ids[i]) else -np.inf
+            drawn[i] = inside.log_prob(kept, scale)[0]
+            if mass and not whole.unknown[i]:
+                top, highest = inside.highest[0], whole.highest[i]
+                distance = 0.0 if top == highest else (top - highest) * inverse[i]
+                share[i] = -np.inf if top == -np.inf else distance + inside.total[0] - whole.total[i]
+        if at_temperature:
+            sampled[part] = np.where(known, drawn, 0.0)
+        if mass:
+            masses[part] = np.where(known, share, 0.0)

@@ -1,0 +1,115 @@
+"""`lite bench`: cases of the checkout, lite alone or beside what is installed."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+import lite
+from lite.cli import main
+from lite.cli.bench import _chart
+from lite.cli.commands import build_parser
+
+BENCH = Path(__file__).parents[2] / "bench"
+
+
+def bench(capsys: pytest.CaptureFixture[str], *flags: str) -> dict[str, Any]:
+    assert main(["bench", "--json", "--quiet", "--rounds", "1", *flags]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_lite_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    found = bench(capsys, "returns", "tensordicts")
+    assert found["about"]["cores"] >= 1
+    assert {row["group"] for row in found["rows"]} == {"returns", "tensordicts"}
+    assert len(found["rows"]) == len({row["case"] for row in found["rows"]}) > 5
+    for row in found["rows"]:
+        assert row["lite_ms"] > 0
+        assert (row["peer"], row["times_faster"], row["note"]) == (None, None, None)
+
+
+def test_peers_that_are_missing_are_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("torch", "tensordict", "torchrl"):
+        monkeypatch.setitem(sys.modules, name, None)
+    found = bench(capsys, "tensordicts", "gradients", "--peers", "--plot", str(tmp_path))
+    told = {row["peer"]: row["note"] for row in found["rows"]}
+    assert told == {"tensordict": "not installed", "torch": "not installed", "a loop": None}
+    (loop,) = (row for row in found["rows"] if row["note"] is None)
+    assert loop["times_faster"] == pytest.approx(loop["peer_ms"] / loop["lite_ms"])
+    page = (tmp_path / "bench.html").read_text(encoding="utf-8")
+    assert page.count("<rect") == 1
+    assert "not installed" in page
+    assert main(["bench", "tensordicts", "--peers", "--rounds", "1"]) == 0
+    out, err = capsys.readouterr()
+    assert out.count("tensordict  not installed") == 6
+    assert "lite bench: tensordicts: td[0]" in err  # progress
+
+
+def test_a_runtime_that_is_missing_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    (row,) = bench(capsys, "generation")["rows"]
+    assert row["lite_ms"] is None
+    assert "onnxruntime" in row["note"]
+
+
+def test_names_are_checked_and_all_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "nothing"]) == 2
+    err = capsys.readouterr().err
+    assert "there is nothing to time called nothing" in err
+    with pytest.raises(SystemExit, match="0"):
+        build_parser().parse_args(["bench", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    sys.path.insert(0, str(BENCH))
+    try:
+        from on_this_machine import GROUPS
+    finally:
+        sys.path.remove(str(BENCH))
+    assert f"of {', '.join(list(GROUPS)[:-1])} and {list(GROUPS)[-1]} (all of these)" in said
+
+
+def test_an_installed_package_has_no_benchmarks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(lite, "__file__", str(tmp_path / "lite" / "__init__.py"))
+    assert main(["bench"]) == 1
+    assert "the benchmarks are in a checkout" in capsys.readouterr().err
+
+
+def test_bars_begin_at_one() -> None:
+    rows = [
+        {
+            "case": "<a>",
+            "peer": "p",
+            "times_faster": value,
+            "group": "g",
+            "lite_ms": 1.0,
+            "peer_ms": value,
+            "note": None,
+        }
+        for value in (100.0, 0.1, 1.0)
+    ]
+    drawn = _chart(rows)
+    ElementTree.fromstring(drawn)
+    (faster, slower, same) = [
+        (float(x), float(width))
+        for x, width in re.findall(r'<rect class="mark" x="(\S+)" y="\d+" width="(\S+)"', drawn)
+    ]
+    assert faster[0] == same[0] == slower[0] + slower[1]
+    assert (same[1], faster[1]) == (0.0, pytest.approx(2 * slower[1], abs=0.2))
+    assert "&lt;a&gt;, p" in drawn
+
+
+def test_a_page_needs_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["bench", "returns", "--plot", str(tmp_path / "none")]) == 1
+    assert "there is no such folder" in capsys.readouterr().err
