@@ -34,7 +34,7 @@ _MISSING = "lacks some values, as no array can; store value.{}(...), and which a
 _REFUSED = {
     "pandas.DataFrame": f"has columns of its own; TensorDict.from_pandas(value) {_FRAME}",
     "polars.DataFrame": f"has columns of its own; lite.from_arrow(value.to_arrow()) {_FRAME}",
-    "polars.LazyFrame": "is not computed yet; lite.from_arrow(value.collect().to_arrow()) is",
+    "polars.LazyFrame": "is not computed yet; lite.from_arrow(value.collect().to_arrow()) takes it",
     "pyarrow.Table": "has columns of its own; lite.from_arrow(value) makes an entry of each",
     "pyarrow.RecordBatch": "is a table; lite.from_arrow(pyarrow.table(value)) is a TensorDict",
     "scipy._spbase": _SPARSE,
