@@ -197,10 +197,10 @@ def versions(emulated: Emulator) -> str:
 
 
 def write(rows: list[dict[str, str]], output: Path) -> None:
-    """Put `rows` in the place of those of the same processor and kernels."""
+    """Put `rows` in the place of those of the same processor, kernels and tests."""
     figures = output.with_suffix(".json")
     kept = json.loads(figures.read_text()) if figures.exists() else []
-    keys = ("processor", "kernels")
+    keys = ("processor", "kernels", "tests")
     new = [[row[key] for key in keys] for row in rows]
     rows = [row for row in kept if [row[key] for key in keys] not in new] + rows
     figures.write_text(json.dumps(rows, indent=1) + "\n")

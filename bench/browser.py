@@ -129,12 +129,12 @@ def main() -> None:
     for name in rounds[0][0]:
         size = f"{loaded[name] / 1e6:.1f}" if name in loaded else ""
         lines.append(f"| {name} | {middle([steps[name] for steps, _, _ in rounds])} | {size} |")
-    megabytes = {name: f"{sizes[name] / 1e6:.1f}" for name in ("model", "memory")}
+    model, memory = sizes["model"] / 1e6, sizes["memory"] / 1e6
     lines += [
         "",
-        f"{total / 1e6:.1f} MB before compression. Of lite's wheel {megabytes['model']} MB are its language model.",
-        f"The page's Python has {megabytes['memory']} MB of memory after the calls below; it has called `MultiStep`",
-        "before, so that its kernels are imported.",
+        f"{total / 1e6:.1f} MB before compression; {model:.1f} MB of lite's wheel are its language model.",
+        f"The page's Python has {memory:.0f} MB of memory after the calls below. It has drawn before, so",
+        "that the kernels of `MultiStep` are imported.",
         "",
         "| ms: first call, later ones | browser | CPython, `LITE_KERNELS=numpy` | CPython, Numba |",
         "|---|--:|--:|--:|",

@@ -10,6 +10,7 @@ there. Packages come from pip's index. Times want a quiet machine; bytes do not 
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -46,16 +47,17 @@ COLUMNS = [
 
 
 def wheels(folder: Path, kernels: Path | None) -> tuple[Path, Path]:
-    """The wheels of this checkout and of its compiled kernels."""
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(ROOT)], check=True
-    )
+    """The wheels of this checkout and of its kernels: of a copy, as one works only with the other."""
+    source = folder / "source"
+    shutil.copytree(ROOT, source, symlinks=True, ignore=shutil.ignore_patterns(".git", "__pycache__"))
+    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(source)]
+    subprocess.run(build, check=True)
     (own,) = folder.glob("tensordict_lite-*.whl")
     if kernels is None:
         build = [sys.executable, "-m", "lite.kernels.prebuild", "--wheel", str(folder)]
-        subprocess.run(build, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        subprocess.run(build, check=True, cwd=source, env={**os.environ, "PYTHONPATH": str(source)})
         (kernels,) = folder.glob("tensordict_lite_kernels-*.whl")
-    return own, kernels
+    return own, kernels.resolve()
 
 
 def measure(name: str, own: Path, kernels: Path, repeat: int) -> dict[str, Any]:

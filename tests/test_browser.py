@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -104,6 +105,15 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
             said = pages.wait_for(shown, f"{says} return !says.startsWith('Loading') && says")
             assert said.startswith("lite on Python 3."), said
             yield Page(shown, wheel.parent)
+
+
+def test_what_is_installed_there_needs_no_compiler() -> None:
+    """micropip refuses a package if one of its dependencies has no wheel for a browser."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    everywhere = [
+        name for name in project["dependencies"] if not name.endswith("sys_platform != 'emscripten'")
+    ]
+    assert [name.partition(">")[0] for name in everywhere] == ["numpy"]
 
 
 READMES = [("README.md", 5, 6), ("lite/README.md", 10, 15), ("kernels/README.md", 1, 0)]

@@ -37,7 +37,7 @@ def import_numba(purpose: str, package: str = "numba") -> Any:
     if limit is not None and limit < _ENOUGH:
         reason += (
             f": this process may use {limit >> 20} MB of address space (RLIMIT_AS, `ulimit -v`), "
-            f"and Numba's compiler needs {_ENOUGH >> 20}. Raise the limit"
+            f"and Numba's compiler may need {_ENOUGH >> 20}. Raise the limit"
         )
     else:
         reason += ". Install one that fits, with `pip install --upgrade numba`"

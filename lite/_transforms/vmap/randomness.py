@@ -8,6 +8,7 @@ same numbers to all elements, and so does numpy.random's own state.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
@@ -28,10 +29,15 @@ class Map(NamedTuple):
         """The generator to draw from in place of `rng`; that of an inner map stays."""
         if self.randomness == "same":
             return rng
-        asking, refusing, different = _generators()
+        with _one_at_a_time:
+            asking, refusing, different = _generators()
         if isinstance(rng, refusing) or (isinstance(rng, asking) and self.number <= rng.level.number):
             return rng
         return (refusing if self.randomness == "error" else different)(rng, self)
+
+
+# Threads that draw first at the same time must get the same classes; `cache` would let each make its own.
+_one_at_a_time = threading.Lock()
 
 
 @cache  # made when first needed, as naming NumPy's class imports numpy.random

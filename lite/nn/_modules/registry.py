@@ -18,8 +18,9 @@ from lite.nn._modules.uninitialized import UninitializedBuffer
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 
-# How often a name of any module was given another object, which tells at no cost that none was.
-assignments = [0]
+# Another object since a name of any module was given one, which tells at no cost that none was. No number:
+# two threads that count at the same time may write the same.
+assignments = [object()]
 
 
 def is_buffer_value(value: Any) -> bool:
@@ -62,7 +63,7 @@ class Registry:
                 f"parameter '{name}' must be a Parameter or None, got {_type_name(param)}; "
                 "wrap the array as lite.nn.Parameter(array)."
             )
-        assignments[0] += 1
+        assignments[0] = object()
         registry[name] = param
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
@@ -89,7 +90,7 @@ class Registry:
         self._check_name(name, registry, "buffer")
         if tensor is not None and not is_buffer_value(tensor):
             raise TypeError(f"buffer '{name}' must be an array or None, got {_type_name(tensor)}.")
-        assignments[0] += 1
+        assignments[0] = object()
         registry[name] = np.asarray(tensor) if isinstance(tensor, np.generic) else tensor
         if persistent:
             self._non_persistent_buffers.discard(name)
@@ -98,12 +99,12 @@ class Registry:
 
     def _set_parameter(self, name: str, value: Parameter) -> None:
         """Another Parameter for a name that exists."""
-        assignments[0] += 1
+        assignments[0] = object()
         self._parameters[name] = value
 
     def _set_buffer(self, name: str, value: Any) -> None:
         """Another array for a buffer that exists."""
-        assignments[0] += 1
+        assignments[0] = object()
         self._buffers[name] = value
 
     def add_module(self, name: str, module: Any) -> None:
@@ -158,7 +159,7 @@ class Registry:
                     f"cannot assign {_type_name(value)} as parameter '{name}': expected a Parameter or None. "
                     f"To change its values, write to {name}.data or {name}[...]."
                 )
-            assignments[0] += 1
+            assignments[0] = object()
             state["_parameters"][name] = None
         elif isinstance(value, Registry):
             modules = self._registry("_modules", "modules")
@@ -175,7 +176,7 @@ class Registry:
                 raise TypeError(
                     f"cannot assign {_type_name(value)} as buffer '{name}': expected an array or None."
                 )
-            assignments[0] += 1
+            assignments[0] = object()
             # NumPy turns 0-d results into scalars; a buffer stays an array.
             state["_buffers"][name] = np.asarray(value) if isinstance(value, np.generic) else value
         else:
@@ -183,7 +184,7 @@ class Registry:
 
     def _forget(self, name: str, keep: str) -> None:
         """Remove `name` from everywhere but the registry it is about to enter."""
-        assignments[0] += 1
+        assignments[0] = object()
         self.__dict__.pop(name, None)
         for registry in _REGISTRIES:
             if registry != keep:
@@ -202,7 +203,7 @@ class Registry:
     def __delattr__(self, name: str) -> None:
         for registry in _REGISTRIES:
             if name in self.__dict__.get(registry, ()):
-                assignments[0] += 1
+                assignments[0] = object()
                 del self.__dict__[registry][name]
                 self._non_persistent_buffers.discard(name)
                 return

@@ -199,7 +199,7 @@ class StateDictMethods(Registry, Hooks):
         values = remember_values(self._local_state().values())
 
         def restore() -> None:
-            assignments[0] += 1
+            assignments[0] = object()
             for registry, entries in registries:
                 registry.clear()
                 registry.update(entries)

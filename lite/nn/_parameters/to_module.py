@@ -43,13 +43,13 @@ class Swap(Leave):
         self.shown: list[tuple[NamespaceArray, Any]] = []  # arrays of JAX as layers see them, and these
         self.attributes: list[tuple[dict[str, Any], str, Any]] = []  # plain ones, and what they were
         self.copies: list[tuple[Any, Any]] = []  # arrays that were written, and what they held
-        self.assigned = assignments[0]  # assignments to any module before
+        self.assigned = assignments[0]  # the last assignment to any module before
 
     def leave(self, failed: bool) -> None:
         """Give the module its own objects back, and the source what the body assigned."""
         changed: list[tuple[Any, str, Any]] = []
         # To compare in any case would make 12 microseconds of 9 (12 parameters in 6 layers).
-        watch = assignments[0] != self.assigned
+        watch = assignments[0] is not self.assigned
         for parameter, array in self.wrapped:
             if parameter.data is not array:
                 watch = True

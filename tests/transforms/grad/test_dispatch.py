@@ -73,3 +73,9 @@ def test_padded_tensordicts() -> None:
     np.testing.assert_array_equal(lite.grad(loss)(td)["a"], [2, 4])
     rows = TensorDict({"a": np.array([[1.0, 2.0], [3.0, 4.0]])}, [2, 2])
     np.testing.assert_array_equal(lite.vmap(loss)(rows), [27 + 5, 27 + 25])
+
+
+def test_places_of_arguments_are_known_of_functions_in_c() -> None:
+    """NumPy 2.2 and 2.3 do not tell the parameters of these."""
+    np.testing.assert_array_equal(lite.grad(lambda x: np.concatenate([x, x], 0).sum())(np.ones(2)), [2, 2])
+    np.testing.assert_array_equal(lite.grad(lambda x: np.dot(x, x))(np.ones(2)), [2, 2])
