@@ -52,7 +52,7 @@ def cases() -> dict[str, Callable[[], Any]]:
         ),
         "vtrace 64 x 1000": lambda: k.vtrace(reward, reward, value, value, following, done, gamma=0.99),
         "reward_to_go 64 x 1000": lambda: k.reward_to_go(reward, done, gamma=0.99),
-        "td_lambda_return 64 x 1000, not rolling": lambda: k.td_lambda_return(
+        "td_lambda_return 64 x 100, not rolling": lambda: k.td_lambda_return(
             reward[:, :100], following[:, :100], done[:, :100], gamma=0.99, lmbda=0.95, rolling=False
         ),
         "token_log_probs 64 x 32000": lambda: k.token_log_probs(logits, tokens),
