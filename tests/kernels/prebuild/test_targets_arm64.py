@@ -20,7 +20,7 @@ ROOT = os.environ.get("LITE_ARM64_ROOT")
 EMULATED = ("returns", "log_softmax", "sample_tokens", "sum_tree", "optimizers", "layers")
 
 ASSEMBLY = """
-import contextlib, sys
+import sys
 import llvmlite.binding as llvm
 from lite.kernels.prebuild import kernel_object
 from lite.kernels.prebuild.targets import TARGETS
@@ -30,8 +30,7 @@ if not target.native:
     kernel_object._pretend(target)
 for name, signatures in kernel_object.SIGNATURES.items():
     del signatures[1:]  # others differ in the numbers' size
-with contextlib.redirect_stdout(sys.stderr):  # it names the kernels that it is at
-    program = kernel_object.program("", list(kernel_object.SIGNATURES))
+program = kernel_object.program("", list(kernel_object.SIGNATURES))
 machine = llvm.Target.from_triple(program.triple).create_target_machine(
     cpu=target.processor, features=target.features, opt=3, reloc="pic", codemodel="default"
 )
