@@ -196,6 +196,12 @@ def versions(emulated: Emulator) -> str:
     return f"{', '.join(reversed(names))}, {version.splitlines()[0].split(' (')[0]} on {platform.machine()}"
 
 
+def _shortened(tests: str) -> str:
+    """For the table: the figures have all names."""
+    names = tests.split()
+    return f"{', '.join(names[:2])} and {len(names) - 2} more" if len(names) > 3 else ", ".join(names)
+
+
 def write(rows: list[dict[str, str]], output: Path) -> None:
     """Put `rows` in the place of those of the same processor, kernels and tests."""
     figures = output.with_suffix(".json")
@@ -205,7 +211,8 @@ def write(rows: list[dict[str, str]], output: Path) -> None:
     rows = [row for row in kept if [row[key] for key in keys] not in new] + rows
     figures.write_text(json.dumps(rows, indent=1) + "\n")
     columns = ["processor", "kernels", "tests", "passed", "lite demo", "with"]
-    table = [columns, ["---"] * len(columns), *([row[column] for column in columns] for row in rows)]
+    shown = [row | {"tests": _shortened(row["tests"])} for row in rows]
+    table = [columns, ["---"] * len(columns), *([row[column] for column in columns] for row in shown)]
     lines = [f"| {' | '.join(line)} |" for line in table]
     print(*lines, sep="\n")
     lines = [
