@@ -6,11 +6,12 @@ row of numbers, and to all of them the tables that `entries.c` reads. What is fo
 compiled in the same way; Numba only has to be told that this is where it runs.
 """
 
+import functools
 import importlib
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -182,8 +183,11 @@ def _string(name: str, text: str) -> str:
     return f'@{name} = internal constant [{len(text) + 1} x i8] c"{text}\\00"'
 
 
-def program(digest: str, names: list[str]) -> Any:
-    """LLVM's program of these kernels, for what Numba compiles for, with what entries.c calls them by."""
+def program(digest: str, names: list[str], tell: Callable[[str], None] = lambda name: None) -> Any:
+    """LLVM's program of these kernels, for what Numba compiles for, with what entries.c calls them by.
+
+    `tell` is called with the name of each, before it is compiled.
+    """
     from numba.core import types
 
     whole: Any = None
@@ -191,7 +195,7 @@ def program(digest: str, names: list[str]) -> Any:
     for e, name in enumerate(names):
         file, _, function = name.partition(".")
         kernel = getattr(importlib.import_module(f"lite.kernels.cpu.{file}"), function)
-        print(name, flush=True)  # to who waits
+        tell(name)
         rows = []
         for s, signature in enumerate(SIGNATURES[name]):
             parts = parsed(signature)
@@ -275,7 +279,8 @@ def main(name: str, file: str, *names: str) -> None:
         _pretend(target)
     from lite.kernels.backends import sources
 
-    Path(file).write_bytes(_emit(program(sources.digest(), list(names or SIGNATURES)), target))
+    whole = program(sources.digest(), list(names or SIGNATURES), functools.partial(print, flush=True))
+    Path(file).write_bytes(_emit(whole, target))
 
 
 if __name__ == "__main__":
