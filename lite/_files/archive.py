@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import errno
-import lzma
 import math
 import mmap
 import os
@@ -27,11 +26,16 @@ from lite._files.mapping import bytes_of, open_regular
 from lite._files.meta import MAX_BYTES, NAME
 from lite._tree.keys import require_utf8
 
+try:
+    from lzma import LZMAError
+except ImportError:  # a Python that was built without it
+    LZMAError = zlib.error  # type: ignore[assignment, misc]
+
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 _LOCAL_SIGNATURE = b"PK\x03\x04"
 # What zipfile raises for damaged files: IndexError for an entry without a name.
 _BAD_ZIP = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, struct.error, OSError,
+    zipfile.BadZipFile, zlib.error, LZMAError, EOFError, NotImplementedError, struct.error, OSError,
     IndexError,
 )  # fmt: skip
 _ALIGNMENT = 64

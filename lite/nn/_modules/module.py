@@ -250,6 +250,12 @@ class Module(Casting, StateDictMethods):
             return value.data if grad_state.leaf is None else grad_state.leaf(value)
         return value
 
+    def _held(self, name: str) -> Any:
+        """The raw array of a parameter (None if it is), to be written to; also under `enable_grad`."""
+        params = self.__dict__["_parameters"]
+        value = params[name] if name in params else getattr(self, name)
+        return value.data if isinstance(value, Parameter) else value
+
 
 def _hooked(module: Module, *args: Any, **kwargs: Any) -> Any:
     return call_with_hooks(module, module.forward, args, kwargs)

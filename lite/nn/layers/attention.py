@@ -137,13 +137,13 @@ class MultiheadAttention(Module):
         """Draw the weights of the inputs anew, and set the biases of the maps to zero, in place."""
         rng = np.random.default_rng(rng)
         for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"):
-            xavier_uniform(self._tensor(name), rng)
-        fill(self._tensor("in_proj_bias"), 0.0)
-        fill(self.out_proj._tensor("bias"), 0.0)
+            xavier_uniform(self._held(name), rng)
+        fill(self._held("in_proj_bias"), 0.0)
+        fill(self.out_proj._held("bias"), 0.0)
         for name in ("bias_k", "bias_v"):
-            fill_normal(self._tensor(name), rng)
-            if isinstance(self._tensor(name), np.ndarray):
-                self._tensor(name)[...] /= math.sqrt(self.embed_dim)
+            fill_normal(self._held(name), rng)
+            if isinstance(self._held(name), np.ndarray):
+                self._held(name)[...] /= math.sqrt(self.embed_dim)
 
     def forward(
         self,

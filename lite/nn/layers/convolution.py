@@ -87,7 +87,7 @@ class _Convolution(Module):
         rng = np.random.default_rng(rng)
         seen = math.prod(self._tensor("weight").shape[1:])
         for name in ("weight", "bias"):
-            fill_uniform(self._tensor(name), 1.0 / math.sqrt(seen) if seen else 0.0, rng)
+            fill_uniform(self._held(name), 1.0 / math.sqrt(seen) if seen else 0.0, rng)
 
     def forward(self, input: Any) -> Any:
         """Convolve input (*N, in_channels, *sizes), N one dimension or none."""

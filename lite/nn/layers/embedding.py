@@ -107,7 +107,7 @@ class Embedding(Module):
 
     def reset_parameters(self, rng: Rng = None) -> None:
         """Draw the table anew from the standard normal distribution, in place."""
-        table = self._tensor("weight")
+        table = self._held("weight")
         fill_normal(table, np.random.default_rng(rng))
         if self.padding_idx is not None and isinstance(table, np.ndarray):
             table[self.padding_idx] = 0

@@ -84,7 +84,7 @@ class Linear(Module):
         rng = np.random.default_rng(rng)
         bound = 1.0 / math.sqrt(self.in_features) if self.in_features > 0 else 0.0
         for name in ("weight", "bias"):
-            fill_uniform(self._tensor(name), bound, rng)
+            fill_uniform(self._held(name), bound, rng)
 
     def forward(self, input: Any) -> Any:
         """Map input (*B, in_features) to (*B, out_features)."""
@@ -311,7 +311,7 @@ class Bilinear(Module):
         """Draw weight and bias anew from U(-1/√in1_features, 1/√in1_features), in place."""
         rng = np.random.default_rng(rng)
         for name in ("weight", "bias"):
-            fill_uniform(self._tensor(name), 1.0 / math.sqrt(self.in1_features), rng)
+            fill_uniform(self._held(name), 1.0 / math.sqrt(self.in1_features), rng)
 
     def forward(self, input1: Any, input2: Any) -> Any:
         """Map (*B, in1_features) and (*B, in2_features) to (*B, out_features)."""

@@ -94,8 +94,8 @@ class LayerNorm(_OverLastDims):
 
     def reset_parameters(self) -> None:
         """Set the weight to ones and the bias to zeros, in place."""
-        fill(self._tensor("weight"), 1.0)
-        fill(self._tensor("bias"), 0.0)
+        fill(self._held("weight"), 1.0)
+        fill(self._held("bias"), 0.0)
 
     def forward(self, input: Any) -> Any:
         """Normalise input (*B, *normalized_shape)."""
@@ -180,7 +180,7 @@ class RMSNorm(_OverLastDims):
 
     def reset_parameters(self) -> None:
         """Set the weight to ones, in place."""
-        fill(self._tensor("weight"), 1.0)
+        fill(self._held("weight"), 1.0)
 
     def forward(self, input: Any) -> Any:
         """Normalise input (*B, *normalized_shape)."""
@@ -285,8 +285,8 @@ class BatchNorm1d(Module):
     def reset_parameters(self) -> None:
         """Set the weight to ones, the bias to zeros, and forget the running averages."""
         self.reset_running_stats()
-        fill(self._tensor("weight"), 1.0)
-        fill(self._tensor("bias"), 0.0)
+        fill(self._held("weight"), 1.0)
+        fill(self._held("bias"), 0.0)
 
     _version = 2  # 1 had no num_batches_tracked
 

@@ -106,7 +106,7 @@ class Recurrent(Module):
         """Draw all parameters anew from U(-1/√hidden_size, 1/√hidden_size), in place."""
         rng = np.random.default_rng(rng)
         for name in itertools.chain(*self._names):
-            fill_uniform(self._tensor(name), 1.0 / math.sqrt(self.hidden_size), rng)
+            fill_uniform(self._held(name), 1.0 / math.sqrt(self.hidden_size), rng)
 
     def flatten_parameters(self) -> None:
         """Do nothing; torch rearranges weights on GPUs."""

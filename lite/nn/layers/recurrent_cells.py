@@ -60,7 +60,7 @@ class _Cell(Module):
         rng = np.random.default_rng(rng)
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0.0
         for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
-            fill_uniform(self._tensor(name), bound, rng)
+            fill_uniform(self._held(name), bound, rng)
 
     def _run(self, step: Step, input: Any, given: State | None, count: int) -> State:
         if input.ndim not in (1, 2):
