@@ -79,6 +79,7 @@ print([round(float(new[key].sum()), 1) for key in "abc"], sys.modules.get("numba
 def test_where_there_is_no_compiler_numpy_computes(before, disabled, loaded):
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(before=before)],
-        env=os.environ | {"NUMBA_DISABLE_JIT": disabled}, capture_output=True, text=True, timeout=300,
+        env=os.environ | {"NUMBA_DISABLE_JIT": disabled, "LITE_KERNELS": "", "LITE_KERNELS_PATH": ""},
+        capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.stdout.strip() == f"[14745.6, 126000.0, 1.8] {loaded}", done.stderr
