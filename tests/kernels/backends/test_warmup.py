@@ -1,6 +1,8 @@
 """Everything compiled ahead of time."""
 
 import sys
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
@@ -12,19 +14,9 @@ pytestmark = pytest.mark.skipif(k.backend() != "numba", reason="Numba does not r
 numba = pytest.importorskip("numba")
 Dispatcher = pytest.importorskip("numba.core.dispatcher").Dispatcher
 
+from lite.kernels import cpu  # noqa: E402
 from lite.kernels.backends import warmup  # noqa: E402
 from lite.kernels.backends.choice import Choice  # noqa: E402
-from lite.kernels.cpu import (  # noqa: E402
-    flat_rows,
-    layers,
-    log_softmax,
-    multistep_return,
-    optimizers,
-    returns,
-    sample_tokens,
-    sum_tree,
-    token_log_probs,
-)
 
 
 @pytest.fixture
@@ -53,21 +45,14 @@ def test_warmup_compiles_what_calls_need(signatures):
 
 
 def test_all_kernels_are_watched():
+    modules = [import_module(f"lite.kernels.cpu.{found.name}") for found in iter_modules(cpu.__path__)]
     dispatchers = {
         (module, name)
-        for module in (
-            returns,
-            multistep_return,
-            log_softmax,
-            sample_tokens,
-            flat_rows,
-            token_log_probs,
-            layers,
-            sum_tree,
-            optimizers,
-        )
+        for module in modules
         for name, found in vars(module).items()
-        if isinstance(found, Dispatcher) and not found.targetoptions["no_cpython_wrapper"]
+        if isinstance(found, Dispatcher)
+        and found.py_func.__module__ == module.__name__
+        and not found.targetoptions["no_cpython_wrapper"]
     }
     assert dispatchers == set(ENTRIES)
 
