@@ -150,12 +150,15 @@ def other_versions(name: str, script: Script) -> list[tuple[str, str, str]]:
 
 
 def minutes(name: str, folder: Path = RESULTS) -> float | None:
-    """How long a script takes, by the run that `scripts.json` is of; None if it has not been timed."""
+    """How long a script takes, by the run that `scripts.json` is of; None if it has not been timed.
+
+    Processor time, as another program on the machine makes the clock on the wall tell anything.
+    """
     try:
         rows: list[dict[str, Any]] = readme_table.rows("scripts", folder)
     except (FileNotFoundError, ValueError):
         return None
-    return next((row["seconds"] / 60 for row in rows if row.get("script") == name), None)
+    return next((row["processor_seconds"] / 60 for row in rows if row.get("script") == name), None)
 
 
 def table() -> str:

@@ -61,6 +61,9 @@ def test_the_readme_has_the_table(catalogue: ModuleType) -> None:
 
 def test_minutes_are_those_of_a_run(catalogue: ModuleType, tmp_path: Path) -> None:
     assert catalogue.minutes("files", tmp_path) is None
-    (tmp_path / "scripts.json").write_text('{"rows": [{"script": "files", "seconds": 90}]}')
+    (tmp_path / "scripts.json").write_text('{"rows": [{"script": "files", "processor_seconds": 90}]}')
     assert catalogue.minutes("files", tmp_path) == 1.5
     assert catalogue.minutes("vmap", tmp_path) is None
+    rows = catalogue.readme_table.rows("scripts")
+    assert {row["script"] for row in rows} <= set(catalogue.SCRIPTS)
+    assert {row["rounds"] for row in rows} == {None}  # all of them

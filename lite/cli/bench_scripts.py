@@ -33,12 +33,14 @@ class Outcome:
         script: its name.
         status: "done", "failed", "not installed" or "no models".
         seconds: that it ran.
+        processor_seconds: that its processes were given; None where the system does not tell.
         note: how long it took, what is missing, or the last line that it said.
     """
 
     script: str
     status: str
     seconds: float | None = None
+    processor_seconds: float | None = None
     note: str | None = None
 
     def __str__(self) -> str:
@@ -158,13 +160,19 @@ def _outcome(
     # A checkout that is not installed is found by its scripts, too.
     paths = [str(folder.parent), environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-    start = time.monotonic()
+    start, given = time.monotonic(), _of_children()
     code = _process(command, environment, log, lambda: _tick(args, name, start))
     seconds = time.monotonic() - start
     if code == 0 and (output / f"{name}.json").is_file():
-        return Outcome(name, "done", seconds, f"{_minutes(seconds)} min")
+        return Outcome(name, "done", seconds, (_of_children() - given) or None, f"{_minutes(seconds)} min")
     said = _last_line(log) if code else "it wrote no results"
-    return Outcome(name, "failed", seconds, f"{said} (all that it said is in {log})")
+    return Outcome(name, "failed", seconds, note=f"{said} (all that it said is in {log})")
+
+
+def _of_children() -> float:
+    """Processor seconds of the processes that have ended; 0 on Windows."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def _process(command: Sequence[str], environment: dict[str, str], log: Path, tick: Callable[[], None]) -> int:
@@ -218,8 +226,7 @@ def _record(
         rows = bench.readme_table.rows("scripts", output)
     except (FileNotFoundError, ValueError):
         rows = []
-    assert done.seconds is not None
-    own = {"script": done.script, "seconds": round(done.seconds, 1), "rounds": args.rounds}
+    own = asdict(done) | {"rounds": args.rounds}
     rows = [row for row in rows if row.get("script") != done.script] + [own]
     bench.side_by_side.save(output, "scripts", None, {"about": about, "rows": rows})
 
@@ -233,18 +240,11 @@ def _show(
 ) -> int:
     """The table of claims, in each form that was asked for; 1 if a file of results is damaged."""
     claims = bench.readme_table.claims(folder)
-    beside = {claim.source: _versions(bench, claim.source, folder) for claim in claims}
+    remarks = {claim.source: _remarks(bench, claim.source, folder) for claim in claims}
     damaged = list(dict.fromkeys(claim.damage for claim in claims if claim.damage is not None))
     for text in damaged:
         print(f"lite {args.command}: {_printable(text)}", file=sys.stderr)
-    found = [
-        "damaged"
-        if claim.damage is not None
-        else "not run"
-        if claim.here is None
-        else f"{claim.here}{beside[claim.source]}"
-        for claim in claims
-    ]
+    found = [_figures(claim, remarks[claim.source]) for claim in claims]
     if args.plot is not None:
         file = Path(args.plot) / "bench.html"
         ran = [(one.script, str(one)) for one in outcomes]
@@ -256,7 +256,7 @@ def _show(
             "about": about,
             "folder": str(folder),
             "scripts": [asdict(one) for one in outcomes],
-            "claims": [{**asdict(claim), "versions": beside[claim.source].strip(" ()")} for claim in claims],
+            "claims": [{**asdict(claim), "remarks": remarks[claim.source]} for claim in claims],
         }
         print(json.dumps(told))
         return int(bool(damaged))
@@ -267,17 +267,29 @@ def _show(
     return int(bool(damaged))
 
 
-def _versions(bench: SimpleNamespace, name: str, folder: Path) -> str:
-    """In brackets, the versions of peers that are not those of README's figures."""
+def _figures(claim: Any, remarks: str) -> str:
+    if claim.damage is not None:
+        return "damaged"
+    if claim.here is None:
+        return "not run"
+    return f"{claim.here} ({remarks})" if remarks else str(claim.here)
+
+
+def _remarks(bench: SimpleNamespace, name: str, folder: Path) -> str:
+    """Versions of peers that are not those of README's figures, and the load of a busy machine."""
     packages = bench.catalogue.SCRIPTS[name].beside
     claimed = bench.catalogue.versions_of(bench.side_by_side.RESULTS, name, packages)
     here = bench.catalogue.versions_of(folder, name, packages)
-    other = [
+    found = [
         f"{package} {text}, not {claimed[package]}"
         for package, text in here.items()
         if claimed.get(package, text) != text
     ]
-    return f" ({'; '.join(other)})" if other else ""
+    about = bench.readme_table.about(name, folder)
+    load, cores = about.get("load_before"), about.get("cores")
+    if isinstance(load, float) and isinstance(cores, int) and load > cores / 2:
+        found.append(f"under a load of {load:g}")
+    return "; ".join(found)
 
 
 def _printable(text: str) -> str:

@@ -28,7 +28,7 @@ print("said on the way")
 ratio = int(flags.get("--rounds", 7))
 rows = [{"case": f"case {i}", "group": "five leaves", "ratio": ratio} for i in range(3)]
 with open(f"{flags['--output']}/{NAME}.json", "w") as file:
-    json.dump({"about": {"torch": "1.0+cpu"}, "rows": rows}, file)
+    json.dump({"about": {"torch": "1.0+cpu", "load_before": 9.0, "cores": 2}, "rows": rows}, file)
 """
 Make = Callable[..., None]
 
@@ -95,7 +95,7 @@ def test_json_rounds_and_the_table_again(
     assert [one["status"] for one in found["scripts"]] == ["done", "done"]
     (claim,) = (claim for claim in found["claims"] if claim["here"] is not None)
     assert (claim["source"], claim["here"]) == ("files", "3")
-    assert claim["versions"].startswith("torch 1.0, not ")
+    assert re.fullmatch(r"torch 1.0, not [\d.]+; under a load of 9", claim["remarks"])
     rows = json.loads((tmp_path / "o" / "scripts.json").read_text())["rows"]
     assert [(row["script"], row["rounds"]) for row in rows] == [("files", 3), ("backends", 3)]
     assert main(["bench", "--compare", output, "--json"]) == 0
