@@ -172,7 +172,9 @@ def test_differences_are_few_and_each_has_its_reason() -> None:
 )
 def test_files_that_documents_name_exist(document: str) -> None:
     text = re.sub(r"^```.*?^```", "", (ROOT / document).read_text(encoding="utf-8"), flags=re.M | re.S)
-    links = [(ROOT / document).parent / link for link in re.findall(r"\]\(([^)#:]+)\)", text)]
+    links = [
+        (ROOT / document).parent / link for link in re.findall(r"\]\(([^)#: ]+)(?: \"[^\"]*\")?\)", text)
+    ]
     paths = [ROOT / path for path in re.findall(r"`((?:lite|kernels|models|tests|bench)/[\w/.]*)`", text)]
     assert links + paths
     assert [str(path) for path in links + paths if not path.exists()] == []

@@ -1,18 +1,19 @@
 """The measured figures of a document, and whether the results that it names hold them.
 
-A figure is measured if a unit of time or memory, "times", "%" or "per second" follows it, in digits or in words;
-so is every other number with a decimal point. Code, versions and the targets of links are left out.
+A figure is measured if a unit of time or memory, "times", "%" or "per second" follows it, in digits or in
+words; so is every other number with a decimal point. Code, versions and the targets of links are left out.
 
-It is looked for in the files of bench/results that its paragraph names (or list item, or line of a table), else
-in those that its section names: one of their numbers has to round to it, in the unit that is printed. A link
-with a title, `[vmap](../bench/results/vmap.md "ReLU, batch 256, width 4")`, stands for the rows that hold it.
+It is looked for in the files of bench/results that its paragraph names (or list item, or line of a table),
+else in those that its section names: one of their numbers has to round to it, in the unit that is printed. A
+link with a title, `[vmap](results/vmap.md "batch 256, width 4")`, stands for the rows that have these words.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,12 +29,15 @@ _UNIT = (
     r"|(?:\w+ )?(?:per|a) second|\w+/s)(?!\w)"
 )
 _NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]\d+)?"
-_NUMBERS = rf"{_NUMBER}(?:(?:, | to | and | or |–){_NUMBER})*"
+# Numbers that share a unit: "1.1 and 2 to 3 ms". A whole one does so in a range only: "width 4 and 1.2 ms".
+_NUMBERS = rf"(?:\d+\.\d+(?:, | and | or )|{_NUMBER} to )*{_NUMBER}"
 _SPELLED = {"half a": 0.5, "a": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7}
 _SPELLED |= {"eight": 8, "nine": 9, "ten": 10, "twelve": 12, "twenty": 20, "thirty": 30}
-_IN_DIGITS = re.compile(rf"(?<![\w.])(?P<numbers>{_NUMBERS})[ -]?{_UNIT}|(?<![\w.])(?P<bare>\d+\.\d+)(?![\w.]*\w)")
+_IN_DIGITS = re.compile(
+    rf"(?<![\w.])(?P<numbers>{_NUMBERS})[ -]?{_UNIT}|(?<![\w.])(?P<bare>\d+\.\d+)(?![\w.]*\w)"
+)
 _IN_WORDS = re.compile(
-    rf"\b(?P<word>{'|'.join(_SPELLED)}) (?P<unit>(?:nano|micro|milli)seconds?|seconds|minutes?"
+    rf"\b(?P<word>{'|'.join(_SPELLED)}) (?P<unit>(?:nano|micro|milli)seconds?|seconds|minutes"
     r"|times(?= (?:as|faster|slower|longer|more|less)\b))(?!\w)"
 )
 _IN_RESULTS = re.compile(rf"(?<![\w.])({_NUMBER})(?: ?{_UNIT})?(?!\w)")
@@ -71,7 +75,9 @@ def _number(printed: str, unit: str) -> Number:
     factor, kind = _unit(unit)
     whole, _, decimals = printed.replace(",", "").partition(".")
     zeros = 0 if decimals else max(0, min(len(whole) - len(whole.rstrip("0")), len(whole) - 2))
-    return Number(float(f"{whole}.{decimals or 0}") * factor, 0.5 * 10.0 ** (zeros - len(decimals)) * factor, kind)
+    return Number(
+        float(f"{whole}.{decimals or 0}") * factor, 0.5 * 10.0 ** (zeros - len(decimals)) * factor, kind
+    )
 
 
 def _unit(unit: str) -> tuple[float, str]:
@@ -121,19 +127,32 @@ def figures(text: str) -> list[Figure]:
     return sorted(found)
 
 
+def _written(name: str) -> list[str]:
+    """The lines of results/`name`.md; where there is none, of what the rows of the JSON file say."""
+    table, data = RESULTS / f"{name}.md", RESULTS / f"{name}.json"
+    if table.exists():
+        return table.read_text(encoding="utf-8").splitlines()
+    rows = json.loads(data.read_text(encoding="utf-8"))["rows"] if data.exists() else []
+    units = {"us": "us", "ms": "ms", "s": "s", "ratio": "times"}
+    return [
+        ", ".join(f"{key} {value} {units.get(key.split('_')[-1], '')}" for key, value in row.items())
+        for row in rows
+    ]
+
+
 @cache
 def results(name: str) -> list[tuple[str, list[Number]]]:
-    """The lines of results/`name`.md and the numbers in each, in the unit that stands behind it, at the head of
-    its column or of the table, or last in the text above, and as they stand."""
-    file = RESULTS / f"{name}.md"
-    found, head, above = [], [""], ""
-    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+    """The lines of results and the numbers in each: as they stand, and in the unit that is behind them, heads
+    their column or the table, or is the last in the text above."""
+    found: list[tuple[str, list[Number]]] = []
+    head, above = [""], ""
+    for line in map(partial(_without, _VERSION), _written(name)):
         cells = line.strip("|").split("|")
         if not line.startswith("|"):
             head, above = [""], _last_unit(line) or above
         elif head == [""]:
             head = [_last_unit(cell) for cell in cells]
-        numbers = []
+        numbers: list[Number] = []
         for cell, unit in zip(cells, [*head, *[""] * len(cells)], strict=False):
             unit = unit or head[0] or above
             for match in _IN_RESULTS.finditer(cell):
@@ -146,7 +165,9 @@ def results(name: str) -> list[tuple[str, list[Number]]]:
 
 def _last_unit(text: str) -> str:
     """The unit that a heading or a sentence names."""
-    return "times" if "processor time" in text else (_UNIT_NAMED.findall(text) or [""])[-1].replace("Mi", "mi")
+    return (
+        "times" if "processor time" in text else (_UNIT_NAMED.findall(text) or [""])[-1].replace("Mi", "mi")
+    )
 
 
 def rows(figure: Figure, number: Number) -> list[str]:
