@@ -19,7 +19,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[_name] = "1"
 
 import numpy as np  # noqa: E402
-from side_by_side import RESULTS, machine, measure  # noqa: E402
+from side_by_side import arguments, machine, measure, place, save  # noqa: E402
 
 from lite import TensorDict, grad, vmap  # noqa: E402
 from lite import kernels as k  # noqa: E402
@@ -213,9 +213,8 @@ def timed(ways: Ways, count: float, rounds: int) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = arguments(__doc__, rounds=101)
     parser.add_argument("--only", default="", metavar="PATTERN", help="of the names of parts")
-    parser.add_argument("--rounds", type=int, default=101)
     asked = parser.parse_args()
     k.set_num_threads(1)
     about = {**machine(), "threads": 1, "kernels": k.backend()}
@@ -236,9 +235,7 @@ def main() -> None:
     ]
     text = "\n".join(lines) + "\n"
     print(text)
-    if not asked.only:
-        (RESULTS / "bounds.md").write_text(text)
-        (RESULTS / "bounds.json").write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
+    save(place(asked, part=bool(asked.only)), "bounds", text, {"about": about, "rows": rows})
 
 
 if __name__ == "__main__":
