@@ -5,8 +5,6 @@
 On one thread, beside no other library. `--only` times the parts whose names match, and saves nothing.
 """
 
-import argparse
-import json
 import os
 import re
 import tempfile
