@@ -216,12 +216,12 @@ def main() -> None:
         "|---|" + "--:|" * (len(COLUMNS) - 1),
         *map(row, rows),
         "",
-        "Installed, in MB:",
+        "Installed:",
         "",
     ]
     for facts in rows:
         sizes = facts["installed"][facts["installation"]]
-        said = ", ".join(f"{package} {(size or 0) / 1e6:.1f}" for package, size in sizes.items())
+        said = ", ".join(f"{package} {(size or 0) / 1e6:.1f} MB" for package, size in sizes.items())
         lines.append(f"- {facts['installation']}: {said}")
     text = "\n".join(lines) + "\n"
     print(text)
