@@ -31,7 +31,8 @@ _KINDS = {
     "share": {"%": 1.0, "percent": 1.0},
 }
 _UNIT = (
-    r"(?P<unit>(?:\w+ )?(?:per|a) second|\w+/s|ns|us|µs|ms|s|min|h|(?:nano|micro|milli)?seconds?|minutes?|hours?"
+    r"(?P<unit>(?:\w+ )?(?:per|a) second|\w+/s"
+    r"|ns|us|µs|ms|s|min|h|(?:nano|micro|milli)?seconds?|minutes?|hours?"
     r"|[kMG]i?B|megabytes?|times|(?<=\d)x|%|percent)(?!\w)"
 )
 _NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
