@@ -4,10 +4,9 @@
 one that `--kernels` names), downloads what each environment needs, which is counted, installs it and measures
 there. Packages come from pip's index. Times want a quiet machine; bytes do not care.
 
-`--only edge` (and so on) measures some environments and saves nothing.
+`--only edge` (and so on) measures some environments.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -18,7 +17,7 @@ import venv
 from pathlib import Path
 from typing import Any
 
-from side_by_side import RESULTS, machine
+from side_by_side import arguments, machine, place, save
 
 ROOT = Path(__file__).parents[1]
 KERNELS = "tensordict-lite-kernels"
@@ -115,15 +114,14 @@ def row(facts: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", action="append", choices=[*SMALL, *EXTRAS], help="nothing is saved")
+    parser = arguments(__doc__, rounds=11, each="processes that a median is of")
+    parser.add_argument("--only", action="append", choices=[*SMALL, *EXTRAS], help="this one, or these")
     parser.add_argument("--kernels", type=Path, help="wheel of compiled kernels, instead of building one")
-    parser.add_argument("--repeat", type=int, default=11, help="processes that a median is of")
     asked = parser.parse_args()
     about = machine()
     with tempfile.TemporaryDirectory() as folder:
         own, kernels = wheels(Path(folder), asked.kernels)
-        rows = [measure(name, own, kernels, asked.repeat) for name in asked.only or [*SMALL, *EXTRAS]]
+        rows = [measure(name, own, kernels, asked.rounds) for name in asked.only or [*SMALL, *EXTRAS]]
     lines = [
         "# Footprint",
         "",
@@ -144,10 +142,7 @@ def main() -> None:
         lines.append(f"- {facts['installation']}: {said}")
     text = "\n".join(lines) + "\n"
     print(text)
-    if not asked.only:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "footprint.md").write_text(text)
-        (RESULTS / "footprint.json").write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
+    save(place(asked, part=bool(asked.only)), "footprint", text, {"about": about, "rows": rows})
 
 
 if __name__ == "__main__":

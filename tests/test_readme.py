@@ -98,7 +98,8 @@ def commands(document: str) -> list[list[str]]:
     return found
 
 
-LITE = [(readme, words) for readme in [*READMES, "CONTRIBUTING.md"] for words in commands(readme)]
+OTHERS = ["bench/README.md", "CONTRIBUTING.md"]  # commands, and no Python
+LITE = [(readme, words) for readme in [*READMES, *OTHERS] for words in commands(readme)]
 
 
 @pytest.mark.parametrize(
