@@ -77,6 +77,8 @@ processor X, cores 2, numpy 2.4.6. Medians; minima in brackets.
 In microseconds:
 
 - a leaf 0.75
+
+In MB: NumPy 71.4, numpy 2.4.6.
 """
 
 
@@ -96,6 +98,7 @@ HELD = [
     "It is 4.4 to 29 times faster, see `bench/results/kernels.md`.",
     "Three take 340 ms, 1,500 ms and 1.5 s: results/kernels.md",
     "1.7 MB, 213 MB, 0.75 microseconds (results/kernels.md)",
+    "NumPy 71.4 MB, see results/kernels.md.",
     "# Speed\n\nIt takes 11.2\nms.\n\n- See [kernels](results/kernels.md).",
     'It takes 0.38 ms ([kernels](results/kernels.md "gae 64x1000")).',
 ]
@@ -111,8 +114,13 @@ NOT_HELD = [
     ("- It takes 0.38 ms ([other](results/other.md)).\n- See [kernels](results/kernels.md).", ["0.38 ms"]),
     ('It takes 341 ms ([kernels](results/kernels.md "gae 64x1000")).', ["341 ms"]),
     ("29.1 is right, 2.9 is not, see results/kernels.md", ["2.9"]),
+    ("NumPy 71.3 MB, 2.4 MB and 2.4 times: results/kernels.md", ["71.3 MB", "2.4 MB", "2.4 times"]),
     ("It is 4.4 to 30 times faster: results/kernels.md", ["4.4 to 30 times"]),
     ("350 ms, 38 % and 7 tokens per second: results/kernels.md", ["350 ms", "38 %", "7 tokens per second"]),
+    (
+        "3x as fast, 7 hours, 8 GB/s, 9 tokens/s: results/kernels.md",
+        ["3x", "7 hours", "8 GB/s", "9 tokens/s"],
+    ),
     (
         "half a microsecond, ten minutes, three times faster",
         ["half a microsecond", "ten minutes", "three times"],

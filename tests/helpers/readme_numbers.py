@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,13 +22,20 @@ RESULTS = Path(__file__).parents[2] / "bench" / "results"
 # How much of seconds, bytes or one a unit is.
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _SECONDS |= {"nanosecond": 1e-9, "microsecond": 1e-6, "millisecond": 1e-3, "second": 1.0, "minute": 60.0}
+_SECONDS |= {"hour": 3600.0}
 _BYTES = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "megabyte": 1e6}
-_KINDS = {"time": _SECONDS, "size": _BYTES, "ratio": {"times": 1.0}, "share": {"%": 1.0, "percent": 1.0}}
+_KINDS = {
+    "time": _SECONDS,
+    "size": _BYTES,
+    "ratio": {"times": 1.0, "x": 1.0},
+    "share": {"%": 1.0, "percent": 1.0},
+}
 _UNIT = (
-    r"(?P<unit>ns|us|µs|ms|s|min|h|(?:nano|micro|milli)?seconds?|minutes?|[kMG]i?B|megabytes?|times|%|percent"
-    r"|(?:\w+ )?(?:per|a) second|\w+/s)(?!\w)"
+    r"(?P<unit>(?:\w+ )?(?:per|a) second|\w+/s"
+    r"|ns|us|µs|ms|s|min|h|(?:nano|micro|milli)?seconds?|minutes?|hours?"
+    r"|[kMG]i?B|megabytes?|times|(?<=\d)x|%|percent)(?!\w)"
 )
-_NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]\d+)?"
+_NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
 # Numbers that share a unit: "1.1 and 2 to 3 ms". A whole one does so in a range only: "width 4 and 1.2 ms".
 _NUMBERS = rf"(?:\d+\.\d+(?:, | and | or )|{_NUMBER} to )*{_NUMBER}"
 _SPELLED = {"half a": 0.5, "a": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7}
@@ -37,14 +44,14 @@ _IN_DIGITS = re.compile(
     rf"(?<![\w.])(?P<numbers>{_NUMBERS})[ -]?{_UNIT}|(?<![\w.])(?P<bare>\d+\.\d+)(?![\w.]*\w)"
 )
 _IN_WORDS = re.compile(
-    rf"\b(?P<word>{'|'.join(_SPELLED)}) (?P<unit>(?:nano|micro|milli)seconds?|seconds|minutes"
+    rf"\b(?P<word>{'|'.join(_SPELLED)}) (?P<unit>(?:nano|micro|milli)seconds?|seconds|minutes|hours"
     r"|times(?= (?:as|faster|slower|longer|more|less)\b))(?!\w)"
 )
-_IN_RESULTS = re.compile(rf"(?<![\w.])({_NUMBER})(?: ?{_UNIT})?(?!\w)")
+_IN_RESULTS = re.compile(rf"(?<![\w.])({_NUMBER}(?:e[+-]\d+)?)(?: ?{_UNIT})?(?!\.?\w)")
 _UNIT_NAMED = re.compile(r"\b(ns|us|ms|s|MB|(?:[Mm]icro|[Mm]illi)?seconds|times)\b")
 _VERSION = re.compile(
-    r"(?<![\w.])v?\d+(?:\.\d+){2,}\w*|\b(?:C?Python|NumPy|[Tt]orch|[Tt]orchRL|torchrl|tensordict|Numba|glibc|musl"
-    r"|Linux|onnxruntime|[Vv]ersions?)(?: from| of)? \d+(?:\.\d+)*(?: (?:to|and|or) \d+\.\d+)?"
+    r"\b(?:C?Python|NumPy|[Tt]orch|TorchRL|torchrl|tensordict|Numba|glibc|musl|Linux|onnxruntime|[Vv]ersions?)"
+    rf"(?: from| of)? \d++(?:\.\d+)*+(?! ?{_UNIT.replace('?P<unit>', '?:')})(?: (?:to|and|or) \d+\.\d+)?"
 )
 _CODE = re.compile(r"^```.*?^```", re.M | re.S)
 _NO_PROSE = re.compile(r"`[^`\n]*`|(?<=\])\([^)\n]*\)")
@@ -124,7 +131,7 @@ def figures(text: str) -> list[Figure]:
             for match, numbers in _measured(ends.replace("\n", " ")):
                 line = block.start + 1 + ends.count("\n", 0, match.start())
                 found.append(Figure(line, " ".join(match[0].split()), paragraph, numbers, results))
-    return sorted(found)
+    return sorted(found, key=lambda figure: figure.line)
 
 
 def _written(name: str) -> list[str]:
@@ -146,7 +153,7 @@ def results(name: str) -> list[tuple[str, list[Number]]]:
     their column or the table, or is the last in the text above."""
     found: list[tuple[str, list[Number]]] = []
     head, above = [""], ""
-    for line in map(partial(_without, _VERSION), _written(name)):
+    for line in _written(name):
         cells = line.strip("|").split("|")
         if not line.startswith("|"):
             head, above = [""], _last_unit(line) or above
