@@ -109,6 +109,7 @@ SCRIPTS = {
         ("gymnasium", "onnx", "onnxruntime"),
         'pip install -e ".[gym,export,llm]"',
     ),
+    "bounds": Script("bounds.py", "parts of calls: where the time goes, on one thread", (), ""),
     "footprint": Script(
         "footprint.py",
         "fresh installations, for which it downloads packages",

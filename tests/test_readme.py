@@ -90,7 +90,7 @@ def commands(document: str) -> list[list[str]]:
     """The words of each `lite ...` in the blocks of a document that are no Python."""
     found = []
     for block in blocks(document):
-        for line in "" if block.language else block.source.splitlines():
+        for line in "" if block.language else block.source.replace("\\\n", " ").splitlines():
             for part in line.partition(" # ")[0].split("&&"):
                 words = shlex.split(part)
                 if words[:1] == ["lite"]:

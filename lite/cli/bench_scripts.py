@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -244,7 +245,7 @@ def _show(
     damaged = list(dict.fromkeys(claim.damage for claim in claims if claim.damage is not None))
     for text in damaged:
         print(f"lite {args.command}: {_printable(text)}", file=sys.stderr)
-    found = [_figures(claim, remarks[claim.source]) for claim in claims]
+    found = [_figures(bench, claim, remarks[claim.source], folder) for claim in claims]
     if args.plot is not None:
         file = Path(args.plot) / "bench.html"
         ran = [(one.script, str(one)) for one in outcomes]
@@ -261,17 +262,18 @@ def _show(
         print(json.dumps(told))
         return int(bool(damaged))
     for claim, text in zip(claims, found, strict=True):
-        hint = f": lite bench --full {claim.source} --output DIR" if text == "not run" else ""
-        print(f"{claim.what}\n  README  {claim.claimed}\n  found   {text}{hint}")
+        print(f"{claim.what}\n  README  {claim.claimed}\n  found   {text}")
     print(f"\nTimes faster, medians. Found is what {folder} has, of this run or an earlier one.")
     return int(bool(damaged))
 
 
-def _figures(claim: Any, remarks: str) -> str:
+def _figures(bench: SimpleNamespace, claim: Any, remarks: str, folder: Path) -> str:
+    """What stands beside the figures of README."""
     if claim.damage is not None:
         return "damaged"
     if claim.here is None:
-        return "not run"
+        models = " --models DIR" if bench.catalogue.SCRIPTS[claim.source].models else ""
+        return f"not run: lite bench --full {claim.source} --output {shlex.quote(str(folder))}{models}"
     return f"{claim.here} ({remarks})" if remarks else str(claim.here)
 
 

@@ -73,7 +73,7 @@ def test_a_script_runs_and_its_figures_stand_beside_the_readme(
         "  found   7, the mean of 3 operations; 7 with five leaves; keys of 100 entries -"
     )
     assert "(torch 1.0, not 2" in second[0]
-    assert second[1] == "  found   not run: lite bench --full files --output DIR"
+    assert second[1] == f"  found   not run: lite bench --full files --output '{output}'"
     assert {file.name for file in output.iterdir()} == {
         "tensordict.json", "tensordict.log", "scripts.json", "bench.html"
     }  # fmt: skip
