@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from side_by_side import arguments, machine, place, save
+from side_by_side import arguments, heading, machine, place, save
 
 ROOT = Path(__file__).parents[1]
 KERNELS = "tensordict-lite-kernels"
@@ -206,9 +206,7 @@ def main() -> None:
         own, kernels = wheels(Path(folder), asked.kernels)
         rows = [measure(name, own, kernels, asked.rounds) for name in asked.only or [*SMALL, *EXTRAS]]
     lines = [
-        "# Footprint",
-        "",
-        ", ".join(f"{key} {value}" for key, value in about.items()) + ".",
+        *heading("Footprint", about),
         "Fresh environments. MB are 10^6 bytes; installed are also the files that Python compiles then.",
         "First calls: in the very first process, then the median of later ones. Memory is resident.",
         "",
