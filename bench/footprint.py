@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from side_by_side import RESULTS, arguments, heading, machine, place, save
+from side_by_side import arguments, heading, machine, place, save
 
 ROOT = Path(__file__).parents[1]
 KERNELS = "tensordict-lite-kernels"
@@ -199,7 +199,7 @@ def main() -> None:
     parser.add_argument("--kernels", type=Path, help="wheel of compiled kernels, instead of building one")
     asked = parser.parse_args()
     if asked.sizes is not None:
-        save_sizes(asked.sizes, asked.output or RESULTS)
+        save_sizes(asked.sizes, place(asked))
         return
     about = machine()
     with tempfile.TemporaryDirectory() as folder:

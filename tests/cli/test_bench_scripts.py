@@ -220,6 +220,8 @@ sys.exit(main(["bench", "--full", "files", "nn", "--output", {str(tmp_path / "o"
     ("flags", "said"),
     [
         (["--full"], "--full needs --output DIR"),
+        (["--full", "--output", ""], "--output got an empty name"),
+        (["--compare", ""], "--compare got an empty name"),
         (["--output", "o"], "--output is for --full"),
         (["--models", "m"], "--models is for --full"),
         (["--compare", "o", "--list"], "give one of them"),
