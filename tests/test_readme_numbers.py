@@ -1,7 +1,8 @@
 """No measured figure stands in a document that the results which it names do not hold.
 
 `helpers/readme_numbers.py` says what a measured figure is and where it is looked for. Figures that are none
-are listed here. CHANGELOG.md tells what was measured at its time, and is not compared.
+are listed here. CHANGELOG.md tells what was measured at its time, and is not compared; the embedded model's card
+is, with its eval.json, by `tests/models/tiny_chat`.
 """
 
 import re
