@@ -20,6 +20,8 @@ STYLE = (
     "font-family:ui-monospace,monospace}"
     ".lite-tokens span{border:1px solid color-mix(in srgb,currentColor 18%,transparent);border-radius:3px;"
     "padding:1px 2px;margin:0 1px;unicode-bidi:isolate}"
+    # Lines break between tokens, and within one only if it is longer than a line.
+    '.lite-tokens span::after{content:"\\200b"}'
     + "".join(f".lite-p{i}{{background:rgba(225,70,30,{alpha})}}" for i, alpha in enumerate(_ALPHAS) if alpha)
     + ".lite-note{opacity:.65}.lite-turn{margin:.3em 0;padding:.3em .7em;border-left:.25em solid #999;"
     "white-space:pre-wrap;overflow-wrap:anywhere;unicode-bidi:isolate}"
