@@ -149,7 +149,7 @@ def test_info_of_a_variant_and_an_adapter(capsys: pytest.CaptureFixture[str], tm
     assert "is for another model" in json.loads(capsys.readouterr().out)["refused"]
 
 
-def test_what_is_slow_or_inexact_here_is_noted() -> None:
+def test_what_is_slow_or_inexact_here_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = OnnxDecoder(MODEL)
 
     def notes(device: str, **changes: Any) -> list[str]:
@@ -159,6 +159,11 @@ def test_what_is_slow_or_inexact_here_is_noted() -> None:
     (note,) = notes("cpu", cache_type="tensor(float16)")
     assert note.startswith("the graph is in float16")
     assert notes("cpu", logits_type="tensor(float16)") == [note]
+    monkeypatch.setattr("lite.cli.info.drawn_on_gpus", lambda: True)
     assert notes("cuda", cache_type="tensor(float16)", logits_type="tensor(float16)") == []
+    monkeypatch.setattr("lite.cli.info.drawn_on_gpus", lambda: False)
+    (note,) = notes("cuda")
+    assert note.startswith("Numba finds no GPU")
+    assert 'pip install "tensordict-lite[cuda]"' in note
     (note,) = notes("cpu", quantisation="MatMulInteger")
     assert "its log-probs depend on what else is in the run" in note
