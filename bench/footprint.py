@@ -4,11 +4,10 @@
 one that `--kernels` names), downloads what each environment needs, which is counted, installs it and measures
 there. Packages come from pip's index. Times want a quiet machine; bytes do not care.
 
-`--only edge` (and so on) measures some environments and saves nothing. `--sizes` counts the bytes of every
-extra that pyproject.toml has, and measures nothing else: `results/install_sizes.md`.
+`--only edge` (and so on) measures some environments. `--sizes` counts the bytes of every extra that
+pyproject.toml has, and measures nothing else: `install_sizes.md`.
 """
 
-import argparse
 import json
 import os
 import platform
@@ -22,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from side_by_side import RESULTS, machine
+from side_by_side import arguments, heading, machine, place, save
 
 ROOT = Path(__file__).parents[1]
 KERNELS = "tensordict-lite-kernels"
@@ -177,40 +176,36 @@ def row(facts: dict[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def save_sizes(extras: Sequence[str]) -> None:
-    """Count what extras take; those that are not named keep what was counted before."""
+def save_sizes(extras: Sequence[str], folder: Path) -> None:
+    """Count what extras take; those that are not named keep what was counted before in this folder."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     every = ["", *project["optional-dependencies"]]
-    file = RESULTS / "install_sizes.json"
-    before = json.loads(file.read_text()) if extras and file.exists() else []
+    file = folder / "install_sizes.json"
+    before = json.loads(file.read_text(encoding="utf-8")) if extras and file.exists() else []
     counted = {each["extra"]: each for each in before}
-    with tempfile.TemporaryDirectory() as folder:
-        own = wheel(Path(folder))
+    with tempfile.TemporaryDirectory() as built:
+        own = wheel(Path(built))
         counted |= {extra: count(extra, own) for extra in every if not extras or extra in extras}
     rows = [counted[extra] for extra in every if extra in counted]
-    file.write_text(json.dumps(rows, indent=1) + "\n")
-    (RESULTS / "install_sizes.md").write_text(page_of_sizes(rows))
+    save(folder, "install_sizes", page_of_sizes(rows), rows)
     print(page_of_sizes(rows))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", action="append", choices=[*SMALL, *EXTRAS], help="nothing is saved")
+    parser = arguments(__doc__, rounds=11, each="processes that a median is of")
+    parser.add_argument("--only", action="append", choices=[*SMALL, *EXTRAS], help="this one, or these")
     parser.add_argument("--sizes", nargs="*", metavar="EXTRA", help="count bytes, of all extras unless named")
     parser.add_argument("--kernels", type=Path, help="wheel of compiled kernels, instead of building one")
-    parser.add_argument("--repeat", type=int, default=11, help="processes that a median is of")
     asked = parser.parse_args()
     if asked.sizes is not None:
-        save_sizes(asked.sizes)
+        save_sizes(asked.sizes, place(asked))
         return
     about = machine()
     with tempfile.TemporaryDirectory() as folder:
         own, kernels = wheels(Path(folder), asked.kernels)
-        rows = [measure(name, own, kernels, asked.repeat) for name in asked.only or [*SMALL, *EXTRAS]]
+        rows = [measure(name, own, kernels, asked.rounds) for name in asked.only or [*SMALL, *EXTRAS]]
     lines = [
-        "# Footprint",
-        "",
-        ", ".join(f"{key} {value}" for key, value in about.items()) + ".",
+        *heading("Footprint", about),
         "Fresh environments. MB are 10^6 bytes; installed are also the files that Python compiles then.",
         "First calls: in the very first process, then the median of later ones. Memory is resident.",
         "",
@@ -218,19 +213,16 @@ def main() -> None:
         "|---|" + "--:|" * (len(COLUMNS) - 1),
         *map(row, rows),
         "",
-        "Installed, in MB:",
+        "Installed:",
         "",
     ]
     for facts in rows:
         sizes = facts["installed"][facts["installation"]]
-        said = ", ".join(f"{package} {(size or 0) / 1e6:.1f}" for package, size in sizes.items())
+        said = ", ".join(f"{package} {(size or 0) / 1e6:.1f} MB" for package, size in sizes.items())
         lines.append(f"- {facts['installation']}: {said}")
     text = "\n".join(lines) + "\n"
     print(text)
-    if not asked.only:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "footprint.md").write_text(text)
-        (RESULTS / "footprint.json").write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
+    save(place(asked, part=bool(asked.only)), "footprint", text, {"about": about, "rows": rows})
 
 
 if __name__ == "__main__":

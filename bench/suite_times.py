@@ -68,7 +68,7 @@ def main() -> None:
         *rows,
     ]
     text = "\n".join(lines) + "\n"
-    (RESULTS / "tests.md").write_text(text)
+    (RESULTS / "tests.md").write_text(text, encoding="utf-8")
     print(text)
 
 

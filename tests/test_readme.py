@@ -90,7 +90,7 @@ def commands(document: str) -> list[list[str]]:
     """The words of each `lite ...` in the blocks of a document that are no Python."""
     found = []
     for block in blocks(document):
-        for line in "" if block.language else block.source.splitlines():
+        for line in "" if block.language else block.source.replace("\\\n", " ").splitlines():
             for part in line.partition(" # ")[0].split("&&"):
                 words = shlex.split(part)
                 if words[:1] == ["lite"]:
@@ -98,7 +98,8 @@ def commands(document: str) -> list[list[str]]:
     return found
 
 
-LITE = [(readme, words) for readme in [*READMES, "CONTRIBUTING.md"] for words in commands(readme)]
+OTHERS = ["bench/README.md", "CONTRIBUTING.md"]  # commands, and no Python
+LITE = [(readme, words) for readme in [*READMES, *OTHERS] for words in commands(readme)]
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,9 @@ def test_differences_are_few_and_each_has_its_reason() -> None:
 )
 def test_files_that_documents_name_exist(document: str) -> None:
     text = re.sub(r"^```.*?^```", "", (ROOT / document).read_text(encoding="utf-8"), flags=re.M | re.S)
-    links = [(ROOT / document).parent / link for link in re.findall(r"\]\(([^)#:]+)\)", text)]
+    links = [
+        (ROOT / document).parent / link for link in re.findall(r"\]\(([^)#: ]+)(?: \"[^\"]*\")?\)", text)
+    ]
     paths = [ROOT / path for path in re.findall(r"`((?:lite|kernels|models|tests|bench)/[\w/.]*)`", text)]
     assert links + paths
     assert [str(path) for path in links + paths if not path.exists()] == []

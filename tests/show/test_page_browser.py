@@ -50,6 +50,18 @@ def test_hostile_tokens_are_text(shown: Browser) -> None:
     assert colours[1].startswith("rgba(225, 70, 30, 0.7")  # in the shade of what is hardly probable
 
 
+def test_alternatives_are_told_line_by_line(shown: Browser) -> None:
+    html = chips(["a"], [-0.7], ["b"], [[(HOSTILE, -0.7), ("\u05d0", -3.0)]])
+    shown.open(page("p", [html], STYLE))
+    assert shown.ask(FOREIGN) == [0, 0, True]
+    (title,) = shown.ask("return [...document.querySelectorAll('.lite-tokens span')].map(x => x.title)")
+    first, best, second, others = title.split("\n")
+    assert first.endswith(", b")
+    assert best.startswith('49.66% "</script><script>')
+    assert second == '4.98% "\u05d0"'
+    assert others == "45.36% all tokens that are not listed"
+
+
 def test_conversations_in_a_notebook(shown: Browser) -> None:
     turns = [
         {"role": HOSTILE, "content": HOSTILE},
