@@ -52,7 +52,8 @@ _IN_WORDS = re.compile(
 _IN_RESULTS = re.compile(rf"(?<![\w.])({_NUMBER}(?:e[+-]\d+)?)(?: ?{_UNIT})?(?!\.?\w)")
 _UNIT_NAMED = re.compile(r"\b(ns|us|ms|s|MB|(?:[Mm]icro|[Mm]illi)?seconds|times)\b")
 _VERSION = re.compile(
-    r"\b(?:C?Python|NumPy|[Tt]orch|TorchRL|torchrl|tensordict|Numba|glibc|musl|Linux|onnxruntime|[Vv]ersions?)"
+    r"\b(?:C?Python|NumPy|[Tt]orch|TorchRL|torchrl|tensordict|Numba|glibc|musl|Linux|CUDA|ONNX|JAX|Ray|Pyodide"
+    r"|onnxruntime(?:-gpu)?|transformers|[Vv]ersions?)"
     rf"(?: from| of)? \d++(?:\.\d+)*+(?! ?{_UNIT.replace('?P<unit>', '?:')})(?: (?:to|and|or) \d+\.\d+)?"
 )
 _CODE = re.compile(r"^```.*?^```", re.M | re.S)
