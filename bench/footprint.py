@@ -99,26 +99,25 @@ def measure(name: str, own: Path, kernels: Path, repeat: int) -> dict[str, Any]:
         wanted = [f"{own}[{name}]"]
     with tempfile.TemporaryDirectory() as folder:
         python, sizes = installed(folder, wanted)
-        ours = ("PYTHON", "NUMBA_", "LITE_", "ORT_")
-        done = subprocess.run(
-            [python, "-m", "lite", "footprint", "--json", "--repeat", str(repeat)],
-            env={name: value for name, value in os.environ.items() if not name.startswith(ours)},
-            cwd=folder,
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-    return {"installation": name, "downloads": sizes, **json.loads(done.stdout)}
+        told = said(folder, [python, "-m", "lite", "footprint", "--json", "--repeat", str(repeat)])
+    return {"installation": name, "downloads": sizes, **told}
+
+
+def said(folder: str, command: Sequence[str]) -> dict[str, Any]:
+    """The JSON that a command prints, which runs as if nothing of this checkout were there."""
+    ours = ("PYTHON", "NUMBA_", "LITE_", "ORT_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    done = subprocess.run(command, env=environment, cwd=folder, check=True, stdout=subprocess.PIPE, text=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 def count(extra: str, own: Path) -> dict[str, Any]:
     """The bytes that one extra, or none, brings: of each download, and of each package as installed."""
     with tempfile.TemporaryDirectory() as folder:
         python, sizes = installed(folder, [f"{own}[{extra}]" if extra else str(own)])
-        done = subprocess.run(
-            [python, "-c", COUNT], cwd=folder, check=True, stdout=subprocess.PIPE, text=True
-        )
-    packages = {name: size for name, size in json.loads(done.stdout).items() if name != "pip"}
+        packages = said(folder, [python, "-c", COUNT])
+    del packages["pip"]
     return {"extra": extra, "downloads": sizes, "installed": packages}
 
 
