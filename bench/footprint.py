@@ -100,7 +100,7 @@ def measure(name: str, own: Path, kernels: Path, repeat: int) -> dict[str, Any]:
         wanted = [f"{own}[{name}]"]
     with tempfile.TemporaryDirectory() as folder:
         python, sizes = installed(folder, wanted)
-        told = said(folder, [python, "-m", "lite", "footprint", "--json", "--repeat", str(repeat)])
+        told = printed(folder, [python, "-m", "lite", "footprint", "--json", "--repeat", str(repeat)])
     return {"installation": name, "downloads": sizes, **told}
 
 
@@ -110,7 +110,7 @@ def as_if_alone() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
-def said(folder: str, command: Sequence[str]) -> dict[str, Any]:
+def printed(folder: str, command: Sequence[str]) -> dict[str, Any]:
     """The JSON that a command prints."""
     done = subprocess.run(
         command, env=as_if_alone(), cwd=folder, check=True, stdout=subprocess.PIPE, text=True
@@ -123,7 +123,7 @@ def count(extra: str, own: Path) -> dict[str, Any]:
     """The bytes that one extra, or none, brings: of each download, and of each package as installed."""
     with tempfile.TemporaryDirectory() as folder:
         python, sizes = installed(folder, [f"{own}[{extra}]" if extra else str(own)])
-        packages = said(folder, [python, "-c", COUNT])
+        packages = printed(folder, [python, "-c", COUNT])
     asked = {name.partition("-")[0].lower().replace("_", "-") for name in sizes}  # venv brings pip, too
     packages = {name: size for name, size in packages.items() if name.replace("_", "-") in asked}
     return {"extra": extra, "downloads": sizes, "installed": packages}
