@@ -7,7 +7,6 @@ Each backend runs in a process of its own, on one thread; medians of repeated ca
 
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from side_by_side import arguments, place, save
+from side_by_side import arguments, heading, machine, place, save
 
 import lite.kernels as k
 
@@ -97,29 +96,32 @@ def main() -> None:
         print(json.dumps(measure(asked.rounds)))
         return
     names = asked.names
-    columns, load = {}, os.getloadavg()[0]
+    columns, about = {}, {**machine(), "threads": 1}
     for name in names:
         run = subprocess.run(
             [sys.executable, __file__, "--here", "--rounds", str(asked.rounds)],
             env=os.environ | {"LITE_KERNELS": name}, stdout=subprocess.PIPE, text=True, check=True,
         )  # fmt: skip
         columns[name] = json.loads(run.stdout)
+    first, last = names[0], names[-1]
+    rows = [
+        {"case": case, **{f"{name}_ms": columns[name][case] for name in names}} for case in columns[first]
+    ]
     lines = [
-        "# What runs the kernels",
+        *heading("What runs the kernels", about),
+        f"Medians, in milliseconds; how many times longer {last} takes than {first}.",
         "",
-        "Milliseconds of a call on one thread, median; `python bench/backends.py`.",
-        f"{platform.machine()}, cores {os.cpu_count()}, load_before {load:.2f}, numpy {np.__version__}.",
-        "",
-        f"| call | {' | '.join(names)} |",
-        f"|---|{'---|' * len(names)}",
+        f"| call | {' | '.join(names)} | times |",
+        f"|---|{'--:|' * len(names)}--:|",
         *(
-            f"| {case} | {' | '.join(f'{columns[name][case]:.3g}' for name in names)} |"
-            for case in columns[names[0]]
+            f"| {case} | {' | '.join(f'{columns[name][case]:.3g}' for name in names)} "
+            f"| {columns[last][case] / columns[first][case]:.2g} |"
+            for case in columns[first]
         ),
     ]
     text = "\n".join(lines) + "\n"
     print(text)
-    save(place(asked), "backends", text, columns)
+    save(place(asked), "backends", text, {"about": about, "rows": rows})
 
 
 if __name__ == "__main__":

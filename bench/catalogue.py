@@ -5,6 +5,7 @@ Each takes `--rounds` and `--output` (`side_by_side.arguments`) and writes DIR/<
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -163,11 +164,11 @@ def minutes(name: str, folder: Path = RESULTS) -> float | None:
 
 
 def table() -> str:
-    """The table of bench/README.md: names, whole minutes by results/scripts.json, what each needs."""
+    """The table of bench/README.md: names, started minutes by results/scripts.json, what each needs."""
     lines = ["| name | minutes | what | needs |", "|---|--:|---|---|"]
     for name, script in SCRIPTS.items():
         taken = minutes(name)
-        shown = "" if taken is None else str(max(1, round(taken)))
+        shown = "" if taken is None else str(math.ceil(taken))
         needs = ", ".join([*script.needs, *(["models"] if script.models else [])])
         lines.append(f"| {name} | {shown} | {script.what} | {needs} |")
     return "\n".join(lines) + "\n"

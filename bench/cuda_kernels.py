@@ -18,7 +18,7 @@ from typing import Any
 
 from cuda_clock import Bench
 from cuda_jobs import JOBS, torch_on_gpu
-from side_by_side import arguments, machine, place, save
+from side_by_side import arguments, heading, machine, place, save
 
 
 def measure(bench: Bench, pattern: str, rounds: int) -> list[dict[str, Any]]:
@@ -41,9 +41,7 @@ def measure(bench: Bench, pattern: str, rounds: int) -> list[dict[str, Any]]:
 
 def table(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
     lines = [
-        "# CUDA kernels",
-        "",
-        ", ".join(f"{key} {value}" for key, value in about.items()) + ".",
+        *heading("CUDA kernels", about),
         f"The driver copies {rows[0]['bytes_per_second'] / 1e9:.0f} GB/s, reads and writes counted.",
         "Medians between events on the GPU, caches cold; with * the launch is part of it.",
         "",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensordict
 import torch
-from side_by_side import arguments, machine, measure, place, save
+from side_by_side import arguments, heading, machine, measure, place, save
 
 import lite
 
@@ -161,9 +161,7 @@ def main() -> None:
 
 def write(table: list[dict[str, Any]], about: dict[str, Any], folder: Path | None) -> None:
     lines = [
-        "# Files",
-        "",
-        ", ".join(f"{key} {value}" for key, value in about.items()) + ".",
+        *heading("Files", about),
         "Five float32 leaves (32, 4), batch [32]; every path is a new one unless the name says otherwise.",
         "Medians of interleaved rounds in one process, in microseconds; minima in brackets.",
         "The floor is a file per array (open, write, mmap), one of JSON, and no container.",

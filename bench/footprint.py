@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from side_by_side import RESULTS, arguments, machine, place, save
+from side_by_side import arguments, heading, machine, place, save
 
 ROOT = Path(__file__).parents[1]
 KERNELS = "tensordict-lite-kernels"
@@ -99,26 +99,25 @@ def measure(name: str, own: Path, kernels: Path, repeat: int) -> dict[str, Any]:
         wanted = [f"{own}[{name}]"]
     with tempfile.TemporaryDirectory() as folder:
         python, sizes = installed(folder, wanted)
-        ours = ("PYTHON", "NUMBA_", "LITE_", "ORT_")
-        done = subprocess.run(
-            [python, "-m", "lite", "footprint", "--json", "--repeat", str(repeat)],
-            env={name: value for name, value in os.environ.items() if not name.startswith(ours)},
-            cwd=folder,
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-    return {"installation": name, "downloads": sizes, **json.loads(done.stdout)}
+        told = said(folder, [python, "-m", "lite", "footprint", "--json", "--repeat", str(repeat)])
+    return {"installation": name, "downloads": sizes, **told}
+
+
+def said(folder: str, command: Sequence[str]) -> dict[str, Any]:
+    """The JSON that a command prints, which runs as if nothing of this checkout were there."""
+    ours = ("PYTHON", "NUMBA_", "LITE_", "ORT_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    done = subprocess.run(command, env=environment, cwd=folder, check=True, stdout=subprocess.PIPE, text=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 def count(extra: str, own: Path) -> dict[str, Any]:
     """The bytes that one extra, or none, brings: of each download, and of each package as installed."""
     with tempfile.TemporaryDirectory() as folder:
         python, sizes = installed(folder, [f"{own}[{extra}]" if extra else str(own)])
-        done = subprocess.run(
-            [python, "-c", COUNT], cwd=folder, check=True, stdout=subprocess.PIPE, text=True
-        )
-    packages = {name: size for name, size in json.loads(done.stdout).items() if name != "pip"}
+        packages = said(folder, [python, "-c", COUNT])
+    del packages["pip"]
     return {"extra": extra, "downloads": sizes, "installed": packages}
 
 
@@ -199,16 +198,14 @@ def main() -> None:
     parser.add_argument("--kernels", type=Path, help="wheel of compiled kernels, instead of building one")
     asked = parser.parse_args()
     if asked.sizes is not None:
-        save_sizes(asked.sizes, asked.output or RESULTS)
+        save_sizes(asked.sizes, place(asked))
         return
     about = machine()
     with tempfile.TemporaryDirectory() as folder:
         own, kernels = wheels(Path(folder), asked.kernels)
         rows = [measure(name, own, kernels, asked.rounds) for name in asked.only or [*SMALL, *EXTRAS]]
     lines = [
-        "# Footprint",
-        "",
-        ", ".join(f"{key} {value}" for key, value in about.items()) + ".",
+        *heading("Footprint", about),
         "Fresh environments. MB are 10^6 bytes; installed are also the files that Python compiles then.",
         "First calls: in the very first process, then the median of later ones. Memory is resident.",
         "",

@@ -12,8 +12,10 @@ import argparse
 import json
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -118,9 +120,10 @@ def measure(
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers depend on."""
+    """What the numbers depend on, and the day."""
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     return {
+        "date": datetime.now(tz=UTC).date().isoformat(),
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "load_before": round(load, 2),
@@ -143,6 +146,12 @@ def _processor() -> str:
     except OSError:
         return platform.processor()
     return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+def heading(title: str, about: dict[str, Any]) -> list[str]:
+    """The first lines of a page of results: what wrote it, when, and on what."""
+    told = ", ".join(f"{key} {value}" for key, value in about.items())
+    return [f"# {title}", "", f"Written by `python bench/{Path(sys.argv[0]).name}`: {told}."]
 
 
 def row(name: str, against: str, result: dict[str, dict[str, float]], **more: Any) -> dict[str, Any]:
@@ -184,9 +193,7 @@ def report(
         more: what JSON holds besides.
     """
     lines = [
-        f"# {title}",
-        "",
-        ", ".join(f"{key} {value}" for key, value in about.items()) + ".",
+        *heading(title, about),
         "Medians of interleaved rounds in one process, compiled beforehand; minima in brackets.",
         "The last column is the ratio of processor times (minima, all threads), for busy machines.",
         "",

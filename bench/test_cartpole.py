@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from side_by_side import arguments, machine, place, save
+from side_by_side import arguments, heading, machine, place, save
 
 from lite.kernels import backend
 
@@ -64,9 +64,7 @@ def main() -> None:
             rows.append(run(example, seed))
             print(rows[-1], flush=True)
     lines = [
-        "# CartPole",
-        "",
-        ", ".join(f"{key} {value}" for key, value in about.items()) + ".",
+        *heading("CartPole", about),
         f"Mean returns of 100 episodes of the exported policy; training stops at {MARK}. Whole processes.",
         "",
         "| example | kernels | seed | mean return | frames | seconds | of the processor | MB |",

@@ -10,6 +10,7 @@ takes the processors.
 from __future__ import annotations
 
 import json
+import math
 import os
 import warnings
 from collections.abc import Callable
@@ -59,6 +60,24 @@ def plot(uniform: Rows, rows: Rows, file: Path) -> None:
     figure.savefig(file, dpi=110)
 
 
+def growth_table(growth: Rows) -> str:
+    """The times of the left plot."""
+    lines = [
+        "",
+        "Of 256 frames of 4 keys, drawn from mapped files; first calls meet pages that are not in memory:",
+        "",
+        "| frames | first calls | later ones |",
+        "|---|--:|--:|",
+        *(
+            f"| 10^{math.log10(row['capacity']):.0f} | {row['first_ms']:.3g} ms | {row['median_ms']:.3g} ms |"
+            for row in growth
+        ),
+        "",
+        "![growth](data_growth.png)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = arguments(__doc__, rounds=15)
     parser.add_argument(
@@ -81,7 +100,8 @@ def main() -> None:
         found = sorted(
             [line for line in found if line["of"] != name] + lines, key=lambda line: order.index(line["of"])
         )
-    report(folder, "data", "From environments to batches", found, about, growth=growth)
+    title = "From environments to batches"
+    report(folder, "data", title, found, about, below=growth_table(growth), growth=growth)
     plot(growth, found, folder / "data_growth.png")
 
 

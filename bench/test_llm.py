@@ -484,9 +484,12 @@ def main() -> None:
 
     for name in args.only or CASES:
         load = round(os.getloadavg()[0], 1)
-        lines = [
-            {**line, "of": name, "rounds": args.rounds, "load_before": load} for line in CASES[name](bench)
-        ]
+        try:
+            lines = list(CASES[name](bench))
+        except FileNotFoundError as error:  # a model that was not made
+            bench.missing.add(f"{name} ({error})")
+            lines = []
+        lines = [{**line, "of": name, "rounds": args.rounds, "load_before": load} for line in lines]
         found = [line for line in found if line["of"] != name] + lines
         bench.close()
         about |= {
@@ -498,6 +501,8 @@ def main() -> None:
         order = list(CASES)
         found.sort(key=lambda line: order.index(line["of"]))
         report(folder, "llm", "Language models", found, about)  # after each case, as all take half an hour
+    if not found:
+        raise SystemExit(f"error: nothing was timed; left out: {about['left out']}")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ Arrays of three floats, so that what is measured is everything but the computati
 one thread and in turns; medians over rounds (minima in brackets), microseconds per call. A round lasts
 about a third of a millisecond, less than a scheduler's time slice, so that on a busy machine few rounds are
 interrupted.
-torch runs under no_grad. Results go to bench/results/nn.json.
+torch runs under no_grad.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np  # noqa: E402
 import tensordict  # noqa: E402
 import tensordict.nn  # noqa: E402
 import torch  # noqa: E402
-from side_by_side import arguments, machine, place, save  # noqa: E402
+from side_by_side import arguments, heading, machine, place, save  # noqa: E402
 
 import lite  # noqa: E402
 import lite.nn  # noqa: E402
@@ -130,12 +130,27 @@ def main() -> None:
                     "tensordict_min_us": round(least_b, 2),
                 }
             )
-            print(
-                f"{name:45s} {a:9.2f} ({least:.2f}) us {b:9.2f} ({least_b:.2f}) us {b / a:7.1f}x "
-                f"({least_b / least:.1f}x)"
-            )
     about = machine() | {"torch": torch.__version__, "tensordict": tensordict.__version__, "threads": 1}
-    save(place(asked), "nn", None, {"about": about, "rows": rows})
+    text = table(rows, about)
+    print(text)
+    save(place(asked), "nn", text, {"about": about, "rows": rows})
+
+
+def table(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
+    lines = [
+        *heading("Modules", about),
+        "Arrays of three floats.",
+        "Medians of interleaved rounds in one process, in microseconds; minima in brackets.",
+        "",
+        "| call | lite | tensordict | times faster |",
+        "|---|--:|--:|--:|",
+        *(
+            f"| {row['case']} | {row['lite_us']} ({row['lite_min_us']}) "
+            f"| {row['tensordict_us']} ({row['tensordict_min_us']}) | {row['ratio']} |"
+            for row in rows
+        ),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

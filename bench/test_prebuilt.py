@@ -125,7 +125,8 @@ def main() -> None:
     reasons: list[str] = []
     library = prebuilt.find(None, reasons)
     if library is None:
-        sys.exit("\n".join(["error: no library fits", *reasons]))
+        how = "python -m lite.kernels.prebuild --output DIR makes one, and LITE_KERNELS_PATH=DIR names it"
+        sys.exit("\n".join([*reasons, f"error: no library fits: {how}"]))
     k.set_num_threads(1)
     about = machine() | {"level": library.level, "threads": 1, "library_bytes": library.path.stat().st_size}
     kernels = both(library)

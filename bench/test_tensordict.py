@@ -16,7 +16,7 @@ import numpy as np
 import tensordict
 import torch
 from common_operations import Library
-from side_by_side import arguments, machine, measure, place, save
+from side_by_side import arguments, heading, machine, measure, place, save
 
 import lite
 
@@ -239,9 +239,7 @@ def geometric_mean(lines: list[dict[str, Any]], group: str | None = None) -> flo
 def write(table: list[dict[str, Any]], about: dict[str, Any], folder: Path | None) -> None:
     mean = geometric_mean(table)
     lines = [
-        "# TensorDict",
-        "",
-        ", ".join(f"{key} {value}" for key, value in about.items()) + ".",
+        *heading("TensorDict", about),
         "Five float32 leaves (32, 4), batch [32], unless the name says otherwise.",
         "Medians of interleaved rounds in one process, in microseconds; minima in brackets.",
         "The floor is the same on a plain dict of NumPy arrays.",

@@ -176,9 +176,13 @@ _ON_FIRST_USE = {
     "vjp": "_transforms.grad.transform",
     "vmap": "_transforms.vmap.transform",
 }
+# So `lite.nn.Linear` needs no import of `lite.nn`, as with torch; it is one when it is asked for.
+_PACKAGES = frozenset({"data", "kernels", "models", "nn", "optim"})
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"lite.{name}")
     if name in _ON_FIRST_USE:
         found = globals()[name] = getattr(import_module(f"lite.{_ON_FIRST_USE[name]}"), name)
         return found
@@ -186,4 +190,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_PACKAGES})

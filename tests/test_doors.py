@@ -24,6 +24,16 @@ def test_modules_are_imported_on_the_first_call() -> None:
     subprocess.run([sys.executable, "-c", SCRIPT], check=True)
 
 
+def test_packages_need_no_import_of_their_own() -> None:
+    script = """
+import sys, lite
+assert "lite.nn" not in sys.modules and "nn" in dir(lite)
+lite.nn.Linear(2, 1), lite.optim.Adam, lite.data.GAE, lite.kernels.gae, lite.models.History
+assert not {"numba", "onnxruntime", "tokenizers", "jinja2", "gymnasium"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
 def test_there_and_back() -> None:
     net = nn.Linear(2, 1)
     before = net.weight

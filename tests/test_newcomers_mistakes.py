@@ -70,8 +70,15 @@ MISTAKES = [
     ),
     Mistake("a dotted key", lambda td: td["info.step"], KeyError, ['"info.step"', '("info", "step")']),
     Mistake("a path as a key", lambda td: td["info/step"], KeyError, ['"info/step"', '("info", "step")']),
+    Mistake(
+        "a dotted key to remove",
+        lambda td: td.del_("info.step"),
+        KeyError,
+        ['"info.step"', '("info", "step")'],
+    ),
     Mistake("a nested key without its parent", lambda td: td["step"], KeyError, ['("info", "step")']),
     Mistake("a key that is not there", lambda td: td["y"], KeyError, ['"y"', "['info', 'x']"]),
+    Mistake("half a row", lambda td: TensorDict({}, 1.5), TypeError, ["batch_size", "integers", "1.5"]),
     Mistake(
         "rows of one entry written to all of them",
         lambda td: assign(td, 0, np.zeros(4)),
@@ -139,6 +146,18 @@ MISTAKES = [
         lambda td: Collector("CartPole-v1", None, frames_per_batch=10),
         TypeError,
         ["create_env_fn", "str", "gymnasium.make_vec"],
+    ),
+    Mistake(
+        "a dict in place of a TensorDict",
+        lambda td: nn.TensorDictModule(nn.Linear(4, 2), ["x"], ["y"])({"x": np.zeros((3, 4))}),
+        RuntimeError,
+        ["in_features=4", "entries of a TensorDict", "a dict"],
+    ),
+    Mistake(
+        "a stack of dicts",
+        lambda td: lite.stack([{"x": 1}, {"x": 2}]),
+        TypeError,
+        ["stack", "['dict']", "TensorDict.from_list"],
     ),
     Mistake(
         "a list as an input",

@@ -39,14 +39,18 @@ def test_rounds_are_counted_from_one(
 
 
 def test_a_report_is_saved_whole(
-    side_by_side: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    side_by_side: ModuleType,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench/files.py", "--rounds", "1"])
     result = side_by_side.measure({"lite": lambda: None, "other": lambda: None}, rounds=1, pause=0)
     rows = [side_by_side.row("a case", "other", result)]
     folder = tmp_path / "new" / "folder"
     side_by_side.report(folder, "name", "Title", rows, {"cores": 2}, "below\n", more=[1])
     text = (folder / "name.md").read_text(encoding="utf-8")
-    assert text.startswith("# Title\n\ncores 2.\n")
+    assert text.startswith("# Title\n\nWritten by `python bench/files.py`: cores 2.\n")
     assert text.endswith("below\n")
     assert capsys.readouterr().out == text + "\n"
     found = json.loads((folder / "name.json").read_text(encoding="utf-8"))

@@ -100,7 +100,10 @@ def join(items: list[Any], how: How, dim: int) -> Any:
     payloads = [isinstance(item, NonTensorBase) for item in items]
     if not all(isinstance(item, TensorCollection) for item in items) or (any(payloads) and not all(payloads)):
         got = sorted({type(item).__name__ for item in items})
-        raise TypeError(f"{how.name} expects tensordicts, got items of type {got}.")
+        raise TypeError(
+            f"{how.name} expects tensordicts, got items of type {got}; TensorDict(dict) and"
+            " TensorDict.from_list(list of dicts) make some."
+        )
     return join_column(items, how, dim)
 
 

@@ -261,6 +261,8 @@ def del_(td: T, key: NestedKey) -> T:
         if node is None:
             raise KeyError(f"No sub-tensordict with key {name}.")
     if node is td:
+        if td._peek(path[-1]) is None:
+            raise td._missing(path)
         td._remove(path[-1])
     elif node is not None:
         node.del_(path[-1])

@@ -13,13 +13,14 @@ _STYLE = """
   --line: color-mix(in srgb, currentColor 25%, transparent); }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-table { border-collapse: collapse; }
+table { border-collapse: collapse; display: block; overflow-x: auto; }
 td, th { padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top; }
 td:last-child { overflow-wrap: anywhere; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 tr + tr td { border-top: 1px solid var(--line); }
 .verdict { border-left: .3rem solid var(--accent); padding: .3rem 1rem; font-size: 1.05rem; }
 svg { width: 100%; max-width: 46rem; height: auto; } svg text { fill: currentColor; font-size: 12px; }
+@media (max-width: 40rem) { svg text { font-size: 17px; } }
 svg .mark { fill: var(--accent); } svg .axis { stroke: var(--line); fill: none; }
 """
 WIDE = 760  # of a drawing, in its own units

@@ -46,6 +46,7 @@ _REFUSED = {
     "h5py.Dataset": "is in a file; store what is read of it: value[...]",
     "zarr.Array": "is in a file; store what is read of it: value[...]",
 }
+_TIMES = {"M": "datetime64[ns]", "m": "timedelta64[ns]"}
 
 
 @lru_cache(1024)
@@ -80,7 +81,7 @@ def from_lookalike(value: Any) -> Array | None:
         array = np.asarray(value)
     elif library == "pandas":
         kind = value.dtype.kind
-        if kind in "iubM" and value.isna().any():
+        if kind in "iubmM" and value.isna().any():
             raise _refusal(value, _MISSING.format("fillna"))
         if kind == "f" and hasattr(value.dtype, "numpy_dtype"):  # what is missing is NaN, which floats have
             array = value.to_numpy(value.dtype.numpy_dtype, na_value=np.nan)
@@ -95,11 +96,14 @@ def from_lookalike(value: Any) -> Array | None:
 
 
 def column_values(series: Any) -> Array:
-    """A column of pandas: numbers, codes of categories, nanoseconds since 1970 of times, or objects."""
+    """A column of pandas: numbers, codes of categories, nanoseconds (of times since 1970), or objects."""
     if str(series.dtype) == "category":
         series = getattr(series, "cat", series).codes
+    unit = _TIMES.get(getattr(series.dtype, "kind", ""))
+    if unit is not None and hasattr(series, "to_numpy"):  # of a time zone, too, whose values would be objects
+        return np.asarray(series.to_numpy(dtype=unit)).astype(np.int64)
     values: Array = np.asarray(series.to_numpy() if hasattr(series, "to_numpy") else series)
-    return values.astype("datetime64[ns]").astype(np.int64) if values.dtype.kind == "M" else values
+    return values
 
 
 def _refusal(value: Any, reason: str) -> Exception:

@@ -65,16 +65,23 @@ def parse_batch_size(batch_size: Any) -> Shape:
                 break
         else:
             return tuple(batch_size)
-        shape = tuple([operator.index(n) for n in batch_size])
+        shape = tuple([_size(n) for n in batch_size])
     elif isinstance(batch_size, str):
         raise ValueError(f"batch size was not specified as integers, got {batch_size!r}.")
     elif isinstance(batch_size, Iterable):
-        shape = tuple(operator.index(n) for n in batch_size)
+        shape = tuple(_size(n) for n in batch_size)
     else:
-        shape = (operator.index(batch_size),)
+        shape = (_size(batch_size),)
     if shape and min(shape) < 0:
         raise ValueError(f"batch_size must not be negative, got {shape}.")
     return shape
+
+
+def _size(given: Any) -> int:
+    try:
+        return operator.index(given)
+    except TypeError:
+        raise TypeError(f"batch_size must be of integers, got {given!r}.") from None
 
 
 class BatchShape(TensorCollection):

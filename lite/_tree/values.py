@@ -138,6 +138,8 @@ def _from_array(
 ) -> Any:
     if type(value) is not ndarray:
         refuse_masked(value)
+        if isinstance(value, np.matrix):  # as todense() of a sparse array: an index of it would stay a matrix
+            value = np.asarray(value)
     if is_numeric(value.dtype):
         return value
     if value.dtype.names is not None:

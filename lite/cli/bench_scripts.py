@@ -23,6 +23,7 @@ from typing import Any
 from lite.cli.bench_page import claims_page
 from lite.cli.progress import say
 
+_APART = "what to install goes into environments of its own: tensordict 0.15.3 and torchrl exclude each other"
 _PATIENCE = 10.0  # seconds that a script has to end after it was interrupted
 
 
@@ -85,7 +86,7 @@ def run_scripts(args: argparse.Namespace, bench: SimpleNamespace, about: dict[st
         if last.status == "done":
             _record(args, bench, output, last, about)
     if any(one.status == "not installed" for one in outcomes):
-        say(args, "what is not installed was left out; lite bench without --full times lite alone")
+        say(args, f"{_APART}; lite bench without --full times lite alone")
     damaged = _show(args, bench, output, about, outcomes)
     statuses = [one.status for one in outcomes]
     wanted = len(names) if args.name else 1
@@ -135,6 +136,8 @@ def list_scripts(args: argparse.Namespace, bench: SimpleNamespace) -> int:
             print(f"{'':25}not installed: {', '.join(one['missing'])} ({one['install']})")
         for package, claimed, here in one["other_versions"]:
             print(f"{'':25}README's figures are beside {package} {claimed}; here is {here}")
+    if any(one["missing"] for one in found):
+        print(f"\n{_APART[0].upper()}{_APART[1:]}.")
     print(f"\nWithout names, --full runs {', '.join(bench.catalogue.CLAIMED)}: what README's table is of.")
     return 0
 
@@ -250,7 +253,8 @@ def _show(
         file = Path(args.plot) / "bench.html"
         ran = [(one.script, str(one)) for one in outcomes]
         lines = [(claim.what, claim.claimed, text) for claim, text in zip(claims, found, strict=True)]
-        file.write_text(claims_page(about, ran, lines), encoding="utf-8")
+        drawn = [(claim.what, list(claim.ratios.values())) for claim in claims if claim.ratios]
+        file.write_text(claims_page(about, ran, lines, drawn), encoding="utf-8")
         say(args, f"the page is {file}")
     if args.json:
         told = {

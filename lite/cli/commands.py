@@ -256,6 +256,9 @@ def _check_bench(args: argparse.Namespace) -> None:
         raise wrong("--full, --compare and --list are three things to do: give one of them")
     if args.full and args.output is None:
         raise wrong("--full needs --output DIR, a folder for what the scripts find")
+    for flag in ("output", "models", "compare"):
+        if getattr(args, flag) == "":  # of a variable of the shell that is not set, and not this folder
+            raise wrong(f"--{flag} got an empty name")
     for flag in ("output", "models"):
         if getattr(args, flag) is not None and not args.full:
             raise wrong(f"--{flag} is for --full")

@@ -13,18 +13,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite import TensorDict, TensorDictBase
+from lite import NestedKey, TensorDict, TensorDictBase
 from lite.cli.demo_page import Sample, demo_page
 from lite.cli.model import named_adapter
 from lite.cli.page_file import check_page
 from lite.cli.progress import say
-from lite.cli.text_stream import token_texts
+from lite.cli.text_stream import token_namer, token_texts
 from lite.data import MultiStep, TokenTransitions
 from lite.models import ChatHistory, History, OnnxWrapper, Tokenizer, embedded_model_path
+from lite.models.text.to_html import named
 from lite.models.tiny_chat.tasks import TASKS, Problem, make_problem, reward
 from lite.nn import TensorDictModule, TensorDictSequential
 
 MAX_NEW_TOKENS = 32
+_ALTERNATIVES = 5  # that a page tells of each token
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
         device=args.device,
         variant=args.variant,
         adapter=args.adapter,
+        alternatives=0 if args.plot is None else _ALTERNATIVES,
     )
     if args.plot is not None:
         drawn = demo_page(_samples(result), args.gamma, args.n_steps)
@@ -87,6 +90,7 @@ def run_demo(
     device: str = "cpu",
     variant: str | None = None,
     adapter: str | None = None,
+    alternatives: int = 0,
 ) -> DemoResult:
     """Sample responses to held-out problems, grade them, and compute token-level n-step returns.
 
@@ -102,6 +106,7 @@ def run_demo(
         device: "cpu" or "cuda".
         variant: which of the directory's graphs.
         adapter: file of a LoRA adapter to run it with.
+        alternatives: how many of the most probable tokens are told for each place, in "sampling".
     """
     problems, adapters = _problems(prompts, seed), named_adapter(adapter)
     start = time.perf_counter()
@@ -110,7 +115,12 @@ def run_demo(
         input_mode="history",
         generate=True,
         num_samples=samples,
-        generate_kwargs={"max_new_tokens": MAX_NEW_TOKENS, "temperature": temperature, "do_sample": True},
+        generate_kwargs={
+            "max_new_tokens": MAX_NEW_TOKENS,
+            "temperature": temperature,
+            "do_sample": True,
+            "logprobs": alternatives,
+        },
         seed=seed,
         device=device,
         variant=variant,
@@ -193,20 +203,22 @@ def _samples(result: DemoResult) -> list[list[Sample]]:
     steps, problems = result.steps, result.samples["problem"]
     tokenizer = Tokenizer.from_pretrained(result.model)
     lengths = steps["collector", "mask"].sum(-1)
-    return [
-        [
-            Sample(
-                problem.prompt,
-                token_texts(tokenizer, steps["action"][i, j, : lengths[i, j]].tolist()),
-                *(
-                    steps[key][i, j, : lengths[i, j]].tolist()
-                    for key in ("action_log_prob", ("next", "original_reward"), ("next", "reward"))
-                ),
-            )
-            for j, problem in enumerate(row)
-        ]
-        for i, row in enumerate(problems)
-    ]
+    name, known = token_namer(tokenizer), result.samples["sampling"]
+
+    def sample(i: int, j: int, prompt: str) -> Sample:
+        def column(key: NestedKey) -> list[Any]:
+            return list(steps[key][i, j, : lengths[i, j]].tolist())
+
+        return Sample(
+            prompt,
+            token_texts(tokenizer, column("action")),
+            log_probs=column("action_log_prob"),
+            rewards=column(("next", "original_reward")),
+            returns=column(("next", "reward")),
+            alternatives=named(known[i, j].top_ids, known[i, j].top_log_probs, name),
+        )
+
+    return [[sample(i, j, problem.prompt) for j, problem in enumerate(row)] for i, row in enumerate(problems)]
 
 
 def _as_json(result: DemoResult) -> dict[str, Any]:
@@ -235,7 +247,7 @@ def _print(result: DemoResult, args: argparse.Namespace) -> None:
         prompt = "" if row["prompt"] == last else _cell(row["prompt"], 44)
         last = row["prompt"]
         sample = _cell(row["response"], 24)
-        numbers = f"{row['log_prob']:>9.3f} {row['reward']:>7.2f} {row['first_return']:>7.3f}"
+        numbers = f"{row['log_prob']:>z9.3f} {row['reward']:>7.2f} {row['first_return']:>7.3f}"
         print(f"{prompt:<44}  {sample:<24} {numbers}")
     print(
         f"\nreturn: {args.n_steps}-step return of the sample's first token, gamma {args.gamma}."

@@ -28,6 +28,7 @@ class Sample:
         log_probs: their log-probs.
         rewards: the reward that each token got.
         returns: the n-step return from each token on.
+        alternatives: the most probable tokens in each place with their log-probs, where they are known.
     """
 
     prompt: str
@@ -35,13 +36,15 @@ class Sample:
     log_probs: Sequence[float]
     rewards: Sequence[float]
     returns: Sequence[float]
+    alternatives: Sequence[Sequence[tuple[str | int, float]]] | None = None
 
 
 def demo_page(prompts: Sequence[Sequence[Sample]], gamma: float, n_steps: int) -> str:
     """The whole page: a drawing for each prompt, with the tokens of its samples below."""
     explained = (
         f"Lines are {n_steps}-step returns, gamma {gamma:g}, from each token on; dots are the rewards, which"
-        " the last token gets. Tokens are coloured by their probability; hovering tells the numbers."
+        " the last token gets. Tokens are coloured by their probability; hovering tells the numbers,"
+        " and what was most probable in the place of a token."
     )
     sections = [f"<p>{explained}</p>", legend()]
     for samples in prompts[:_MOST]:
@@ -101,5 +104,5 @@ def _tokens(sample: Sample, colour: str) -> str:
     total = sum(sample.rewards)
     return (
         f'<div class="sample"><b><span style="color:{colour}">&#9632;</span> reward {total:.2f}</b>'
-        f"{chips(sample.tokens, sample.log_probs, told)}</div>"
+        f"{chips(sample.tokens, sample.log_probs, told, sample.alternatives)}</div>"
     )

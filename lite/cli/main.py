@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import codecs
+import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 
 from lite.cli.commands import COMMANDS, build_parser
@@ -27,8 +30,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         SystemExit: with status 2 for arguments that are wrong by themselves, with 0 after `--help` and
             `--version`.
     """
-    args = build_parser().parse_args(argv)
-    with warnings.catch_warnings():  # restores what shows them
+    try:
+        args = build_parser().parse_args(argv)
+    except SystemExit:
+        _settle()  # a help text that nobody reads to its end
+        raise
+    with warnings.catch_warnings(), _any_text():  # restores what shows them
         warnings.showwarning = _warn
         if args.quiet:
             warnings.simplefilter("ignore")
@@ -59,10 +66,11 @@ def _run(args: argparse.Namespace) -> int:
         if check is not None:
             check(args)
         status: int = import_module(f"lite.cli.{args.command}").run(args)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, where what fails is told
         return status
     except BrokenPipeError:
-        sys.stderr.close()  # the reader went away: nothing left to tell, and no second error on exit
-        return 1
+        return 1  # the reader went away: nothing left to tell
     except KeyboardInterrupt as interrupt:
         told = _line(interrupt)
         print(f"{name}: interrupted{told and ': ' + told}", file=sys.stderr)
@@ -75,6 +83,42 @@ def _run(args: argparse.Namespace) -> int:
             raise
         print(f"{name}: {type(error).__name__}: {_line(error)}", file=sys.stderr)
         return 1
+    finally:
+        _settle()
+
+
+def _settle() -> None:
+    """Leave nothing in the buffer that cannot be written: the interpreter would fail once more at its end."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def _any_text() -> Iterator[None]:
+    """Have standard output write what its encoding lacks as JSON writes it, in place of an error."""
+    codecs.register_error("lite.escapes", _escapes)
+    out = sys.stdout
+    if not hasattr(out, "reconfigure"):
+        yield
+        return
+    before = out.errors
+    out.reconfigure(errors="lite.escapes")
+    try:
+        yield
+    finally:
+        out.reconfigure(errors=before)
+
+
+def _escapes(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4)), error.end
 
 
 def _line(said: object) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from lite.cli.mismatch_page import bin_names, page
 from lite.cli.model import LoadedModel, open_decoder
 from lite.cli.page_file import check_page
+from lite.cli.progress import say
 from lite.cli.score import read_records
 from lite.models import (
     GenerationConfig,
@@ -56,6 +57,10 @@ def run(args: argparse.Namespace) -> int:
         check_page("--html", args.html, args.a, args.b, args.data)
     of_a = a.read(args)
     of_b, rows = _model_and_rows(b, args) if b.is_model else (b.read(args), None)
+    compared = rows if rows is not None else of_b
+    if isinstance(compared, list):
+        tokens = sum(len(row.response_ids) for row in compared)
+        say(args, f"comparing {tokens} tokens of {len(compared)} responses")
     found = mismatch(of_a, of_b, rows, divergence=args.divergence, bos_token_id=args.bos_token_id)
     if args.html is not None:
         Path(args.html).write_text(page(found, args.a, args.b, _verdict(found)), encoding="utf-8")
@@ -111,6 +116,7 @@ def _model_and_rows(side: _Side, args: argparse.Namespace) -> tuple[OnnxDecoder,
         do_sample=True,
         eos_token_ids=model.decoder.config.eos_token_ids if model.decoder.config else (),
     )
+    say(args, f"B responds to {len(prompts)} prompts, {args.samples} times each")
     seeds = np.random.default_rng(args.seed).integers(0, 2**63, len(prompts) * args.samples, dtype=np.uint64)
     responses = generate(model.decoder, prompts, config, seeds=seeds, num_samples=args.samples)
     return model.decoder, [
@@ -143,7 +149,7 @@ def _print(found: Mismatch, args: argparse.Namespace) -> None:
         "compared": f"{found.tokens} tokens of {len(found.rows)} responses",
         "log A - log B": f"mean {numbers.mean:+.5f}, deviation {numbers.deviation:.5f}",
         "its size": f"mean {numbers.mean_abs:.5f}, {sizes}, max {numbers.max_abs:.4f}",
-        "KL(B, A)": f"k1 {numbers.k1:.3g}, k3 {numbers.k3:.3g}; chi-square {numbers.chi_square:.3g}",
+        "KL(B, A)": f"k1 {numbers.k1:z.3g}, k3 {numbers.k3:z.3g}; chi-square {numbers.chi_square:z.3g}",
         "ratio A / B": f"mean {numbers.ratio_mean:.4f}, median {numbers.ratio_median:.4f}, "
         f"{numbers.outside:.2%} outside [0.9, 1.1]",
         "diverged": f"{len(diverged)} responses have a difference above {found.divergence:g}"

@@ -28,8 +28,8 @@ def page(found: Mismatch, a: str, b: str, verdict: str) -> str:
             (f"{p:g}% of tokens differ by at most", f"{value:.5f}")
             for p, value in numbers.percentiles.items()
         ),
-        ("KL(B, A)", f"k1 {numbers.k1:.4g}, k3 {numbers.k3:.4g}"),
-        ("chi-square", f"{numbers.chi_square:.4g}"),
+        ("KL(B, A)", f"k1 {numbers.k1:z.4g}, k3 {numbers.k3:z.4g}"),
+        ("chi-square", f"{numbers.chi_square:z.4g}"),
         ("importance ratio A / B", f"mean {numbers.ratio_mean:.4f}, median {numbers.ratio_median:.4f}"),
         ("ratios outside [0.9, 1.1]", f"{numbers.outside:.2%}"),
     ]

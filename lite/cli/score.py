@@ -20,6 +20,7 @@ from lite.cli.score_page import ScorePage
 from lite.models import ScoreBatches
 from lite.models.batches.rows import is_messages
 
+_ALTERNATIVES = 5  # that a page tells of each token
 _WRITTEN: dict[str, type] = {"line": int, "log_prob": float, "tokens": int, "mean_log_prob": float}
 # All rows of a table have the same columns.
 _NONE: dict[str, Any] = dict.fromkeys(("prompt", "response", "messages"))
@@ -53,6 +54,9 @@ def run(args: argparse.Namespace) -> int:
             raise KeyboardInterrupt(
                 f"{_lines_done(args.output)} lines are in {args.output}, the same command goes on behind them"
             ) from None
+    if count == done:
+        what = f"its {done} lines are in {args.output}" if done else "it has no line to score"
+        say(args, f"nothing to do for {args.file}: {what}")
     if empty:
         many, first = len(empty), f"the first is line {empty[0]}"
         say(args, f"lines with an empty prompt or response, scored as they are: {many}, {first}")
@@ -87,7 +91,7 @@ def _lines_done(output: str | None) -> int:
 
     Raises ValueError, and leaves the file as it is, if something else wrote it.
     """
-    if output is None or not Path(output).exists():
+    if output is None or not Path(output).is_file():  # a device may have no end
         return 0
     data = Path(output).read_bytes()
     whole = data.rfind(b"\n") + 1
@@ -152,16 +156,17 @@ def _results(
         judge = ScoreBatches(
             model.decoder, tokenizer=model.tokenizer, raw=args.raw, max_rows=args.batch_size, id_key="line"
         )
-        scored = _in_batches(judge, records, args.batch_size)
+        scored = _in_batches(judge, records, args.batch_size, page)
         if page is not None:
             scored = page.noting(model, scored)
     return ({name: kind(row[name]) for name, kind in _WRITTEN.items()} for row in scored)
 
 
 def _in_batches(
-    judge: ScoreBatches, records: Iterator[dict[str, Any]], size: int
+    judge: ScoreBatches, records: Iterator[dict[str, Any]], size: int, page: ScorePage | None
 ) -> Iterator[dict[str, Any]]:
     while batch := list(islice(records, size)):
+        judge.logprobs = _ALTERNATIVES if page is not None and page.has_room else 0
         scored = judge({name: [record[name] for record in batch] for name in batch[0]})
         for i in range(len(batch)):
             yield {name: column[i] for name, column in scored.items()}
@@ -175,6 +180,6 @@ def _emit(result: dict[str, Any], sink: TextIO | None, as_json: bool) -> None:
         print(text)
     else:
         print(
-            f"line {result['line']}: log-prob {result['log_prob']:.4f}, {result['tokens']} tokens, "
-            f"mean {result['mean_log_prob']:.4f}"
+            f"line {result['line']}: log-prob {result['log_prob']:z.4f}, {result['tokens']} tokens, "
+            f"mean {result['mean_log_prob']:z.4f}"
         )

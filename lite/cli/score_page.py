@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from lite._show.page import bars, escape, heading, page, table
 from lite.cli.model import LoadedModel
-from lite.cli.text_stream import token_texts
+from lite.cli.text_stream import token_namer, token_texts
 from lite.models.batches.rows import row_of
-from lite.models.text.to_html import STYLE, chips, legend, shade, shade_names
+from lite.models.text.to_html import STYLE, chips, legend, named, shade, shade_names
 
 _ROWS, _TOKENS, _PROMPT = 200, 2000, 2000  # most responses, tokens of each and characters of a prompt to show
 _STYLE = (
@@ -23,7 +23,7 @@ _STYLE = (
 
 
 class ScorePage:
-    """Collects what a run scores; memory is that of the responses that are shown.
+    """Collects what a run scores, with the alternatives of each token; memory is that of what is shown.
 
     Args:
         args: "file", "raw" and "output" of the command.
@@ -40,15 +40,21 @@ class ScorePage:
 
     def noting(self, model: LoadedModel, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """The rows that `ScoreBatches` gives, each taken down in passing."""
+        name = token_namer(model.tokenizer)
         for row in rows:
             self._responses += 1
             self._log_prob += float(row["log_prob"])
             for value in row["logprobs"]:
                 if (level := shade(float(value))) is not None:
                     self._counts[level] += 1
-            if len(self._sections) < _ROWS:
-                self._sections.append(self._section(model, row))
+            if self.has_room:
+                self._sections.append(self._section(model, row, name))
             yield row
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the next response will be shown, not only counted."""
+        return len(self._sections) < _ROWS
 
     def text(self) -> str:
         """The page."""
@@ -58,7 +64,7 @@ class ScorePage:
             ("file", self._args.file),
             ("responses", f"{self._responses:,}"),
             ("tokens", f"{tokens:,}"),
-            ("log-prob", f"{self._log_prob:.4f}, mean per token {mean:.4f}"),
+            ("log-prob", f"{self._log_prob:z.4f}, mean per token {mean:z.4f}"),
             ("perplexity", f"{math.exp(min(-mean, 700.0)):.4g}"),
         ]
         if self._done:
@@ -72,6 +78,7 @@ class ScorePage:
                 "{:,}",
             ),
             heading("Responses"),
+            "<p>Hovering over a token tells its log-prob, and what was most probable in its place.</p>",
             legend(),
             *self._sections,
         ]
@@ -79,17 +86,18 @@ class ScorePage:
             sections.append(f"<p>and {self._responses - len(self._sections):,} more</p>")
         return page("Log-probs of responses", sections, STYLE + _STYLE)
 
-    def _section(self, model: LoadedModel, row: dict[str, Any]) -> str:
+    def _section(self, model: LoadedModel, row: dict[str, Any], name: Callable[[int], str | int]) -> str:
         ids, start = row_of(model, row, self._args.raw)
         response = ids[start:].tolist()
         texts = token_texts(model.tokenizer, response[:_TOKENS])
         log_probs = np.asarray(row["logprobs"], np.float64)[: len(texts)]
         told = [f"id {token}" for token in response]
+        top = named(row["top_ids"][: len(texts)], row["top_log_probs"][: len(texts)], name)
         cut = len(response) - len(texts)
         return (
-            f"<section><b>line {int(row['line'])}: log-prob {float(row['log_prob']):.4f}, "
-            f"{int(row['tokens'])} tokens, mean {float(row['mean_log_prob']):.4f}</b>"
-            f'<div class="prompt">{escape(_prompt(row))}</div>{chips(texts, log_probs.tolist(), told)}'
+            f"<section><b>line {int(row['line'])}: log-prob {float(row['log_prob']):z.4f}, "
+            f"{int(row['tokens'])} tokens, mean {float(row['mean_log_prob']):z.4f}</b>"
+            f'<div class="prompt">{escape(_prompt(row))}</div>{chips(texts, log_probs.tolist(), told, top)}'
             + (f"<p>and {cut:,} more tokens</p>" if cut else "")
             + "</section>"
         )

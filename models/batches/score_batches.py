@@ -23,7 +23,7 @@ from lite.data.tables.columns import (
 from lite.kernels._integer import integer
 from lite.models.batches.opening import OpenModel
 from lite.models.batches.rows import is_messages, row_of
-from lite.models.decoder.scoring import score
+from lite.models.decoder.scoring import score, score_with_alternatives
 
 _READ = ("prompt_ids", "response_ids", "messages", "prompt", "response")
 _FORMS = (
@@ -44,7 +44,9 @@ class ScoreBatches:
 
     - "logprobs": a list with the log-prob of each token of the response, under the raw model distribution;
     - "log_prob", "mean_log_prob": their sum and mean, float64;
-    - "tokens": their number, int64.
+    - "tokens": their number, int64;
+    - with `logprobs`, "top_ids" and "top_log_probs": for each token the ids that were the most probable in
+      its place, and their log-probs.
 
     A row's result depends on the row only, up to the rounding of runs with other rows.
 
@@ -54,6 +56,7 @@ class ScoreBatches:
         tokenizer: a tokenizer or the folder of one, by default the model's.
         raw: take prompts as they are, without a chat template.
         temperature: divides the logits.
+        logprobs: how many of the most probable tokens to tell for each place.
         max_rows: most rows that share a run of the model. The batch may be larger.
         id_key: the column of the rows' ids, which `done` and errors are about; it need not be there.
         done: ids of rows that an earlier job has done: they are left out of the result.
@@ -88,6 +91,7 @@ class ScoreBatches:
         tokenizer: Any = None,
         raw: bool = False,
         temperature: float = 1.0,
+        logprobs: int = 0,
         max_rows: int = 8,
         id_key: str = "id",
         done: Collection[int | str] = (),
@@ -99,6 +103,9 @@ class ScoreBatches:
     ) -> None:
         if integer("max_rows", max_rows) < 1:
             raise ValueError(f"max_rows must be at least 1, got {max_rows}")
+        if integer("logprobs", logprobs) < 0:
+            raise ValueError(f"logprobs must be at least 0, got {logprobs}")
+        self.logprobs = logprobs
         self.raw = raw
         self.temperature = temperature
         self.max_rows = max_rows
@@ -119,14 +126,18 @@ class ScoreBatches:
             with row_named(ids, self.id_key, i):
                 rows.append(self._row(left, i))
         scores = self._scores(rows)
-        sums = np.array([row.sum(dtype=np.float64) for row in scores], np.float64)
-        counts = np.array([len(row) for row in scores], np.int64)
+        log_probs = [row[0] for row in scores]
+        sums = np.array([row.sum(dtype=np.float64) for row in log_probs], np.float64)
+        counts = np.array([len(row) for row in log_probs], np.int64)
         found = {
-            "logprobs": ragged(scores),
+            "logprobs": ragged(log_probs),
             "log_prob": sums,
             "mean_log_prob": sums / np.maximum(counts, 1),
             "tokens": counts,
         }
+        if self.logprobs:
+            found |= {"top_ids": ragged([row[1] for row in scores])}
+            found |= {"top_log_probs": ragged([row[2] for row in scores])}
         return passed_on(left) | {f"{self.prefix}{name}": column for name, column in found.items()}
 
     def _row(self, batch: Mapping[str, Any], i: int) -> tuple[NDArray[np.int64], int]:
@@ -152,13 +163,19 @@ class ScoreBatches:
             raise ValueError(f"a row needs {_FORMS}; got {sorted(record) or 'none of them'}")
         return self.model.decoder.check_ids(row), start
 
-    def _scores(self, rows: list[tuple[NDArray[np.int64], int]]) -> list[NDArray[np.float32]]:
-        """Log-probs of the responses, rows of like lengths together."""
+    def _scores(self, rows: list[tuple[NDArray[np.int64], int]]) -> list[tuple[NDArray[Any], ...]]:
+        """Log-probs of the responses and what else is told of them, rows of like lengths together."""
         out: list[Any] = [None] * len(rows)
+        decoder, temperature = self.model.decoder, self.temperature
         order = sorted(range(len(rows)), key=lambda i: len(rows[i][0]))
         for at in range(0, len(order), self.max_rows):
             group = order[at : at + self.max_rows]
-            found = score(self.model.decoder, [rows[i][0] for i in group], temperature=self.temperature)
-            for i, log_probs in zip(group, found, strict=True):
-                out[i] = log_probs[rows[i][1] :]
+            ids = [rows[i][0] for i in group]
+            found: list[tuple[NDArray[Any], ...]] = (
+                [*score_with_alternatives(decoder, ids, self.logprobs, temperature=temperature)]
+                if self.logprobs
+                else [(row,) for row in score(decoder, ids, temperature=temperature)]
+            )
+            for i, columns in zip(group, found, strict=True):
+                out[i] = tuple(column[rows[i][1] :] for column in columns)
         return out

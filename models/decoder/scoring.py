@@ -7,15 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite.kernels import TokenScores, token_log_probs, token_scores
+from lite.kernels import TokenScores, log_softmax_stats, token_log_probs, token_scores
+from lite.kernels._integer import integer
 from lite.kernels._supports import Support, checked_support
 from lite.models.decoder.device_logits import Logits, on_their_device
 from lite.models.decoder.protocol import Decoder, checked_row, refuse_path
+
+
+class Scored(NamedTuple):
+    """What is known of the tokens of a row: see `score_with_alternatives`."""
+
+    log_probs: NDArray[np.float32]
+    top_ids: NDArray[np.int64]
+    top_log_probs: NDArray[np.float32]
 
 
 def score(
@@ -114,6 +123,77 @@ def score_details(
     ids = [np.asarray(row) for row in rows]
     _run(decoder, ids, temperature, supports, equal_lengths, note)
     return out
+
+
+def score_with_alternatives(
+    decoder: Decoder, rows: Sequence[NDArray[np.int64]], count: int, *, temperature: ArrayLike = 1.0
+) -> list[Scored]:
+    """What `score` gives, and the most probable tokens in the place of each, from one run of the model.
+
+    Args:
+        decoder, rows, temperature: as for `score`.
+        count: of the alternatives, n; all tokens, where the vocabulary has fewer.
+
+    Returns:
+        For each row its log-probs (L_i,), and the ids and log-probs of the n best, (L_i, n), the first of
+        equal ones first. The first token has none, nor has one whose logits are no numbers: ids -1 and
+        log-probs 0.
+
+    Raises:
+        ValueError: as `score`, or if count is below 1.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.models import OnnxDecoder, embedded_model_path
+        >>> from lite.models.decoder.scoring import score_with_alternatives
+        >>> decoder = OnnxDecoder(embedded_model_path())
+        >>> (row,) = score_with_alternatives(decoder, [np.array([10, 20, 30])], 5)
+        >>> row.top_ids.shape, bool((row.top_log_probs[1:, 0] >= row.log_probs[1:]).all())
+        ((3, 5), True)
+    """
+    if integer("count", count) < 1:
+        raise ValueError(f"count must be at least 1, got {count}")
+    count = min(count, decoder.vocab_size)
+    out = [
+        Scored(
+            np.zeros(len(row), np.float32),
+            np.full((len(row), count), -1, np.int64),
+            np.zeros((len(row), count), np.float32),
+        )
+        for row in rows
+    ]
+
+    def note(i: int, at: slice, logits: Logits, sampled: dict[str, Any]) -> None:
+        out[i].log_probs[at] = on_their_device(token_log_probs, logits, ids[i][at], **sampled)
+        here = np.asarray(logits)
+        totals = log_softmax_stats(here, temperature=sampled["temperature"]).log_sum_exp
+        for place, values, total in zip(range(at.start, at.stop), here, totals, strict=True):
+            if np.isfinite(total):
+                top = highest(values, count)
+                out[i].top_ids[place] = top
+                out[i].top_log_probs[place] = values[top].astype(np.float64) / sampled["temperature"] - total
+
+    ids = [np.asarray(row) for row in rows]
+    _run(decoder, ids, temperature, None, False, note)
+    return out
+
+
+def highest(values: NDArray[np.floating], count: int) -> NDArray[np.int64]:
+    """Where the highest values are, the highest first, of equal ones the first.
+
+    Raises:
+        ValueError: fewer than so many are numbers.
+
+    Example:
+        >>> highest(np.array([1.0, 3.0, 3.0, 2.0]), 3).tolist()
+        [1, 2, 3]
+    """
+    least = np.partition(values, len(values) - count)[len(values) - count]
+    above = np.flatnonzero(values > least)
+    chosen = np.concatenate([above, np.flatnonzero(values == least)[: count - len(above)]])
+    if len(chosen) < count:  # NaN is neither above nor equal
+        raise ValueError("logits contain NaN")
+    return chosen[np.argsort(-values[chosen], kind="stable")]
 
 
 def full_logits(

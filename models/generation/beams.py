@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from lite.kernels import DrawDetails, entropy, masked_log_softmax
 from lite.kernels._outcomes import uniform
 from lite.models.decoder.protocol import Decoder
+from lite.models.decoder.scoring import highest
 from lite.models.generation.filters import filtered
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.processors import Processors
@@ -161,7 +162,7 @@ class Search:
         reasons = [self._reason(sequence) for sequence in candidates.tokens]
         ended = np.array([reason is not None for reason in reasons])
         open_scores = np.where(ended, _OUT, candidates.scores)
-        going = _highest(open_scores, count)
+        going = highest(open_scores, count)
         self._running = candidates.take(going)._replace(scores=open_scores[going])
         self._finish(candidates, reasons)
         self.done = not self._goes_on()
@@ -182,9 +183,9 @@ class Search:
     def _chosen(self, scores: NDArray[np.float32], count: int) -> NDArray[np.int64]:
         """The best continuations, or such that are drawn without replacement, in the order of the draws."""
         if self.config.greedy:
-            return _highest(scores, count)
+            return highest(scores, count)
         noise = _gumbel(self._seed, self._running.tokens.shape[1], scores)
-        return _highest(scores + noise, count)
+        return highest(scores + noise, count)
 
     def _details(
         self,
@@ -208,7 +209,7 @@ class Search:
             ids = np.concatenate(rows).astype(np.int32)
         if config.logprobs:
             most = min(config.logprobs, raw.shape[1])
-            top_ids = np.stack([_highest(row, most) for row in logits])
+            top_ids = np.stack([highest(row, most) for row in logits])
             exact = masked_log_softmax(logits.astype(np.float64))
             top_log_probs = np.take_along_axis(exact, top_ids, 1)
         known = DrawDetails(
@@ -341,13 +342,3 @@ def _followed(processors: Sequence[Processors], parents: Sequence[int]) -> list[
     if processors[0].matcher is None:
         return list(processors)
     return [processors[parent].fork() for parent in parents]
-
-
-def _highest(values: NDArray[np.floating], count: int) -> NDArray[np.int64]:
-    """Where the highest values are, the highest first, of equal ones the first."""
-    least = np.partition(values, len(values) - count)[len(values) - count]
-    above = np.flatnonzero(values > least)
-    chosen = np.concatenate([above, np.flatnonzero(values == least)[: count - len(above)]])
-    if len(chosen) < count:  # NaN is neither above nor equal
-        raise ValueError("logits contain NaN")
-    return chosen[np.argsort(-values[chosen], kind="stable")]

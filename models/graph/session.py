@@ -323,9 +323,9 @@ def open_session(
         raise ValueError(f"onnxruntime {ort.__version__} cannot load {str(graph)!r}: {error}") from error
     if kind == "cuda" and "CUDAExecutionProvider" not in session.get_providers():
         raise RuntimeError(
-            f"device={device!r}: onnxruntime fell back to the CPU: it found no usable GPU, or not "
-            "the CUDA and cuDNN libraries it was built for. Check `nvidia-smi`; the libraries come with "
-            'pip install "tensordict-lite[cuda]"'
+            f"device={device!r}: onnxruntime fell back to the CPU: it found no usable GPU, or not the CUDA "
+            "and cuDNN libraries it was built for; what it wrote to standard error says which. Check "
+            '`nvidia-smi`; the libraries come with pip install "tensordict-lite[cuda]"'
         )
     return cast(SessionLike, session)
 

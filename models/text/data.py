@@ -21,7 +21,7 @@ from lite.models.text.chat import encode_chats, parse_response
 from lite.models.text.history import History
 from lite.models.text.nesting import flatten, list_shape, nest, ragged, rows_of
 from lite.models.text.specs import default_spec_of, of_rows, of_texts
-from lite.models.text.to_html import numbers_only, tokens_html
+from lite.models.text.to_html import draws_html, numbers_only, tokens_html
 
 PARTS = ("prompt", "response", "full")
 
@@ -241,6 +241,15 @@ class Sampling(TensorClass):
     score: Any = None
     padded: bool | None = None
 
+    def _repr_html_(self) -> str:
+        """The tokens that are known of, hovering tells the most probable in each place; then all fields."""
+        (sampled,) = _known(self, 1, "sampled_log_probs") or ([],)
+        ids, log_probs = _known(self, 2, "top_ids", "top_log_probs") or ([], [])
+        pairs = list(zip(ids, log_probs, strict=True)) if len(ids) == len(log_probs) else []
+        if any(one.shape != other.shape or not one.shape[1] for one, other in pairs):
+            pairs = []
+        return draws_html(sampled, pairs) + super()._repr_html_()
+
 
 class ChatHistory(TensorClass):
     """Conversations before and after a response; fields are `History` with a dimension more for turns.
@@ -337,16 +346,24 @@ _Column = tuple[Sequence[NDArray[Any]], tuple[int, ...]]
 
 def _html(shown: Tokens | LogProbs) -> str | None:
     """The rows of all fields; None where one of them holds something else."""
-    columns = {}
-    for name in PARTS:
+    names = [name for name in PARTS if shown.get(name, as_list=True) is not None]
+    found = _known(shown, 1, *names)
+    if found is None:
+        return None
+    columns = dict(zip(names, found, strict=True))
+    return tokens_html(type(shown).__name__, shown.batch_size, columns)
+
+
+def _known(shown: TensorClass, ndim: int, *names: str) -> list[list[NDArray[Any]]] | None:
+    """The rows of fields, of so many dimensions each; None where one of them holds something else."""
+    found = []
+    for name in names:
         value = shown.get(name, as_list=True)
-        if value is None:
-            continue
-        rows = numbers_only(rows_of(value, len(shown.batch_size)))
+        rows = None if value is None else numbers_only(rows_of(value, len(shown.batch_size)), ndim)
         if rows is None:
             return None
-        columns[name] = rows
-    return tokens_html(type(shown).__name__, shown.batch_size, columns)
+        found.append(rows)
+    return found
 
 
 def _unpadded(columns: Mapping[str, _Column], batch: tuple[int, ...]) -> Tokens:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ STYLE = (
     ".lite-tokens{line-height:1.9;white-space:pre-wrap;overflow-wrap:anywhere;"
     "font-family:ui-monospace,monospace}"
     ".lite-tokens span{border:1px solid color-mix(in srgb,currentColor 18%,transparent);border-radius:3px;"
-    "padding:1px 2px;margin:0 1px;unicode-bidi:isolate}"
+    "padding:0 2px;margin:0 1px;unicode-bidi:isolate;display:inline-block;max-width:100%;line-height:1.5;"
+    "box-sizing:border-box}"
     + "".join(f".lite-p{i}{{background:rgba(225,70,30,{alpha})}}" for i, alpha in enumerate(_ALPHAS) if alpha)
     + ".lite-note{opacity:.65}.lite-turn{margin:.3em 0;padding:.3em .7em;border-left:.25em solid #999;"
     "white-space:pre-wrap;overflow-wrap:anywhere;unicode-bidi:isolate}"
@@ -50,13 +51,20 @@ def shade_names() -> list[str]:
     ]
 
 
-def chips(texts: Sequence[str], log_probs: Sequence[float] | None, more: Sequence[str] | None = None) -> str:
+def chips(
+    texts: Sequence[str],
+    log_probs: Sequence[float] | None,
+    more: Sequence[str] | None = None,
+    alternatives: Sequence[Sequence[tuple[str | int, float]]] | None = None,
+) -> str:
     """Tokens side by side, the darker the less probable; hovering tells the numbers.
 
     Args:
         texts: what is shown of each token.
         log_probs: their log-probs, where they are known.
         more: what hovering tells of each beside that.
+        alternatives: the most probable tokens in each place, texts or ids with their log-probs, where they
+            are known: a line each.
     """
     parts = []
     for i, text in enumerate(texts):
@@ -66,14 +74,28 @@ def chips(texts: Sequence[str], log_probs: Sequence[float] | None, more: Sequenc
             if (level := shade(value)) is not None:
                 kind = f' class="lite-p{level}"'
             probability = math.exp(min(value, 0.0)) if not math.isnan(value) else math.nan
-            told.append(
-                f"log-prob {value:.4f}, probability {probability:.2%}, all other tokens {1 - probability:.2%}"
-            )
-        if more is not None:
+            told.append(f"log-prob {value:z.4f}, probability {probability:.2%}")
+            told.append(f"all other tokens {1 - probability:.2%}")
+        if more is not None and more[i]:
             told.append(more[i])
-        seen = escape(text.replace("\n", "\u21b5\n"))  # a token of a line break alone is seen, too
-        parts.append(f'<span{kind} title="{escape(", ".join(told))}">{seen}</span>')
+        title = "\n".join([", ".join(told), *_told(() if alternatives is None else alternatives[i])])
+        shown = text.replace("\n", "\u21b5\n")  # a token of a line break alone is seen, too
+        seen = shown.rstrip("\n")
+        after = shown[len(seen) :]  # ends the line of the tokens, and not one within the token
+        parts.append(f'<span{kind} title="{escape(title)}">{escape(seen)}</span>{after}')
     return f'<div class="lite-tokens">{"".join(parts)}</div>'
+
+
+def _told(alternatives: Sequence[tuple[str | int, float]]) -> Iterator[str]:
+    """A line for each alternative, and one for the probability that is left."""
+    left = 1.0
+    for token, log_prob in alternatives:
+        probability = math.exp(min(log_prob, 0.0)) if not math.isnan(log_prob) else math.nan
+        left -= probability
+        name = json.dumps(token, ensure_ascii=False) if isinstance(token, str) else f"id {token}"
+        yield f"{probability:.2%} {name}"
+    if alternatives and not math.isnan(left):
+        yield f"{max(left, 0.0):.2%} all tokens that are not listed"
 
 
 def legend() -> str:
@@ -93,20 +115,67 @@ def tokens_html(kind: str, batch: tuple[int, ...], columns: Mapping[str, Sequenc
     colours = any(row.dtype.kind == "f" for rows in columns.values() for row in rows)
     sections = [legend()] if colours else []
     for name, rows in columns.items():
-        sections.append(f'<div class="lite-role">{escape(name)}</div>')
-        for i, row in enumerate(rows[:_MOST_ROWS]):
-            shown = row[:_MOST_TOKENS]
-            line = (
-                chips([f"{value:z.2f}" for value in shown.tolist()], shown.tolist())
-                if row.dtype.kind == "f"
-                else chips([str(value) for value in shown.tolist()], None)
-            )
-            sections.append(f'<div class="lite-note">row {i}, {len(row)} tokens</div>{line}')
-            if len(row) > len(shown):
-                sections.append(_more(len(row) - len(shown), "tokens"))
-        if len(rows) > _MOST_ROWS:
-            sections.append(_more(len(rows) - _MOST_ROWS, "rows"))
+        sections += _field(name, [len(row) for row in rows], _numbers(rows))
     return _block(f"{kind}, batch_size={batch}", sections or [_note("no field is set")])
+
+
+def draws_html(sampled: Sequence[NDArray[Any]], top: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> str:
+    """What is known of draws: their log-probs, and the most probable tokens in each place.
+
+    Args:
+        sampled: for each row the log-probs (L,) of its tokens; none if they are not known.
+        top: for each row the most probable ids and their log-probs, (L, n) both; none if not known.
+    """
+    if not sampled and not top:
+        return ""
+    sections = [legend()]
+    if sampled:
+        sections += _field("sampled_log_probs", [len(row) for row in sampled], _numbers(sampled))
+    if top:
+        lines = (_best(ids[:_MOST_TOKENS], log_probs[:_MOST_TOKENS]) for ids, log_probs in top)
+        sections += _field("top_ids, the most probable in each place", [len(ids) for ids, _ in top], lines)
+    return _block("Sampling", sections)
+
+
+def _best(ids: NDArray[Any], log_probs: NDArray[Any]) -> str:
+    """The chips of the most probable ids, which come first."""
+    texts = [str(best) for best in ids[:, 0].tolist()]
+    return chips(texts, log_probs[:, 0].tolist(), None, named(ids, log_probs))
+
+
+def named(
+    ids: Any, log_probs: Any, name: Callable[[int], str | int] = int
+) -> list[list[tuple[str | int, float]]]:
+    """Alternatives as `chips` takes them, of ids and log-probs (L, n); padding has the id -1 and is left out.
+
+    Example:
+        >>> named([[7, -1]], [[-0.5, 0.0]], str)
+        [[('7', -0.5)]]
+    """
+    places = zip(np.asarray(ids).tolist(), np.asarray(log_probs).tolist(), strict=True)
+    return [[(name(one), value) for one, value in zip(*place, strict=True) if one >= 0] for place in places]
+
+
+def _numbers(rows: Sequence[NDArray[Any]]) -> Iterator[str]:
+    """The chips of each row of ids or log-probs."""
+    for row in rows:
+        shown = row[:_MOST_TOKENS].tolist()
+        if row.dtype.kind == "f":
+            yield chips([f"{value:z.2f}" for value in shown], shown)
+        else:
+            yield chips([str(value) for value in shown], None)
+
+
+def _field(name: str, lengths: Sequence[int], lines: Iterable[str]) -> list[str]:
+    """A field's rows below its name; `lines` are made for those that are shown."""
+    sections = [f'<div class="lite-role">{escape(name)}</div>']
+    for i, (length, line) in enumerate(zip(lengths[:_MOST_ROWS], lines, strict=False)):
+        sections.append(f'<div class="lite-note">row {i}, {length} tokens</div>{line}')
+        if length > _MOST_TOKENS:
+            sections.append(_more(length - _MOST_TOKENS, "tokens"))
+    if len(lengths) > _MOST_ROWS:
+        sections.append(_more(len(lengths) - _MOST_ROWS, "rows"))
+    return sections
 
 
 def history_html(batch: tuple[int, ...], chats: Any) -> str:
@@ -175,16 +244,18 @@ def _more(count: int, what: str) -> str:
     return _note(f"and {count:,} more {what}")
 
 
-def numbers_only(rows: Sequence[Any]) -> list[NDArray[Any]] | None:
+def numbers_only(rows: Sequence[Any], ndim: int = 1) -> list[NDArray[Any]] | None:
     """Rows as arrays (L,) of ids or log-probs; None if something else was put there.
 
     Args:
-        rows: of a field, with or without dimensions before the last.
+        rows: of a field, with or without dimensions before those of a row.
+        ndim: the dimensions of a row, (L, n) has two.
     """
     found: list[NDArray[Any]] = []
     for row in rows:
         array = np.asarray(row)
-        if array.dtype.kind not in "iuf" or not array.ndim:
+        if array.dtype.kind not in "iuf" or array.ndim < ndim:
             return None
-        found += list(array.reshape(math.prod(array.shape[:-1]), array.shape[-1]))
+        before, own = array.shape[: array.ndim - ndim], array.shape[array.ndim - ndim :]
+        found += list(array.reshape(math.prod(before), *own))
     return found

@@ -1,6 +1,7 @@
 """`lite demo --plot`: rewards and returns, drawn."""
 
 import re
+from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -51,5 +52,8 @@ def test_the_command_draws_what_it_prints(tmp_path: Path, capsys: pytest.Capture
     printed = re.findall(r"(\d\.\d\d) +\d\.\d{3}$", out, re.MULTILINE)
     assert re.findall(r"</span> reward (\d\.\d\d)</b>", html) == printed
     assert len(printed) == 6
+    told = [unescape(title) for title in re.findall(r'<span[^>]* title="([^"]*)"', html)]
+    assert all(title.count("\n") == 6 for title in told)  # five alternatives, and what is left
+    assert any('% "' in title for title in told)
     assert main(["demo", "--plot", str(tmp_path / "no" / "x.html")]) == 1
     assert "there is no folder" in capsys.readouterr().err

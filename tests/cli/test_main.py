@@ -10,6 +10,7 @@ import time
 import tomllib
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.models.real_models import MODELS
@@ -219,6 +220,47 @@ def test_the_embedded_model_answers_where_none_is_named(capsys: pytest.CaptureFi
     assert json.loads(capsys.readouterr().out)["model"] == str(embedded_model_path())
     assert main(["info", "--json", "--quiet"]) == 0
     assert json.loads(capsys.readouterr().out)["model"] == str(embedded_model_path())
+
+
+def _program(*arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "lite", *arguments], stderr=subprocess.PIPE, check=False, **options
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
+def test_a_full_disk_is_one_line() -> None:
+    with open("/dev/full", "wb") as full:
+        done = _program("generate", "What is 12 + 30?", "--json", "--quiet", stdout=full)
+    assert done.returncode == 1
+    (line,) = done.stderr.decode().splitlines()
+    assert line.startswith("lite generate: OSError: [Errno 28]")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="closes a pipe as Unix does")
+@pytest.mark.parametrize("arguments", [["generate", "What is 12 + 30?", "--quiet"], ["--help"]])
+def test_a_reader_that_goes_away_is_no_error_to_tell(arguments: list[str]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = _program(*arguments, stdout=write)
+    os.close(write)
+    assert done.stderr == b""
+    assert done.returncode in (0, 1)  # of a help text nothing is expected
+
+
+def test_what_the_encoding_lacks_is_escaped_as_in_json() -> None:
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    told = "Copy: ü 😀"
+    done = _program("generate", told, "--json", "--quiet", stdout=subprocess.PIPE, env=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout.decode("ascii"))["responses"][0]["prompt"] == told
+    assert b"\\u00fc \\ud83d\\ude00" in done.stdout
+
+
+def test_standard_output_is_left_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+    before = sys.stdout.errors
+    assert main(["info", "--quiet"]) == 0
+    assert sys.stdout.errors == before
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="interrupts another process with a signal")

@@ -46,6 +46,16 @@ def test_two_exports_of_one_model_agree(capsys: pytest.CaptureFixture[str]) -> N
     assert found["outside"] == 0
 
 
+def test_what_takes_long_is_told_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    few = ("--samples", "1", "--max-new-tokens", "2")
+    assert main(["mismatch", A, SAME, *few]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "lite mismatch: B responds to 6 prompts, 1 times each"
+    assert told[-1].startswith("lite mismatch: comparing 12 tokens of 6 responses")
+    assert main(["mismatch", A, SAME, *few, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_the_cause_is_named(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = out(capsys, A, log)
     assert found["cause"]["parameters"] == {"temperature": 0.6}
@@ -119,7 +129,7 @@ def test_broken_files_are_one_line_of_error(
 ) -> None:
     file = tmp_path / "log.jsonl"
     file.write_text(line)
-    assert main(["mismatch", A, str(file)]) == 1
+    assert main(["mismatch", A, str(file), "--quiet"]) == 1
     err = capsys.readouterr().err
     assert message in err
     assert len(err.splitlines()) == 1

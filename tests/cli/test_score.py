@@ -119,6 +119,26 @@ def test_score_does_not_write_into_its_input(capsys: pytest.CaptureFixture[str],
     assert file.read_text() == text
 
 
+def test_score_says_that_there_is_nothing_to_do(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    file.write_text("\n")
+    assert _score(str(file)) == 0
+    assert capsys.readouterr().err.endswith(f"nothing to do for {file}: it has no line to score\n")
+    file.write_text('{"prompt": "a", "response": "b"}\n')
+    for told in ("", f"nothing to do for {file}: its 1 lines are in {output}\n"):
+        assert _score(str(file), "--output", str(output)) == 0
+        assert capsys.readouterr().err.endswith(told)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
+def test_score_writes_to_devices_and_reads_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "in.jsonl"
+    file.write_text('{"prompt": "a", "response": "b"}\n')
+    assert _score(str(file), "--output", "/dev/null") == 0
+    assert _score(str(file), "--output", "/dev/full") == 1
+    assert "No space left" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("content", ["notes\n", "notes", '{"line": 1}\nnotes\n'])
 def test_score_resumes_its_own_output_only(
     content: str, capsys: pytest.CaptureFixture[str], tmp_path: Path

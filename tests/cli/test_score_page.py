@@ -10,7 +10,7 @@ import pytest
 from helpers.models.real_models import MODELS
 
 from lite.cli import main
-from lite.models import OnnxDecoder, Tokenizer, score
+from lite.models import OnnxDecoder, Tokenizer, full_logits, score
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
 MODEL = MODELS / "optimum-llama"
@@ -44,6 +44,27 @@ def test_each_token_has_its_log_prob(tmp_path: Path) -> None:
         np.testing.assert_allclose(float(said[2]) / 100, np.exp(value), atol=1e-4)
         assert int(said[3]) == token
     assert f"<td>{len(response)}</td>" in html
+
+
+def test_hovering_tells_what_was_most_probable(tmp_path: Path) -> None:
+    html = page_of(tmp_path, [{"prompt": "hello", "response": " world"}], "--raw")
+    tokenizer, decoder = Tokenizer.from_pretrained(MODEL), OnnxDecoder(MODEL)
+    prompt, response = tokenizer.encode("hello"), tokenizer.encode(" world", add_special_tokens=False)
+    (logits,) = full_logits(decoder, [np.array(prompt + response)])
+    for (_, title), values in zip(spans(html), logits[len(prompt) :], strict=True):
+        lines = title.split("\n")
+        assert len(lines) == 7  # its own, five alternatives, and what is left
+        shares = np.exp(values.astype(np.float64) - values.max())
+        shares /= shares.sum()
+        best = np.argsort(-shares, kind="stable")[:5]
+        for line, token in zip(lines[1:6], best.tolist(), strict=True):
+            share, _, name = line.partition("% ")
+            np.testing.assert_allclose(float(share) / 100, shares[token], atol=2e-4)
+            text = tokenizer.decode([token])
+            assert name == (
+                f"id {token}" if not text or "\ufffd" in text else json.dumps(text, ensure_ascii=False)
+            )
+        np.testing.assert_allclose(float(lines[6].partition("%")[0]) / 100, 1 - shares[best].sum(), atol=2e-4)
 
 
 def test_hostile_texts_and_conversations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

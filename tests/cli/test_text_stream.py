@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lite.cli.text_stream import TextStream
+from lite.cli.text_stream import TextStream, token_namer
 from lite.models import Tokenizer
 
 tokenizers = pytest.importorskip("tokenizers", reason="needs the llm extra")
@@ -88,3 +88,10 @@ def test_any_bytes() -> None:
     for _ in range(200):
         ids = [rng.randrange(256) for _ in range(rng.randrange(12))]
         assert "".join(pieces(tokenizer, ids)) == tokenizer.decode(ids)
+
+
+def test_tokens_by_themselves_have_a_text_or_their_id() -> None:
+    tokenizer = byte_level()
+    name = token_namer(tokenizer)
+    letter, half = tokenizer.encode("a")[0], tokenizer.encode("ü")[0]
+    assert (name(letter), name(half)) == ("a", half)  # half a character is no text

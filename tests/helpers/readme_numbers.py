@@ -10,7 +10,6 @@ link with a title, `[vmap](results/vmap.md "batch 256, width 4")`, stands for th
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -134,26 +133,14 @@ def figures(text: str) -> list[Figure]:
     return sorted(found, key=lambda figure: figure.line)
 
 
-def _written(name: str) -> list[str]:
-    """The lines of results/`name`.md; where there is none, of what the rows of the JSON file say."""
-    table, data = RESULTS / f"{name}.md", RESULTS / f"{name}.json"
-    if table.exists():
-        return table.read_text(encoding="utf-8").splitlines()
-    rows = json.loads(data.read_text(encoding="utf-8"))["rows"] if data.exists() else []
-    units = {"us": "us", "ms": "ms", "s": "s", "ratio": "times"}
-    return [
-        ", ".join(f"{key} {value} {units.get(key.split('_')[-1], '')}" for key, value in row.items())
-        for row in rows
-    ]
-
-
 @cache
 def results(name: str) -> list[tuple[str, list[Number]]]:
-    """The lines of results and the numbers in each: as they stand, and in the unit that is behind them, heads
-    their column or the table, or is the last in the text above."""
+    """The lines of results/`name`.md and the numbers in each: as they stand, and in the unit that is behind
+    them, heads their column or the table, or is the last in the text above."""
     found: list[tuple[str, list[Number]]] = []
     head, above = [""], ""
-    for line in _written(name):
+    file = RESULTS / f"{name}.md"
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
         cells = line.strip("|").split("|")
         if not line.startswith("|"):
             head, above = [""], _last_unit(line) or above

@@ -39,6 +39,29 @@ def test_what_is_no_column_stays_an_object() -> None:
 # -- pandas and pyarrow ---------------------------------------------------------------------------------
 
 
+def test_matrices_of_numpy_are_arrays() -> None:
+    with pytest.warns(PendingDeprecationWarning, match="matrix"):
+        matrix = np.matrix([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    got = TensorDict({"v": matrix}, [3])
+    assert type(got["v"]) is np.ndarray
+    assert np.shares_memory(got["v"], matrix)
+    assert got[0]["v"].shape == (2,)
+
+
+def test_times_of_pandas_are_nanoseconds() -> None:
+    pandas = pytest.importorskip("pandas", reason='pip install "tensordict-lite[files]"')
+    zone = pandas.Series(pandas.date_range("2020-01-01", periods=3, tz="Europe/Berlin"))
+    frame = pandas.DataFrame({"zone": zone, "long": pandas.to_timedelta([1, 2, 3], unit="s")})
+    whole = TensorDict.from_pandas(frame)
+    midnight = int(np.datetime64("2019-12-31T23:00", "ns").astype(np.int64))  # there, said in UTC
+    np.testing.assert_array_equal(whole["zone"], midnight + np.arange(3) * 86400 * 10**9)
+    np.testing.assert_array_equal(whole["long"], np.arange(1, 4) * 10**9)
+    for name in frame.columns:
+        assert stored(frame[name]).dtype == np.int64
+        np.testing.assert_array_equal(stored(frame[name]), whole[name])
+    refused(pandas.Series(pandas.to_timedelta([1, None, 3], unit="s")), "lacks some values", "fillna")
+
+
 def test_columns_of_pandas() -> None:
     pandas = pytest.importorskip("pandas", reason='pip install "tensordict-lite[files]"')
     frame = pandas.DataFrame(

@@ -172,7 +172,8 @@ def linear(x: Any, weight: Any, bias: Any) -> Any:
     if not shape or shape[-1] != weight.shape[-1]:
         kind = ""
         if hasattr(type(x), "_as_node"):
-            kind = f" of a {type(x).__name__}; TensorDictModule(layer, in_keys, out_keys) takes its entries"
+            kind = f" of a {type(x).__name__}; TensorDictModule(layer, in_keys, out_keys) takes the"
+            kind += " entries of a TensorDict (a dict would be one of them)"
         raise RuntimeError(
             f"the last dimension of the input must be in_features={weight.shape[-1]}, "
             f"got {tuple(shape)}{kind}."

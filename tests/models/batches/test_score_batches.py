@@ -127,6 +127,18 @@ def test_names_and_temperature(judge: Make, scripted_model: Make) -> None:
     np.testing.assert_allclose(out["ref_logprobs"][0], expected[len(given["prompt_ids"][0]) :], rtol=1e-6)
 
 
+def test_alternatives_are_told_on_request(judge: Make) -> None:
+    given = batch(3)
+    out = judge(logprobs=2, prefix="ref_")(given)
+    np.testing.assert_allclose(out["ref_log_prob"], judge()(given)["log_prob"], rtol=1e-6)
+    for i, tokens in enumerate(out["ref_tokens"]):
+        assert np.shape(out["ref_top_ids"][i]) == np.shape(out["ref_top_log_probs"][i]) == (tokens, 2)
+        best = [place[0] for place in out["ref_top_log_probs"][i]]
+        assert (np.array(best) >= np.array(out["ref_logprobs"][i]) - 1e-6).all()
+    with pytest.raises(ValueError, match="logprobs must be at least 0, got -1"):
+        judge(logprobs=-1)
+
+
 def test_pickles_go_to_other_processes() -> None:
     pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
     assert pickle.loads(pickle.dumps(ScoreBatches)) is ScoreBatches

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 import pytest
 from helpers.models.real_models import EXPECTED, MODELS
 from numpy.typing import NDArray
 
 from lite.models import OnnxDecoder, full_logits, score
+from lite.models.decoder.scoring import score_with_alternatives
 
 pytest.importorskip("tokenizers")
 pytest.importorskip("onnxruntime")
@@ -59,6 +62,57 @@ def test_ragged_rows(decoder: OnnxDecoder, rng: np.random.Generator) -> None:
         assert got[0] == 0
         np.testing.assert_allclose(got, by_hand(decoder, ids), atol=tolerance(decoder), rtol=0)
     assert (decoder.lengths == 0).all()
+
+
+def test_alternatives_are_the_best_of_the_logits(decoder: OnnxDecoder, rng: np.random.Generator) -> None:
+    rows = [rng.integers(0, 512, length) for length in (7, 1, 25)]
+    found = score_with_alternatives(decoder, rows, 3, temperature=2.0)
+    logits = full_logits(decoder, rows)
+    for got, want, each in zip(found, score(decoder, rows, temperature=2.0), logits, strict=True):
+        np.testing.assert_allclose(got.log_probs, want, atol=tolerance(decoder), rtol=0)
+        wide = each.astype(np.float64) / 2
+        wide -= np.log(np.exp(wide - wide.max(1, keepdims=True)).sum(1, keepdims=True)) + wide.max(
+            1, keepdims=True
+        )
+        best = np.sort(wide, 1)[:, ::-1][:, :3]
+        best[0] = 0
+        np.testing.assert_allclose(got.top_log_probs, best, atol=tolerance(decoder), rtol=0)
+        assert got.top_ids[0].tolist() == [-1, -1, -1]
+        of_ids = np.take_along_axis(wide[1:], got.top_ids[1:], 1)
+        np.testing.assert_allclose(of_ids, best[1:], atol=tolerance(decoder), rtol=0)
+    assert score_with_alternatives(decoder, rows[:1], 10**6)[0].top_ids.shape == (7, decoder.vocab_size)
+    with pytest.raises(ValueError, match="count must be at least 1, got 0"):
+        score_with_alternatives(decoder, rows, 0)
+
+
+def test_logits_that_are_no_numbers_have_no_alternatives() -> None:
+    class Broken:
+        """A model that says nothing of the second token."""
+
+        vocab_size, rows_per_run, context_length = 4, 1, None
+
+        def check_ids(self, ids: Any) -> NDArray[np.int64]:
+            return np.asarray(ids, np.int64)
+
+        def acquire(self, count: int) -> list[int]:
+            return [0]
+
+        def release(self, rows: list[int]) -> None: ...
+
+        def reserve(self, length: int, rows: int) -> None: ...
+
+        def chunk_length(self, rows: int) -> int:
+            return 8
+
+        def extend(self, rows: list[int], ids: list[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
+            logits = np.zeros((len(ids[0]), 4), np.float32)
+            logits[0, 2] = np.nan
+            return [logits]
+
+    (row,) = score_with_alternatives(cast(Any, Broken()), [np.array([0, 1, 2])], 2)
+    np.testing.assert_array_equal(row.top_ids, [[-1, -1], [-1, -1], [0, 1]])
+    np.testing.assert_allclose(row.top_log_probs[2], np.log([0.25, 0.25]), rtol=1e-6)
+    np.testing.assert_array_equal(row.top_log_probs[:2], 0)
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 5, 12])

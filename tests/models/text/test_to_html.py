@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lite import lazy_stack
-from lite.models import History, LogProbs, Tokens
+from lite.models import History, LogProbs, Sampling, Tokens
 from lite.models.text.to_html import SHADES, chips, shade, shade_names
 
 
@@ -50,13 +50,63 @@ def test_shades_part_the_probabilities() -> None:
 
 def test_hovering_tells_the_numbers() -> None:
     seen = _Seen(chips(["a", "b\n"], [math.log(0.25), -math.inf], ["one", "two"]))
-    assert seen.texts == ["a", "b↵\n"]
+    assert seen.texts == ["a", "b↵", "\n"]  # the line ends behind the token
     assert seen.titles == [
         "token 0, log-prob -1.3863, probability 25.00%, all other tokens 75.00%, one",
         "token 1, log-prob -inf, probability 0.00%, all other tokens 100.00%, two",
     ]
     assert _Seen(chips(["a"], [math.nan])).titles[0].startswith("token 0, log-prob nan")
     assert _Seen(chips(["a"], None)).titles == ["token 0"]
+
+
+def test_hovering_tells_the_alternatives() -> None:
+    known = [[("42", math.log(0.5)), ('"\n', math.log(0.2))], [], [("x", math.nan)]]
+    seen = _Seen(chips(["a", "b", "c"], [math.log(0.25)] * 3, ["one", "", "two"], known))
+    numbers = "log-prob -1.3863, probability 25.00%, all other tokens 75.00%"
+    assert seen.titles == [
+        f'token 0, {numbers}, one\n50.00% "42"\n20.00% "\\"\\n"\n30.00% all tokens that are not listed',
+        f"token 1, {numbers}",
+        f'token 2, {numbers}, two\nnan% "x"',
+    ]
+    (title,) = _Seen(chips(["a"], None, None, [[("<b>", -1e-9)]])).titles  # rounding leaves less than nothing
+    assert title == 'token 0\n100.00% "<b>"\n0.00% all tokens that are not listed'
+
+
+def test_what_is_known_of_draws() -> None:
+    known = Sampling(
+        sampled_log_probs=np.array([[-0.5, -0.25]], np.float32),
+        top_ids=np.array([[[7, 8], [9, -1]]]),
+        top_log_probs=np.log(np.array([[[0.5, 0.25], [1.0, 0.5]]], np.float32)),
+        entropy=np.ones((1, 2), np.float32),
+        batch_size=[1],
+    )
+    html = known._repr_html_()
+    seen = _Seen(html)
+    assert [text for text in seen.texts if text in ("-0.50", "-0.25", "7", "9")] == [
+        "-0.50",
+        "-0.25",
+        "7",
+        "9",
+    ]
+    assert "50.00% id 7\n25.00% id 8\n25.00% all tokens that are not listed" in seen.titles[2]
+    assert "lite-td" in html  # all fields, as a tree
+    assert "entropy" in seen.texts
+
+
+def test_what_is_known_of_draws_in_ragged_rows_or_of_another_kind() -> None:
+    rows = [Sampling(top_ids=np.full((n, 1), n), top_log_probs=np.zeros((n, 1), np.float32)) for n in (1, 2)]
+    html = lazy_stack(rows)._repr_html_()
+    assert re.findall(r'title="token (\d+)[^"]*">(\d+)<', html) == [("0", "1"), ("0", "2"), ("1", "2")]
+    for odd in (
+        Sampling(top_ids="text", top_log_probs=np.zeros((2, 1))),
+        Sampling(top_ids=np.zeros((3, 1), int), top_log_probs=np.zeros((2, 1))),
+        Sampling(top_ids=np.zeros(3, int), top_log_probs=np.zeros(3)),
+        Sampling(top_ids=np.zeros((3, 1), int)),
+        Sampling(entropy=np.zeros(3)),
+        Sampling(),
+    ):
+        assert "lite-tokens" not in odd._repr_html_().split("</style>")[-1]
+        assert "lite-td" in odd._repr_html_()
 
 
 def test_rows_of_any_shape() -> None:
