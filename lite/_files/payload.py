@@ -18,8 +18,8 @@ REFUSED = (
 )
 _PICKLED = (
     ". It is a pickle, as torch.save and pickle.dump write them, and reading one can run any code. Where it "
-    "was written, load it and write its arrays: a state dict by safetensors.torch.save_file, or any as "
-    "tensordict.TensorDict(arrays).memmap(folder)."
+    "was written, load it and write its arrays: a state dict by safetensors.torch.save_file, or any arrays "
+    "as tensordict.TensorDict(arrays).memmap(folder)."
 )
 _TAGS = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
