@@ -2,25 +2,24 @@
 
     python bench/backends.py [numba numpy prebuilt]
 
-Each backend runs in a process of its own, on one thread; medians of repeated calls go to results/backends.md.
+Each backend runs in a process of its own, on one thread; medians of repeated calls go to results/.
 """
 
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from side_by_side import arguments, heading, machine, place, save
 
 import lite.kernels as k
 
-SECONDS = 0.5  # for each call
+SECONDS, ROUNDS = 0.5, 200  # at most, for each call
 
 
 def cases() -> dict[str, Callable[[], Any]]:
@@ -73,14 +72,14 @@ def cases() -> dict[str, Callable[[], Any]]:
     }
 
 
-def measure() -> dict[str, float]:
+def measure(rounds: int) -> dict[str, float]:
     """Milliseconds of each call, in this process."""
     k.set_num_threads(1)
     found = {}
     for name, call in cases().items():
         call()
         times: list[float] = []
-        while sum(times) < SECONDS and len(times) < 200:
+        while sum(times) < SECONDS and len(times) < rounds:
             start = time.perf_counter()
             call()
             times.append(time.perf_counter() - start)
@@ -89,33 +88,40 @@ def measure() -> dict[str, float]:
 
 
 def main() -> None:
-    if sys.argv[1:] == ["--here"]:
-        print(json.dumps(measure()))
+    parser = arguments(__doc__, ROUNDS, each="calls of each case, at most")
+    parser.add_argument("names", nargs="*", default=["numba", "numpy"], help="of backends (numba numpy)")
+    parser.add_argument("--here", action="store_true", help="what this process has, as JSON")
+    asked = parser.parse_args()
+    if asked.here:
+        print(json.dumps(measure(asked.rounds)))
         return
-    names = sys.argv[1:] or ["numba", "numpy"]
-    columns, load = {}, os.getloadavg()[0]
+    names = asked.names
+    columns, about = {}, {**machine(), "threads": 1}
     for name in names:
         run = subprocess.run(
-            [sys.executable, __file__, "--here"],
+            [sys.executable, __file__, "--here", "--rounds", str(asked.rounds)],
             env=os.environ | {"LITE_KERNELS": name}, stdout=subprocess.PIPE, text=True, check=True,
         )  # fmt: skip
         columns[name] = json.loads(run.stdout)
+    first, last = names[0], names[-1]
+    rows = [
+        {"case": case, **{f"{name}_ms": columns[name][case] for name in names}} for case in columns[first]
+    ]
     lines = [
-        "# What runs the kernels",
+        *heading("What runs the kernels", about),
+        f"Medians, in milliseconds; how many times longer {last} takes than {first}.",
         "",
-        "Milliseconds of a call on one thread, median; `python bench/backends.py`.",
-        f"{platform.machine()}, cores {os.cpu_count()}, load_before {load:.2f}, numpy {np.__version__}.",
-        "",
-        f"| call | {' | '.join(names)} |",
-        f"|---|{'---|' * len(names)}",
+        f"| call | {' | '.join(names)} | times |",
+        f"|---|{'--:|' * len(names)}--:|",
         *(
-            f"| {case} | {' | '.join(f'{columns[name][case]:.3g}' for name in names)} |"
-            for case in columns[names[0]]
+            f"| {case} | {' | '.join(f'{columns[name][case]:.3g}' for name in names)} "
+            f"| {columns[last][case] / columns[first][case]:.2g} |"
+            for case in columns[first]
         ),
     ]
     text = "\n".join(lines) + "\n"
-    Path(__file__).with_name("results").joinpath("backends.md").write_text(text)
     print(text)
+    save(place(asked), "backends", text, {"about": about, "rows": rows})
 
 
 if __name__ == "__main__":

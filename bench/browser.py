@@ -14,7 +14,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from side_by_side import RESULTS, machine
+from side_by_side import RESULTS, heading, machine
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -111,11 +111,8 @@ def main() -> None:
     here = {kernels: [in_cpython(kernels) for _ in range(ROUNDS)] for kernels in ("numpy", "numba")}
     sizes = rounds[0][2]
     total = sum(size for name, size in sizes.items() if name not in ("memory", "model", "favicon.ico"))
-    where = ", ".join(f"{key} {value}" for key, value in about.items())
     lines = [
-        "# In a browser",
-        "",
-        f"{where}, Pyodide {VERSION}, headless Chromium.",
+        *heading("In a browser", {**about, "Pyodide": VERSION, "browser": "headless Chromium"}),
         f"Medians of {ROUNDS} browsers that start empty; everything is loaded from the same machine.",
         "",
         "| until the page has drawn | ms | MB |",

@@ -13,14 +13,12 @@ The jobs are in cuda_jobs.py, the clock in cuda_clock.py. (The file is not calle
 would find it in place of NVIDIA's package of that name.)
 """
 
-import argparse
-import json
 import re
 from typing import Any
 
 from cuda_clock import Bench
 from cuda_jobs import JOBS, torch_on_gpu
-from side_by_side import RESULTS, machine
+from side_by_side import arguments, heading, machine, place, save
 
 
 def measure(bench: Bench, pattern: str, rounds: int) -> list[dict[str, Any]]:
@@ -43,9 +41,7 @@ def measure(bench: Bench, pattern: str, rounds: int) -> list[dict[str, Any]]:
 
 def table(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
     lines = [
-        "# CUDA kernels",
-        "",
-        ", ".join(f"{key} {value}" for key, value in about.items()) + ".",
+        *heading("CUDA kernels", about),
         f"The driver copies {rows[0]['bytes_per_second'] / 1e9:.0f} GB/s, reads and writes counted.",
         "Medians between events on the GPU, caches cold; with * the launch is part of it.",
         "",
@@ -64,14 +60,11 @@ def table(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__, rounds=30)
     parser.add_argument(
         "--only", default="", metavar="PATTERN", help="a regular expression to be found in names"
     )
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--toy", action="store_true", help="small arrays; nothing is written to results/")
+    parser.add_argument("--toy", action="store_true", help="small arrays, to see that it runs")
     options = parser.parse_args()
     from numba import config, cuda
 
@@ -90,10 +83,7 @@ def main() -> None:
         about["torch"] = torch.__version__
     text = table(rows, about)
     print(text)
-    if not options.toy:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "cuda.md").write_text(text)
-        (RESULTS / "cuda.json").write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
+    save(place(options, part=options.toy), "cuda_kernels", text, {"about": about, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -9,13 +9,12 @@ the CPU's. With `--device cpu` only what needs no GPU runs, and nothing is writt
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from side_by_side import machine, measure, report, row
+from side_by_side import arguments, machine, measure, place, report, row
 
 from lite.models import Generated, GenerationConfig, OnnxDecoder, generate, score
 from lite.models.decoder import device_logits
@@ -94,12 +93,9 @@ def compare(bench: Bench, cpu: OnnxDecoder) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__, rounds=10)
     parser.add_argument("model", type=Path, help="folder or file of a model")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--tokens", type=int, default=128, help="of each response")
     options = parser.parse_args()
     about = {**machine(), "model": options.model.name, "device": options.device}
@@ -116,7 +112,7 @@ def main() -> None:
     if options.device == "cpu":
         print(f"{len(rows)} lines; times are taken on a GPU only")
     else:
-        report("cuda_llm", "A language model on a GPU, steps as CUDA graphs", rows, about)
+        report(place(options), "cuda_llm", "A language model on a GPU, steps as CUDA graphs", rows, about)
 
 
 if __name__ == "__main__":

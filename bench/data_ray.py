@@ -1,6 +1,6 @@
 """Scoring on Ray: two actors of one processor beside one, and beside the same class in plain processes.
 
-    python bench/data_ray.py [MODEL] [--rows N] [--rounds N]
+    python bench/data_ray.py [MODEL] [--rows N] [--rounds N] [--output DIR]
 
 MODEL is the folder of an exported model, by default the embedded one. A run scores rows of 256 tokens through
 `ray.data.Dataset.map_batches`. Actors take seconds to start and load the model, once for each job: the rate
@@ -10,7 +10,6 @@ plain processes beside one show how much two processors of this machine can do m
 
 from __future__ import annotations
 
-import argparse
 import logging
 import multiprocessing
 import os
@@ -18,12 +17,13 @@ import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import ray
 import ray.data
-from side_by_side import machine
+from side_by_side import arguments, heading, machine, place, save
 
 from lite.models import OnnxDecoder, ScoreBatches, embedded_model_path
 
@@ -84,10 +84,8 @@ def processes(model: str, rows: list[dict[str, Any]], count: int) -> float:
         return sum(pool.map(here, [model] * count, [rows[i::count] for i in range(count)]))
 
 
-def case(
-    model: str | None = None, rows: int = 2000, rounds: int = 3
-) -> list[tuple[str, float, str, float, float]]:
-    """Rows of (name, milliseconds per row, peer, the peer's, times faster): medians of rounds in turn."""
+def measure(model: str | None, rows: int, rounds: int) -> list[dict[str, Any]]:
+    """Milliseconds of a row, side by side: medians of rounds in turn."""
     folder = str(model or embedded_model_path())
     given = table(rows, OnnxDecoder(folder, num_threads=1).vocab_size)
     ways: dict[str, Callable[[], float]] = {
@@ -103,21 +101,44 @@ def case(
     times = {name: 1e3 / statistics.median(values) for name, values in rates.items()}
     pairs = [("two actors", "one actor"), ("two processes", "one process"), ("one actor", "one process")]
     return [
-        (f"score {LENGTH} tokens, {ours}", times[ours], theirs, times[theirs], times[theirs] / times[ours])
+        {
+            "case": ours,
+            "ms": times[ours],
+            "against": theirs,
+            "other_ms": times[theirs],
+            "ratio": times[theirs] / times[ours],
+        }
         for ours, theirs in pairs
     ]
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+def main() -> None:
+    parser = arguments(__doc__, rounds=3)
     parser.add_argument("model", nargs="?")
     parser.add_argument("--rows", type=int, default=2000)
-    parser.add_argument("--rounds", type=int, default=3)
-    args = parser.parse_args()
-    print(machine())
+    asked = parser.parse_args()
+    name = Path(asked.model).name if asked.model else "the embedded model"
+    about = {**machine(), "ray": ray.__version__, "model": name, "rows": asked.rows}
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
-    for name, ours, peer, theirs, ratio in case(args.model, args.rows, args.rounds):
-        print(f"{name}: {ours:.3f} ms a row, {peer} {theirs:.3f}, {ratio:.2f} times")
+    rows = measure(asked.model, asked.rows, asked.rounds)
     ray.shutdown()
+    lines = [
+        *heading("Scoring on Ray", about),
+        f"Medians of a row of {LENGTH} tokens, while all actors or processes work.",
+        "",
+        "| who | ms | beside | ms | times faster |",
+        "|---|--:|---|--:|--:|",
+        *(
+            f"| {r['case']} | {r['ms']:.3g} | {r['against']} | {r['other_ms']:.3g} | {r['ratio']:.2f} |"
+            for r in rows
+        ),
+    ]
+    text = "\n".join(lines) + "\n"
+    print(text)
+    save(place(asked), "ray", text, {"about": about, "rows": rows})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,5 @@
 """Files beside torch's tensordict and plain NumPy over `mmap`: `python bench/files.py`."""
 
-import argparse
 import json
 import mmap
 import os
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensordict
 import torch
-from side_by_side import RESULTS, machine, measure
+from side_by_side import arguments, heading, machine, measure, place, save
 
 import lite
 
@@ -133,9 +132,7 @@ def looped(fn: Callable[[Any], Any], argument: Any) -> Callable[[], None]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=15)
-    rounds = parser.parse_args().rounds
+    asked = arguments(__doc__, rounds=15).parse_args()
     warnings.simplefilter("ignore")  # of the other library
     torch.set_num_threads(1)
     root = Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
@@ -151,7 +148,7 @@ def main() -> None:
             if plain is not None:
                 runs["floor"] = looped(plain, floor)
             line: dict[str, Any] = {"case": name}
-            for side, times in measure(runs, rounds).items():
+            for side, times in measure(runs, asked.rounds).items():
                 line[f"{side}_us"] = 1e3 * times["median_ms"] / LOOPS
                 line[f"{side}_min_us"] = 1e3 * times["min_ms"] / LOOPS
             line["ratio"] = line["tensordict_us"] / line["lite_us"]
@@ -159,14 +156,12 @@ def main() -> None:
             table.append(line)
     finally:
         shutil.rmtree(root)
-    write(table, about)
+    write(table, about, place(asked))
 
 
-def write(table: list[dict[str, Any]], about: dict[str, Any]) -> None:
+def write(table: list[dict[str, Any]], about: dict[str, Any], folder: Path | None) -> None:
     lines = [
-        "# Files",
-        "",
-        ", ".join(f"{key} {value}" for key, value in about.items()) + ".",
+        *heading("Files", about),
         "Five float32 leaves (32, 4), batch [32]; every path is a new one unless the name says otherwise.",
         "Medians of interleaved rounds in one process, in microseconds; minima in brackets.",
         "The floor is a file per array (open, write, mmap), one of JSON, and no container.",
@@ -184,9 +179,7 @@ def write(table: list[dict[str, Any]], about: dict[str, Any]) -> None:
         )
     text = "\n".join(lines) + "\n"
     print(text)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "files.md").write_text(text)
-    (RESULTS / "files.json").write_text(json.dumps({"about": about, "rows": table}, indent=1) + "\n")
+    save(folder, "files", text, {"about": about, "rows": table})
 
 
 if __name__ == "__main__":

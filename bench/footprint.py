@@ -4,21 +4,24 @@
 one that `--kernels` names), downloads what each environment needs, which is counted, installs it and measures
 there. Packages come from pip's index. Times want a quiet machine; bytes do not care.
 
-`--only edge` (and so on) measures some environments and saves nothing.
+`--only edge` (and so on) measures some environments. `--sizes` counts the bytes of every extra that
+pyproject.toml has, and measures nothing else: `install_sizes.md`.
 """
 
-import argparse
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from side_by_side import RESULTS, machine
+from side_by_side import arguments, heading, machine, place, save
 
 ROOT = Path(__file__).parents[1]
 KERNELS = "tensordict-lite-kernels"
@@ -29,6 +32,16 @@ SMALL = {
     "edge with language models": ["numpy", KERNELS, "onnxruntime<1.29", "tokenizers", "jinja2", "markupsafe"],
 }
 EXTRAS = ("llm-cpu", "llm")
+# Bytes of each package of an environment, as its installer lists them.
+COUNT = """
+import json
+from importlib import metadata
+sizes = {}
+for package in metadata.distributions():
+    files = [file.locate() for file in package.files or []]
+    sizes[package.metadata["Name"].lower()] = sum(file.stat().st_size for file in files if file.is_file())
+print(json.dumps(sizes))
+"""
 COLUMNS = [
     "installation",
     "download, MB",
@@ -46,18 +59,36 @@ COLUMNS = [
 ]
 
 
-def wheels(folder: Path, kernels: Path | None) -> tuple[Path, Path]:
-    """The wheels of this checkout and of its kernels: of a copy, as one works only with the other."""
+def wheel(folder: Path) -> Path:
+    """The wheel of this checkout, made of a copy in `folder`."""
     source = folder / "source"
     shutil.copytree(ROOT, source, symlinks=True, ignore=shutil.ignore_patterns(".git", "__pycache__"))
     build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(source)]
     subprocess.run(build, check=True)
     (own,) = folder.glob("tensordict_lite-*.whl")
+    return own
+
+
+def wheels(folder: Path, kernels: Path | None) -> tuple[Path, Path]:
+    """The wheels of this checkout and of its kernels: of one copy, as one works only with the other."""
+    own, source = wheel(folder), folder / "source"
     if kernels is None:
         build = [sys.executable, "-m", "lite.kernels.prebuild", "--wheel", str(folder)]
         subprocess.run(build, check=True, cwd=source, env={**os.environ, "PYTHONPATH": str(source)})
         (kernels,) = folder.glob("tensordict_lite_kernels-*.whl")
     return own, kernels.resolve()
+
+
+def installed(folder: str, wanted: Sequence[str]) -> tuple[str, dict[str, int]]:
+    """Make an environment of what is wanted: its Python, and the bytes of each file that was downloaded."""
+    downloads, home = Path(folder, "downloads"), Path(folder, "environment")
+    venv.create(home, with_pip=True)
+    python = str(home / ("Scripts" if os.name == "nt" else "bin") / "python")
+    pip = [python, "-m", "pip", "-q", "--disable-pip-version-check"]
+    subprocess.run([*pip, "download", "-d", str(downloads), *wanted], check=True)
+    sizes = {file.name: file.stat().st_size for file in sorted(downloads.iterdir())}
+    subprocess.run([*pip, "install", "--no-deps", *map(str, downloads.iterdir())], check=True)
+    return python, sizes
 
 
 def measure(name: str, own: Path, kernels: Path, repeat: int) -> dict[str, Any]:
@@ -67,23 +98,54 @@ def measure(name: str, own: Path, kernels: Path, repeat: int) -> dict[str, Any]:
     else:
         wanted = [f"{own}[{name}]"]
     with tempfile.TemporaryDirectory() as folder:
-        downloads, home = Path(folder, "downloads"), Path(folder, "environment")
-        venv.create(home, with_pip=True)
-        python = str(home / ("Scripts" if os.name == "nt" else "bin") / "python")
-        pip = [python, "-m", "pip", "-q", "--disable-pip-version-check"]
-        subprocess.run([*pip, "download", "-d", str(downloads), *wanted], check=True)
-        sizes = {file.name: file.stat().st_size for file in sorted(downloads.iterdir())}
-        subprocess.run([*pip, "install", "--no-deps", *map(str, downloads.iterdir())], check=True)
-        ours = ("PYTHON", "NUMBA_", "LITE_", "ORT_")
-        done = subprocess.run(
-            [python, "-m", "lite", "footprint", "--json", "--repeat", str(repeat)],
-            env={name: value for name, value in os.environ.items() if not name.startswith(ours)},
-            cwd=folder,
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-    return {"installation": name, "downloads": sizes, **json.loads(done.stdout)}
+        python, sizes = installed(folder, wanted)
+        told = said(folder, [python, "-m", "lite", "footprint", "--json", "--repeat", str(repeat)])
+    return {"installation": name, "downloads": sizes, **told}
+
+
+def said(folder: str, command: Sequence[str]) -> dict[str, Any]:
+    """The JSON that a command prints, which runs as if nothing of this checkout were there."""
+    ours = ("PYTHON", "NUMBA_", "LITE_", "ORT_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    done = subprocess.run(command, env=environment, cwd=folder, check=True, stdout=subprocess.PIPE, text=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def count(extra: str, own: Path) -> dict[str, Any]:
+    """The bytes that one extra, or none, brings: of each download, and of each package as installed."""
+    with tempfile.TemporaryDirectory() as folder:
+        python, sizes = installed(folder, [f"{own}[{extra}]" if extra else str(own)])
+        packages = said(folder, [python, "-c", COUNT])
+    del packages["pip"]
+    return {"extra": extra, "downloads": sizes, "installed": packages}
+
+
+def page_of_sizes(counted: list[dict[str, Any]]) -> str:
+    """The table of all extras, the first of which is none."""
+    own = counted[0]["installed"]
+    alone = sum(own.values())
+    place = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    lines = [
+        "# What each extra takes",
+        "",
+        f"`python bench/footprint.py --sizes` on {place}, in fresh environments, with all that is",
+        "required in turn. MB are 10^6 bytes; installed are also the files that Python compiles then.",
+        "`more` is beside no extra.",
+        "",
+        "| extra | download, MB | installed, MB | more, MB | packages | largest of what it adds, MB |",
+        "|---|--:|--:|--:|--:|---|",
+    ]
+    for each in counted:
+        packages = each["installed"]
+        total = sum(packages.values())
+        added = {name: size for name, size in packages.items() if not each["extra"] or name not in own}
+        largest = sorted(added.items(), key=lambda item: -item[1])[:4]
+        sizes = [sum(each["downloads"].values()), total, total - alone]
+        cells = [each["extra"] or "(none)", *(f"{size / 1e6:.1f}" for size in sizes), str(len(packages))]
+        cells.append(", ".join(f"{name} {size / 1e6:.1f}" for name, size in largest))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def row(facts: dict[str, Any]) -> str:
@@ -114,20 +176,36 @@ def row(facts: dict[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def save_sizes(extras: Sequence[str], folder: Path) -> None:
+    """Count what extras take; those that are not named keep what was counted before in this folder."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    every = ["", *project["optional-dependencies"]]
+    file = folder / "install_sizes.json"
+    before = json.loads(file.read_text(encoding="utf-8")) if extras and file.exists() else []
+    counted = {each["extra"]: each for each in before}
+    with tempfile.TemporaryDirectory() as built:
+        own = wheel(Path(built))
+        counted |= {extra: count(extra, own) for extra in every if not extras or extra in extras}
+    rows = [counted[extra] for extra in every if extra in counted]
+    save(folder, "install_sizes", page_of_sizes(rows), rows)
+    print(page_of_sizes(rows))
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", action="append", choices=[*SMALL, *EXTRAS], help="nothing is saved")
+    parser = arguments(__doc__, rounds=11, each="processes that a median is of")
+    parser.add_argument("--only", action="append", choices=[*SMALL, *EXTRAS], help="this one, or these")
+    parser.add_argument("--sizes", nargs="*", metavar="EXTRA", help="count bytes, of all extras unless named")
     parser.add_argument("--kernels", type=Path, help="wheel of compiled kernels, instead of building one")
-    parser.add_argument("--repeat", type=int, default=11, help="processes that a median is of")
     asked = parser.parse_args()
+    if asked.sizes is not None:
+        save_sizes(asked.sizes, place(asked))
+        return
     about = machine()
     with tempfile.TemporaryDirectory() as folder:
         own, kernels = wheels(Path(folder), asked.kernels)
-        rows = [measure(name, own, kernels, asked.repeat) for name in asked.only or [*SMALL, *EXTRAS]]
+        rows = [measure(name, own, kernels, asked.rounds) for name in asked.only or [*SMALL, *EXTRAS]]
     lines = [
-        "# Footprint",
-        "",
-        ", ".join(f"{key} {value}" for key, value in about.items()) + ".",
+        *heading("Footprint", about),
         "Fresh environments. MB are 10^6 bytes; installed are also the files that Python compiles then.",
         "First calls: in the very first process, then the median of later ones. Memory is resident.",
         "",
@@ -135,19 +213,16 @@ def main() -> None:
         "|---|" + "--:|" * (len(COLUMNS) - 1),
         *map(row, rows),
         "",
-        "Installed, in MB:",
+        "Installed:",
         "",
     ]
     for facts in rows:
         sizes = facts["installed"][facts["installation"]]
-        said = ", ".join(f"{package} {(size or 0) / 1e6:.1f}" for package, size in sizes.items())
+        said = ", ".join(f"{package} {(size or 0) / 1e6:.1f} MB" for package, size in sizes.items())
         lines.append(f"- {facts['installation']}: {said}")
     text = "\n".join(lines) + "\n"
     print(text)
-    if not asked.only:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "footprint.md").write_text(text)
-        (RESULTS / "footprint.json").write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
+    save(place(asked, part=bool(asked.only)), "footprint", text, {"about": about, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
 """How the cost grows with the number of leaves and with the depth: `python bench/growth.py`."""
 
-import argparse
-import json
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensordict
 import torch
-from side_by_side import RESULTS, machine, measure
+from side_by_side import arguments, machine, measure, place, save
 
 import lite
 
@@ -66,14 +65,12 @@ def repeated(fn: Callable[[], Any], loops: int) -> Callable[[], None]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=15)
-    rounds = parser.parse_args().rounds
+    asked = arguments(__doc__, rounds=15).parse_args()
     warnings.simplefilter("ignore")  # of the other library
     torch.set_num_threads(1)
     about = machine() | {"torch": torch.__version__, "tensordict": tensordict.__version__}
-    by_leaves = [{"leaves": n, "us": times(n, 1, rounds)} for n in LEAVES]
-    by_depth = [{"depth": d, "us": times(FIXED_LEAVES, d, rounds)} for d in DEPTHS]
+    by_leaves = [{"leaves": n, "us": times(n, 1, asked.rounds)} for n in LEAVES]
+    by_depth = [{"depth": d, "us": times(FIXED_LEAVES, d, asked.rounds)} for d in DEPTHS]
     slopes = {}
     print(f"{'':10s} {'us per leaf':>12s} {'exponent':>9s} {'50 levels / 1':>14s}")
     for name in by_leaves[0]["us"]:
@@ -83,13 +80,13 @@ def main() -> None:
         deep = by_depth[-1]["us"][name]["lite"] / by_depth[0]["us"][name]["lite"]
         slopes[name] = {"us_per_leaf": taken[-1] / LEAVES[-1], "exponent": exponent, "deep_over_flat": deep}
         print(f"{name:10s} {taken[-1] / LEAVES[-1]:12.3f} {exponent:9.2f} {deep:14.2f}")
-    RESULTS.mkdir(exist_ok=True)
-    report = {"about": about, "summary": slopes, "by_leaves": by_leaves, "by_depth": by_depth}
-    (RESULTS / "growth.json").write_text(json.dumps(report, indent=1) + "\n")
-    plot(by_leaves, by_depth)
+    folder = place(asked)
+    found = {"about": about, "summary": slopes, "by_leaves": by_leaves, "by_depth": by_depth}
+    save(folder, "growth", None, found)
+    plot(by_leaves, by_depth, folder / "growth.png")
 
 
-def plot(by_leaves: list[dict[str, Any]], by_depth: list[dict[str, Any]]) -> None:
+def plot(by_leaves: list[dict[str, Any]], by_depth: list[dict[str, Any]], file: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -108,7 +105,7 @@ def plot(by_leaves: list[dict[str, Any]], by_depth: list[dict[str, Any]]) -> Non
         axis.grid(alpha=0.3)
     axes[1].set_ylim(bottom=1)
     axes[0].legend(fontsize=7)
-    figure.savefig(RESULTS / "growth.png", dpi=110)
+    figure.savefig(file, dpi=110)
 
 
 if __name__ == "__main__":

@@ -17,11 +17,10 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
-from side_by_side import machine, measure, report, row  # noqa: E402
+from side_by_side import arguments, machine, measure, place, report, row  # noqa: E402
 
 from lite import from_modules, nn, vmap  # noqa: E402
 
-ROUNDS = 51
 COPIES = 16
 
 Case = tuple[str, tuple[Any, ...], dict[str, Any], list[tuple[int, ...]]]
@@ -107,17 +106,18 @@ def beside_a_loop(case: Case) -> dict[str, Callable[[], Any]]:
 
 
 def main() -> None:
+    asked = arguments(__doc__, rounds=51).parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     about = machine() | {"torch": torch.__version__, "threads": 1}
     rows = []
     with torch.no_grad():
         for case in CASES:
-            rows.append(row(name_of(case), "torch", measure(beside_torch(case), ROUNDS)))
+            rows.append(row(name_of(case), "torch", measure(beside_torch(case), asked.rounds)))
         for case in MAPPED:
-            result = measure(beside_a_loop(case), ROUNDS)
+            result = measure(beside_a_loop(case), asked.rounds)
             rows.append(row(f"vmap, {COPIES} x {name_of(case)}", "a loop over lite's modules", result))
-    report("layers", "Layers", rows, about)
+    report(place(asked), "layers", "Layers", rows, about)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ import xml.etree.ElementTree as xml
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -357,7 +358,8 @@ def table(every: list[Row]) -> str:
     lines = [
         "# Platforms",
         "",
-        f"`python bench/platforms.py` on {platform.system()} {platform.machine()}, in fresh environments.",
+        f"Written by `python bench/platforms.py`: date {datetime.now(tz=UTC).date()}, {platform.system()}",
+        f"{platform.machine()}, cores {os.cpu_count()}, in fresh environments.",
         "Tests: passed / failed / skipped. Seconds are those of the whole row, with others at the same time.",
         "",
         "| Python | libc | NumPy | Numba | kernels | core | models | s | |",

@@ -1,18 +1,24 @@
 """The table "Measured" of the top README, from results/: `python bench/readme_table.py` [--write].
 
-Every number in it is a ratio of medians that a benchmark has written down, rounded to two digits.
+Every number in it is a ratio of medians that a benchmark has written down, rounded to two digits. `claims`
+puts what another folder of results has beside them.
 """
 
 import argparse
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).resolve().parent / "results"
+DASH = "-"
+_LEAST, _MOST = 1e-4, 1e9  # what lies beyond was not measured
+_LARGEST = 1 << 25  # bytes of a file of results, a hundred times what any has
 HEAD = "| what | times faster | table |\n|---|---|---|\n"
 # The braces hold what `numbers` has under that name.
 LINES = """\
@@ -39,27 +45,69 @@ greedy, {drawn} sampled with log-probs, {samples} for 8 samples of 8 prompts; {s
 """
 
 
-def rows(name: str) -> list[dict[str, Any]]:
-    """The rows of results/`name`.json."""
-    found: list[dict[str, Any]] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["rows"]
+def _read(name: str, folder: Path) -> dict[str, Any]:
+    path = folder / f"{name}.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no {path}")
+    if path.stat().st_size > _LARGEST:
+        raise ValueError(f"{path} is damaged: it has more than {_LARGEST:,} bytes")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
+    if not isinstance(found, dict) or not isinstance(found.get("rows"), list):
+        raise ValueError(f"{path} is damaged: it has no rows")
+    if not all(isinstance(row, dict) for row in found["rows"]):
+        raise ValueError(f"{path} is damaged: not all of its rows have names")
     return found
 
 
-def ratios(name: str, cases: str, against: str = "", column: str = "case") -> list[float]:
+def rows(name: str, folder: Path = RESULTS) -> list[dict[str, Any]]:
+    """The rows of `name`.json in a folder of results.
+
+    Raises:
+        FileNotFoundError: it is not there.
+        ValueError: it is not what a benchmark writes.
+    """
+    found: list[dict[str, Any]] = _read(name, folder)["rows"]
+    return found
+
+
+def about(name: str, folder: Path = RESULTS) -> dict[str, Any]:
+    """What the figures of `name`.json depend on; nothing where the file says nothing or is not there."""
+    try:
+        found = _read(name, folder).get("about")
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def ratios(
+    name: str, cases: str, against: str = "", column: str = "case", folder: Path = RESULTS
+) -> list[float]:
     """How many times faster lite is in the cases whose names match, beside the alternatives that match.
 
     Raises:
-        LookupError: no row matches, or one of them was not measured.
+        LookupError: no row matches, or none of them was measured.
+        FileNotFoundError, ValueError: as for `rows`.
     """
-    found = [
-        float(row["ratio"])
-        for row in rows(name)
-        if re.search(cases, row[column]) and re.search(against, row.get("against", ""))
+    measured = [
+        _ratio(row)
+        for row in rows(name, folder)
+        if re.search(cases, str(row.get(column, ""))) and re.search(against, str(row.get("against", "")))
     ]
-    measured = [ratio for ratio in found if not math.isnan(ratio)]
+    measured = [ratio for ratio in measured if _LEAST < ratio < _MOST]
     if not measured:
-        raise LookupError(f"results/{name}.json has no row of {cases!r} beside {against!r}")
+        raise LookupError(f"{name}.json has no row of {cases!r} beside {against!r}")
     return measured
+
+
+def _ratio(row: dict[str, Any]) -> float:
+    value = row.get("ratio")
+    try:
+        return float(value) if isinstance(value, (int, float)) else math.nan
+    except OverflowError:
+        return math.inf
 
 
 def number(value: float) -> str:
@@ -84,50 +132,116 @@ def mean(values: list[float]) -> str:
     return number(math.exp(sum(map(math.log, values)) / len(values)))
 
 
+Ratios = Callable[..., list[float]]
+_ESTIMATORS = "^(gae|td_lambda_return|vtrace|reward_to_go)"
+
+
+def _widths(width: int) -> Callable[[Ratios], str]:
+    case, sides = f"^ReLU, batch 256, width {width}$", ("^loop over modules$", "^by hand$", "to_module$")
+    return lambda of: ", ".join(span(of(case, side)) for side in sides)
+
+
+# What stands in the braces of LINES: whose results it is of, and how it comes from their ratios.
+FORMULAS: dict[str, tuple[str, Callable[[Ratios], str]]] = {
+    "td": ("tensordict", lambda of: mean(of(""))),
+    "operations": ("tensordict", lambda of: str(len(of("")))),
+    "flat": ("tensordict", lambda of: mean(of("^five leaves$", column="group"))),
+    "keys": ("tensordict", lambda of: span(of("^keys of 100$"))),
+    "files": ("files", lambda of: span(of("^(?!mapped)"))),  # reads of mapped files are TensorDict's own
+    "calls": ("nn", lambda of: span(of("^identity|^3"))),
+    "dispatch": ("nn", lambda of: span(of("^dispatch"))),
+    "to_module": ("nn", lambda of: span(of("to_module|params locked|plain arrays"))),
+    "sampled": ("nn", lambda of: span(of("drawn and scored"))),
+    "strided": ("layers", lambda of: span(of("stride="))),
+    "pooling": ("layers", lambda of: span(of("^MaxPool"))),
+    "linear": ("layers", lambda of: span(of("^Linear"))),
+    "narrow": ("vmap", _widths(4)),
+    "wide": ("vmap", _widths(128)),
+    "mlp": ("grad", lambda of: span(of("^MLP", "^torch$"))),
+    "gru": ("grad", lambda of: span(of("^GRU", "^torch$"))),
+    "critics": ("grad", lambda of: span(of("critics", "^torch$"))),
+    "adam": ("grad", lambda of: span(of("^Adam, 20 leaves", "^torch, foreach$"))),
+    "multistep": ("kernels", lambda of: span(of("^(multistep_return|MultiStep)"))),
+    "returns": ("kernels", lambda of: span(of(_ESTIMATORS))),
+    "log_probs": ("kernels", lambda of: span(of("^token_log_probs ", "torch log_softmax"))),
+    "entropy": ("kernels", lambda of: span(of("^token_log_probs_and_entropy", "torch log_softmax"))),
+    "sampling": ("kernels", lambda of: span(of("^sample_tokens"))),
+    "greedy": ("llm", lambda of: span(of("^greedy", "^onnxruntime-genai$"))),
+    "drawn": ("llm", lambda of: span(of("with log-probs", "onnxruntime-genai"))),
+    "samples": ("llm", lambda of: span(of("^8 prompts of 256 x 8", "^onnxruntime-genai$"))),
+    "scoring": ("llm", lambda of: span(of("^score", "^transformers"))),
+    "collectors": ("data", lambda of: span(of("^above the bare loop"))),
+    "writing": ("data", lambda of: span(of("^extend"))),
+    "drawing": ("data", lambda of: span(of("^sample 256"))),
+    "slices": ("data", lambda of: span(of("^(Prioritized)?SliceSampler"))),
+    "gae": ("data", lambda of: span(of("^GAE"))),
+}
+SOURCES = frozenset(source for source, _ in FORMULAS.values())
+
+
+def evaluated(name: str, folder: Path) -> str:
+    """What stands in one pair of braces, by the results in a folder; errors are those of `ratios`."""
+    source, formula = FORMULAS[name]
+    return formula(partial(ratios, source, folder=folder))
+
+
 def numbers() -> dict[str, str]:
     """What stands in the table, by name."""
-    every, flat = ratios("tensordict", ""), ratios("tensordict", "^five leaves$", column="group")
+    found = {name: evaluated(name, RESULTS) for name in FORMULAS}
     layers = ratios("layers", "", "^torch$")
-    found = {
-        "strided": span(ratios("layers", "stride=")),
-        "pooling": span(ratios("layers", "^MaxPool")),
-        "linear": span(ratios("layers", "^Linear")),
-    }
     if [found["strided"], found["pooling"]] != [number(min(layers)), number(max(layers))]:
         raise ValueError("strided convolutions and pooling are no longer the ends of results/layers.json")
-    for name, width in (("narrow", 4), ("wide", 128)):
-        case, sides = f"^ReLU, batch 256, width {width}$", ("^loop over modules$", "^by hand$", "to_module$")
-        found[name] = ", ".join(span(ratios("vmap", case, side)) for side in sides)
-    estimators = "^(gae|td_lambda_return|vtrace|reward_to_go)"
-    return found | {
-        "td": mean(every),
-        "operations": str(len(every)),
-        "flat": mean(flat),
-        "keys": span(ratios("tensordict", "^keys of 100$")),
-        "files": span(ratios("files", "^(?!mapped)")),  # reads of mapped files are TensorDict's own
-        "calls": span(ratios("nn", "^identity|^3")),
-        "dispatch": span(ratios("nn", "^dispatch")),
-        "to_module": span(ratios("nn", "to_module|params locked|plain arrays")),
-        "sampled": span(ratios("nn", "drawn and scored")),
-        "mlp": span(ratios("grad", "^MLP", "^torch$")),
-        "gru": span(ratios("grad", "^GRU", "^torch$")),
-        "critics": span(ratios("grad", "critics", "^torch$")),
-        "adam": span(ratios("grad", "^Adam, 20 leaves", "^torch, foreach$")),
-        "multistep": span(ratios("kernels", "^(multistep_return|MultiStep)")),
-        "returns": span(ratios("kernels", estimators)),
-        "log_probs": span(ratios("kernels", "^token_log_probs ", "torch log_softmax")),
-        "entropy": span(ratios("kernels", "^token_log_probs_and_entropy", "torch log_softmax")),
-        "sampling": span(ratios("kernels", "^sample_tokens")),
-        "greedy": span(ratios("llm", "^greedy", "^onnxruntime-genai$")),
-        "drawn": span(ratios("llm", "with log-probs", "onnxruntime-genai")),
-        "samples": span(ratios("llm", "^8 prompts of 256 x 8", "^onnxruntime-genai$")),
-        "scoring": span(ratios("llm", "^score", "^transformers")),
-        "collectors": span(ratios("data", "^above the bare loop")),
-        "writing": span(ratios("data", "^extend")),
-        "drawing": span(ratios("data", "^sample 256")),
-        "slices": span(ratios("data", "^(Prioritized)?SliceSampler")),
-        "gae": span(ratios("data", "^GAE")),
-    }
+    return found
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A line of the table, and the same by other results.
+
+    Attributes:
+        what: is compared.
+        source: the name of the results.
+        claimed: the figures of the table.
+        here: those of the other results; a dash stands for what they lack. None without any.
+        ratios: single figures of both, by name, as far as both have them.
+        damage: what is wrong with the results' file, if anything is.
+    """
+
+    what: str
+    source: str
+    claimed: str
+    here: str | None = None
+    ratios: dict[str, tuple[str, str]] = field(default_factory=dict)
+    damage: str | None = None
+
+
+def claims(folder: Path) -> list[Claim]:
+    """Every line of the table beside the results in a folder."""
+    own, found = numbers(), []
+    for line in LINES.splitlines():
+        names = re.findall(r"\{(\w+)\}", line)
+        (source,) = {FORMULAS[name][0] for name in names}
+        what, figures, _ = line.strip("| ").split(" | ")
+        claim = Claim(what.replace("`", ""), source, figures.format(**own))
+        try:
+            here = {name: _or_dash(name, folder) for name in names}
+        except FileNotFoundError:
+            here = {}
+        except ValueError as error:
+            here, claim = {}, replace(claim, damage=str(error))
+        known = {name: text for name, text in here.items() if text != DASH}
+        if known:
+            both = {name: (own[name], text) for name, text in known.items() if name != "operations"}
+            claim = replace(claim, here=figures.format(**here), ratios=both)
+        found.append(claim)
+    return found
+
+
+def _or_dash(name: str, folder: Path) -> str:
+    try:
+        return evaluated(name, folder)
+    except LookupError:
+        return DASH
 
 
 def table() -> str:

@@ -3,13 +3,19 @@
 Alternatives take turns round by round, so that whatever else the machine does hits all of them; the
 median is reported, and the minimum beside it. The processor time of all threads is kept too: on a busy
 machine its minimum says more than the clock on the wall.
+
+A script's arguments start from `arguments`, and what it found is written by `save`: whole files, to the
+folder that `--output` names, or to results/.
 """
 
+import argparse
 import json
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -22,7 +28,58 @@ _PAUSE = 0.01
 _SHORT = 0.03
 # What takes longer in its first call, compiling and all, is known not to be short.
 _LONG = 10.0
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).resolve().parent / "results"
+
+
+def arguments(about: str | None, rounds: int, each: str = "rounds of each case") -> argparse.ArgumentParser:
+    """A parser of what all scripts take.
+
+    Args:
+        about: what the script says of itself.
+        rounds: how many there are unless `--rounds` says otherwise.
+        each: what they are.
+    """
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=_positive, default=rounds, metavar="N", help=f"{each} ({rounds})")
+    parser.add_argument(
+        "--output", type=Path, metavar="DIR", help="folder for what is found (bench/results, if all is run)"
+    )
+    return parser
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
+    return value
+
+
+_positive.__name__ = "int"  # which argparse names for what is no number
+
+
+def place(asked: argparse.Namespace, part: bool = False) -> Path | None:
+    """Where the results go: what is only a part of them is not saved unless a folder is named."""
+    return asked.output or (None if part else RESULTS)
+
+
+def save(folder: Path | None, name: str, text: str | None, found: Any) -> None:
+    """Write `name`.md and `name`.json, each whole or not at all; nothing where there is no folder.
+
+    Args:
+        folder: made if it is not there.
+        name: of the results.
+        text: of the first file, which is left out without any.
+        found: what JSON holds.
+    """
+    if folder is None:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {"md": text, "json": json.dumps(found, indent=1) + "\n"}
+    for suffix, content in texts.items():
+        if content is not None:
+            part = folder / f".{name}.{suffix}.part"
+            part.write_text(content, encoding="utf-8")
+            part.replace(folder / f"{name}.{suffix}")
 
 
 def measure(
@@ -63,9 +120,10 @@ def measure(
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers depend on."""
+    """What the numbers depend on, and the day."""
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     return {
+        "date": datetime.now(tz=UTC).date().isoformat(),
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "load_before": round(load, 2),
@@ -90,6 +148,12 @@ def _processor() -> str:
     return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
+def heading(title: str, about: dict[str, Any]) -> list[str]:
+    """The first lines of a page of results: what wrote it, when, and on what."""
+    told = ", ".join(f"{key} {value}" for key, value in about.items())
+    return [f"# {title}", "", f"Written by `python bench/{Path(sys.argv[0]).name}`: {told}."]
+
+
 def row(name: str, against: str, result: dict[str, dict[str, float]], **more: Any) -> dict[str, Any]:
     """One line of the table: `lite` against one other alternative of `result`."""
     lite, other = result["lite"], result[against]
@@ -108,12 +172,28 @@ def row(name: str, against: str, result: dict[str, dict[str, float]], **more: An
     }
 
 
-def report(name: str, title: str, rows: list[dict[str, Any]], about: dict[str, Any]) -> None:
-    """Print the table, and write it to results/`name`.md and results/`name`.json."""
+def report(
+    folder: Path | None,
+    name: str,
+    title: str,
+    rows: list[dict[str, Any]],
+    about: dict[str, Any],
+    below: str = "",
+    **more: Any,
+) -> None:
+    """Print the table, and save it.
+
+    Args:
+        folder: as for `save`.
+        name: of the results.
+        title: above the table.
+        rows: from `row`.
+        about: what they depend on.
+        below: text after the table.
+        more: what JSON holds besides.
+    """
     lines = [
-        f"# {title}",
-        "",
-        ", ".join(f"{key} {value}" for key, value in about.items()) + ".",
+        *heading(title, about),
         "Medians of interleaved rounds in one process, compiled beforehand; minima in brackets.",
         "The last column is the ratio of processor times (minima, all threads), for busy machines.",
         "",
@@ -126,8 +206,6 @@ def report(name: str, title: str, rows: list[dict[str, Any]], about: dict[str, A
             f"| {r['other_ms']:.3g} ms ({r['other_min_ms']:.3g}) | {r['against']} | {r['ratio']:.3g} "
             f"| {r['cpu_ratio']:.3g} |"
         )
-    text = "\n".join(lines) + "\n"
+    text = "\n".join(lines) + "\n" + below
     print(text)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.md").write_text(text)
-    (RESULTS / f"{name}.json").write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
+    save(folder, name, text, {"about": about, "rows": rows, **more})

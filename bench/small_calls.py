@@ -2,10 +2,9 @@
 
 `python bench/small_calls.py` runs all, on one thread each.
 
-`--only PATTERN` runs the cases whose names match and saves nothing.
+`--only PATTERN` runs the cases whose names match.
 """
 
-import argparse
 import re
 import warnings
 from collections.abc import Callable
@@ -15,7 +14,7 @@ import numpy as np
 import tensordict
 import torch
 import torchrl
-from side_by_side import machine, measure, report, row
+from side_by_side import arguments, machine, measure, place, report, row
 from torchrl.data.postprocs import MultiStep as TorchMultiStep
 from torchrl.data.postprocs.postprocs import _get_reward
 from torchrl.objectives.value import functional
@@ -97,9 +96,8 @@ def each(result: dict[str, float], times: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=101)
-    parser.add_argument("--only", metavar="PATTERN", help="of the names of cases; nothing is saved")
+    parser = arguments(__doc__, rounds=101)
+    parser.add_argument("--only", metavar="PATTERN", help="of the names of cases")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")  # of torchrl
     torch.set_num_threads(1)  # more of them take longer at these sizes
@@ -115,11 +113,8 @@ def main() -> None:
             other = measure({against: theirs}, max(5, asked.rounds // 10), pause=0)
             rows.append(row(f"{name}, {shape[0]}x{shape[1]}", against, result | other))
     about = machine() | {"torch": torch.__version__, "torchrl": torchrl.__version__, "threads": 1}
-    if asked.only:
-        for r in rows:
-            print(f"{r['case']:45s} {1e3 * r['lite_ms']:8.1f} us ({1e3 * r['lite_min_ms']:.1f})")
-        return
-    report("small_calls", "Small calls and short rows", rows, about)
+    folder = place(asked, part=bool(asked.only))
+    report(folder, "small_calls", "Small calls and short rows", rows, about)
 
 
 if __name__ == "__main__":

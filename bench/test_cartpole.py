@@ -7,11 +7,9 @@ largest resident set.
 What runs the kernels is named in each row: what lite finds, or what LITE_KERNELS says. With Numba the first
 process compiles, unless there is a cache.
 
-`--only dqn` runs one of them, `--seeds 2` the first two seeds; either saves nothing.
+`--only dqn` runs one of them, `--rounds 2` the first two seeds; without `--output` either saves nothing.
 """
 
-import argparse
-import json
 import os
 import re
 import subprocess
@@ -20,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from side_by_side import RESULTS, machine
+from side_by_side import arguments, heading, machine, place, save
 
 from lite.kernels import backend
 
@@ -57,19 +55,16 @@ def run(example: str, seed: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=["dqn", "ppo"], help="nothing is saved")
-    parser.add_argument("--seeds", type=int, help="so many alone; nothing is saved")
+    parser = arguments(__doc__, rounds=SEEDS, each="seeds of each example")
+    parser.add_argument("--only", choices=["dqn", "ppo"], help="this one alone")
     asked = parser.parse_args()
     about, rows = machine(), []
     for example in [asked.only] if asked.only else ["dqn", "ppo"]:
-        for seed in range(asked.seeds or SEEDS):
+        for seed in range(asked.rounds):
             rows.append(run(example, seed))
             print(rows[-1], flush=True)
     lines = [
-        "# CartPole",
-        "",
-        ", ".join(f"{key} {value}" for key, value in about.items()) + ".",
+        *heading("CartPole", about),
         f"Mean returns of 100 episodes of the exported policy; training stops at {MARK}. Whole processes.",
         "",
         "| example | kernels | seed | mean return | frames | seconds | of the processor | MB |",
@@ -91,10 +86,8 @@ def main() -> None:
         )
     text = "\n".join(lines) + "\n"
     print(text)
-    if not (asked.only or asked.seeds):
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "cartpole.md").write_text(text)
-        (RESULTS / "cartpole.json").write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
+    folder = place(asked, part=bool(asked.only) or asked.rounds < SEEDS)
+    save(folder, "cartpole", text, {"about": about, "rows": rows})
 
 
 if __name__ == "__main__":

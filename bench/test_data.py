@@ -1,6 +1,6 @@
 """From environments to batches: collectors, replay buffers, samplers and estimators, beside torchrl's.
 
-    python bench/test_data.py [--only CASE ...] [--rounds N]
+    python bench/test_data.py [--only CASE ...] [--rounds N] [--output DIR]
 
 The cases are in `data_collect.py`, `data_replay.py`, `data_samplers.py` and `data_values.py`. `growth` draws
 from 10^4 to 10^8 frames, and the plot shows the time against the capacity. `data_ray.py` stands alone, as Ray
@@ -9,18 +9,22 @@ takes the processors.
 
 from __future__ import annotations
 
-import argparse
 import json
+import math
 import os
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import data_collect
 import data_replay
 import data_samplers
 import data_values
-from side_by_side import RESULTS, machine, report
+import tensordict
+import torch
+import torchrl
+from side_by_side import arguments, machine, place, report
 
 Rows = list[dict[str, Any]]
 CASES: dict[str, Callable[[int], Rows]] = {
@@ -31,7 +35,7 @@ CASES: dict[str, Callable[[int], Rows]] = {
 }
 
 
-def plot(uniform: Rows, rows: Rows) -> None:
+def plot(uniform: Rows, rows: Rows, file: Path) -> None:
     """Time against capacity: uniform draws from mapped files, and slices while the buffer is written to."""
     import matplotlib
 
@@ -53,20 +57,39 @@ def plot(uniform: Rows, rows: Rows) -> None:
     for axis in (left, right):
         axis.grid(alpha=0.3)
         axis.legend()
-    figure.savefig(RESULTS / "data_growth.png", dpi=110)
+    figure.savefig(file, dpi=110)
+
+
+def growth_table(growth: Rows) -> str:
+    """The times of the left plot."""
+    lines = [
+        "",
+        "Of 256 frames of 4 keys, drawn from mapped files; first calls meet pages that are not in memory:",
+        "",
+        "| frames | first calls | later ones |",
+        "|---|--:|--:|",
+        *(
+            f"| 10^{math.log10(row['capacity']):.0f} | {row['first_ms']:.3g} ms | {row['median_ms']:.3g} ms |"
+            for row in growth
+        ),
+        "",
+        "![growth](data_growth.png)",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = arguments(__doc__, rounds=15)
     parser.add_argument(
         "--only", nargs="*", choices=[*CASES, "growth"], help="these; others keep their results"
     )
-    parser.add_argument("--rounds", type=int, default=15)
     args = parser.parse_args()
     warnings.simplefilter("ignore")  # of the other libraries
-    about, before = machine(), RESULTS / "data.json"
+    peers = {library.__name__: library.__version__ for library in (torch, tensordict, torchrl)}
+    about, folder = machine() | peers, place(args)
+    before = folder / "data.json"
     kept = json.loads(before.read_text()) if args.only and before.is_file() else {}
-    found, growth = kept.get("rows", []), kept.get("about", {}).get("growth", [])
+    found, growth = kept.get("rows", []), kept.get("growth", [])
     for name in args.only or [*CASES, "growth"]:
         load = round(os.getloadavg()[0], 1)
         if name == "growth":
@@ -77,11 +100,9 @@ def main() -> None:
         found = sorted(
             [line for line in found if line["of"] != name] + lines, key=lambda line: order.index(line["of"])
         )
-    report("data", "From environments to batches", found, about)
-    (RESULTS / "data.json").write_text(
-        json.dumps({"about": {**about, "growth": growth}, "rows": found}, indent=1) + "\n"
-    )
-    plot(growth, found)
+    title = "From environments to batches"
+    report(folder, "data", title, found, about, below=growth_table(growth), growth=growth)
+    plot(growth, found, folder / "data_growth.png")
 
 
 if __name__ == "__main__":

@@ -2,11 +2,10 @@
 
 `python bench/test_grad.py` runs all, each on as many threads (`--threads`, 1 unless given).
 
-`--only PATTERN` runs the cases whose names match and saves nothing. Gradients are compared before they are
+`--only PATTERN` runs the cases whose names match. Gradients are compared before they are
 timed.
 """
 
-import argparse
 import os
 import re
 import sys
@@ -22,7 +21,7 @@ if THREADS == "1":
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
-from side_by_side import machine, measure, report, row  # noqa: E402
+from side_by_side import arguments, machine, measure, place, report, row  # noqa: E402
 
 import lite  # noqa: E402
 from lite import TensorDict, from_modules, nn, optim, value_and_grad, vmap  # noqa: E402
@@ -244,10 +243,9 @@ def repeated(call: Callable[[], Any], times: int) -> Callable[[], None]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=101)
+    parser = arguments(__doc__, rounds=101)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", metavar="PATTERN", help="of the names of cases; nothing is saved")
+    parser.add_argument("--only", metavar="PATTERN", help="of the names of cases")
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
     lite.kernels.set_num_threads(asked.threads)
@@ -265,8 +263,7 @@ def main() -> None:
                 times_taken = f"{1e3 * r['lite_ms']:8.1f} us {name:18s} {1e3 * r['other_ms']:8.1f} us"
                 print(f"{case:32s} {times_taken} {r['ratio']:.2f}")
     about = machine() | {"torch": torch.__version__, "jax": jax.__version__, "threads": asked.threads}
-    if not asked.only:
-        report("grad", "Gradients and optimisers", rows, about)
+    report(place(asked, part=bool(asked.only)), "grad", "Gradients and optimisers", rows, about)
 
 
 if __name__ == "__main__":

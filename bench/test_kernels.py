@@ -1,10 +1,8 @@
 """lite.kernels and MultiStep beside torch, torchrl and Hugging Face: `python bench/test_kernels.py`.
 
-`--only PATTERN` runs the parts whose names match and saves nothing.
+`--only PATTERN` runs the parts whose names match.
 """
 
-import argparse
-import json
 import os
 import re
 import subprocess
@@ -20,7 +18,7 @@ import numpy as np
 import tensordict
 import torch
 import torchrl
-from side_by_side import RESULTS, machine, measure, report, row
+from side_by_side import arguments, machine, measure, place, report, row
 from torchrl.data.postprocs import MultiStep as TorchMultiStep
 from torchrl.data.postprocs.postprocs import _get_reward
 from torchrl.objectives.value import functional
@@ -272,7 +270,10 @@ def first_calls(rounds: int) -> list[dict[str, Any]]:
     rows = []
     for name in KERNELS:
         with tempfile.TemporaryDirectory() as folder:
-            environment = os.environ | {"NUMBA_CACHE_DIR": folder, "PYTHONPATH": str(Path(__file__).parent)}
+            path = os.pathsep.join(
+                [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+            )
+            environment = os.environ | {"NUMBA_CACHE_DIR": folder, "PYTHONPATH": path}
 
             def seconds(name: str = name, environment: dict[str, str] = environment) -> float:
                 command = [sys.executable, "-c", FIRST_CALLS, name]
@@ -284,8 +285,10 @@ def first_calls(rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def add_first_calls(rows: list[dict[str, Any]]) -> None:
-    """A second table, below the one that `report` wrote."""
+def first_call_table(rows: list[dict[str, Any]]) -> str:
+    """A second table, below the first, and the chart."""
+    if not rows:
+        return ""
     lines = [
         "",
         "Processor time of the first call in a new process, after `import numba`; `nothing` is a function of",
@@ -295,14 +298,10 @@ def add_first_calls(rows: list[dict[str, Any]]) -> None:
     ]
     lines += ["|---|--:|--:|"]
     lines += [f"| {r['kernel']} | {r['cold_s']:.2f} s | {r['cached_s']:.3f} s |" for r in rows]
-    print("\n".join(lines))
-    with (RESULTS / "kernels.md").open("a") as table:
-        table.write("\n".join(lines) + "\n\n![times faster](kernels.png)\n")
-    path = RESULTS / "kernels.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"first_calls": rows}, indent=1) + "\n")
+    return "\n".join(lines) + "\n\n![times faster](kernels.png)\n"
 
 
-def plot(rows: list[dict[str, Any]]) -> None:
+def plot(rows: list[dict[str, Any]], file: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -319,17 +318,16 @@ def plot(rows: list[dict[str, Any]]) -> None:
     axis.invert_yaxis()
     axis.tick_params(axis="y", labelsize=6)
     axis.margins(x=0.1, y=0.01)
-    figure.savefig(RESULTS / "kernels.png", dpi=110)
+    figure.savefig(file, dpi=110)
 
 
 PARTS = (returns, estimates, multistep, log_probs, log_softmax, sampling)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser = arguments(__doc__, rounds=15)
     names = [part.__name__ for part in (*PARTS, first_calls)]
-    parser.add_argument("--only", metavar="PATTERN", help=f"of {', '.join(names)}; nothing is saved")
+    parser.add_argument("--only", metavar="PATTERN", help=f"of {', '.join(names)}")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")  # of the other libraries
     about = machine() | {
@@ -341,18 +339,10 @@ def main() -> None:
     chosen = re.compile(asked.only or "")
     rows = [line for part in PARTS if chosen.search(part.__name__) for line in part(asked.rounds)]
     first = first_calls(asked.rounds) if chosen.search("first_calls") else []
-    if asked.only:
-        for r in rows:
-            print(
-                f"{r['case']:50s} {r['lite_ms']:8.3f} ms ({r['lite_min_ms']:.3f}) "
-                f"{r['ratio']:7.3g} times faster ({r['cpu_ratio']:.3g}) than {r['against']}"
-            )
-        for r in first:
-            print(f"{r['kernel']:50s} {r['cold_s']:.2f} s compiling, {r['cached_s']:.3f} s from the cache")
-        return
-    report("kernels", "Kernels", rows, about)
-    plot(rows)
-    add_first_calls(first)
+    folder = place(asked, part=bool(asked.only))
+    report(folder, "kernels", "Kernels", rows, about, first_call_table(first), first_calls=first)
+    if folder is not None and rows:
+        plot(rows, folder / "kernels.png")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Language models: lite beside onnxruntime-genai, optimum, transformers and itself.
 
-    python bench/test_llm.py DIR [--only CASE ...] [--rounds N] [--threads N]
+    python bench/test_llm.py DIR [--only CASE ...] [--rounds N] [--threads N] [--output DIR]
 
 DIR holds the models that `llm_models.py` makes (random weights in the shape of SmolLM2-135M). Peers that are
 not installed are left out and named. All use the same number of threads. A decoding step has to read the
@@ -10,7 +10,6 @@ can be faster.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -25,7 +24,7 @@ from typing import Any
 
 import numpy as np
 from llm_peers import Genai, Run, Torch
-from side_by_side import RESULTS, machine, measure, report, row
+from side_by_side import arguments, machine, measure, place, report, row
 
 from lite import TensorDict
 from lite.kernels import set_num_threads
@@ -468,26 +467,29 @@ def against(name: str, result: dict[str, dict[str, float]], **more: Any) -> Iter
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Compare runtimes of language models.")
+    parser = arguments(__doc__, rounds=5)
     parser.add_argument("models", type=Path, help="folder that llm_models.py filled")
     parser.add_argument(
         "--only", nargs="*", choices=list(CASES), help="these cases; others keep their results"
     )
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     about = machine()
     set_num_threads(args.threads)
     bench = Bench(args.models, args.threads, args.rounds)
-    before = RESULTS / "llm.json"
+    folder = place(args)
+    before = folder / "llm.json"
     found = json.loads(before.read_text())["rows"] if args.only and before.is_file() else []
     import onnxruntime
 
     for name in args.only or CASES:
         load = round(os.getloadavg()[0], 1)
-        lines = [
-            {**line, "of": name, "rounds": args.rounds, "load_before": load} for line in CASES[name](bench)
-        ]
+        try:
+            lines = list(CASES[name](bench))
+        except FileNotFoundError as error:  # a model that was not made
+            bench.missing.add(f"{name} ({error})")
+            lines = []
+        lines = [{**line, "of": name, "rounds": args.rounds, "load_before": load} for line in lines]
         found = [line for line in found if line["of"] != name] + lines
         bench.close()
         about |= {
@@ -498,7 +500,9 @@ def main() -> None:
         }
         order = list(CASES)
         found.sort(key=lambda line: order.index(line["of"]))
-        report("llm", "Language models", found, about)  # after each case, as all take half an hour
+        report(folder, "llm", "Language models", found, about)  # after each case, as all take half an hour
+    if not found:
+        raise SystemExit(f"error: nothing was timed; left out: {about['left out']}")
 
 
 if __name__ == "__main__":

@@ -6,19 +6,16 @@ Arrays of three floats, so that what is measured is everything but the computati
 one thread and in turns; medians over rounds (minima in brackets), microseconds per call. A round lasts
 about a third of a millisecond, less than a scheduler's time slice, so that on a busy machine few rounds are
 interrupted.
-torch runs under no_grad. Results go to bench/results/nn.json.
+torch runs under no_grad.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import os
-import platform
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -28,6 +25,7 @@ import numpy as np  # noqa: E402
 import tensordict  # noqa: E402
 import tensordict.nn  # noqa: E402
 import torch  # noqa: E402
+from side_by_side import arguments, heading, machine, place, save  # noqa: E402
 
 import lite  # noqa: E402
 import lite.nn  # noqa: E402
@@ -107,6 +105,7 @@ def calls_per_round(function: Callable[[], Any]) -> int:
 
 
 def main() -> None:
+    asked = arguments(__doc__, ROUNDS).parse_args()
     torch.set_num_threads(1)
     array = np.ones(3, dtype=np.float32)
     mine = cases(lite.TensorDict, lite.nn, lite.nn, Normal, array)
@@ -116,7 +115,9 @@ def main() -> None:
     with torch.no_grad():
         for name, call in mine.items():
             pair = [(function, calls_per_round(function)) for function in (call, theirs[name])]
-            times = [[per_call(function, calls) * 1e6 for function, calls in pair] for _ in range(ROUNDS)]
+            times = [
+                [per_call(function, calls) * 1e6 for function, calls in pair] for _ in range(asked.rounds)
+            ]
             a, b = (statistics.median(column) for column in zip(*times, strict=True))
             least, least_b = (min(column) for column in zip(*times, strict=True))
             rows.append(
@@ -129,23 +130,27 @@ def main() -> None:
                     "tensordict_min_us": round(least_b, 2),
                 }
             )
-            print(
-                f"{name:45s} {a:9.2f} ({least:.2f}) us {b:9.2f} ({least_b:.2f}) us {b / a:7.1f}x "
-                f"({least_b / least:.1f}x)"
-            )
-    result = {
-        "machine": {"processor": platform.processor() or platform.machine(), "cpus": os.cpu_count()},
-        "versions": {
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "torch": torch.__version__,
-            "tensordict": tensordict.__version__,
-        },
-        "rounds": ROUNDS,
-        "rows": rows,
-    }
-    path = Path(__file__).parent / "results" / "nn.json"
-    path.write_text(json.dumps(result, indent=2) + "\n")
+    about = machine() | {"torch": torch.__version__, "tensordict": tensordict.__version__, "threads": 1}
+    text = table(rows, about)
+    print(text)
+    save(place(asked), "nn", text, {"about": about, "rows": rows})
+
+
+def table(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
+    lines = [
+        *heading("Modules", about),
+        "Arrays of three floats.",
+        "Medians of interleaved rounds in one process, in microseconds; minima in brackets.",
+        "",
+        "| call | lite | tensordict | times faster |",
+        "|---|--:|--:|--:|",
+        *(
+            f"| {row['case']} | {row['lite_us']} ({row['lite_min_us']}) "
+            f"| {row['tensordict_us']} ({row['tensordict_min_us']}) | {row['ratio']} |"
+            for row in rows
+        ),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

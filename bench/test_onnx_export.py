@@ -23,7 +23,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np  # noqa: E402
 import onnxruntime  # noqa: E402
 import torch  # noqa: E402
-from side_by_side import machine, measure, report, row  # noqa: E402
+from side_by_side import arguments, machine, measure, place, report, row  # noqa: E402
 
 from lite import nn  # noqa: E402
 
@@ -104,6 +104,7 @@ def runner(path: Path, arrays: list[np.ndarray], times: int) -> Callable[[], Non
 
 
 def main() -> None:
+    asked = arguments(__doc__, rounds=51).parse_args()
     about = {**machine(), "torch": torch.__version__, "onnxruntime": onnxruntime.__version__}
     rng, rows = np.random.default_rng(0), []
     for title, make, shapes, axes in cases():
@@ -119,14 +120,16 @@ def main() -> None:
                     paths[f"torch.onnx, dynamo={dynamo}"] = path
             once = measure({"lite": runner(paths["lite"], arrays, 20)}, rounds=3)["lite"]["min_ms"] / 20
             times = max(1, int(ROUND / (once * 1e-3)))
-            taken = measure({name: runner(path, arrays, times) for name, path in paths.items()}, 51, pause=0)
+            taken = measure(
+                {name: runner(path, arrays, times) for name, path in paths.items()}, asked.rounds, pause=0
+            )
             sizes = {name: path.stat().st_size for name, path in paths.items()}
         one = {name: {key: ms / times for key, ms in found.items()} for name, found in taken.items()}
         for name in list(paths)[1:]:
             more = {"lite_bytes": sizes["lite"], "other_bytes": sizes[name]}
             kib = f"{sizes['lite'] / 1024:.1f} KiB, {sizes[name] / 1024:.1f}"
             rows.append(row(f"{title} ({kib})", name, one, **more))
-    report("onnx_export", "Exported graphs in onnxruntime", rows, about)
+    report(place(asked), "onnx_export", "Exported graphs in onnxruntime", rows, about)
 
 
 if __name__ == "__main__":

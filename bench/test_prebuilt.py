@@ -1,25 +1,23 @@
 """Kernels compiled beforehand beside the same ones compiled by Numba, in one process; and first calls.
 
     python -m lite.kernels.prebuild --output DIR
-    python bench/test_prebuilt.py DIR
+    python bench/test_prebuilt.py DIR [--rounds N] [--output DIR]
 
 Numba compiles for exactly this processor, the library for its level. Kernels change places between rounds.
 """
 
-import argparse
 import importlib
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 os.environ["LITE_KERNELS"] = "numba"  # before lite is imported: the library is loaded below
 
 import numpy as np
-from side_by_side import machine, measure, report, row
+from side_by_side import arguments, machine, measure, place, report, row
 
 import lite.kernels as k
 from lite.kernels import _layers, _optimizers
@@ -98,10 +96,10 @@ def repeated(kernels: Kernels, times: int, call: Callable[[], Any]) -> Callable[
     return run
 
 
-def first_calls(folder: Path, rounds: int) -> dict[str, Any]:
+def first_calls(rounds: int) -> dict[str, Any]:
     """Of a kernel in new processes: out of the library, and out of Numba's cache."""
     taken: dict[str, list[tuple[float, float]]] = {"lite": [], "Numba": []}
-    environment = os.environ | {"LITE_KERNELS_PATH": str(folder)}
+    environment = dict(os.environ)
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     for _ in range(rounds + 1):
         for name, backend in (("lite", "prebuilt"), ("Numba", "numba")):
@@ -119,17 +117,16 @@ def first_calls(folder: Path, rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("folder", type=Path, help="of libraries")
-    parser.add_argument("--rounds", type=int, default=101)
+    parser = arguments(__doc__, rounds=101)
+    parser.add_argument("folder", nargs="?", help="of libraries (LITE_KERNELS_PATH, or what is installed)")
     asked = parser.parse_args()
-    os.environ["LITE_KERNELS_PATH"] = str(asked.folder)
+    if asked.folder is not None:
+        os.environ["LITE_KERNELS_PATH"] = asked.folder
     reasons: list[str] = []
     library = prebuilt.find(None, reasons)
     if library is None:
-        sys.exit("\n".join(["error: no library fits", *reasons]))
+        how = "python -m lite.kernels.prebuild --output DIR makes one, and LITE_KERNELS_PATH=DIR names it"
+        sys.exit("\n".join([*reasons, f"error: no library fits: {how}"]))
     k.set_num_threads(1)
     about = machine() | {"level": library.level, "threads": 1, "library_bytes": library.path.stat().st_size}
     kernels = both(library)
@@ -140,10 +137,8 @@ def main() -> None:
         each = {side: {key: t / times for key, t in r.items()} for side, r in result.items()}
         rows.append(row(name, "Numba", each))
         time.sleep(0.1)
-    rows.append(
-        row("first call of a process, gae, 1x128", "Numba's cache", _named(first_calls(asked.folder, 9)))
-    )
-    report("prebuilt", "Kernels compiled beforehand, beside Numba", rows, about)
+    rows.append(row("first call of a process, gae, 1x128", "Numba's cache", _named(first_calls(9))))
+    report(place(asked), "prebuilt", "Kernels compiled beforehand, beside Numba", rows, about)
 
 
 def _named(result: dict[str, Any]) -> dict[str, Any]:

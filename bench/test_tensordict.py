@@ -1,8 +1,6 @@
 """TensorDict beside torch's tensordict and plain NumPy: `python bench/test_tensordict.py`."""
 
-import argparse
 import copy
-import json
 import math
 import pickle
 import re
@@ -10,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import common_operations
@@ -17,7 +16,7 @@ import numpy as np
 import tensordict
 import torch
 from common_operations import Library
-from side_by_side import RESULTS, machine, measure
+from side_by_side import arguments, heading, machine, measure, place, save
 
 import lite
 
@@ -209,20 +208,17 @@ def alternatives(wanted: re.Pattern[str]) -> Iterator[tuple[str, str, dict[str, 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=31)
-    parser.add_argument(
-        "--only", metavar="PATTERN", help="time the operations whose name matches; nothing is saved"
-    )
-    arguments = parser.parse_args()
+    parser = arguments(__doc__, rounds=31)
+    parser.add_argument("--only", metavar="PATTERN", help="time the operations whose name matches")
+    asked = parser.parse_args()
     warnings.simplefilter("ignore")  # of the other library
     torch.set_num_threads(1)
     about = machine() | {"torch": torch.__version__, "tensordict": tensordict.__version__, "threads_torch": 1}
     table = []
-    for group, name, calls in alternatives(re.compile(arguments.only or "")):
+    for group, name, calls in alternatives(re.compile(asked.only or "")):
         loops = calls_per_round(calls["lite"])
         runs = {side: looped(call, loops) for side, call in calls.items()}
-        result = measure(runs, arguments.rounds, pause=0)  # one thread each
+        result = measure(runs, asked.rounds, pause=0)  # one thread each
         line: dict[str, Any] = {"group": group, "case": name}
         for side, times in result.items():
             line[f"{side}_us"] = 1e3 * times["median_ms"] / loops
@@ -231,8 +227,8 @@ def main() -> None:
         line["over_floor"] = line["lite_us"] / line["floor_us"] if "floor" in calls else None
         table.append(line)
     if not table:
-        parser.error(f"--only {arguments.only!r} matches no operation")
-    write(table, about, save=arguments.only is None)
+        parser.error(f"--only {asked.only!r} matches no operation")
+    write(table, about, place(asked, part=asked.only is not None))
 
 
 def geometric_mean(lines: list[dict[str, Any]], group: str | None = None) -> float:
@@ -240,12 +236,10 @@ def geometric_mean(lines: list[dict[str, Any]], group: str | None = None) -> flo
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
-def write(table: list[dict[str, Any]], about: dict[str, Any], save: bool) -> None:
+def write(table: list[dict[str, Any]], about: dict[str, Any], folder: Path | None) -> None:
     mean = geometric_mean(table)
     lines = [
-        "# TensorDict",
-        "",
-        ", ".join(f"{key} {value}" for key, value in about.items()) + ".",
+        *heading("TensorDict", about),
         "Five float32 leaves (32, 4), batch [32], unless the name says otherwise.",
         "Medians of interleaved rounds in one process, in microseconds; minima in brackets.",
         "The floor is the same on a plain dict of NumPy arrays.",
@@ -266,13 +260,7 @@ def write(table: list[dict[str, Any]], about: dict[str, Any], save: bool) -> Non
         lines += [table_row(line) for line in table if line["group"] == group]
     text = "\n".join(lines) + "\n"
     print(text)
-    if not save:
-        return
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "tensordict.md").write_text(text)
-    (RESULTS / "tensordict.json").write_text(
-        json.dumps({"about": about, "geometric_mean": mean, "rows": table}, indent=1) + "\n"
-    )
+    save(folder, "tensordict", text, {"about": about, "geometric_mean": mean, "rows": table})
 
 
 def table_row(line: dict[str, Any]) -> str:

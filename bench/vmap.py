@@ -21,7 +21,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np  # noqa: E402
 import tensordict  # noqa: E402
 import torch  # noqa: E402
-from side_by_side import machine, measure, report, row  # noqa: E402
+from side_by_side import arguments, machine, measure, place, report, row  # noqa: E402
 
 import lite  # noqa: E402
 import lite.nn  # noqa: E402
@@ -88,6 +88,7 @@ def cases(width: int, batch: int, activation: str) -> dict[str, Callable[[], Any
 
 
 def main() -> None:
+    asked = arguments(__doc__, rounds=25).parse_args()
     torch.set_num_threads(1)
     about = {
         **machine(),
@@ -114,10 +115,10 @@ def main() -> None:
                 results = {name: np.asarray(call()) for name, call in calls.items()}
                 for result in results.values():
                     np.testing.assert_allclose(result, results["by hand"], rtol=1e-3, atol=1e-4)
-                times = measure(calls, rounds=25, pause=0)
+                times = measure(calls, asked.rounds, pause=0)
                 name = f"{activation}, batch {batch}, width {width}"
                 rows += [row(name, other, times) for other in calls if other != "lite"]
-    report("vmap", "vmap of a 3-layer network over 64 parameter sets", rows, about)
+    report(place(asked), "vmap", "vmap of a 3-layer network over 64 parameter sets", rows, about)
 
 
 if __name__ == "__main__":

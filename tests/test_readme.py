@@ -90,7 +90,7 @@ def commands(document: str) -> list[list[str]]:
     """The words of each `lite ...` in the blocks of a document that are no Python."""
     found = []
     for block in blocks(document):
-        for line in "" if block.language else block.source.splitlines():
+        for line in "" if block.language else block.source.replace("\\\n", " ").splitlines():
             for part in line.partition(" # ")[0].split("&&"):
                 words = shlex.split(part)
                 if words[:1] == ["lite"]:
@@ -98,7 +98,8 @@ def commands(document: str) -> list[list[str]]:
     return found
 
 
-LITE = [(readme, words) for readme in [*READMES, "CONTRIBUTING.md"] for words in commands(readme)]
+OTHERS = ["bench/README.md", "CONTRIBUTING.md"]  # commands, and no Python
+LITE = [(readme, words) for readme in [*READMES, *OTHERS] for words in commands(readme)]
 
 
 @pytest.mark.parametrize(
@@ -172,10 +173,27 @@ def test_differences_are_few_and_each_has_its_reason() -> None:
 )
 def test_files_that_documents_name_exist(document: str) -> None:
     text = re.sub(r"^```.*?^```", "", (ROOT / document).read_text(encoding="utf-8"), flags=re.M | re.S)
-    links = [(ROOT / document).parent / link for link in re.findall(r"\]\(([^)#:]+)\)", text)]
+    links = [
+        (ROOT / document).parent / link for link in re.findall(r"\]\(([^)#: ]+)(?: \"[^\"]*\")?\)", text)
+    ]
     paths = [ROOT / path for path in re.findall(r"`((?:lite|kernels|models|tests|bench)/[\w/.]*)`", text)]
     assert links + paths
     assert [str(path) for path in links + paths if not path.exists()] == []
+
+
+@pytest.mark.parametrize("document", [*READMES, "CONTRIBUTING.md", "bench/README.md"])
+def test_sections_that_links_name_exist(document: str) -> None:
+    """A heading is linked to by its words in lower case, joined by hyphens."""
+
+    def sections(file: Path) -> set[str]:
+        text = re.sub(r"^```.*?^```", "", file.read_text(encoding="utf-8"), flags=re.M | re.S)
+        headings = re.findall(r"^#+ (.*)", text, flags=re.M)
+        return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+    text = (ROOT / document).read_text(encoding="utf-8")
+    for path, section in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", text):
+        file = (ROOT / document).parent / path if path else ROOT / document
+        assert section in sections(file), f"{document} links to {path}#{section}"
 
 
 @pytest.mark.parametrize(

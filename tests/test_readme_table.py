@@ -1,5 +1,6 @@
 """No number stands in README's table of measurements that the benchmarks have not written down."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -42,3 +43,21 @@ def test_numbers_have_two_digits(readme_table: ModuleType) -> None:
     assert [readme_table.number(x) for x in values] == ["0.3", "1", "1", "10", "43", "100", "160", "4000"]
     assert readme_table.span([2.0, 1.04, 1.0]) == "1 to 2"
     assert readme_table.span([1.04, 1.0]) == "1"
+
+
+def test_each_line_is_of_one_file(readme_table: ModuleType) -> None:
+    for line in readme_table.LINES.splitlines():
+        names = re.findall(r"\{(\w+)\}", line)
+        assert len({readme_table.FORMULAS[name][0] for name in names}) == 1, line
+    assert set(re.findall(r"\{(\w+)\}", readme_table.LINES)) == set(readme_table.FORMULAS)
+
+
+def test_a_part_of_the_figures_has_dashes(readme_table: ModuleType, tmp_path: Path) -> None:
+    rows = [{"case": "write a folder", "ratio": 2.0}, {"case": "mapped td[0]", "ratio": 9.0}]
+    (tmp_path / "files.json").write_text(json.dumps({"rows": rows}))
+    linear = {"case": "Linear(2, 2) of (1, 2)", "against": "torch", "ratio": 0.5}
+    (tmp_path / "layers.json").write_text(json.dumps({"rows": [linear]}))
+    found = {claim.source: claim.here for claim in readme_table.claims(tmp_path)}
+    assert found["files"] == "2"
+    assert found["layers"] == "- (strided convolutions) to - (pooling); linear layers 0.5"
+    assert found["data"] is None

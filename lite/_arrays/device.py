@@ -51,7 +51,7 @@ def parse_device(device: Any) -> str | None:
 
     Raises:
         ValueError: not None, "cpu[:N]" or "cuda[:N]".
-        RuntimeError: "cuda" where no GPU can be used.
+        RuntimeError: "cuda" where no GPU can be used, or a number that no GPU has.
     """
     if device is None:
         return None
@@ -59,7 +59,9 @@ def parse_device(device: Any) -> str | None:
     if is_cpu(name):
         return "cpu"
     if name == "cuda" or (name.startswith("cuda:") and name[5:].isdigit()):
-        require_cuda(name)
+        count = len(require_cuda(name).gpus)
+        if _number(name) >= count:
+            raise RuntimeError(f"device={name!r}: Numba finds {count} GPU(s), counted from 'cuda:0'.")
         return name if ":" in name else "cuda:0"
     raise ValueError(f"device must be None, 'cpu' or 'cuda' (for a GPU), got {device!r}.")
 
@@ -79,6 +81,11 @@ def require_cuda(device: str) -> Any:
     if not cuda.is_available():  # type: ignore[no-untyped-call]
         raise RuntimeError(f"device={device!r} {_CUDA_HELP}")
     return cuda
+
+
+def _number(device: str) -> int:
+    """Which GPU "cuda" or "cuda:N" is."""
+    return int(device.partition(":")[2] or 0)
 
 
 def device_of(value: Any) -> str:
@@ -120,7 +127,9 @@ def move(value: Any, device: str | None) -> Any:
         return _to_host(value)
     if is_device_leaf(value) or hasattr(value, "__cuda_array_interface__"):
         return value
-    return require_cuda(device).to_device(np.asarray(value, order="C"))
+    cuda = require_cuda(device)
+    with cuda.gpus[_number(device)]:
+        return cuda.to_device(np.asarray(value, order="C"))
 
 
 class NotOnDevice(TypeError, AttributeError):

@@ -23,7 +23,8 @@ _OPEN_LEVELS = 2
 _STYLE = (
     "<style>.lite-td{font-family:monospace;font-size:90%;overflow-x:auto}.lite-td details{margin-left:1em}"
     ".lite-td summary{cursor:pointer;margin-left:-1em}.lite-td table{border-collapse:collapse;margin:0}"
-    ".lite-td td,.lite-td th{text-align:left;padding:0 1em 0 0;border:0}"
+    # Named twice, to weigh as much as JupyterLab's rule that moves all cells to the right.
+    ".lite-td.lite-td td,.lite-td.lite-td th{text-align:left;padding:0 1em 0 0;border:0}"
     ".lite-td td,.lite-td th{vertical-align:top;white-space:nowrap}"
     ".lite-td th{font-weight:normal;opacity:.65}"
     ".lite-td td:first-child{white-space:normal;overflow-wrap:break-word;max-width:24em}"

@@ -14,6 +14,7 @@ from typing import Any
 from lite.cli.model import model_path, open_decoder
 from lite.kernels.backends.choice import choice
 from lite.models import GraphSpec, ModelConfig, OnnxDecoder, Padding, Tokenizer
+from lite.models.decoder.device_logits import drawn_on_gpus
 from lite.models.graph.session import default_threads, import_onnxruntime
 from lite.models.graph.tensors import ELEMENT_TYPES
 
@@ -121,7 +122,7 @@ def _found(config: ModelConfig) -> dict[str, Any]:
 def _tokenizer(path: Path) -> dict[str, Any]:
     try:
         tokenizer = Tokenizer.from_pretrained(path)
-    except (OSError, ValueError) as error:  # the graph runs without: on token ids
+    except (OSError, ValueError, ImportError) as error:  # the graph runs without: on token ids
         return {"refused": " ".join(str(error).split())}
     return {
         "eos_token_id": tokenizer.eos_token_id,
@@ -163,6 +164,11 @@ def _notes(decoder: OnnxDecoder) -> list[str]:
         notes.append(
             "the graph is in float16, which onnxruntime converts to float32 and back at every operator on a "
             "CPU: it is slower there than the same model in float32, int8 or int4"
+        )
+    if decoder.device != "cpu" and not drawn_on_gpus():
+        notes.append(
+            "Numba finds no GPU, so the logits of each step are copied to the host and drawn from there: "
+            'pip install "tensordict-lite[cuda]"'
         )
     return notes
 

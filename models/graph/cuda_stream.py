@@ -57,7 +57,7 @@ class CudaStream:
             # waits for what others do on the default stream, such as onnxruntime's copies of inputs
             code = runtime.cudaSetDevice(index) or runtime.cudaStreamCreate(ctypes.byref(made))
             if code or not made.value:
-                raise RuntimeError(f"cannot make a stream on GPU {index}: CUDA error {code}")
+                raise RuntimeError(f"cannot make a stream on GPU {index}: {_error(runtime, code)}")
             handle = made.value
         stream = cls(index, handle)
         weakref.finalize(stream, _idle[index].append, handle).atexit = False
@@ -114,7 +114,13 @@ class CudaStream:
     @staticmethod
     def _check(code: int, what: str) -> None:
         if code:
-            raise RuntimeError(f"{what} failed: CUDA error {code}")
+            raise RuntimeError(f"{what} failed: {_error(cuda_runtime(), code)}")
+
+
+def _error(runtime: Any, code: int) -> str:
+    """The number of an error, and what CUDA says of it."""
+    said: bytes = runtime.cudaGetErrorString(code)
+    return f"CUDA error {code} ({said.decode()})"
 
 
 _WHERE = {TO_DEVICE: "to the GPU", TO_HOST: "from the GPU to the host", ON_DEVICE: "on the GPU"}
@@ -128,7 +134,9 @@ def cuda_runtime() -> Any:
     for mode in (loaded, ctypes.DEFAULT_MODE):
         for name in names:
             try:
-                return ctypes.CDLL(name, mode=mode)
+                runtime = ctypes.CDLL(name, mode=mode)
             except OSError:
                 continue
+            runtime.cudaGetErrorString.restype = ctypes.c_char_p
+            return runtime
     raise RuntimeError(f"cannot find the CUDA runtime library ({', '.join(names)})")

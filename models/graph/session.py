@@ -25,6 +25,11 @@ from lite.models.graph.model_config import check_external_files
 Device = tuple[Any, ...]
 """The arguments by which a binding is told the device."""
 
+_ONE_BUILD = (
+    "Only one of onnxruntime and onnxruntime-gpu may be installed, as both put their files into one folder. "
+    'Run: pip uninstall onnxruntime onnxruntime-gpu; pip install "tensordict-lite[llm,cuda]" '
+    '(or "tensordict-lite[llm-cpu]" without a GPU)'
+)
 _NO_FLASH = "ORT_GQA_DISABLE_FLASH_ATTENTION"
 _environment_lock = threading.Lock()
 # A graph from elsewhere may never end. These are longer than any that is meant to: loading optimises large
@@ -198,6 +203,8 @@ def import_onnxruntime() -> Any:
             'ONNX models need onnxruntime: pip install "tensordict-lite[llm]" '
             f'(or "tensordict-lite[llm-cpu]" without CUDA); the import said: {error}'
         ) from error
+    if not hasattr(onnxruntime, "InferenceSession"):  # a folder of files that nobody owns is a package, too
+        raise ImportError(f"the installed onnxruntime is incomplete. {_ONE_BUILD}")
     return onnxruntime
 
 
@@ -316,9 +323,9 @@ def open_session(
         raise ValueError(f"onnxruntime {ort.__version__} cannot load {str(graph)!r}: {error}") from error
     if kind == "cuda" and "CUDAExecutionProvider" not in session.get_providers():
         raise RuntimeError(
-            f"device={device!r}: onnxruntime fell back to the CPU: it found no usable GPU, or not "
-            "the CUDA and cuDNN libraries it was built for. Check `nvidia-smi`; the libraries come with "
-            'pip install "tensordict-lite[cuda]"'
+            f"device={device!r}: onnxruntime fell back to the CPU: it found no usable GPU, or not the CUDA "
+            "and cuDNN libraries it was built for; what it wrote to standard error says which. Check "
+            '`nvidia-smi`; the libraries come with pip install "tensordict-lite[cuda]"'
         )
     return cast(SessionLike, session)
 
@@ -371,8 +378,7 @@ def check_cuda(ort: Any) -> None:
     if "CUDAExecutionProvider" not in ort.get_available_providers():
         raise RuntimeError(
             "device='cuda' needs a GPU build of onnxruntime, this one has only "
-            f"{', '.join(ort.get_available_providers())}. Run: pip uninstall onnxruntime; "
-            'pip install "tensordict-lite[llm,cuda]"'
+            f"{', '.join(ort.get_available_providers())}. {_ONE_BUILD}"
         )
     if hasattr(ort, "preload_dlls"):
         ort.preload_dlls()

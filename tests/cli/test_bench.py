@@ -1,20 +1,16 @@
 """`lite bench`: cases of the checkout, lite alone or beside what is installed."""
 
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
 import lite
 from lite.cli import main
-from lite.cli.bench import _chart
+from lite.cli.bench import _benchmarks
 from lite.cli.commands import build_parser
-
-BENCH = Path(__file__).parents[2] / "bench"
 
 
 def bench(capsys: pytest.CaptureFixture[str], *flags: str) -> dict[str, Any]:
@@ -67,15 +63,16 @@ def test_names_are_checked_and_all_in_the_help(capsys: pytest.CaptureFixture[str
     assert main(["bench", "nothing"]) == 2
     err = capsys.readouterr().err
     assert "there is nothing to time called nothing" in err
+    assert "with --full tensordict" in err
     with pytest.raises(SystemExit, match="0"):
         build_parser().parse_args(["bench", "--help"])
     said = " ".join(capsys.readouterr().out.split())
-    sys.path.insert(0, str(BENCH))
-    try:
-        from on_this_machine import GROUPS
-    finally:
-        sys.path.remove(str(BENCH))
-    assert f"of {', '.join(list(GROUPS)[:-1])} and {list(GROUPS)[-1]} (all of these)" in said
+    found = _benchmarks()
+    groups, scripts = list(found.on_this_machine.GROUPS), list(found.catalogue.SCRIPTS)
+    assert f"of {', '.join(groups[:-1])} and {groups[-1]} (all of these)" in said
+    listed = said.partition("with --full, of ")[2].partition(" options:")[0]
+    assert listed.replace(" (these)", "").replace(" and ", ", ") == ", ".join(scripts)
+    assert listed.partition(" (these)")[0] == ", ".join(found.catalogue.CLAIMED)
 
 
 def test_an_installed_package_has_no_benchmarks(
@@ -84,30 +81,6 @@ def test_an_installed_package_has_no_benchmarks(
     monkeypatch.setattr(lite, "__file__", str(tmp_path / "lite" / "__init__.py"))
     assert main(["bench"]) == 1
     assert "the benchmarks are in a checkout" in capsys.readouterr().err
-
-
-def test_bars_begin_at_one() -> None:
-    rows = [
-        {
-            "case": "<a>",
-            "peer": "p",
-            "times_faster": value,
-            "group": "g",
-            "lite_ms": 1.0,
-            "peer_ms": value,
-            "note": None,
-        }
-        for value in (100.0, 0.1, 1.0)
-    ]
-    drawn = _chart(rows)
-    ElementTree.fromstring(drawn)
-    (faster, slower, same) = [
-        (float(x), float(width))
-        for x, width in re.findall(r'<rect class="mark" x="(\S+)" y="\d+" width="(\S+)"', drawn)
-    ]
-    assert faster[0] == same[0] == slower[0] + slower[1]
-    assert (same[1], faster[1]) == (0.0, pytest.approx(2 * slower[1], abs=0.2))
-    assert "&lt;a&gt;, p" in drawn
 
 
 def test_a_page_needs_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

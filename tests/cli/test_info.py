@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -136,6 +137,17 @@ def test_info_of_a_model_without_tokenizer(capsys: pytest.CaptureFixture[str], t
     assert out["plan"]["padding"] == "slots"
 
 
+def test_info_where_no_tokenizers_are_installed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a small machine, where a graph runs on token ids."""
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    assert main(["info", "--model", str(MODEL), "--json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert 'pip install "tensordict-lite[llm]"' in out["tokenizer"]["refused"]
+    assert out["plan"]["padding"] == "slots"
+
+
 def test_info_of_a_variant_and_an_adapter(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     command = ["info", "--model", str(folder_of_two(tmp_path)), "--json"]
     adapter = str(MODELS / "handmade-lora" / "casual.onnx_adapter")
@@ -149,7 +161,7 @@ def test_info_of_a_variant_and_an_adapter(capsys: pytest.CaptureFixture[str], tm
     assert "is for another model" in json.loads(capsys.readouterr().out)["refused"]
 
 
-def test_what_is_slow_or_inexact_here_is_noted() -> None:
+def test_what_is_slow_or_inexact_here_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = OnnxDecoder(MODEL)
 
     def notes(device: str, **changes: Any) -> list[str]:
@@ -159,6 +171,11 @@ def test_what_is_slow_or_inexact_here_is_noted() -> None:
     (note,) = notes("cpu", cache_type="tensor(float16)")
     assert note.startswith("the graph is in float16")
     assert notes("cpu", logits_type="tensor(float16)") == [note]
+    monkeypatch.setattr("lite.cli.info.drawn_on_gpus", lambda: True)
     assert notes("cuda", cache_type="tensor(float16)", logits_type="tensor(float16)") == []
+    monkeypatch.setattr("lite.cli.info.drawn_on_gpus", lambda: False)
+    (note,) = notes("cuda")
+    assert note.startswith("Numba finds no GPU")
+    assert 'pip install "tensordict-lite[cuda]"' in note
     (note,) = notes("cpu", quantisation="MatMulInteger")
     assert "its log-probs depend on what else is in the run" in note

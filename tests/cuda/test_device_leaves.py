@@ -87,6 +87,14 @@ def test_to_and_back(cpu: TensorDict) -> None:
     assert cpu.cuda()["a"].shape == (3, 4, 2)
 
 
+def test_a_number_that_no_gpu_has(cpu: TensorDict) -> None:
+    last = len(cuda.gpus) - 1
+    assert cpu.to(f"cuda:{last}").device == f"cuda:{last}"
+    for place in (lambda name: cpu.to(name), lambda name: TensorDict({}, [3], device=name)):
+        with pytest.raises(RuntimeError, match=rf"device='cuda:{last + 1}': Numba finds {last + 1} GPU"):
+            place(f"cuda:{last + 1}")
+
+
 def test_a_bound_device_moves_what_is_set() -> None:
     td = TensorDict({"x": np.arange(3)}, batch_size=[3], device="cuda")
     np.testing.assert_array_equal(host(td["x"]), np.arange(3))

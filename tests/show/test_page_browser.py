@@ -82,10 +82,29 @@ def test_log_probs_and_tokens_in_a_notebook(shown: Browser) -> None:
     assert [text for _, text in shown.ask(kinds)] == ["0", "1", "2"]
 
 
+def test_lines_break_between_tokens(shown: Browser) -> None:
+    numbers = LogProbs(response=-np.linspace(0, 20, 60, dtype=np.float32))._repr_html_()
+    for text in (numbers, f"<style>{STYLE}</style>{chips(['word'] * 60, None)}"):
+        shown.open(cell(f'<div style="width: 20em">{text}</div>'))
+        lines = "return [...document.querySelectorAll('span[title]')].map(x => x.getClientRects().length)"
+        assert shown.ask(lines) == [1] * 60
+    shown.open(cell(f'<div style="width: 20em"><style>{STYLE}</style>{chips(["w" * 200], None)}</div>'))
+    assert shown.ask("return document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_a_tensordict_in_a_notebook(shown: Browser) -> None:
     shown.open(cell(TensorDict({HOSTILE: HOSTILE, "a": {HOSTILE: np.zeros(2)}})._repr_html_()))
     assert shown.ask(FOREIGN) == [0, 0, True]
     assert SEEN in shown.ask("return document.body.textContent")
+
+
+def test_columns_stand_on_the_left_in_jupyterlab(shown: Browser) -> None:
+    """Whose own style moves the cells of all tables to the right."""
+    rule = ":not(.jp-RenderedMarkdown).jp-RenderedHTMLCommon :is(td, th) { text-align: right; }"
+    table = TensorDict({"a": np.zeros(2), "a long key": np.zeros(2)})._repr_html_()
+    shown.open(cell(f'<style>{rule}</style><div class="jp-RenderedHTMLCommon">{table}</div>'))
+    cells = "return [...document.querySelectorAll('td, th')].map(x => getComputedStyle(x).textAlign)"
+    assert set(shown.ask(cells)) == {"left"}
 
 
 def test_the_demo_is_drawn(shown: Browser) -> None:

@@ -40,6 +40,9 @@ class HostRuntime:
         self.calls: list[str] = []
         self.queues: dict[int, list[Callable[[], Any]]] = {}
 
+    def cudaGetErrorString(self, code: int) -> bytes:
+        return {2: b"out of memory", 100: b"no CUDA-capable device is detected"}.get(code, b"")
+
     def cudaSetDevice(self, index: int) -> int:
         self.calls.append(f"set {index}")
         return 0

@@ -147,7 +147,8 @@ def test_operators_that_run_on_the_cpu(gpu: HostRuntime, monkeypatch: pytest.Mon
 def test_a_machine_without_a_gpu(gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "cudaSetDevice", lambda index: 100)
     with pytest.raises(
-        RuntimeError, match=r"device='cuda:.*CUDA error 100\. Check `nvidia-smi`.*pip install"
+        RuntimeError,
+        match=r"device='cuda:.*error 100 \(no CUDA-capable .*\)\. Check `nvidia-smi`.*pip install",
     ):
         on_a_stream("slots", gpu, monkeypatch)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -88,8 +89,9 @@ def test_errors_say_what_failed(
     runtime: HostRuntime, monkeypatch: pytest.MonkeyPatch, call: str, words: str, what: Callable[[], Any]
 ) -> None:
     monkeypatch.setattr(runtime, call, lambda *args: 2)
-    with pytest.raises(RuntimeError, match=words):
+    with pytest.raises(RuntimeError, match=words) as raised:
         what()
+    assert str(raised.value).endswith("CUDA error 2 (out of memory)")
 
 
 def test_a_machine_without_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,12 +107,12 @@ def test_the_library_that_is_loaded_is_taken(monkeypatch: pytest.MonkeyPatch) ->
     """And not a newer one that is installed, too."""
     asked: list[tuple[str, int]] = []
 
-    def library(name: str, mode: int) -> str:
+    def library(name: str, mode: int) -> SimpleNamespace:
         asked.append((name, mode))
         if name != "libcudart.so.12" or not mode & os.RTLD_NOLOAD:
             raise OSError(name)
-        return name
+        return SimpleNamespace(name=name, cudaGetErrorString=SimpleNamespace())
 
     monkeypatch.setattr("ctypes.CDLL", library)
-    assert cuda_stream.cuda_runtime.__wrapped__() == "libcudart.so.12"
+    assert cuda_stream.cuda_runtime.__wrapped__().name == "libcudart.so.12"
     assert [name for name, _ in asked] == ["libcudart.so.13", "libcudart.so.12"]

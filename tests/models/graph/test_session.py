@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,16 @@ def test_without_onnxruntime_the_command_is_printed(monkeypatch: pytest.MonkeyPa
         import_onnxruntime()
 
 
+BOTH = r"pip uninstall onnxruntime onnxruntime-gpu; pip install"
+
+
+def test_what_is_left_of_two_builds_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have the same files: uninstalling one leaves a folder of some, which Python still imports."""
+    monkeypatch.setitem(sys.modules, "onnxruntime", ModuleType("onnxruntime"))
+    with pytest.raises(ImportError, match=rf"incomplete.*{BOTH}"):
+        import_onnxruntime()
+
+
 @pytest.mark.parametrize(("setting", "kept"), [(None, "1"), ("0", "0"), ("", "")])
 def test_telemetry_is_off_unless_the_user_has_set_it(
     setting: str | None, kept: str, monkeypatch: pytest.MonkeyPatch
@@ -83,7 +94,7 @@ def test_onnxruntime_is_imported_in_one_place() -> None:
 
 def test_cuda_without_a_gpu_build(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
-    with pytest.raises(RuntimeError, match=r"needs a GPU build of onnxruntime.*pip install"):
+    with pytest.raises(RuntimeError, match=rf"needs a GPU build of onnxruntime.*{BOTH}"):
         open_session(MODELS / "optimum-llama" / "model.onnx", device="cuda")
 
 

@@ -1,0 +1,59 @@
+"""The example that exports a language model by torch.onnx: log-probs are those of transformers."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.models.real_models import MODELS
+
+from lite.models import GenerationConfig, OnnxDecoder, Padding, Tokenizer, generate, score
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+for needed in ("onnx", "onnxscript", "onnxruntime"):
+    pytest.importorskip(needed, reason="needs the parity extra")
+
+SIZES = {
+    "vocab_size": 512,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+    "eos_token_id": 2,
+}
+
+
+def test_tokens_and_log_probs(tmp_path: Path) -> None:
+    from examples.export_llm import export
+
+    torch.manual_seed(0)
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES)).eval()
+    for weight in model.parameters():
+        if weight.ndim > 1:
+            weight.data *= 6  # so that the best token leads clearly
+    model.save_pretrained(tmp_path / "source")
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        shutil.copy(MODELS / "optimum-llama" / name, tmp_path / "source")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter's own
+        export(tmp_path / "source", tmp_path / "export")
+    decoder = OnnxDecoder(tmp_path / "export", num_threads=1)
+    assert decoder.spec.padding in (Padding.LEFT, Padding.SLOTS)
+    assert Tokenizer.from_pretrained(tmp_path / "export").chat_template is not None
+    rng = np.random.default_rng(0)
+    prompts = [rng.integers(3, 512, length) for length in (3, 9, 1, 17)]
+    responses = generate(decoder, prompts, GenerationConfig(max_new_tokens=6))
+    rows = [np.concatenate([p, r.tokens]) for p, r in zip(prompts, responses, strict=True)]
+    for prompt, response, row, scores in zip(prompts, responses, rows, score(decoder, rows), strict=True):
+        with torch.no_grad():
+            logits = model(torch.tensor(row[None])).logits[0].double()
+        np.testing.assert_array_equal(logits[len(prompt) - 1 : -1].argmax(-1), response.tokens)
+        wanted = logits.log_softmax(-1)[np.arange(len(row) - 1), row[1:]].numpy()
+        np.testing.assert_allclose(scores[1:], wanted, atol=1e-4)
+        np.testing.assert_allclose(response.log_probs, wanted[len(prompt) - 1 :], atol=1e-4)
