@@ -216,7 +216,7 @@ def _bench(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         help="of tensordicts, files, modules, gradients, returns, logits, replay and generation"
         " (all of these); with --full, of tensordict, files, nn, layers, vmap, grad, kernels, data, llm"
-        " (these), growth, small_calls, onnx_export, prebuilt, backends, cartpole, bounds and footprint",
+        " (these), growth, small_calls, onnx_export, prebuilt, backends, cartpole, bounds, ray and footprint",
     )
     parser.add_argument(
         "--peers", action="store_true", help="time the libraries beside it, as far as they are installed"

@@ -29,6 +29,7 @@ from lite.models.graph.nodes import (
     attribute_numbers,
     constant,
     dimensions,
+    named_integers,
     numbers,
     read_graph,
     read_tensor,
@@ -134,7 +135,7 @@ def replace_attention(model: bytes, heads: int | None) -> Replaced | None:
     if read != caches.keys() or 2 * len(found) != len(caches):
         return None
     kept = _live(graph, found)
-    used = {name for node in kept for name in node.inputs}
+    used = {name for node in kept if not _counts_rows(model, node) for name in node.inputs}
     if used & {_MASK, *caches, *(past for past, _ in caches.values())} or _nested(model, kept):
         return None
     experiments: dict[str, Experiment] = {}
@@ -305,6 +306,12 @@ def _nested(model: bytes, nodes: Sequence[Node]) -> bool:
     """Whether nodes hold graphs, which may read any name."""
     inside = (at for node in nodes for span in node.attributes for at in fields(model, *span))
     return any(number in (6, 11) and wire == 2 for number, wire, *_ in inside)
+
+
+def _counts_rows(model: bytes, node: Node) -> bool:
+    """Whether a node tells the first size of a tensor alone, which is the same of a cache in place."""
+    integers = named_integers(model, node)
+    return node.kind == b"Shape" and integers.get(b"start", 0) == 0 and integers.get(b"end") == 1
 
 
 def _live(graph: Graph, found: Sequence[Attention]) -> list[Node]:

@@ -189,6 +189,17 @@ def attribute_numbers(model: Buffer, node: Node) -> Iterator[NDArray[Any] | None
                 yield numbers(model, (a, b))
 
 
+def named_integers(model: Buffer, node: Node) -> dict[bytes, int]:
+    """The attributes of a node that are one integer, by name."""
+    found = {}
+    for at in node.attributes:
+        values = [(a, b) for number, wire, a, b in fields(model, *at) if (number, wire) == (3, 0)]
+        if values:
+            value, _ = read_varint(model, *values[-1])
+            found[_name(model, *at, 1)] = value - (1 << 64) if value >> 63 else value
+    return found
+
+
 def dimensions(model: Buffer, span: Span) -> tuple[int, list[int]]:
     """Of an input or output that is a tensor: ONNX's number of its type, and its sizes, 0 where open."""
     kind, dims = 0, []

@@ -309,8 +309,7 @@ def open_session(
             if cuda_graphs:
                 cuda["enable_cuda_graph"] = "1"
             providers = [("CUDAExecutionProvider", cuda), *providers]
-    # Versions before 1.21 cannot be told to stop.
-    cancel = getattr(options, "set_load_cancellation_flag", lambda flag: None)
+    cancel = options.set_load_cancellation_flag
     try:
         with _flash_attention(flash_attention), _stopped_after(LOAD_SECONDS, lambda: cancel(True), "loading"):
             # a graph that cannot be captured must not end up on the CPU without a word

@@ -133,6 +133,14 @@ def length_of_past(model: Any) -> None:
     gather.input[1] = insert(model, "Add", "position_ids", "no_position", result="positions")
 
 
+def size_of_past(model: Any, start: int, end: int) -> None:
+    """Positions depend on a size of a cache, as torch's exporter takes sizes from any input that has them."""
+    insert(model, "Shape", "past_key_values.1.value", result="size", start=start, end=end)
+    gather = next(n for n in model.graph.node if n.op_type == "Gather" and n.input[0] == "places")
+    insert(model, "Sub", "size", "size", result="no_position")
+    gather.input[1] = insert(model, "Add", "position_ids", "no_position", result="positions")
+
+
 def half(model: Any) -> None:
     """As `graph` makes them, but for the types, which onnxruntime would refuse."""
     for value in (*model.graph.input, *model.graph.output):

@@ -20,6 +20,7 @@ from helpers.models.attention_graphs import (
     other_scale,
     other_values,
     scores_changed,
+    size_of_past,
     width_of_mask,
     window,
 )
@@ -118,7 +119,13 @@ def test_pickling_keeps_the_choice() -> None:
 
 # -- other attention ---------------------------------------------------------------------------
 
-SAME = [nothing, other_scale, other_lowest, partial(scores_changed, kind="Mul", value=np.float32(1.5))]
+SAME = [
+    nothing,
+    other_scale,
+    other_lowest,
+    partial(scores_changed, kind="Mul", value=np.float32(1.5)),
+    partial(size_of_past, start=0, end=1),  # the number of rows
+]
 UNKNOWN = [
     partial(window, length=10_000),
     partial(scores_changed, kind="Tanh"),
@@ -126,6 +133,9 @@ UNKNOWN = [
     filler_by_id,
     width_of_mask,
     length_of_past,
+    partial(size_of_past, start=2, end=3),
+    partial(size_of_past, start=-2, end=3),
+    partial(size_of_past, start=0, end=-1),
     half,
 ]
 

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from helpers.models.real_models import MODELS
 
-from lite.models.graph.nodes import attribute_numbers, constant, dimensions, read_graph, read_tensor
+from lite.models.graph.nodes import (
+    attribute_numbers,
+    constant,
+    dimensions,
+    named_integers,
+    read_graph,
+    read_tensor,
+)
 
 FILES = sorted(path for path in MODELS.rglob("*.onnx"))
 
@@ -88,6 +95,7 @@ def test_numbers_of_attributes() -> None:
     found = [part.tolist() for part in attribute_numbers(data, read_graph(data).nodes[0]) if part is not None]
     flat = sorted(number for part in found for number in part)
     assert flat == [-1, 0.5, 1, 2, 3, 4]
+    assert named_integers(data, read_graph(data).nodes[0]) == {b"one": -1}
 
 
 @pytest.mark.parametrize("data", [b"", b"\x3a\x7f", b"\x3a\x00\x3a\x00"])
