@@ -23,7 +23,6 @@ DOCUMENTS = sorted(
 NO_MEASUREMENTS = [
     ("bench/README.md", "more than 4 MB past the caches", "a limit in the code"),
     ("kernels/README.md", "no room in 256 MB", "the limit that a test sets"),
-    ("lite/README.md", "CPython | 3.11 to 3.14; 3.13 without the GIL", "versions of Python"),
     ("models/README.md", "for at most ten seconds", "the limit of templates, in the code"),
     ("models/README.md", "loading after ten minutes", "the limit of loading, in the code"),
     ("lite/DIFFERENCES.md", "`Bernoulli` with p = 0.5", "a probability"),
