@@ -7,6 +7,8 @@ use, and their classes say that they are from the package that exports them, so 
 from __future__ import annotations
 
 import builtins
+import inspect
+import re
 import sys
 import warnings
 from importlib import import_module
@@ -15,8 +17,11 @@ from typing import Any, get_type_hints
 
 import pdoc
 import pdoc.doc
+from numpy.typing import ArrayLike
 
 from lite._arrays.public import written_in
+from lite._tensorclass.fields import Field
+from lite._tensorclass.typed import _Field
 
 PACKAGES = [
     "lite",
@@ -30,12 +35,30 @@ PACKAGES = [
 ]
 
 _evaluate = pdoc.doc.safe_eval_type
+_without_modules = pdoc.doc._remove_collections_abc
+_TYPING = re.compile(r"(?<![\w.])typing\.")
+_OF_ARRAYS = re.compile(r"numpy\.ndarray\[tuple\[Any, \.\.\.\], numpy\.dtype\[(\S+?)\]\]")
+_LIKE_ARRAYS = _TYPING.sub("", inspect.formatannotation(ArrayLike))
 
 
 def _in_module(annotation: Any, names: Any, inner: Any, *rest: Any) -> Any:
     """An annotation of a method; TensorDicts have methods called `bool` and `float`, which are not meant."""
     local = {name: value for name, value in (inner or {}).items() if not hasattr(builtins, name)}
     return _evaluate(annotation, names, local, *rest)
+
+
+def _short(signature: str) -> str:
+    """NumPy's types under the names by which signatures in the sources have them."""
+    text = _TYPING.sub("", signature).replace(_LIKE_ARRAYS, "ArrayLike")
+    with_others = _LIKE_ARRAYS.removeprefix("Union[").removesuffix("]")  # a union is flat
+    text = text.replace(with_others, "ArrayLike").replace("Union[ArrayLike, NoneType]", "ArrayLike | None")
+    return _without_modules(_OF_ARRAYS.sub(r"NDArray[\1]", text))
+
+
+def _packages_in(module: pdoc.doc.Module) -> list[pdoc.doc.Module]:
+    """The packages that have a page, and no files, whose names functions have, too."""
+    inside = [name for name in PACKAGES if name.rpartition(".")[0] == module.fullname]
+    return [pdoc.doc.Module(import_module(name)) for name in inside]
 
 
 def main(folder: str) -> int:
@@ -48,19 +71,33 @@ def main(folder: str) -> int:
                 kind.__new__.__annotations__ = get_type_hints(kind)
     for kind, file in written_in.items():
         kind.__module__ = file
+    Field.__doc__ = _Field.__doc__ = None  # would be the text of each field of each class
     pdoc.doc.safe_eval_type = _in_module
+    pdoc.doc._remove_collections_abc = _short
+    pdoc.doc.Module.submodules = property(_packages_in)
     pdoc.render.configure(docformat="google", show_source=False)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         pdoc.pdoc(*PACKAGES, output_directory=Path(folder))
     for warning in told:
         print(warning.message, file=sys.stderr)
-    empty = [
-        name for name in PACKAGES if (Path(folder) / f"{name.replace('.', '/')}.html").stat().st_size < 50_000
-    ]
-    if empty:
-        print(f"pages with next to nothing on them: {empty}", file=sys.stderr)
-    return bool(told or empty)
+    pages = {
+        name: (Path(folder) / f"{name.replace('.', '/')}.html").read_text(encoding="utf-8")
+        for name in PACKAGES
+    }
+    wrong = {
+        "pages with next to nothing on them": [name for name in pages if len(pages[name]) < 50_000],
+        "pages with NumPy's types spelt out": [name for name in pages if "_SupportsArray" in pages[name]],
+        "packages that lite's page does not lead to": [
+            name
+            for name in PACKAGES
+            if name.count(".") == 1 and f"{name.replace('.', '/')}.html" not in pages["lite"]
+        ],
+    }
+    for what, names in wrong.items():
+        if names:
+            print(f"{what}: {names}", file=sys.stderr)
+    return bool(told or any(wrong.values()))
 
 
 if __name__ == "__main__":

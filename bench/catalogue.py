@@ -111,6 +111,13 @@ SCRIPTS = {
         'pip install -e ".[gym,export,llm]"',
     ),
     "bounds": Script("bounds.py", "parts of calls: where the time goes, on one thread", (), ""),
+    "ray": Script(
+        "data_ray.py",
+        "scoring on Ray: two actors beside one, and plain processes",
+        ("ray", "onnxruntime"),
+        'pip install -e ".[ray,llm]"',
+        ("ray",),
+    ),
     "footprint": Script(
         "footprint.py",
         "fresh installations, for which it downloads packages",

@@ -85,9 +85,10 @@ def installed(folder: str, wanted: Sequence[str]) -> tuple[str, dict[str, int]]:
     venv.create(home, with_pip=True)
     python = str(home / ("Scripts" if os.name == "nt" else "bin") / "python")
     pip = [python, "-m", "pip", "-q", "--disable-pip-version-check"]
-    subprocess.run([*pip, "download", "-d", str(downloads), *wanted], check=True)
+    subprocess.run([*pip, "download", "-d", str(downloads), *wanted], check=True, env=as_if_alone())
     sizes = {file.name: file.stat().st_size for file in sorted(downloads.iterdir())}
-    subprocess.run([*pip, "install", "--no-deps", *map(str, downloads.iterdir())], check=True)
+    files = map(str, downloads.iterdir())
+    subprocess.run([*pip, "install", "--no-deps", *files], check=True, env=as_if_alone())
     return python, sizes
 
 
@@ -99,26 +100,32 @@ def measure(name: str, own: Path, kernels: Path, repeat: int) -> dict[str, Any]:
         wanted = [f"{own}[{name}]"]
     with tempfile.TemporaryDirectory() as folder:
         python, sizes = installed(folder, wanted)
-        ours = ("PYTHON", "NUMBA_", "LITE_", "ORT_")
-        done = subprocess.run(
-            [python, "-m", "lite", "footprint", "--json", "--repeat", str(repeat)],
-            env={name: value for name, value in os.environ.items() if not name.startswith(ours)},
-            cwd=folder,
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-    return {"installation": name, "downloads": sizes, **json.loads(done.stdout)}
+        told = printed(folder, [python, "-m", "lite", "footprint", "--json", "--repeat", str(repeat)])
+    return {"installation": name, "downloads": sizes, **told}
+
+
+def as_if_alone() -> dict[str, str]:
+    """The environment variables, without those that would show a fresh environment this checkout."""
+    ours = ("PYTHON", "NUMBA_", "LITE_", "ORT_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+
+
+def printed(folder: str, command: Sequence[str]) -> dict[str, Any]:
+    """The JSON that a command prints."""
+    done = subprocess.run(
+        command, env=as_if_alone(), cwd=folder, check=True, stdout=subprocess.PIPE, text=True
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 def count(extra: str, own: Path) -> dict[str, Any]:
     """The bytes that one extra, or none, brings: of each download, and of each package as installed."""
     with tempfile.TemporaryDirectory() as folder:
         python, sizes = installed(folder, [f"{own}[{extra}]" if extra else str(own)])
-        done = subprocess.run(
-            [python, "-c", COUNT], cwd=folder, check=True, stdout=subprocess.PIPE, text=True
-        )
-    packages = {name: size for name, size in json.loads(done.stdout).items() if name != "pip"}
+        packages = printed(folder, [python, "-c", COUNT])
+    asked = {name.partition("-")[0].lower().replace("_", "-") for name in sizes}  # venv brings pip, too
+    packages = {name: size for name, size in packages.items() if name.replace("_", "-") in asked}
     return {"extra": extra, "downloads": sizes, "installed": packages}
 
 

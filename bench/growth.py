@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensordict
 import torch
-from side_by_side import arguments, machine, measure, place, save
+from side_by_side import arguments, heading, machine, measure, place, save
 
 import lite
 
@@ -72,18 +72,35 @@ def main() -> None:
     by_leaves = [{"leaves": n, "us": times(n, 1, asked.rounds)} for n in LEAVES]
     by_depth = [{"depth": d, "us": times(FIXED_LEAVES, d, asked.rounds)} for d in DEPTHS]
     slopes = {}
-    print(f"{'':10s} {'us per leaf':>12s} {'exponent':>9s} {'50 levels / 1':>14s}")
     for name in by_leaves[0]["us"]:
         taken = [row["us"][name]["lite"] for row in by_leaves]
         # The largest sizes, where the constant part no longer counts.
         exponent = float(np.polyfit(np.log(LEAVES[-3:]), np.log(taken[-3:]), 1)[0])
         deep = by_depth[-1]["us"][name]["lite"] / by_depth[0]["us"][name]["lite"]
         slopes[name] = {"us_per_leaf": taken[-1] / LEAVES[-1], "exponent": exponent, "deep_over_flat": deep}
-        print(f"{name:10s} {taken[-1] / LEAVES[-1]:12.3f} {exponent:9.2f} {deep:14.2f}")
     folder = place(asked)
     found = {"about": about, "summary": slopes, "by_leaves": by_leaves, "by_depth": by_depth}
-    save(folder, "growth", None, found)
+    text = table(found)
+    print(text)
+    save(folder, "growth", text, found)
     plot(by_leaves, by_depth, folder / "growth.png")
+
+
+def table(found: dict[str, Any]) -> str:
+    """What the plot shows at its ends."""
+    lines = [
+        *heading("Growth", found["about"]),
+        f"Minima, in microseconds. The exponent is that of the number of leaves, from {LEAVES[-3]} on.",
+        "",
+        f"| | 1 leaf | {FIXED_LEAVES} leaves | each | exponent | times as long in {DEPTHS[-1]} levels |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    few, many = (found["by_leaves"][end]["us"] for end in (0, -1))
+    for name, slope in found["summary"].items():
+        cells = [few[name]["lite"], many[name]["lite"], slope["us_per_leaf"], slope["exponent"]]
+        shown = [f"{value:.3g}" for value in (*cells, slope["deep_over_flat"])]
+        lines.append(f"| {name} | {' | '.join(shown)} |")
+    return "\n".join([*lines, "", "![growth](growth.png)"]) + "\n"
 
 
 def plot(by_leaves: list[dict[str, Any]], by_depth: list[dict[str, Any]], file: Path) -> None:

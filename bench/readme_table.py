@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).resolve().parent / "results"
 DASH = "-"
+_LEAST, _MOST = 1e-4, 1e9  # what lies beyond was not measured
 _LARGEST = 1 << 25  # bytes of a file of results, a hundred times what any has
 HEAD = "| what | times faster | table |\n|---|---|---|\n"
 # The braces hold what `numbers` has under that name.
@@ -95,7 +96,7 @@ def ratios(
         for row in rows(name, folder)
         if re.search(cases, str(row.get(column, ""))) and re.search(against, str(row.get("against", "")))
     ]
-    measured = [ratio for ratio in measured if 0 < ratio < math.inf]
+    measured = [ratio for ratio in measured if _LEAST < ratio < _MOST]
     if not measured:
         raise LookupError(f"{name}.json has no row of {cases!r} beside {against!r}")
     return measured
@@ -202,6 +203,7 @@ class Claim:
         source: the name of the results.
         claimed: the figures of the table.
         here: those of the other results; a dash stands for what they lack. None without any.
+        ratios: single figures of both, by name, as far as both have them.
         damage: what is wrong with the results' file, if anything is.
     """
 
@@ -209,6 +211,7 @@ class Claim:
     source: str
     claimed: str
     here: str | None = None
+    ratios: dict[str, tuple[str, str]] = field(default_factory=dict)
     damage: str | None = None
 
 
@@ -226,8 +229,10 @@ def claims(folder: Path) -> list[Claim]:
             here = {}
         except ValueError as error:
             here, claim = {}, replace(claim, damage=str(error))
-        if set(here.values()) - {DASH}:
-            claim = replace(claim, here=figures.format(**here))
+        known = {name: text for name, text in here.items() if text != DASH}
+        if known:
+            both = {name: (own[name], text) for name, text in known.items() if name != "operations"}
+            claim = replace(claim, here=figures.format(**here), ratios=both)
         found.append(claim)
     return found
 

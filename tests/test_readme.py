@@ -181,6 +181,21 @@ def test_files_that_documents_name_exist(document: str) -> None:
     assert [str(path) for path in links + paths if not path.exists()] == []
 
 
+@pytest.mark.parametrize("document", [*READMES, "CONTRIBUTING.md", "bench/README.md"])
+def test_sections_that_links_name_exist(document: str) -> None:
+    """A heading is linked to by its words in lower case, joined by hyphens."""
+
+    def sections(file: Path) -> set[str]:
+        text = re.sub(r"^```.*?^```", "", file.read_text(encoding="utf-8"), flags=re.M | re.S)
+        headings = re.findall(r"^#+ (.*)", text, flags=re.M)
+        return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+    text = (ROOT / document).read_text(encoding="utf-8")
+    for path, section in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", text):
+        file = (ROOT / document).parent / path if path else ROOT / document
+        assert section in sections(file), f"{document} links to {path}#{section}"
+
+
 @pytest.mark.parametrize(
     ("readme", "name", "told"),
     [

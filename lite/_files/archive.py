@@ -24,6 +24,7 @@ from lite._arrays.types import Array, Shape
 from lite._files.commit import COMMIT, finish, new_file, outermost, replace_tree
 from lite._files.mapping import bytes_of, open_regular
 from lite._files.meta import MAX_BYTES, NAME
+from lite._files.payload import if_pickled
 from lite._tree.keys import require_utf8
 
 try:
@@ -90,7 +91,8 @@ class Archive:
     def __init__(self, path: str, writable: bool) -> None:
         if not is_archive(path):
             raise ValueError(
-                f"{path} is not a memory-mapped tensordict archive (a zip file with a meta.json)."
+                f"{path} is not a memory-mapped tensordict archive (a zip file with a meta.json)"
+                f"{if_pickled(path) or '.'}"
             )
         self.where = path
         self._writable = writable

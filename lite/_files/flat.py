@@ -251,7 +251,7 @@ def read_safetensors(path: str) -> tuple[dict[str, Array], str | None]:
             arrays = {name: file.get_tensor(name) for name in names}
             metadata = file.metadata() or {}
     except (package.SafetensorError, OSError) as error:
-        raise ValueError(f"{path} is damaged or foreign: {error}") from error
+        raise ValueError(f"{path} is damaged or foreign: {error}{payload.if_pickled(path)}") from error
     return arrays, metadata.get(_METADATA)
 
 

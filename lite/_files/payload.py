@@ -6,6 +6,7 @@ lets lite restore them; other readers see lists.
 
 from __future__ import annotations
 
+import os
 import pickle
 from typing import Any
 
@@ -14,6 +15,11 @@ from lite._files import meta
 REFUSED = (
     "Refusing to load pickled non-tensor data from {where}: unpickling can run any code. Pass "
     "allow_pickle=True (the default is False) only if you trust where the files come from."
+)
+_PICKLED = (
+    ". It is a pickle, as torch.save and pickle.dump write them, and reading one can run any code. Where it "
+    "was written, load it and write its arrays: a state dict by safetensors.torch.save_file, or any arrays "
+    "as tensordict.TensorDict(arrays).memmap(folder)."
 )
 _TAGS = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
@@ -103,6 +109,16 @@ def from_pickle(data: bytes, allow_pickle: bool, where: str) -> Any:
     if not allow_pickle:
         raise RuntimeError(REFUSED.format(where=where))
     return pickle.loads(data)
+
+
+def if_pickled(path: str) -> str:
+    """The end of an error about a file that could not be read: the way out if it is a pickle, else ""."""
+    if not os.path.isfile(path):
+        return ""
+    with open(path, "rb") as file:
+        start = file.read(256)
+    in_zip = start.startswith(b"PK") and b"/data.pkl" in start  # torch.save, which puts it first
+    return _PICKLED if in_zip or start[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05") else ""
 
 
 def is_json(value: Any) -> bool:

@@ -253,7 +253,8 @@ def _show(
         file = Path(args.plot) / "bench.html"
         ran = [(one.script, str(one)) for one in outcomes]
         lines = [(claim.what, claim.claimed, text) for claim, text in zip(claims, found, strict=True)]
-        file.write_text(claims_page(about, ran, lines), encoding="utf-8")
+        drawn = [(claim.what, list(claim.ratios.values())) for claim in claims if claim.ratios]
+        file.write_text(claims_page(about, ran, lines, drawn), encoding="utf-8")
         say(args, f"the page is {file}")
     if args.json:
         told = {

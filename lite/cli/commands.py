@@ -216,7 +216,7 @@ def _bench(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         help="of tensordicts, files, modules, gradients, returns, logits, replay and generation"
         " (all of these); with --full, of tensordict, files, nn, layers, vmap, grad, kernels, data, llm"
-        " (these), growth, small_calls, onnx_export, prebuilt, backends, cartpole, bounds and footprint",
+        " (these), growth, small_calls, onnx_export, prebuilt, backends, cartpole, bounds, ray and footprint",
     )
     parser.add_argument(
         "--peers", action="store_true", help="time the libraries beside it, as far as they are installed"
@@ -369,7 +369,7 @@ COMMANDS = {
         _demo,
         (
             "lite demo",
-            "lite demo --plot demo.html            # rewards and returns along the tokens, as a page",
+            "lite demo --plot demo.html            # draws rewards and returns, too",
             "lite demo --prompts 2 --samples 8 --temperature 1.5 --seed 3 --json",
         ),
     ),
@@ -378,9 +378,9 @@ COMMANDS = {
         _generate,
         (
             'lite generate "What is 12 + 30?"      # on the embedded model',
-            'lite generate --model DIR "Once upon a time" --raw --temperature 0.8 --top-p 0.9',
+            'lite generate --model DIR "Once upon a time" --raw --top-p 0.9',
             "lite generate --model DIR --chat      # a conversation; Ctrl-D ends it",
-            "lite generate --model DIR --file prompts.jsonl --samples 4 --json > responses.json",
+            "lite generate --model DIR --file prompts.jsonl --samples 4 --json > out",
             """lite generate --model DIR "Is it raining?" --grammar '{"regex": "yes|no"}'""",
         ),
         _check_generate,
@@ -390,7 +390,7 @@ COMMANDS = {
         _score,
         (
             "lite score rows.jsonl                 # on the embedded model",
-            "lite score --model DIR rows.jsonl --output scores.jsonl   # again: goes on where it ended",
+            "lite score --model DIR rows.jsonl --output out.jsonl  # again: it goes on",
             "lite score --model DIR rows.jsonl --html page.html",
             "lite score --model DIR - --json < rows.jsonl",
         ),
@@ -400,9 +400,9 @@ COMMANDS = {
         "how far log-probs of two sides are apart, and why",
         _mismatch,
         (
-            "lite mismatch DIR rollouts.jsonl --html page.html   # a model, and what another tool wrote",
-            "lite mismatch DIR DIR --variant-b q4                # two graphs of one directory",
-            "lite mismatch trainer.jsonl rollouts.jsonl --json",
+            "lite mismatch DIR rollouts.jsonl          # a model, and what a tool wrote",
+            "lite mismatch DIR DIR --variant-b q4      # two graphs of one directory",
+            "lite mismatch trainer.jsonl rollouts.jsonl --html page.html",
         ),
     ),
     "info": Command(
@@ -421,8 +421,8 @@ COMMANDS = {
             "lite bench                            # a minute or two",
             "lite bench tensordicts returns --peers",
             "lite bench --peers --json --plot .",
-            "lite bench --list                     # what there is, minutes, what is not installed",
-            "lite bench --full tensordict layers --output figures   # README's figures beside yours",
+            "lite bench --list                     # what there is, and how long it takes",
+            "lite bench --full layers --output figures  # README's figures and yours",
             "lite bench --compare figures          # the same table again",
         ),
         _check_bench,

@@ -122,7 +122,7 @@ def _found(config: ModelConfig) -> dict[str, Any]:
 def _tokenizer(path: Path) -> dict[str, Any]:
     try:
         tokenizer = Tokenizer.from_pretrained(path)
-    except (OSError, ValueError) as error:  # the graph runs without: on token ids
+    except (OSError, ValueError, ImportError) as error:  # the graph runs without: on token ids
         return {"refused": " ".join(str(error).split())}
     return {
         "eos_token_id": tokenizer.eos_token_id,

@@ -43,7 +43,10 @@ def run(args: argparse.Namespace) -> int:
         page = None if args.html is None else ScorePage(args, done)
         try:
             with _append(args.output) as sink:
-                for result in counted(args, _results(args, records, page), "scored", done):
+                results = _results(args, records, page)
+                if sink is not None or args.json or sys.stdout is None or not sys.stdout.isatty():
+                    results = counted(args, results, "scored", done)
+                for result in results:  # lines that a terminal shows are their own progress
                     _emit(result, sink, as_json=args.json)
                     count += 1
                     if sink is not None and (count - done) % args.batch_size == 0:

@@ -16,6 +16,7 @@ from lite.models.batches.rows import row_of
 from lite.models.text.to_html import STYLE, chips, legend, named, shade, shade_names
 
 _ROWS, _TOKENS, _PROMPT = 200, 2000, 2000  # most responses, tokens of each and characters of a prompt to show
+_TOKENS_OF_PAGE = 40_000  # some 11 MB, which a browser opens in two seconds
 _STYLE = (
     ".prompt{white-space:pre-wrap;overflow-wrap:anywhere;opacity:.75;margin:.2rem 0;unicode-bidi:isolate}"
     "section{margin:1.2rem 0}section>b{display:block}"
@@ -34,6 +35,7 @@ class ScorePage:
         self._args = args
         self._done = done
         self._sections: list[str] = []
+        self._shown = 0  # tokens
         self._counts = [0] * len(shade_names())
         self._responses = 0
         self._log_prob = 0.0
@@ -54,7 +56,7 @@ class ScorePage:
     @property
     def has_room(self) -> bool:
         """Whether the next response will be shown, not only counted."""
-        return len(self._sections) < _ROWS
+        return len(self._sections) < _ROWS and self._shown < _TOKENS_OF_PAGE
 
     def text(self) -> str:
         """The page."""
@@ -89,7 +91,8 @@ class ScorePage:
     def _section(self, model: LoadedModel, row: dict[str, Any], name: Callable[[int], str | int]) -> str:
         ids, start = row_of(model, row, self._args.raw)
         response = ids[start:].tolist()
-        texts = token_texts(model.tokenizer, response[:_TOKENS])
+        texts = token_texts(model.tokenizer, response[: min(_TOKENS, _TOKENS_OF_PAGE - self._shown)])
+        self._shown += len(texts)
         log_probs = np.asarray(row["logprobs"], np.float64)[: len(texts)]
         told = [f"id {token}" for token in response]
         top = named(row["top_ids"][: len(texts)], row["top_log_probs"][: len(texts)], name)

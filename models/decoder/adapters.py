@@ -39,7 +39,8 @@ def load_adapters(
         if not Path(path).is_file():
             raise FileNotFoundError(f"adapters[{name!r}]: there is no file {str(path)!r}")
         try:
-            parameters = import_onnxruntime().AdapterFormat.read_adapter(str(path)).get_parameters()
+            file = import_onnxruntime().AdapterFormat.read_adapter(str(path))
+            parameters = file.get_parameters()
         except Exception as error:  # onnxruntime's exceptions have no common base but Exception
             raise ValueError(
                 f"adapters[{name!r}]: {str(path)!r} is no adapter file of onnxruntime: {error}"
@@ -53,6 +54,7 @@ def load_adapters(
                     f"input {key!r}, it has {known}"
                 )
             _check_value(name, key, value, declared[0])
+            value.file = file  # in whose memory it lies, which its type does not keep alive
         loaded[name] = [{key: parameters[key] for key in inputs if key in parameters} for inputs in optional]
     return loaded
 

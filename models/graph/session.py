@@ -309,8 +309,7 @@ def open_session(
             if cuda_graphs:
                 cuda["enable_cuda_graph"] = "1"
             providers = [("CUDAExecutionProvider", cuda), *providers]
-    # Versions before 1.21 cannot be told to stop.
-    cancel = getattr(options, "set_load_cancellation_flag", lambda flag: None)
+    cancel = options.set_load_cancellation_flag
     try:
         with _flash_attention(flash_attention), _stopped_after(LOAD_SECONDS, lambda: cancel(True), "loading"):
             # a graph that cannot be captured must not end up on the CPU without a word
@@ -323,9 +322,9 @@ def open_session(
         raise ValueError(f"onnxruntime {ort.__version__} cannot load {str(graph)!r}: {error}") from error
     if kind == "cuda" and "CUDAExecutionProvider" not in session.get_providers():
         raise RuntimeError(
-            f"device={device!r}: onnxruntime fell back to the CPU: it found no usable GPU, or not "
-            "the CUDA and cuDNN libraries it was built for. Check `nvidia-smi`; the libraries come with "
-            'pip install "tensordict-lite[cuda]"'
+            f"device={device!r}: onnxruntime fell back to the CPU: it found no usable GPU, or not the CUDA "
+            "and cuDNN libraries it was built for; what it wrote to standard error says which. Check "
+            '`nvidia-smi`; the libraries come with pip install "tensordict-lite[cuda]"'
         )
     return cast(SessionLike, session)
 

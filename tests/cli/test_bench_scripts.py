@@ -95,6 +95,7 @@ def test_json_rounds_and_the_table_again(
     assert [one["status"] for one in found["scripts"]] == ["done", "done"]
     (claim,) = (claim for claim in found["claims"] if claim["here"] is not None)
     assert (claim["source"], claim["here"]) == ("files", "3")
+    assert [here for _, here in claim["ratios"].values()] == ["3"]
     assert re.fullmatch(r"torch 1.0, not [\d.]+; under a load of 9", claim["remarks"])
     rows = json.loads((tmp_path / "o" / "scripts.json").read_text())["rows"]
     assert [(row["script"], row["rounds"]) for row in rows] == [("files", 3), ("backends", 3)]
@@ -296,6 +297,8 @@ def test_damaged_results_are_named(
         {"case": ["write"], "ratio": float("nan")},
         {"case": "write", "ratio": float("inf")},
         {"case": "write", "ratio": 10**400},
+        {"case": "write", "ratio": 1.7e308},
+        {"case": "write", "ratio": 5e-324},
         {"case": "write", "ratio": -1},
         {"case": "write", "ratio": 0},
         {"case": "write", "ratio": None},

@@ -38,6 +38,12 @@ def test_every_example_is_a_command_line(command: str) -> None:
             check(args)
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_help_text_fits_a_terminal(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert [line for line in parser_of(command).format_help().splitlines() if len(line) > 80] == []
+
+
 def test_the_help_has_the_exit_codes() -> None:
     text = build_parser().format_help()
     section = text[text.index("exit status:") :]

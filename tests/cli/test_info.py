@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -133,6 +134,17 @@ def test_info_of_a_model_without_tokenizer(capsys: pytest.CaptureFixture[str], t
     assert main(["info", "--model", str(tmp_path), "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
     assert "tokenizer.json" in out["tokenizer"]["refused"]
+    assert out["plan"]["padding"] == "slots"
+
+
+def test_info_where_no_tokenizers_are_installed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a small machine, where a graph runs on token ids."""
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    assert main(["info", "--model", str(MODEL), "--json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert 'pip install "tensordict-lite[llm]"' in out["tokenizer"]["refused"]
     assert out["plan"]["padding"] == "slots"
 
 

@@ -86,6 +86,16 @@ def test_long_files_are_cut_and_counted(tmp_path: Path) -> None:
     assert "<td>205</td>" in html
 
 
+def test_pages_end_before_a_browser_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lite.cli.score_page._TOKENS_OF_PAGE", 5)
+    rows: list[dict[str, object]] = [{"prompt": "a", "response": "b c d e"} for _ in range(3)]
+    html = page_of(tmp_path, rows, "--raw", "--batch-size", "1")
+    assert len(spans(html)) == 5
+    assert "and 1 more</p>" in html
+    each = len(Tokenizer.from_pretrained(MODEL).encode("b c d e", add_special_tokens=False))
+    assert f"and {2 * each - 5} more tokens</p>" in html
+
+
 def test_what_an_earlier_run_scored_is_named(tmp_path: Path) -> None:
     output = tmp_path / "out.jsonl"
     output.write_text('{"line": 1, "log_prob": 0.0, "tokens": 1, "mean_log_prob": 0.0}\n')

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import pickle
+import re
+import zipfile
 
 import numpy as np
 import pytest
 
-from lite import NonTensorData, NonTensorStack, TensorDict
+from lite import NonTensorData, NonTensorStack, TensorDict, nn
 
 PAYLOADS = [
     None, True, 3, -1.5, "", "text", "é\ud800", [], [1, [2]], {}, {"a": {"b": None}}, (), (1, "x"), {1, 2},
@@ -75,3 +78,30 @@ def test_a_stack_that_needs_a_pickle(tmp_path):
     TensorDict({"r": ["a", "b"]}, [2]).memmap(tmp_path / "td")
     assert TensorDict.load_memmap(tmp_path / "td")["r"] == ["a", "b"]
     assert not list((tmp_path / "td").rglob("*.pkl"))
+
+
+@pytest.mark.parametrize("kind", ["torch", "pickle 2", "pickle 5"])
+def test_a_pickle_is_refused_with_the_way_out(kind, tmp_path):
+    """As torch.save writes files, now and before 1.6; `tests/parity` has torch's own."""
+    path = tmp_path / "weights.pt"
+    if kind == "torch":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("weights/data.pkl", pickle.dumps({}))
+            archive.writestr("weights/data/0", bytes(100))
+    else:
+        path.write_bytes(pickle.dumps({"weight": 1}, protocol=int(kind[-1])))
+    wanted = "It is a pickle.*can run any code.*safetensors.torch.save_file.*memmap"
+    with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*{wanted}"):
+        TensorDict.load(path)
+    pytest.importorskip("safetensors")
+    with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*{wanted}"):
+        nn.load_safetensors(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"PK\3\4 text", b"\x80", b"\x93NUMPY", b"data.pkl"])
+def test_other_files_are_no_pickles(content, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"zip file with a meta\.json") as error:
+        TensorDict.load(path)
+    assert "It is a pickle" not in str(error.value)

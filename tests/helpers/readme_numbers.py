@@ -6,11 +6,14 @@ words; so is every other number with a decimal point. Code, versions and the tar
 It is looked for in the files of bench/results that its paragraph names (or list item, or line of a table),
 else in those that its section names: one of their numbers has to round to it, in the unit that is printed. A
 link with a title, `[vmap](results/vmap.md "batch 256, width 4")`, stands for the rows that have these words.
+
+    python tests/helpers/readme_numbers.py README.md    # the figures and the rows that hold them
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -49,7 +52,8 @@ _IN_WORDS = re.compile(
 _IN_RESULTS = re.compile(rf"(?<![\w.])({_NUMBER}(?:e[+-]\d+)?)(?: ?{_UNIT})?(?!\.?\w)")
 _UNIT_NAMED = re.compile(r"\b(ns|us|ms|s|MB|(?:[Mm]icro|[Mm]illi)?seconds|times)\b")
 _VERSION = re.compile(
-    r"\b(?:C?Python|NumPy|[Tt]orch|TorchRL|torchrl|tensordict|Numba|glibc|musl|Linux|onnxruntime|[Vv]ersions?)"
+    r"\b(?:C?Python|NumPy|[Tt]orch|TorchRL|torchrl|tensordict|Numba|glibc|musl|Linux|CUDA|ONNX|JAX|Ray|Pyodide"
+    r"|onnxruntime(?:-gpu)?|transformers|[Vv]ersions?)"
     rf"(?: from| of)? \d++(?:\.\d+)*+(?! ?{_UNIT.replace('?P<unit>', '?:')})(?: (?:to|and|or) \d+\.\d+)?"
 )
 _CODE = re.compile(r"^```.*?^```", re.M | re.S)
@@ -136,19 +140,23 @@ def figures(text: str) -> list[Figure]:
 @cache
 def results(name: str) -> list[tuple[str, list[Number]]]:
     """The lines of results/`name`.md and the numbers in each: as they stand, and in the unit that is behind
-    them, heads their column or the table, or is the last in the text above."""
+    them, heads their column or the first one, or is the last in the text above; none in the names of rows."""
     found: list[tuple[str, list[Number]]] = []
-    head, above = [""], ""
+    heads, above = [""], ""
     file = RESULTS / f"{name}.md"
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        if line.startswith("Written by"):
+            continue
         cells = line.strip("|").split("|")
         if not line.startswith("|"):
-            head, above = [""], _last_unit(line) or above
-        elif head == [""]:
-            head = [_last_unit(cell) for cell in cells]
+            heads, above = [""], _last_unit(line) or above
+            units = [above]
+        elif heads == [""]:
+            heads = units = [_last_unit(cell) for cell in cells]
+        else:
+            units = ["", *(head or heads[0] or above for head in heads[1:])]
         numbers: list[Number] = []
-        for cell, unit in zip(cells, [*head, *[""] * len(cells)], strict=False):
-            unit = unit or head[0] or above
+        for cell, unit in zip(cells, units, strict=False):
             for match in _IN_RESULTS.finditer(cell):
                 unit = match["unit"] or unit
                 value, (factor, kind) = float(match[1].replace(",", "")), _unit(unit)
@@ -159,9 +167,9 @@ def results(name: str) -> list[tuple[str, list[Number]]]:
 
 def _last_unit(text: str) -> str:
     """The unit that a heading or a sentence names."""
-    return (
-        "times" if "processor time" in text else (_UNIT_NAMED.findall(text) or [""])[-1].replace("Mi", "mi")
-    )
+    if "processor time" in text:
+        return "times"
+    return (_UNIT_NAMED.findall(text) or [""])[-1].replace("Mi", "mi")
 
 
 def rows(figure: Figure, number: Number) -> list[str]:
@@ -181,3 +189,16 @@ def rows(figure: Figure, number: Number) -> list[str]:
 def missing(figure: Figure) -> bool:
     """Whether one of a figure's numbers stands in none of the results that it names."""
     return any(not rows(figure, number) for number in figure.numbers)
+
+
+def main() -> None:
+    """Print each figure of the documents that are named, with the lines that hold it, to be read."""
+    for document in sys.argv[1:]:
+        for figure in figures(Path(document).read_text(encoding="utf-8")):
+            print(f"{document}:{figure.line}: {figure.printed}")
+            for number in figure.numbers:
+                print(*(f"    {row}" for row in rows(figure, number) or ["nowhere"]), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -188,6 +188,18 @@ def test_pickles_need_consent_both_ways(folder):
             assert found.get("r").tolist() == [{1: 2}, b"y"]
 
 
+@pytest.mark.parametrize("in_a_zip", [True, False])
+def test_files_of_torch_save_are_refused_with_the_way_out(in_a_zip, folder):
+    path = folder(".pt")
+    weights = torch.nn.Linear(2, 1).state_dict()
+    torch.save(weights, path, _use_new_zipfile_serialization=in_a_zip)
+    with pytest.raises(ValueError, match="pickle"):
+        lite.TensorDict.load(path)
+    at = folder()
+    tensordict.TensorDict(torch.load(path, weights_only=True)).memmap(at)  # what the error says
+    np.testing.assert_array_equal(lite.load_memmap(at)["weight"], weights["weight"])
+
+
 def test_archive_alignment_and_plain_zip(folder):
     import zipfile
 

@@ -127,6 +127,26 @@ def test_the_demo_is_drawn(shown: Browser) -> None:
     assert shown.ask("return document.querySelectorAll('.sample').length") == 3
 
 
+def test_narrow_screens_cut_no_token_and_scroll_what_is_wide(shown: Browser) -> None:
+    """A token is on one line, unless a line is too short for it; a tree scrolls within its cell."""
+    narrow = "<style>body{width:300px;margin:0}</style>"
+    texts = ["-inf", "<|im_end|>", "a\n", "b", "x" * 200] * 4
+    tree = TensorDict({"k" * 100: np.zeros((3, 4)), "b": ["text " * 9] * 3}, [3])._repr_html_()
+    shown.open(cell(f"{narrow}<style>{STYLE}</style>{chips(texts, [-1.0] * len(texts))}{tree}"))
+    lines = shown.ask(
+        "return [...document.querySelectorAll('.lite-tokens span')].map(x => x.getClientRects().length)"
+    )
+    assert lines == [1] * len(texts)
+    assert shown.ask("return document.documentElement.scrollWidth <= window.innerWidth")
+    box = "const d = document.querySelector('.lite-td');"
+    assert shown.ask(f"{box}return [d.offsetWidth <= 300, d.scrollWidth > d.offsetWidth]") == [True, True]
+    places = shown.ask(
+        "return [...document.querySelectorAll('.lite-tokens span')].map(x => [x.offsetLeft, x.offsetTop])"
+    )
+    assert places[3][0] == places[0][0]  # the line ends behind the token with the line break
+    assert places[3][1] > places[2][1]
+
+
 def test_nothing_is_asked_of_a_network(shown: Browser, tmp_path: Path) -> None:
     shown.open(page("p", [chips(["a"], [-1.0])], STYLE))
     assert shown.ask("return performance.getEntriesByType('resource').map(x => x.name)") == []

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+import weakref
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,6 +49,23 @@ def test_generation_and_scores(decoder: OnnxDecoder, name: str | None) -> None:
         np.testing.assert_allclose(response.log_probs, exact[start - 1 :], atol=1e-4)
         np.testing.assert_allclose(scored[1:], exact, atol=1e-4)
     assert not decoder.lengths.any()
+
+
+def test_a_file_is_in_memory_as_long_as_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These lie in it: versions of onnxruntime up to 1.26 end the process where it has gone."""
+    read, files = onnxruntime.AdapterFormat.read_adapter, []
+
+    def noted(path: str) -> Any:
+        file = read(path)
+        files.append(weakref.ref(file))
+        return file
+
+    monkeypatch.setattr(onnxruntime.AdapterFormat, "read_adapter", noted)
+    decoder = OnnxDecoder(FOLDER, num_threads=1, adapters=FILES)
+    gc.collect()
+    assert [file() is not None for file in files] == [True] * len(FILES)
+    decoder.adapter = next(iter(FILES))
+    generate(decoder, PROMPTS, GenerationConfig(max_new_tokens=2))
 
 
 def test_the_adapters_differ() -> None:
