@@ -14,9 +14,11 @@ from helpers import readme_numbers
 from helpers.readme_numbers import figures, missing
 
 ROOT = Path(__file__).parents[1]
+# Two folders in lite are links to the top ones.
+IN_LITE = [path for path in ROOT.glob("lite/*/*.md") if not path.parent.is_symlink()]
 DOCUMENTS = sorted(
     str(path.relative_to(ROOT))
-    for path in [*ROOT.glob("*.md"), *ROOT.glob("*/*.md")]
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("*/*.md"), *IN_LITE]
     if path.name != "CHANGELOG.md"
 )
 # Document, words of one of its paragraphs with the figure in them, and what it is instead of a measurement.
