@@ -30,7 +30,7 @@ def as_messages(record):
 
 def read(rows):
     """The number of each line that is not blank, from 1 on, and its turns."""
-    with open(rows, encoding="utf-8") as source:
+    with open(rows, encoding="utf-8-sig") as source:
         for number, line in enumerate(source, 1):
             if line.strip():
                 yield number, as_messages(json.loads(line))
