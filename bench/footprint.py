@@ -193,9 +193,10 @@ def save_sizes(extras: Sequence[str], folder: Path) -> None:
     counted = {each["extra"]: each for each in before}
     with tempfile.TemporaryDirectory() as built:
         own = wheel(Path(built))
-        counted |= {extra: count(extra, own) for extra in every if not extras or extra in extras}
-    rows = [counted[extra] for extra in every if extra in counted]
-    save(folder, "install_sizes", page_of_sizes(rows), rows)
+        for extra in extras or every:
+            counted[extra] = count(extra, own)
+            rows = [counted[extra] for extra in every if extra in counted]
+            save(folder, "install_sizes", page_of_sizes(rows), rows)
     print(page_of_sizes(rows))
 
 

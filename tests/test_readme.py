@@ -50,7 +50,7 @@ def test_values_that_lines_state_are_compared() -> None:
 
 
 def test_a_name_that_no_block_makes_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The runner itself, on a document that is wrong in four ways and right in one."""
+    """The runner itself, on a document that is wrong in four ways, lacks a package, and is right in one."""
     source = """```python
 x = [1, 2]
 len(x), 3               # (2, 3)
@@ -63,7 +63,12 @@ y = unknown + 1
 ```
 ```python
 import a_package_that_nobody_has
+made = 1
 ```
+```python
+made                    # of what is lacking here, as the block above
+```
+## Another section
 ```python
 ["a", "b"]              # ['a', ...]
 x + [y]
@@ -80,7 +85,8 @@ x + [y]
     assert results[1]["line"] == 6
     assert "line 9 states (1, 3), and is (1, 2)" in results[2]["failed"]
     assert results[3]["skipped"] == "a_package_that_nobody_has is not installed"
-    assert results[4]["failed"] == "NameError: name 'y' is not defined"
+    assert results[4]["skipped"] == "a_package_that_nobody_has is not installed"
+    assert results[5]["failed"] == "NameError: name 'y' is not defined"
 
 
 # -- commands ---------------------------------------------------------------------------------------------

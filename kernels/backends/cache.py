@@ -2,8 +2,8 @@
 
 Numba's own cache asks for a folder that it may write to before it looks for what is there. This one reads
 from every folder that it may read, so that what was compiled while an image was built serves on a read-only
-system. The folders, in their order: that of the environment variable NUMBA_CACHE_DIR, the package's own
-`__pycache__`, and the user's cache folder. What is compiled is written to the first that takes it.
+system. The folders, in their order: that of the environment variable NUMBA_CACHE_DIR, `__pycache__` beside
+the package `lite`, and the user's cache folder. What is compiled is written to the first that takes it.
 
 What lies in a folder goes by the digest of all kernels' sources, as Numba would keep a kernel whose helper
 in another file has changed, and by Numba's version. Code goes by the processor that it was made for: this
@@ -30,7 +30,10 @@ compiler: Any = importlib.import_module("numba.core.compiler")
 config: Any = importlib.import_module("numba.core.config")
 appdirs: Any = importlib.import_module("numba.misc.appdirs")
 
-_HERE = Path(__file__).parents[1] / "__pycache__"
+# The package, or the checkout, where this folder lies at the top.
+_TOP = Path(__file__).parents[2]
+# Not in the package: pip would leave it there, and Python import the rest as a package without contents.
+_BESIDE = (_TOP.parent if (_TOP / "__init__.py").is_file() else _TOP) / "__pycache__"
 
 
 class KernelCache(caching.FunctionCache):  # type: ignore[misc]
@@ -97,7 +100,7 @@ class KernelCache(caching.FunctionCache):  # type: ignore[misc]
 def folders() -> tuple[Path, ...]:
     """All that may hold compiled kernels of these sources."""
     roots = [Path(config.CACHE_DIR).absolute()] if config.CACHE_DIR else []
-    roots.append(_HERE)
+    roots.append(_BESIDE)
     of_the_user = Path(appdirs.AppDirs(appname="numba", appauthor=False).user_cache_dir)
     if of_the_user.is_absolute():  # not without a home
         roots.append(of_the_user)

@@ -54,7 +54,7 @@ def load_adapters(
                     f"input {key!r}, it has {known}"
                 )
             _check_value(name, key, value, declared[0])
-            value.file = file  # in whose memory it lies, which its type does not keep alive
+            value.file = file  # the value lies in its memory, and does not keep it alive
         loaded[name] = [{key: parameters[key] for key in inputs if key in parameters} for inputs in optional]
     return loaded
 

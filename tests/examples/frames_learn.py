@@ -1,7 +1,8 @@
 """A policy for CartPole from a data set that torch wrote, without torch and without an environment.
 
 `python tests/examples/frames_learn.py [FOLDER [seed]]` opens what `frames_record.py` recorded, trains a
-network that values actions, and prints how long poles stay up: as recorded, and as learned.
+network that values actions, and prints how long poles stay up: as recorded, and as learned. It needs
+gymnasium, to play.
 """
 
 import os

@@ -1,7 +1,8 @@
 """A policy that torch trained, in a control loop without torch: as an ONNX graph, and as weights.
 
 `python tests/examples/pendulum_deploy.py [FOLDER]` runs what `pendulum_train.py` wrote, and prints how far
-both are from what torch computed, and how far from upright eight pendulums are after five seconds.
+both are from what torch computed, and how far from upright eight pendulums are after five seconds. The graph
+needs onnxruntime, the file of weights safetensors.
 """
 
 import sys

@@ -2,8 +2,8 @@
 
 `python tests/examples/pendulum_train.py FOLDER` takes seconds and writes what `tests/examples/pendulum`
 holds: the policy as `policy.onnx`, its weights as `weights.safetensors`, and in `outputs.npz` what torch
-computes with them. It needs torch, onnx, onnxscript and safetensors; `pendulum_deploy.py` needs none of them
-to run the policy.
+computes with them. It needs torch, onnx, onnxscript and safetensors; `pendulum_deploy.py` runs the policy
+without torch.
 """
 
 import sys

@@ -26,17 +26,22 @@ _STATED = re.compile(r"#\s+(array\(.*?\)|\([\d, ]+\)|True|False|\[(?:'[^']*'(?:,
 
 
 class Block(NamedTuple):
-    """Fenced text of a document: `language` is "" for commands, `line` is where its text starts."""
+    """Fenced text of a document: `language` is "" for commands, `line` is where its text starts,
+    `section` the number of headings above."""
 
     language: str
     source: str
     line: int
+    section: int = 0
 
 
 def blocks(document: str) -> list[Block]:
     """All fenced blocks of a document, named by its path from the root."""
     text = (ROOT / document).read_text(encoding="utf-8")
-    return [Block(m[1], m[2], text.count("\n", 0, m.start(2)) + 1) for m in _FENCED.finditer(text)]
+    return [
+        Block(m[1], m[2], text.count("\n", 0, m.start(2)) + 1, text.count("\n## ", 0, m.start()))
+        for m in _FENCED.finditer(text)
+    ]
 
 
 def python_of(document: str) -> list[Block]:
@@ -110,6 +115,7 @@ def _run_block(block: Block, document: str, names: dict[str, Any]) -> int:
 def _main(document: str) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     results = []
+    lacking: dict[int, str] = {}  # what a block of a section needs, the later ones of it need, too
     for block in python_of(document):
         result: dict[str, Any] = {"stated": 0}
         start = time.perf_counter()
@@ -120,6 +126,10 @@ def _main(document: str) -> None:
                 result["stated"] = _run_block(block, document, names)
         except Exception as error:
             absent = _absent(error)
+            if absent:
+                lacking[block.section] = absent
+            elif not isinstance(error, AssertionError):
+                absent = lacking.get(block.section)
             result["skipped" if absent else "failed"] = (
                 f"{absent} is not installed" if absent else f"{type(error).__name__}: {error}"
             )

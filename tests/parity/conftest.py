@@ -13,7 +13,7 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 if "LITE_FUZZ_EXAMPLES" not in os.environ:
     settings.load_profile("repeatable")
 
-ORACLES = ("torch", "tensordict", "torchrl", "transformers", "jax", "optree", "minari")
+ORACLES = ("torch", "tensordict", "torchrl", "transformers", "jax", "optree", "minari", "onnxscript")
 
 
 def pytest_collection_modifyitems() -> None:

@@ -49,7 +49,7 @@ def test_training_gives_the_weights_that_are_there(trained: Any) -> None:
 
 
 def test_the_graph_is_what_torch_exports(trained: Any, tmp_path: Path) -> None:
-    pytest.importorskip("onnxscript", reason="needs the parity extra: onnxscript")
+    pytest.importorskip("onnxscript", reason="needs the parity extra: torch.onnx.export imports it")
     trained.load_state_dict(_torch_weights())
     pendulum_train.write(trained, tmp_path)
     anew, there = OnnxModule(tmp_path / "policy.onnx"), pendulum_deploy.as_graph()
