@@ -26,7 +26,7 @@ LINES = """\
 keys of 100 entries {keys} | [tensordict](bench/results/tensordict.md) |
 | files beside tensordict | {files} | [files](bench/results/files.md) |
 | calls of modules, dispatch, `to_module` beside tensordict.nn 0.15.3 | {calls}; {dispatch}; {to_module}; \
-sampled modules {sampled} | [modules](bench/results/nn.json) |
+sampled modules {sampled} | [modules](bench/results/nn.md) |
 | layers beside torch, on one thread | {strided} (strided convolutions) to {pooling} (pooling); linear \
 layers {linear} | [layers](bench/results/layers.md) |
 | `vmap` of 64 small networks beside a loop, products by hand, torch.vmap | {narrow} at width 4; {wide} at \
