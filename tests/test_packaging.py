@@ -127,7 +127,7 @@ def test_embedded_model_fits_the_wheel() -> None:
 def test_ci_runs_the_commands_of_the_readme() -> None:
     readme = (ROOT / "README.md").read_text()
     ci = (ROOT / ".ci" / "run").read_text().replace("pip install -q ", "pip install ")
-    for command in ('pip install ".[llm]" && lite demo', 'pip install -e ".[test]" && pytest'):
+    for command in ('pip install -e ".[llm]" && lite demo', 'pip install -e ".[test]" && pytest'):
         assert command in readme
         assert command in ci
 
