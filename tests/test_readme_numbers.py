@@ -75,7 +75,6 @@ NOT_TOLD = {
     "platforms": "counts tests, beside seconds that are no claim",
     "tests": "the load is what it runs itself",
     "install_sizes": "bytes, which no load changes",
-    "nn": "its load was not written down when it was measured",
 }
 
 
