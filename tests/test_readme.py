@@ -53,7 +53,7 @@ def test_a_block_runs_as_printed(readme: str, number: int) -> None:
 
 def test_values_that_lines_state_are_compared() -> None:
     stated = {readme: sum(result["stated"] for result in readme_blocks.run(readme)) for readme in READMES}
-    assert stated["README.md"] >= 6
+    assert stated["README.md"] >= 5
     assert stated["lite/README.md"] >= 10
     assert stated["lite/data/README.md"] >= 5
     assert stated["lite/nn/README.md"] >= 5
