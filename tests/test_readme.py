@@ -1,17 +1,13 @@
-"""Documents run as printed: each README in one fresh process from top to bottom, and the commands it names.
-
-What `pip` and other tools do is not repeated: `.ci/run` installs in fresh environments as the README says.
-"""
+"""Documents run as printed: the Python of each README in one fresh process from top to bottom."""
 
 import json
 import os
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 from helpers import ray_jobs, readme_blocks
-from helpers.readme_blocks import blocks, needs_ray, python_of
+from helpers.readme_blocks import needs_ray, python_of
 
 ROOT = Path(__file__).parents[1]
 READMES = [
@@ -98,62 +94,6 @@ x + [y]
     assert results[3]["skipped"] == "a_package_that_nobody_has is not installed"
     assert results[4]["skipped"] == "a_package_that_nobody_has is not installed"
     assert results[5]["failed"] == "NameError: name 'y' is not defined"
-
-
-# -- commands ---------------------------------------------------------------------------------------------
-
-
-def commands(document: str) -> list[list[str]]:
-    """The words of each `lite ...` in the blocks of a document that are no Python."""
-    found = []
-    for block in blocks(document):
-        for line in "" if block.language else block.source.replace("\\\n", " ").splitlines():
-            for part in line.partition(" # ")[0].split("&&"):
-                words = shlex.split(part)
-                if words[:1] == ["lite"]:
-                    found.append(words[1:])
-    return found
-
-
-OTHERS = ["bench/README.md", "CONTRIBUTING.md"]  # commands, and no Python
-LITE = [(readme, words) for readme in [*READMES, *OTHERS] for words in commands(readme)]
-
-
-@pytest.mark.parametrize(
-    ("readme", "words"), LITE, ids=lambda part: part if isinstance(part, str) else " ".join(part)
-)
-def test_a_command_is_one_of_the_program(readme: str, words: list[str]) -> None:
-    from lite.cli.main import build_parser
-
-    build_parser().parse_args(words)  # SystemExit where it knows an option or a command not
-
-
-def test_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the embedded model for DIR, and files as the README says they are; `.ci/run` runs `lite demo`."""
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
-    pytest.importorskip("tokenizers", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
-    from lite.cli.main import main
-    from lite.models import embedded_model_path
-
-    monkeypatch.chdir(tmp_path)
-    rows = [
-        {"prompt": "What is 12 + 30?", "response": "42"},
-        {"prompt": "Copy: sun sea", "response": "sun sea"},
-    ]
-    Path("file.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    told = {
-        "prompt_ids": [10, 11, 12],
-        "response_ids": [20, 21],
-        "logprobs": [-0.5, -1.25],
-    }  # as a trainer logs
-    Path("rollouts.jsonl").write_text(json.dumps(told) + "\n")
-    model = str(embedded_model_path())
-    ran = 0
-    for words in commands("README.md"):
-        if "DIR" in words:
-            assert main([model if word == "DIR" else word for word in words]) == 0, words
-            ran += 1
-    assert ran >= 4
 
 
 # -- what documents say of themselves ----------------------------------------------------------------------

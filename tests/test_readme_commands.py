@@ -1,0 +1,171 @@
+"""Commands run as printed: every line of a README that is typed into a shell is run, here or by `.ci/run`.
+
+What neither can run is listed below with the reason; a line that is new has to go to one of the three.
+"""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from helpers.readme_blocks import blocks
+
+ROOT = Path(__file__).parents[1]
+READMES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in [*ROOT.glob("*/README.md"), *ROOT.glob("lite/*/README.md"), ROOT / "README.md"]
+    if not path.parent.is_symlink()  # two folders in lite are links to the top ones
+)
+
+# How a command begins that is run neither here nor by `.ci/run`, and why.
+ELSEWHERE = {
+    "python bench/": "takes minutes; tests/test_bench_catalogue.py reads these scripts",
+    "lite bench --peers": "takes minutes; tests/cli/test_bench.py times a case",
+    "lite bench --full": "takes minutes; tests/cli/test_bench_scripts.py runs a script",
+    "lite bench --compare": "is about what the line above found; tests/cli/test_bench_scripts.py",
+    "lite warmup": "compiles all kernels for minutes; tests/cli/test_warmup.py",
+    "lite footprint": "measures for a minute, in fresh processes; tests/cli/test_footprint.py",
+    "lite generate --device cuda": "needs a GPU",
+    "lite info --device cuda": "needs a GPU",
+    "lite generate --file prompts.jsonl": "needs a cluster of Ray; tests/cli/test_on_ray.py starts one",
+    "lite score rows.jsonl --model DIR --output scores.jsonl --ray": "starts Ray; tests/cli/test_on_ray.py",
+    "ray ": "makes a cluster of several machines",
+    "export RAY_AUTH_MODE": "is for several machines",
+    'python -c "from numba import cuda': "needs a GPU",
+    "pytest -rs tests/kernels/cuda": "needs a GPU",
+    'pip install . "numba-cuda[cu12]"': "is for a GPU; `.ci/run` installs it with the tests",
+    'pip install ".[llm,cuda]"': "is for a GPU",
+    'pip install -e ".[test,bench,llm,cuda]"': "is for a GPU",
+    'pip install -e ".[bench': "is for the scripts of bench/",
+    "pip install onnxruntime-genai": "brings an exporter, some gigabytes",
+    "pip install optimum-onnx": "brings an exporter, some gigabytes",
+    "pip install transformers": "brings an exporter, some gigabytes",
+    "python -m onnxruntime_genai.models.builder": "is an exporter, and gets a model from the network",
+    "optimum-cli": "is an exporter, and gets a model from the network",
+    "python tests/examples/export_llm.py": "gets a model; tests/parity/test_export_llm.py",
+    "python -m lite.kernels.prebuild --target armv8": "wants a compiler for ARM64; bench/arm64.py",
+    "python -m lite.kernels.prebuild": "compiles for minutes; `.ci/run` compiles for one level",
+    "LITE_KERNELS_PATH=DIR": "runs the reader's program",
+    "pip install --no-deps . dist/*.whl numpy": "is the small installation of the top README",
+    "pip download --no-deps -d bundle --only-binary": "gets packages for another processor",
+    "python3 -m venv /opt/robot": "is the place of one's own machine",
+    ". /opt/robot/bin/activate": "is the place of one's own machine",
+    "scp ": "copies to one's own machine",
+    "ssh ": "works on one's own machine",
+    "python -m http.server": "does not end; tests/test_browser.py opens the page",
+    "pip wheel --no-deps -w site": "tests/test_browser.py opens the page",
+    "cp tests/examples/n_step_returns.html": "tests/test_browser.py opens the page",
+}
+
+
+class Line(NamedTuple):
+    """What is typed: `&&` and comments part commands."""
+
+    document: str
+    command: str
+
+
+def typed(document: str) -> list[Line]:
+    """The commands in the blocks of a document that name no language."""
+    found = []
+    for block in blocks(document):
+        for line in "" if block.language else block.source.replace("\\\n", " ").splitlines():
+            for part in line.partition(" # ")[0].split(" && "):
+                command = " ".join(part.split())
+                if command and not command.startswith("#"):
+                    found.append(Line(document, command))
+    return found
+
+
+EVERY = [line for document in READMES for line in typed(document)]
+IN_CI = (ROOT / ".ci" / "run").read_text(encoding="utf-8").replace('"$work"/', "")
+IN_CI = re.sub(r"(?<=pip )(install|wheel|download) -q", r"\1", IN_CI)
+HERE = [
+    line
+    for line in EVERY
+    if line.command.startswith(("lite ", 'python -c "import lite'))
+    and not any(line.command.startswith(beginning) for beginning in ELSEWHERE)
+    and line.command != "lite demo"  # `.ci/run` runs it, as installed
+]
+
+
+def test_every_command_is_run_or_has_its_reason() -> None:
+    unknown = [
+        line
+        for line in EVERY
+        if line not in HERE
+        and not any(line.command.startswith(beginning) for beginning in ELSEWHERE)
+        and line.command not in IN_CI
+    ]
+    assert not unknown, "run these here or in .ci/run, or say in ELSEWHERE why not"
+    assert len(HERE) > 12
+
+
+def test_what_is_listed_is_still_typed() -> None:
+    """In a block, or in a table of commands."""
+    text = "\n".join((ROOT / document).read_text(encoding="utf-8") for document in READMES)
+    commands = [line.command for line in EVERY] + re.findall(r"`([^`\n]+)`", text)
+    unused = [b for b in ELSEWHERE if not any(command.startswith(b) for command in commands)]
+    assert not unused
+
+
+@pytest.mark.parametrize(
+    "line",
+    [line for line in EVERY if line.command.startswith("lite ")],
+    ids=lambda line: f"{line.document}: {line.command}",
+)
+def test_options_are_those_of_the_program(line: Line) -> None:
+    from lite.cli.main import build_parser
+
+    build_parser().parse_args(shlex.split(line.command)[1:])  # SystemExit where it does not know one
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The models and files that commands name, as the READMEs say they are."""
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    pytest.importorskip("tokenizers", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    from lite.models import embedded_model_path
+
+    made = tmp_path_factory.mktemp("commands")
+    for name in ("DIR", "OTHER_DIR"):
+        shutil.copytree(embedded_model_path(), made / name)
+    shutil.copy(made / "DIR" / "model.onnx", made / "DIR" / "model_q4.onnx")
+    rows = [
+        {"prompt": "What is 12 + 30?", "response": "42"},
+        {"prompt": "Copy: sun sea", "response": "sun sea"},
+    ]
+    logged = [{"prompt_ids": [10, 11, 12], "response_ids": [20, 21], "logprobs": [-0.5, -1.25]}]
+    files = {"file": rows, "rows": rows, "rollouts": logged, "trainer": logged}
+    for name, records in files.items():
+        text = "".join(json.dumps(record) + "\n" for record in records)
+        (made / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    return made
+
+
+@pytest.mark.parametrize("line", HERE, ids=lambda line: f"{line.document}: {line.command}")
+def test_a_command_runs_as_printed(line: Line, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lite.cli.main import main
+
+    monkeypatch.chdir(folder)
+    words = shlex.split(line.command)
+    if words[0] == "lite":
+        if words[1] == "bench":
+            words += [] if "--list" in words else ["--rounds", "1"]
+        assert main(words[1:]) == 0
+    else:
+        environment = {"PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            [sys.executable, *words[1:]],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=True,
+        )
+        assert done.stdout.strip() in ("prebuilt", "numba", "numpy")
