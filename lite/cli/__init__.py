@@ -10,7 +10,7 @@ In reading order:
 - `model`, `on_ray`: the model of a command; the same work in a Ray cluster
 - `progress`: what is said on standard error
 - `bench_scripts`: what `bench --full` runs, and the figures of README beside what it finds
-- `page_file`, `demo_page`, `score_page`, `mismatch_page`, `bench_page`: pages
+- `output_files`, `demo_page`, `score_page`, `mismatch_page`, `bench_page`: pages
 """
 
 from lite.cli.main import main

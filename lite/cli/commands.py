@@ -125,6 +125,11 @@ def _generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch-size", type=_positive, default=8, metavar="N", help="responses at a time (8)"
     )
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help="append a JSON line for each response here, skipping those done before",
+    )
     parser.add_argument("--assistant-model", metavar="DIR", help="a smaller model that guesses tokens ahead")
     parser.add_argument(
         "--stream",
@@ -141,6 +146,11 @@ def _check_generate(args: argparse.Namespace) -> None:
     from lite.cli.options import check_options
 
     check_options(args)
+    for flag in ("chat", "stream", "json"):
+        if args.output is not None and getattr(args, flag):
+            raise argparse.ArgumentError(
+                None, f"--output writes each response as JSON, and --{flag} prints it"
+            )
 
 
 def _score(parser: argparse.ArgumentParser) -> None:
@@ -380,7 +390,7 @@ COMMANDS = {
             'lite generate "What is 12 + 30?"      # on the embedded model',
             'lite generate --model DIR "Once upon a time" --raw --top-p 0.9',
             "lite generate --model DIR --chat      # a conversation; Ctrl-D ends it",
-            "lite generate --model DIR --file prompts.jsonl --samples 4 --json > out",
+            "lite generate --model DIR --file prompts.jsonl --samples 4 --output out.jsonl",
             """lite generate --model DIR "Is it raining?" --grammar '{"regex": "yes|no"}'""",
         ),
         _check_generate,

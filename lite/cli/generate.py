@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from lite.cli import chat
 from lite.cli.model import LoadedModel, load, load_assistant, model_path
 from lite.cli.on_ray import rows_on_ray
 from lite.cli.options import config_of, options_of
+from lite.cli.output_files import appended, lines_written
 from lite.cli.progress import counted, say
 from lite.cli.prompts import Prompt, read_prompts
 from lite.cli.reply import Reply, reply
@@ -36,11 +38,16 @@ def run(args: argparse.Namespace) -> int:
         return chat.run(args)
     prompts = read_prompts(args)
     count = len(prompts) * args.samples
+    done = _done(args, prompts)
+    if args.output is not None and done == count:
+        say(args, f"nothing to do: all {count} responses are in {args.output}")
+        return 0
     if args.stream and count > 1:  # of a file
         raise argparse.ArgumentError(None, f"--stream prints one response as text, got {count} prompts")
     if args.ray is not None:
-        return _run_on_ray(args, prompts)
-    one_by_one = args.stream is None and count == 1 and not args.json and sys.stdout.isatty()
+        return _run_on_ray(args, prompts, done)
+    plain_text = not args.json and args.output is None
+    one_by_one = args.stream is None and count == 1 and plain_text and sys.stdout.isatty()
     model = load(args)
     assistant = load_assistant(args)
     config = config_of(args, model)
@@ -57,9 +64,29 @@ def run(args: argparse.Namespace) -> int:
         write = partial(print, end="", flush=True)
         replies = iter([reply(model, ids[0], config, seeds[0], write, assistant_model=assistant)])
     else:
-        replies = _replies(model, ids, config, seeds, args, assistant)
-    said = ({**prompts[i // args.samples].record, **one.record} for i, one in enumerate(replies))
-    return _print(args, prompts, said, start, model.path, ready, streamed=one_by_one)
+        first = done // args.samples
+        rest = _replies(model, ids[first:], config, seeds[first * args.samples :], args, assistant)
+        replies = islice(rest, done % args.samples, None)
+    said = ({**prompts[i // args.samples].record, **one.record} for i, one in enumerate(replies, done))
+    return _print(args, prompts, said, start, model.path, ready, done, streamed=one_by_one)
+
+
+def _done(args: argparse.Namespace, prompts: Sequence[Prompt]) -> int:
+    """How many responses an earlier run has written to `--output`, in the order of the prompts.
+
+    Raises:
+        ValueError: to other prompts, or to other numbers of samples.
+    """
+    lines = lines_written(args.output, "generate")
+    if lines:
+        last, number = json.loads(lines[-1]), (len(lines) - 1) // args.samples
+        expected = {"line": number + 1, **prompts[number].record} if number < len(prompts) else {}
+        if not expected or {name: last.get(name) for name in expected} != expected:
+            raise ValueError(
+                f"--output {args.output} has {len(lines)} lines, and the last of them is no response to the "
+                f"prompt that stands there with --samples {args.samples}: give another file."
+            )
+    return len(lines)
 
 
 def _print(
@@ -69,20 +96,28 @@ def _print(
     start: float,
     model: Path,
     ready: float,
+    done: int,
     *,
     streamed: bool = False,
 ) -> int:
-    """Print responses as they come, or JSON of all of them, and say the speed since `start`."""
+    """Print or write responses as they come, or JSON of all of them, and say the speed since `start`.
+
+    `done` of the responses are in the file already.
+    """
     records: list[dict[str, Any]] = []
     count = len(prompts) * args.samples
     # Text that a terminal shows as it comes is its own progress.
-    shown = sys.stdout.isatty() and not args.json
-    for record in responses if shown else counted(args, responses, f"of {count} responses"):
-        records.append(record)
-        if not args.json:
-            if count > 1:
-                print(f">>> {prompts[(len(records) - 1) // args.samples].text}")
-            print("" if streamed else record["text"])
+    shown = sys.stdout.isatty() and not args.json and args.output is None
+    with appended(args.output, "generate") as sink:
+        for record in responses if shown else counted(args, responses, f"of {count} responses", done):
+            number = (done + len(records)) // args.samples
+            records.append(record)
+            if sink is not None:
+                print(json.dumps({"line": number + 1, **record}), file=sink, flush=True)
+            elif not args.json:
+                if count > 1:
+                    print(f">>> {prompts[number].text}")
+                print("" if streamed else record["text"])
     seconds = time.perf_counter() - start
     tokens = sum(record["tokens"] for record in records)
     speed = tokens / seconds if seconds else 0.0
@@ -102,7 +137,7 @@ def _print(
     return 130 if records[-1]["finish_reason"] == "interrupted" else 0
 
 
-def _run_on_ray(args: argparse.Namespace, prompts: Sequence[Prompt]) -> int:
+def _run_on_ray(args: argparse.Namespace, prompts: Sequence[Prompt], done: int) -> int:
     """The same responses, written by the actors of a Ray cluster."""
     job = {
         "generate_kwargs": options_of(args),
@@ -118,11 +153,11 @@ def _run_on_ray(args: argparse.Namespace, prompts: Sequence[Prompt]) -> int:
     rows = [
         {"prompt_number": i, "prompt": None if prompt.messages else prompt.text, "messages": prompt.messages}
         for i, prompt in enumerate(prompts, 1)
-    ]
+    ][done // args.samples :]
     start = time.perf_counter()
     model = model_path(args)
-    written = rows_on_ray(args, model, rows, GenerateBatches, job)
-    return _print(args, prompts, (_of_row(row, prompts) for row in written), start, model, 0.0)
+    written = islice(rows_on_ray(args, model, rows, GenerateBatches, job), done % args.samples, None)
+    return _print(args, prompts, (_of_row(row, prompts) for row in written), start, model, 0.0, done)
 
 
 def _of_row(row: Mapping[str, Any], prompts: Sequence[Prompt]) -> dict[str, Any]:

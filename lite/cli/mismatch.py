@@ -12,7 +12,7 @@ import numpy as np
 
 from lite.cli.mismatch_page import bin_names, page
 from lite.cli.model import LoadedModel, open_decoder
-from lite.cli.page_file import check_page
+from lite.cli.output_files import check_page
 from lite.cli.progress import say
 from lite.cli.score import read_records
 from lite.models import (

@@ -7,14 +7,13 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
 from lite.cli.model import load, model_path
 from lite.cli.on_ray import rows_on_ray
-from lite.cli.page_file import check_page
+from lite.cli.output_files import appended, check_page, lines_written
 from lite.cli.progress import counted, say
 from lite.cli.score_page import ScorePage
 from lite.models import ScoreBatches
@@ -30,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     """Score every line of a JSON-lines file; `--output` makes the run resumable."""
     if args.output is not None and args.file != "-" and _same_file(args.file, args.output):
         raise ValueError(f"--output {args.output} is the file to be scored: give another one.")
-    done = _lines_done(args.output)
+    done = len(lines_written(args.output, "score"))
     if args.html is not None:
         check_page("--html", args.html, args.file, args.output)
     empty: list[int] = []
@@ -41,22 +40,15 @@ def run(args: argparse.Namespace) -> int:
         records = _noting_empty(records, empty)
         count = done
         page = None if args.html is None else ScorePage(args, done)
-        try:
-            with _append(args.output) as sink:
-                results = _results(args, records, page)
-                if sink is not None or args.json or sys.stdout is None or not sys.stdout.isatty():
-                    results = counted(args, results, "scored", done)
-                for result in results:  # lines that a terminal shows are their own progress
-                    _emit(result, sink, as_json=args.json)
-                    count += 1
-                    if sink is not None and (count - done) % args.batch_size == 0:
-                        sink.flush()
-        except KeyboardInterrupt:
-            if args.output is None:
-                raise
-            raise KeyboardInterrupt(
-                f"{_lines_done(args.output)} lines are in {args.output}, the same command goes on behind them"
-            ) from None
+        with appended(args.output, "score") as sink:
+            results = _results(args, records, page)
+            if sink is not None or args.json or sys.stdout is None or not sys.stdout.isatty():
+                results = counted(args, results, "scored", done)
+            for result in results:  # lines that a terminal shows are their own progress
+                _emit(result, sink, as_json=args.json)
+                count += 1
+                if sink is not None and (count - done) % args.batch_size == 0:
+                    sink.flush()
     if count == done:
         what = f"its {done} lines are in {args.output}" if done else "it has no line to score"
         say(args, f"nothing to do for {args.file}: {what}")
@@ -77,38 +69,12 @@ def _noting_empty(records: Iterator[dict[str, Any]], empty: list[int]) -> Iterat
         yield record
 
 
-def _append(output: str | None) -> AbstractContextManager[TextIO | None]:
-    return nullcontext() if output is None else open(output, "a", encoding="utf-8")
-
-
 def _open(name: str) -> TextIO:
     return sys.stdin if name == "-" else open(name, encoding="utf-8-sig")
 
 
 def _same_file(first: str, second: str) -> bool:
     return os.path.exists(first) and os.path.exists(second) and os.path.samefile(first, second)
-
-
-def _lines_done(output: str | None) -> int:
-    """Complete lines of an earlier run; a line that was cut off is removed, to be scored again.
-
-    Raises ValueError, and leaves the file as it is, if something else wrote it.
-    """
-    if output is None or not Path(output).is_file():  # a device may have no end
-        return 0
-    data = Path(output).read_bytes()
-    whole = data.rfind(b"\n") + 1
-    for number, line in enumerate(data[:whole].splitlines(), 1):
-        if not line.startswith(b'{"line": '):
-            raise ValueError(
-                f"--output {output} has a line ({number}) that `lite score` did not write: give another file."
-            )
-    if not whole and data and not b'{"line": '.startswith(data[:9]):
-        raise ValueError(f"--output {output} was not written by `lite score`: give another file.")
-    if whole != len(data):
-        with open(output, "r+b") as file:
-            file.truncate(whole)
-    return data[:whole].count(b"\n")
 
 
 def read_records(source: TextIO) -> Iterator[dict[str, Any]]:

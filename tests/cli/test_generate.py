@@ -1,7 +1,11 @@
 """`lite generate` on a real export."""
 
 import json
+import sys
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -189,3 +193,71 @@ def test_a_prompt_that_does_not_fit_is_named_before_anything_runs(
     out, err = capsys.readouterr()
     assert "prompt 3: ids: a prompt of " in err
     assert out == ""
+
+
+def test_a_run_goes_on_where_it_was_cut(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    prompts, output = tmp_path / "prompts.txt", tmp_path / "out.jsonl"
+    prompts.write_text("one\ntwo words\nthree\n", encoding="utf-8")
+    command = ["generate", "--model", str(MODEL), "--file", str(prompts), "--samples", "2"]
+    command += ["--temperature", "1", "--max-new-tokens", "4", "--batch-size", "2", "--output", str(output)]
+    assert main(command) == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "tokens/s" in said.err
+    whole = output.read_bytes()
+    records = [json.loads(line) for line in whole.splitlines()]
+    assert [record["line"] for record in records] == [1, 1, 2, 2, 3, 3]
+    assert [record["prompt"] for record in records[::2]] == ["one", "two words", "three"]
+    assert len({record["text"] for record in records}) > 3
+    ends = [i + 1 for i, byte in enumerate(whole) if byte == ord("\n")]
+    for cut in (0, 5, ends[0], ends[1], ends[2] + 20, len(whole) - 1):
+        output.write_bytes(whole[:cut])
+        assert main(command) == 0
+        assert output.read_bytes() == whole, cut
+    capsys.readouterr()
+    assert main(command) == 0
+    assert "nothing to do: all 6 responses are in" in capsys.readouterr().err
+    assert output.read_bytes() == whole
+
+
+def test_an_interrupt_leaves_whole_lines(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "out.jsonl"
+    command = ["generate", "--model", str(MODEL), "one", "two", "three", "--max-new-tokens", "3"]
+    command += ["--output", str(output)]
+    assert main(command) == 0
+    whole = output.read_bytes()
+    output.unlink()
+    module = sys.modules["lite.cli.generate"]
+    replies = module._replies
+
+    def interrupted(*given: Any) -> Iterator[Any]:
+        yield from islice(replies(*given), 2)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_replies", interrupted)
+        assert main(command) == 130
+    assert "2 lines are in" in capsys.readouterr().err
+    assert output.read_bytes() == b"".join(whole.splitlines(keepends=True)[:2])
+    assert main(command) == 0
+    assert output.read_bytes() == whole
+
+
+def test_another_file_is_left_as_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    output = tmp_path / "out.jsonl"
+    command = ["generate", "--model", str(MODEL), "--max-new-tokens", "2", "--output", str(output)]
+    assert main([*command, "one", "two"]) == 0
+    whole = output.read_bytes()
+    for other in (["one", "other"], ["one", "two", "--samples", "2"], ["one"]):
+        assert main([*command, *other]) == 1
+        assert "the last of them is no response to the prompt" in capsys.readouterr().err
+        assert output.read_bytes() == whole
+    output.write_text("notes of my own\n")
+    assert main([*command, "one"]) == 1
+    assert "that `lite generate` did not write: give another file" in capsys.readouterr().err
+    assert output.read_text() == "notes of my own\n"
+    for flag in ("--json", "--stream"):
+        assert main([*command, "one", flag]) == 2
+        assert f"--output writes each response as JSON, and {flag} prints it" in capsys.readouterr().err

@@ -52,6 +52,7 @@ def test_the_commands_give_what_they_give_here(
     bad.write_text(json.dumps({"prompt": "a", "response": ""}) + "\n")
     output = tmp_path / "out.jsonl"
     output.write_text('{"line": 1, "log_prob": 0.0, "tokens": 1, "mean_log_prob": 0.0}\n{"line": 2')
+    responses = tmp_path / "responses.jsonl"
     options = ["--max-new-tokens", "5", "--samples", "2", "--temperature", "1.0", "--entropy", "--json"]
     commands = [
         ["score", "--model", MODEL, str(file), "--json", "--batch-size", "2"],
@@ -59,7 +60,11 @@ def test_the_commands_give_what_they_give_here(
         ["score", "--model", MODEL, str(file), "--output", str(output), "--batch-size", "3"],
         ["score", "--model", MODEL, str(bad), "--raw"],
         ["score", "--model", str(tmp_path / "none"), str(bad)],
+        ["generate", "--model", MODEL, "--file", str(file), *options[:-2], "--output", str(responses)],
     ]
+    assert main(commands[-1]) == 0
+    whole = responses.read_text()
+    responses.write_text(whole[: whole.index('{"line": 3') + 30])  # in the first line of the third prompt
     script = (
         ray_jobs.start(cpus=2)
         + """
@@ -78,7 +83,7 @@ ray.shutdown()
     )
     found, still_connected, preserve_order = ray_jobs.run(script, json.dumps(commands))
     assert (still_connected, preserve_order) == (True, False)
-    scored, generated, appended, failed, missing = found
+    scored, generated, appended, failed, missing, went_on = found
     assert main(commands[0]) == 0
     here = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert scored[0] == 0, scored
@@ -97,6 +102,9 @@ ray.shutdown()
                 np.testing.assert_allclose(ours[name], value, atol=1e-4)
     assert appended[0] == 0, appended
     assert [json.loads(line)["line"] for line in output.read_text().splitlines()] == list(range(1, 13))
+    assert went_on[0] == 0, went_on
+    for ours, theirs in zip(responses.read_text().splitlines(), whole.splitlines(), strict=True):
+        assert {**json.loads(ours), "log_prob": 0} == {**json.loads(theirs), "log_prob": 0}
     assert failed[0] == 1
     assert failed[2].strip() == "lite score: ValueError: line 1: the response has no token to score"
     assert missing[0] == 1

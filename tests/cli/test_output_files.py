@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lite.cli.page_file import check_page
+from lite.cli.output_files import check_page
 
 
 def test_a_page_needs_a_folder_and_a_file_of_its_own(tmp_path: Path) -> None:
