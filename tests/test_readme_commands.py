@@ -4,6 +4,7 @@ What neither can run is listed below with the reason; a line that is new has to 
 """
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -159,7 +160,7 @@ def test_a_command_runs_as_printed(line: Line, folder: Path, monkeypatch: pytest
             words += [] if "--list" in words else ["--rounds", "1"]
         assert main(words[1:]) == 0
     else:
-        environment = {"PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(
             [sys.executable, *words[1:]],
             env=environment,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lite import NestedKey, TensorDict, TensorDictBase
 from lite.cli.demo_page import Sample, demo_page
 from lite.cli.model import named_adapter
-from lite.cli.output_files import check_page
+from lite.cli.output_files import check_file
 from lite.cli.progress import say
 from lite.cli.text_stream import token_namer, token_texts
 from lite.data import MultiStep, TokenTransitions
@@ -52,8 +52,7 @@ class DemoResult:
 
 def run(args: argparse.Namespace) -> int:
     """Run the demo and print the TensorDict, the speed and a table, or JSON."""
-    if args.plot is not None:
-        check_page("--plot", args.plot)
+    check_file("--plot", args.plot)
     result = run_demo(
         Path(args.model) if args.model else embedded_model_path(),
         prompts=args.prompts,

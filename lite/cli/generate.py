@@ -20,7 +20,7 @@ from lite.cli import chat
 from lite.cli.model import LoadedModel, load, load_assistant, model_path
 from lite.cli.on_ray import rows_on_ray
 from lite.cli.options import config_of, options_of
-from lite.cli.output_files import appended, lines_written
+from lite.cli.output_files import appended, check_file, lines_written
 from lite.cli.progress import counted, say
 from lite.cli.prompts import Prompt, read_prompts
 from lite.cli.reply import Reply, reply
@@ -36,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
     """Continue each prompt and print the text with its token count, log-prob and speed; or hold a chat."""
     if args.chat:
         return chat.run(args)
+    check_file("--output", args.output, *(args.file or ()))
     prompts = read_prompts(args)
     count = len(prompts) * args.samples
     done = _done(args, prompts)

@@ -12,7 +12,7 @@ import numpy as np
 
 from lite.cli.mismatch_page import bin_names, page
 from lite.cli.model import LoadedModel, open_decoder
-from lite.cli.output_files import check_page
+from lite.cli.output_files import check_file
 from lite.cli.progress import say
 from lite.cli.score import read_records
 from lite.models import (
@@ -53,8 +53,7 @@ def run(args: argparse.Namespace) -> int:
         raise argparse.ArgumentError(
             None, f"--data is for two models; the tokens to compare are those of {args.b}"
         )
-    if args.html is not None:
-        check_page("--html", args.html, args.a, args.b, args.data)
+    check_file("--html", args.html, args.a, args.b, args.data)
     of_a = a.read(args)
     of_b, rows = _model_and_rows(b, args) if b.is_model else (b.read(args), None)
     compared = rows if rows is not None else of_b

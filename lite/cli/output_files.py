@@ -14,18 +14,20 @@ from typing import TextIO
 _BEGINNING = b'{"line": '  # of each line
 
 
-def check_page(flag: str, file: str, *read: str | None) -> None:
-    """Check that a page can be written.
+def check_file(flag: str, file: str | None, *read: str | None) -> None:
+    """Check that a file can be written; None is none.
 
     Args:
         flag: the option that names the file.
-        file: where the page will stand.
+        file: where it will stand.
         read: what the command reads or writes besides.
 
     Raises:
         FileNotFoundError, IsADirectoryError: there is no such folder, or it is the file.
         ValueError: it is one of these files.
     """
+    if file is None:
+        return
     if not Path(file).parent.is_dir():
         raise FileNotFoundError(f"{flag} {file}: there is no folder {Path(file).parent}")
     if Path(file).is_dir():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -13,7 +12,7 @@ from typing import Any, TextIO
 
 from lite.cli.model import load, model_path
 from lite.cli.on_ray import rows_on_ray
-from lite.cli.output_files import appended, check_page, lines_written
+from lite.cli.output_files import appended, check_file, lines_written
 from lite.cli.progress import counted, say
 from lite.cli.score_page import ScorePage
 from lite.models import ScoreBatches
@@ -27,11 +26,9 @@ _NONE: dict[str, Any] = dict.fromkeys(("prompt", "response", "messages"))
 
 def run(args: argparse.Namespace) -> int:
     """Score every line of a JSON-lines file; `--output` makes the run resumable."""
-    if args.output is not None and args.file != "-" and _same_file(args.file, args.output):
-        raise ValueError(f"--output {args.output} is the file to be scored: give another one.")
+    check_file("--output", args.output, args.file)
+    check_file("--html", args.html, args.file, args.output)
     done = len(lines_written(args.output, "score"))
-    if args.html is not None:
-        check_page("--html", args.html, args.file, args.output)
     empty: list[int] = []
     with _open(args.file) as source:
         records = read_records(source)
@@ -71,10 +68,6 @@ def _noting_empty(records: Iterator[dict[str, Any]], empty: list[int]) -> Iterat
 
 def _open(name: str) -> TextIO:
     return sys.stdin if name == "-" else open(name, encoding="utf-8-sig")
-
-
-def _same_file(first: str, second: str) -> bool:
-    return os.path.exists(first) and os.path.exists(second) and os.path.samefile(first, second)
 
 
 def read_records(source: TextIO) -> Iterator[dict[str, Any]]:

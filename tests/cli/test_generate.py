@@ -1,6 +1,7 @@
 """`lite generate` on a real export."""
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -254,6 +255,15 @@ def test_another_file_is_left_as_it_is(capsys: pytest.CaptureFixture[str], tmp_p
         assert main([*command, *other]) == 1
         assert "the last of them is no response to the prompt" in capsys.readouterr().err
         assert output.read_bytes() == whole
+    for wrong, said in (
+        (tmp_path / "none" / "out.jsonl", "--output .*: there is no folder .*none"),
+        (tmp_path, "--output .* is a folder"),
+    ):
+        assert main([*command[:-1], str(wrong), "one"]) == 1
+        err = capsys.readouterr().err
+        assert re.search(said, err)
+    assert main([*command, "--file", str(output)]) == 1
+    assert "is another file of this command" in capsys.readouterr().err
     output.write_text("notes of my own\n")
     assert main([*command, "one"]) == 1
     assert "that `lite generate` did not write: give another file" in capsys.readouterr().err

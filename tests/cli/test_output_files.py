@@ -4,23 +4,23 @@ from pathlib import Path
 
 import pytest
 
-from lite.cli.output_files import check_page
+from lite.cli.output_files import check_file
 
 
 def test_a_page_needs_a_folder_and_a_file_of_its_own(tmp_path: Path) -> None:
     page, read, link = tmp_path / "page.html", tmp_path / "rows", tmp_path / "link"
-    check_page("--html", str(page), str(read), None)
+    check_file("--html", str(page), str(read), None)
     read.write_text("rows")
     link.symlink_to(read)
-    check_page("--html", str(page), str(read), None)
+    check_file("--html", str(page), str(read), None)
     page.write_text("an older page")
-    check_page("--html", str(page), str(read), None)
+    check_file("--html", str(page), str(read), None)
     with pytest.raises(FileNotFoundError, match=r"--html .*: there is no folder .*none"):
-        check_page("--html", str(tmp_path / "none" / "page.html"))
+        check_file("--html", str(tmp_path / "none" / "page.html"))
     with pytest.raises(IsADirectoryError, match="is a folder"):
-        check_page("--html", str(tmp_path))
+        check_file("--html", str(tmp_path))
     with pytest.raises(ValueError, match="is another file of this command"):  # neither is there yet
-        check_page("--html", str(tmp_path / "new"), str(tmp_path / "." / "new"))
+        check_file("--html", str(tmp_path / "new"), str(tmp_path / "." / "new"))
     for name in (read, link):
         with pytest.raises(ValueError, match="is another file of this command"):
-            check_page("--html", str(name), None, str(read))
+            check_file("--html", str(name), None, str(read))

@@ -115,7 +115,7 @@ def test_score_does_not_write_into_its_input(capsys: pytest.CaptureFixture[str],
     link.symlink_to(file)
     for output in (file, link):
         assert _score("--output", str(output), str(file)) == 1
-        assert "is the file to be scored" in capsys.readouterr().err
+        assert "is another file of this command" in capsys.readouterr().err
     assert file.read_text() == text
 
 
