@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from helpers import bench_files
 
 ROOT = Path(__file__).parents[1]
 BENCH = ROOT / "bench"
@@ -14,12 +15,7 @@ BENCH = ROOT / "bench"
 
 @pytest.fixture
 def catalogue(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(BENCH))
-    for name in ("catalogue", "readme_table", "side_by_side"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    import catalogue as module
-
-    return module
+    return bench_files.imported("catalogue", monkeypatch)
 
 
 def test_every_script_takes_the_same_arguments(catalogue: ModuleType) -> None:

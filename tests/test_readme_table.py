@@ -2,22 +2,18 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from helpers import bench_files
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
 def readme_table(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "bench"))
-    monkeypatch.delitem(sys.modules, "readme_table", raising=False)
-    import readme_table as module
-
-    return module
+    return bench_files.imported("readme_table", monkeypatch)
 
 
 def test_the_table_is_made_from_the_results(readme_table: ModuleType) -> None:

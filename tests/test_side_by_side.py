@@ -6,17 +6,14 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from helpers import bench_files
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
 def side_by_side(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "bench"))
-    monkeypatch.delitem(sys.modules, "side_by_side", raising=False)
-    import side_by_side as module
-
-    return module
+    return bench_files.imported("side_by_side", monkeypatch)
 
 
 def test_results_go_where_they_are_wanted(side_by_side: ModuleType, tmp_path: Path) -> None:

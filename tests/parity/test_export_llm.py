@@ -6,11 +6,11 @@ import shutil
 import warnings
 from pathlib import Path
 
-import numpy as np
 import pytest
+from helpers.models.beside_transformers import assert_same_tokens_and_log_probs
 from helpers.models.real_models import MODELS
 
-from lite.models import GenerationConfig, OnnxDecoder, Padding, Tokenizer, generate, score
+from lite.models import OnnxDecoder, Padding, Tokenizer
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -46,14 +46,4 @@ def test_tokens_and_log_probs(tmp_path: Path) -> None:
     decoder = OnnxDecoder(tmp_path / "export", num_threads=1)
     assert decoder.spec.padding is Padding.SLOTS  # the cache is in place
     assert Tokenizer.from_pretrained(tmp_path / "export").chat_template is not None
-    rng = np.random.default_rng(0)
-    prompts = [rng.integers(3, 512, length) for length in (3, 9, 1, 17)]
-    responses = generate(decoder, prompts, GenerationConfig(max_new_tokens=6))
-    rows = [np.concatenate([p, r.tokens]) for p, r in zip(prompts, responses, strict=True)]
-    for prompt, response, row, scores in zip(prompts, responses, rows, score(decoder, rows), strict=True):
-        with torch.no_grad():
-            logits = model(torch.tensor(row[None])).logits[0].double()
-        np.testing.assert_array_equal(logits[len(prompt) - 1 : -1].argmax(-1), response.tokens)
-        wanted = logits.log_softmax(-1)[np.arange(len(row) - 1), row[1:]].numpy()
-        np.testing.assert_allclose(scores[1:], wanted, atol=1e-4)
-        np.testing.assert_allclose(response.log_probs, wanted[len(prompt) - 1 :], atol=1e-4)
+    assert_same_tokens_and_log_probs(decoder, model, (3, 9, 1, 17))

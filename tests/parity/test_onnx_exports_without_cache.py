@@ -6,10 +6,10 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from helpers.models.beside_transformers import assert_same_tokens_and_log_probs
 
-from lite.models import GenerationConfig, GraphSpec, OnnxDecoder, generate, score
+from lite.models import GraphSpec, OnnxDecoder
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
@@ -76,17 +76,7 @@ def test_tokens_and_log_probs(model: Any, positions: bool, last: bool, tmp_path:
     decoder = OnnxDecoder(tmp_path, num_threads=1)
     spec: GraphSpec = decoder.spec
     assert (spec.cache, spec.last_logits_only, bool(spec.positions)) == ((), last, positions)
-    rng = np.random.default_rng(0)
-    prompts = [rng.integers(0, 300, length) for length in (3, 9, 1, 17, 9)]
-    responses = generate(decoder, prompts, GenerationConfig(max_new_tokens=6))
-    rows = [np.concatenate([p, r.tokens]) for p, r in zip(prompts, responses, strict=True)]
-    for prompt, response, row, scores in zip(prompts, responses, rows, score(decoder, rows), strict=True):
-        with torch.no_grad():
-            logits = model(torch.tensor(row[None])).logits[0].double()
-        np.testing.assert_array_equal(logits[len(prompt) - 1 : -1].argmax(-1), response.tokens)
-        want = logits.log_softmax(-1)[np.arange(len(row) - 1), row[1:]].numpy()
-        np.testing.assert_allclose(scores[1:], want, atol=1e-4)
-        np.testing.assert_allclose(response.log_probs, want[len(prompt) - 1 :], atol=1e-4)
+    assert_same_tokens_and_log_probs(decoder, model, (3, 9, 1, 17, 9))
 
 
 def test_a_masked_model_is_refused(tmp_path: Path) -> None:
