@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -150,7 +151,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("line", HERE, ids=lambda line: f"{line.document}: {line.command}")
-def test_a_command_runs_as_printed(line: Line, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_runs_as_printed(
+    line: Line, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ends well, prints something, and leaves the page that it was to write."""
     from lite.cli.main import main
 
     monkeypatch.chdir(folder)
@@ -159,6 +163,11 @@ def test_a_command_runs_as_printed(line: Line, folder: Path, monkeypatch: pytest
         if words[1] == "bench":
             words += [] if "--list" in words else ["--rounds", "1"]
         assert main(words[1:]) == 0
+        assert capsys.readouterr().out.strip()
+        for flag, name in pairwise(words):
+            if flag in ("--html", "--plot"):
+                page = folder / name / "bench.html" if words[1] == "bench" else folder / name
+                assert "</html>" in page.read_text(encoding="utf-8")
     else:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(
