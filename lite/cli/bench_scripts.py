@@ -168,7 +168,9 @@ def _outcome(
     code = _process(command, environment, log, lambda: _tick(args, name, start))
     seconds = time.monotonic() - start
     if code == 0 and (output / f"{name}.json").is_file():
-        return Outcome(name, "done", seconds, (_of_children() - given) or None, f"{_minutes(seconds)} min")
+        lacks = str(bench.readme_table.about(name, output).get("left out", "nothing"))
+        note = f"{_minutes(seconds)} min" + ("" if lacks == "nothing" else f"; left out: {_brief(lacks)}")
+        return Outcome(name, "done", seconds, (_of_children() - given) or None, note)
     said = _last_line(log) if code else "it wrote no results"
     return Outcome(name, "failed", seconds, note=f"{said} (all that it said is in {log})")
 
@@ -218,8 +220,7 @@ def _last_line(log: Path) -> str:
     with open(log, "rb") as file:
         file.seek(max(0, log.stat().st_size - 4096))
         lines = file.read().decode("utf-8", "replace").strip().splitlines()
-    last = lines[-1] if lines else "it said nothing"
-    return _printable(last)[:300]
+    return _brief(lines[-1] if lines else "it said nothing")
 
 
 def _record(
@@ -296,6 +297,10 @@ def _remarks(bench: SimpleNamespace, name: str, folder: Path) -> str:
     if isinstance(load, float) and isinstance(cores, int) and load > cores / 2:
         found.append(f"under a load of {load:g}")
     return "; ".join(found)
+
+
+def _brief(text: str) -> str:
+    return _printable(text)[:300]
 
 
 def _printable(text: str) -> str:

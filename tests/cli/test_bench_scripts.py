@@ -127,6 +127,18 @@ def test_models_are_handed_on(tiny: Make, tmp_path: Path, capsys: pytest.Capture
     assert (tmp_path / "o" / "llm.log").read_text().splitlines()[-1] == str(tmp_path)
 
 
+def test_what_a_script_left_out_is_told(
+    tiny: Make, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    lacking = '"cores": 2, "left out": "queue (no model), a peer"'
+    tiny("tensordict", TINY.replace('"cores": 2', lacking))
+    tiny("files", TINY.replace('"cores": 2', '"cores": 2, "left out": "nothing"'))
+    assert main(["bench", "--full", "tensordict", "files", "--output", str(tmp_path / "o")]) == 0
+    err = capsys.readouterr().err
+    assert re.search(r"tensordict: done: \d\.\d min; left out: queue \(no model\), a peer\n", err)
+    assert re.search(r"files: done: \d\.\d min\n", err)
+
+
 def test_what_is_not_installed_is_named_with_the_way_to_it(
     tiny: Make, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
