@@ -200,10 +200,14 @@ def with_namespace_of(leaf: Any, array: Any) -> Any:
 
 
 def with_value(leaf: Any, index: Any, value: Any) -> Any:
-    """An array that differs from a leaf of JAX at `index`."""
-    out = NamespaceArray(leaf)
-    out[index] = value
-    return out.leaf
+    """An array that differs at `index` from a leaf of JAX, or from one of NumPy that cannot hold `value`."""
+    if not has_namespace(leaf):
+        out = beside(value, leaf[None])  # with a dimension: NumPy's scalars cannot be written to
+        out[(0, *index) if type(index) is tuple else (0, index)] = value
+        return out[0, ...]
+    shown = NamespaceArray(leaf)
+    shown[index] = value
+    return shown.leaf
 
 
 class _Flags(NamedTuple):

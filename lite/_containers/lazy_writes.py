@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.device import with_value
-from lite._arrays.types import Array, Path, Shape, Unbatched, has_namespace, is_array
+from lite._arrays.types import Array, HostArray, Path, Shape, Unbatched, computed, has_namespace, is_array
 from lite._containers import assignment, lazy_entries, lazy_index
 from lite._containers.dense import Dense
 from lite._tree.collection import Entry, TensorCollection
@@ -192,11 +192,12 @@ def set_at(stack: Any, path: Path, value: Any, index: Any, writes: Writes) -> No
         assignment.set_at(stack, path, value, index, writes)
         return
     # The stacked entry is a copy: what was written to it goes to the parts.
-    if has_namespace(entry):
-        entry = with_value(entry, index, stack._to_entry(value))
+    value = stack._to_entry(value)
+    if has_namespace(entry) or isinstance(computed(value), HostArray):
+        entry = with_value(entry, index, computed(value))
     else:
         with Writes() as now:
-            now.copy(entry, stack._to_entry(value), index)
+            now.copy(entry, value, index)
     for part, row in zip(stack.tensordicts, stack._pieces(entry), strict=True):
         part._set_at(path, row, ..., writes)
 

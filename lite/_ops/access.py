@@ -9,7 +9,7 @@ from typing import Any
 from lite._arrays.device import write_leaf
 from lite._arrays.numbers import NUMBERS
 from lite._arrays.settings import get_defaults_to_none
-from lite._arrays.types import Shape, has_namespace, is_array
+from lite._arrays.types import HostArray, Shape, computed, has_namespace, is_array
 from lite._containers.ragged import read
 from lite._tree.entry_errors import below
 from lite._tree.key_views import TensorDictKeysView, leaf_pairs, walk
@@ -237,7 +237,7 @@ def set_at_(td: T, key: NestedKey, value: Any, index: Any, *, non_blocking: bool
     path = require_path(key)
     node = td if len(path) == 1 else td._as_node(td._peek_path(path[:-1]))
     target = None if node is None or node._parts() is not None else node._get_str(path[-1])
-    if is_array(target) and not has_namespace(target):
+    if is_array(target) and not has_namespace(target) and not isinstance(computed(value), HostArray):
         write_leaf(target, index, value)
         return td
     with Writes() as writes:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.device import unwrap, with_value, wrap
-from lite._arrays.types import Array, Unbatched, as_array, has_namespace, is_array
+from lite._arrays.types import Array, HostArray, Unbatched, as_array, computed, has_namespace, is_array
 from lite._ops.elementwise import choose
 from lite._ops.operands import Node, meeting
 from lite._ops.out import write_out
@@ -121,8 +121,11 @@ def _fill_masked(td: Any, mask: Array, value: Any) -> None:
         for part, row in zip(parts, rows, strict=True):
             _fill_masked(part, as_array(row), value)
         return
+    traced = isinstance(computed(value), HostArray)
     for key, entry in list(td._items()):
-        if type(entry) is np.ndarray:
+        if traced and is_array(entry):
+            td.set_at_(key, value, mask)
+        elif type(entry) is np.ndarray:
             entry[mask] = value
         elif (node := td._as_node(entry)) is not None:
             _fill_masked(node, mask, value)

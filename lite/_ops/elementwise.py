@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from lite._arrays.dtypes import is_numeric
 from lite._arrays.formulas import Pointwise, for_bools
 from lite._arrays.namespace import NamespaceArray
 from lite._arrays.numbers import NUMBERS, SCALARS, beside
-from lite._arrays.types import Shape, as_array, has_namespace, is_array
+from lite._arrays.types import HostArray, Shape, as_array, computed, has_namespace, is_array
 from lite._ops.operands import Const, Node, Operand, Rows, agree, as_operand, fitted, meeting, widened
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import MISSING, Container
@@ -103,7 +103,7 @@ def elementwise_(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
         if None in operands:
             return NotImplemented
         calls = _noted(td, operands)  # type: ignore[arg-type]
-        if NamespaceArray in map(type, chain.from_iterable(calls)):
+        if any(map(_is_replaced, calls)):
             return _replaced(td, fn, others)
         calls = _without_device_leaves(fn, calls)
     _check_targets(fn, calls)
@@ -453,6 +453,13 @@ def _noted(td: Any, operands: list[Operand]) -> list[tuple[Any, ...]]:
         if leaf.shape != wide.shape:
             raise RuntimeError(f"an operand with more features does not fit a leaf's shape {leaf.shape}.")
     return calls
+
+
+def _is_replaced(args: tuple[Any, ...]) -> bool:
+    """Whether NumPy cannot write a result to the first argument: an array of JAX, or a traced result."""
+    return type(args[0]) in (np.ndarray, NamespaceArray) and any(
+        isinstance(computed(arg), HostArray) for arg in args
+    )
 
 
 def _replaced(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:

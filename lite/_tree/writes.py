@@ -11,8 +11,9 @@ import numpy as np
 from numpy import ndarray
 
 from lite._arrays.device import with_value, write_leaf
+from lite._arrays.dtypes import is_inexact
 from lite._arrays.numbers import SCALARS
-from lite._arrays.types import Shape, has_namespace, raw
+from lite._arrays.types import HostArray, Shape, computed, has_namespace, raw
 from lite._tree.indexing import indexed_shape
 
 
@@ -58,7 +59,11 @@ class Writes:
         wanted: Shape | None = None,
         place: tuple[Any, str] | None = None,
     ) -> None:
-        """Plan `target[index] = value` for a leaf; one that cannot be written to (JAX) is replaced at once.
+        """Plan `target[index] = value` for a leaf.
+
+        A leaf that cannot be written to (JAX), or that cannot hold the value (an ndarray and a traced or
+        mapped value), is replaced at once. An ndarray gets the numbers of a traced value, too: others may
+        hold it.
 
         Args:
             target: the leaf.
@@ -74,13 +79,23 @@ class Writes:
         """
         if (wanted is not None or index is Ellipsis) and self.take(target, value, index, wanted):
             return
-        target, value = raw(target), raw(value)
-        replaced = place is not None and has_namespace(target)
+        target, value = raw(target), computed(value)
+        numbers = value.detach() if isinstance(value, HostArray) else None
+        if numbers is not None and not is_inexact(target.dtype):
+            value, numbers = numbers, None  # there is no derivative of integers
+        # What a view belongs to would get the numbers alone, and lose the derivative without a word.
+        traced = numbers is not None and type(target) is ndarray and target.base is None
+        replaced = place is not None and (traced or has_namespace(target))
         if isinstance(target, np.ndarray) or replaced:
             if has_namespace(value) and not replaced:
                 value = np.asarray(value)
-            if not isinstance(value, (np.ndarray, *SCALARS)) and not has_namespace(value):
-                raise TypeError(f"cannot copy a {type(value).__name__} into an array.")
+            if not isinstance(value, (np.ndarray, *SCALARS)) and not has_namespace(value) and not replaced:
+                raise TypeError(
+                    f"cannot copy a {type(value).__name__} into an array that is a view or is shared; store it "
+                    "in place of the entry, td.set(key, value), or copy its numbers, value.detach()."
+                    if numbers is not None
+                    else f"cannot copy a {type(value).__name__} into an array."
+                )
             if not replaced and not target.flags.writeable:
                 raise ValueError("the array is read-only.")
             if wanted is None:
@@ -93,6 +108,8 @@ class Writes:
                 value = value.astype(target.dtype)  # what NumPy has to say about the numbers, it says here
         if replaced and place is not None:
             self.put(*place, with_value(target, index, value))
+            if isinstance(numbers, ndarray):
+                self._pending.append((target, index, numbers))
         else:
             self._pending.append((target, index, value))
 

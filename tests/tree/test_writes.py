@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lite
-from lite import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, lazy_stack
+from lite import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, lazy_stack, nn
 
 
 def content(value: Any) -> Any:
@@ -356,3 +356,67 @@ def test_update_at_names_the_entry_that_a_value_does_not_fit(lazy: bool) -> None
             td.update_at_({key: value}, 0)
     np.testing.assert_array_equal(td["a"], np.zeros(3))
     assert td["n", "r"] == ["p", "q", "r"]
+
+
+_TRACED_WRITES: dict[str, Callable[[Any, Any], Any]] = {
+    "set_": lambda td, x: td.set_("a", x),
+    "set inplace": lambda td, x: td.set("a", x, inplace=True),
+    "set_at_": lambda td, x: td.set_at_("a", x, slice(None)),
+    "td[:]": lambda td, x: td.__setitem__(slice(None), TensorDict({"a": x}, [3])),
+    "update inplace": lambda td, x: td.update({"a": x}, inplace=True),
+    "update_": lambda td, x: td.update_({"a": x}),
+    "update_at_": lambda td, x: td.update_at_(TensorDict({"a": x}, [3]), slice(None)),
+    "copy_": lambda td, x: td.copy_(TensorDict({"a": x}, [3])),
+    "apply_": lambda td, x: td.apply_(lambda old, new: new, TensorDict({"a": x}, [3])),
+    "add_": lambda td, x: td.add_(TensorDict({"a": x}, [3])),
+    "+=": lambda td, x: td.__iadd__(TensorDict({"a": x}, [3])),
+    "stack out": lambda td, x: lite.stack([TensorDict({"a": x[i]}) for i in range(3)], out=td),
+}
+
+
+@pytest.mark.parametrize("make", [lambda p: p, lambda p: p * 1], ids=["parameter", "result"])
+@pytest.mark.parametrize("write", _TRACED_WRITES.values(), ids=_TRACED_WRITES.keys())
+def test_traced_values_keep_their_derivative(write: Callable[..., Any], make: Callable[..., Any]) -> None:
+    p = nn.Parameter(np.array([1.0, 2.0, 3.0], np.float32))
+    held = np.zeros(3, np.float32)
+    td = TensorDict({"a": held}, [3])
+    with lite.enable_grad():
+        write(td, make(p))
+        (td["a"] * [1, 10, 100]).sum().backward()
+    np.testing.assert_array_equal(p.grad, [1, 10, 100])
+    np.testing.assert_array_equal(td["a"].detach(), [1, 2, 3])
+    if write not in (_TRACED_WRITES["add_"], _TRACED_WRITES["+="]):
+        np.testing.assert_array_equal(held, [1, 2, 3])  # who holds the array sees the numbers
+
+
+def test_traced_values_at_an_index() -> None:
+    p = nn.Parameter(np.array([1.0, 2.0, 3.0], np.float32))
+    td = TensorDict({"a": np.zeros(3, np.float32), "n": np.zeros(3, np.int64)}, [3])
+    with lite.enable_grad():
+        td.set_at_("a", p[1], 0)
+        td.masked_fill_(np.array([False, True, False]), p[2])
+        td["n"] = td["n"] + 0
+        (td["a"] * [1, 10, 100]).sum().backward()
+    np.testing.assert_array_equal(p.grad, [0, 1, 10])
+    np.testing.assert_array_equal(td["n"], [0, 3, 0])  # integers take the numbers
+    single = TensorDict({"a": np.zeros((), np.float64)})
+    with lite.enable_grad():
+        single.set_("a", p.sum())
+        single["a"].backward()
+    assert single["a"].dtype == np.float64
+    np.testing.assert_array_equal(p.grad, [1, 2, 11])
+
+
+@pytest.mark.parametrize(
+    "part",
+    [lambda td: td[:2], lambda td: td.unbind(0)[0], lambda td: td.to_lazystack()],
+    ids=["slice", "unbind", "lazy stack of views"],
+)
+def test_traced_values_do_not_go_into_views(part: Callable[[Any], Any]) -> None:
+    p = nn.Parameter(np.ones(3, np.float32))
+    td = TensorDict({"a": np.zeros(3, np.float32)}, [3])
+    inner = part(td)
+    with lite.enable_grad():
+        assert_unchanged(lambda: inner.set_("a", (p * 1)[: len(inner["a"])] if inner.ndim else p.sum()), td)
+        with pytest.raises(ValueError, match=r"a view or is shared; store it in place.*value\.detach"):
+            inner.set_("a", (p * 1)[: len(inner["a"])] if inner.ndim else p.sum())

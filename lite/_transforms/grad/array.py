@@ -136,9 +136,9 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def detach(self) -> Any:
         """The value without its derivative: an array that shares memory, and is not to be written."""
         value = self.value
-        if type(value) is not np.ndarray:
+        if isinstance(value, HostArray):
             return value
-        value = value.view()
+        value = np.asarray(value).view()  # a single number as an array, since entries are arrays
         value.flags.writeable = False  # rules of the way back may need it as it is
         return value
 

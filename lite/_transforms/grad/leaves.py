@@ -24,9 +24,10 @@ class Structure:
     def __init__(self, value: Any) -> None:
         self._items, self._plan = flatten(value)
 
-    def map(self, fn: Callable[[Any], Any]) -> Any:
-        """The same structure, with what `fn` gives of each leaf, in order."""
-        items = [item._map_leaves(fn) if isinstance(item, Entry) else fn(item) for item in self._items]
+    def map(self, fn: Callable[[Any], Any], entries: Callable[[Any], Any] | None = None) -> Any:
+        """The same structure, with what `fn` gives of each leaf, in order; `entries` of those in TensorDicts."""
+        inner = entries or fn
+        items = [item._map_leaves(inner) if isinstance(item, Entry) else fn(item) for item in self._items]
         return unflatten(items, self._plan)
 
     def leaves(self) -> list[Any]:
@@ -140,4 +141,14 @@ def _outline(arg: Any) -> str:
 
 def plain(value: Any) -> Any:
     """A result with values in place of traced arrays."""
-    return Structure(value).map(lambda leaf: leaf.value if type(leaf) is TracedArray else leaf)
+    return Structure(value).map(_value, _entry)
+
+
+def _value(leaf: Any) -> Any:
+    return leaf.value if type(leaf) is TracedArray else leaf
+
+
+def _entry(leaf: Any) -> Any:
+    """The value of an entry: an array, also where NumPy has a scalar."""
+    value = _value(leaf)
+    return np.asarray(value) if isinstance(value, np.generic) else value

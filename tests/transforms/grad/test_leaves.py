@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from lite import MemoryMappedTensor, TensorDict, UnbatchedTensor
+import lite
+from lite import MemoryMappedTensor, TensorDict, UnbatchedTensor, nn
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.leaves import Leaves, Structure, plain
 
@@ -59,3 +61,34 @@ def test_results_without_derivatives() -> None:
     out = plain([x, {"a": x * 2}, TensorDict({"y": x}, [2]), 3])
     assert type(out[0]) is type(out[1]["a"]) is type(out[2]["y"]) is np.ndarray
     assert out[3] == 3
+
+
+_MADE: dict[str, Callable[[Callable[..., Any], Any], Any]] = {
+    "detach": lambda fn, x: _under_enable_grad(fn, x).detach(),
+    "data": lambda fn, x: _under_enable_grad(fn, x).data,
+    "detach_": lambda fn, x: _under_enable_grad(fn, x).detach_(),
+    "aux": lambda fn, x: lite.value_and_grad(lambda x: (x.sum(), fn(x)), has_aux=True)(x)[0][1],
+    "aux of grad": lambda fn, x: lite.grad(lambda x: (x.sum(), fn(x)), has_aux=True)(x)[1],
+    "vjp": lambda fn, x: lite.vjp(fn, x)[0],
+    "aux of vjp": lambda fn, x: lite.vjp(lambda x: (x, fn(x)), x, has_aux=True)[2],
+}
+
+
+def _under_enable_grad(fn: Callable[..., Any], x: Any) -> Any:
+    with lite.enable_grad():
+        return fn(nn.Parameter(x))
+
+
+@pytest.mark.parametrize("how", _MADE.values(), ids=_MADE.keys())
+def test_single_numbers_stay_arrays_in_containers(how: Callable[..., Any]) -> None:
+    def fn(x: Any) -> TensorDict:
+        return TensorDict(loss=(x * 2).sum(), n=TensorDict(mean=x.mean()))
+
+    td = how(fn, np.array([1.0, 3.0], np.float32))
+    assert [type(leaf) for leaf in td.values(True, True)] == [np.ndarray, np.ndarray]
+    assert td.bytes() == 8
+    assert td.to_dict() == {"loss": 8, "n": {"mean": 2}}
+    np.testing.assert_array_equal(lite.stack([td, td])["loss"], [8, 8])
+    np.testing.assert_array_equal((td + td)["n", "mean"], 4)
+    np.testing.assert_array_equal(td.clone().zero_()["loss"], 0)
+    assert (td == td).all()
