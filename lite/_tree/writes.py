@@ -91,7 +91,7 @@ class Writes:
                 value = np.asarray(value)
             if not isinstance(value, (np.ndarray, *SCALARS)) and not has_namespace(value) and not replaced:
                 raise TypeError(
-                    f"cannot copy a {type(value).__name__} into an array that is a view or is shared; store it "
+                    f"cannot copy a {type(value).__name__} into a view or a shared array; store it "
                     "in place of the entry, td.set(key, value), or copy its numbers, value.detach()."
                     if numbers is not None
                     else f"cannot copy a {type(value).__name__} into an array."

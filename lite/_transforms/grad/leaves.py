@@ -25,7 +25,7 @@ class Structure:
         self._items, self._plan = flatten(value)
 
     def map(self, fn: Callable[[Any], Any], entries: Callable[[Any], Any] | None = None) -> Any:
-        """The same structure, with what `fn` gives of each leaf, in order; `entries` of those in TensorDicts."""
+        """The structure with what `fn` gives of each leaf, in order; `entries` of those in TensorDicts."""
         inner = entries or fn
         items = [item._map_leaves(inner) if isinstance(item, Entry) else fn(item) for item in self._items]
         return unflatten(items, self._plan)
