@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,6 +102,7 @@ class FolderPlan:
         self._text(at, meta.NAME, meta.dumps({"_type": str(type(entry)), **absent}))
 
     def _non_tensor(self, entry: NonTensorBase, at: str, key: str) -> None:
+        self.nodes.append(at)
         stacked = isinstance(entry, NonTensorStack)
         value = entry._objects().tolist() if stacked else entry._export()
         node = _stack_node(entry) if isinstance(entry, NonTensorStack) else _data_node(entry)
@@ -201,6 +202,25 @@ def write_folder(
     return plan, replace_tree(root, fill)
 
 
+def saving(entry: NonTensorBase, folder: str) -> Callable[[], None]:
+    """What writes objects to the folder of those that they take the place of.
+
+    Raises:
+        TypeError: JSON cannot hold an object, and those that are there are no pickle.
+        FileNotFoundError: the folder is gone.
+    """
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"the folder {folder}, which the objects are mapped to, is gone.")
+    pickled = any(os.path.isfile(f"{folder}/{name}") for name in meta.PICKLES)
+    plan = FolderPlan(allow_pickle=pickled)
+    plan.add(entry, "", os.path.basename(folder))
+
+    def write() -> None:
+        replace_tree(folder, lambda stage, exists: _fill(plan, set(), stage, folder, False, 0))
+
+    return write
+
+
 def _in_memory(entry: Any) -> FolderPlan:
     """The leaves alone, for which no names or types of files matter."""
     if isinstance(entry, NonTensorBase):
@@ -211,7 +231,7 @@ def _in_memory(entry: Any) -> FolderPlan:
         raise NotImplementedError("UnbatchedTensor entries cannot be mapped to files; leave them out first.")
     if not all(isinstance(array, np.ndarray) for array in arrays):
         raise TypeError("an array is on a device; move it first: td.to('cpu').")
-    return FolderPlan(nodes=["" for _ in nodes(node)], leaves=[("", array) for array in arrays])
+    return FolderPlan(leaves=[("", array) for array in arrays])
 
 
 def _already_there(plan: FolderPlan, root: str, like: bool, copy_existing: bool) -> set[int]:
@@ -300,11 +320,12 @@ def with_leaves(
         folders: the folder of each container below `root`.
         to_cpu: bind the containers to the device "cpu".
     """
-    if isinstance(entry, NonTensorBase):
-        return entry
     rest = (arrays, folders, root, inplace, to_cpu)
     node = getattr(entry, "_tensordict", entry)
     at = next(folders)
+    folder = root if root is None or not at else f"{root}/{at}"
+    if isinstance(entry, NonTensorBase):
+        return (entry if inplace or folder is None else entry._clone(False))._mapped_to(folder)
     stacked = node._parts()
     if stacked is not None:
         parts = [with_leaves(part, *rest) for part in stacked[0]]
@@ -319,7 +340,7 @@ def with_leaves(
         out = node if inplace else node._make(data, node.batch_size, device, names)
         if inplace:
             node._data, node._device = data, device
-    out._source = root if root is None or not at else f"{root}/{at}"
+    out._source = folder
     if inplace or node is entry:
         return entry if inplace else out
     return entry._wrap_tensordict(out)

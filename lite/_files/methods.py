@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from itertools import repeat
 from typing import Any, TypedDict, Unpack
 
@@ -19,6 +20,7 @@ from lite._arrays.dtypes import get_default_dtype
 from lite._arrays.types import Array, Shape
 from lite._convert.from_python import refuse_two_sizes
 from lite._tree.keys import NestedKey
+from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, T
 from lite._tree.walks import leaves
 
@@ -381,6 +383,15 @@ def memmap_refresh_(td: T, *, allow_pickle: bool = False) -> T:
     return td.load_memmap_(path, allow_pickle=allow_pickle)
 
 
+def _saving(entry: NonTensorBase, folder: str) -> Callable[[], None]:
+    from lite._files.folder import saving
+
+    return saving(entry, folder)
+
+
+NonTensorBase._saving = staticmethod(_saving)
+
+
 def is_memmap(td: Container) -> bool:
     """Whether every array lies in a mapped file (or shared memory); views of such arrays do, too."""
     from lite._files.mapping import source_of
@@ -391,7 +402,7 @@ def is_memmap(td: Container) -> bool:
         if not isinstance(array, np.ndarray) or (array.size and source_of(array) is None):
             return False
         found = found or array.size > 0
-    return found or (node._locked and isinstance(getattr(node, "_source", None), str))
+    return found or isinstance(getattr(node, "_source", None), str)
 
 
 def saved_path(td: Any) -> str:

@@ -61,15 +61,15 @@ class Reader:
             hint = "" if at else ", which each folder has that save or memmap wrote"
             raise FileNotFoundError(f"{where} is missing{hint}.")
         node = meta.loads(text, where)
-        kind = node.get("_type")
+        kind, place = node.get("_type"), self._store.place(at)
         if kind == meta.TENSORDICT:
             return self._tensordict(at, node, where)
         if kind == meta.NON_TENSOR_DATA:
-            return NonTensorData._make(self._data(at, node, where), batch_size)
+            return NonTensorData._make(self._data(at, node, where), batch_size)._mapped_to(place)
         if kind == meta.META_DATA or (isinstance(kind, str) and kind.startswith(_TYPED)):
-            return MetaData._make(self._data(at, node, where), batch_size)
+            return MetaData._make(self._data(at, node, where), batch_size)._mapped_to(place)
         if kind == meta.NON_TENSOR_STACK and node.get("data") is not None:
-            return NonTensorStack._wrap(self._objects(at, node, where))
+            return NonTensorStack._wrap(self._objects(at, node, where))._mapped_to(place)
         if kind in (meta.LAZY_STACK, meta.NON_TENSOR_STACK):
             return self._stack(at, node, where, kind)
         if isinstance(kind, str) and self._store.is_folder(self._join(at, "_tensordict")):
@@ -130,7 +130,8 @@ class Reader:
             if count not in (None, len(parts)):
                 raise ValueError(f"{len(parts)} of {count!r:.40} parts are there.")
             if kind == meta.NON_TENSOR_STACK:
-                return NonTensorStack(*parts, stack_dim=meta.stack_dim_of(dim, parts, where))
+                stack = NonTensorStack(*parts, stack_dim=meta.stack_dim_of(dim, parts, where))
+                return stack._mapped_to(self._store.place(at))
             if not parts:
                 raise ValueError("a lazy stack without parts.")
             out = kinds.lazy(*parts, stack_dim=meta.stack_dim_of(dim, parts, where))

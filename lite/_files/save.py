@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from lite._arrays.types import Array
 from lite._files.archive import archive_order, write_archive
 from lite._files.folder import FolderPlan, with_leaves, write_folder
 from lite._files.read import load
-from lite._tree.nontensor import NonTensorBase
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -45,10 +45,8 @@ def save_tree(
         if archive:
             return _save_archive(td, str(path), compression, like=like, **options)
         plan, mapped = write_folder(td, path, like=like, threads=threads, **options)
-        out = with_leaves(td, iter(mapped), iter(plan.nodes), path, inplace)
-        if isinstance(out, NonTensorBase):
-            out._node()._source = path
-        return out.lock_()
+        folders = repeat("") if path is None else iter(plan.nodes)
+        return with_leaves(td, iter(mapped), folders, path, inplace).lock_()
 
     return in_background(write) if return_early else write()
 

@@ -224,10 +224,12 @@ def _copy_plain(td: Any, source: Any) -> bool:
         pairs = list(zip(targets, apart(targets, [value for _, value in pairs]), strict=True))
     else:
         return False
+    if puts:
+        with Writes() as writes:
+            for node, key, objects in puts:
+                writes.put(node, key, objects)
     for target, value in pairs:
         target[...] = value
-    for node, key, objects in puts:
-        node._put(key, objects)
     return True
 
 

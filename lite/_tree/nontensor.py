@@ -31,6 +31,8 @@ class NonTensorBase(BatchShape):
     _is_non_tensor: ClassVar[bool] = True
     _unsaid: ClassVar[dict[str, Any]] = {"_about": None}  # what pickles of version 0.1 do not have
     _content: ClassVar[tuple[str, ...]]  # the attributes that hold the object(s)
+    # What writes an entry to the folder that it is mapped to, after a check; `lite._files` sets it.
+    _saving: ClassVar[Callable[[NonTensorBase, str], Callable[[], None]]]
     _batch_size: Shape
     _about: Any  # a TensorDict without entries for device, names and lock; None while none was said
 
@@ -175,12 +177,32 @@ class NonTensorBase(BatchShape):
         return NonTensorStack._wrap(objects) if objects.ndim else NonTensorData._make(objects[()], ())
 
     def _become(self, other: NonTensorBase) -> Self:
-        """Take over the object(s) of another of this class and batch size.
+        """Take over the object(s) of another of this class and batch size, in the files of self, too.
 
         Raises:
             RuntimeError: self is locked.
+            TypeError: self is mapped to a folder, and JSON cannot hold an object.
         """
+        self._require_unlocked()
+        folder = self._folder()
+        if folder is not None:
+            NonTensorBase._saving(other, folder)()
+        self._take(other)
+        return self
+
+    def _take(self, other: NonTensorBase) -> None:
         raise NotImplementedError
+
+    def _folder(self) -> str | None:
+        """The folder that the object(s) are mapped to, where what is written to them goes, too."""
+        folder = getattr(self._about, "_source", None)
+        return folder if isinstance(folder, str) else None
+
+    def _mapped_to(self, folder: str | None) -> Self:
+        """Say that the object(s) are those of a folder, which are written with them; returns self."""
+        if folder is not None:
+            self._node()._source = folder
+        return self
 
     def _adopt(self, out: Any, name: str) -> Self:
         self._require_unlocked()
@@ -477,10 +499,8 @@ class NonTensorData(NonTensorBase):
         """The object, for the key "data"; else `default`."""
         return self.data if key in ("data", ("data",)) else default
 
-    def _become(self, other: NonTensorBase) -> Self:
-        self._require_unlocked()
+    def _take(self, other: NonTensorBase) -> None:
         self.data = other._export()
-        return self
 
     def _from_other(self, other: NonTensorBase) -> NonTensorBase:
         if isinstance(other, NonTensorData):
@@ -659,7 +679,7 @@ class NonTensorStack(NonTensorBase):
         if self._shared:
             self._array = self._array.copy()
             self._shared = False
-        return LinkedList(self._array.tolist(), self._array)
+        return LinkedList(self._array.tolist(), self._array, None if self._folder() is None else self)
 
     @classmethod
     def _stacked(cls, items: list[NonTensorBase], dim: int) -> NonTensorBase:
@@ -765,11 +785,9 @@ class NonTensorStack(NonTensorBase):
         out = self._wrap(copy.deepcopy(self._array) if recurse else self._array.copy())
         return out if self._about is None else out._said(self._about)
 
-    def _become(self, other: NonTensorBase) -> Self:
-        self._require_unlocked()
+    def _take(self, other: NonTensorBase) -> None:
         self._array = other._objects()
         self._shared = False
-        return self
 
     def _from_other(self, other: NonTensorBase) -> NonTensorBase:
         if other._batch_size != self._batch_size and isinstance(other, NonTensorStack):
@@ -838,17 +856,26 @@ class LinkedList(list[Any]):
         ['z', 'b']
     """
 
-    def __init__(self, items: list[Any], source: Array) -> None:
+    def __init__(self, items: list[Any], source: Array, mapped: NonTensorStack | None = None) -> None:
         super().__init__(
-            LinkedList(item, source[i]) if source.ndim > 1 else item for i, item in enumerate(items)
+            LinkedList(item, source[i], mapped) if source.ndim > 1 else item for i, item in enumerate(items)
         )
         self._source: Array | None = source
+        self._mapped = mapped  # what has the objects, where they are to be written to files, too
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        super().__setitem__(index, value)
         # Once resized the list no longer mirrors the batch, so it stops writing back.
-        if self._source is not None and len(self) == len(self._source) and isinstance(index, int):
-            self._source[index, ...] = _boxed(_plain(value))
+        source = self._source
+        if source is not None and len(self) == len(source) and isinstance(index, int):
+            old = source[index, ...].copy()
+            source[index, ...] = _boxed(_plain(value))
+            try:
+                if self._mapped is not None:
+                    self._mapped._become(self._mapped)
+            except BaseException:
+                source[index, ...] = old
+                raise
+        super().__setitem__(index, value)
 
 
 def unwrap(entry: NonTensorBase) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from types import TracebackType
 from typing import Any, Self
@@ -15,6 +15,7 @@ from lite._arrays.dtypes import is_inexact
 from lite._arrays.numbers import SCALARS
 from lite._arrays.types import HostArray, Shape, computed, has_namespace, raw
 from lite._tree.indexing import indexed_shape
+from lite._tree.nontensor import NonTensorBase
 
 
 class Writes:
@@ -26,10 +27,11 @@ class Writes:
     read before anything is written.
     """
 
-    __slots__ = ("_pending", "_saved")
+    __slots__ = ("_pending", "_saved", "_saves")
 
     def __init__(self) -> None:
         self._pending: list[tuple[Any, Any, Any]] = []
+        self._saves: list[Callable[[], None]] = []
         self._saved: dict[int, tuple[Any, Any]] = {}
 
     def __enter__(self) -> Self:
@@ -40,6 +42,8 @@ class Writes:
     ) -> None:
         try:
             if kind is None:
+                for save in self._saves:
+                    save()
                 values = apart([target for target, _, _ in self._pending], [v for _, _, v in self._pending])
                 for (target, index, _), value in zip(self._pending, values, strict=True):
                     if type(target) is ndarray:
@@ -121,7 +125,21 @@ class Writes:
         return ready is not None
 
     def put(self, node: Any, key: str, entry: Any) -> None:
-        """Store a converted and checked entry, which can be taken back."""
+        """Store a converted and checked entry, which can be taken back.
+
+        Objects that take the place of some that are mapped to a folder are written there, too.
+        """
+        if isinstance(entry, NonTensorBase):
+            stacked = node._parts()
+            if stacked is not None:
+                for part, piece in zip(stacked[0], node._pieces(entry), strict=True):
+                    self.put(part, key, piece)
+                return
+            held = node._get_str(key)
+            folder = held._folder() if isinstance(held, NonTensorBase) else None
+            if folder is not None:
+                entry = entry._clone(False)._mapped_to(folder)
+                self._saves.append(NonTensorBase._saving(entry, folder))
         self.keep(node)
         inner = node._as_node(entry)
         if inner is not None:

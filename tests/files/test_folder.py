@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from helpers.trees import same_content, tree, unchanged
 
 import lite
-from lite import LazyStackedTensorDict, TensorClass, TensorDict, lazy_stack
+from lite import LazyStackedTensorDict, NonTensorStack, TensorClass, TensorDict, lazy_stack
 from lite._files.mapping import source_of
 
 
@@ -181,3 +184,82 @@ def test_many_leaves_and_levels(tmp_path):
         deep = TensorDict({"n": deep}, [2])
     deep.memmap(tmp_path / "deep")
     assert TensorDict.load_memmap(tmp_path / "deep")[(*("n",) * 50, "leaf")].tolist() == [1, 1]
+
+
+def _mapped(folder: Any) -> TensorDict:
+    nested = TensorDict({"s": NonTensorStack("p", "q")}, [2])
+    return TensorDict(
+        {"s": NonTensorStack("a", "b"), "one": "k", "x": np.zeros(2), "n": nested}, [2]
+    ).memmap_(folder)
+
+
+_NEW = TensorDict(
+    {"s": NonTensorStack("z", "y"), "one": "l", "x": np.ones(2), "n": TensorDict({"s": ["w", "v"]}, [2])}, [2]
+)
+_WRITES: dict[str, Callable[[Any], Any]] = {
+    "td[0]": lambda td: td.__setitem__(0, _NEW[0]),
+    "td[:]": lambda td: td.__setitem__(slice(None), _NEW),
+    "td[mask]": lambda td: td.__setitem__(np.array([True, False]), _NEW[:1]),
+    "set_": lambda td: td.set_("s", NonTensorStack("z", "y")),
+    "set_ nested": lambda td: td.set_(("n", "s"), NonTensorStack("z", "y")),
+    "set_ one": lambda td: td.set_("one", "l"),
+    "set inplace": lambda td: td.set("s", "z", inplace=True),
+    "set_at_": lambda td: td.set_at_("s", "z", 0),
+    "update_": lambda td: td.update_(_NEW),
+    "update inplace": lambda td: td.update(_NEW.to_dict(), inplace=True),
+    "update_at_": lambda td: td.update_at_(_NEW[0], 0),
+    "copy_": lambda td: td.copy_(_NEW),
+    "get.update_": lambda td: td.get("s").update_(NonTensorStack("z", "y")),
+    "get[0]": lambda td: td.get("s").__setitem__(0, "z"),
+    "list": lambda td: td["s"].__setitem__(0, "z"),
+    "nested[0]": lambda td: td["n"].__setitem__(0, _NEW["n"][0]),
+}
+
+
+@pytest.mark.parametrize("load", [False, True], ids=["written", "loaded"])
+@pytest.mark.parametrize("write", _WRITES.values(), ids=_WRITES.keys())
+def test_objects_written_in_place_reach_the_files(
+    write: Callable[[Any], Any], load: bool, tmp_path: Path
+) -> None:
+    before = _mapped(tmp_path / "td").to_dict()
+    td = TensorDict.load_memmap(tmp_path / "td") if load else _mapped(tmp_path / "td")
+    write(td)
+    after = TensorDict.load_memmap(tmp_path / "td")
+    assert after.get("s").tolist() == td.get("s").tolist()
+    assert after.get("one").tolist() == td.get("one").tolist()
+    assert after["n"].get("s").tolist() == td["n"].get("s").tolist()
+    np.testing.assert_array_equal(after["x"], td["x"])
+    assert str(after.to_dict()) != str(before)
+
+
+def test_objects_of_lazy_stacks_written_in_place(tmp_path: Path) -> None:
+    stack = lite.lazy_stack([TensorDict(s="a", x=1.0), TensorDict(s="b", x=2.0)]).memmap_(tmp_path / "td")
+    stack[0] = TensorDict(s="z", x=5.0)
+    assert TensorDict.load_memmap(tmp_path / "td").get("s").tolist() == ["z", "b"]
+    stack.set_("s", NonTensorStack("u", "v"))
+    assert TensorDict.load_memmap(tmp_path / "td").get("s").tolist() == ["u", "v"]
+
+
+def test_objects_that_the_files_cannot_hold(tmp_path: Path) -> None:
+    td = _mapped(tmp_path / "td")
+    for write in (
+        lambda: td.__setitem__(0, TensorDict(s=object(), x=7.0)),
+        lambda: td.set_("s", object()),
+        lambda: td.get("s").__setitem__(0, object()),
+        lambda: td["s"].__setitem__(0, object()),
+    ):
+        with pytest.raises(TypeError, match="JSON cannot hold"):
+            write()
+        assert td.get("s").tolist() == ["a", "b"]
+        np.testing.assert_array_equal(td["x"], 0)
+
+
+def test_copies_of_mapped_objects_are_written_alone(tmp_path: Path) -> None:
+    source = TensorDict({"s": NonTensorStack("a", "b")}, [2])
+    td = source.memmap(tmp_path / "td")
+    source.set_("s", NonTensorStack("1", "2"))
+    td.clone().set_("s", NonTensorStack("3", "4"))
+    td.get("s").clone()[0] = "5"
+    td.get("s")[:1][0] = "6"
+    assert TensorDict.load_memmap(tmp_path / "td").get("s").tolist() == ["a", "b"]
+    assert td.get("s").is_memmap()
