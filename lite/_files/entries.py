@@ -10,9 +10,10 @@ import numpy as np
 from lite._arrays.dtypes import dtype_name
 from lite._arrays.types import Array, Path
 from lite._files import meta
+from lite._files.blocks import copies
 from lite._files.commit import replace_tree
 from lite._files.keys import file_name
-from lite._files.mapping import anonymous_leaf, create_leaf, read_file, write_file
+from lite._files.mapping import create_leaf, read_file, write_file
 from lite._tree.keys import require_path
 from lite._tree.values import fit_leaf
 
@@ -43,7 +44,7 @@ def add_leaf(td: Any, key: Any, like: Array, filled: bool, robust: bool, existso
     fit_leaf(like, node.batch_size)
     rest = (*missing, path[-1])
     if node._source is None:
-        leaf = anonymous_leaf(like, filled)
+        (leaf,) = copies([like], filled=filled, mapped=True)
     else:
         leaf = _Addition(node, rest, like, filled, robust, existsok).write()
     for name in missing:

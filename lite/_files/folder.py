@@ -17,12 +17,13 @@ import numpy as np
 from lite._arrays.dtypes import dtype_name
 from lite._arrays.types import Array, Unbatched, host_array, is_array, raw
 from lite._files import meta, payload
+from lite._files.blocks import copies
 from lite._files.commit import replace_tree
 from lite._files.keys import file_name
-from lite._files.mapping import anonymous_leaf, create_leaf, is_file, source_of, write_file
+from lite._files.mapping import create_leaf, is_file, source_of, write_file
 from lite._files.stores import kind_of
 from lite._tree.nontensor import MetaData, NonTensorBase, NonTensorStack
-from lite._tree.walks import leaves, nodes
+from lite._tree.walks import leaves
 
 
 @dataclass(slots=True)
@@ -186,10 +187,10 @@ def write_folder(
     """
     if root is None:
         plan = _in_memory(entry)
-        return plan, [
-            array if source_of(array) is not None and not like else anonymous_leaf(array, not like)
-            for _, array in plan.leaves
-        ]
+        arrays = [array for _, array in plan.leaves]
+        new = [array for array in arrays if like or source_of(array) is None]
+        copied = iter(copies(new, filled=not like, mapped=True))
+        return plan, [next(copied) if like or source_of(array) is None else array for array in arrays]
     plan = FolderPlan(robust, allow_pickle)
     plan.add(entry, "", "")
     kept = _already_there(plan, root, like, copy_existing)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import Array, Shape
+from lite._files.blocks import SharedBlock
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
@@ -53,8 +54,7 @@ class FileMap:
     """The memory behind arrays in a file, unmapped when the last of them is gone.
 
     Args:
-        descriptor: an open file of at least `size` bytes, which may be closed afterwards; -1 for memory
-            that forked processes share.
+        descriptor: an open file of at least `size` bytes, which may be closed afterwards.
         size: bytes, not 0.
         private: writes stay in memory.
         path: the file, "" if there is none.
@@ -72,9 +72,9 @@ class FileMap:
     ) -> None:
         self.size, self.private, self.path, self.inode = size, private, path, inode
         self.file_size = size if file_size is None else file_size
-        if _LIBRARY is None or descriptor < 0:
+        if _LIBRARY is None:
             access = mmap.ACCESS_COPY if private else mmap.ACCESS_WRITE
-            memory = mmap.mmap(descriptor, size, access=access, **(_OPTIONS if descriptor >= 0 else {}))
+            memory = mmap.mmap(descriptor, size, access=access, **_OPTIONS)
             self._memory: Any = np.frombuffer(memory, np.uint8)
             self.address: int = self._memory.ctypes.data
         else:
@@ -184,18 +184,21 @@ def _from_file(
 # -- files -----------------------------------------------------------------------------------------
 
 
-def source_of(array: Array) -> FileMap | None:
+def source_of(array: Array) -> FileMap | SharedBlock | None:
     """The map that an array, or the array it is a view of, lies in; None for ordinary memory."""
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base
-    return base if isinstance(base, FileMap) else None
+    if isinstance(base, FileMap):
+        return base
+    return base if isinstance(base, SharedBlock) and base.mapped else None
 
 
-def is_file(array: Array, source: FileMap, path: str) -> bool:
+def is_file(array: Array, source: FileMap | SharedBlock, path: str) -> bool:
     """Whether an array is the content of the file at `path` in order: no part, no rearrangement of it."""
-    whole = array.flags.c_contiguous and array.nbytes == source.size and array.ctypes.data == source.address
-    if not whole or source.path != path:
+    if not isinstance(source, FileMap) or source.path != path:
+        return False
+    if not array.flags.c_contiguous or array.nbytes != source.size or array.ctypes.data != source.address:
         return False
     try:
         return os.lstat(path).st_ino == source.inode
@@ -311,16 +314,6 @@ def create_leaf(path: str, array: Array, final: str, filled: bool) -> Array:
         return FileMap(descriptor, array.nbytes, False, final, inode).array(dtype, array.shape)
     finally:
         os.close(descriptor)
-
-
-def anonymous_leaf(array: Array, filled: bool) -> Array:
-    """A copy (or zeros) in memory that forked processes share."""
-    if not array.size:
-        return np.empty(array.shape, array.dtype)
-    out = FileMap(-1, array.nbytes, False, "", 0).array(array.dtype, array.shape)
-    if filled:
-        out[...] = array
-    return out
 
 
 def _write_array(descriptor: int, array: Array) -> None:

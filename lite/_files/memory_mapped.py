@@ -13,8 +13,9 @@ from lite._arrays.device import is_cpu
 from lite._arrays.dtypes import get_default_dtype
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array, Shape
+from lite._files.blocks import copies
 from lite._files.commit import new_file
-from lite._files.mapping import FileMap, anonymous_leaf, bytes_of, map_leaf, source_of
+from lite._files.mapping import FileMap, bytes_of, map_leaf, source_of
 
 _PathLike = str | os.PathLike[str]
 
@@ -116,7 +117,7 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
                 raise ValueError(f"an array of shape {plain.shape} cannot get the shape {size}.")
             plain = plain.reshape(size)
         if path is None:
-            return anonymous_leaf(plain, copy_data).view(cls)
+            return copies([plain], filled=copy_data, mapped=True)[0].view(cls)
         return _create(path, plain, copy_data, existsok).view(cls)
 
     @classmethod

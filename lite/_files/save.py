@@ -11,8 +11,10 @@ import numpy as np
 
 from lite._arrays.types import Array
 from lite._files.archive import archive_order, write_archive
+from lite._files.blocks import send_by_handle
 from lite._files.folder import FolderPlan, with_leaves, write_folder
 from lite._files.read import load
+from lite._tree.walks import nodes
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -46,7 +48,11 @@ def save_tree(
             return _save_archive(td, str(path), compression, like=like, **options)
         plan, mapped = write_folder(td, path, like=like, threads=threads, **options)
         folders = repeat("") if path is None else iter(plan.nodes)
-        return with_leaves(td, iter(mapped), folders, path, inplace).lock_()
+        out = with_leaves(td, iter(mapped), folders, path, inplace)
+        if path is None:
+            for node in nodes(getattr(out, "_tensordict", out)):
+                send_by_handle(type(node))
+        return out.lock_()
 
     return in_background(write) if return_early else write()
 

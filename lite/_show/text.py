@@ -11,7 +11,7 @@ import numpy as np
 from lite._arrays.device import device_of
 from lite._arrays.types import Array, ArrayHolder, Shape, Unbatched, is_array
 from lite._containers.ragged import stand_in
-from lite._processes.shared import block_of
+from lite._files.blocks import is_shared
 from lite._show.options import PrintOptions, print_options
 from lite._show.rows import places
 from lite._tree.nontensor import NonTensorBase
@@ -24,7 +24,7 @@ def repr(td: Container) -> str:
         options, device = print_options(), td.device
         brief = not options.shows_contents
         lines = {
-            key: _line(options, entry.shape, entry.dtype, entry.base is not None and _is_shared(entry))
+            key: _line(options, entry.shape, entry.dtype, entry.base is not None and is_shared(entry))
             if brief and type(entry) is np.ndarray
             else _entry(entry, device)
             for key, entry in td._items()
@@ -103,10 +103,6 @@ def _line(options: PrintOptions, shape: Shape, dtype: np.dtype[Any], shared: boo
     return f"Array({', '.join(_facts(options, shape, 'cpu', dtype, shared, False))})"
 
 
-def _is_shared(array: Any) -> bool:
-    return block_of(array) is not None
-
-
 def _entry(entry: Any, device: str | None) -> str:
     if is_array(entry):
         try:
@@ -121,7 +117,7 @@ def _entry(entry: Any, device: str | None) -> str:
 def _array(shape: Shape, value: Any, whole: Any) -> str:
     """An array's line; `whole` is the array itself where that is at hand, `value` shows its kind."""
     options = print_options()
-    shared, grad = _is_shared(value), getattr(whole, "requires_grad", False)
+    shared, grad = is_shared(value), getattr(whole, "requires_grad", False)
     shown = _facts(options, shape, device_of(value), value.dtype, shared, grad)
     if options.shows_contents and isinstance(whole, np.ndarray):
         shown += _contents(options, whole)

@@ -15,6 +15,10 @@ def fill(td: Any, value: float) -> None:
     td["x"][0] = value
 
 
+def add_one(td: Any) -> None:
+    td["x"][...] += 1
+
+
 def echo(source: Any, target: Any) -> None:
     td = source.get()
     x = td["x"]

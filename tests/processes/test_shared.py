@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
-import os
 import pickle
 import time
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.shared import double, echo, echo_all, fill, put_and_die, put_new, send_new
+from helpers.shared import double, echo, fill, put_new, send_new
 
 from lite import TensorClass, TensorDict, lazy_stack
-from lite._processes import shared
-from lite._processes.shared import _blocks, block_of
 from lite._processes.workers import safe_start_method
 
 METHODS = [m for m in ("fork", "forkserver", "spawn") if m in multiprocessing.get_all_start_methods()]
@@ -121,39 +117,6 @@ def test_a_sender_ends_when_its_blocks_were_received(method: str) -> None:
         assert child.exitcode == 0
 
 
-@pytest.mark.skipif("fork" not in METHODS, reason="the sender is forked, to find what is patched here")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork:RuntimeWarning")
-@pytest.mark.parametrize("target", [put_new, put_and_die])
-def test_a_sender_that_ended_is_named_as_the_reason(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared, "_PATIENCE", 0.2)
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    child = context.Process(target=target, args=(queue,))
-    child.start()
-    child.join(60)
-    assert not child.is_alive()
-    with pytest.raises(ConnectionError, match=r"ended before it was received.* send a copy"):
-        queue.get(timeout=60)
-
-
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are counted in /proc")
-def test_files_do_not_stay_open_where_blocks_are_known() -> None:
-    context = multiprocessing.get_context(safe_start_method())
-    there, back = context.Queue(), context.Queue()
-    child = context.Process(target=echo_all, args=(there, back))
-    child.start()
-    counts = []
-    for _ in range(2):
-        td = tree()
-        for _ in range(20):
-            there.put(td)
-            assert back.get(timeout=60)["x"] is not None
-        counts.append([len(os.listdir(f"/proc/{pid}/fd")) for pid in ("self", child.pid)])
-    there.put(None)
-    child.join(60)
-    assert max(abs(first - last) for first, last in zip(*counts, strict=True)) < 10
-
-
 def test_map_writes_in_place() -> None:
     td = tree()
     out = td.map(double, num_workers=2)
@@ -178,22 +141,6 @@ def test_tensorclasses() -> None:
     assert step.share_memory_() is step
     assert step.is_shared()
     assert step.note == "n"
-
-
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors in /proc")
-def test_memory_is_given_back() -> None:
-    gc.collect()
-    before, blocks = len(os.listdir("/proc/self/fd")), len(_blocks)
-    td = tree()
-    row = td[0]
-    assert len(_blocks) == blocks + 1
-    del td
-    gc.collect()
-    assert block_of(row["x"]) is not None
-    del row
-    gc.collect()
-    assert len(_blocks) == blocks
-    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_empty_arrays_are_shared_only_once_they_have_been() -> None:
