@@ -375,7 +375,11 @@ def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
                 (key,),
             )
         if objects:
-            writes.put(td, key, target._assign(items, source))
+            try:
+                new = target._assign(items, source)
+            except ValueError as error:
+                raise entry_error(ValueError, f"cannot write to key {{key}}: {error}", (key,)) from error
+            writes.put(td, key, new)
         elif own is not None:
             with below(key):
                 require_fields(target, source)

@@ -19,7 +19,7 @@ from lite._arrays.types import Array, Names, Shape, is_array
 from lite._tree.collection import TensorCollection
 from lite._tree.entry_errors import entry_error, put_below
 from lite._tree.names import check_names
-from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, same_object
+from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, common_device, same_object
 from lite._tree.protocol import Container, kinds
 from lite._tree.unbatched import UnbatchedTensor, joined, require_equal_shapes
 
@@ -135,11 +135,6 @@ def _join_columns(nodes: list[Any], how: How, dim: int, keys_error: Callable[[li
             put_below(error, key)
             raise
     return entries
-
-
-def common_device(items: list[Any]) -> str | None:
-    device: str | None = items[0].device
-    return device if device is None or all(item.device == device for item in items) else None
 
 
 # -- stack ------------------------------------------------------------------------------------------------
@@ -279,7 +274,8 @@ def _cat_objects(items: list[Any], dim: int) -> NonTensorBase:
         joined = sum(item.batch_size[dim] for item in items)
         kind = type(first) if all(isinstance(item, type(first)) for item in items) else NonTensorData
         return kind._make(first.data, size[:dim] + (joined,) + size[dim:][1:])
-    return NonTensorStack._wrap(np.concatenate([item._objects() for item in items], dim))
+    out = NonTensorStack._wrap(np.concatenate([item._objects() for item in items], dim))
+    return out._on(common_device(items))
 
 
 def _cat_nodes(items: list[Any], dim: int) -> Any:

@@ -53,8 +53,27 @@ def set_here(stack: Any, key: str, item: Any, inplace: bool, writes: Writes | No
         raise RuntimeError(LOCK_ERROR)
     with below(key):
         pieces = _cut_to_copy(stack, key, item) if inplace else _cut(stack, item)
+        name = None if inplace else _new_name(stack, item)
     for part, piece in zip(stack.tensordicts, pieces, strict=True):
         part._set_here(key, piece, inplace, writes)
+    if name is not None:
+        writes.keep(stack)
+        stack._dim_name = name
+
+
+def _new_name(stack: Any, item: Any) -> str | None:
+    """The name that a nested TensorDict gives the stack dimension, which no part has; None if it has one.
+
+    Raises:
+        RuntimeError: it has another one.
+    """
+    node = stack._as_node(item)
+    name = None if node is None or node._names is None else node._names[stack.stack_dim]
+    if name is None or name == stack._dim_name:
+        return None
+    if stack._dim_name is not None:
+        raise RuntimeError(f"refine_names: cannot coerce TensorDict names {node._names} with {stack.names}.")
+    return str(name)
 
 
 def _set_rows(stack: Any, key: str, item: Array, inplace: bool) -> bool:

@@ -14,6 +14,7 @@ from lite._files.archive import archive_order, write_archive
 from lite._files.blocks import send_by_handle
 from lite._files.folder import FolderPlan, with_leaves, write_folder
 from lite._files.read import load
+from lite._tree.nontensor import NonTensorBase
 from lite._tree.walks import nodes
 
 if TYPE_CHECKING:
@@ -49,9 +50,10 @@ def save_tree(
         plan, mapped = write_folder(td, path, like=like, threads=threads, **options)
         folders = repeat("") if path is None else iter(plan.nodes)
         out = with_leaves(td, iter(mapped), folders, path, inplace)
-        if path is None:
+        if path is None and not isinstance(out, NonTensorBase):
             for node in nodes(getattr(out, "_tensordict", out)):
-                send_by_handle(type(node))
+                if node._parts() is None:  # a lazy stack sends its parts
+                    send_by_handle(type(node))
         return out.lock_()
 
     return in_background(write) if return_early else write()

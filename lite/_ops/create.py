@@ -273,10 +273,13 @@ def _remade(
     resized: Callable[[Shape], Shape],
     empty_lazy: bool = False,
 ) -> Any:
-    """Of another batch size, dense or with empty lazy stacks; one object per element has no place there."""
+    """Of another batch size, dense or with empty lazy stacks; what was one object per element is empty."""
 
     def payload(entry: Any, node: Container) -> Any:
-        return entry._rebatch(resized(node.batch_size)) if isinstance(entry, NonTensorData) else None
+        size = resized(node.batch_size)
+        if isinstance(entry, NonTensorData):
+            return entry._rebatch(size)
+        return kinds.dense._make({}, size, node.device)
 
     def node(old: Any, entries: dict[str, Any]) -> Any:
         size, names = resized(old.batch_size), old._names

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -142,7 +142,13 @@ class NonTensorBase(BatchShape):
 
     def maybe_to_stack(self) -> NonTensorBase:
         """One object per batch element; self where the batch has no dims."""
-        return NonTensorStack._wrap(self._objects().copy()) if self._batch_size else self
+        return NonTensorStack._wrap(self._objects().copy())._on(self.device) if self._batch_size else self
+
+    def _on(self, device: str | None) -> Self:
+        """Say which device the object(s) are on; returns self."""
+        if device is not None:
+            self._about = self._node().empty(device=device)
+        return self
 
     def _repr_on(self, device: str | None) -> str:
         """The text form inside a TensorDict on `device`."""
@@ -173,7 +179,10 @@ class NonTensorBase(BatchShape):
             return self
         objects = self._objects().copy()
         at = (*index, Ellipsis) if isinstance(index, tuple) else (index, Ellipsis)
-        objects[at] = value._objects() if isinstance(value, NonTensorBase) else _boxed(value)
+        new = value._objects() if isinstance(value, NonTensorBase) else _boxed(value)
+        if new.ndim > objects[at].ndim:  # NumPy drops dimensions of size 1
+            raise ValueError(f"objects of shape {new.shape} do not broadcast to {objects[at].shape}.")
+        objects[at] = new
         return NonTensorStack._wrap(objects) if objects.ndim else NonTensorData._make(objects[()], ())
 
     def _become(self, other: NonTensorBase) -> Self:
@@ -399,6 +408,12 @@ def _boxed(value: Any) -> Array:
     box = np.empty((), dtype=object)
     box[()] = value
     return box
+
+
+def common_device(items: Sequence[Any]) -> str | None:
+    """The device that some collections are on; None if they differ."""
+    device: str | None = items[0].device
+    return device if device is None or all(item.device == device for item in items) else None
 
 
 class NonTensorData(NonTensorBase):
@@ -655,10 +670,13 @@ class NonTensorStack(NonTensorBase):
         self._batch_size = self._array.shape
         self._shared = False
         self._about = None
+        own: list[str | None] = [None] * self.ndim
         if stack_dim_name is not None:
-            own: list[str | None] = [None] * self.ndim
             own[stack_dim] = stack_dim_name
-            self._about = self._node().empty(names=own)
+        said = bool(items) and all(isinstance(item, NonTensorBase) for item in items)
+        place = common_device(items) if said else None
+        if place is not None or stack_dim_name is not None:
+            self._about = self._node().empty(device=place, names=own)
 
     @classmethod
     def _wrap(cls, array: Array) -> NonTensorStack:
@@ -691,14 +709,15 @@ class NonTensorStack(NonTensorBase):
             for item in items
         ):
             return first._make(first.data, (*size[:dim], len(items), *size[dim:]))
+        place = common_device(items)
         if not all(isinstance(item, NonTensorData) and item._batch_size == size for item in items):
-            return cls._wrap(np.stack([item._objects() for item in items], dim))
+            return cls._wrap(np.stack([item._objects() for item in items], dim))._on(place)
         column = np.empty((len(items),) + (1,) * (len(size) - dim), dtype=object)
         for i, item in enumerate(items):
             column[i, ...] = _boxed(item._export())
         array = np.empty(size[:dim] + (len(items),) + size[dim:], dtype=object)
         array[...] = column
-        return cls._wrap(array)
+        return cls._wrap(array)._on(place)
 
     @classmethod
     def from_list(cls, items: Iterable[Any]) -> NonTensorStack:

@@ -73,7 +73,7 @@ def _taken_out(data: NonTensorBase, holder: Any, result: Any) -> Any:
         return _like(result, [_taken_out(data, holder, item) for item in result])
     entry = result._get_str(_KEY) if isinstance(result, Container) else None
     if not isinstance(entry, NonTensorBase):
-        return result
+        return result if entry is None else entry
     if result is holder:
         return data if entry is data else data._adopt(entry, "an operation")
     if entry is data:

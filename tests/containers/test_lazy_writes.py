@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from lite import LazyStackedTensorDict, TensorDict, lazy_stack
+from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, lazy_stack
 
 
 def _rows(*values: float) -> LazyStackedTensorDict:
@@ -322,3 +322,29 @@ def test_update_in_place_from_a_stack_with_exclusive_keys() -> None:
         td.update_(source)
     np.testing.assert_array_equal(td["a"], 0)
     np.testing.assert_array_equal(td.update_(source, strict=False)["a"], [1, 2])
+
+
+def test_a_named_entry_names_the_stack_dimension() -> None:
+    named = TensorDict({"x": np.zeros((2, 3, 4))}, [2, 3, 4], names=["c", "d", None])
+    stack = lazy_stack([TensorDict(batch_size=[3]) for _ in range(2)])
+    stack["n"] = named
+    assert (stack.names, stack["n"].names) == (["c", "d"], ["c", "d", None])
+    for names in (["a", "d"], ["a", "b"]):
+        other = lazy_stack([TensorDict(batch_size=[3]) for _ in range(2)])
+        other.names = names
+        with pytest.raises(RuntimeError, match=r"refine_names: cannot coerce"):
+            other["n"] = named
+        assert (other.names, list(other.keys())) == (names, [])
+
+
+def test_objects_of_more_dimensions_are_refused() -> None:
+    def target() -> TensorDict:
+        return TensorDict(s=NonTensorStack("p", "q"), x=np.zeros((2, 1)), batch_size=[2])
+
+    source = TensorDict(s=NonTensorStack.from_list([["a"], ["b"]]), x=np.ones((2, 1)), batch_size=[2])
+    for td in (target(), target().to_lazystack()):
+        for new in (source, source.to_lazystack()):
+            with pytest.raises(ValueError, match=r"'s': objects of shape .* do not broadcast"):
+                td[:] = new
+            assert td.get("s").tolist() == ["p", "q"]
+            np.testing.assert_array_equal(td["x"], 0)

@@ -52,7 +52,8 @@ def test_new_with_another_batch_size() -> None:
         assert (out.batch_size, out.names, out["n"].batch_size) == ((5,), ["y"], (5, 5))
         np.testing.assert_array_equal(out["a"], np.full((5, 2), value))
         assert out["i"].dtype == np.int64
-        assert "r" not in out
+        assert out["r"].batch_size == (5,)  # no objects are there for other elements
+        assert list(out["r"].keys()) == []
     assert td.new_empty(2, 1, dtype=np.int8)["n", "b"].shape == (2, 1, 5)
 
 

@@ -236,3 +236,18 @@ def test_times_that_python_cannot_hold_stay_numpys() -> None:
     assert td["t"][0] == times[0]
     assert td["t"][0].dtype == times.dtype
     assert td[0]["day"] == datetime.date(2020, 1, 1)
+
+
+def test_devices_of_several_are_that_of_each() -> None:
+    on, off = NonTensorData("a", device="cpu"), NonTensorData("b")
+    both = NonTensorStack(on, on)
+    several = (
+        both,
+        lite.stack([on, on]),
+        lite.cat([both, both]),
+        NonTensorData("a", [2], "cpu").maybe_to_stack(),
+    )
+    assert [stack.device for stack in several] == ["cpu"] * 4
+    assert [NonTensorStack(on, off).device, NonTensorStack("a").device, lite.stack([off, on]).device] == [
+        None
+    ] * 3
