@@ -59,7 +59,7 @@ class Scoped(Generic[T]):
         self._entered.append(self._setting.set_here(self.mode))
 
     def __exit__(self, *exc: object) -> None:
-        self._entered.pop()()
+        (self._entered or self._set).pop()()
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(func)

@@ -321,7 +321,7 @@ def from_dict_instance(
     """
 
     out = kinds.dense.from_dict(
-        input_dict,
+        _cast(td, input_dict),
         auto_batch_size=auto_batch_size,
         batch_size=batch_size,
         device=device,
@@ -329,6 +329,19 @@ def from_dict_instance(
         names=names,
     )
     return _like_structure(td, out)
+
+
+def _cast(model: Any, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Values with those of tensorclasses in `model` cast to their fields, where the class says so."""
+    node = model._as_node(model)
+    held = {key: node._get_str(key) for key in values if isinstance(key, str)}
+    nested = {
+        key: _cast(held[key], value)
+        for key, value in values.items()
+        if isinstance(value, Mapping) and node._as_node(held.get(key)) is not None
+    }
+    cast = getattr(model, "_cast_values", dict)
+    return {**cast({key: value for key, value in values.items() if key not in nested}), **nested}
 
 
 def _like_structure(model: Any, td: Any) -> Any:

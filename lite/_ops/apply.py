@@ -75,7 +75,8 @@ def apply(
         batch_size: batch size of the result and of all its nodes, if `fn` changes it.
         device: device of the result.
         names: dimension names of the result.
-        inplace: copy results into self's arrays and return self; allowed when locked.
+        inplace: copy results into self's arrays and return self, or None if there are none; allowed
+            when locked.
         default: stands for leaves that `others` lack.
         filter_empty: None drops nodes that received nothing, and returns None if nothing at all
             was set (unless self is empty); True does so for an empty self, too; False keeps
@@ -109,8 +110,11 @@ def apply(
     return _apply_root(td, call, others, device, names, propagate_lock, out, num_threads)
 
 
-def apply_(td: T, fn: Callable[..., Any], *others: Any, **kwargs: Any) -> T:
-    """Same as `apply(..., inplace=True)`: write the results into self's arrays; returns self.
+def apply_(td: T, fn: Callable[..., Any], *others: Any, **kwargs: Any) -> T | None:
+    """Same as `apply(..., inplace=True)`: write the results into self's arrays.
+
+    Returns:
+        Self, or None if `fn` gave None for every array, as `apply` does.
 
     Example:
         >>> import numpy as np
@@ -119,8 +123,8 @@ def apply_(td: T, fn: Callable[..., Any], *others: Any, **kwargs: Any) -> T:
         >>> td.apply_(lambda x: x + 1)["a"]
         array([1., 1.])
     """
-    td.apply(fn, *others, inplace=True, **kwargs)
-    return td
+    out: T | None = td.apply(fn, *others, inplace=True, **kwargs)
+    return out
 
 
 def named_apply(
@@ -198,7 +202,7 @@ def _apply_root(
     else:
         result = _apply_node(td, call, nodes, None, ())
     if call.inplace or result is None or result is out:
-        return td if call.inplace else result
+        return td if call.inplace and result is not None else result
     if device is not MISSING:
         result = result.to(device) if device is not None else result.clear_device_()
     if names is not MISSING:
@@ -308,6 +312,8 @@ def _apply_parts(
     results = [
         _apply_node(part, call, [row[i] for row in rows], onto[i], path) for i, part in enumerate(parts)
     ]
+    if call.inplace and all(result is None for result in results):
+        return None
     if call.inplace or out is not None:
         return td if call.inplace else out
     if all(result is None for result in results):

@@ -251,6 +251,20 @@ class Nothing(Operand):
 NOTHING = Nothing()
 
 
+def _drop_absent(like: Container, node: Container) -> None:
+    """Drop the None that a dict has for each field that a tensorclass in `like` has no value of."""
+    for key, entry in like._items():
+        fields = getattr(entry, "_fields", ())
+        model, given = like._as_node(entry), node._as_node(node._get_str(key))
+        if model is None or given is None:
+            continue
+        for name in fields:
+            held = given._get_str(name)
+            if isinstance(held, NonTensorData) and held.data is None and model._get_str(name) is None:
+                given._remove(name)
+        _drop_absent(model, given)
+
+
 def as_operand(value: Any, like: Any) -> Operand | None:
     """Read an argument of a pointwise operation; None if it can be none.
 
@@ -271,6 +285,7 @@ def as_operand(value: Any, like: Any) -> Operand | None:
     if isinstance(value, Mapping):
         node = like._blank()
         node.update(value)
+        _drop_absent(like, node)
         return Node(node)
     if isinstance(value, list | tuple):
         value = numeric_array(value)

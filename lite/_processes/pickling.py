@@ -32,17 +32,22 @@ def getstate(td: Container) -> dict[str, Any]:
     source = getattr(td, "_source", None)
     if isinstance(source, str):
         state["_source"] = source
+    if isinstance(source, np.ndarray):
+        state["_consolidated"] = True
     if "_data" in state:
         state["_data"] = {key: _portable(entry) for key, entry in state["_data"].items()}
     return state
 
 
 def setstate(td: Container, state: dict[str, Any]) -> None:
+    consolidated = state.pop("_consolidated", False)
     for name, value in state.items():
         setattr(td, name, value)
     td._lock_parents = []
     if td._locked:
         td._locked = False
+        if consolidated:
+            td.consolidate(inplace=True)
         td.lock_()
 
 

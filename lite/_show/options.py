@@ -99,8 +99,15 @@ class set_printoptions(Scoped[PrintOptions]):
             )
         chosen = replace(PrintOptions(), **{**({} if verbose else _TERSE), **options})
         super().__init__(chosen)
+        self._fresh = False
+        super().set()
         self._fresh = True
-        self.set()
+
+    def set(self) -> None:
+        """Let the options hold until `unset`, as they do since they were chosen."""
+        if not self._fresh:
+            super().set()
+        self._fresh = False
 
     def __enter__(self) -> Self:
         if self._fresh:  # the options hold already, and go when the block ends

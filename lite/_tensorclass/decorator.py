@@ -11,6 +11,7 @@ from typing import Any, TypeVar, overload
 
 from lite._convert.from_python import tensorclass_of
 from lite._tensorclass.tensorclass import TensorClass
+from lite._tree.nontensor import NonTensorData
 from lite._tree.values import is_dataclass, plain
 
 T = TypeVar("T")
@@ -178,7 +179,7 @@ def from_dataclass(
 
 
 def is_tensorclass(obj: Any) -> bool:
-    """Tell whether an object, or a type, is a tensorclass.
+    """Tell whether an object, or a type, is a tensorclass; so is `NonTensorData`.
 
     Example:
         >>> from lite import TensorClass, TensorDict, is_tensorclass
@@ -188,4 +189,4 @@ def is_tensorclass(obj: Any) -> bool:
         (True, True, False)
     """
     cls = obj if isinstance(obj, type) else type(obj)
-    return issubclass(cls, TensorClass)
+    return issubclass(cls, TensorClass | NonTensorData)

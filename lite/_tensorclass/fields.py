@@ -119,8 +119,12 @@ class Field:
         options = self.options
         if options.autocast:
             return self._cast(value, batch_size)
-        if type(value) is np.ndarray or options.tensor_only:
+        if type(value) is np.ndarray:
             return value
+        if options.tensor_only:
+            kind = self._annotated()
+            objects = isinstance(kind, type) and issubclass(kind, NonTensorBase)
+            return _as_collection(value, kind, batch_size) if objects else value
         if (
             isinstance(value, tuple)
             or (isinstance(value, Mapping) and not isinstance(value, TensorCollection))

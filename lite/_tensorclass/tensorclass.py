@@ -285,6 +285,19 @@ class TensorClass(TensorCollection):
         elif field.name in self._was_deleted():
             self._deleted.discard(field.name)
 
+    def _cast_values(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Values by field as what the fields are annotated with, for a class with `autocast`."""
+        fields = self._fields if self._options.autocast else {}
+        return {
+            key: value if value is None or key not in fields else fields[key].entry(value, ())
+            for key, value in values.items()
+        }
+
+    def from_dict_instance(self, input_dict: Mapping[str, Any], **options: Any) -> Self:
+        """See `TensorDict.from_dict_instance`; values are cast to the fields of a class with `autocast`."""
+        out: Self = self._call("from_dict_instance", (self._cast_values(input_dict),), options)
+        return out
+
     def _was_deleted(self) -> Set[str]:
         return getattr(self, "_deleted", frozenset()) if self._deletes else frozenset()
 

@@ -353,7 +353,8 @@ def _passed_on(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
         @wraps(function)
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            return self._given(getattr(self._tensordict, name)(*args, **kwargs))
+            result = getattr(self._tensordict, name)(*args, **kwargs)
+            return result if kwargs and result is kwargs.get("out") else self._given(result)
 
     return method
 

@@ -757,6 +757,10 @@ class NonTensorStack(NonTensorBase):
             return items[0]
         raise AttributeError("Cannot get the non-unique data of a NonTensorStack. Use .tolist() instead.")
 
+    def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
+        """Self: objects are in the order of the batch."""
+        return self
+
     @property
     def stack_dim(self) -> int:
         """0: the objects are in the order of the batch."""

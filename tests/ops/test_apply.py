@@ -243,3 +243,15 @@ def test_results_are_written_into_instances_of_tensorclasses(lazy):
 def test_a_negative_number_of_threads():
     with pytest.raises(ValueError, match="num_threads must be 0 or more, got -1"):
         TensorDict(a=1).apply(lambda x: x, num_threads=-1)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda td: td, lambda td: lazy_stack([td, td.clone()])], ids=["dense", "lazy"]
+)
+def test_in_place_without_results(make: Any) -> None:
+    td = make(TensorDict(a=np.zeros(2), n=TensorDict(b=np.ones(2))))
+    assert td.apply(lambda x: None, inplace=True) is None
+    assert td.named_apply(lambda key, x: None, inplace=True) is None
+    assert td.apply_(lambda x: None) is None
+    assert td.apply(lambda x: None, inplace=True, filter_empty=False) is td
+    assert td.apply_(lambda x: x + 1 if x.any() else None) is td

@@ -168,3 +168,11 @@ def test_a_round_trip_through_another_process(method: str) -> None:
     assert out.names == ["time"]
     assert out["each"] == td["each"]
     assert out["point"].tags == ["a", "b", "c"]
+
+
+def test_what_is_in_one_buffer_stays_there() -> None:
+    td = TensorDict(a=np.arange(3.0), n=TensorDict(b=np.ones(2)), s="text").consolidate()
+    out = pickle.loads(pickle.dumps(td))
+    assert out.is_consolidated()
+    assert out.is_locked
+    same(td, out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lite import TensorClass, TensorDict, lazy_stack, set_printoptions
+from lite import TensorClass, TensorDict, get_printoptions, lazy_stack, set_printoptions
 
 
 @pytest.fixture(autouse=True)
@@ -162,3 +162,12 @@ def test_options_hold_for_tensorclasses() -> None:
     point = Point(xy=np.zeros((2, 2)), batch_size=[2])
     with set_printoptions(verbose=False):
         assert repr(point) == "Point(\n    xy=Array(shape=(2, 2)),\n    label=None,\n    batch_size=(2,))"
+
+
+def test_set_again_is_undone_once() -> None:
+    before = get_printoptions()
+    chosen = set_printoptions(show_device=False)
+    chosen.set()
+    assert not get_printoptions()["show_device"]
+    chosen.__exit__(None, None, None)
+    assert get_printoptions() == before

@@ -12,7 +12,31 @@ import numpy as np
 import pytest
 from helpers.tensorclasses import Point, Tokens, Turn
 
-from lite import TensorClass, TensorDict, cat, is_tensor_collection, lazy_stack, stack, tensorclass
+from lite import (
+    NonTensorData,
+    TensorClass,
+    TensorDict,
+    cat,
+    is_tensor_collection,
+    is_tensorclass,
+    lazy_stack,
+    stack,
+    tensorclass,
+)
+
+
+@tensorclass(autocast=True)
+class Cast:
+    x: np.ndarray = None
+    count: int = None
+    rate: float = None
+    done: bool = None
+
+
+@tensorclass(tensor_only=True)
+class Arrays:
+    x: np.ndarray
+    about: NonTensorData = None
 
 
 def test_it_is_a_dataclass():
@@ -301,3 +325,38 @@ def test_fields_without_a_value_are_none_in_dicts(lazy: bool) -> None:
     td = lazy_stack([td, td]) if lazy else td
     assert td.to_dict()["p"]["s"] is None
     assert "s" not in td.to_dict(retain_none=False)["p"]
+
+
+def test_from_dict_instance_casts_to_the_fields() -> None:
+    step = Cast(x=np.zeros(2), count=3, rate=0.1, done=True)
+    for model in (step, TensorDict(step=step)):
+        values = model.to_dict()
+        out = model.from_dict_instance(values)
+        out = out if model is step else out["step"]
+        assert (out.count, out.rate, out.done) == (3, 0.1, True)
+        assert [type(value) for value in (out.count, out.rate, out.done, out.x)] == [
+            int,
+            float,
+            bool,
+            np.ndarray,
+        ]
+
+
+def test_objects_by_annotation_where_all_else_are_arrays() -> None:
+    out = Arrays(x=np.zeros(2), about={"k": 1})
+    assert out.about == {"k": 1}
+    out.about = {"z": 2}
+    assert type(out._tensordict.get("about")) is NonTensorData
+
+
+def test_equal_to_its_dict() -> None:
+    td = TensorDict(c=Cast(x=np.zeros(2)), y=1.0)
+    assert (td == td.to_dict()).all()
+    with pytest.raises(KeyError, match="mismatch"):
+        td == {**td.to_dict(), "z": None}  # noqa: B015
+
+
+def test_one_object_is_a_tensorclass() -> None:
+    assert is_tensorclass(NonTensorData)
+    assert is_tensorclass(NonTensorData("a"))
+    assert not is_tensorclass(TensorDict())

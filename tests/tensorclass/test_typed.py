@@ -414,3 +414,24 @@ def test_text() -> None:
     assert repr(make()).startswith("State(\n    fields={\n        X: Array(shape=(4, 2)")
     assert "n: State(" in repr(TensorDict({"n": make()}, batch_size=[4]))
     assert "State" in make()._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda td, out: td.apply(lambda x: x + 1, out=out),
+        lambda td, out: td.where(np.ones(2, bool), td, out=out),
+        lambda td, out: td.gather(0, np.zeros(2, int), out=out),
+        lambda td, out: td.clamp(0, 1, out=out),
+        lambda td, out: td.unsqueeze(0).logsumexp(dim=0, out=out),
+    ],
+    ids=["apply", "where", "gather", "clamp", "logsumexp"],
+)
+@pytest.mark.parametrize("kind", ["dict", "typed", "lazy"])
+def test_out_is_what_comes_back(call: Any, kind: str) -> None:
+    class Obs(TypedTensorDict):
+        x: np.ndarray
+
+    plain = TensorDict(x=np.zeros(2), batch_size=[2])
+    out = {"dict": plain, "typed": Obs(plain, batch_size=[2]), "lazy": plain.to_lazystack()}[kind]
+    assert call(Obs(x=np.ones(2), batch_size=[2]), out) is out
