@@ -299,7 +299,8 @@ def copy_entries(
         elif td._peek_path(path) is not None:
             td._set_path(path, value, True, writes)
         elif strict:
-            raise KeyError(f"The key {(*above, *path)} was not found in the dest tensordict.")
+            hint = td._key_like(path[0]) if len(path) == 1 else ""
+            raise KeyError(f"The key {(*above, *path)} was not found in the dest tensordict{hint or '.'}")
 
 
 def leaf_items(td: Container, source: Any, prefix: Path) -> Iterator[tuple[Path, Any]]:

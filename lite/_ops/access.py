@@ -285,7 +285,7 @@ def pop(td: Container, key: NestedKey, default: Any = MISSING) -> Any:
         if default is MISSING:
             raise KeyError(
                 f"You are trying to pop key `{key}` which is not in dict without providing default "
-                f"value. Keys={td.keys(True)}."
+                f"value. Keys={td.keys(True)}{td._key_like(key) if isinstance(key, str) else '.'}"
             )
         return default
     td.del_(key)

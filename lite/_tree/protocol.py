@@ -177,11 +177,11 @@ class Container(BatchShape):
         else:
             name = path[-1]
         shown = repr(name).replace("'", '"')
-        hint = node._nested_like(name)
+        hint = node._key_like(name)
         return KeyError(f"key {shown} not found in TensorDict with keys {sorted(node._keys())}{hint}")
 
-    def _nested_like(self, name: str) -> str:
-        """For an error: the nested key that may be meant by a name that no entry has."""
+    def _key_like(self, name: str) -> str:
+        """For an error: the nested or similar key that may be meant by a name that no entry has."""
         for separator in "./":
             path = tuple(name.split(separator))
             if len(path) > 1 and self._peek_path(path) is not None:
@@ -190,7 +190,10 @@ class Container(BatchShape):
             node = self._as_node(self._peek(key))
             if node is not None and node._peek(name) is not None:
                 return _read_as((key, name))
-        return ""
+        from difflib import get_close_matches  # which `import lite` need not wait for
+
+        similar = get_close_matches(name, self._keys(), 1)
+        return f"; did you mean {similar[0]!r}?" if similar else ""
 
     # -- writing, as part of the writes of a call (lite/_containers/assignment.py, lazy_writes.py) ------
 
@@ -384,6 +387,7 @@ class Container(BatchShape):
     filter_non_tensor_data: Callable[..., Self]
     flip: Callable[..., Self]
     get: Callable[..., Any]
+    consolidate: Callable[..., Self]
     is_memmap: Callable[..., bool]
     isclose: Callable[..., Self]
     items: Callable[..., Any]

@@ -9,6 +9,7 @@ import pytest
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack, tensorclass
 from lite._tree.protocol import MISSING, Container, kinds
+from lite.nn import TensorDictModule
 
 
 @tensorclass
@@ -56,3 +57,27 @@ def test_errors_for_missing_paths_name_what_is_there() -> None:
         assert "is no TensorDict but a ndarray" in str(td._missing(("a", "b")))
         assert "keys ['b']" in td._missing(("n", "z")).args[0]
     assert "is no TensorDict but a str" in str(both()[0]._missing(("s", "b")))
+
+
+@pytest.mark.parametrize("make", [lambda td: td, lambda td: td.to_lazystack()], ids=["dense", "lazy"])
+def test_errors_name_the_key_that_is_similar(make: Any) -> None:
+    td = make(TensorDict({"action": np.zeros(2), "n": TensorDict({"observation": np.zeros(2)}, [2])}, [2]))
+    module = TensorDictModule(lambda x: x + 1, in_keys=["acton"], out_keys=["out"])
+    for call in (
+        lambda: td["acton"],
+        lambda: td.del_("acton"),
+        lambda: td.pop("acton"),
+        lambda: td.rename_key_("acton", "b"),
+        lambda: td.select("acton"),
+        lambda: td.set_("acton", 1),
+        lambda: td.set_at_("acton", 1, 0),
+        lambda: td.update_({"acton": np.zeros(2)}),
+        lambda: module(td),
+    ):
+        with pytest.raises(KeyError, match=r"did you mean 'action'\?"):
+            call()
+    with pytest.raises(KeyError, match=r"did you mean 'observation'\?"):
+        td["n", "obsrvation"]
+    with pytest.raises(KeyError) as far:
+        td["zzz"]
+    assert "did you mean" not in str(far.value)

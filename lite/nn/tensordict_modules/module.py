@@ -165,11 +165,12 @@ class TensorDictModule(TensorDictModuleBase):
         except Exception as err:
             missing = [key for key, value in zip(self.in_keys, values, strict=False) if value is None]
             if missing and "None" in str(err):
+                hints = "".join(source._key_like(key) for key in missing if isinstance(key, str))
                 raise KeyError(
                     "Some tensors that are necessary for the module call may not have been found in the "
                     f"input tensordict: the following inputs are None: {missing}. {type(self).__name__} "
                     f"reads in_keys={self.in_keys} for {_named(function)}; the keys that are there are "
-                    f"{sorted(source.keys(True, True), key=str)}."
+                    f"{sorted(source.keys(True, True), key=str)}{hints or '.'}"
                 ) from err
             raise
 
