@@ -74,10 +74,12 @@ def test_errors_name_the_key_that_is_similar(make: Any) -> None:
         lambda: td.update_({"acton": np.zeros(2)}),
         lambda: module(td),
     ):
-        with pytest.raises(KeyError, match=r"did you mean 'action'\?"):
-            call()
-    with pytest.raises(KeyError, match=r"did you mean 'observation'\?"):
-        td["n", "obsrvation"]
-    with pytest.raises(KeyError) as far:
-        td["zzz"]
-    assert "did you mean" not in str(far.value)
+        assert "did you mean 'action'?" in _message(call)
+    assert "did you mean 'observation'?" in _message(lambda: td["n", "obsrvation"])
+    assert "did you mean" not in _message(lambda: td["zzz"])
+
+
+def _message(call: Any) -> str:
+    with pytest.raises(KeyError) as error:
+        call()
+    return str(error.value.args[0])
