@@ -78,11 +78,17 @@ class TensorDictReplayBuffer(ReplayBuffer):
 
         Raises:
             ValueError: it is no TensorDict.
+            RuntimeError: its batch size is (), which is one element.
         """
         if not isinstance(tensordicts, TensorDictBase):
             raise ValueError(
                 f"{type(self).__name__} takes TensorDicts, got {type(tensordicts).__name__}; "
                 "TensorDict(entries, batch_size=[rows]) makes one."
+            )
+        if not tensordicts.batch_dims:
+            raise RuntimeError(
+                "extend needs a TensorDict with a batch dimension of elements, got the batch size (); add(td) "
+                "stores one element."
             )
         with self._storage.lock:
             self._update_priority = update_priority is not False

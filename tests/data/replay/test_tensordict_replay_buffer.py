@@ -98,3 +98,17 @@ def test_priorities_left_alone() -> None:
     buffer = prioritized()
     buffer.extend(frames(0, 5).set("td_error", np.array([0.0, 0, 0, 1, 0])), update_priority=False)
     assert set(buffer.sample(200)["step"].tolist()) == set(range(5))
+
+
+@pytest.mark.parametrize("storage", [LazyTensorStorage, ListStorage])
+@pytest.mark.parametrize("filled", [False, True])
+def test_one_element_is_added_not_extended_with(storage, filled):
+    buffer = TensorDictReplayBuffer(storage=storage(10), batch_size=2)
+    element = TensorDict({"o": np.zeros(4)})
+    if filled:
+        buffer.extend(TensorDict({"o": np.ones((2, 4))}, [2]))
+    with pytest.raises(RuntimeError, match=r"got the batch size \(\); add\(td\) stores one element"):
+        buffer.extend(element)
+    before = len(buffer)
+    buffer.add(element)
+    assert len(buffer) == before + 1
