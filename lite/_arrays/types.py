@@ -99,6 +99,12 @@ def computed(value: Any) -> Any:
     return value.computing() if isinstance(value, ArrayHolder) else value
 
 
+def stored(value: Any) -> Any:
+    """What of a leaf is kept where no derivative can be: the array of a holder, the numbers of a result."""
+    array = raw(value)
+    return array.detach() if isinstance(array, HostArray) else array
+
+
 def as_array(value: Any) -> Array:
     """`numpy.asarray`, but what answers NumPy's protocols as an array stays what it is."""
     return value if isinstance(value, HostArray) else np.asarray(value)  # type: ignore[return-value]
@@ -132,23 +138,26 @@ def is_array(value: Any) -> bool:
     )
 
 
-def host_array(entry: Any, key: str) -> Array:
-    """The NumPy array of a leaf, for what writes its bytes.
+def host_array(entry: Any, key: str | None = None) -> Array:
+    """The NumPy array of a leaf, for what writes its bytes: of results of a gradient, their numbers.
 
     Raises:
-        TypeError: it is on a device.
+        TypeError: it is on a device, or inside a `vmap`.
         NotImplementedError: it takes no part in the batch, which no format can say.
     """
-    array = raw(entry)
+    array = stored(entry)
     if has_namespace(array):
         return np.asarray(array)
+    name = "an array" if key is None else f"the array at key {key!r}"
     if isinstance(array, Unbatched):
         raise NotImplementedError(
-            f"UnbatchedTensor entries cannot be written to files, but {key!r} is one; leave it out first: "
-            f"td.exclude({key!r})."
+            f"UnbatchedTensor entries cannot be written to files, but {name} is one; leave it out first: "
+            f"td.exclude({'key' if key is None else repr(key)})."
         )
+    if isinstance(array, HostArray):
+        raise TypeError(f"{name} is inside a vmap: its values are known when that has ended.")
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"the array at key {key!r} is on a device; move it first: td.to('cpu').")
+        raise TypeError(f"{name} is on a device; move it first: td.to('cpu').")
     return array
 
 

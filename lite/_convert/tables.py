@@ -51,7 +51,7 @@ def to_pandas(td: Container, *, separator: str | None = None) -> Any:
                 f"the array at {name!r} has shape {tuple(entry.shape)}; a column holds one dimension."
             )
         else:
-            columns[name] = np.asarray(entry)
+            columns[name] = host_array(entry, name)
     return _pandas().DataFrame(columns)
 
 

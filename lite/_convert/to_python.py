@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from lite._arrays.device import on_leaves, wrap
-from lite._arrays.types import Array, has_namespace, is_array, raw
+from lite._arrays.types import Array, has_namespace, is_array, raw, stored
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import Container, kinds
@@ -59,7 +59,7 @@ def _as_dict(
     for key, entry in td._items():
         if is_array(entry):
             if convert_tensors is True:
-                entry = np.asarray(entry).tolist()
+                entry = np.asarray(stored(entry)).tolist()
             elif convert_tensors == "numpy":
                 entry = np.asarray(entry) if has_namespace(entry) else raw(entry)
             out[key] = entry
@@ -179,7 +179,7 @@ def _tuple_value(td: Container, entry: Any) -> Any:
 
 def _column(td: Container, key: str, entry: Any) -> Array:
     if is_array(entry):
-        return np.asarray(wrap(entry))
+        return np.asarray(wrap(stored(entry)))
     node = td._as_node(entry)
     if node is not None:
         column: Array = node.to_struct_array()

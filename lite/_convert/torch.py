@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.foreign import from_dlpack, is_tensor
-from lite._arrays.types import Array, has_namespace, is_array, raw
+from lite._arrays.types import Array, has_namespace, is_array, stored
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import MetaData, NonTensorBase, NonTensorData, NonTensorStack
 from lite._tree.protocol import Container, kinds
@@ -206,7 +206,7 @@ def _as_stack(tensordict: Any, objects: Array) -> Any:
 
 def to_tensor(torch: Any, leaf: Any, copy: bool | None, key: str) -> Any:
     """A torch tensor over a leaf's memory; see `to_torch` for `copy`."""
-    leaf = raw(leaf)
+    leaf = stored(leaf)
     if has_namespace(leaf):
         leaf = np.asarray(leaf)
     if not isinstance(leaf, np.ndarray):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.dtypes import dtype_name
-from lite._arrays.types import Array, Unbatched, host_array, is_array, raw
+from lite._arrays.types import Array, host_array, is_array
 from lite._files import meta, payload
 from lite._files.blocks import copies
 from lite._files.commit import replace_tree
@@ -227,12 +227,7 @@ def _in_memory(entry: Any) -> FolderPlan:
     if isinstance(entry, NonTensorBase):
         return FolderPlan()
     node = getattr(entry, "_tensordict", entry)
-    arrays = [raw(array) for array in leaves(node)]
-    if any(isinstance(array, Unbatched) for array in arrays):
-        raise NotImplementedError("UnbatchedTensor entries cannot be mapped to files; leave them out first.")
-    if not all(isinstance(array, np.ndarray) for array in arrays):
-        raise TypeError("an array is on a device; move it first: td.to('cpu').")
-    return FolderPlan(leaves=[("", array) for array in arrays])
+    return FolderPlan(leaves=[("", host_array(leaf)) for leaf in leaves(node)])
 
 
 def _already_there(plan: FolderPlan, root: str, like: bool, copy_existing: bool) -> set[int]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array, ArrayHolder, is_array, raw
+from lite._arrays.types import Array, ArrayHolder, HostArray, is_array, raw
 from lite._files import blocks
 from lite._tree.protocol import Container, T
 from lite._tree.walks import as_of, leaves, nodes
@@ -43,7 +43,9 @@ def share_memory_(td: T) -> T:
     for array in map(raw, leaves(td)):
         if not isinstance(array, np.ndarray):
             raise TypeError(
-                f'a {type(array).__name__} cannot be shared with processes; move it first: td.to("cpu").'
+                f"a {type(array).__name__} cannot be shared with processes; its numbers can: td.detach()."
+                if isinstance(array, HostArray)
+                else f'a {type(array).__name__} cannot be shared with processes; move it first: td.to("cpu").'
             )
         if not blocks.is_shared(array):
             if source_of(array) is not None:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lite.data.replay.replay_buffer import ReplayBuffer
     from lite.data.replay.samplers import RandomSampler, Sampler, SamplerWithoutReplacement
     from lite.data.replay.slice_sampler import SliceSampler, SliceSamplerWithoutReplacement
-    from lite.data.replay.storages import ListStorage, Storage
+    from lite.data.replay.storages import LazyStackStorage, ListStorage, Storage
     from lite.data.replay.tensor_storage import LazyTensorStorage, TensorStorage
     from lite.data.replay.tensordict_replay_buffer import TensorDictReplayBuffer
     from lite.data.replay.writers import (
@@ -100,7 +100,7 @@ _NAMES = {
     "data.replay.replay_buffer": ["ReplayBuffer"],
     "data.replay.samplers": ["RandomSampler", "Sampler", "SamplerWithoutReplacement"],
     "data.replay.slice_sampler": ["SliceSampler", "SliceSamplerWithoutReplacement"],
-    "data.replay.storages": ["ListStorage", "Storage"],
+    "data.replay.storages": ["LazyStackStorage", "ListStorage", "Storage"],
     "data.replay.tensor_storage": ["LazyTensorStorage", "TensorStorage"],
     "data.replay.tensordict_replay_buffer": ["TensorDictReplayBuffer"],
     "data.replay.writers": [
@@ -148,6 +148,7 @@ __all__ = [
     "InitTracker",
     "LLMCollector",
     "LazyMemmapStorage",
+    "LazyStackStorage",
     "LazyTensorStorage",
     "ListStorage",
     "MCAdvantage",

@@ -64,7 +64,7 @@ def blank(example: Any, rows: int, make: Callable[[Shape, Any], Array] = np.zero
     node = _dense(getattr(example, "_tensordict", example))
 
     def array(leaf: Any, _: Any) -> Array:
-        found = host_array(leaf, "of an entry")
+        found = host_array(leaf)
         return make((rows, *found.shape[1:]), found.dtype)
 
     def objects(entry: NonTensorBase, _: Any) -> Any:
@@ -75,7 +75,8 @@ def blank(example: Any, rows: int, make: Callable[[Shape, Any], Array] = np.zero
         return TensorDict._make(entries, (rows, *like.batch_size[1:]), "cpu", names)
 
     table = map_tree(node, array, objects, container, _dense)
-    return table if node is example else example._wrap_tensordict(table)
+    wrap = getattr(example, "_wrap_tensordict", None)
+    return table if wrap is None else wrap(table)
 
 
 def _dense(td: Any) -> Any:
@@ -179,7 +180,10 @@ def _check(value: Array, array: Array, row: Shape, many: bool, path: Path) -> No
     name = f"the entry {path}" if path else "the data"
     if (value.shape[1:] if many else value.shape) != row or (many and not value.ndim):
         got = value.shape[1:] if many else value.shape
-        raise RuntimeError(f"{name} has rows of shape {got}, the storage holds rows of shape {row}.")
+        raise RuntimeError(
+            f"{name} has rows of shape {got}, the storage holds rows of shape {row}; LazyStackStorage and "
+            "ListStorage hold rows of different shapes."
+        )
     if (array.dtype == object) != (value.dtype == object) or not np.can_cast(
         value.dtype, array.dtype, "same_kind"
     ):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import lite
-from lite import TensorDict
+from lite import LazyStackedTensorDict, TensorDict
 from lite._arrays.public import belong_to
 from lite._files.commit import finish, replace_tree
 from lite.data.replay.columns import is_container
@@ -691,7 +691,7 @@ def _stacked(items: Any) -> Any:
     if not isinstance(items, list) or not items:
         return items
     if all(is_container(item) for item in items):
-        return lite.stack(items, 0)
+        return LazyStackedTensorDict.maybe_dense_stack(items, 0)  # lazy where rows have different shapes
     if all(isinstance(item, np.ndarray | np.generic | int | float | bool) for item in items):
         return np.stack([np.asarray(item) for item in items])
     return items

@@ -1,4 +1,4 @@
-"""What a replay buffer keeps its data in: the base of storages, and the list of any objects."""
+"""What a replay buffer keeps its data in: the base of storages, and lists of objects or TensorDicts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lite import NestedKey
+from lite import NestedKey, lazy_stack
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array, Shape
 from lite._files.mapping import read_file
@@ -294,7 +294,39 @@ class ListStorage(Storage):
         return f"{type(self).__name__}(len={len(self)}, max_size={self.max_size})"
 
 
-belong_to("lite.data", Storage, ListStorage)
+class LazyStackStorage(ListStorage):
+    """A list of TensorDicts that gives several as a lazy stack, so that their shapes may differ.
+
+    Args:
+        max_size: how many there can be; no limit unless given.
+        stack_dim: the dimension along which they are stacked; negative ones count from the end.
+
+    Source:
+        `LazyStackStorage` of TorchRL, https://github.com/pytorch/rl.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, lazy_stack
+        >>> from lite.data import LazyStackStorage, ReplayBuffer
+        >>> buffer = ReplayBuffer(storage=LazyStackStorage(10), batch_size=3)
+        >>> _ = buffer.extend(lazy_stack([TensorDict(tokens=np.arange(n)) for n in (2, 5)]))
+        >>> buffer[:].get("tokens", as_padded_tensor=True).shape
+        (2, 5)
+    """
+
+    def __init__(self, max_size: int | None = None, *, stack_dim: int = 0) -> None:
+        super().__init__(max_size)
+        self.stack_dim = stack_dim
+
+    def get(self, index: Any) -> Any:
+        """The element at an int, or a lazy stack of those at a slice or a sequence of ints."""
+        found = super().get(index)
+        if not isinstance(found, list) or not found:
+            return found
+        return lazy_stack(found, self.stack_dim % (found[0].ndim + 1))
+
+
+belong_to("lite.data", Storage, ListStorage, LazyStackStorage)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -486,7 +486,7 @@ def as_rows(data: Any) -> Any:
             )
         return data
     if is_array(data):
-        return host_array(data, "of the data")
+        return host_array(data)
     raise TypeError(
         f"a storage of arrays needs a TensorDict or an array, got {type(data).__name__}; ListStorage holds"
         " any object."

@@ -87,8 +87,8 @@ class TensorDictReplayBuffer(ReplayBuffer):
             )
         if not tensordicts.batch_dims:
             raise RuntimeError(
-                "extend needs a TensorDict with a batch dimension of elements, got the batch size (); add(td) "
-                "stores one element."
+                "extend needs a TensorDict with a batch dimension of elements, got the batch size (); "
+                "add(td) stores one element."
             )
         with self._storage.lock:
             self._update_priority = update_priority is not False
@@ -144,7 +144,8 @@ class TensorDictReplayBuffer(ReplayBuffer):
             if not is_container(data):
                 raise RuntimeError("Cannot include info in non-tensordict data")
             return (data, info) if return_info else data
-        if data.is_locked:
+        lazy = data._parts() is not None
+        if data.is_locked or lazy:  # a lazy stack has the stored elements themselves
             data = data.copy()
         size = data.batch_size
         for key, value in info.items():
@@ -158,7 +159,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
                 value = np.broadcast_to(
                     value.reshape(value.shape + (1,) * (len(size) - value.ndim)), size
                 ).copy()
-            if type(key) is str:
+            if type(key) is str and not lazy:
                 data._data[key] = value
             else:
                 data.set(key, value)

@@ -7,8 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lite import grad
-from lite.data import group_advantages
+from lite import TensorDict, grad, lazy_stack
+from lite.data import (
+    LazyStackStorage,
+    ListStorage,
+    SamplerWithoutReplacement,
+    TensorDictReplayBuffer,
+    group_advantages,
+)
 from lite.nn.losses import aggregate_tokens, grpo_loss, kl_penalty
 
 MASK = np.array([[1, 1, 1], [1, 0, 0]], bool)
@@ -126,3 +132,31 @@ def test_errors(options: Any, message: str) -> None:
     }
     with pytest.raises(ValueError, match=message):
         grpo_loss(**arguments)
+
+
+@pytest.mark.parametrize("storage", [LazyStackStorage, ListStorage])
+def test_responses_of_different_length_through_a_buffer(storage: Any) -> None:
+    """The loss on padded samples is that on the responses themselves."""
+    rng = np.random.default_rng(0)
+    rewards = rng.random((4, 2))
+    advantages = group_advantages(rewards).reshape(-1)
+    responses = [
+        TensorDict(
+            log_probs=-rng.random(n), sample_log_probs=-rng.random(n), mask=np.ones(n, bool), advantage=a
+        )
+        for n, a in zip(rng.integers(1, 9, 8), advantages, strict=True)
+    ]
+    buffer = TensorDictReplayBuffer(storage=storage(16), sampler=SamplerWithoutReplacement(), batch_size=8)
+    buffer.extend(lazy_stack(responses))
+    batch = buffer.sample()
+    padded = {key: batch.get(key, as_padded_tensor=True) for key in ("log_probs", "sample_log_probs", "mask")}
+    got = grpo_loss(**padded, advantage=batch["advantage"], aggregation="prompt_mean")["loss_objective"]
+    each = [
+        grpo_loss(td["log_probs"][None], td["sample_log_probs"][None], td["advantage"][None])[
+            "loss_objective"
+        ]
+        for td in responses
+    ]
+    np.testing.assert_allclose(got, np.mean(each), rtol=1e-6)
+    assert sorted(batch["index"].tolist()) == list(range(8))
+    assert "index" not in buffer[0]  # what is stored stays as it was
