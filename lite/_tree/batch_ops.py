@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.device import beside, with_namespace_of
-from lite._arrays.types import Array, Names, Shape, has_namespace
+from lite._arrays.types import Array, Names, Shape, computed, has_namespace
 
 
 class BatchOp:
@@ -344,6 +344,7 @@ class Pad(BatchOp):
         dtype = value.dtype
         out = np.empty(self.shape + value.shape[self.ndim :], dtype)
         out.fill(None if dtype.hasobject else self.value)
-        out = beside(value, out)
-        out[self.within] = value[self.kept]
+        held = computed(value)
+        out = beside(held, out)
+        out[self.within] = held[self.kept]
         return out

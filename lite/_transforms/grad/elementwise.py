@@ -100,9 +100,18 @@ def _histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, w
         fft.rfft2,
         fft.irfft2,
     ),
-    *(fft.fftn, fft.ifftn, fft.rfftn, fft.irfftn, linalg.eig, linalg.eigvals),
+    *(fft.fftn, fft.ifftn, fft.rfftn, fft.irfftn),
 )
 def _complex(*args: Any, **kwargs: Any) -> NoReturn:
     raise NoRule(
-        "there are no derivatives of complex numbers here; a product with a matrix of cosines has one"
+        "there are no derivatives of complex numbers here; of a Fourier transform, a product with a matrix "
+        "of cosines and one of sines has one"
+    )
+
+
+@rule(linalg.eig, linalg.eigvals)
+def _complex_eigenvalues(*args: Any, **kwargs: Any) -> NoReturn:
+    raise NoRule(
+        "there are no derivatives of complex numbers here; numpy.linalg.eigh and eigvalsh, of symmetric "
+        "matrices, have one"
     )

@@ -62,6 +62,17 @@ def _recursion(a: Any, b: Any) -> Any:
     return b
 
 
+def running_extreme(ufunc: np.ufunc, a: Any, axis: int = 0, dtype: Any = None) -> Any:
+    """`ufunc.accumulate` for the largest or smallest so far: each is an element, the latest of equal ones."""
+    if dtype is not None:
+        raise NoRule
+    held = value_of(a)
+    best = ufunc.accumulate(held, axis)
+    steps = np.arange(held.shape[axis]).reshape((-1,) + (1,) * (held.ndim - axis % held.ndim - 1))
+    found = np.where((held == best) | np.isnan(held), steps, 0)
+    return np.take_along_axis(a, np.maximum.accumulate(found, axis), axis)
+
+
 @rules_of(np.cumulative_sum, np.cumulative_prod)
 def _cumulative(function: Any) -> Any:
     running, start = (np.cumsum, 0) if function is np.cumulative_sum else (np.cumprod, 1)

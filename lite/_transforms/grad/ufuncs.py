@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.indexing import write
 from lite._transforms.grad.rules import FLAT, RULES, flat, rule
 from lite._transforms.grad.running import leaf
+from lite._transforms.grad.scans import running_extreme
 from lite._transforms.grad.tape import mixed, noted, record, unbroadcast, value_of, values_of
 from lite._transforms.levels import innermost
 from lite._transforms.registry import NoRule, name_of
@@ -241,7 +243,12 @@ def _call_where(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 _REDUCE: dict[Any, Any] = {np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min}
-_ACCUMULATE: dict[Any, Any] = {np.add: np.cumsum, np.multiply: np.cumprod}
+_ACCUMULATE: dict[Any, Any] = {
+    np.add: np.cumsum,
+    np.multiply: np.cumprod,
+    np.maximum: partial(running_extreme, np.maximum),
+    np.minimum: partial(running_extreme, np.minimum),
+}
 
 
 def _call_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -13,6 +13,15 @@ import lite
 
 CASES: list[Case] = [
     *(
+        (
+            f"{name}.accumulate, axis={axis}",
+            lambda x, name=name, axis=axis: getattr(np, name).accumulate(x, axis),
+            (f(3, 4),),
+        )
+        for name in ("maximum", "minimum")
+        for axis in (0, 1, -1)
+    ),
+    *(
         (f"{name}, axis={axis}", lambda x, name=name, axis=axis: getattr(np, name)(x, axis), (f(3, 4),))
         for name in ("cumsum", "cumprod")
         for axis in (None, 0, 1, -2)
@@ -97,3 +106,13 @@ def test_running_sums_of_integer_parts_name_the_function() -> None:
 def test_cumulative_functions_need_an_axis() -> None:
     with pytest.raises(ValueError, match="axis"):
         grad_of(np.cumulative_sum, [[1.5]])
+
+
+def test_the_latest_of_equal_extremes_has_the_gradient() -> None:
+    np.testing.assert_array_equal(
+        grad_of(np.maximum.accumulate, [1.0, 1.0, 0.0, np.nan, 2.0]), [1, 2, 0, 2, 0]
+    )
+    td = lite.TensorDict(a=lite.nn.Parameter(np.array([3.0, 1.0, 2.0], np.float32)), batch_size=[3])
+    with lite.enable_grad():
+        td.cummin(0).values["a"].sum().backward()
+    np.testing.assert_array_equal(td["a"].grad, [1, 2, 0])
