@@ -12,6 +12,7 @@ import numpy as np
 from lite._arrays.dtypes import floats
 from lite._arrays.formulas import accumulate
 from lite._arrays.public import belong_to
+from lite._arrays.types import HostArray
 from lite._transforms.grad.tape import answers, record, unbroadcast, value_of
 from lite.nn._modules.initial import empty_array, empty_parameter, fill
 from lite.nn._modules.lazy import LazyLayer
@@ -345,6 +346,7 @@ class BatchNorm1d(Module):
         share = 1.0 / count if self.momentum is None else self.momentum
         for name, new in (("running_mean", mean), ("running_var", variance)):
             kept = value_of(getattr(self, name))  # no part of a gradient, as in torch
+            new = new.detach() if isinstance(new, HostArray) else new
             kept[...] = (1 - share) * kept + share * new
 
     def extra_repr(self) -> str:

@@ -14,11 +14,13 @@ import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype, unravel_key
 from lite._tree.keys import require_path
+from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
 from lite.nn._modules.uninitialized import is_uninitialized
 from lite.nn._parameters.from_module import from_module, from_modules
 from lite.nn._parameters.params import TensorDictParams
 from lite.nn.distributions.arrays import generator_of
+from lite.nn.layers.dropout import Dropout
 from lite.nn.losses.estimators import ValueEstimators, made_for, named
 from lite.nn.losses.reduction import expanded, reduced
 from lite.nn.settings import InteractionType, set_interaction_type
@@ -122,6 +124,7 @@ class LossModule(TensorDictModuleBase):
         self.value_type: Any = self.default_value_estimator
         self.tensor_keys = self._AcceptedKeys()
         self._generator: Any = None
+        self._vmap_randomness: str | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self._schedulable_buffers and isinstance(value, int | float):
@@ -200,6 +203,28 @@ class LossModule(TensorDictModuleBase):
         return [("next", *require_path(name)) for name in names]
 
     # -- networks ------------------------------------------------------------------------------------------
+
+    @property
+    def vmap_randomness(self) -> str:
+        """What an ensemble's networks draw: "different" or the "same" numbers, or "error".
+
+        "different" unless it was set, if a network has a Dropout; else "error".
+        """
+        if self._vmap_randomness is None:
+            held = [value for value in self.__dict__.values() if isinstance(value, Module)]
+            random = any(isinstance(inner, Dropout) for module in held for inner in module.modules())
+            self._vmap_randomness = "different" if random else "error"
+        return self._vmap_randomness
+
+    def set_vmap_randomness(self, value: str) -> None:
+        """Say what an ensemble's networks draw; see `vmap_randomness`.
+
+        Raises:
+            ValueError: none of "error", "same" and "different".
+        """
+        if value not in ("error", "same", "different"):
+            raise ValueError(f"vmap randomness must be 'error', 'same' or 'different', got {value!r}.")
+        self._vmap_randomness = value
 
     def convert_to_functional(
         self,

@@ -172,7 +172,15 @@ class DiscreteSACLoss(EntropyWeightedLoss):
     def _values(self, params: Any, data: TensorDictBase) -> Any:
         inputs = data.select(*self.qvalue_network.in_keys, strict=False)
         key = self.tensor_keys.action_value
-        return values_of_each(self.qvalue_network, params, inputs, key, loop=self.deactivate_vmap)
+        values = values_of_each(
+            self.qvalue_network,
+            params,
+            inputs,
+            key,
+            loop=self.deactivate_vmap,
+            randomness=self.vmap_randomness,
+        )
+        return values
 
     def _qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Any, Any]:
         target = self._target(tensordict)

@@ -9,7 +9,15 @@ import numpy as np
 from lite import TensorDictBase
 
 
-def values_of_each(network: Any, params: Any, data: TensorDictBase, key: Any, *, loop: bool = False) -> Any:
+def values_of_each(
+    network: Any,
+    params: Any,
+    data: TensorDictBase,
+    key: Any,
+    *,
+    loop: bool = False,
+    randomness: str = "error",
+) -> Any:
     """What each set of parameters makes of the same data: (networks, *batch, ...).
 
     Args:
@@ -18,6 +26,7 @@ def values_of_each(network: Any, params: Any, data: TensorDictBase, key: Any, *,
         data: what it reads; nothing is written there.
         key: of the entry that is wanted.
         loop: call the network once for each set, instead of once under `vmap` for all.
+        randomness: of `vmap`, for what the network draws.
     """
 
     def call(own: Any) -> Any:
@@ -29,4 +38,4 @@ def values_of_each(network: Any, params: Any, data: TensorDictBase, key: Any, *,
         return np.stack([call(params[i]) for i in range(params.batch_size[0])])
     from lite._transforms.vmap.transform import vmap
 
-    return vmap(call)(params)
+    return vmap(call, randomness=randomness)(params)

@@ -234,7 +234,15 @@ class SACLoss(EntropyWeightedLoss):
         """What each critic says: (critics, *batch)."""
         inputs = data.select(*self.qvalue_network.in_keys, strict=False)
         key = self.tensor_keys.state_action_value
-        return values_of_each(self.qvalue_network, params, inputs, key, loop=self.deactivate_vmap)[..., 0]
+        values = values_of_each(
+            self.qvalue_network,
+            params,
+            inputs,
+            key,
+            loop=self.deactivate_vmap,
+            randomness=self.vmap_randomness,
+        )
+        return values[..., 0]
 
     def _drawn(self, dist: Distribution) -> tuple[Any, Any]:
         with set_composite_lp_aggregate(True):

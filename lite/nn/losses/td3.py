@@ -163,7 +163,15 @@ class TD3Loss(LossModule):
     def _values(self, params: Any, data: TensorDictBase) -> Any:
         inputs = data.select(*self.qvalue_network.in_keys, strict=False)
         key = self.tensor_keys.state_action_value
-        return values_of_each(self.qvalue_network, params, inputs, key, loop=self.deactivate_vmap)[..., 0]
+        values = values_of_each(
+            self.qvalue_network,
+            params,
+            inputs,
+            key,
+            loop=self.deactivate_vmap,
+            randomness=self.vmap_randomness,
+        )
+        return values[..., 0]
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Any]]:
         """The policy's loss, reduced, and what is logged of it."""

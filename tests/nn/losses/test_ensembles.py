@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from helpers.nn.transitions import q_network, transitions
 
-from lite import from_modules, grad
+import lite
+from lite import from_modules, grad, nn
+from lite.nn import TensorDictModule
+from lite.nn.losses import TD3Loss
 from lite.nn.losses.ensembles import values_of_each
 
 
@@ -38,3 +41,55 @@ def test_gradients_of_the_data(loop: bool) -> None:
     chosen = values.argmin(0)[:, 0]
     weights = np.stack([net.module.linear.weight.data[0, 4:] for net in nets])
     np.testing.assert_allclose(found, weights[chosen])
+
+
+class _Critic(nn.Module):
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.first, self.inner, self.last = nn.Linear(6, 64), inner, nn.Linear(64, 1)
+
+    def forward(self, observation: object, action: object) -> object:
+        return self.last(self.inner(self.first(np.concatenate([observation, action], -1))))
+
+
+def _td3(inner: nn.Module) -> TD3Loss:
+    actor = TensorDictModule(nn.Linear(4, 2), ["observation"], ["action"])
+    critic = TensorDictModule(_Critic(inner), ["observation", "action"], ["state_action_value"])
+    loss = TD3Loss(actor, critic, bounds=(-1.0, 1.0), delay_actor=False, delay_qvalue=False)
+    loss.make_value_estimator()
+    return loss
+
+
+@pytest.mark.parametrize("inner", [nn.Dropout(0.5), nn.BatchNorm1d(64)], ids=["Dropout", "BatchNorm1d"])
+def test_critics_that_draw_or_track(inner: nn.Module) -> None:
+    loss = _td3(inner)
+    before = loss.qvalue_network_params.data.clone()
+    with lite.enable_grad():
+        out = loss(transitions(8, action=np.random.default_rng(0).normal(size=(8, 2))))
+        (out["loss_qvalue"] + out["loss_actor"]).backward()
+    assert all(
+        (p.grad != 0).any() for p in loss.qvalue_network_params.values(True, True) if hasattr(p, "grad")
+    )
+    if isinstance(inner, nn.BatchNorm1d):
+        mean = ("module", "inner", "running_mean")
+        assert (loss.qvalue_network_params.data[mean] != before[mean]).any()
+
+
+def test_what_critics_draw() -> None:
+    loss = _td3(nn.Dropout(0.5))
+    assert (loss.vmap_randomness, _td3(nn.ReLU()).vmap_randomness) == ("different", "error")
+    params = lite.stack([loss.qvalue_network_params.data[0]] * 2)
+    td = transitions(8, action=np.ones((8, 2)))
+
+    def values() -> object:
+        return loss._values(params, td.select("observation", "action"))
+
+    assert (values()[0] != values()[1]).any()
+    loss.set_vmap_randomness("same")
+    first, second = values()
+    np.testing.assert_array_equal(first, second)
+    loss.set_vmap_randomness("error")
+    with pytest.raises(RuntimeError, match="random draw"):
+        values()
+    with pytest.raises(ValueError, match="'error', 'same' or 'different', got 'other'"):
+        loss.set_vmap_randomness("other")
