@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lite.models.decoder.conventions import optional_inputs
+from lite.models.graph.json_files import check_links
 from lite.models.graph.session import NodeArg, SessionLike, import_onnxruntime
 
 
@@ -29,7 +30,8 @@ def load_adapters(
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: a file is no adapter, or not one of this model: the message says which input differs.
+        ValueError: a file is no adapter, a link out of its folder, or not one of this model: the message says
+            which input differs.
     """
     if not adapters:
         return {}
@@ -38,6 +40,7 @@ def load_adapters(
     for name, path in adapters.items():
         if not Path(path).is_file():
             raise FileNotFoundError(f"adapters[{name!r}]: there is no file {str(path)!r}")
+        check_links(Path(path), Path(path).parent)
         try:
             file = import_onnxruntime().AdapterFormat.read_adapter(str(path))
             parameters = file.get_parameters()

@@ -1,4 +1,4 @@
-"""Read the small JSON files of a model folder, with a size limit and errors that name the file."""
+"""Read the files of a model folder: none that a link brings from elsewhere, and JSON of limited size."""
 
 from __future__ import annotations
 
@@ -10,8 +10,29 @@ MAX_CONFIG_BYTES = 16 << 20
 MAX_TOKENIZER_BYTES = 256 << 20
 
 
-def read_text(path: Path, *, max_bytes: int = MAX_CONFIG_BYTES) -> str:
-    """The file's UTF-8 text; ValueError if it is larger than ``max_bytes`` or not UTF-8."""
+def check_links(file: Path, folder: Path) -> None:
+    """Raise ValueError if a file of a model folder, or a folder in it, is a link to something outside.
+
+    Such a file could show any other to a model. Links to ``blobs`` are those of download caches, which have a
+    folder of links (``snapshots/REVISION``) beside it.
+    """
+    target, home = file.resolve(), folder.resolve()
+    allowed = [home]
+    for place in (home, *home.parents):
+        if place.parent.name == "snapshots":
+            allowed += [place, place.parents[1] / "blobs"]
+            break
+    if not any(target.is_relative_to(place) for place in allowed):
+        raise ValueError(f"{file} is a link out of its folder, to {target}")
+
+
+def read_text(path: Path, *, folder: Path | None = None, max_bytes: int = MAX_CONFIG_BYTES) -> str:
+    """The UTF-8 text of a file of a model folder, by default the one that it is in.
+
+    Raises:
+        ValueError: it is a link out of the folder, larger than ``max_bytes`` or not UTF-8.
+    """
+    check_links(path, folder or path.parent)
     size = path.stat().st_size
     if size > max_bytes:
         raise ValueError(f"{path} has {size} bytes; a file of this kind may have at most {max_bytes}")

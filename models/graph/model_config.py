@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from lite.models.graph import protobuf
-from lite.models.graph.json_files import MAX_TOKENIZER_BYTES, read_json_object
+from lite.models.graph.json_files import MAX_TOKENIZER_BYTES, check_links, read_json_object
 
 MAX_INT = 2**31  # an id or a length that is larger is none
 
@@ -81,8 +81,9 @@ class ModelConfig:
         Raises:
             FileNotFoundError: if there is no such path, no graph in it, or the graph's external data is
                 missing.
-            ValueError: if a file is not what its name says, the graph refers to a file outside its folder, or
-                `variant` is needed (the message lists them) or given with a file.
+            ValueError: if a file is not what its name says or a link out of the folder (links of download
+                caches, from `snapshots` to `blobs`, are none), the graph refers to a file outside its folder,
+                or `variant` is needed (the message lists them) or given with a file.
 
         Example:
             >>> from lite.models import ModelConfig, embedded_model_path
@@ -91,6 +92,9 @@ class ModelConfig:
         """
         graph, directory = find_graph(model, variant)
         graph, prompts = _pair(graph)
+        if Path(model).is_dir():  # a file that is given is what it is a link to
+            for file in filter(None, (graph, prompts)):
+                check_links(file, Path(model))
         summary = protobuf.scan(graph)
         check_external_files(graph, summary)
         raw = read_json_object(directory / "config.json")
@@ -198,7 +202,7 @@ def _pair(graph: Path) -> tuple[Path, Path | None]:
 
 
 def check_external_files(graph: Path, summary: protobuf.GraphSummary) -> None:
-    """Raise unless every external data file of `graph` exists and lies in its folder."""
+    """Raise unless every external data file of `graph` exists and lies in its folder; see `check_links`."""
     for name in sorted(summary.external_files):
         parts = PurePosixPath(name).parts + PureWindowsPath(name).parts
         if not name or ".." in parts or PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor:
@@ -207,6 +211,7 @@ def check_external_files(graph: Path, summary: protobuf.GraphSummary) -> None:
             raise FileNotFoundError(
                 f"{graph}: its external data file {name!r} is missing from {graph.parent}"
             )
+        check_links(graph.parent / name, graph.parent)
 
 
 def _has_config(directory: Path) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.graph.json_files import MAX_TOKENIZER_BYTES, read_json_object, read_text
+from lite.models.graph.json_files import MAX_TOKENIZER_BYTES, check_links, read_json_object, read_text
 from lite.models.text.builtin_templates import has_generation_block, own_template
 from lite.models.text.chat import span_mask
 from lite.models.text.columns import check_side, collate
@@ -503,14 +503,8 @@ def _chat_templates(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _template_text(file: Path, folder: Path) -> str:
-    """The text of a template; ValueError for a link out of the folder, which could show any file to a model.
-
-    Download caches have a folder of links (snapshots/REVISION) beside one of files (blobs).
-    """
-    target, home = file.resolve(), folder.resolve()
-    allowed = [home, home.parents[1] / "blobs"] if home.parent.name == "snapshots" else [home]
-    if not any(target.is_relative_to(place) for place in allowed):
-        raise ValueError(f"{file} is a link out of its folder, to {target}")
-    if not target.is_file():
+    """The text of a template; ValueError for what is no file, or a link out of the folder."""
+    check_links(file, folder)
+    if not file.is_file():
         raise ValueError(f"{file} is not a file")
-    return read_text(target)
+    return read_text(file, folder=folder)

@@ -135,9 +135,44 @@ def test_external_data_that_are_no_file(result: Callable[..., str]) -> None:
 # -- files from elsewhere ------------------------------------------------------------------------
 
 
-def test_a_template_from_elsewhere_is_not_read(result: Callable[..., str]) -> None:
-    found = result(elsewhere("chat_template.jinja"))
-    assert found.startswith(REFUSED)
+def linked_folder(name: str) -> Change:
+    """Move a file out of the folder, and put a folder there that is a link to where it is."""
+
+    def change(folder: Path) -> None:
+        (folder.parent / "secret").mkdir()
+        shutil.move(folder / name, folder.parent / "secret" / name)
+        (folder / "onnx").symlink_to(folder.parent / "secret")
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "export"),
+    [
+        ("chat_template.jinja", LEFT),
+        ("tokenizer.json", LEFT),
+        *((name, LEFT) for name in CONFIGS),
+        ("genai_config.json", SLOTS),
+        ("model.onnx", SLOTS),
+        ("model.onnx.data", SLOTS),
+        ("prefill.onnx", "exporter-llama-pair"),
+        ("prefill.onnx.data", "exporter-llama-pair"),
+    ],
+)
+def test_a_link_to_elsewhere_is_not_followed(result: Callable[..., str], name: str, export: str) -> None:
+    def change(folder: Path) -> None:
+        if not (folder / name).exists():
+            (folder / name).write_text("{}")
+        elsewhere(name)(folder)
+
+    found = result(change, export=export)
+    assert found.startswith(REFUSED), found
+    assert "link out of its folder" in found
+
+
+def test_a_linked_folder_is_not_followed(result: Callable[..., str]) -> None:
+    found = result(linked_folder("model.onnx"))
+    assert found.startswith(REFUSED), found
     assert "link out of its folder" in found
 
 

@@ -169,6 +169,13 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         OnnxDecoder(MODELS / "optimum-gpt2", num_threads=1, adapters={"mine": FILES["formal"]})
 
 
+def test_a_link_to_elsewhere_is_not_followed(tmp_path: Path) -> None:
+    link = tmp_path / "formal.onnx_adapter"
+    link.symlink_to(FOLDER / link.name)
+    with pytest.raises(ValueError, match=r"formal\.onnx_adapter is a link out of its folder"):
+        OnnxDecoder(FOLDER, num_threads=1, adapters={"formal": link})
+
+
 def test_an_adapter_may_change_part_of_the_inputs(tmp_path: Path) -> None:
     some = {key: value for key, value in adapter("formal").items() if key.startswith("query.1")}
     decoder = OnnxDecoder(FOLDER, num_threads=1, adapters={"some": write(tmp_path / "some", **some)})

@@ -35,3 +35,37 @@ def test_errors_name_the_file(tmp_path: Path, content: bytes, message: str) -> N
     with pytest.raises(ValueError, match=message) as error:
         read_json_object(path, max_bytes=limit)
     assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("folder", "target", "refused"),
+    [
+        ("model", "../model/other", False),
+        ("model", "sub/../other", False),
+        ("model", "../secret", True),
+        ("model", "../blobs/1", True),
+        ("model", "sub/link/secret", True),
+        ("model", "../model-2/other", True),
+        ("snapshots/1", "../../blobs/1", False),
+        ("snapshots/1/onnx", "../../../blobs/1", False),
+        ("snapshots/1/onnx", "../other", False),
+        ("snapshots/1", "../2/other", True),
+        ("snapshots/1", "../../secret", True),
+        ("other/1", "../../blobs/1", True),
+    ],
+)
+def test_links(tmp_path: Path, folder: str, target: str, refused: bool) -> None:
+    for place in ("", "blobs", "model/sub", "model-2", "other/1/sub", "snapshots/1/onnx/sub", "snapshots/2"):
+        (tmp_path / place).mkdir(parents=True, exist_ok=True)
+    home = tmp_path / folder
+    (tmp_path / "model" / "sub" / "link").symlink_to(tmp_path)
+    (home / "config.json").symlink_to(target)
+    through = tmp_path / "through"
+    through.symlink_to(home)
+    for path in (home / "config.json", through / "config.json"):
+        (path.parent / target).resolve().write_text("{}")
+        if refused:
+            with pytest.raises(ValueError, match=r"config\.json is a link out of its folder, to "):
+                read_json_object(path)
+        else:
+            assert read_json_object(path) == {}

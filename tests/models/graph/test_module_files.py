@@ -34,14 +34,13 @@ def test_neither_path_nor_session() -> None:
 def test_symbolic_links_as_download_caches_have_them(tmp_path: Path, session: Any) -> None:
     """The graph and what it needs are links to files of other names elsewhere."""
     (tmp_path / "blobs").mkdir()
-    (tmp_path / "snapshot").mkdir()
+    (tmp_path / "snapshots" / "1").mkdir(parents=True)
     llama = MODELS / "genai-llama-fp32"
     for name in ("model.onnx", "model.onnx.data"):
         shutil.copy(llama / name, tmp_path / "blobs" / name[::-1])
-        (tmp_path / "snapshot" / name).symlink_to(f"../blobs/{name[::-1]}")
-    assert (
-        OnnxModule(tmp_path / "snapshot" / "model.onnx").in_keys == OnnxModule(llama / "model.onnx").in_keys
-    )
+        (tmp_path / "snapshots" / "1" / name).symlink_to(f"../../blobs/{name[::-1]}")
+    linked = tmp_path / "snapshots" / "1" / "model.onnx"
+    assert OnnxModule(linked).in_keys == OnnxModule(llama / "model.onnx").in_keys
     (tmp_path / "policy.onnx").symlink_to(PATH)
     observation, hidden = inputs(3)
     action = OnnxModule(tmp_path / "policy.onnx")(observation, hidden)[0]
@@ -53,7 +52,7 @@ def test_symbolic_links_as_download_caches_have_them(tmp_path: Path, session: An
             OnnxModule(tmp_path / name)
     (tmp_path / "blobs" / "model.onnx.data"[::-1]).unlink()
     with pytest.raises(FileNotFoundError, match=r"external data file 'model\.onnx\.data' is missing"):
-        OnnxModule(tmp_path / "snapshot" / "model.onnx")
+        OnnxModule(linked)
 
 
 @pytest.mark.parametrize("seed", range(3))

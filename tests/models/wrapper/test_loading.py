@@ -55,7 +55,7 @@ def test_a_folder_is_enough(tmp_path: Path) -> None:
 def test_a_folder_without_tokenizer(tmp_path: Path) -> None:
     source = MODELS / "optimum-llama"
     for name in ("model.onnx", "config.json"):
-        (tmp_path / name).symlink_to(source / name)
+        shutil.copy(source / name, tmp_path)
     with pytest.raises(FileNotFoundError, match=r"no tokenizer\.json"):
         OnnxWrapper(tmp_path)
     tokens = OnnxWrapper(
