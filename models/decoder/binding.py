@@ -13,6 +13,7 @@ from lite.models.decoder.conventions import CacheTensor, Extra, GraphSpec
 from lite.models.decoder.device_logits import Logits
 from lite.models.decoder.gather_logits import HIDDEN_OUTPUT
 from lite.models.decoder.output_rows import OutputRows
+from lite.models.decoder.states import States
 from lite.models.graph.cuda_stream import CudaStream
 from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, SessionLike
 from lite.models.graph.tensors import ELEMENT_TYPES
@@ -34,6 +35,8 @@ class PlacedGraph:
         output_rows: the output matrix, if the graph gives the hidden states that are multiplied with it.
         stream: of a session on a GPU, None where nobody knows it.
         cuda_graphs: the session captures steps of decoding.
+        side: what graphs with limits are told when they are bound; of each cache its own.
+        states: of the rows of a cache, for graphs that have them.
     """
 
     session: SessionLike
@@ -47,6 +50,19 @@ class PlacedGraph:
     output_rows: OutputRows | None = None
     stream: CudaStream | None = None
     cuda_graphs: bool = False
+    side: Side | None = None
+    states: States | None = None
+
+
+@dataclass
+class Side:
+    """On which side of a graph's limits the texts of a run are.
+
+    Attributes:
+        most: tokens of a text there; 0 before there is any.
+    """
+
+    most: int = 0
 
 
 class BoundGraph:
@@ -69,7 +85,7 @@ class BoundGraph:
         self._logits_dtype = np.dtype(ELEMENT_TYPES[spec.logits_type].name)
         inputs = {arg.name: arg for arg in graph.session.get_inputs()}
         integers = {"input_ids", spec.mask, spec.positions, spec.branch, spec.keep, spec.gather}
-        integers |= {name for name, _ in spec.extras}
+        integers |= {name for name, _ in (*spec.extras, *spec.limits)}
         self._dtypes = {n: np.dtype(ELEMENT_TYPES[a.type].name) for n, a in inputs.items() if n in integers}
         self._keep_shape = (1,) * len(inputs[spec.keep].shape) if spec.keep else ()
         self._square_mask = bool(spec.mask) and len(inputs[str(spec.mask)].shape) == 4
@@ -78,6 +94,8 @@ class BoundGraph:
             self._binding.bind_value(name, value)
         self._hidden = graph.output_rows if hidden else None
         self._first = np.zeros((0, 1, 1), np.int64)
+        self._side = graph.side or Side()
+        self._states = graph.states or (States(spec.states, 1) if spec.states else None)
         self._held: dict[str, NDArray[Any]] = {}  # pointers do not keep arrays alive
         self._run = self._binding.runner()
         self._limit: float | None = FIRST_RUN_SECONDS  # of the first run, in seconds
@@ -237,6 +255,8 @@ class BoundGraph:
             self.bind_input(spec.positions, positions)
         if spec.branch:
             self.bind_input(spec.branch, np.array([with_past]))
+        for name, limit in spec.limits:
+            self.bind_input(name, _SIDES[self._side.most > limit])
         if spec.keep:
             self.bind_input(spec.keep, np.full(self._keep_shape, int(last)))
         kept = 1 if spec.gives_last_only(last) else steps
@@ -247,6 +267,7 @@ class BoundGraph:
         return kept
 
     def _run_bound(self) -> None:
+        given = self._bind_states(self._states) if self._states else []
         try:
             if self._limit is None:
                 self._run()
@@ -257,12 +278,25 @@ class BoundGraph:
         except Exception as error:  # onnxruntime's exceptions have no common base but Exception
             raise self._explained(error) from error
         self._limit = None
+        if self._states:
+            self._states.put(given)
+
+    def _bind_states(self, states: States) -> list[NDArray[Any]]:
+        """Bind the states of the run's rows, and room for new ones."""
+        given = []
+        for tensor, old in zip(self._spec.states, states.taken(), strict=True):
+            if tensor.past:
+                self._held[tensor.past] = old
+                self._bind_array(tensor.past, old)
+            given.append(self._bind_given(tensor.present, old.shape, old.dtype))
+        return given
 
     def _explained(self, error: Exception) -> RuntimeError:
         """An error of onnxruntime, with the sizes of the run."""
         count, steps = self._held["input_ids"].shape
         sizes = ", ".join(f"{name} {list(array.shape)}" for name, array in self._held.items())
         hint = ". A graph that takes one token at a time must declare that: input_ids [batch, 1]"
+        hint *= "Expected: 1" in str(error)
         return RuntimeError(
             f"onnxruntime cannot run the graph on {count} row{'s' * (count > 1)} of {steps} new "
             f"token{'s' * (steps > 1)} ({sizes}): {error}{hint * (steps > 1)}"
@@ -310,6 +344,9 @@ class BoundRun:
         self._run()
         if self.logits is not self._given:
             self.logits[...] = self._given
+
+
+_SIDES = np.array(False), np.array(True)
 
 
 def _extra(kind: Extra, count: int, steps: int, total: int, rank: int) -> NDArray[np.int64]:

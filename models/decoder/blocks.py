@@ -57,7 +57,10 @@ class BlockCache:
     ) -> list[Logits]:
         out: list[Logits] = [np.empty(0, np.float32)] * len(rows)
         specs = [(self._placed.prompts or self._placed).spec, self._spec]
-        counts = [len(new) for new in ids] if any(spec.gives_last_only(last) for spec in specs) else None
+        equal = self._spec.states or any(
+            spec.gives_last_only(last) for spec in specs
+        )  # filler has states, too
+        counts = [len(new) for new in ids] if equal else None
         for places in self._runs(rows, counts):
             logits = self._run([rows[i] for i in places], [ids[i] for i in places], last, hidden)
             for i, row_logits in zip(places, logits, strict=True):
@@ -149,6 +152,8 @@ class BlockCache:
             run.start, run.logits = graph.bind_step(run.ids, mask, run.positions, with_past=width > 1)
         else:
             graph.bind_mask(mask, 1, run.mask_at)
+        if self._placed.states:
+            self._placed.states.rows = run.rows
         run.start()
         block.grown(1)
         self.lengths[run.rows] += 1
@@ -181,6 +186,8 @@ class BlockCache:
             graph = self._hidden = self._hidden or BoundGraph(self._placed, hidden=True)
         block.bind(graph, steps, self._capacity(width), bool(self._spec.branch))
         wanted = counts[:, None] - 1 if last else None
+        if self._placed.states:
+            self._placed.states.rows = [rows[i] for i in order]
         logits = graph.run_rows(new, mask, positions, wanted, last=last, with_past=block.width > 0)
         block.grown(steps)
         out: list[Logits] = [np.empty(0, np.float32)] * len(rows)

@@ -16,6 +16,8 @@ from enum import Enum
 from typing import Any
 
 from lite.models.decoder.gather_logits import POSITIONS_INPUT
+from lite.models.decoder.states import StateTensor
+from lite.models.graph.length_limits import LIMIT_INPUT
 from lite.models.graph.model_config import ModelConfig
 from lite.models.graph.session import NodeArg, SessionLike
 from lite.models.graph.tensors import ELEMENT_TYPES
@@ -26,11 +28,13 @@ _POSITIONS = "position_ids"
 _BRANCH = "use_cache_branch"
 _KEEP = ("num_logits_to_keep", "logits_to_keep")
 _INTEGERS = ("tensor(int64)", "tensor(int32)")
+_STATE = "conv|ssm|recurrent"
 
 SUPPORTED = (
     "a decoder with input_ids [batch, sequence], optional attention_mask, position_ids, use_cache_branch, "
     "num_logits_to_keep, token_type_ids, cache_position and past_sequence_length, one key and one value "
-    "tensor [batch, heads, length, head size] per layer as inputs and as outputs, and an output logits: as "
+    "tensor [batch, heads, length, head size] per layer as inputs and as outputs, or a state of fixed size "
+    "(past_conv), and an output logits: as "
     "written by optimum (text-generation-with-past, merged, or a pair of decoder_model and "
     "decoder_with_past_model), onnxruntime-genai's model builder, transformers.js and transformers' "
     "OnnxExporter (prefill and decode); or, slower, the same without any cache tensors (optimum's "
@@ -115,6 +119,10 @@ class GraphSpec:
         quantisation: `"MatMulInteger"`, `"MatMulNBits"` or None.
         padding: how rows of different length may share a run.
         prompts: the convention of the graph that reads prompts, where that is one of its own.
+        limits: inputs that say whether the texts of a run are longer than a number of tokens, and the number,
+            in its order; see `with_limits_as_inputs`.
+        states: tensors of fixed size that a run takes and gives for each row, by layer.
+        least_capacity: fewest positions that the operators take as a slot, however short the rows are.
     """
 
     family: str
@@ -142,6 +150,9 @@ class GraphSpec:
     padding: Padding
     prompts: GraphSpec | None = None
     in_place: bool = False
+    limits: tuple[tuple[str, int], ...] = ()
+    states: tuple[StateTensor, ...] = ()
+    least_capacity: int = 0
 
     def gives_last_only(self, last: bool) -> bool:
         """Whether a run asked for the `last` logits, or for all, gives those of its last position alone.
@@ -159,6 +170,7 @@ class GraphSpec:
         *,
         prompts: bool = False,
         static_length: int | None = None,
+        states: Sequence[StateTensor] = (),
         in_place: bool = False,
     ) -> GraphSpec:
         """Detect the convention of the graph that `session` runs.
@@ -169,6 +181,7 @@ class GraphSpec:
                 always the size of its cache.
             prompts: the graph reads the prompts of a pair of graphs: it gives a cache and takes none.
             static_length: positions of a fixed cache, where the graph leaves its length open.
+            states: those that the graph for prompts gives, where this one leaves their sizes open.
             in_place: its attention was replaced by GroupQueryAttention.
 
         Returns:
@@ -190,7 +203,7 @@ class GraphSpec:
         inputs = {arg.name: arg for arg in session.get_inputs()}
         outputs = {arg.name: arg for arg in session.get_outputs()}
         try:
-            spec = _detect(inputs, outputs, config, prompts, static_length, in_place)
+            spec = _detect(inputs, outputs, config, prompts, static_length, states, in_place)
         except ValueError as error:
             raise ValueError(
                 f"{error}. Inputs: {_listing(inputs)}. Outputs: {_listing(outputs)}. Supported: {SUPPORTED}"
@@ -213,6 +226,7 @@ def _detect(
     config: ModelConfig | None,
     prompts: bool,
     static_length: int | None,
+    given: Sequence[StateTensor],
     in_place: bool,
 ) -> GraphSpec:
     ids = inputs.get(_IDS)
@@ -223,6 +237,7 @@ def _detect(
             f"input_ids has {len(ids.shape)} dimensions instead of 2 (paged attention is not supported)"
         )
     cache = _cache_tensors(inputs, outputs, prompts)
+    states = _state_tensors(inputs, outputs, prompts, given)
     extras = _extras(inputs)
     for name in (_IDS, _POSITIONS, *_KEEP, *(name for name, _ in extras)):
         if name in inputs and inputs[name].type not in _INTEGERS:
@@ -237,7 +252,9 @@ def _detect(
         raise ValueError(f"input_ids has a fixed length of {steps} new tokens; it must be open, {other}")
     keep = next((name for name in _KEEP if name in inputs), None)
     gather = POSITIONS_INPUT if POSITIONS_INPUT in inputs else None
+    limits = sorted((int(match[1]), name) for name in inputs if (match := LIMIT_INPUT.fullmatch(name)))
     known = {_IDS, _MASK, _POSITIONS, _BRANCH, keep, gather} | {tensor.past for tensor in cache}
+    known |= {name for _, name in limits} | {state.past for state in states}
     unknown = sorted(set(inputs) - known - {name for name, _ in extras})
     if unknown:
         raise ValueError(f"the graph has inputs of an unknown kind ({', '.join(unknown)})")
@@ -298,6 +315,9 @@ def _detect(
         quantisation=next((op for op in ("MatMulInteger", "MatMulNBits") if op in operators), None),
         padding=_padding(group_query, mask, positions, static) if cache else Padding.RIGHT,
         in_place=in_place,
+        limits=tuple((name, limit) for limit, name in limits),
+        states=states,
+        least_capacity=summary.windowed_cache if summary else 0,
     )
 
 
@@ -398,6 +418,34 @@ def _cache_tensors(
     return tuple(CacheTensor(*at, past=pasts[at], present=presents[at]) for at in sorted(pasts))
 
 
+def _state_tensors(
+    inputs: Mapping[str, NodeArg],
+    outputs: Mapping[str, NodeArg],
+    prompts: bool,
+    given: Sequence[StateTensor],
+) -> tuple[StateTensor, ...]:
+    """Pair the inputs and outputs that are states of fixed size, as `_cache_tensors` does."""
+    pasts, presents = _by_layer(inputs, _STATE), _by_layer(outputs, _STATE)
+    if prompts and not pasts:
+        pasts = dict.fromkeys(presents, "")
+    if set(pasts) != set(presents):
+        odd = sorted(set(pasts) ^ set(presents))
+        raise ValueError(f"its inputs and outputs of states do not match; without a partner: {odd}")
+    states = []
+    for place, at in enumerate(sorted(presents)):
+        arg = inputs[pasts[at]] if pasts[at] else outputs[presents[at]]
+        other = given[place].shape if len(given) == len(presents) else ()
+        sizes = [_dimension(size) for size in arg.shape[1:]]
+        shape = tuple(size or told for size, told in itertools.zip_longest(sizes, other[: len(sizes)]))
+        if not all(shape) or arg.type not in ELEMENT_TYPES:
+            raise ValueError(
+                f"{arg.name} has type {arg.type} and shape {list(arg.shape)}; a state needs numbers of known "
+                "sizes behind the batch"
+            )
+        states.append(StateTensor(pasts[at], presents[at], tuple(size for size in shape if size), arg.type))
+    return tuple(states)
+
+
 def _check_alike(tensors: Sequence[NodeArg]) -> None:
     """Raise ValueError where layers differ in their sizes or types: they share the shape of buffers."""
     for first, other in itertools.pairwise(tensors):
@@ -430,16 +478,16 @@ def _cache_sizes(past: NodeArg, config: ModelConfig | None) -> tuple[int, int, s
     return heads, head_size, past.type
 
 
-def _by_layer(args: Mapping[str, NodeArg]) -> dict[tuple[int, str], str]:
+def _by_layer(args: Mapping[str, NodeArg], kinds: str = "key|value") -> dict[tuple[int, str], str]:
     found: dict[tuple[int, str], str] = {}
     for name in args:
         short = name.lower().replace("past_key_values", "pkv")
         if not re.search(r"past|present|cache|pkv", short) or name == _BRANCH:
             continue
         layer = re.search(r"\d+", short)
-        kind = re.search(r"(?<![a-z])(key|value)s?(?![a-z])", short)
+        kind = re.search(rf"(?<![a-z])({kinds})s?(?![a-z])", short)
         if layer is None or kind is None:
-            continue  # past_conv.0, ...: reported as unknown inputs
+            continue
         at = int(layer.group()), kind.group(1)
         if at in found:
             raise ValueError(f"{found[at]} and {name} both look like the {at[1]} cache of layer {at[0]}")
@@ -495,4 +543,6 @@ def has_own_switch(session: SessionLike) -> bool:
 
 
 def _listing(args: Mapping[str, NodeArg]) -> str:
-    return ", ".join(f"{arg.name} {arg.type[7:-1]}{list(arg.shape)}" for arg in args.values()) or "none"
+    """The graph's own inputs or outputs, without those that were put into it (`lite_positions`, ...)."""
+    own = [arg for arg in args.values() if not arg.name.startswith("lite_")]
+    return ", ".join(f"{arg.name} {arg.type[7:-1]}{list(arg.shape)}" for arg in own) or "none"

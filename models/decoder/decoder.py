@@ -18,14 +18,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite.models.decoder.adapters import load_adapters
-from lite.models.decoder.binding import PlacedGraph
+from lite.models.decoder.binding import PlacedGraph, Side
 from lite.models.decoder.cache import MAX_TOKENS, KVCache, line_bytes, similar_lengths
 from lite.models.decoder.conventions import Padding
 from lite.models.decoder.device_logits import Logits, stacked
 from lite.models.decoder.memory import give_back_freed
 from lite.models.decoder.opening import CACHES, Opening
 from lite.models.decoder.recompute import MAX_LOGITS_BYTES
+from lite.models.decoder.rereading import RereadingCache
 from lite.models.decoder.scoring import score
+from lite.models.decoder.states import States
 from lite.models.graph.model_config import ModelConfig
 from lite.models.graph.session import SessionLike, parse_device
 
@@ -78,6 +80,9 @@ class OnnxDecoder:
         adapters: LoRA adapters to choose from with `adapter`: onnxruntime's files (`.onnx_adapter`), by name.
         cuda_graphs: on a GPU, replay steps of decoding as CUDA graphs: for models with GroupQueryAttention
             that run there as a whole. Logits of a step hold until the next one. No GPU has run this yet.
+        reread: where a graph computes otherwise beyond a length (Phi's `longrope`), read a row again when it
+            gets there, as transformers does: its results are those of one run over all its tokens. Without
+            it each token keeps the factors of when it was the last one, as in a loop over tokens.
         session: a session to use instead of opening one (of a pair of graphs both, the one that reads prompts
             second), and a `ModelConfig` (or None) instead of a path; for tests.
 
@@ -122,6 +127,7 @@ class OnnxDecoder:
         variant: str | None = None,
         adapters: Mapping[str, str | Path] | None = None,
         cuda_graphs: bool = False,
+        reread: bool = True,
         session: SessionLike | tuple[SessionLike, SessionLike] | None = None,
     ) -> None:
         kind, _ = parse_device(device)
@@ -135,6 +141,7 @@ class OnnxDecoder:
             "variant": variant,
             "adapters": {name: Path(path).absolute() for name, path in (adapters or {}).items()},
             "cuda_graphs": cuda_graphs,
+            "reread": reread,
         }
         self._model, self._given_session = model, session is not None
         self.device = device
@@ -170,7 +177,7 @@ class OnnxDecoder:
 
     def _empty(self, rows: int) -> None:
         """Begin with that many rows, all empty."""
-        self._cache: KVCache = CACHES[self.spec.padding](self._adapted(self._adapter), rows)
+        self._cache: KVCache = self._new_cache(self._adapter, rows)
         self._others: dict[str | None, KVCache] = {}  # what rows hold of adapters that are not in use now
         self._held = np.zeros(rows, np.bool_)
         self._turn = threading.RLock()
@@ -489,10 +496,23 @@ class OnnxDecoder:
     def _extend(
         self, rows: list[int], ids: list[NDArray[np.int64]], *, last: bool, hidden: bool = False
     ) -> list[Logits]:
+        if isinstance(self._cache, RereadingCache):  # has to know how long a text is before it reads a chunk
+            return self._cache.extend(rows, ids, last=last, hidden=hidden)
+        return self._read(self._cache, rows, ids, last=last, hidden=hidden)
+
+    def _read(
+        self,
+        cache: KVCache,
+        rows: list[int],
+        ids: list[NDArray[np.int64]],
+        *,
+        last: bool,
+        hidden: bool = False,
+    ) -> list[Logits]:
         if self.spec.padding in (Padding.SLOTS, Padding.RIGHT):  # these say themselves which rows share a run
-            return self._extend_together(rows, ids, last, hidden, self._chunk(len(rows), last))
+            return _in_chunks(cache, rows, ids, last, hidden, self._chunk(len(rows), last))
         out: list[Logits] = [np.empty(0, np.float32)] * len(rows)
-        for group, whole in self._alike(rows):
+        for group, whole in self._alike(cache, rows):
             bound = _WHOLE if whole else MAX_CHUNK
             most = functools.partial(_rows_of, bound)
             waves = similar_lengths([len(ids[i]) for i in group], most)
@@ -501,9 +521,8 @@ class OnnxDecoder:
                 chunk = _WHOLE if whole and last else self._chunk(len(wave), last)
                 if self._reads_whole and not whole:
                     chunk = 1
-                logits = self._extend_together(
-                    [rows[i] for i in places], [ids[i] for i in places], last, hidden, chunk
-                )
+                chosen = [rows[i] for i in places], [ids[i] for i in places]
+                logits = _in_chunks(cache, *chosen, last, hidden, chunk)
                 for i, row_logits in zip(places, logits, strict=True):
                     out[i] = row_logits
         return out
@@ -520,12 +539,12 @@ class OnnxDecoder:
             self._forget(row)
         return at, checked
 
-    def _alike(self, rows: list[int]) -> Iterator[tuple[list[int], bool]]:
+    def _alike(self, cache: KVCache, rows: list[int]) -> Iterator[tuple[list[int], bool]]:
         """Places in `rows` that may share runs, and whether a graph of its own reads their tokens at once."""
         if not self._reads_whole:
             yield list(range(len(rows))), False
             return
-        empty = self._cache.lengths[rows] == 0
+        empty = cache.lengths[rows] == 0
         for whole in (True, False):
             if (empty == whole).any():
                 yield np.flatnonzero(empty == whole).tolist(), whole
@@ -538,18 +557,6 @@ class OnnxDecoder:
         if last and not spec.one_token and (spec.keep or spec.gather or spec.last_logits_only):
             return MAX_CHUNK
         return self.chunk_length(rows)
-
-    def _extend_together(
-        self, rows: list[int], ids: list[NDArray[np.int64]], last: bool, hidden: bool, chunk: int
-    ) -> list[Logits]:
-        out: list[list[Logits]] = [[] for _ in rows]
-        for start in range(0, max(len(new) for new in ids), chunk):
-            live = [i for i, new in enumerate(ids) if len(new) > start]
-            pieces = [ids[i][start : start + chunk] for i in live]
-            logits = self._cache.extend([rows[i] for i in live], pieces, last=last, hidden=hidden)
-            for i, part in zip(live, logits, strict=True):
-                out[i] = [part] if last else [*out[i], part]
-        return [parts[0] if len(parts) == 1 else stacked(parts) for parts in out]
 
     def _checked(self, ids: ArrayLike, past: int, *, limit: bool = True) -> NDArray[np.int64]:
         array = np.asarray(ids)
@@ -604,11 +611,22 @@ class OnnxDecoder:
             raise ValueError(f"adapter must be None or one of the decoder's adapters ({known}), got {name!r}")
         rows, cache = self.num_rows, self._others.pop(name, None)
         if cache is None:
-            cache = CACHES[self.spec.padding](self._adapted(name), rows)
+            cache = self._new_cache(name, rows)
         cache.resize(rows)
         if self._cache.lengths.any():  # an empty one is not kept, as its buffers may be large
             self._others[self._adapter] = self._cache
         self._adapter, self._cache = name, cache
+
+    def _new_cache(self, adapter: str | None, rows: int) -> KVCache:
+        graph, make, spec = self._adapted(adapter), CACHES[self.spec.padding], self.spec
+        if not (spec.limits or spec.states):
+            return make(graph, rows)
+        side, states = Side(), States(spec.states, rows) if spec.states else None
+        prompts = replace(graph.prompts, side=side, states=states) if graph.prompts else None
+        cache = make(replace(graph, side=side, states=states, prompts=prompts), rows)
+        limits = [limit for _, limit in spec.limits]
+        reread = bool(self._made_of["reread"])
+        return RereadingCache(cache, side, limits, self._read, reread=reread, states=states)
 
     def _adapted(self, name: str | None) -> PlacedGraph:
         """The graph with an adapter's values for its optional inputs."""
@@ -642,6 +660,19 @@ def _reopened(
     decoder = kind(model, **arguments)
     decoder.adapter = adapter
     return decoder
+
+
+def _in_chunks(
+    cache: KVCache, rows: list[int], ids: list[NDArray[np.int64]], last: bool, hidden: bool, chunk: int
+) -> list[Logits]:
+    out: list[list[Logits]] = [[] for _ in rows]
+    for start in range(0, max(len(new) for new in ids), chunk):
+        live = [i for i, new in enumerate(ids) if len(new) > start]
+        pieces = [ids[i][start : start + chunk] for i in live]
+        logits = cache.extend([rows[i] for i in live], pieces, last=last, hidden=hidden)
+        for i, part in zip(live, logits, strict=True):
+            out[i] = [part] if last else [*out[i], part]
+    return [parts[0] if len(parts) == 1 else stacked(parts) for parts in out]
 
 
 def _rows_of(bound: int, longest: int) -> int:

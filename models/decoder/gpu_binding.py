@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lite.models.decoder.binding import BoundGraph, PlacedGraph
 from lite.models.decoder.device_logits import DeviceLogits, Logits
-from lite.models.decoder.memory import DeviceBuffer, upload
+from lite.models.decoder.memory import DeviceBuffer, fetch, upload
 from lite.models.graph.cuda_stream import CudaStream
 from lite.models.graph.session import SessionLike, run_options
 
@@ -44,6 +44,7 @@ class GpuGraph(BoundGraph):
         self._stream = graph.stream or CudaStream(graph.index)
         self._start = self._runner(_NEVER)
         self._fixed: _Fixed | None = None
+        self._given: list[DeviceBuffer] = []  # states after the run
 
     def bind_input(self, name: str, values: NDArray[Any], at: int | None = None) -> None:
         """Remember `values`, in the graph's type: to bind them copies what they hold at that moment."""
@@ -101,9 +102,24 @@ class GpuGraph(BoundGraph):
         self._binding.bind_output(self._spec.logits, self._device, kind, shape, logits.address)
 
     def _run_bound(self) -> None:
+        states, self._given = self._states, []
+        arrays = self._bind_states(states) if states else []
         for name, array in self._held.items():
             self._bind_array(name, array)
         self._launch(self._start)
+        for buffer, array in zip(self._given, arrays, strict=True):
+            fetch(buffer, array)
+        if states:
+            states.put(arrays)
+
+    def _bind_given(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Bind an output to new memory of the GPU; returns an array for what it will hold."""
+        given = np.empty(shape, dtype)
+        placed = self._placed
+        buffer = DeviceBuffer(given.nbytes, placed.device, placed.index, "states", self._stream)
+        self._binding.bind_output(name, self._device, dtype.type, list(shape), buffer.pointer)
+        self._given.append(buffer)
+        return given
 
     def _run_fixed(self) -> None:
         """A step whose inputs lie on the GPU: they are written there, and nothing is bound."""

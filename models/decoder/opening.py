@@ -20,6 +20,7 @@ from lite.models.decoder.recompute import RecomputeCache
 from lite.models.decoder.slots import SlotCache
 from lite.models.graph import protobuf
 from lite.models.graph.cuda_stream import CudaStream
+from lite.models.graph.length_limits import with_limits_as_inputs
 from lite.models.graph.model_config import ModelConfig
 from lite.models.graph.session import (
     SessionLike,
@@ -119,13 +120,19 @@ class Opening:
             prompts = self._placed(self._session(reader, gather_logits).session, reader, prompts=True)
         opened = _Opened(given) if given else self._session(config, gather_logits)
         length = prompts.spec.static_length if prompts else config.context_length if config else None
-        graph = self._placed(opened.session, config, static_length=length, in_place=opened.in_place)
+        states = prompts.spec.states if prompts else ()
+        graph = self._placed(
+            opened.session, config, static_length=length, states=states, in_place=opened.in_place
+        )
         graph = replace(graph, output_rows=opened.rows)
         if self.cuda_graphs and graph.spec.padding is not Padding.SLOTS:
             raise ValueError(
                 "cuda_graphs=True needs steps of one size, so a graph with GroupQueryAttention; the rows of "
                 f"this one need the padding {graph.spec.padding.name}"
             )
+        if self.cuda_graphs and graph.spec.states:
+            names = ", ".join(repr(state.past) for state in graph.spec.states)
+            raise ValueError(f"cuda_graphs=True: the graph's {names} are on the host between its steps")
         if prompts is None or graph.spec.padding is Padding.SLOTS:
             try:
                 return self._probed(graph, config if given is None else None)
@@ -267,6 +274,8 @@ def _open(config: ModelConfig, opening: Opening, gather_logits: bool) -> _Opened
         try:
             session = open_session(config.graph, content=change.content, **how)
         except ValueError:
+            if change.last:  # the graph itself gives rows of a batch what is right for the longest one
+                raise
             continue  # the graph only looked familiar; if the graph itself is bad, the last try says so
         if not (change.gathers and has_own_switch(session)):
             return _Opened(session, change.rows, change.in_place)
@@ -275,27 +284,33 @@ def _open(config: ModelConfig, opening: Opening, gather_logits: bool) -> _Opened
 
 @dataclass(frozen=True)
 class _Change:
-    """A changed graph: its bytes without large weights, and as `_Opened`."""
+    """A changed graph: its bytes without large weights, and as `_Opened`.
+
+    `last` is one in whose place the graph itself may not be used: its limits are inputs.
+    """
 
     content: bytes
     rows: OutputRows | None = None
     in_place: bool = False
     gathers: bool = False
+    last: bool = False
 
 
 def _changes(config: ModelConfig, opening: Opening, gather_logits: bool) -> Iterator[_Change]:
     """What a graph may be changed to, the best first."""
     on_cpu = parse_device(opening.device)[0] == "cpu"
     in_place = on_cpu and opening.cache_in_place
-    if not (gather_logits or in_place) or not config.graph.stat().st_size:
+    if not config.graph.is_file() or not config.graph.stat().st_size:
         return
     rows = None
     with open(config.graph, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as model:
         light = protobuf.with_weights_outside(model, config.graph.name, LARGE_WEIGHT)
         if gather_logits and on_cpu:
             rows = output_rows(model, config.graph)
-    if len(light) > MAX_MODEL_BYTES:
+    limited = with_limits_as_inputs(light)
+    if len(light) > MAX_MODEL_BYTES and limited is None:
         return
+    light = limited or light
     graphs = [_Change(light)]
     if in_place and (replaced := _with_cache_in_place(light, config)) is not None:
         graphs.insert(0, _Change(replaced, in_place=True))
@@ -306,6 +321,8 @@ def _changes(config: ModelConfig, opening: Opening, gather_logits: bool) -> Iter
                 yield replace(graph, content=changed, rows=rows, gathers=True)
         if graph.in_place:
             yield graph
+    if limited is not None:
+        yield _Change(limited, last=True)
 
 
 def _with_cache_in_place(model: bytes, config: ModelConfig) -> bytes | None:

@@ -37,7 +37,7 @@ class SlotCache:
         self._wanted_rows = 0
         self._buffers: list[DeviceBuffer] = []
         self._slots = np.full(rows, -1)  # row -> slot; an empty row has none
-        self._bound: dict[tuple[int, int, bool], _Range] = {}
+        self._bound: dict[tuple[int, int, int, bool], _Range] = {}
         self._last_step: _Step | None = None  # until anything but steps of its rows happens
         self.lengths: NDArray[np.int64] = np.zeros(rows, np.int64)
 
@@ -61,6 +61,8 @@ class SlotCache:
         if step is None or not step.room or step.rows != list(rows):
             step = self._prepared(rows)
         self._last_step = None  # if it fails
+        if self._placed.states:
+            self._placed.states.rows = step.by_slot
         logits = step.run(tokens)
         self.lengths[step.at] += 1
         self._last_step = step
@@ -101,6 +103,8 @@ class SlotCache:
         past = int(self.lengths[row])
         total = past + len(ids)
         bound = self._range(int(self._slots[row]), 1, hidden)
+        if self._placed.states:
+            self._placed.states.rows = [row]
         mask = np.ones((1, total), np.int64)  # of a first prompt the mask must be as wide as the ids
         (logits,) = bound.graph.run_rows(
             ids[None], mask, np.arange(past, total)[None], last=last, with_past=past > 0
@@ -121,6 +125,7 @@ class SlotCache:
             # sized for what lives now, not for the widest batch there ever was
             wished = max(self._wanted, self._capacity * 3 // 2)
             capacity = round_capacity(length, wished, self._placed.context_length)
+            capacity = max(capacity, self._spec.least_capacity)
             self._allocate(max(live, self._wanted_rows), capacity)
         elif live > self._count:
             self._allocate(max(live, self._wanted_rows, self._count * 3 // 2), self._capacity)
@@ -176,7 +181,9 @@ class SlotCache:
 
     def _range(self, first: int, count: int, hidden: bool = False) -> _Range:
         """The binding for `count` slots from `first`; made once."""
-        found = self._bound.get((first, count, hidden))
+        side = self._placed.side  # operators refuse a width of the mask that has no rotary factors
+        width = min(self._capacity, side.most) if side else self._capacity
+        found = self._bound.get((first, count, width, hidden))
         if found is None:
             if len(self._bound) >= MAX_BINDINGS:
                 self._bound.clear()
@@ -186,20 +193,20 @@ class SlotCache:
             for tensor, buffer in zip(self._spec.cache, self._buffers, strict=True):
                 at = buffer.pointer + offset
                 graph.bind_cache(tensor, at, shape, at, shape)
-            found = self._bound[first, count, hidden] = _Range(graph, self._spec, count, self._capacity)
+            found = self._bound[first, count, width, hidden] = _Range(graph, self._spec, count, width)
         return found
 
 
 class _Range:
     """A binding for neighbouring slots, with the arrays of a decoding step."""
 
-    def __init__(self, graph: BoundGraph, spec: GraphSpec, count: int, capacity: int) -> None:
+    def __init__(self, graph: BoundGraph, spec: GraphSpec, count: int, width: int) -> None:
         self.graph = graph
         self.ids = graph.blank("input_ids", (count, 1))
         # the positions, and where the mask shows a row's next one: both are counted up in one addition
         self.counters = graph.blank(spec.positions, (2, count))
         self.positions = self.counters[0, :, None]
-        self.mask = graph.blank(spec.mask, (count, capacity))
+        self.mask = graph.blank(spec.mask, (count, width))
 
 
 class _Step:
@@ -214,24 +221,26 @@ class _Step:
     Attributes:
         rows: the rows, as a list.
         at: what stands for them in an index.
+        by_slot: the rows, in the order of the run.
         room: how many steps fit into the buffers.
     """
 
     def __init__(
         self, bound: _Range, rows: NDArray[np.int64], places: NDArray[np.int64], lengths: NDArray[np.int64]
     ) -> None:
-        count, capacity = bound.mask.shape
+        count, width = bound.mask.shape
         self.rows = rows.tolist()
         neighbours = (np.diff(rows) == 1).all()
         self.at = slice(self.rows[0], self.rows[0] + count) if neighbours else rows
-        self.room = capacity - int(lengths.max())
+        self.room = width - int(lengths.max())
+        self.by_slot = rows[np.argsort(places)]
         self._places = None if (np.diff(places) == 1).all() else places
         present = np.zeros(count, np.int64)  # positions of each row of the run
         present[places] = lengths
         self._counters, self._next = bound.counters, bound.counters[1]
-        self._counters[:] = present - 1, np.arange(count) * capacity + present - 1
+        self._counters[:] = present - 1, np.arange(count) * width + present - 1
         self._mask, self._ids = bound.mask.reshape(-1), bound.ids.reshape(-1)
-        bound.mask[:] = np.arange(capacity) < present[:, None]
+        bound.mask[:] = np.arange(width) < present[:, None]
         self._run, self._logits = bound.graph.bind_step(bound.ids, bound.mask, bound.positions)
         self._given: NDArray[np.float32] | None = None  # them in the order of the rows
         if self._places is not None and isinstance(self._logits, np.ndarray):

@@ -36,6 +36,8 @@ class GraphSummary:
         half_weights: more of the weights' numbers are float16 than float32.
         biased_attention: a GroupQueryAttention node takes an attention bias.
         window: tokens that an attention node with a local window sees; the smallest of several, None without.
+        windowed_cache: fewest positions of a cache that is as long as a local window (attribute
+            `sliding_window_cache`); 0 where there is none.
     """
 
     producer: str
@@ -45,6 +47,7 @@ class GraphSummary:
     half_weights: bool = False
     biased_attention: bool = False
     window: int | None = None
+    windowed_cache: int = 0
 
 
 def read_varint(data: Buffer, at: int, end: int) -> tuple[int, int]:
@@ -103,6 +106,7 @@ class _Scan:
         self.numbers = {1: 0, 10: 0}  # in weights, by ONNX's number of the type: float32 and float16
         self.biased_attention = False
         self.window: int | None = None
+        self.windowed_cache = 0
 
     def text(self, start: int, end: int) -> str:
         if end - start > MAX_NAME_BYTES:
@@ -139,6 +143,7 @@ class _Scan:
 
     def node(self, start: int, end: int, depth: int) -> None:
         operator, given = "", []  # which inputs have a name
+        integers: dict[str, int] = {}
         for number, wire, a, b in fields(self.data, start, end):
             if wire != 2:
                 continue
@@ -147,13 +152,17 @@ class _Scan:
             elif number == 4:
                 operator = self.text(a, b)
             elif number == 5:
-                self.attribute(a, b, depth)
+                name, integer = self.attribute(a, b, depth)
+                integers[name] = integer
+        if integers.get("sliding_window_cache") == 1:
+            window = integers.get("local_window_size", 0)
+            self.windowed_cache = max(self.windowed_cache, window if window < 1 << 31 else 0)
         if operator:
             self.op_types.add(operator)
         if operator == "GroupQueryAttention" and any(given[10:11]):
             self.biased_attention = True
 
-    def attribute(self, start: int, end: int, depth: int) -> None:
+    def attribute(self, start: int, end: int, depth: int) -> tuple[str, int]:
         name, integer = "", 0
         for number, wire, a, b in fields(self.data, start, end):
             if number == 1 and wire == 2:
@@ -168,6 +177,7 @@ class _Scan:
             self.rounds_activations = True
         if name == "local_window_size" and 0 < integer < 1 << 31:  # -1 says that there is none
             self.window = min(integer, self.window or integer)
+        return name, integer
 
     def tensor(self, start: int, end: int) -> None:
         kind, count = 0, 1
@@ -200,6 +210,7 @@ def scan_bytes(data: Buffer) -> GraphSummary:
         scan.numbers[10] > scan.numbers[1],
         scan.biased_attention,
         scan.window,
+        scan.windowed_cache,
     )
 
 

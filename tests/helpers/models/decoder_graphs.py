@@ -21,6 +21,8 @@ from lite.models.graph.protobuf import GraphSummary
 
 VOCABULARY = 23
 HEADS, SIZE = 2, 2
+STATE = 3  # tokens that a state holds
+LIMIT, BEYOND = 12, 31  # tokens of a text, and how far positions are moved in longer ones
 Feeds: TypeAlias = dict[str, NDArray[Any]]
 Pair: TypeAlias = tuple[float, ...]
 Seen: TypeAlias = Callable[[int, int], list[Pair]]
@@ -60,7 +62,10 @@ class FakeSession:
         static: int = 0,
         square_mask: bool = False,
         extras: Sequence[str] = (),
+        limit: int = 0,
+        state: bool = False,
     ) -> None:
+        self.limit = f"lite_beyond_{limit}" if limit else ""
         self.static, self.square_mask, self.prompts = static, square_mask, prompts
         self.relative, self.group_query, self.causal = relative, group_query, causal
         self.most = rows, steps
@@ -76,6 +81,8 @@ class FakeSession:
         inputs += [Arg("lite_positions", "tensor(int64)", ["b", "k", 1])] * gather
         shapes = {"token_type_ids": ["b", "s"], "cache_position": ["s"], "past_sequence_length": [1]}
         inputs += [Arg(name, kind, shapes.get(name, [])) for name in extras]
+        inputs += [Arg(self.limit, "tensor(bool)", [])] * bool(limit)
+        inputs += [Arg("past_conv.0", "tensor(int64)", ["b", STATE])] * (state and not prompts)
         dims = ["b", HEADS, static or "p", SIZE]
         names = [f"{layer}.{kind}" for layer in range(2) for kind in ("key", "value")] * cache
         inputs += [Arg(f"past_key_values.{name}", f"tensor({cache_type})", dims) for name in names] * (
@@ -86,6 +93,7 @@ class FakeSession:
         ]
         dims = ["b", HEADS, static or "t", SIZE]
         outputs += [Arg(f"present.{name}", f"tensor({cache_type})", dims) for name in names]
+        outputs += [Arg("present_conv.0", "tensor(int64)", ["b", STATE])] * state
         self.get_inputs, self.get_outputs = lambda: inputs, lambda: outputs
         self.runs: list[tuple[int, int, int]] = []  # (batch, past, new tokens)
 
@@ -100,12 +108,20 @@ class FakeSession:
             if isinstance(most, int) and got != most:
                 raise RuntimeError(f"Got: {got} Expected: {most}")
         run = self._in_slots if self.group_query else self._concatenated
-        past, seen = run(ids, feeds, {name: _array(*bound) for name, bound in binding.outputs.items()})
+        outputs = {name: _array(*bound) for name, bound in binding.outputs.items()}
+        before = feeds.pop("past_conv.0", np.zeros((batch, STATE), np.int64))
+        state, texts = outputs.pop("present_conv.0", None), np.concatenate([before, ids], 1)
+        past, seen = run(ids, feeds, outputs)
+        if state is not None:
+            state[...] = texts[:, -STATE:]
         self.runs.append((batch, past, new))
         logits = np.zeros((batch, new, VOCABULARY))
         for row in range(batch):
             for query in range(new):
-                logits[row, query] = of_pairs(seen(row, query), self.relative)
+                last = texts[row, query + 1 : query + 1 + STATE]
+                logits[row, query] = of_pairs(
+                    [*([] if state is None else of_state(last)), *seen(row, query)], self.relative
+                )
         if "lite_positions" in feeds:
             assert (feeds["lite_positions"] < new).all()
             logits = np.take_along_axis(logits, feeds["lite_positions"], 1)
@@ -141,6 +157,7 @@ class FakeSession:
         assert feeds.get("past_sequence_length", past) == past
         assert feeds.get("cumulative_length", past) == past
         where = feeds.get("position_ids", np.broadcast_to(np.arange(past, total), (batch, new)))
+        where = where + BEYOND * feeds.get(self.limit, 0)
         fresh = np.broadcast_to(np.stack([ids, where], -1)[:, None], (batch, HEADS, new, SIZE))
         caches = [fresh] * (not pasts)
         for name, present in outputs.items():
@@ -173,6 +190,7 @@ class FakeSession:
             present = outputs[name.replace("past_key_values", "present")]
             for row, end in enumerate(ends):
                 where = feeds["position_ids"][row] if "position_ids" in feeds else np.arange(end - new, end)
+                where = where + BEYOND * feeds.get(self.limit, 0)
                 present[row, :, end - new : end] = np.stack([ids[row], where], -1)
         return int(ends.max()) - new, lambda row, query: [
             tuple(present[row, 0, at].astype(np.float64)) for at in range(int(ends[row]) - new + query + 1)
@@ -212,6 +230,20 @@ def of_pairs(pairs: Sequence[tuple[float, ...]], relative: bool = False) -> NDAr
 
 def expected(ids: Sequence[int]) -> NDArray[np.float64]:
     return of_pairs([(token, position) for position, token in enumerate(ids)])
+
+
+def of_state(tokens: Sequence[int] | NDArray[Any]) -> list[Pair]:
+    return [(float(token), 50.0 + place) for place, token in enumerate(tokens)]
+
+
+def expected_with_state(ids: Sequence[int]) -> NDArray[np.float64]:
+    last = [*([0] * STATE), *ids][-STATE:]
+    return of_pairs([*of_state(last), *((token, position) for position, token in enumerate(ids))])
+
+
+def expected_beyond(ids: Sequence[int]) -> NDArray[np.float64]:
+    moved = BEYOND * (len(ids) > LIMIT)
+    return of_pairs([(token, position + moved) for position, token in enumerate(ids)])
 
 
 def expected_relative(ids: Sequence[int]) -> NDArray[np.float64]:
@@ -273,6 +305,14 @@ BLOCKS = {
         {**_STATIC, "steps": 1, "square_mask": True, "pair": {"static": 64, "mask": False}}, {}, Padding.EQUAL
     ),
     "32-bit integers": Convention({"integers": "int32"}, {}, Padding.LEFT),
+    "limit": Convention({"limit": LIMIT}, {}, Padding.LEFT),
+    "limit, last logits only, no positions": Convention(
+        {"limit": LIMIT, "last_only": True, "positions": False}, {}, Padding.EQUAL
+    ),
+    "limit, pair": Convention({"limit": LIMIT, "steps": 1, "pair": {"limit": LIMIT}}, {}, Padding.LEFT),
+    "state": Convention({"state": True}, {}, Padding.LEFT),
+    "state, gather": Convention({"state": True, "gather": True}, {}, Padding.LEFT),
+    "state, pair": Convention({"state": True, "steps": 1, "pair": {"state": True}}, {}, Padding.LEFT),
     "half cache": Convention({"cache_type": "float16"}, {}, Padding.LEFT),
     "half logits": Convention({"logits": "float16"}, {}, Padding.LEFT),
 }
@@ -286,6 +326,8 @@ SLOTS = {
     "slots with gather": Convention({**_SLOTS, "gather": True}, {}, Padding.SLOTS),
     "slots, logits to keep": Convention({**_SLOTS, "keep": "num_logits_to_keep"}, {}, Padding.SLOTS),
     "slots, last logits only": Convention({**_SLOTS, "last_only": True}, {}, Padding.SLOTS),
+    "slots, limit": Convention({**_SLOTS, "limit": LIMIT}, {}, Padding.SLOTS),
+    "slots, state": Convention({**_SLOTS, "state": True}, {}, Padding.SLOTS),
     "slots, single row": Convention({**_SLOTS, "rows": 1}, {}, Padding.SLOTS),
     "slots, single step": Convention({**_SLOTS, "steps": 1}, {}, Padding.SLOTS),
 }
@@ -294,6 +336,7 @@ RECOMPUTED = {
     "no cache": Convention(_BARE, {}, Padding.RIGHT),
     "no cache, gather": Convention({**_BARE, "gather": True}, {}, Padding.RIGHT),
     "no cache, no positions": Convention({**_BARE, "positions": False}, {}, Padding.RIGHT),
+    "no cache, limit": Convention({**_BARE, "limit": LIMIT}, {}, Padding.RIGHT),
     "no cache, no mask": Convention({**_BARE, "mask": False}, {}, Padding.RIGHT),
     "no cache, ids only": Convention({**_BARE, "mask": False, "positions": False}, {}, Padding.RIGHT),
     "no cache, 32-bit integers": Convention({**_BARE, "integers": "int32"}, {}, Padding.RIGHT),
@@ -316,7 +359,8 @@ def make(name: str) -> tuple[OnnxDecoder, FakeSession, Callable[[Sequence[int]],
     decoder = OnnxDecoder(config(operators, **raw), session=sessions)
     assert decoder.spec.padding is padding
     session.runs.clear()
-    return decoder, session, expected_relative if options.get("relative") else expected
+    wanted = {"relative": expected_relative, "limit": expected_beyond, "state": expected_with_state}
+    return decoder, session, next((wanted[key] for key in wanted if options.get(key)), expected)
 
 
 def walk_rows(

@@ -8,7 +8,8 @@ language; positions are learned, so that a wrong one shows.
   `--task text-generation` writes it.
 - `handmade-last-logits`: past and present, and the logits of the last position only.
 - `handmade-lora`: optional inputs for adapters, and two adapters as files.
-- `handmade-slots-...`: GroupQueryAttention with a local window, and with caches of 16, 8 and 4 bits.
+- `handmade-slots-...`: GroupQueryAttention with a local window, with one whose cache has to be as long, and
+  with caches of 16, 8 and 4 bits.
 """
 
 from __future__ import annotations
@@ -29,12 +30,16 @@ Weights = dict[str, NDArray[np.float32]]
 
 
 class Form(NamedTuple):
-    """What a graph is like: its cache (`""`, "concat" or "slots") and the numbers it holds, and so on."""
+    """What a graph is like: its cache (`""`, "concat" or "slots") and the numbers it holds, and so on.
+
+    With `windowed`, its operators take no cache shorter than the window.
+    """
 
     cache: str = ""
     last: bool = False
     stored: str = "float"
     window: int = 0
+    windowed: bool = False
     adapters: bool = False
     width: int = 16
 
@@ -48,6 +53,7 @@ NAMES = {
     "handmade-last-logits": Form("concat", last=True, width=32),
     "handmade-lora": Form("concat", adapters=True),
     "handmade-slots-window": Form("slots", window=6),
+    "handmade-slots-windowed": Form("slots", window=40, windowed=True),
     "handmade-slots-half": Form("slots", stored="float16"),
     "handmade-slots-int8": Form("slots", stored="int8"),
     "handmade-slots-int4": Form("slots", stored="uint8"),
@@ -186,6 +192,8 @@ def graph(form: Form) -> Any:
         options: dict[str, Any] = {"num_heads": HEADS, "kv_num_heads": HEADS}
         if form.window:
             options["local_window_size"] = form.window
+        if form.windowed:
+            options["sliding_window_cache"] = 1
         if bits := {"int8": 8, "uint8": 4}.get(form.stored):
             kind = "PER_TENSOR" if bits == 8 else "PER_CHANNEL"
             options |= {"kv_cache_bit_width": bits, "k_quant_type": kind, "v_quant_type": kind}

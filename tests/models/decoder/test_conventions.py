@@ -211,7 +211,16 @@ def odd(*dims: Any) -> list[Arg]:
         (BASE, [LOGITS, *PRESENTS], "prefill half"),
         ([*BASE, *PASTS], [LOGITS, *PRESENTS[:3]], "do not match"),
         ([*BASE, *PASTS[:3]], [LOGITS, *PRESENTS[:3]], "one key and one value"),
-        ([*BASE, *PASTS, real("past_conv.0", "b", 2)], [LOGITS, *PRESENTS], "past_conv.0"),
+        (
+            [*BASE, *PASTS, real("past_conv.0", "b", 2)],
+            [LOGITS, *PRESENTS],
+            r"without a partner: \[\(0, 'conv'",
+        ),
+        (
+            [*BASE, *PASTS, real("past_conv.0", "b", "n")],
+            [LOGITS, *PRESENTS, real("present_conv.0", "b", "n")],
+            r"past_conv\.0 has type tensor\(float\) and shape \['b', 'n'\]; a state needs numbers of known",
+        ),
         ([*BASE, *PASTS, real("inputs_embeds", "b", "s", 64)], [LOGITS, *PRESENTS], "inputs_embeds"),
         ([*BASE, *PASTS], [real("hidden", "b", "s", 64), *PRESENTS], "no output named logits"),
         ([*BASE, *PASTS], [Arg("logits", [1, 2, 9], "tensor(bfloat16)"), *PRESENTS], "logits has type"),
@@ -326,6 +335,41 @@ def test_numbers_of_four_bits_share_bytes() -> None:
             [IDS, MASK, *pasts], [LOGITS, *presents], config({"GroupQueryAttention"}, raw={"head_dim": 16})
         )
         assert (spec.head_size, spec.cache_type) == (size, kind)
+
+
+def test_refusals_list_what_the_file_has() -> None:
+    """Not what was put into the graph when it was opened."""
+    own = Arg("lite_positions", ["b", "k", 1]), Arg("lite_beyond_9", [], "tensor(bool)")
+    with pytest.raises(ValueError, match="unknown kind") as error:
+        detect([*BASE, *own, *PASTS, real("latent.0", "b", 4)], [LOGITS, *PRESENTS, real("lite_hidden", "b")])
+    assert "lite_" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("names", "kinds"),
+    [
+        (("past.0.conv", "past.2.conv"), ("present.0.conv", "present.2.conv")),
+        (("past_conv.0", "past_conv.2"), ("present_conv.0", "present_conv.2")),
+        (
+            ("input.past_key_values.layers.0.conv_states.0", "input.past_key_values.layers.2.conv_states.0"),
+            (
+                "output.past_key_values.layers.0.conv_states.0",
+                "output.past_key_values.layers.2.conv_states.0",
+            ),
+        ),
+        (("past_recurrent.0", "past_ssm.1"), ("present_recurrent.0", "present_ssm.1")),
+    ],
+)
+def test_states_of_fixed_size(names: tuple[str, str], kinds: tuple[str, str]) -> None:
+    sizes = ("batch", 8, "3"), ("batch", 2, 4, 5)
+    inputs = [real(name, *size) for name, size in zip(names, sizes, strict=True)]
+    outputs = [real(name, *size) for name, size in zip(kinds, sizes, strict=True)]
+    spec = detect([*BASE, *inputs[::-1], *PASTS], [LOGITS, *outputs, *PRESENTS])
+    assert [(state.past, state.present, state.shape) for state in spec.states] == [
+        (names[0], kinds[0], (8, 3)),
+        (names[1], kinds[1], (2, 4, 5)),
+    ]
+    assert len(spec.cache) == 4
 
 
 def test_layers_of_different_sizes_are_refused() -> None:

@@ -72,7 +72,7 @@ def test_runs_are_queued_and_waited_for_by_who_reads_them(
     assert "synchronise" not in gpu.calls
 
 
-@pytest.mark.parametrize("name", sorted(decoder_graphs.SLOTS))
+@pytest.mark.parametrize("name", sorted({*decoder_graphs.SLOTS} - {"slots, state", "slots, limit"}))
 def test_captured_steps(
     gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, name: str
 ) -> None:
@@ -87,6 +87,11 @@ def test_captured_steps(
     decoder.prefill_rows(held, [[1, 2, 3]] * 5)  # new buffers, so other addresses
     assert not session.captured
     check_steps(decoder, rng, 4)
+
+
+def test_states_are_not_captured(gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match=r"cuda_graphs=True: the graph's 'past_conv\.0' are on the host"):
+        on_a_stream("slots, state", gpu, monkeypatch, cuda_graphs=True)
 
 
 def test_a_step_is_captured_once_it_was_run_often(gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
