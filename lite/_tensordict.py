@@ -18,7 +18,7 @@ from lite._containers.dense import Dense
 from lite._containers.lazy import Lazy
 from lite._convert import from_python, pytree, tables, to_python, torch
 from lite._convert import state_dict as state_dicts
-from lite._files import functions, methods
+from lite._files import functions, methods, parquet
 from lite._ops import (
     access,
     cast,
@@ -443,8 +443,8 @@ class TensorDictBase(cast.DtypeCasts):
     to_torch = torch.to_torch
     to_pandas = tables.to_pandas
     from_pandas = classmethod(tables.from_pandas)
-    to_parquet = tables.to_parquet
-    from_parquet = classmethod(tables.from_parquet)
+    to_parquet = parquet.to_parquet
+    from_parquet = classmethod(parquet.from_parquet)
     state_dict = state_dicts.state_dict
     load_state_dict = state_dicts.load_state_dict
 

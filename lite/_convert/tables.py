@@ -1,4 +1,4 @@
-"""Data frames, Arrow tables and Parquet files: a column per array and object.
+"""Data frames and Arrow tables: a column per array and object.
 
 A row stands for an element of the first batch dimension. pandas and pyarrow are imported when they are
 needed.
@@ -6,8 +6,6 @@ needed.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -94,74 +92,7 @@ def from_pandas(
     refuse_two_sizes("from_pandas", auto_batch_size, batch_size)
     columns = {str(name): column_values(dataframe[name]).copy() for name in dataframe.columns}
     size = [len(dataframe)] if batch_size is None else batch_size
-    td = _assembled(cls, columns, size, device, separator, dtype)
-    return td.auto_batch_size_(batch_dims) if auto_batch_size else td
-
-
-def to_parquet(
-    td: Container, path: str | os.PathLike[str], *, separator: str | None = None, **kwargs: Any
-) -> None:
-    """Write a Parquet file with a column per entry; further dimensions are lists of fixed size.
-
-    Args:
-        path: file to write.
-        separator: joins the parts of nested keys to column names.
-        kwargs: for `pyarrow.parquet.write_table`.
-
-    Raises:
-        ImportError: without pyarrow.
-        ValueError: no batch dimension, nested entries without `separator`, or a dtype that Arrow
-            does not have.
-
-    Example:
-        >>> import tempfile, numpy as np
-        >>> from lite import TensorDict
-        >>> path = tempfile.mkdtemp() + "/td.parquet"
-        >>> td = TensorDict({"a": np.arange(2), "n": {"b": np.ones((2, 3))}}, [2])
-        >>> td.to_parquet(path, separator=".")
-        >>> TensorDict.from_parquet(path, separator=".")["n", "b"].shape
-        (2, 3)
-    """
-    _parquet().write_table(arrow_table(columns_of(td, separator)), os.fspath(path), **kwargs)
-
-
-def from_parquet(
-    cls: type[Any],
-    /,
-    path: str | os.PathLike[str],
-    *,
-    auto_batch_size: bool = False,
-    batch_dims: int | None = None,
-    device: Any = None,
-    batch_size: Any = None,
-    separator: str | None = None,
-    dtype: DTypeLike | None = None,
-    columns: Sequence[str] | None = None,
-    **kwargs: Any,
-) -> Any:
-    """A TensorDict of the columns of a Parquet file, as `from_arrow` gives them.
-
-    Args:
-        path: the file.
-        auto_batch_size: use the longest leading shape that all entries share: the rows.
-        batch_dims: with `auto_batch_size`, at most this many dimensions of it.
-        device: see `TensorDict`.
-        batch_size: the number of rows, unless given.
-        separator: splits column names into nested keys.
-        dtype: of all arrays of numbers, instead of their own.
-        columns: names of the columns to read.
-        kwargs: for `pyarrow.parquet.read_table`.
-
-    Raises:
-        ImportError: without pyarrow.
-        TypeError: both `batch_size` and `auto_batch_size` are given.
-        KeyError: a column name is both an entry and the beginning of others.
-    """
-    refuse_two_sizes("from_parquet", auto_batch_size, batch_size)
-    chosen = None if columns is None else list(columns)
-    found = from_arrow(_parquet().read_table(os.fspath(path), columns=chosen, **kwargs))
-    size = found.batch_size if batch_size is None else batch_size
-    td = _assembled(cls, dict(found.items()), size, device, separator, dtype)
+    td = assembled(cls, columns, size, device, separator, dtype)
     return td.auto_batch_size_(batch_dims) if auto_batch_size else td
 
 
@@ -180,9 +111,10 @@ def columns_of(td: Any, separator: str | None) -> dict[str, Any]:
     return columns
 
 
-def _assembled(
+def assembled(
     cls: Any, columns: dict[str, Any], size: Any, device: Any, separator: str | None, dtype: DTypeLike | None
 ) -> Any:
+    """A TensorDict, or one of a class, of columns by name."""
     kind = None if dtype is None else as_dtype(dtype)
     td = kinds.dense({}, size, device)
     for name, value in columns.items():
@@ -205,7 +137,7 @@ def _pandas() -> Any:
 # -- Arrow -----------------------------------------------------------------------------------------
 
 
-def _pyarrow() -> Any:
+def pyarrow_module() -> Any:
     try:
         import pyarrow
     except ImportError as error:
@@ -215,17 +147,9 @@ def _pyarrow() -> Any:
     return pyarrow
 
 
-def _parquet() -> Any:
-    """The module that reads and writes Parquet files."""
-    _pyarrow()
-    import pyarrow.parquet
-
-    return pyarrow.parquet
-
-
 def arrow_table(columns: dict[str, Any]) -> Any:
     """A table of arrays and objects by column name."""
-    package = _pyarrow()
+    package = pyarrow_module()
     for name in columns:
         require_utf8(name, "the key")
     return package.table({name: _arrow_column(package, entry, name) for name, entry in columns.items()})
@@ -251,7 +175,7 @@ def _arrow_column(package: Any, entry: Any, key: str) -> Any:
 
 def from_arrow(table: Any) -> Any:
     """See `lite.from_arrow`."""
-    package = _pyarrow()
+    package = pyarrow_module()
     out = kinds.dense({}, [table.num_rows])
     for name in table.column_names:
         out.set(name, _arrow_values(package, table.column(name)))

@@ -17,6 +17,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -46,6 +47,11 @@ def replace_tree(root: str, write: Callable[[str, bool], T]) -> T:
     Nothing changes if `write` raises. It is told whether `root` exists; if so, no other writer is at work
     (where the system has locks), and it may look at what is there.
     """
+    with _naming(root):
+        return _replaced(root, write)
+
+
+def _replaced(root: str, write: Callable[[str, bool], T]) -> T:
     top, below = outermost(root)
     while not below and not os.path.isdir(root):
         with _stage(root) as stage:
@@ -107,7 +113,7 @@ def _add_ancestors(top: str, below: str, stage: str) -> None:
 @contextmanager
 def _stage(before: str) -> Iterator[str]:
     """A new folder, removed with what is in it unless it has been renamed."""
-    path = f"{before}{_STAGE}{_host()}-{os.getpid()}-{os.urandom(4).hex()}"  # tells whose it is
+    path = f"{before}{_own()}"
     try:
         os.mkdir(path)
     except FileNotFoundError:
@@ -170,14 +176,23 @@ def _host() -> str:
     return os.uname().nodename.replace("/", "_")[:64] if hasattr(os, "uname") else "host"
 
 
-def _remove_abandoned(root: str) -> None:
-    """Drop what writers on this machine left behind when they died."""
-    mine = f"{_STAGE}{_host()}-"
-    for name in os.listdir(root):
+def _own() -> str:
+    """The end of a name that tells whose a new file or folder is."""
+    return f"{_STAGE}{_host()}-{os.getpid()}-{os.urandom(4).hex()}"
+
+
+def _remove_abandoned(folder: str, beside: str = "") -> None:
+    """Drop what writers on this machine left in a folder when they died, of the file `beside` if given."""
+    mine = f"{beside}{_STAGE}{_host()}-"
+    for name in os.listdir(folder):
         if name.startswith(mine):
             pid = name.removeprefix(mine).split("-")[0]
             if pid.isdigit() and not _is_alive(int(pid)):
-                shutil.rmtree(f"{root}/{name}", ignore_errors=True)
+                if os.path.isdir(f"{folder}/{name}"):
+                    shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
+                else:
+                    with suppress(OSError):
+                        os.unlink(f"{folder}/{name}")
 
 
 def _is_alive(pid: int) -> bool:
@@ -240,19 +255,38 @@ def _drop_parts(path: str, target: str) -> None:
 
 @contextmanager
 def new_file(path: str) -> Iterator[IO[bytes]]:
-    """A file that takes the place of `path` when the block ends without an error."""
+    """A file that takes the place of `path` when the block ends without an error.
+
+    Errors of the system name `path`. What writers to `path` on this machine left when they were killed goes.
+    """
     target = os.path.realpath(path)
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    stage = f"{target}{_STAGE}{os.getpid()}-{os.urandom(4).hex()}"
+    folder, name = os.path.split(target)
+    os.makedirs(folder, exist_ok=True)
+    _remove_abandoned(folder, name)
+    stage = f"{target}{_own()}"
     try:
-        with open(stage, "x+b") as file:
-            yield file
-        if waits_for_disk():
-            flush(stage)
-        os.replace(stage, target)
-        if waits_for_disk():
-            flush(os.path.dirname(target))
+        with _naming(path):
+            with open(stage, "x+b") as file:
+                mode = os.fstat(file.fileno()).st_mode
+                yield file
+            os.chmod(stage, stat.S_IMODE(mode))  # a library may have put a file of its own there
+            if waits_for_disk():
+                flush(stage)
+            os.replace(stage, target)
+            if waits_for_disk():
+                flush(folder)
     except BaseException:
         with suppress(FileNotFoundError):
             os.unlink(stage)
+        raise
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Have errors of the system, such as a full disk, name a file or folder."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = path
         raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import struct
 import tokenize
 import zipfile
@@ -229,10 +230,15 @@ def write_safetensors(path: str, arrays: dict[str, Array], description: str) -> 
         for name, a in arrays.items()
     }
     with new_file(path) as file:
+        folder = f"{file.name}-folder"  # what the library writes first, it would leave beside the file
+        os.mkdir(folder)
         try:
-            package.numpy.save_file(dense, file.name, {_METADATA: description})
+            package.numpy.save_file(dense, f"{folder}/file", {_METADATA: description})
+            os.replace(f"{folder}/file", file.name)
         except package.SafetensorError as error:
             raise ValueError(f"{path} cannot be written: {error}") from error
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def read_safetensors(path: str) -> tuple[dict[str, Array], str | None]:

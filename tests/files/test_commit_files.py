@@ -1,0 +1,118 @@
+"""Single files: the old or the new content, whatever happens to the writer, and nothing left beside it."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import TensorDict
+
+WRITE = """
+import sys, numpy as np
+from lite import TensorDict
+
+def write(path, value, rows=40_000):
+    td = TensorDict({"a": np.full(rows, value), "b": np.arange(rows)}, [rows])
+    name = path.rpartition(".")[2]
+    if name == "parquet":
+        td.to_parquet(path, compression=None, use_dictionary=False)
+    elif name == "h5":
+        td.to_h5(path)
+    elif name == "one":
+        td.consolidate(path)
+    else:
+        td.save(path)
+"""
+NAMES = ("tdz", "npz", "safetensors", "h5", "parquet", "one")
+exec(WRITE)  # what the processes of these tests run, too
+
+
+def read(path: Path) -> Any:
+    kind = path.suffix[1:]
+    readers = {
+        "parquet": TensorDict.from_parquet,
+        "h5": TensorDict.from_h5,
+        "one": TensorDict.from_consolidated,
+    }
+    td = readers.get(kind, TensorDict.load)(str(path))
+    np.testing.assert_array_equal(td["a"], td["a"][0])
+    np.testing.assert_array_equal(td["b"], np.arange(len(td["b"])))
+    return td["a"][0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_killed_writers(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"f.{name}"
+    write(str(path), 0)  # noqa: F821
+    code = WRITE + "k = 0\nprint('ready', flush=True)\nwhile True:\n    k += 1\n    write(sys.argv[1], k)\n"
+    rng = random.Random(0)
+    for _ in range(4):
+        with subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(rng.uniform(0.005, 0.05))
+            process.send_signal(signal.SIGKILL)
+        read(path)
+    write(str(path), -1)  # noqa: F821
+    assert read(path) == -1
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_files_of_others_stay(tmp_path: Path) -> None:
+    path = tmp_path / "f.npz"
+    ours = f"{path}%new-{os.uname().nodename}"
+    kept = [
+        f"{ours}-{os.getpid()}-0a",
+        f"{path}%new-elsewhere-999999-0a",
+        f"{tmp_path}/g.npz%new-x",
+        f"{ours}-x-0a",
+    ]
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    for name in (*kept, f"{ours}-{dead.pid}-0a"):
+        Path(name).touch()
+    write(str(path), 1)  # noqa: F821
+    assert sorted(os.listdir(tmp_path)) == sorted(["f.npz", *(os.path.basename(name) for name in kept)])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_permissions_are_those_of_new_files(name: str, tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write(str(tmp_path / f"f.{name}"), 1)  # noqa: F821
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / f"f.{name}").stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("name", [*NAMES, "folder"])
+def test_a_full_disk(name: str, tmp_path: Path) -> None:
+    """A limit of the size of files stands for the end of the disk."""
+    path = tmp_path / f"f.{name}" if name != "folder" else tmp_path / "f"
+    write(str(path), 5, 100)  # noqa: F821
+    code = WRITE + (
+        "import resource, signal\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))\n"
+        "write(sys.argv[1], 6)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 1
+    assert str(path) in run.stderr.splitlines()[-1]
+    assert os.listdir(tmp_path) == [path.name]
+    if name != "folder":
+        assert read(path) == 5
+    else:
+        np.testing.assert_array_equal(TensorDict.load_memmap(path)["a"], 5)
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
