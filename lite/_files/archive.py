@@ -110,6 +110,28 @@ class Archive:
         """Close the zip file; mapped arrays stay valid."""
         self._zip.close()
 
+    def verify(self) -> None:
+        """Compare all entries with their checksums; ValueError names the first that differs."""
+        for info in self._entries.values():
+            stored = info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1
+            start = payload_offset(self._memory, info, self.where) if stored else 0
+            if stored and info.compress_size == info.file_size:
+                with memoryview(self._memory) as memory:
+                    same = zlib.crc32(memory[start : start + info.file_size]) == info.CRC
+            else:
+                same = self._unpacks(info)
+            if not same:
+                raise ValueError(f"{self.where} is damaged: the checksum of {info.filename!r} differs.")
+
+    def _unpacks(self, info: zipfile.ZipInfo) -> bool:
+        try:
+            with self._zip.open(info) as file:
+                while file.read(1 << 20):  # raises at the end if the checksum differs
+                    pass
+        except (*_BAD_ZIP, RuntimeError):
+            return False
+        return True
+
     def text(self, path: str) -> bytes | None:
         """The content of a small entry, None if there is none."""
         info = self._entries.get(path)
@@ -147,6 +169,10 @@ class Archive:
     def is_folder(self, path: str) -> bool:
         """Whether entries lie below a path."""
         return path in self._folders
+
+    def leaves(self, path: str) -> set[str]:
+        """Nothing, as the list of an archive has all of its files."""
+        return set()
 
     def place(self, path: str) -> None:
         """Nothing in an archive has a place in the file system."""

@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from lite._files import meta
+from lite._files.keys import file_name
 from lite._files.mapping import read_file
 
 fcntl: Any
@@ -233,11 +234,23 @@ def _move(source: str, target: str) -> None:
             with suppress(FileNotFoundError):
                 os.unlink(f"{target}/{name}")
         _drop_parts(f"{source}/{meta.NAME}", target)
+        for name in _leaves(f"{target}/{meta.NAME}") - _leaves(f"{source}/{meta.NAME}"):
+            with suppress(OSError):
+                os.unlink(f"{target}/{name}")
     for name in order:
         with suppress(FileNotFoundError):
             os.replace(f"{source}/{name}", f"{target}/{name}")
     with suppress(OSError):  # gone, or the next tree has come
         os.rmdir(source)
+
+
+def _leaves(path: str) -> set[str]:
+    """The names of the files of arrays that a `meta.json` lists."""
+    try:
+        entries, _ = meta.split(meta.loads(read_file(path, meta.MAX_BYTES), path), path)
+    except (OSError, ValueError):
+        return set()
+    return {file_name(key, ".memmap", True) for key, member in entries.items() if "dtype" in member}
 
 
 def _drop_parts(path: str, target: str) -> None:

@@ -93,7 +93,8 @@ class _Addition:
         last = len(self._path) - 1
         for n, key in enumerate(self._path):
             member = _NODE if n < last else self._member
-            write_file(f"{stage}/{meta.NAME}", meta.join({**entries, key: member}, size, found))
+            content = meta.join({**entries, key: member}, size, found)
+            write_file(f"{stage}/{meta.NAME}", meta.sealed(content))
             if n < last:
                 entries, found = {}, names
                 stage, root = f"{stage}/{self._folders[n]}", f"{root}/{self._folders[n]}"

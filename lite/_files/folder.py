@@ -11,6 +11,7 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from lite._files import meta, payload
 from lite._files.blocks import copies
 from lite._files.commit import replace_tree
 from lite._files.keys import file_name
-from lite._files.mapping import create_leaf, is_file, source_of, write_file
+from lite._files.mapping import bytes_of, create_leaf, is_file, source_of, write_file
 from lite._files.stores import kind_of
 from lite._tree.nontensor import MetaData, NonTensorBase, NonTensorStack
 from lite._tree.walks import leaves
@@ -39,6 +40,7 @@ class FolderPlan:
 
     robust: bool = True
     allow_pickle: bool = False
+    checksums: bool = False
     nodes: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     leaves: list[tuple[str, Array]] = field(default_factory=list)
@@ -75,7 +77,10 @@ class FolderPlan:
             path = f"{at}/{name}" if at else name
             if leaf:
                 array = host_array(entry, key)
-                members[key] = meta.leaf(dtype_name(array.dtype), array.shape)
+                about = dtype_name(array.dtype), array.shape
+                members[key] = (
+                    meta.leaf_with(crc32(bytes_of(array)), *about) if self.checksums else meta.leaf(*about)
+                )
                 self.leaves.append((path, array))
             else:
                 members[key] = meta.text_of({"type": type(entry).__name__})
@@ -118,6 +123,8 @@ class FolderPlan:
         self._text(at, meta.NAME, text)
 
     def _text(self, at: str, name: str, content: bytes) -> None:
+        if name == meta.NAME:
+            content = meta.sealed(content)
         self.texts.append((f"{at}/{name}" if at else name, content))
 
     def files(self) -> list[tuple[str, Array | bytes]]:
@@ -176,6 +183,7 @@ def write_folder(
     existsok: bool,
     robust: bool,
     allow_pickle: bool,
+    checksums: bool,
     threads: int,
 ) -> tuple[FolderPlan, list[Array]]:
     """Write a container as the folder `root` (None: to shared memory); gives its mapped leaves.
@@ -191,7 +199,7 @@ def write_folder(
         new = [array for array in arrays if like or source_of(array) is None]
         copied = iter(copies(new, filled=not like, mapped=True))
         return plan, [next(copied) if like or source_of(array) is None else array for array in arrays]
-    plan = FolderPlan(robust, allow_pickle)
+    plan = FolderPlan(robust, allow_pickle, checksums and not like)
     plan.add(entry, "", "")
     kept = _already_there(plan, root, like, copy_existing)
 
@@ -296,7 +304,7 @@ def _with_count(plan: FolderPlan, root: str, path: str, content: bytes) -> bytes
     if not count or not os.path.lexists(f"{root}/{path.removesuffix(meta.NAME)}{count}"):
         return content
     (about,) = node.get("_lite", [{}])
-    return meta.dumps({**node, "_lite": [{**about, "count": count}]})
+    return meta.sealed(meta.dumps({**node, "_lite": [{**about, "count": count}]}))
 
 
 def with_leaves(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from json.encoder import encode_basestring
@@ -26,6 +27,7 @@ NON_TENSOR_STACK = "<class 'tensordict.tensorclass.NonTensorStack'>"
 META_DATA = "<class 'tensordict.tensorclass.MetaData'>"
 _FIELDS = ("shape", "device", "_type")
 _EXTENSION = "_lite"
+_SEALED = re.compile(rb"\n([ \t]{32})\Z")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -56,10 +58,11 @@ def loads(data: bytes, where: str) -> Json:
     """Parse a JSON object.
 
     Raises:
-        ValueError: anything else.
+        ValueError: anything else, or it is not what its checksum was computed from.
     """
+    content = _opened(data, where)
     try:
-        value = json.loads(data)
+        value = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{where} is damaged or foreign: {error}.") from error
     if not isinstance(value, dict):
@@ -69,10 +72,40 @@ def loads(data: bytes, where: str) -> Json:
     return value
 
 
+def sealed(content: bytes) -> bytes:
+    """The file of a node with its checksum, which `loads` compares.
+
+    Its bits follow as blanks and tabs: white space at the end is JSON to every reader, while another member
+    would be a field to tensordict's tensorclasses, which it refuses.
+    """
+    bits = format(zlib.crc32(content), "032b").replace("0", " ").replace("1", "\t")
+    return content + b"\n" + bits.encode()
+
+
+def is_sealed(data: bytes) -> bool:
+    """Whether a file has a checksum."""
+    return _SEALED.search(data) is not None
+
+
+def _opened(data: bytes, where: str) -> bytes:
+    found = _SEALED.search(data)
+    if found is None:  # a file that something else wrote
+        return data
+    bits = found[1].replace(b" ", b"0").replace(b"\t", b"1")
+    if zlib.crc32(data[: found.start()]) != int(bits, 2):
+        raise ValueError(f"{where} is damaged: its checksum belongs to other content.")
+    return data[: found.start()]
+
+
 @lru_cache(4096)
 def leaf(dtype: str, shape: tuple[int, ...]) -> str:
     """The member of an array, as JSON."""
     return text_of({"device": "cpu", "shape": list(shape), "dtype": dtype, "is_nested": False})
+
+
+def leaf_with(checksum: int, dtype: str, shape: tuple[int, ...]) -> str:
+    """The member of an array with the CRC-32 of its bytes."""
+    return f'{leaf(dtype, shape)[:-1]},"crc32":{checksum}}}'
 
 
 def join(entries: dict[str, str], shape: tuple[int, ...], names: list[str | None] | None) -> bytes:

@@ -40,6 +40,7 @@ class MemmapOptions(TypedDict, total=False):
     archive: bool | None
     compression: str | int | None
     allow_pickle: bool
+    checksums: bool
 
 
 # -- write --------------------------------------------------------------------------------
@@ -56,14 +57,15 @@ def memmap(
     archive: bool | None = None,
     compression: str | int | None = None,
     allow_pickle: bool = False,
+    checksums: bool = False,
 ) -> Any:
     """Write everything to files that are mapped; returns a locked TensorDict of the mapped arrays.
 
     tensordict reads the files, and lite reads tensordict's. They take the place of older files at
     once: a reader, or a process that starts after this one was killed, finds all of the old or all
     of the new ones. (For power failures the same holds if the environment has LITE_FSYNC=1, which
-    makes every write wait for the disk.) Arrays mapped earlier keep their values. Files of other names
-    stay.
+    makes every write wait for the disk.) Arrays mapped earlier keep their values. The arrays'
+    files of entries that are no more are removed, files of other names stay.
 
     Dimension names, tuples, sets and entries named "shape", "device" or "_type" are kept where lite
     reads the files; for tensordict names are lost, tuples and sets are lists, and those entries are
@@ -82,6 +84,8 @@ def memmap(
         compression: of an archive's leaves: None, "deflate", "bzip2" or "lzma". Compressed leaves
             cannot be mapped.
         allow_pickle: pickle objects that JSON cannot hold, instead of raising.
+        checksums: write a checksum of each array into `meta.json`, for `load_memmap(verify=True)`; writes
+            in place do not renew it. Archives have checksums in any case.
 
     Raises:
         TypeError: an object that JSON cannot hold, and `allow_pickle` is False; a device array.
@@ -103,7 +107,7 @@ def memmap(
 
     return save_tree(
         td, prefix, num_threads, return_early, archive, compression, copy_existing=copy_existing,
-        existsok=existsok, robust=robust_key is not False, allow_pickle=allow_pickle,
+        existsok=existsok, robust=robust_key is not False, allow_pickle=allow_pickle, checksums=checksums,
     )  # fmt: skip
 
 
@@ -118,13 +122,15 @@ def memmap_(
     existsok: bool = True,
     robust_key: bool | None = True,
     allow_pickle: bool = False,
+    checksums: bool = False,
 ) -> Any:
     """As `memmap`, but self gets the mapped arrays and is locked; returns self."""
     from lite._files.save import save_tree
 
     return save_tree(
         td, prefix, num_threads, return_early, False, None, copy_existing=copy_existing,
-        existsok=existsok, robust=robust_key is not False, allow_pickle=allow_pickle, inplace=True,
+        existsok=existsok, robust=robust_key is not False, allow_pickle=allow_pickle, checksums=checksums,
+        inplace=True,
     )  # fmt: skip
 
 
@@ -149,7 +155,7 @@ def memmap_like(
 
     return save_tree(
         td, prefix, num_threads, return_early, archive, None, copy_existing=True, existsok=existsok,
-        robust=robust_key is not False, allow_pickle=allow_pickle, like=True,
+        robust=robust_key is not False, allow_pickle=allow_pickle, checksums=False, like=True,
     )  # fmt: skip
 
 
@@ -208,6 +214,7 @@ def load_memmap(
     mode: str = "r",
     num_threads: int = 0,
     allow_pickle: bool = False,
+    verify: bool = False,
 ) -> Any:
     """Map what `memmap` wrote, here or in tensordict.
 
@@ -226,6 +233,8 @@ def load_memmap(
             Folders are always writable. See `lite.refresh_archive_checksums`.
         num_threads: accepted for compatibility.
         allow_pickle: unpickle objects that JSON could not hold. Unpickling can run any code.
+        verify: read everything and compare it with its checksums: those of an archive, or those that
+            `memmap(checksums=True)` wrote to a folder.
 
     Returns:
         The saved TensorDict, lazy stack, non-tensor data or tensorclass. A tensorclass whose class is
@@ -246,7 +255,7 @@ def load_memmap(
     """
     from lite._files.read import fill, load
 
-    found = load(os.fspath(prefix), subpath, mode, robust_key is not False, allow_pickle)
+    found = load(os.fspath(prefix), subpath, mode, robust_key is not False, allow_pickle, verify)
     if device is not None and hasattr(found, "to"):
         found = found.to(device)
     if out is not None:
@@ -262,7 +271,8 @@ def load(cls: type[Any], prefix: _PathLike, *args: Any, **kwargs: Any) -> Any:
     Args:
         prefix: folder or file.
         args: see `load_memmap`.
-        kwargs: see `load_memmap`.
+        kwargs: see `load_memmap`. Of an archive the checksums are compared unless `verify=False`, or `mode`
+            is "r+".
 
     Raises:
         ImportError: a .safetensors file without the package that reads it.
@@ -274,6 +284,7 @@ def load(cls: type[Any], prefix: _PathLike, *args: Any, **kwargs: Any) -> Any:
         found = load_from(path)
         if found is not None:
             return _as_instance(cls, found)
+        kwargs.setdefault("verify", kwargs.get("mode", "r") == "r")
     return cls.load_memmap(path, *args, **kwargs)
 
 

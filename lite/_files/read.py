@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from lite._files import meta, payload
 from lite._files.archive import Archive
 from lite._files.commit import COMMIT, outermost
 from lite._files.keys import encode_key, is_plain
+from lite._files.mapping import bytes_of
 from lite._files.stores import Folder, Store
 from lite._tree.keys import to_path
 from lite._tree.lock import LOCK_ERROR
@@ -38,10 +40,12 @@ class Reader:
         store: where the files are.
         robust: keys are escaped in file names (the raw names of old versions are tried as well).
         allow_pickle: unpickle objects that JSON could not hold.
+        verify: compare arrays with the checksums that were written for them.
     """
 
-    def __init__(self, store: Store, robust: bool, allow_pickle: bool) -> None:
+    def __init__(self, store: Store, robust: bool, allow_pickle: bool, verify: bool = False) -> None:
         self._store = store
+        self._verify = verify
         self._robust = robust
         self._allow_pickle = allow_pickle
 
@@ -63,7 +67,7 @@ class Reader:
         node = meta.loads(text, where)
         kind, place = node.get("_type"), self._store.place(at)
         if kind == meta.TENSORDICT:
-            return self._tensordict(at, node, where)
+            return self._tensordict(at, node, where, meta.is_sealed(text))
         if kind == meta.NON_TENSOR_DATA:
             return NonTensorData._make(self._data(at, node, where), batch_size)._mapped_to(place)
         if kind == meta.META_DATA or (isinstance(kind, str) and kind.startswith(_TYPED)):
@@ -78,7 +82,7 @@ class Reader:
 
     # -- containers ---------------------------------------------------------------------------
 
-    def _tensordict(self, at: str, node: meta.Json, where: str) -> Any:
+    def _tensordict(self, at: str, node: meta.Json, where: str, sealed: bool) -> Any:
 
         size = meta.shape_of([] if isinstance(node.get("shape"), dict) else node.get("shape", []), where)
         entries, names = meta.split(node, where)
@@ -89,13 +93,18 @@ class Reader:
             elif "dtype" in member and "shape" in member:
                 entry = self._leaf(at, key, member, where)
             else:
-                continue
+                raise ValueError(f"{where} is damaged or foreign: the entry {key!r:.80} has no type.")
             if tuple(entry.shape[: len(size)]) != size:
                 raise ValueError(
                     f"{where} is damaged or foreign: the entry {key!r} of shape {tuple(entry.shape)} does "
                     f"not start with the batch size {size}."
                 )
             data[key] = entry
+        if sealed:
+            names = {name for key in entries for name in self._names(key)}
+            extra = self._store.leaves(at) - names - {f"{name}.memmap" for name in names}
+            if extra:
+                raise ValueError(f"{where} is damaged or foreign: it has no entries for {sorted(extra)}.")
         try:
             out = kinds.dense._make(data, size, _device(node.get("device")), check_names(names, len(size)))
         except (TypeError, ValueError) as error:
@@ -116,8 +125,22 @@ class Reader:
         for name in self._names(key):
             found = self._store.leaf(self._join(at, f"{name}.memmap"), dtype, shape)
             if found is not None:
+                if self._verify:
+                    self._compare(found, key, member, where)
                 return found
         raise FileNotFoundError(f"the file of the entry {key!r} is missing beside {where}.")
+
+    def _compare(self, array: Array, key: str, member: meta.Json, where: str) -> None:
+        checksum = member.get("crc32")
+        if checksum is None:
+            raise ValueError(
+                f"{where} has no checksum of the entry {key!r}; verify=True needs what checksums=True writes."
+            )
+        if crc32(bytes_of(array)) != checksum:
+            raise ValueError(
+                f"the entry {key!r} beside {where} is not what its checksum was computed from: it is "
+                "damaged, or was written in place since."
+            )
 
     def _stack(self, at: str, node: meta.Json, where: str, kind: str) -> Any:
         dim = node.get("stack_dim")
@@ -250,7 +273,7 @@ def tensorclass_named(name: str) -> Any:
 # -- whole trees ------------------------------------------------------------------------------------
 
 
-def load(prefix: str, subpath: Any, mode: str, robust: bool, allow_pickle: bool) -> Any:
+def load(prefix: str, subpath: Any, mode: str, robust: bool, allow_pickle: bool, verify: bool = False) -> Any:
     """The entry saved at `prefix`; see `TensorDict.load_memmap`."""
     if mode not in ("r", "r+"):
         raise ValueError(f"mode must be 'r' or 'r+', got {mode!r}.")
@@ -260,6 +283,8 @@ def load(prefix: str, subpath: Any, mode: str, robust: bool, allow_pickle: bool)
     if os.path.isfile(prefix):
         archive = Archive(prefix, mode == "r+")
         try:
+            if verify:
+                archive.verify()
             return _read(Reader(archive, robust, allow_pickle), "", keys, prefix)
         finally:
             archive.close()
@@ -272,7 +297,7 @@ def load(prefix: str, subpath: Any, mode: str, robust: bool, allow_pickle: bool)
         store = Folder(root)
         try:
             try:
-                out, failure = _read(Reader(store, robust, allow_pickle), at, keys, prefix), None
+                out, failure = _read(Reader(store, robust, allow_pickle, verify), at, keys, prefix), None
             except (OSError, ValueError, RuntimeError) as error:
                 out, failure = None, error
             begun = below and not waiting and os.path.isdir(f"{top}/{COMMIT}")

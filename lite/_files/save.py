@@ -68,6 +68,7 @@ def _save_archive(
     existsok: bool,
     robust: bool,
     allow_pickle: bool,
+    checksums: bool,
 ) -> Any:
     if not existsok and os.path.exists(path):
         raise RuntimeError(f"The file {path} already exists.")

@@ -28,6 +28,9 @@ class Store(Protocol):
     def is_folder(self, path: str) -> bool:
         """Whether a folder is there."""
 
+    def leaves(self, path: str) -> set[str]:
+        """The names of the files of arrays in a folder; none where not all of them need be entries."""
+
     def place(self, path: str) -> str | None:
         """Where a folder is in the file system, None in an archive."""
 
@@ -96,6 +99,11 @@ class Folder:
             if kind == stat.S_IFDIR:
                 return True
         return False
+
+    def leaves(self, path: str) -> set[str]:
+        if len(self._places) > 1:  # a writer has yet to remove those of former entries
+            return set()
+        return {name for name in os.listdir(self.place(path)) if name.endswith(".memmap")}
 
     def place(self, path: str) -> str:
         return f"{self.where}/{path}" if path else self.where

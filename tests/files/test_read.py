@@ -62,7 +62,7 @@ def test_classes_of_lite_are_found_wherever_their_module_was(module: str, tmp_pa
     history = History.from_chats([[{"role": "user", "content": "hi"}]])
     history.memmap(tmp_path)
     meta = tmp_path / "meta.json"
-    meta.write_text(meta.read_text().replace(History.__module__, module))
+    meta.write_text(meta.read_text().rstrip().replace(History.__module__, module))
     found = TensorDict.load_memmap(tmp_path)
     assert type(found) is History
     assert found.content == history.content
@@ -73,5 +73,5 @@ def test_classes_of_others_are_found_by_their_whole_name(tmp_path: Path) -> None
     assert type(TensorDict.load_memmap(tmp_path)) is Step
     meta = tmp_path / "meta.json"
     for other in ("lite.models", "elsewhere"):
-        meta.write_text(meta.read_text().replace(Step.__module__, other))
+        meta.write_text(meta.read_text().rstrip().replace(Step.__module__, other))
         assert type(TensorDict.load_memmap(tmp_path)) is TensorDict

@@ -70,6 +70,8 @@ def test_byte_for_byte(folder):
         for at in (here, there)
     )
     assert len(mine) == 13
+    # lite's checksum follows, as white space.
+    mine = {path: data.rstrip() if path.name == "meta.json" else data for path, data in mine.items()}
     # tensordict keeps a lazy stack's fields in another order.
     lazy = Path("lazy/meta.json")
     assert json.loads(mine.pop(lazy)) == json.loads(other.pop(lazy))

@@ -374,13 +374,17 @@ class LazyMemmapStorage(LazyTensorStorage):
 
     # -- saving -----------------------------------------------------------------------------------
 
-    def dumps_to(self, folder: Path, final: Path) -> None:
+    def dumps_to(self, folder: Path, final: Path, checksums: bool = False) -> None:
         """As `dumps`, into a folder that is going to be moved to `final`; where the rows lie, they stay."""
         if self._columns is None or str(final) != self.scratch_dir:
             begun = self._begin()
-            super().dumps_to(folder, final)
+            super().dumps_to(folder, final, checksums)
             self._require_still(begun)
             return
+        if checksums:
+            raise ValueError(
+                f"the rows in {final} are written in place, so that no checksum of them would stay true."
+            )
         folder.mkdir(exist_ok=True)
         write_json(folder / METADATA, {"metadata": {}, "is_pytree": False, "len": len(self)})
 

@@ -577,14 +577,19 @@ class ReplayBuffer:
                 done.set_result((_copy(data), dict(info)))
                 self._drawn_ahead.append(done)
 
-    def dumps(self, path: PathLike) -> None:
+    def dumps(self, path: PathLike, *, checksums: bool = False) -> None:
         """Write everything into the folder `path`: all at once, in place of what was dumped there before.
 
         The subfolder `storage` is one that `TensorDict.memmap` writes; a `LazyMemmapStorage` that lies there
         is not copied. Batches that were drawn ahead of time are not written.
 
+        Args:
+            path: the folder.
+            checksums: write a checksum of each array of the storage, for `loads(verify=True)`.
+
         Raises:
             NotImplementedError: a `ListStorage`.
+            ValueError: `checksums` of a storage that is written in place.
             RuntimeError: there is no data yet.
         """
         root = Path(path).absolute()
@@ -593,7 +598,7 @@ class ReplayBuffer:
             folder = Path(stage)
             storage = self._storage
             if isinstance(storage, TensorStorage):
-                storage.dumps_to(folder / "storage", root / "storage")
+                storage.dumps_to(folder / "storage", root / "storage", checksums)
             else:
                 storage.dumps(folder / "storage")
             self._sampler.dumps(folder / "sampler")
@@ -611,8 +616,12 @@ class ReplayBuffer:
         with self._storage.lock:
             replace_tree(str(root), fill)
 
-    def loads(self, path: PathLike) -> None:
+    def loads(self, path: PathLike, *, verify: bool = False) -> None:
         """Read what `dumps` wrote, into a buffer of the same parts.
+
+        Args:
+            path: the folder.
+            verify: compare the arrays of the storage with the checksums that `dumps` wrote on request.
 
         Raises:
             FileNotFoundError, ValueError: the folder is none of these, or damaged.
@@ -623,6 +632,8 @@ class ReplayBuffer:
         content: Any = lite.load_memmap(root / "transforms")
         self._cancel()
         with self._ahead_lock, self._storage.lock:
+            if verify:
+                lite.load_memmap(root / "storage", verify=True)
             self._storage.loads(root / "storage")
             self._writer.loads(root / "writer")
             self._sampler.loads(root / "sampler")

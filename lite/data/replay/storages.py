@@ -18,6 +18,7 @@ from lite import NestedKey, lazy_stack
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array, Shape
 from lite._files.mapping import read_file
+from lite._files.meta import loads, sealed
 from lite.data.replay.position import Position
 
 PathLike = str | os.PathLike[str]
@@ -330,19 +331,13 @@ belong_to("lite.data", Storage, ListStorage, LazyStackStorage)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a small description."""
-    path.write_text(json.dumps(content))
+    """Write a small file, with a checksum of it."""
+    path.write_bytes(sealed(json.dumps(content).encode()))
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a small description; ValueError where the file is none."""
-    try:
-        found = json.loads(read_file(str(path), MAX_JSON))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged or foreign: {error}.") from error
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} is damaged or foreign: expected a JSON object.")
-    return found
+    """Read a small file; ValueError if it is damaged, or no JSON object."""
+    return loads(read_file(str(path), MAX_JSON), str(path))
 
 
 def _count(name: str, value: Any) -> int:

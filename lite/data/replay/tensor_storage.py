@@ -355,14 +355,14 @@ class TensorStorage(Storage):
         """
         self.dumps_to(Path(path).absolute(), Path(path).absolute())
 
-    def dumps_to(self, folder: Path, final: Path) -> None:
+    def dumps_to(self, folder: Path, final: Path, checksums: bool = False) -> None:
         """As `dumps`, into a folder that is going to be moved to `final`."""
         if self._columns is None:
             raise RuntimeError("Cannot save a storage that has no data yet.")
         table = self._table
         if isinstance(table, np.ndarray):
             table = TensorDict({SINGLE: table}, [table.shape[0]])
-        table.memmap(folder, copy_existing=True)
+        table.memmap(folder, copy_existing=True, checksums=checksums)
         write_json(folder / METADATA, {"metadata": {}, "is_pytree": False, "len": len(self)})
 
     def loads(self, path: PathLike) -> None:
