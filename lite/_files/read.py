@@ -101,8 +101,8 @@ class Reader:
                 )
             data[key] = entry
         if sealed:
-            names = {name for key in entries for name in self._names(key)}
-            extra = self._store.leaves(at) - names - {f"{name}.memmap" for name in names}
+            known = {name for key in entries for name in self._names(key)}
+            extra = self._store.leaves(at) - known - {f"{name}.memmap" for name in known}
             if extra:
                 raise ValueError(f"{where} is damaged or foreign: it has no entries for {sorted(extra)}.")
         try:
