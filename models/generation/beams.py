@@ -147,7 +147,7 @@ class Search:
         """
         config, count = self.config, self.config.num_beams
         raw = masked_log_softmax(logits)
-        processed = self._processed(raw)
+        free, processed = self._processed(raw)
         least = max(2, 1 + len(config.eos_token_ids))
         left = filtered(processed, config, least)
         scores = (left + self._running.scores[:, None]).reshape(-1)
@@ -155,7 +155,7 @@ class Search:
         parents, tokens = np.divmod(chosen, logits.shape[1])
         sampled = np.zeros(len(chosen))
         if config.wants_details:
-            told, own = self._details(logits, raw, processed, left)
+            told, own = self._details(logits, raw, free, left)
             self._told.append(told)
             sampled = own[parents, tokens]
         candidates = self._running.continued(parents, tokens, raw[parents, tokens], sampled, scores[chosen])
@@ -170,15 +170,17 @@ class Search:
             self._processors = _followed(self._processors, parents[going].tolist())
         return parents[going], tokens[going]
 
-    def _processed(self, raw: NDArray[np.float32], *, bans: bool = True) -> NDArray[np.float32]:
+    def _processed(self, raw: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Scores as options change them, and the same with -inf for what they rule out."""
         if self._processors is None:
-            return raw
-        out = raw.copy()
+            return raw, raw
+        free = raw.copy()
+        kept = np.ones(raw.shape, np.bool_)
         for i, score in enumerate(self._running.scores):
             if score > _OUT:  # what does not count may be what a grammar refuses
                 ids = np.concatenate([self.prompt, self._running.tokens[i]])
-                out[i] = self._processors[i].apply(out[i], ids, bans=bans)
-        return out
+                kept[i] = self._processors[i].apply(free[i], ids)
+        return free, np.where(kept, free, _OUT)
 
     def _chosen(self, scores: NDArray[np.float32], count: int) -> NDArray[np.int64]:
         """The best continuations, or such that are drawn without replacement, in the order of the draws."""
@@ -191,13 +193,11 @@ class Search:
         self,
         logits: NDArray[np.float32],
         raw: NDArray[np.float32],
-        processed: NDArray[np.float32],
+        free: NDArray[np.float32],
         left: NDArray[np.float32],
     ) -> tuple[DrawDetails, NDArray[np.float64]]:
         """What is known of each beam's distribution, and its log-probs (num_beams, V)."""
         config, count = self.config, len(raw)
-        # what functions of the user rule out cannot be told from what they make less likely
-        free = processed if config.logits_processor else self._processed(raw, bans=False)
         warm = free.astype(np.float64) / (1.0 if config.greedy else config.temperature)
         kept = left > _OUT
         own = np.where(kept, warm, -np.inf)

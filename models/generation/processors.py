@@ -15,9 +15,10 @@ from lite.models.generation.grammar import Matcher
 from lite.models.generation.options import GenerationConfig, LogitsProcessor
 
 Changes = tuple[NDArray[np.int64], NDArray[np.float32]]
-"""Different ids, and what is added to the score of each."""
+"""Ids, and what is added to the score of each: different ids with finite values, then banned ones with -inf."""
 
-_NONE: Changes = np.zeros(0, np.int64), np.zeros(0, np.float32)
+_NO_IDS = np.zeros(0, np.int64)
+_NONE: Changes = _NO_IDS, np.zeros(0, np.float32)
 
 
 class Processors:
@@ -53,11 +54,9 @@ class Processors:
             *(((i,), value) for i, value in config.logit_bias),
             *((ids, -np.inf) for ids in config.bad_words_ids if ids not in ends),  # as the reference
         ]
-        self._always = _summed(
-            [ids[0] for ids, _ in runs if len(ids) == 1], [value for ids, value in runs if len(ids) == 1]
-        )
-        self._after = [_columns(list(group)) for _, group in groupby(sorted(runs, key=_length), key=_length)]
-        self._after = [columns for columns in self._after if columns[0].shape[1]]
+        after = [_columns(list(group)) for _, group in groupby(sorted(runs, key=_length), key=_length)]
+        self._always = _parted(after.pop(0)[1:]) if after and not after[0][0].shape[1] else (_NONE, _NO_IDS)
+        self._after = after
 
     @staticmethod
     def needed(config: GenerationConfig) -> bool:
@@ -86,29 +85,33 @@ class Processors:
 
         Without the repetition penalty, the grammar and the user's functions.
         """
-        added = [*self._biases(ids), self._penalties(ids)]
+        added, banned = self._biases(ids)
+        added.append(self._penalties(ids))
         some = [part for part in added if len(part[0])]
-        if len(some) <= 1:
-            return some[0] if some else _NONE
-        return _summed(np.concatenate([part[0] for part in some]), np.concatenate([part[1] for part in some]))
+        if len(some) > 1:
+            some = [_summed(*_joined(some))]
+        if len(banned):
+            some.append((banned, np.full(len(banned), -np.inf, np.float32)))
+        return _joined(some)
 
     def allowed(self, ids: NDArray[np.int64]) -> NDArray[np.int32] | None:
         """The ids that the grammar allows next, see `Matcher.allowed`; None without a grammar."""
         return None if self.matcher is None else self.matcher.allowed(ids[self.prompt_length :])
 
-    def apply(
-        self, scores: NDArray[np.float32], ids: NDArray[np.int64], *, bans: bool = True
-    ) -> NDArray[np.float32]:
-        """Change scores (V,) of the token after `ids` (L,) in place, and return what is then in their place.
+    def apply(self, scores: NDArray[np.float32], ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Change scores (V,) of the token after `ids` (L,) in place.
 
-        Without `bans` nothing is ruled out, and the functions of the user, which may do that, are not called.
+        Returns:
+            Which tokens may be drawn, (V,). The others have the score that they had before they were ruled
+            out: the share of the probability that is left is told by it.
 
         Raises:
             ValueError: a function of the user gave no scores.
             Exception: whatever a function of the user raises.
         """
-        for where, value in self._biases(ids):
-            scores[where] += value if bans else np.where(value > -np.inf, value, 0)
+        added, banned = self._biases(ids)
+        for where, value in added:
+            scores[where] += value
         penalty = np.float32(self.config.repetition_penalty)
         if penalty != 1:
             seen = np.unique(ids)
@@ -116,24 +119,29 @@ class Processors:
             scores[seen] = np.where(found < 0, found * penalty, found / penalty)
         where, value = self._penalties(ids)
         scores[where] += value
-        if not bans:
-            return scores
         words = self.allowed(ids)
-        if words is not None:
-            scores[~unpacked(words, self.vocab_size)] = -np.inf
-        for function in self.config.logits_processor:
-            scores = _called(function, ids, scores)
-        return scores
+        kept = np.ones(self.vocab_size, np.bool_) if words is None else unpacked(words, self.vocab_size)
+        kept[banned] = False
+        if self.config.logits_processor:
+            own = np.where(kept, scores, np.float32(-np.inf))
+            for function in self.config.logits_processor:
+                own = _called(function, ids, own)
+            kept = own > -np.inf
+            np.copyto(scores, own, where=kept)
+        return kept
 
-    def _biases(self, ids: NDArray[np.int64]) -> list[Changes]:
-        """Before the repetition penalty, which does not change that something is banned."""
-        added = [self._always]
+    def _biases(self, ids: NDArray[np.int64]) -> tuple[list[Changes], NDArray[np.int64]]:
+        """What is added before the repetition penalty, and the ids that are banned."""
+        always, never = self._always
+        added, banned = [always], [never]
         for before, last, values in self._after:
             length = before.shape[1]
             if length <= len(ids):
                 matches = (before == ids[-length:]).all(1)
                 if matches.any():
-                    added.append(_summed(last[matches], values[matches]))
+                    finite, bans = _parted((last[matches], values[matches]))
+                    added.append(finite)
+                    banned.append(bans)
         size = self.config.no_repeat_ngram_size
         if 0 < size <= len(ids):
             begins = len(ids) - size + 1  # of runs of that size
@@ -141,11 +149,10 @@ class Processors:
             for i, last in enumerate(ids[begins:]):
                 same &= ids[i : i + begins] == last
             if same.any():
-                again = np.unique(ids[size - 1 :][same])
-                added.append((again, np.full(len(again), -np.inf, np.float32)))
+                banned.append(np.unique(ids[size - 1 :][same]))
         if len(ids) - self.prompt_length < self.config.min_new_tokens:
-            added.append((self._ends, np.full(len(self._ends), -np.inf, np.float32)))
-        return added
+            banned.append(self._ends)
+        return added, banned[0] if len(banned) == 1 else np.concatenate(banned)
 
     def _penalties(self, ids: NDArray[np.int64]) -> Changes:
         if not self._counts:
@@ -153,6 +160,11 @@ class Processors:
         tokens, counts = np.unique(ids[self.prompt_length :], return_counts=True)
         config = self.config
         return tokens, -(config.frequency_penalty * counts + config.presence_penalty).astype(np.float32)
+
+
+def packed(flags: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Booleans (size,) as bits (ceil(size / 32),), the lowest first."""
+    return np.packbits(np.pad(flags, (0, -len(flags) % 32)), bitorder="little").view("<i4").astype(np.int32)
 
 
 def unpacked(words: NDArray[np.int32], size: int) -> NDArray[np.bool_]:
@@ -196,6 +208,19 @@ def _columns(
     """Runs of one length as arrays: what comes before the last id (m, length - 1), the last ids, values."""
     ids = np.array([ids for ids, _ in runs], np.int64)
     return ids[:, :-1], ids[:, -1], np.array([value for _, value in runs], np.float32)
+
+
+def _joined(parts: list[Changes]) -> Changes:
+    if len(parts) < 2:
+        return parts[0] if parts else _NONE
+    return np.concatenate([ids for ids, _ in parts]), np.concatenate([values for _, values in parts])
+
+
+def _parted(changes: Changes) -> tuple[Changes, NDArray[np.int64]]:
+    """The finite ones, summed, and the ids of the others."""
+    ids, values = changes
+    finite = values > -np.inf
+    return _summed(ids[finite], values[finite]), np.unique(ids[~finite])
 
 
 def _summed(ids: object, values: object) -> Changes:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lite.kernels import DrawDetails, SamplingPlan
 from lite.models.decoder.device_logits import DeviceLogits, Logits, drawn_on_gpus
 from lite.models.generation.options import GenerationConfig
-from lite.models.generation.processors import Processors
+from lite.models.generation.processors import Processors, packed
 from lite.models.generation.response import Response
 
 _Bias = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]
@@ -122,13 +122,13 @@ class Sampler:
             if own.whole:
                 if scores is None:
                     scores = np.array(logits)
-                scores[i] = own.apply(scores[i], before)
-                continue
-            where, value = own.changes(before)
-            ids.append(where)
-            values.append(value)
-            offsets[i + 1] = len(where)
-            words = own.allowed(before)
+                words: NDArray[np.int32] | None = packed(own.apply(scores[i], before))
+            else:
+                where, value = own.changes(before)
+                ids.append(where)
+                values.append(value)
+                offsets[i + 1] = len(where)
+                words = own.allowed(before)
             if words is not None:
                 if mask is None:
                     mask = np.full((len(responses), len(words)), -1, np.int32)

@@ -9,11 +9,12 @@ import pytest
 from helpers.models.table_model import TableModel
 
 from lite.models import GenerationConfig, generate
-from lite.models.generation.processors import Processors, unpacked
+from lite.models.generation.processors import Processors, packed, unpacked
 
 V = 10
 IDS = np.array([1, 2, 3, 1, 2, 1, 1])
 PROMPT = 3
+INF = np.inf
 
 
 def of(**options: Any) -> Processors:
@@ -27,10 +28,14 @@ def scores(seed: int = 0) -> np.ndarray:
 def added(**options: Any) -> np.ndarray:
     """What is added to all scores, by both ways, which are the same."""
     ids, values = of(**options).changes(IDS)
-    assert len(set(ids.tolist())) == len(ids)
-    out = np.zeros(V, np.float32)
-    out[ids] = values
-    np.testing.assert_allclose(of(**options).apply(scores(), IDS.copy()), scores() + out, atol=1e-6)
+    finite = values > -INF
+    assert len(set(ids[finite].tolist())) == np.count_nonzero(finite)
+    out, row = np.zeros(V, np.float32), scores()
+    out[ids[finite]] = values[finite]
+    kept = of(**options).apply(row, IDS.copy())
+    np.testing.assert_allclose(row, scores() + out, atol=1e-6)
+    out[ids[~finite]] = -INF
+    np.testing.assert_array_equal(kept, out > -INF)
     return out
 
 
@@ -39,9 +44,6 @@ def at(**values: float) -> np.ndarray:
     for name, value in values.items():
         out[int(name[1:])] = value
     return out
-
-
-INF = np.inf
 
 
 @pytest.mark.parametrize(
@@ -77,17 +79,33 @@ def test_order() -> None:
 
     own = of(logit_bias={1: 3.0, 5: 1.0}, repetition_penalty=2.0, presence_penalty=0.5, logits_processor=keep)
     start = np.full(V, -1.0, np.float32)
-    result = own.apply(start, IDS)
+    assert own.apply(start, IDS).all()
     expected = np.full(V, -1.0, np.float32)
     expected[[1, 2, 3, 5]] = (-1 + 3) / 2 - 0.5, -2 - 0.5, -2.0, 0.0
     np.testing.assert_array_equal(seen[0], expected)
-    np.testing.assert_array_equal(result, expected + 1)
+    np.testing.assert_array_equal(start, expected + 1)
+
+
+def test_what_is_ruled_out_keeps_its_score() -> None:
+    """Biases count, whatever bans the id; a function may take a ban back."""
+
+    def bans(ids: Any, row: Any) -> Any:
+        assert row[4] == row[5] == -INF
+        return np.where(np.arange(V) == 6, -INF, np.where(np.arange(V) == 5, 9, row)).astype(np.float32)
+
+    row = scores()
+    kept = of(logit_bias={4: 2, 6: 1}, bad_words_ids=[[4], [5]], logits_processor=bans).apply(row, IDS)
+    assert np.flatnonzero(~kept).tolist() == [4, 6]
+    expected = scores() + at(_4=2, _6=1)
+    expected[5] = 9
+    np.testing.assert_array_equal(row, expected)
 
 
 @pytest.mark.parametrize("size", [1, 31, 32, 33, 100])
-def test_unpacked(size: int) -> None:
+def test_bits(size: int) -> None:
     flags = np.random.default_rng(size).random(size) < 0.5
-    words = np.packbits(np.pad(flags, (0, -size % 32)), bitorder="little").view("<i4")
+    words = packed(flags)
+    assert [bool(words[i >> 5] >> (i & 31) & 1) for i in range(size)] == flags.tolist()
     np.testing.assert_array_equal(unpacked(words, size), flags)
 
 

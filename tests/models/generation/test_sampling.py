@@ -151,8 +151,9 @@ def test_rows_with_and_without_processors() -> None:
         for t, (token, logits) in enumerate(known(model, prompt, response)):
             np.testing.assert_allclose(response.log_probs[t], log_softmax(logits)[token], atol=2e-6)
             ids = np.concatenate([prompt, response.tokens[:t]])
-            scores = own.apply(logits.astype(np.float32), ids).astype(np.float64)
-            expected = log_softmax(scores / 0.9)[token]
+            scores = logits.astype(np.float32)
+            scores[~own.apply(scores, ids)] = -np.inf
+            expected = log_softmax(scores.astype(np.float64) / 0.9)[token]
             np.testing.assert_allclose(response.details.sampled_log_probs[t], expected, atol=2e-6)
 
 
