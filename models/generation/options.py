@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,15 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.models.generation.grammar import Grammar
+from lite.models.generation.option_names import IGNORED, changes_nothing, own_names
 from lite.models.graph.model_config import ModelConfig
 
-LEGACY_NAMES = {
-    "max_tokens": "max_new_tokens",
-    "min_tokens": "min_new_tokens",
-    "n": "num_return_sequences",
-}
-# accepted for the sake of ported scripts: they choose outputs of the reference's own kind
-IGNORED = frozenset({"output_scores", "output_logits", "return_dict_in_generate"})
 SAMPLING_KEYS = frozenset({"temperature", "top_k", "top_p", "min_p", "typical_p"})
 
 LogitsProcessor = Callable[[NDArray[np.int64], NDArray[np.float32]], NDArray[np.float32] | None]
@@ -36,7 +31,7 @@ class GenerationConfig:
         max_new_tokens: most tokens per response.
         do_sample: draw from the distribution; otherwise the most probable token is taken.
         temperature: divides the logits before drawing; 0 means greedy in any case.
-        top_k: draw from the k most probable tokens; all by default.
+        top_k: draw from the k most probable tokens; all by default, and with 0 or -1.
         top_p: draw from the smallest set of tokens with at least this probability; 1 for all.
         min_p: drop tokens less probable than this share of the most probable one's; 0 for none.
         typical_p: draw from the tokens whose surprise is closest to the entropy, as many as hold this
@@ -47,6 +42,7 @@ class GenerationConfig:
         frequency_penalty: the same, times how often they are there.
         no_repeat_ngram_size: no run of that many tokens comes twice, prompt included; 0 for any.
         bad_words_ids: runs of ids that never come, as `[[5], [6, 7]]`.
+        suppress_tokens: ids that never come, also where they would end the response.
         min_new_tokens: no eos id before there are that many tokens.
         logit_bias: pairs of an id and what is added to its logit, as `[[5, -2.0]]`, or a mapping.
         sequence_bias: pairs of a run of ids and what is added to the logit of its last one where the others
@@ -97,6 +93,7 @@ class GenerationConfig:
     frequency_penalty: float = 0.0
     no_repeat_ngram_size: int = 0
     bad_words_ids: tuple[Ids, ...] = ()
+    suppress_tokens: Ids = ()
     min_new_tokens: int = 0
     logit_bias: tuple[tuple[int, float], ...] = ()
     sequence_bias: tuple[tuple[Ids, float], ...] = ()
@@ -142,6 +139,7 @@ class GenerationConfig:
         _check_together(self)
         named = {
             "bad_words_ids": [i for word in self.bad_words_ids for i in word],
+            "suppress_tokens": self.suppress_tokens,
             "logit_bias": [i for i, _ in self.logit_bias],
             "sequence_bias": [i for ids, _ in self.sequence_bias for i in ids],
         }
@@ -151,15 +149,15 @@ class GenerationConfig:
         banned = self._never_first()
         if len(banned) >= vocab_size and banned.issuperset(range(vocab_size)):
             raise ValueError(
-                "logit_bias, sequence_bias, bad_words_ids and eos ids before min_new_tokens must leave one of"
-                f" the {vocab_size} tokens, but all are banned"
+                "logit_bias, sequence_bias, bad_words_ids, suppress_tokens and eos ids before min_new_tokens"
+                f" must leave one of the {vocab_size} tokens, but all are banned"
             )
 
     def _never_first(self) -> set[int]:
         """Ids that cannot be a response's first."""
         ends = set(self.eos_token_ids)
         banned = {ids[0] for ids in self.bad_words_ids if len(ids) == 1} - ends  # as the reference
-        banned |= {i for i, value in self.logit_bias if value == -math.inf}
+        banned |= {i for i, value in self.logit_bias if value == -math.inf} | set(self.suppress_tokens)
         banned |= {ids[0] for ids, value in self.sequence_bias if len(ids) == 1 and value == -math.inf}
         return banned | ends if self.min_new_tokens else banned
 
@@ -169,8 +167,9 @@ class GenerationConfig:
     ) -> GenerationConfig:
         """Make a configuration from the options a user gave.
 
-        `max_tokens`, `min_tokens` and `n` are other names of `max_new_tokens`, `min_new_tokens` and
-        `num_return_sequences`, and win over them. An option that is None counts as not given. Sampling is
+        Names of transformers, vLLM and OpenAI work (`max_tokens`, `min_tokens`, `n`, `stop`, `stop_strings`,
+        `stop_token_ids`, `guided_json`, ...) or raise; `max_tokens`, `min_tokens` and `n` win over the own
+        names. An option that is None counts as not given. Sampling is
         on if `do_sample` says so; if it says nothing, when a temperature above 0, a filter (`top_k`,
         `top_p`, `min_p`, `typical_p`) or several responses without beams are asked for, or by default of the
         model. Defaults of the model (its `generation_config.json`) fill in what is not given.
@@ -183,25 +182,26 @@ class GenerationConfig:
             The configuration.
 
         Raises:
-            ValueError: for a value out of range, or options that contradict each other.
+            ValueError: for a value out of range, options that contradict each other, or an option of another
+                library that lite does not have.
             TypeError: for text or a list where a number is meant, or what is no function for one.
 
         Warns:
-            UserWarning: for options that lite does not know; they are ignored.
+            UserWarning: for options that nobody knows, which are ignored; for what the model's files say and
+                lite does not take, once.
 
         Example:
             >>> config = GenerationConfig.from_kwargs({"n": 4, "top_p": 0.9})
             >>> config.num_return_sequences, config.top_p, config.do_sample
             (4, 0.9, True)
         """
-        given = dict(kwargs or {})
-        for legacy, name in LEGACY_NAMES.items():
-            if legacy in given:
-                given[name] = given.pop(legacy)
+        given = own_names(kwargs or {})
         _validate(given)
-        given = {name: value for name, value in given.items() if value is not None}
         base = defaults if isinstance(defaults, GenerationConfig) else cls._of_model(defaults)
         values = _converted(given)
+        if "stop_token_ids" in values:  # beside those that end a response in any case
+            ends = values.get("eos_token_ids", base.eos_token_ids)
+            values["eos_token_ids"] = (*ends, *values.pop("stop_token_ids"))
         names = {field.name for field in fields(cls)}
         unknown = sorted(set(values) - names - IGNORED)
         if unknown:
@@ -213,7 +213,7 @@ class GenerationConfig:
         if "do_sample" not in values and "temperature" in values:
             values["do_sample"] = values["temperature"] > 0
         elif "do_sample" not in values and (
-            SAMPLING_KEYS & set(values)
+            any(values.get(name) is not None for name in SAMPLING_KEYS)
             or (values.get("num_return_sequences", 1) > 1 and values.get("num_beams", base.num_beams) == 1)
         ):
             values["do_sample"] = True
@@ -230,14 +230,44 @@ class GenerationConfig:
     def _of_model(cls, config: ModelConfig | None) -> GenerationConfig:
         if config is None:
             return cls()
-        names = {field.name for field in fields(cls)}
-        own = {name: value for name, value in config.sampling.items() if name in names}
-        try:
-            _validate(own)
-            own = _converted(own)
-        except (TypeError, ValueError):  # a file that contradicts itself is no reason to refuse the model
-            own = {}
+        own: dict[str, Any] = {}
+        left: list[str] = []
+        for name, value in config.sampling.items():
+            if name in _READ_ELSEWHERE or _is_no_limit(name, value, config.context_length):
+                continue
+            try:  # one that is wrong is no reason to lose the others, nor to refuse the model
+                one = own_names({name: value})
+                _validate(one)
+                one = _converted(one)
+            except (TypeError, ValueError, OverflowError) as error:
+                left.append(str(error)[:200])
+                continue
+            if _OF_MODELS.issuperset(one):
+                own |= one
+            elif not changes_nothing(name, value):
+                left.append(f"{name} is no option of lite for models")
+        if own.get("min_new_tokens", 0) > own.get("max_new_tokens", cls.max_new_tokens):
+            left.append(f"min_new_tokens={own.pop('min_new_tokens')} is more than max_new_tokens")
+        if left:
+            _warn_once(f"{config.directory}: defaults of generation that are not taken: {'; '.join(left)}")
         return replace(cls(eos_token_ids=config.eos_token_ids, pad_token_id=config.pad_token_id), **own)
+
+
+_READ_ELSEWHERE = frozenset({"eos_token_id", "pad_token_id"})  # from several files
+_OF_MODELS = frozenset({f.name for f in fields(GenerationConfig)}) - {
+    *("eos_token_ids", "pad_token_id", "num_return_sequences", "skip_special_tokens", "logits_processor"),
+    *("grammar", "logprobs", "sampled_log_probs", "kept_ids", "entropy"),
+}
+
+
+def _is_no_limit(name: str, value: Any, context_length: int | None) -> bool:
+    """Whether it is the length that the model has in any case."""
+    return name == "max_length" and isinstance(value, int) and value >= (context_length or 0)
+
+
+@functools.cache
+def _warn_once(message: str) -> None:
+    warnings.warn(message, UserWarning, stacklevel=4)
 
 
 _NUMBERS = (
@@ -270,8 +300,8 @@ def _validate(given: Mapping[str, Any]) -> None:
         raise ValueError(f"Temperature must be non-negative, got {temperature}")
     if top_p is not None and not 0 <= top_p <= 1:
         raise ValueError(f"top_p must be between 0 and 1, got {top_p}")
-    if top_k is not None and top_k <= 0:
-        raise ValueError(f"top_k must be positive, got {top_k}")
+    if top_k is not None and top_k <= 0 and top_k not in _OFF["top_k"][0]:
+        raise ValueError(f"top_k must be positive, or 0 or -1 for all tokens, got {top_k}")
     if penalty is not None and penalty <= 0:
         raise ValueError(f"repetition_penalty must be positive, got {penalty}")
 
@@ -294,13 +324,19 @@ _RANGES = {
 }
 
 
+# what other libraries write for a filter that is off, and what lite has
+_OFF: dict[str, tuple[tuple[int, ...], Any]] = {"top_k": ((0, -1), None), "min_p": ((-1,), 0.0)}
+
+
 def _converted(given: Mapping[str, Any]) -> dict[str, Any]:
     """Check types that the reference leaves unchecked, and bring values into the fields' form."""
     values = dict(given)
+    off = {name: none for name, (spelt, none) in _OFF.items() if name in values and values[name] in spelt}
+    values.update(off)
     for name, least in _LEAST.items():
-        if name in values:
+        if name in values and name not in off:
             values[name] = _integer(name, values[name], least)
-    if "top_k" in values:
+    if values.get("top_k") is not None:
         values["top_k"] = min(values["top_k"], 2**31)  # larger than any vocabulary, and fits the kernel
     for name in _NUMBERS:
         if name in _LEAST or name not in values:
@@ -320,6 +356,9 @@ def _converted(given: Mapping[str, Any]) -> dict[str, Any]:
         values["eos_token_ids"] = eos if isinstance(eos, Sequence) or np.ndim(eos) else (eos,)
     if "eos_token_ids" in values:
         values["eos_token_ids"] = tuple(_integer("eos_token_id", i, 0) for i in values["eos_token_ids"])
+    for name in ("suppress_tokens", "stop_token_ids"):
+        if name in values:
+            values[name] = _run(name, values[name], least=0)
     if "pad_token_id" in values:
         values["pad_token_id"] = _integer("pad_token_id", values["pad_token_id"], 0)
     if "stop_sequences" in values:
@@ -333,15 +372,16 @@ def _converted(given: Mapping[str, Any]) -> dict[str, Any]:
         words = words if isinstance(words, Iterable) else (words,)  # which says what is wrong with it
         values["bad_words_ids"] = tuple(_run("bad_words_ids", word) for word in words)
     if "logit_bias" in values:
-        values["logit_bias"] = tuple(
-            (_integer("an id in logit_bias", int(i) if isinstance(i, str) and i.isdecimal() else i, 0), value)
+        biases = {
+            _integer("an id in logit_bias", int(i) if isinstance(i, str) and i.isdecimal() else i, 0): value
             for i, value in _biases("logit_bias", values["logit_bias"])
-        )
+        }
+        values["logit_bias"] = tuple(biases.items())
     if "sequence_bias" in values:
-        values["sequence_bias"] = tuple(
-            (_run("sequence_bias", ids), value)
-            for ids, value in _biases("sequence_bias", values["sequence_bias"])
-        )
+        pairs = _biases(
+            "sequence_bias", values["sequence_bias"]
+        )  # of one run twice the last, as the reference
+        values["sequence_bias"] = tuple({_run("sequence_bias", ids): value for ids, value in pairs}.items())
     if "logits_processor" in values:
         own = values["logits_processor"]
         own = tuple(own) if isinstance(own, Iterable) and not callable(own) else (own,)
@@ -379,11 +419,12 @@ def _integer(name: str, value: Any, low: int) -> int:
     return int(value.__index__())
 
 
-def _run(name: str, ids: Any) -> Ids:
+def _run(name: str, ids: Any, least: int = 1) -> Ids:
     if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
-        raise ValueError(f"{name} must hold runs of ids, got {ids!r}")
+        what = "runs of ids" if least else "ids"
+        raise ValueError(f"{name} must hold {what}, got {ids!r}")
     run = tuple(_integer(name, i, 0) for i in ids)
-    if not run:
+    if len(run) < least:
         raise ValueError(f"{name} must hold runs of at least one id, got an empty one")
     return run
 

@@ -15,7 +15,7 @@ from lite.models.generation.grammar import Matcher
 from lite.models.generation.options import GenerationConfig, LogitsProcessor
 
 Changes = tuple[NDArray[np.int64], NDArray[np.float32]]
-"""Ids, and what is added to the score of each: different ids with finite values, then banned ones with -inf."""
+"""Ids, and what is added to the score of each: different ids with finite values, then bans, -inf."""
 
 _NO_IDS = np.zeros(0, np.int64)
 _NONE: Changes = _NO_IDS, np.zeros(0, np.float32)
@@ -53,6 +53,7 @@ class Processors:
             *((ids, value) for ids, value in config.sequence_bias),
             *(((i,), value) for i, value in config.logit_bias),
             *((ids, -np.inf) for ids in config.bad_words_ids if ids not in ends),  # as the reference
+            *(((i,), -np.inf) for i in config.suppress_tokens),
         ]
         after = [_columns(list(group)) for _, group in groupby(sorted(runs, key=_length), key=_length)]
         self._always = _parted(after.pop(0)[1:]) if after and not after[0][0].shape[1] else (_NONE, _NO_IDS)
@@ -65,6 +66,7 @@ class Processors:
             config.logit_bias
             or config.sequence_bias
             or config.bad_words_ids
+            or config.suppress_tokens
             or config.no_repeat_ngram_size
             or (config.min_new_tokens and config.eos_token_ids)
             or config.presence_penalty

@@ -23,15 +23,6 @@ PROMPTS_NAMES = {"decoder_with_past_model": "decoder_model", "decode": "prefill"
 _NAME = re.compile(
     rf"({'|'.join(sorted({*GRAPH_NAMES, *PROMPTS_NAMES.values()}, reverse=True))})(?:[_-](.+))?"
 )
-SAMPLING_KEYS = (
-    "do_sample",
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "repetition_penalty",
-    "max_new_tokens",
-)
 
 
 @dataclass(frozen=True)
@@ -47,7 +38,8 @@ class ModelConfig:
         bos_token_id: begin-of-text id, or None.
         context_length: most positions the model takes, or None if no file says.
         vocab_size: number of token ids, or None if no file says (the graph usually does).
-        sampling: the model's own defaults for generation (`temperature`, `top_p`, ...).
+        sampling: the model's own defaults for generation (`temperature`, `top_p`, ...), as its files have
+            them: `generation_config.json` before the "search" of `genai_config.json`.
         raw: content of `config.json` (its text part for multimodal models), `{}` without one.
         genai: content of `genai_config.json`, `{}` without one.
         summary: what the graph file itself says.
@@ -118,10 +110,10 @@ class ModelConfig:
             context_length=_first_int((config, model_part), context_keys),
             vocab_size=_first_int((config, model_part), ("vocab_size",)),
             sampling={
-                key: source[key]
+                key: value
                 for source in (search, generation)  # the later one wins
-                for key in SAMPLING_KEYS
-                if source.get(key) is not None
+                for key, value in source.items()
+                if value is not None
             },
             raw=config,
             genai=genai,

@@ -74,7 +74,7 @@ def test_stops_and_the_limit(model: LoadedModel) -> None:
         (["--top-p", "7"], "top_p must be between 0 and 1"),
         (["--temperature", "-1"], "Temperature must be non-negative"),
         (["--temperature", "nan"], "temperature must be finite"),
-        (["--top-k", "0"], "top_k must be positive"),
+        (["--top-k", "-2"], "top_k must be positive"),
         (["--max-new-tokens", "-1"], "max_new_tokens must be an integer of at least 0"),
         (["--stop", ""], "stop_sequences must be non-empty strings"),
     ],

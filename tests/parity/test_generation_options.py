@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import warnings
 from typing import Any
 
 import numpy as np
@@ -62,6 +64,15 @@ def theirs(model: TableModel, prompt: list[int], **options: Any) -> tuple[list[l
 
 def ours(model: TableModel, prompts: list[list[int]], count: int = 1, **options: Any) -> list[Any]:
     return generate(model, prompts, GenerationConfig.from_kwargs(options), num_samples=count)
+
+
+def test_options_of_the_reference_work_or_raise() -> None:
+    """None is only warned of; those that are ignored choose what else is told, or how it is computed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for name in vars(transformers.GenerationConfig()):
+            with contextlib.suppress(ValueError, TypeError):
+                GenerationConfig.from_kwargs({name: 7})
 
 
 # -- beams -------------------------------------------------------------------------------------
@@ -233,6 +244,10 @@ OPTIONS: list[dict[str, Any]] = [
         "min_p": 0.05,
         "typical_p": 0.8,
     },
+    {
+        "sequence_bias": [[[3], 9.0], [[1, 2], 1.0], [[3], -2.0], [[5, 5], 3.0], [[1, 2], 4.0]]
+    },  # twice: the last
+    {"suppress_tokens": [0, 2, 9], "min_new_tokens": 2},  # an end among them
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,17 @@ def test_legacy_names_win() -> None:
         ({"temperature": -0.1}, "Temperature must be non-negative, got -0.1"),
         ({"top_p": 1.5}, "top_p must be between 0 and 1, got 1.5"),
         ({"top_p": -0.5}, "top_p must be between 0 and 1, got -0.5"),
-        ({"top_k": 0}, "top_k must be positive, got 0"),
-        ({"top_k": -1}, "top_k must be positive, got -1"),
+        ({"top_k": -2}, "top_k must be positive, or 0 or -1 for all tokens, got -2"),
+        ({"min_p": -0.5}, "min_p must be between 0 and 1, got -0.5"),
+        ({"suppress_tokens": 3}, "suppress_tokens must hold ids, got 3"),
+        ({"suppress_tokens": [-1]}, "suppress_tokens must be an integer of at least 0, got -1"),
+        ({"stop": "a", "stop_sequences": "b"}, "stop is another name of stop_sequences: give one of them"),
+        ({"stop": "a", "stop_strings": "b"}, "stop_strings is another name of stop_sequences"),
+        ({"guided_json": "{}", "grammar": {"regex": "a"}}, "guided_json is another name of grammar"),
+        ({"guided_choice": ["a"]}, "guided_choice=['a'] is no option of lite; use grammar={\"regex\""),
+        ({"ignore_eos": True}, "ignore_eos=True is no option of lite; use eos_token_id=[]"),
+        ({"penalty_alpha": 0.6}, "penalty_alpha=0.6 is no option of lite"),
+        ({"include_stop_str_in_output": False}, "include_stop_str_in_output=False is no option of lite; use"),
         ({"repetition_penalty": 0}, "repetition_penalty must be positive, got 0"),
         ({"num_beams": 0}, "num_beams must be an integer of at least 1, got 0"),
         ({"num_beams": 2, "n": 3}, "num_return_sequences must be at most num_beams, got 3 and 2"),
@@ -92,13 +102,48 @@ def test_bounds_of_top_p_are_accepted(top_p: float) -> None:
 
 
 def test_unknown_options_warn_and_are_ignored() -> None:
-    with pytest.warns(UserWarning, match="top_h, typo"):
-        assert of(typo=1, top_h=3, max_new_tokens=5) == GenerationConfig(max_new_tokens=5)
+    with pytest.warns(UserWarning, match="top_z, typo"):
+        assert of(typo=1, top_z=3, max_new_tokens=5) == GenerationConfig(max_new_tokens=5)
 
 
 def test_options_without_meaning_here_are_silent() -> None:
     assert of(num_beams=1, length_penalty=1.0, early_stopping=False, logprobs=True) == GenerationConfig()
     assert of(output_scores=True, output_logits=True, return_dict_in_generate=True) == GenerationConfig()
+    assert of(num_beam_groups=1, max_time=None, ignore_eos=False, guidance_scale=1.0) == GenerationConfig()
+
+
+@pytest.mark.parametrize(
+    ("given", "own"),
+    [
+        ({"stop": "a"}, {"stop_sequences": ("a",)}),
+        ({"stop_strings": ["a", "b"]}, {"stop_sequences": ("a", "b")}),
+        ({"max_completion_tokens": 7}, {"max_new_tokens": 7}),
+        ({"logprobs": True, "top_logprobs": 4}, {"logprobs": 4}),
+        ({"guided_json": {"type": "object"}}, {"grammar": Grammar("json", '{"type": "object"}')}),
+        ({"guided_regex": "a+"}, {"grammar": Grammar("regex", "a+")}),
+        ({"guided_grammar": "start: A"}, {"grammar": Grammar("lark", "start: A")}),
+        ({"stop_token_ids": [7, 8]}, {"eos_token_ids": (1, 7, 8)}),
+        ({"stop_token_ids": [7], "eos_token_id": 5}, {"eos_token_ids": (5, 7)}),
+        ({"suppress_tokens": np.array([3, 4])}, {"suppress_tokens": (3, 4)}),
+        ({"max_tokens": None, "max_new_tokens": 5}, {"max_new_tokens": 5}),
+        ({"top_k": 0}, {"top_k": None}),  # off, though the model has one
+        ({"top_k": -1}, {"top_k": None}),
+        ({"min_p": -1}, {"min_p": 0.0, "do_sample": True}),
+    ],
+)
+def test_names_and_spellings_of_other_libraries(given: dict[str, Any], own: dict[str, Any]) -> None:
+    base = GenerationConfig(eos_token_ids=(1,), top_k=50)
+    assert GenerationConfig.from_kwargs(given, base) == replace(base, **own)
+
+
+def test_no_option_of_another_library_is_ignored() -> None:
+    """Whatever changes the tokens that transformers or vLLM give works here, or raises."""
+    from lite.models.generation.option_names import _INSTEAD, _LACKING, IGNORED
+
+    assert not IGNORED & {"top_k", *_INSTEAD, *_LACKING}
+    for name in (*_INSTEAD, *_LACKING):
+        with pytest.raises(ValueError, match=f"{name}=.* is no option of lite"):
+            of(**{name: 7})
 
 
 def test_options_that_name_ids_in_any_form() -> None:
@@ -111,6 +156,7 @@ def test_options_that_name_ids_in_any_form() -> None:
     assert config.logit_bias == ((3, 1.0), (4, -100.0))
     assert config.sequence_bias == (((1, 2), 0.5),)
     assert config.bad_words_ids == ((1, 2), (3, 4))
+    assert of(logit_bias=[[3, 1], [4, 2], [3, 5]]).logit_bias == ((3, 5.0), (4, 2.0))  # as of a mapping
     assert of(logit_bias={4: -1e300}).logit_bias == ((4, -np.inf),)  # what float32 makes of it
     assert config.min_new_tokens == 2
     assert hash(config) == hash(GenerationConfig.from_kwargs({}, config))
@@ -203,10 +249,40 @@ def test_defaults_of_the_model_fill_in() -> None:
     assert GenerationConfig.from_kwargs({"temperature": 0}, defaults).greedy
 
 
-def test_a_file_that_contradicts_itself_is_no_obstacle() -> None:
-    config = GenerationConfig.from_kwargs({}, model(do_sample=False, temperature=0.7))
-    assert config.greedy
-    assert config.eos_token_ids == (2,)
+@pytest.mark.parametrize(
+    ("sampling", "own", "told"),
+    [
+        ({"do_sample": False, "temperature": 0.7}, {"temperature": 0.7}, ""),
+        ({"do_sample": True, "top_k": 0, "top_p": 0.8}, {"do_sample": True, "top_p": 0.8}, ""),
+        ({"do_sample": True, "top_k": -1, "top_p": 0.8}, {"do_sample": True, "top_p": 0.8}, ""),
+        ({"min_p": -1, "temperature": 0.5}, {"temperature": 0.5}, ""),
+        ({"top_p": 3, "top_k": 7}, {"top_k": 7}, "top_p must be between 0 and 1, got 3"),
+        ({"temperature": 10**400, "top_k": 8}, {"top_k": 8}, "int too large"),
+        ({"temperature": "hot", "top_k": 9}, {"top_k": 9}, "temperature must be a number, got 'hot'"),
+        ({"num_beams": 3, "early_stopping": True}, {"num_beams": 3, "early_stopping": True}, ""),
+        ({"stop_strings": ["x"], "min_new_tokens": 2}, {"stop_sequences": ("x",), "min_new_tokens": 2}, ""),
+        ({"bad_words_ids": [[1, 2]]}, {"bad_words_ids": ((1, 2),)}, ""),
+        ({"suppress_tokens": [4]}, {"suppress_tokens": (4,)}, ""),
+        ({"sequence_bias": [[[1, 2], -1.0]]}, {"sequence_bias": (((1, 2), -1.0),)}, ""),
+        ({"penalty_alpha": 0.6, "top_k": 4}, {"top_k": 4}, "penalty_alpha=0.6 is no option of lite"),
+        ({"unheard_of": 1, "kept_ids": True}, {}, "unheard_of is no option of lite.*; kept_ids is no option"),
+        ({"num_return_sequences": 4}, {}, "num_return_sequences is no option of lite for models"),
+        ({"max_new_tokens": 5, "min_new_tokens": 9}, {"max_new_tokens": 5}, "min_new_tokens=9 is more than"),
+        ({"max_length": 20}, {}, "max_length=20 is no option of lite; use max_new_tokens"),
+        ({"max_length": 4096, "num_return_sequences": 1, "transformers_version": "4"}, {}, ""),
+        ({"diversity_penalty": 0.0, "num_beam_groups": 1, "use_cache": True}, {}, ""),
+    ],
+)  # fmt: skip
+def test_each_field_of_a_file_is_read_on_its_own(
+    sampling: dict[str, Any], own: dict[str, Any], told: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    config = replace(model(**sampling), context_length=512, directory=Path(f"of-{sorted(sampling.items())}"))
+    for _ in range(2):
+        read = GenerationConfig.from_kwargs({}, config)
+        assert read == replace(GenerationConfig(eos_token_ids=(2,), pad_token_id=3), **own)
+    said = [str(warning.message) for warning in recwarn]
+    assert len(said) == (1 if told else 0)  # once
+    assert re.search(told, "".join(said))
 
 
 def test_eos_and_stop_in_any_form() -> None:

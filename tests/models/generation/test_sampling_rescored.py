@@ -49,6 +49,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "frequency_penalty": {"frequency_penalty": -0.4},
     "no_repeat_ngram_size": {"no_repeat_ngram_size": 1},
     "bad_words_ids": {"bad_words_ids": EVEN},
+    "suppress_tokens": {"suppress_tokens": [*range(1, V, 2)]},
     "min_new_tokens": {"min_new_tokens": 4, "eos_token_id": [*range(0, V, 5)]},
     "logit_bias": {"logit_bias": dict.fromkeys(range(0, V, 4), 1.5)},
     "logit_bias that bans": {"logit_bias": dict.fromkeys(range(0, V, 3), -np.inf)},

@@ -107,8 +107,8 @@ def test_empty_texts(wrap: Make) -> None:
 
 
 def test_unknown_generation_options_warn(wrap: Make) -> None:
-    with pytest.warns(UserWarning, match="top_h"):
-        wrap(generate_kwargs={"top_h": 3})
+    with pytest.warns(UserWarning, match="top_z"):
+        wrap(generate_kwargs={"top_z": 3})
 
 
 @pytest.mark.parametrize("mode", ["tokens", "text", "history"])
