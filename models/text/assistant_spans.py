@@ -75,12 +75,21 @@ def turn_end(render: Render, turns: Turns) -> str:
     Raises:
         ValueError: the template refuses such a conversation, or writes the content otherwise than once.
     """
+    return around_content(render, turns)[1]
+
+
+def around_content(render: Render, turns: Turns) -> tuple[str, str]:
+    """What a template writes up to the content of an assistant's turn that follows `turns`, and after it.
+
+    Raises:
+        ValueError: as `turn_end`.
+    """
     mark = _mark()
     said = [*turns, {"role": "assistant", "content": mark}]
     parts = render(said, add_generation_prompt=False, continue_final_message=False).split(mark)
     if len(parts) != 2:
         raise AssistantSpansError("the template does not write an assistant's content once, as it is")
-    return parts[1]
+    return parts[0], parts[1]
 
 
 def _pieces(turns: Turns) -> Iterator[_Piece]:

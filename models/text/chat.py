@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.text.assistant_spans import Turns, assistant_spans
+from lite.models.text.assistant_spans import Render, Turns, around_content, assistant_spans
 from lite.models.text.builtin_templates import (
     BUILT_IN,
     family_match,
@@ -51,7 +51,7 @@ def render_messages(
 
     Tool calls that a message's content spells out, as it does after parsing, reach the template once.
     With ``spans``, those of a template that has no ``{% generation %}`` blocks are found by
-    `assistant_spans`.
+    `assistant_spans`; with them come the turns.
 
     Raises:
         AssistantSpansError: they cannot be told.
@@ -67,11 +67,75 @@ def render_messages(
     def render(turns: Turns, **changes: Any) -> Rendered:
         return render_chat(source, turns, **{**special, **options, **changes})
 
-    rendered = render(turns)
-    if not spans or rendered.spans or has_generation_block(source):
-        return rendered
-    found = assistant_spans(lambda turns, **changes: render(turns, **changes).text, rendered.text, turns)
-    return Rendered(rendered.text, found)
+    def text_of(turns: Turns, **changes: Any) -> str:
+        return render(turns, **changes).text
+
+    text, found, _ = render(turns)
+    if not spans:
+        return Rendered(text, found)
+    if not found and not has_generation_block(source):
+        found = assistant_spans(text_of, text, turns)
+    return Rendered(text, found, _written_turns(text_of, text, found, turns))
+
+
+def _written_turns(
+    render: Render, text: str, spans: Sequence[tuple[int, int]], turns: Turns
+) -> tuple[tuple[int, int, int, bool], ...]:
+    """`Rendered.turns`, without those that the template writes otherwise than where it asks for them."""
+    found = []
+    for i, turn in enumerate(turns):
+        if turn.get("role") != "assistant":
+            continue
+        try:
+            opened, closed = (
+                render(turns[:i], add_generation_prompt=prompt, continue_final_message=False)
+                for prompt in (True, False)
+            )
+            before, tail = around_content(render, turns[:i])
+        except ValueError:  # the template refuses to begin or to end there
+            continue
+        if text.startswith(closed):
+            found.append((len(closed), opened, before, tail, turn.get("is_complete") is not False))
+    out = []
+    for at, (first, opened, before, tail, complete) in enumerate(found):
+        stop = found[at + 1][0] if at + 1 < len(found) else len(text) + 1
+        own = [span for span in spans if first <= span[0] < stop]
+        begin = own[0][0] if own else len(before)
+        if text.startswith(opened):
+            begin = len(opened)
+        elif not own and not text.startswith(before):
+            continue
+        end = own[-1][1] if own else len(before) if text.startswith(before) else begin
+        # a block may hold what ends the turn
+        inside = (k for k in range(len(tail), 0, -1) if text[:end].endswith(tail[:k], begin))
+        end -= next((k for k in inside if text.startswith(tail, end - k)), 0)
+        if text.startswith(tail, end):
+            out.append((begin, end, end + len(tail), complete))
+    return tuple(out)
+
+
+def blanks_around_content(**options: Any) -> tuple[str, str]:
+    """The blanks that a template writes before a content and after it, of which a model writes its own.
+
+    Those after the generation prompt, and those before what ends the turn; `options` as of `render_messages`.
+
+    Example:
+        >>> [blanks_around_content(chat_template_name=name) for name in ("falcon", "qwen")]
+        [(' ', ''), ('', '')]
+    """
+
+    def render(turns: Turns, **changes: Any) -> str:
+        return render_messages(turns, **{**options, **changes}).text
+
+    asked = [{"role": "user", "content": "a"}]
+    try:
+        prompt = render(asked, add_generation_prompt=True)
+        before, behind = around_content(render, asked)
+    except ValueError:
+        return "", ""
+    lead = before.removeprefix(prompt) if before.startswith(prompt) else ""
+    blank = behind[: len(behind) - len(behind.lstrip())]
+    return "" if lead.strip() else lead, "" if blank == behind else blank
 
 
 def encode_messages(messages: Turns, *, tokenizer: Any, mask: bool = False, **options: Any) -> EncodedChat:
@@ -80,9 +144,17 @@ def encode_messages(messages: Turns, *, tokenizer: Any, mask: bool = False, **op
 
 
 def encode_chats(
-    chats: Sequence[Turns], *, tokenizer: Any, mask: bool = False, **options: Any
+    chats: Sequence[Turns],
+    *,
+    tokenizer: Any,
+    mask: bool = False,
+    end_ids: Collection[int] = (),
+    **options: Any,
 ) -> list[EncodedChat]:
     """`encode_messages` for several conversations, in one call of the tokenizer.
+
+    With ``end_ids``, those that end a response, the mask has all that the model has to write: what follows
+    the generation prompt, up to the first of them behind the content, unless the turn is not complete.
 
     Raises:
         AssistantSpansError: with ``mask``, what the assistant wrote cannot be told from the template's text.
@@ -92,15 +164,35 @@ def encode_chats(
     rendered = [render_messages(messages, tokenizer=tokenizer, spans=mask, **options) for messages in chats]
     texts = [row.text for row in rendered]
     encoded = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
-    rows = zip(rendered, encoded["input_ids"], encoded["offset_mapping"], strict=True)
-    return [
-        EncodedChat(
-            row.text,
-            np.asarray(ids, np.int64).reshape(-1),
-            span_mask(offsets, row.spans) if mask else None,
-        )
-        for row, ids, offsets in rows
-    ]
+    out = []
+    for row, ids, offsets in zip(rendered, encoded["input_ids"], encoded["offset_mapping"], strict=True):
+        ids = np.asarray(ids, np.int64).reshape(-1)
+        said = span_mask(offsets, row.spans) if mask else None
+        if said is not None and end_ids:
+            _mark_turns(said, ids, offsets, row.turns, end_ids)
+        out.append(EncodedChat(row.text, ids, said))
+    return out
+
+
+def _mark_turns(
+    mask: NDArray[np.bool_],
+    ids: NDArray[np.int64],
+    offsets: Sequence[tuple[int, int]],
+    turns: Sequence[tuple[int, int, int, bool]],
+    end_ids: Collection[int],
+) -> None:
+    """Mark what the model has to write of each turn, and nothing behind that."""
+    starts = np.asarray(offsets, np.int64).reshape(-1, 2)[:, 0]
+    ending = np.isin(ids, list(end_ids))
+    mask |= span_mask(offsets, [(begin, end) for begin, end, _, _ in turns])
+    for _, end, stop, complete in turns:
+        behind = (starts >= end) & (starts < stop)
+        found = np.flatnonzero(behind & ending)
+        if found.size or not complete:
+            mask &= ~behind
+        if found.size and complete:
+            behind[found[0] + 1 :] = False
+            mask |= behind
 
 
 def span_mask(offsets: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:

@@ -172,7 +172,8 @@ class Masks(TensorClass):
 
     Args:
         all_attention_mask: True on real tokens, False on padding.
-        all_assistant_mask: True on what assistants said.
+        all_assistant_mask: True on what assistants said, with the token that ends a turn: of generation on
+            the response, of scoring on every turn.
         padded: as in `Tokens`.
     """
 

@@ -150,7 +150,8 @@ class History(TensorClass):
             return_tensors: "np"; ids are arrays in any case.
             return_dict: Return a TensorDict of "input_ids" and "attention_mask", instead of ids alone; by
                 default with the mask.
-            return_assistant_tokens_mask: Also "assistant_masks", 1 on tokens of what assistants said.
+            return_assistant_tokens_mask: Also "assistant_masks", 1 on tokens of what assistants said, as the
+                template's blocks have it; `OnnxWrapper` also marks what ends a turn.
             **kwargs: Further variables for the template: ``tools`` (JSON schemas of functions),
                 ``documents``, ``enable_thinking`` and whatever else it reads.
 

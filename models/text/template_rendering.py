@@ -24,10 +24,13 @@ class Rendered(NamedTuple):
     Attributes:
         text: The text to encode (without adding special tokens: the template wrote them).
         spans: Character ranges (start, end) of ``text`` inside ``{% generation %}`` blocks, in order.
+        turns: Of each turn of an assistant, if that was asked for: where the generation prompt ends, where
+            the content ends, where what the template writes behind it does, and whether the turn is complete.
     """
 
     text: str
     spans: tuple[tuple[int, int], ...]
+    turns: tuple[tuple[int, int, int, bool], ...] = ()
 
 
 def render_chat(

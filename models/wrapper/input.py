@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lite import NestedKey, is_non_tensor, is_tensor_collection
 from lite.models.text.assistant_spans import AssistantSpansError
-from lite.models.text.chat import EncodedChat, encode_chats
+from lite.models.text.chat import EncodedChat, blanks_around_content, encode_chats
 from lite.models.text.history import History
 from lite.models.text.nesting import flatten
 from lite.models.text.rows import TokenRows, infer_mask, token_row
@@ -55,13 +55,13 @@ class InputReader:
         options: the wrapper's options.
         tokenizer: None only in tokens mode.
         pad_id: the id that fills padding.
-        pad_is_eos: whether that id also ends responses.
+        end_ids: those that end a response.
     """
 
     options: WrapperOptions
     tokenizer: Any
     pad_id: int
-    pad_is_eos: bool
+    end_ids: frozenset[int]
 
     def __call__(self, td: Any) -> Inputs:
         """Read a TensorDict of any batch shape.
@@ -125,13 +125,22 @@ class InputReader:
         if options.generate:
             return encode()
         try:
-            encoded = encode(mask=True)
+            encoded = encode(mask=True, end_ids=self.end_ids)
         except AssistantSpansError as error:
             # scores do not need the mask, and no mask is better than a wrong one
             warnings.warn(f"no assistant mask is written: {error}", UserWarning, stacklevel=6)
             return encode()
         _warn_of_empty_masks(chats, encoded)
         return encoded
+
+    def blanks_around_content(self) -> tuple[str, str]:
+        """What a response begins and ends with that the chat template writes by itself."""
+        return blanks_around_content(
+            tokenizer=self.tokenizer,
+            chat_template=self.options.chat_template,
+            chat_template_name=self.options.chat_template_name,
+            **self.options.chat_template_kwargs,
+        )
 
     def _tokenize(self, texts: list[str]) -> TokenRows:
         given = dict(self.options.tokenizer_kwargs)
@@ -152,7 +161,9 @@ class InputReader:
         return None
 
     def _tokens(self, td: Any, value: Any, key: NestedKey) -> TokenRows:
-        rows = read_tokens(value, key, len(td.batch_size), pad_id=self.pad_id, pad_is_eos=self.pad_is_eos)
+        rows = read_tokens(
+            value, key, len(td.batch_size), pad_id=self.pad_id, pad_is_eos=self.pad_id in self.end_ids
+        )
         masks_key, own_key = (
             below(self.options.masks_key, "all_attention_mask"),
             self.options.attention_mask_key,

@@ -200,8 +200,9 @@ class OnnxWrapper(DistributionMethods):
         self.tokenizer = load_tokenizer(tokenizer, model, input_mode)
         self.generation = self._generation_config(given)
         self.pad_token_id = self._choose_pad_id(given)
-        eos = {*self.generation.eos_token_ids, getattr(self.tokenizer, "eos_token_id", None)}
-        self._read = InputReader(options, self.tokenizer, self.pad_token_id, self.pad_token_id in eos)
+        eos = getattr(self.tokenizer, "eos_token_id", None)
+        ends = frozenset(self.generation.eos_token_ids) | (set() if eos is None else {eos})
+        self._read = InputReader(options, self.tokenizer, self.pad_token_id, ends)
         self._calls = self._new_calls()
         self._rng = generator_of(seed)
         self.in_keys = [options.key]
@@ -461,7 +462,8 @@ class OnnxWrapper(DistributionMethods):
             written[options.text_key] = layout.text(prompt=asked, response=said_texts)
         if inputs.chats is not None:
             chats = [chat for chat in inputs.chats for _ in range(samples)]
-            turns = [self._turn(r, own) for r, own in zip(responses, configs, strict=True)]
+            blanks = self._read.blanks_around_content()
+            turns = [self._turn(r, own, *blanks) for r, own in zip(responses, configs, strict=True)]
             prompt_history = inputs.history if options.num_samples is None else None
             written[options.history_key] = layout.chat_history(chats, turns, prompt_history)
         return written
@@ -487,9 +489,12 @@ class OnnxWrapper(DistributionMethods):
         text: str = self.tokenizer.decode(ids, skip_special_tokens=config.skip_special_tokens)
         return text
 
-    def _turn(self, response: Generated, config: GenerationConfig) -> dict[str, Any]:
+    def _turn(
+        self, response: Generated, config: GenerationConfig, before: str, behind: str
+    ) -> dict[str, Any]:
         ended = response.finish_reason == "eos"
         content = self._decode(response.tokens[:-1] if ended else response.tokens, config)
+        content = content.removeprefix(before).removesuffix(behind if ended else "")
         return assistant_turn(content, complete=response.finish_reason != "length")
 
     def input_of(self, prompts: Sequence[Any]) -> Any:

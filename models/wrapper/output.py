@@ -130,7 +130,7 @@ def _rectangle(rows: Sequence[NDArray[Any]], *, repeat: bool = False) -> Field:
 
 
 def assistant_turn(content: str, *, complete: bool) -> dict[str, Any]:
-    """The message that a response is; its content is what was generated, to the letter."""
+    """The message that a response is."""
     return with_tools({"role": "assistant", "content": content, "is_complete": complete})
 
 

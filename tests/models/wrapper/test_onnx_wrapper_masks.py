@@ -1,0 +1,105 @@
+"""What assistants have to emit: masks of generation, and of scoring the conversation that it gave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.models.prompts import rows
+
+from lite import TensorDict
+from lite.models import ChatHistory, History, OnnxDecoder, OnnxWrapper, embedded_model_path
+from lite.models.text.builtin_templates import BUILT_IN
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("tokenizers")
+
+CHATML = BUILT_IN["chatml_format"]
+LLAMA3 = (
+    "<s>{% for m in messages %}{{ '[' + m.role + ']\n\n' + m.content | trim + '<|im_end|>' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '[assistant]\n\n' }}{% endif %}"
+)
+MISTRAL = (
+    "{% for m in messages %}{% if m.role == 'user' %}{{ '[INST] ' + m.content + ' [/INST]' }}"
+    "{% else %}{{ ' ' + m.content + ' ' + eos_token }}{% endif %}{% endfor %}"
+)
+BLOCKS = (
+    "{% for m in messages %}[{{ m.role }}]{% if m.role == 'assistant' %}{% generation %}{{ m.content }}"
+    "<|im_end|>\n{% endgeneration %}{% else %}{{ m.content }}\n{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}[assistant]{% endif %}"
+)
+TEMPLATES: dict[str, dict[str, Any]] = {
+    "embedded": {},
+    "chatml_format": {"chat_template_name": "chatml_format"},
+    "qwen": {"chat_template_name": "qwen"},
+    "deepseek": {"chat_template_name": "deepseek"},
+    "llama": {"chat_template": BUILT_IN["llama"].replace("<|eot|>", "<|im_end|>")},
+    "llama 3": {"chat_template": LLAMA3},
+    "mistral": {"chat_template": MISTRAL},
+    "blocks": {"chat_template": BLOCKS},
+}
+
+
+class Forced:
+    """Makes a policy write some ids."""
+
+    def __init__(self, *ids: int) -> None:
+        self.ids, self.calls = ids, 0
+
+    def __call__(self, ids: Any, scores: Any) -> None:
+        wanted = self.ids[self.calls % len(self.ids)]
+        self.calls += 1
+        scores[:] = np.where(np.arange(len(scores)) == wanted, scores, -np.inf)
+
+
+@pytest.fixture(scope="module")
+def decoder() -> OnnxDecoder:
+    return OnnxDecoder(embedded_model_path(), num_threads=1)
+
+
+def conversation(*turns: str, complete: bool = True) -> Any:
+    roles = ("user", "assistant")
+    chat = [{"role": roles[i % 2], "content": text, "is_complete": complete} for i, text in enumerate(turns)]
+    return TensorDict(
+        {"history": ChatHistory(prompt=History.from_chats([chat]), batch_size=[1])}, batch_size=[1]
+    )
+
+
+@pytest.mark.parametrize("answer", ["42", "", "a b\nc", "42<|im_start|>"])
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_scoring_marks_what_generation_wrote(decoder: OnnxDecoder, name: str, answer: str) -> None:
+    policy = OnnxWrapper(decoder, tokenizer=embedded_model_path(), **TEMPLATES[name])
+    for ended in (True, False) if answer else (True,):
+        check(policy, answer, ended)
+
+
+def check(policy: OnnxWrapper, answer: str, ended: bool) -> None:
+    before, behind = policy._read.blanks_around_content()
+    ids = policy.tokenizer.encode(before + answer + behind * ended, add_special_tokens=False)
+    ids += [policy.tokenizer.eos_token_id] * ended
+    # the turn before is one that was written to its end, and one that was not
+    for earlier, close in ((True, policy.tokenizer.eos_token), (False, "")):
+        chat = conversation("1 + 1", "2", "3 + 4", complete=earlier)
+        out = policy(chat, logits_processor=Forced(*ids), max_new_tokens=len(ids))
+        scored = policy.get_new_version(generate=False, inplace=False)(out)
+        written, again = (np.array(rows(td, "tokens", "full")[0]) for td in (out, scored))
+        said, marked = (np.array(rows(td, "masks", "all_assistant_mask")[0]) for td in (out, scored))
+        first = len(written) - len(ids)
+        assert said.tolist() == [False] * first + [True] * len(ids)
+        np.testing.assert_array_equal(again[: len(written)], written)
+        np.testing.assert_array_equal(marked[first : len(written)], said[first:])
+        assert not marked[len(written) :].any()  # what the template writes behind it
+        own = policy.tokenizer.decode(again[:first][marked[:first]])
+        assert own == before + "2" + (behind + close if earlier else "")
+
+
+def test_ends_that_the_template_does_not_write(decoder: OnnxDecoder) -> None:
+    judge = OnnxWrapper(decoder, tokenizer=embedded_model_path(), generate=False, chat_template_name="falcon")
+    full = conversation("a", "b")["history"].prompt
+    td = TensorDict({"history": ChatHistory(full=full, batch_size=[1])}, batch_size=[1])
+    out = judge(td)
+    ids, mask = (
+        np.array(rows(out, *key)[0]) for key in (("tokens", "full"), ("masks", "all_assistant_mask"))
+    )
+    assert judge.tokenizer.decode(ids[mask]) == " b"
