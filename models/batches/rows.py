@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.models.text.assistant_spans import turn_end
+from lite.models.text.chat import encode_messages
 from lite.models.text.tokenizer import Tokenizer
 
 
@@ -41,10 +42,8 @@ def chat_ids(
     tokenizer: Tokenizer, messages: list[dict[str, str]], *, add_generation_prompt: bool
 ) -> NDArray[np.int64]:
     """Token ids of a conversation rendered by the model's chat template."""
-    text = tokenizer.apply_chat_template(
-        messages, add_generation_prompt=add_generation_prompt, tokenize=False
-    )
-    return np.asarray(tokenizer.encode(text, add_special_tokens=False), np.int64)
+    options = {"chat_template": tokenizer.chat_template, "add_generation_prompt": add_generation_prompt}
+    return encode_messages(messages, tokenizer=tokenizer, **options).ids
 
 
 def end_ids(model: Loaded, messages: Sequence[Mapping[str, Any]]) -> list[int]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Sequence
+import re
+import secrets
+import warnings
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +21,7 @@ from lite.models.text.builtin_templates import (
     keyword_match,
 )
 from lite.models.text.parsers import parse_chat, without_spelled_calls
-from lite.models.text.template_rendering import Rendered, render_chat
+from lite.models.text.template_rendering import Rendered, render_chat, warn_of_dropped
 
 PLACEHOLDER_ROLE = "<none>"
 """Role of the turns that fill up rows of fewer turns; they are never rendered."""
@@ -45,13 +48,15 @@ def render_messages(
     chat_template: str | None = None,
     chat_template_name: str | None = None,
     spans: bool = False,
+    specials: re.Pattern[str] | None = None,
     **options: Any,
 ) -> Rendered:
     """Render one conversation with the template chosen by `find_chat_template`.
 
     Tool calls that a message's content spells out, as it does after parsing, reach the template once.
     With ``spans``, those of a template that has no ``{% generation %}`` blocks are found by
-    `assistant_spans`; with them come the turns.
+    `assistant_spans`; with them come the turns. With ``specials``, which finds the names of special tokens,
+    those that users and tools have written are told.
 
     Raises:
         AssistantSpansError: they cannot be told.
@@ -63,6 +68,7 @@ def render_messages(
         tokenizer, name=chat_template_name, source=chat_template, tools=options.get("tools")
     )
     special = getattr(tokenizer, "special_tokens_map", None) or {}
+    warn_of_dropped(source, tools=options.get("tools"), documents=options.get("documents"))
 
     def render(turns: Turns, **changes: Any) -> Rendered:
         return render_chat(source, turns, **{**special, **options, **changes})
@@ -70,12 +76,57 @@ def render_messages(
     def text_of(turns: Turns, **changes: Any) -> str:
         return render(turns, **changes).text
 
-    text, found, _ = render(turns)
+    text, found, *_ = render(turns)
+    controls = () if specials is None else _controls(text_of, text, turns, specials)
     if not spans:
-        return Rendered(text, found)
+        return Rendered(text, found, controls=controls)
     if not found and not has_generation_block(source):
         found = assistant_spans(text_of, text, turns)
-    return Rendered(text, found, _written_turns(text_of, text, found, turns))
+    return Rendered(text, found, _written_turns(text_of, text, found, turns), controls)
+
+
+def _controls(
+    render: Render, text: str, turns: Turns, specials: re.Pattern[str]
+) -> tuple[tuple[int, int], ...]:
+    """`Rendered.controls`: they are marked in the contents, and the conversation is rendered again."""
+    base, names = secrets.token_hex(12), []
+
+    def mark(found: re.Match[str]) -> str:
+        names.append(found[0])
+        return f"x{base}{len(names) - 1}x"
+
+    def marked(content: Any) -> Any:
+        if isinstance(content, str):
+            return specials.sub(mark, content)
+        if isinstance(content, list | tuple):
+            return [marked(part) for part in content]
+        if isinstance(content, Mapping) and isinstance(content.get("text"), str):
+            return {**content, "text": marked(content["text"])}
+        return content
+
+    others = [
+        turn if turn.get("role") == "assistant" else {**turn, "content": marked(turn.get("content"))}
+        for turn in turns
+    ]
+    if not names:
+        return ()
+    try:
+        pieces = re.split(f"x{base}(\\d+)x", render(others))
+    except ValueError:
+        pieces = []
+    out, said = [], "".join(pieces[:1])
+    for number, rest in zip(pieces[1::2], pieces[2::2], strict=True):
+        name = names[int(number)]
+        out.append((len(said), len(said) + len(name)))
+        said += name + rest
+    if said != text:
+        warnings.warn(
+            "a message names special tokens, and the chat template changes its content: they are taken for"
+            " control tokens",
+            stacklevel=4,
+        )
+        return ()
+    return tuple(out)
 
 
 def _written_turns(
@@ -149,29 +200,66 @@ def encode_chats(
     tokenizer: Any,
     mask: bool = False,
     end_ids: Collection[int] = (),
+    split_special_tokens: bool = True,
     **options: Any,
 ) -> list[EncodedChat]:
     """`encode_messages` for several conversations, in one call of the tokenizer.
 
     With ``end_ids``, those that end a response, the mask has all that the model has to write: what follows
     the generation prompt, up to the first of them behind the content, unless the turn is not complete.
+    With ``split_special_tokens``, special tokens come from the template and from assistants alone: where
+    others write the name of one, it is text.
 
     Raises:
         AssistantSpansError: with ``mask``, what the assistant wrote cannot be told from the template's text.
     """
     if not chats:
         return []
-    rendered = [render_messages(messages, tokenizer=tokenizer, spans=mask, **options) for messages in chats]
+    special = _special_names(tokenizer) if split_special_tokens else {}
+    specials = re.compile("|".join(map(re.escape, special.values()))) if special else None
+    rendered = [
+        render_messages(messages, tokenizer=tokenizer, spans=mask, specials=specials, **options)
+        for messages in chats
+    ]
     texts = [row.text for row in rendered]
     encoded = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
     out = []
     for row, ids, offsets in zip(rendered, encoded["input_ids"], encoded["offset_mapping"], strict=True):
+        if row.controls:
+            ids, offsets = _spelt_out(tokenizer, row, ids, offsets, special.keys())
         ids = np.asarray(ids, np.int64).reshape(-1)
         said = span_mask(offsets, row.spans) if mask else None
         if said is not None and end_ids:
             _mark_turns(said, ids, offsets, row.turns, end_ids)
         out.append(EncodedChat(row.text, ids, said))
     return out
+
+
+def _special_names(tokenizer: Any) -> dict[int, str]:
+    """The special tokens by id, the longest names first."""
+    added = getattr(tokenizer, "added_tokens_decoder", {})
+    names = {i: token.content for i, token in added.items() if token.special and token.content}
+    return dict(sorted(names.items(), key=lambda item: -len(item[1])))
+
+
+def _spelt_out(
+    tokenizer: Any, row: Rendered, ids: Any, offsets: Any, special: Collection[int]
+) -> tuple[list[int], list[tuple[int, int]]]:
+    """Ids and offsets with the tokens of a text in the place of special ones that others named."""
+    out: list[tuple[int, tuple[int, int]]] = []
+    for i, (start, end) in zip(ids, offsets, strict=True):
+        if i not in special or not any(start < b and end > a for a, b in row.controls):
+            out.append((i, (start, end)))
+            continue
+        spelt = tokenizer(
+            row.text[start:end],
+            add_special_tokens=False,
+            split_special_tokens=True,
+            return_offsets_mapping=True,
+        )
+        places = [(start + a, start + b) for a, b in spelt["offset_mapping"]]
+        out += zip(spelt["input_ids"], places, strict=True)
+    return [i for i, _ in out], [place for _, place in out]
 
 
 def _mark_turns(

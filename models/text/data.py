@@ -220,8 +220,9 @@ class Sampling(TensorClass):
         sampled_log_probs: log-probs in the distributions that tokens were really drawn from, after
             penalties, bans, temperature and filters, float32 (*batch, L); 0 where the best one was taken. Of
             beams those that the options make of the model's after the beam.
-        kept_log_mass: the log of the probability that bans and filters left, float32 (*batch, L). Without
-            biases and penalties, ``sampled_log_probs`` are the log-probs at the temperature less this.
+        kept_log_mass: the log of the probability that bans and filters left, float32 (*batch, L). Unless
+            biases, penalties or functions of the user change scores of what is kept, ``sampled_log_probs``
+            are the log-probs at the temperature less this. What is ruled out counts with its score before.
         kept_offsets, kept_ids: the ids that could be drawn. For token t those of
             ``kept_ids[kept_offsets[t]:kept_offsets[t + 1]]``, all if these are none; int64 (*batch, L + 1)
             and int32 (*batch, K).

@@ -129,6 +129,7 @@ class History(TensorClass):
         return_tensors: str | None = None,
         return_dict: bool | None = None,
         return_assistant_tokens_mask: bool = False,
+        split_special_tokens: bool = True,
         **kwargs: Any,
     ) -> Any:
         """Render the conversations, and encode them if asked to.
@@ -152,6 +153,8 @@ class History(TensorClass):
                 default with the mask.
             return_assistant_tokens_mask: Also "assistant_masks", 1 on tokens of what assistants said, as the
                 template's blocks have it; `OnnxWrapper` also marks what ends a turn.
+            split_special_tokens: In ids, the name of a special token is text where users, systems and tools
+                write it; False makes it the control token that it names, as transformers does.
             **kwargs: Further variables for the template: ``tools`` (JSON schemas of functions),
                 ``documents``, ``enable_thinking`` and whatever else it reads.
 
@@ -193,7 +196,12 @@ class History(TensorClass):
             raise RuntimeError("apply_chat_template needs a tokenizer to return ids")
 
         def encode(chat: list[dict[str, Any]]) -> TensorDict:
-            out = encode_messages(chat, mask=return_assistant_tokens_mask, **options)
+            out = encode_messages(
+                chat,
+                mask=return_assistant_tokens_mask,
+                split_special_tokens=split_special_tokens,
+                **options,
+            )
             ids = out.ids[:max_length]
             columns = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
             if out.assistant_mask is not None:

@@ -5,7 +5,9 @@ Templates come with models, so they are untrusted: they run in `template_sandbox
 
 from __future__ import annotations
 
+import functools
 import secrets
+import warnings
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -26,11 +28,13 @@ class Rendered(NamedTuple):
         spans: Character ranges (start, end) of ``text`` inside ``{% generation %}`` blocks, in order.
         turns: Of each turn of an assistant, if that was asked for: where the generation prompt ends, where
             the content ends, where what the template writes behind it does, and whether the turn is complete.
+        controls: Where contents of others than assistants spell special tokens, if that was asked for.
     """
 
     text: str
     spans: tuple[tuple[int, int], ...]
     turns: tuple[tuple[int, int, int, bool], ...] = ()
+    controls: tuple[tuple[int, int], ...] = ()
 
 
 def render_chat(
@@ -104,6 +108,36 @@ def render_chat(
         if not found:
             raise ValueError("continue_final_message: the template does not write the last message's content")
     return _take_spans(text, mark)
+
+
+def warn_of_dropped(template: str, **given: Any) -> None:
+    """Warn of ``tools`` and ``documents`` that are given to a template that never writes them."""
+    for name, value in given.items():
+        if value and not _writes(template, name):
+            warnings.warn(
+                f"the chat template does not write {name}: the model will not see them", stacklevel=4
+            )
+
+
+@functools.lru_cache(maxsize=64)
+def _writes(template: str, name: str) -> bool:
+    """Whether a template writes something else where there are tools or documents."""
+    chat = [{"role": "system", "content": "a"}, {"role": "user", "content": "a"}]
+    probe = {"tools": {"type": "function", "function": _PROBE}, "documents": {"title": "a", "text": "b"}}
+    special: dict[str, Any] = {"bos_token": "", "eos_token": "", "add_generation_prompt": True}
+
+    def said(turns: Any, value: Any) -> str | None:
+        try:
+            return render_chat(template, turns, **{name: value}, **special).text
+        except ValueError:
+            return None
+
+    pairs = [(said(turns, None), said(turns, [probe[name]])) for turns in (chat, chat[1:])]
+    # a template that takes neither conversation looks at more than there is
+    return any(plain != other for plain, other in pairs) or pairs == [(None, None)] * 2
+
+
+_PROBE = {"name": "f", "description": "f", "parameters": {"type": "object", "properties": {}, "required": []}}
 
 
 def _as_seen(message: Mapping[str, Any]) -> dict[str, Any]:

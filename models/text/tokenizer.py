@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from lite.models.graph.json_files import MAX_TOKENIZER_BYTES, check_links, read_
 from lite.models.text.builtin_templates import has_generation_block, own_template
 from lite.models.text.chat import span_mask
 from lite.models.text.columns import check_side, collate
-from lite.models.text.template_rendering import render_chat
+from lite.models.text.template_rendering import render_chat, warn_of_dropped
 from lite.models.text.tokenizer_rules import MAX_ID, check_rules
 
 Chat = Sequence[Mapping[str, Any]]
@@ -155,15 +156,33 @@ class Tokenizer:
 
     # -- text to ids ---------------------------------------------------------------------------
 
-    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+    @property
+    def added_tokens_decoder(self) -> dict[int, Any]:
+        """The ``tokenizers.AddedToken`` of each id that has one; the special ones are control tokens."""
+        with self._naming_itself():
+            return dict(self.backend.get_added_tokens_decoder())
+
+    @functools.cached_property
+    def _spelling(self) -> Any:
+        """A copy of the backend to which special tokens are text like any other."""
+        with self._naming_itself():
+            copy = type(self.backend).from_str(self.backend.to_str())
+            copy.encode_special_tokens = True
+        return copy
+
+    def encode(
+        self, text: str, *, add_special_tokens: bool = True, split_special_tokens: bool = False
+    ) -> list[int]:
         """The ids of one text.
 
         ``add_special_tokens`` lets the tokenizer's post-processor add its own (a BOS, say). Pass
-        False for text rendered by a chat template, which holds them already.
+        False for text rendered by a chat template, which holds them already. With
+        ``split_special_tokens``, the name of a special token in the text is text, as in what users write.
         """
         _check_text(text)
+        backend = self._spelling if split_special_tokens else self.backend
         with self._naming_itself():
-            return list(self.backend.encode(text, add_special_tokens=add_special_tokens).ids)
+            return list(backend.encode(text, add_special_tokens=add_special_tokens).ids)
 
     def __call__(
         self,
@@ -174,6 +193,7 @@ class Tokenizer:
         truncation: bool = False,
         max_length: int | None = None,
         add_special_tokens: bool = True,
+        split_special_tokens: bool = False,
         return_attention_mask: bool = True,
         return_offsets_mapping: bool = False,
         return_tensors: Literal["np"] | None = None,
@@ -187,7 +207,7 @@ class Tokenizer:
             padding_side: "left" or "right"; by default the tokenizer's own.
             truncation: Cut rows on the right to ``max_length``.
             max_length: Needed by ``truncation`` and ``padding="max_length"``.
-            add_special_tokens: As in :meth:`encode`.
+            add_special_tokens, split_special_tokens: As in :meth:`encode`.
             return_attention_mask: Include "attention_mask" (1 for a token, 0 for padding).
             return_offsets_mapping: Include "offset_mapping", each token's (start, end) in the text.
             return_tensors: "np" for int64 arrays of shape (B, L) (rows must be of one length).
@@ -205,8 +225,9 @@ class Tokenizer:
         texts = [text] if isinstance(text, str) else list(text)
         for item in texts:
             _check_text(item)
+        backend = self._spelling if split_special_tokens else self.backend
         with self._naming_itself():
-            encodings = self.backend.encode_batch(texts, add_special_tokens=add_special_tokens)
+            encodings = backend.encode_batch(texts, add_special_tokens=add_special_tokens)
         columns: dict[str, list[list[Any]]] = {"input_ids": [list(encoding.ids) for encoding in encodings]}
         if return_offsets_mapping:
             columns["offset_mapping"] = [list(encoding.offsets) for encoding in encodings]
@@ -294,6 +315,7 @@ class Tokenizer:
         if return_assistant_tokens_mask and not (tokenize and return_dict):
             raise ValueError("return_assistant_tokens_mask needs tokenize=True and return_dict=True")
         source = self._template_source(chat_template, tools)
+        warn_of_dropped(source, tools=tools, documents=variables.get("documents"))
         if return_assistant_tokens_mask and not has_generation_block(source):
             warnings.warn(
                 "return_assistant_tokens_mask: the chat template has no {% generation %} block, so the mask"

@@ -22,11 +22,15 @@ from lite.models.wrapper.options import WrapperOptions
 Chats = list[list[dict[str, Any]]]
 
 _FORMS = {
-    "history": "conversations are given as History.from_chats([[{'role': 'user', 'content': 'Hi'}]])",
-    "text": "texts are given as Text(prompt=['Hi'], batch_size=[1])",
-    "tokens": "ids are given as integers (int64) in Tokens(prompt=ids, batch_size=[1])",
+    "history": "conversations are given as History.from_chats([[{{'role': 'user', 'content': 'Hi'}}]])",
+    "text": "texts are given as Text({0}=['Hi'], batch_size=[1])",
+    "tokens": "ids are given as integers (int64) in Tokens({0}=ids, batch_size=[1])",
 }
-"""What an entry is made with, by input mode."""
+
+
+def _form(mode: str, key: NestedKey) -> str:
+    """What an entry is made with."""
+    return _FORMS[mode].format(key[-1] if isinstance(key, tuple) else "prompt")
 
 
 class Inputs(NamedTuple):
@@ -80,9 +84,14 @@ class InputReader:
         value = td.get(key, None) if mode == "history" else td.get(key, None, as_list=True)
         if value is None:
             found = sorted(map(str, td.keys(True)))
-            raise ValueError(
-                f"Expected {key!r} key for {mode} input mode, but found keys: {found}; {_FORMS[mode]}"
-            )
+            form = _form(mode, key)
+            if (
+                not self.options.generate
+                and isinstance(key, tuple)
+                and (*key[:-1], "prompt") in td.keys(True)
+            ):
+                form = f"scoring reads prompt and response as one, {key[-1]!r}: {form}"
+            raise ValueError(f"Expected {key!r} key for {mode} input mode, but found keys: {found}; {form}")
         if mode == "history":
             return self._history(td, value)
         if mode == "text":
@@ -97,7 +106,7 @@ class InputReader:
         if not is_tensor_collection(td):
             raise TypeError(
                 f"Expected a TensorDict with {self.options.key!r} in it, got {type(td).__name__};"
-                f" {_FORMS[self.options.input_mode]}"
+                f" {_form(self.options.input_mode, self.options.key)}"
             )
 
     def _history(self, td: Any, value: Any) -> Inputs:
@@ -120,6 +129,7 @@ class InputReader:
             chat_template=options.chat_template,
             chat_template_name=options.chat_template_name,
             add_generation_prompt=options.generate,
+            split_special_tokens=options.tokenizer_kwargs.get("split_special_tokens", True),
             **options.chat_template_kwargs,
         )
         if options.generate:
@@ -212,7 +222,7 @@ def read_chats(value: Any, key: NestedKey, ndim: int) -> tuple[Chats, History]:
     """
     if not isinstance(value, History):
         raise TypeError(
-            f"Expected History object for {key!r}, got {type(value).__name__}; {_FORMS['history']}"
+            f"Expected History object for {key!r}, got {type(value).__name__}; {_form('history', key)}"
         )
     if len(value.batch_size) == ndim:
         value = value.unsqueeze(-1)
@@ -230,7 +240,7 @@ def read_texts(value: Any, key: NestedKey, ndim: int) -> list[str]:
     for text in texts:
         if not isinstance(text, str):
             raise ValueError(
-                f"Expected list of text for {key!r}, got {type(text).__name__} in it; {_FORMS['text']}"
+                f"Expected list of text for {key!r}, got {type(text).__name__} in it; {_form('text', key)}"
             )
     return texts
 
@@ -250,12 +260,12 @@ def read_tokens(value: Any, key: NestedKey, ndim: int, *, pad_id: int | None, pa
     if array.size and array.dtype.kind not in "iu":
         raise ValueError(
             f"Expected token ids as integers for {key!r}, got {array.dtype} of shape {array.shape}; "
-            f"{_FORMS['tokens']}"
+            f"{_form('tokens', key)}"
         )
     if array.ndim != ndim + 1:
         raise ValueError(
             f"Expected token ids with {ndim + 1} dimensions for {key!r}, got an array of shape {array.shape}"
-            f" and dtype {array.dtype}; {_FORMS['tokens']}"
+            f" and dtype {array.dtype}; {_form('tokens', key)}"
         )
     ids = array.reshape(math.prod(array.shape[:-1]), array.shape[-1]).astype(np.int64)
     return TokenRows(ids, infer_mask(ids, pad_id, pad_is_eos=pad_is_eos))

@@ -61,8 +61,12 @@ def test_encode_and_decode(folder: str, texts: list[str], special: bool) -> None
     for text in texts:
         ids = theirs.encode(text, add_special_tokens=special)
         assert ours.encode(text, add_special_tokens=special) == ids
+        split = theirs.encode(text, add_special_tokens=special, split_special_tokens=True)
+        assert ours.encode(text, add_special_tokens=special, split_special_tokens=True) == split
         assert ours.decode(ids) == theirs.decode(ids)
         assert ours.decode(ids, skip_special_tokens=True) == theirs.decode(ids, skip_special_tokens=True)
+    split = {"split_special_tokens": True, "add_special_tokens": special}
+    assert ours(texts, **split)["input_ids"] == theirs(texts, **split)["input_ids"]
     rows = theirs(texts)["input_ids"]
     assert ours.batch_decode(rows) == theirs.batch_decode(rows)
 

@@ -40,6 +40,44 @@ def test_special_tokens_reach_the_template_and_are_not_added_again(byte_tokenize
     np.testing.assert_array_equal(out.assistant_mask, np.zeros(len(out.ids), bool))
 
 
+TRIM = "{% for m in messages %}{{ m.role }}: {{ m.content | trim }}{{ eos_token }}{% endfor %}"
+PARTS = "{% for m in messages %}{{ m.content[0].text }}{{ m.content[0].text }}{{ eos_token }}{% endfor %}"
+
+
+@pytest.mark.parametrize("source", [UNTAGGED, TRIM, *BUILT_IN.values()])
+@pytest.mark.parametrize("said", ["<eos>", "a<eos>", " <eos><bos> <eos>", "x0x<eos"])
+def test_special_tokens_come_from_the_template_and_from_assistants(
+    byte_tokenizer: Make, source: str, said: str
+) -> None:
+    tokenizer = byte_tokenizer(bos_token="<bos>")
+    chat = [{"role": role, "content": said} for role in ("system", "user", "assistant", "user", "assistant")]
+    plain = [{**turn, "content": turn["content"].replace("<", "[")} for turn in chat]
+    options = {"tokenizer": tokenizer, "chat_template": source, "mask": True}
+    out, frame = encode_messages(chat, **options), encode_messages(plain, **options)
+    assert tokenizer.decode(out.ids) == out.text
+
+    def controls(ids: np.ndarray) -> int:
+        return int((ids >= 256).sum())
+
+    assert controls(out.ids) == controls(frame.ids) + 2 * (said.count("<eos>") + said.count("<bos>"))
+    said_by_assistants = tokenizer.decode(out.ids[out.assistant_mask])
+    assert said_by_assistants.replace(" ", "") == 2 * said.replace(" ", "")
+    as_it_is = encode_messages(chat, **options, split_special_tokens=False)
+    np.testing.assert_array_equal(as_it_is.ids, tokenizer.encode(out.text, add_special_tokens=False))
+
+
+def test_special_tokens_in_parts_and_in_contents_that_change(byte_tokenizer: Make) -> None:
+    tokenizer = byte_tokenizer()
+    parts = [{"role": "user", "content": [{"type": "text", "text": "<eos>"}]}]
+    ids = encode_messages(parts, tokenizer=tokenizer, chat_template=PARTS).ids
+    assert np.flatnonzero(ids >= 256).tolist() == [10]
+    assert tokenizer.decode(ids) == "<eos>" * 3
+    chat = [{"role": "user", "content": "a<eos>"}]
+    source = "{{ messages[0].content | length }}{{ messages[0].content }}"
+    with pytest.warns(UserWarning, match="names special tokens, and the chat template changes its content"):
+        assert (encode_messages(chat, tokenizer=tokenizer, chat_template=source).ids >= 256).any()
+
+
 def test_span_mask_overlaps() -> None:
     np.testing.assert_array_equal(
         span_mask([(0, 2), (2, 4), (4, 4), (4, 6)], [(3, 5)]), [False, True, True, True]

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pytest
 from helpers.models.tool_templates import CONVERSATION, THINKING, TOOLS
 
+from lite.models import History
 from lite.models.text.builtin_templates import (
     BUILT_IN,
 )
-from lite.models.text.template_rendering import Rendered, render_chat
+from lite.models.text.template_rendering import Rendered, render_chat, warn_of_dropped
 
 USER = {"role": "user", "content": "Hi"}
 BOT = {"role": "assistant", "content": "Yo"}
@@ -154,6 +156,35 @@ def test_reasoning_has_every_name_that_templates_know() -> None:
         ({}, " "),
     ):
         assert render_chat(source, [{"role": "assistant", "content": "", **given}]).text == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "warned"),
+    [
+        ("{{ messages[-1].content }}", ["tools", "documents"]),
+        ("{{ tools | tojson }}{{ messages[-1].content }}", ["documents"]),
+        ("{% if messages[0].role == 'system' %}{{ tools[0].function.name }}{% endif %}", ["documents"]),
+        (
+            "{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}",
+            ["tools", "documents"],
+        ),
+        ("{{ documents[0].title }}{{ raise_exception('no') if messages | length < 9 }}", []),
+    ],
+)
+def test_what_a_template_drops_is_told(source: str, warned: list[str], recwarn: Any) -> None:
+    warn_of_dropped(source, tools=[{}], documents=[{"title": "a", "text": "b"}])
+    warn_of_dropped(source, tools=None, documents=[])
+    message = "the chat template does not write {}: the model will not see them"
+    assert [str(one.message) for one in recwarn] == [message.format(name) for name in warned]
+
+
+def test_tools_that_are_dropped(byte_tokenizer: Any) -> None:
+    tokenizer = byte_tokenizer(chat_template="{{ messages[0].content }}")
+    chat = [{"role": "user", "content": "Hi"}]
+    with pytest.warns(UserWarning, match="does not write tools"):
+        History.from_chats(chat).apply_chat_template(tokenizer=tokenizer, tools=TOOLS)
+    with pytest.warns(UserWarning, match="does not write tools"):
+        tokenizer.apply_chat_template(chat, tokenize=False, tools=TOOLS)
 
 
 def test_tools_and_documents_are_dicts() -> None:

@@ -91,7 +91,7 @@ def test_chat_templates(byte_tokenizer: Make) -> None:
 
 
 def test_templates_by_name(byte_tokenizer: Make) -> None:
-    tokenizer = byte_tokenizer(chat_template={"tool_use": "T", "other": "O"})
+    tokenizer = byte_tokenizer(chat_template={"tool_use": "{{ 'T' if tools }}", "other": "O"})
     chat = [{"role": "user", "content": "Hi"}]
     assert tokenizer.chat_template is None
     assert tokenizer.apply_chat_template(chat, tokenize=False, tools=[{}]) == "T"

@@ -9,7 +9,7 @@ import pytest
 from helpers.models.prompts import HELLO, HI, MODES, Make, P, chat_td, rows, text_td, token_td
 
 from lite import TensorDict, lazy_stack
-from lite.models import ChatHistory, History, Tokens
+from lite.models import ChatHistory, History, Text, Tokens
 
 pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
@@ -119,6 +119,23 @@ def test_input_errors_change_nothing(wrap: Make) -> None:
         wrap("text")(text_td("Hi"), logits_only=True)
 
 
+@pytest.mark.parametrize("field", ["prompt", "full"])
+def test_names_of_special_tokens_are_text_where_users_write_them(wrap: Make, field: str) -> None:
+    named, eos = "a<eos>b", 256
+    for mode, td, default in (
+        ("history", chat_td(named), False),
+        ("text", text_td(named, field=field), True),  # it may be a rendered conversation
+    ):
+        if mode == "history" and field == "full":
+            td = TensorDict({mode: ChatHistory(full=td[mode].prompt, batch_size=[1])}, batch_size=[1])
+        for given, control in ((None, default), (True, False), (False, True)):
+            options = {} if given is None else {"split_special_tokens": given}
+            wrapper = wrap(mode, generate=field == "prompt", tokenizer_kwargs=options)
+            out = wrapper(td.copy())
+            assert (eos in rows(out, "tokens", field)[0]) is control, (mode, given)
+            assert named in out["text", field][0]
+
+
 def test_empty_assistant_masks_warn(wrap: Make) -> None:
     chat = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "bc"}]
     td = TensorDict({"history": ChatHistory(full=History.from_chats([chat]), batch_size=[1])}, batch_size=[1])
@@ -147,9 +164,27 @@ def test_a_history_without_turn_dimension(wrap: Make) -> None:
 def test_what_is_neither_a_tensordict_nor_the_entry(
     wrap: Make, generate: bool, mode: str, given: Any
 ) -> None:
-    form = {"history": r"History\.from_chats", "text": r"Text\(prompt=", "tokens": "integers"}[mode]
+    field = "prompt" if generate else "full"
+    form = {"history": r"History\.from_chats", "text": rf"Text\({field}=", "tokens": "integers"}[mode]
     with pytest.raises(TypeError, match=rf"Expected a TensorDict with \('{mode}', .*, got .*{form}"):
         wrap(mode, generate=generate)(given)
+
+
+@pytest.mark.parametrize(
+    ("mode", "entry", "form"),
+    [
+        ("tokens", Tokens(prompt=np.array([HI]), response=np.array([HI]), batch_size=[1]), r"Tokens\(full="),
+        ("text", Text(prompt=["Hi"], response=["a"], batch_size=[1]), r"Text\(full="),
+        ("history", chat_td("Hi")["history"], r"History\.from_chats"),
+    ],
+)
+def test_scoring_of_prompt_and_response(wrap: Make, mode: str, entry: Any, form: str) -> None:
+    judge = wrap(mode, generate=False)
+    with pytest.raises(ValueError, match=f"scoring reads prompt and response as one, 'full': .*{form}"):
+        judge(TensorDict({mode: entry}, batch_size=[1]))
+    with pytest.raises(ValueError, match="Expected") as error:
+        judge(TensorDict({"other": np.ones(1)}, batch_size=[1]))
+    assert "as one" not in str(error.value)
 
 
 @pytest.mark.parametrize("given", [["Hi"], [[1.5]], [1.5, 2.0], np.array([[1.0, 2.0]]), [[1], "Hi"]])
