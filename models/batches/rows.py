@@ -42,8 +42,12 @@ def chat_ids(
     tokenizer: Tokenizer, messages: list[dict[str, str]], *, add_generation_prompt: bool
 ) -> NDArray[np.int64]:
     """Token ids of a conversation rendered by the model's chat template."""
-    options = {"chat_template": tokenizer.chat_template, "add_generation_prompt": add_generation_prompt}
-    return encode_messages(messages, tokenizer=tokenizer, **options).ids
+    return encode_messages(
+        messages,
+        tokenizer=tokenizer,
+        chat_template=tokenizer.chat_template,
+        add_generation_prompt=add_generation_prompt,
+    ).ids
 
 
 def end_ids(model: Loaded, messages: Sequence[Mapping[str, Any]]) -> list[int]:
