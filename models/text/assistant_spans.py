@@ -64,7 +64,7 @@ def assistant_spans(render: Render, text: str, turns: Turns) -> tuple[tuple[int,
     if spans is None:  # many a template trims
         spans = finder.all_at_once({piece: piece.text.strip() for piece in pieces})
     if spans is None:
-        spans = [finder.one(piece) for piece in pieces]
+        spans = [finder.one_or_turn(piece) for piece in pieces]
     spans += [finder.turn_with_calls(i) for i in calling]
     return tuple(sorted((start, end) for start, end in spans if start < end))
 
@@ -156,6 +156,16 @@ class _Finder:
         if start is None or stop is None:
             raise self._unknown(piece.turn)
         return start, stop
+
+    def one_or_turn(self, piece: _Piece) -> tuple[int, int]:
+        """The span of one piece; of a content that is written in parts, all that the turn writes of it."""
+        try:
+            return self.one(piece)
+        except AssistantSpansError:
+            start, end = self.turn_with_calls(piece.turn)
+            if self.text[start:end].split() != piece.text.split():  # not to the letter, but for whitespace
+                raise
+            return start, end
 
     def _place(self, piece: _Piece, at: int) -> int | None:
         """Where in the text a position of a piece is; None if it is not there or cannot be marked."""

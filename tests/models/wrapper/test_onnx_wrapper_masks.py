@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.models.prompts import rows
+from helpers.models.tool_templates import THINKING
 
 from lite import TensorDict
 from lite.models import ChatHistory, History, OnnxDecoder, OnnxWrapper, embedded_model_path
@@ -64,6 +65,11 @@ def conversation(*turns: str, complete: bool = True) -> Any:
     return TensorDict(
         {"history": ChatHistory(prompt=History.from_chats([chat]), batch_size=[1])}, batch_size=[1]
     )
+
+
+def test_reasoning_that_the_template_writes_again(decoder: OnnxDecoder) -> None:
+    policy = OnnxWrapper(decoder, tokenizer=embedded_model_path(), chat_template=THINKING)
+    check(policy, "<think>\nhm\n</think>\n\n42", ended=True)
 
 
 @pytest.mark.parametrize("answer", ["42", "", "a b\nc", "42<|im_start|>"])
