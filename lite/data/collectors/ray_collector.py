@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,6 +23,7 @@ from lite.kernels._integer import integer
 from lite.nn import InteractionType, Module
 
 _TRIES = 3  # deaths of an actor before it has given anything
+_QUIET = 10.0  # seconds, before a warning says what actors wait for
 _ID_BITS = 40  # of the ids of trajectories, for those of one actor
 
 
@@ -40,7 +44,9 @@ class RayCollector:
 
     **Failures.** An actor that dies, alone or with its machine, is replaced: what it had of a batch is lost
     as a whole, and nothing is doubled. Its successor begins new episodes, with seeds and ids of its own. What
-    an environment or the policy raises is raised here, as `ray.exceptions.RayTaskError` of its class.
+    an environment or the policy raises is raised here, as `ray.exceptions.RayTaskError` of its class. Actors
+    that fill a `RayReplayBuffer` may have stored rows of a batch that was lost: the buffer can hold more rows
+    than `stats()["frames"]` counts.
 
     Args:
         create_env_fn: a function that makes a gymnasium `Env` or `VectorEnv`, or a list of one per actor.
@@ -72,6 +78,8 @@ class RayCollector:
         pre_collect_hook: called in the actors before each of their batches, with no argument.
         post_collect_hook: called in the actors with each of their batches.
         seed: of the run; environments and random actions of each actor have seeds that follow from it.
+        start_timeout: seconds to wait for processors of a cluster that somebody else started; a warning says
+            after 10 seconds what is missing.
 
     Attributes:
         policy: as given.
@@ -82,7 +90,8 @@ class RayCollector:
         TypeError: both `policy` and `policy_factory` are given.
         ValueError: lists of different lengths, a number out of range, frames that cannot be divided among
             the actors with `sync=True`, or too few processors where a cluster is started here.
-        RuntimeError: while iterating, an actor died several times before it gave anything.
+        RuntimeError: while iterating, an actor died several times before it gave anything, or the cluster
+            did not have the processors within `start_timeout`.
 
     Source:
         torchrl.collectors.distributed.RayCollector.
@@ -126,6 +135,7 @@ class RayCollector:
         pre_collect_hook: Callable[[], None] | None = None,
         post_collect_hook: Callable[[Any], None] | None = None,
         seed: int | None = None,
+        start_timeout: float = 120.0,
     ) -> None:
         if policy is not None and policy_factory is not None:
             raise TypeError("policy and policy_factory cannot both be given")
@@ -156,6 +166,7 @@ class RayCollector:
         self.closed = False
         self._init_random_frames = max(0, init_random_frames)
         self._seed = None if seed is None else integer("seed", seed)
+        self._start_timeout = start_timeout
         self._options = [
             {
                 "frames_per_batch": frames // count if sync else frames,
@@ -205,14 +216,19 @@ class RayCollector:
     def __iter__(self) -> Iterator[Any]:
         """The batches that are left."""
         while self._left() > 0 and not self.closed:
-            yield self.next()
+            with suppress(_Closed):
+                yield self._next()
         self._release()
 
     def next(self) -> Any:
         """The next batch; None when there are no more, and with a replay buffer."""
-        if self._left() <= 0 or self.closed:
-            self._release()
-            return None
+        if self._left() > 0 and not self.closed:
+            with suppress(_Closed):
+                return self._next()
+        self._release()
+        return None
+
+    def _next(self) -> Any:
         most = 0 if self.update_after_each_batch else self.max_weight_update_interval
         if 0 <= most < self._since_update:
             self.update_policy_weights_()
@@ -285,16 +301,75 @@ class RayCollector:
         handle = remote.remote(self._parts[i], options, number << _ID_BITS)
         return _Actor(handle, tries=0 if (before := self._actors[i]) is None else before.tries)
 
+    def _wait(self) -> Any:
+        """A request that has been answered.
+
+        Raises:
+            _Closed: another thread has called `shutdown`.
+            RuntimeError: no actor has started within `start_timeout`.
+        """
+        begun, warned = time.monotonic(), False
+        while not self.closed:
+            try:
+                ready, _ = self._ray.wait(list(self._pending), num_returns=1, timeout=1.0)
+            except Exception:
+                if self.closed:
+                    break
+                raise
+            if ready:
+                return ready[0]
+            waited = time.monotonic() - begun
+            if waited < _QUIET or (warned and waited < self._start_timeout):
+                continue
+            waiting = self._not_started()
+            if len(waiting) < self.num_collectors and not (self.sync and waiting):
+                self._hand_over(waiting)
+                begun, warned = time.monotonic(), False  # there are some at work
+                continue
+            if waited >= self._start_timeout:
+                raise RuntimeError(f"after {waited:.0f} seconds {self._missing(waiting)}")
+            warnings.warn(f"{self._missing(waiting)}; waiting for them.", stacklevel=5)
+            warned = True
+        raise _Closed
+
+    def _hand_over(self, waiting: list[int]) -> None:
+        """Ask an actor that has started where only others are asked, which may never start."""
+        if not set(self._pending.values()) <= set(waiting):
+            return
+        request, i = next(iter(self._pending.items()))
+        del self._pending[request]
+        actor = self._actors[i]
+        if actor is not None:
+            self._ray.kill(actor.handle)
+            self._actors[i] = None
+        self._ask(next(j for j, other in enumerate(self._actors) if other is not None and j not in waiting))
+
+    def _not_started(self) -> list[int]:
+        """The numbers of the actors that Ray has no processors for."""
+        started = {i: actor.started for i, actor in enumerate(self._actors) if actor is not None}
+        ready, _ = self._ray.wait(list(started.values()), num_returns=len(started), timeout=0)
+        return [i for i, ref in started.items() if ref not in ready]
+
+    def _missing(self, waiting: list[int]) -> str:
+        needed = sum(self._remote[i].get("num_cpus", 1) for i in waiting)
+        there, free = self._ray.cluster_resources(), self._ray.available_resources()
+        return (
+            f"{len(waiting)} of {self.num_collectors} collectors have not started: they need {needed:g} "
+            f"processors, and of the {there.get('CPU', 0):g} of the cluster {free.get('CPU', 0):g} are free. "
+            'Give fewer collectors, or less to each, as remote_configs={"num_cpus": 0.5}'
+        )
+
     def _ready(self) -> tuple[int, Any]:
         """The number of an actor that has its batch, the batch's frames and the batch."""
         errors = self._ray.exceptions
         while True:
-            ready, _ = self._ray.wait(list(self._pending), num_returns=1)
-            i = self._pending.pop(ready[0])
+            request = self._wait()
+            i = self._pending.pop(request, -1)
             actor = self._actors[i]
-            assert actor is not None
+            if i < 0 or actor is None:  # another thread has called `shutdown`
+                raise _Closed
             try:
-                frames, data = self._ray.get(ready[0])
+                frames, data = self._ray.get(request)
             except (errors.RayActorError, errors.ObjectLostError) as error:
                 actor.tries += 1
                 if actor.tries >= _TRIES:
@@ -471,11 +546,19 @@ class _Vector:
         return SyncVectorEnv([self.env] * self.count)
 
 
+class _Closed(Exception):
+    """The collector was shut down while a batch was waited for."""
+
+
 class _Actor:
-    """An actor's handle, the version whose weights it was given, and how often it died in a row."""
+    """An actor's handle, the version whose weights it was given, and how often it died in a row.
+
+    `started` is a reference that is ready once the actor has started.
+    """
 
     def __init__(self, handle: Any, *, tries: int) -> None:
         self.handle = handle
+        self.started = handle.__ray_ready__.remote()
         self.version = 0
         self.tries = tries
 

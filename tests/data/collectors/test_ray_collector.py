@@ -393,3 +393,60 @@ cluster.shutdown()
     assert [len(batch) for batch in batches] == [10] * 20
     assert stats["restarts"] >= 1
     assert_nothing_is_doubled(batches)
+
+
+_FEW_PROCESSORS = """
+import json, threading, time, warnings
+import gymnasium
+from functools import partial
+import numpy as np
+from lite import TensorDict
+from lite.data import LazyMemmapStorage, RayCollector, RayReplayBuffer
+import lite.data.collectors.ray_collector as module
+
+module._QUIET = 2
+make = partial(gymnasium.make, "CartPole-v1")
+found = {}
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    collector = RayCollector(make, num_collectors=2, frames_per_batch=20, sync=True, start_timeout=4)
+    try:
+        collector.next()
+    except RuntimeError as error:
+        found["error"] = str(error)
+    collector.shutdown()
+found["told"] = [str(item.message) for item in told if "have not started" in str(item.message)]
+collector = RayCollector(make, num_collectors=2, frames_per_batch=20, total_frames=100, start_timeout=30)
+found["batches"] = sum(1 for _ in collector)
+collector.shutdown()
+collector = RayCollector(make, frames_per_batch=20)
+threading.Timer(2.0, collector.shutdown).start()
+found["before the end"] = sum(1 for _ in collector)
+storage = partial(LazyMemmapStorage, 50, scratch_dir=sys.argv[1] + "/rows", existsok=True)
+buffer = RayReplayBuffer(storage=storage, batch_size=4, remote_config={"max_restarts": 1})
+buffer.extend(TensorDict({"a": np.arange(10)}, [10]))
+ray.kill(buffer._actor, no_restart=False)
+deadline = time.monotonic() + 60
+while time.monotonic() < deadline:
+    try:
+        found["rows"] = len(buffer)
+        break
+    except ray.exceptions.RayActorError:
+        time.sleep(0.2)
+buffer.extend(TensorDict({"a": np.arange(10, 15)}, [5]))
+found["values"] = buffer[:]["a"].tolist()
+buffer.close()
+print(json.dumps(found))
+"""
+
+
+def test_too_few_processors_and_ends_from_elsewhere() -> None:
+    ray_jobs.need_ray()
+    found = ray_jobs.run(ray_jobs.start(cpus=1) + _FEW_PROCESSORS)
+    expected = "1 of 2 collectors have not started: they need 1 processors, and of the 1 of the cluster 0 are"
+    assert expected in found["error"]
+    assert len(found["told"]) == 1
+    assert expected in found["told"][0]
+    assert found["batches"] == 5
+    assert found["before the end"] > 0
+    assert (found["rows"], found["values"]) == (10, list(range(15)))
