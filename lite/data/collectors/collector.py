@@ -389,6 +389,12 @@ class Collector:
             found |= {"total_frames": self.total_frames, "completed": self._frames >= self.total_frames}
         return found | self._rollout.statistics.summary()
 
+    def __len__(self) -> int:
+        """How many batches there are in all; RuntimeError if there is no end."""
+        if self.total_frames < 0:
+            raise RuntimeError("a collector with total_frames=-1 has no end, and so no length.")
+        return -(self.total_frames // -self.requested_frames_per_batch)
+
     def state_dict(self) -> dict[str, Any]:
         """What another collector needs to go on from here; numbers, lists, dicts, and the policy's arrays.
 

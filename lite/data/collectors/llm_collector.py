@@ -141,6 +141,12 @@ class LLMCollector:
         while self._left() > 0 and (batch := self._collect()) is not None:
             yield batch if self.replay_buffer is None else None
 
+    def __len__(self) -> int:
+        """How many batches there are in all, if the prompts last; TypeError if there is no end."""
+        if self.total_dialog_turns < 0:
+            raise TypeError("a collector with total_dialog_turns=-1 has no end, and so no length.")
+        return -(self.total_dialog_turns // -self.dialog_turns_per_batch)
+
     def next(self) -> TensorDictBase | None:
         """The next batch; None at the end, and with a replay buffer."""
         batch = self._collect() if self._left() > 0 else None

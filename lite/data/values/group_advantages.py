@@ -19,6 +19,7 @@ from lite.nn.values.entries import require_array, require_tensordict, require_ti
 from lite.nn.values.standardize import standardized
 
 _SMALLEST = 1e-6  # deviation of rewards
+_GROUP_IDS = ("collector", "group_ids")
 _RETURNS: dict[str, Any] = {"sum": np.sum, "max": np.max, "mean": np.mean}
 
 
@@ -137,7 +138,8 @@ class MCAdvantage(Module):
 
     Args:
         grpo_size: episodes of a group, at least 1.
-        prompt_key: which group an episode is of: a string, or numbers.
+        prompt_key: which group an episode is of: a string, or numbers. By default "query", or where there is
+            none ("collector", "group_ids"), which `LLMCollector` writes.
         rewards_key: the rewards of the steps.
         advantage_key: where the advantages go, of the rewards' shape.
         done_key: where an episode ends.
@@ -236,7 +238,7 @@ class MCAdvantage(Module):
         if not tensordict.numel():
             return None
         arrived = [
-            (_identity(episode, self.prompt_key), episode)
+            (self._group(episode), episode)
             for row in tensordict.reshape(-1, tensordict.batch_size[-1])
             for episode in self._episodes(row)
         ]
@@ -273,8 +275,14 @@ class MCAdvantage(Module):
     def withheld(self, episodes: TensorDictBase | None) -> None:
         queues: dict[Any, list[TensorDictBase]] = {}
         for episode in () if episodes is None else self._episodes(episodes):
-            queues.setdefault(_identity(episode, self.prompt_key), []).append(episode)
+            queues.setdefault(self._group(episode), []).append(episode)
         self._queues = queues
+
+    def _group(self, episode: TensorDictBase) -> Any:
+        key = self.prompt_key
+        if key == "query" and episode.get(key, None) is None and episode.get(_GROUP_IDS, None) is not None:
+            key = _GROUP_IDS
+        return _identity(episode, key)
 
     def clear_queues(self) -> None:
         """Forget the episodes that wait."""

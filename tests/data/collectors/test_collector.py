@@ -558,3 +558,10 @@ def test_rewards_are_summed_over_batches():
 def test_partial_functions_make_environments():
     make = functools.partial(gymnasium.make, "CartPole-v1")
     assert Collector(make, frames_per_batch=3).next().shape == (3,)
+
+
+def test_lengths():
+    env = pytest.importorskip("gymnasium").make("CartPole-v1")
+    assert len(Collector(env, frames_per_batch=10, total_frames=25)) == 3
+    with pytest.raises(RuntimeError, match="has no end"):
+        len(Collector(env, frames_per_batch=10))
