@@ -78,7 +78,8 @@ class _Conversation:
             assistant_model=self._assistant,
         )
         if self._json:
-            print(json.dumps({"prompt": text, **said.record}, ensure_ascii=False), flush=True)
+            row = {"messages": self._system + turns, **said.record}
+            print(json.dumps(row, ensure_ascii=False), flush=True)
         else:
             print(flush=True)
         self._turns = [*turns, {"role": "assistant", "content": said.text}]

@@ -146,7 +146,7 @@ def _check_generate(args: argparse.Namespace) -> None:
     from lite.cli.options import check_options
 
     check_options(args)
-    for flag in ("chat", "stream", "json"):
+    for flag in ("chat", "stream"):
         if args.output is not None and getattr(args, flag):
             raise argparse.ArgumentError(
                 None, f"--output writes each response as JSON, and --{flag} prints it"
@@ -155,7 +155,9 @@ def _check_generate(args: argparse.Namespace) -> None:
 
 def _score(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "file", help="JSON lines with 'prompt' and 'response', or chat 'messages'; '-' is standard input"
+        "file",
+        help="JSON lines with 'prompt' and 'response', or chat 'messages', or what generate --output wrote; "
+        "'-' is standard input",
     )
     parser.add_argument("--raw", action="store_true", help="use prompts as they are, without chat template")
     parser.add_argument("--output", metavar="FILE", help="append JSON lines here, skipping those done before")
@@ -400,6 +402,7 @@ COMMANDS = {
         _score,
         (
             "lite score rows.jsonl                 # on the embedded model",
+            "lite score --model DIR out.jsonl      # what generate --output wrote",
             "lite score --model DIR rows.jsonl --output out.jsonl  # again: it goes on",
             "lite score --model DIR rows.jsonl --html page.html",
             "lite score --model DIR - --json < rows.jsonl",

@@ -7,7 +7,7 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.cli import chat
-from lite.cli.model import LoadedModel, load, load_assistant, model_path
+from lite.cli.model import LoadedModel, load, load_assistant, made_with, model_path
 from lite.cli.on_ray import rows_on_ray
 from lite.cli.options import config_of, options_of
-from lite.cli.output_files import appended, check_file, lines_written
+from lite.cli.output_files import appended, check_file, rows_written
 from lite.cli.progress import counted, say
 from lite.cli.prompts import Prompt, read_prompts
 from lite.cli.reply import Reply, reply
@@ -29,7 +29,9 @@ from lite.data.tables.columns import plain
 from lite.kernels import DrawDetails
 from lite.models import GenerateBatches, Generated, GenerationConfig, OnnxDecoder, generate, generate_each
 
-_TOLD = ("score", *(field.name for field in dataclasses.fields(DrawDetails)))
+# What a row has of a response, beside what its options ask for.
+_RESPONSE = ("response", "prompt_ids", "response_ids", "logprobs", "log_prob", "tokens", "finish_reason")
+_TOLD = (*_RESPONSE, "score", *(field.name for field in dataclasses.fields(DrawDetails)))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,17 +40,16 @@ def run(args: argparse.Namespace) -> int:
         return chat.run(args)
     check_file("--output", args.output, *(args.file or ()))
     prompts = read_prompts(args)
-    count = len(prompts) * args.samples
-    done = _done(args, prompts)
-    if args.output is not None and done == count:
-        say(args, f"nothing to do: all {count} responses are in {args.output}")
-        return 0
-    if args.stream and count > 1:  # of a file
-        raise argparse.ArgumentError(None, f"--stream prints one response as text, got {count} prompts")
+    rows = _Rows(args, prompts)
+    if rows.done == rows.count:
+        say(args, f"nothing to do: all {rows.count} responses are in {args.output}")
+        return rows.written(iter(()), time.perf_counter(), Path(rows.made["model"]["path"]), 0.0)
+    if args.stream and rows.count > 1:  # of a file
+        raise argparse.ArgumentError(None, f"--stream prints one response as text, got {rows.count} prompts")
     if args.ray is not None:
-        return _run_on_ray(args, prompts, done)
+        return _run_on_ray(args, prompts, rows)
     plain_text = not args.json and args.output is None
-    one_by_one = args.stream is None and count == 1 and plain_text and sys.stdout.isatty()
+    one_by_one = args.stream is None and rows.count == 1 and plain_text and sys.stdout.isatty()
     model = load(args)
     assistant = load_assistant(args)
     config = config_of(args, model)
@@ -65,80 +66,83 @@ def run(args: argparse.Namespace) -> int:
         write = partial(print, end="", flush=True)
         replies = iter([reply(model, ids[0], config, seeds[0], write, assistant_model=assistant)])
     else:
-        first = done // args.samples
+        first = rows.done // args.samples
         rest = _replies(model, ids[first:], config, seeds[first * args.samples :], args, assistant)
-        replies = islice(rest, done % args.samples, None)
-    said = ({**prompts[i // args.samples].record, **one.record} for i, one in enumerate(replies, done))
-    return _print(args, prompts, said, start, model.path, ready, done, streamed=one_by_one)
+        replies = islice(rest, rows.done % args.samples, None)
+    return rows.written((one.record for one in replies), start, model.path, ready, streamed=one_by_one)
 
 
-def _done(args: argparse.Namespace, prompts: Sequence[Prompt]) -> int:
-    """How many responses an earlier run has written to `--output`, in the order of the prompts.
+class _Rows:
+    """The rows of a run, of which the first `done` are in `--output`.
 
     Raises:
-        ValueError: to other prompts, or to other numbers of samples.
+        ValueError: the file was made by another run.
     """
-    lines = lines_written(args.output, "generate")
-    if lines:
-        last, number = json.loads(lines[-1]), (len(lines) - 1) // args.samples
-        expected = {"line": number + 1, **prompts[number].record} if number < len(prompts) else {}
-        if not expected or {name: last.get(name) for name in expected} != expected:
-            raise ValueError(
-                f"--output {args.output} has {len(lines)} lines, and the last of them is no response to the "
-                f"prompt that stands there with --samples {args.samples}: give another file."
-            )
-    return len(lines)
+
+    def __init__(self, args: argparse.Namespace, prompts: Sequence[Prompt]) -> None:
+        self.count, self.done = len(prompts) * args.samples, 0
+        self.made: dict[str, Any] = {}
+        self._args = args
+        self._prompts = prompts
+        self._records: list[dict[str, Any]] = []  # for JSON
+        if args.output is not None:
+            given = {"system": args.system, "seed": args.seed, "samples": args.samples}
+            self.made = made_with(args) | given | options_of(args)
+        for row in rows_written(args.output, self.made, map(self._begun, range(self.count))):
+            self.done += 1
+            if args.json:
+                self._records.append(row)
+
+    def _begun(self, number: int) -> dict[str, Any]:
+        """What a row has of its prompt."""
+        prompt, sample = divmod(number, self._args.samples)
+        return {"line": prompt + 1, "sample": sample, **self._prompts[prompt].record}
+
+    def written(
+        self,
+        responses: Iterator[dict[str, Any]],
+        start: float,
+        model: Path,
+        ready: float,
+        *,
+        streamed: bool = False,
+    ) -> int:
+        """Print or write responses as they come, or JSON of all rows, and say the speed since `start`."""
+        args, tokens, reason = self._args, 0, None
+        # Text that a terminal shows as it comes is its own progress.
+        shown = sys.stdout.isatty() and not args.json and args.output is None
+        with appended(args.output, self.made, self.done) as write:
+            told = responses if shown else counted(args, responses, f"of {self.count} responses", self.done)
+            for number, response in enumerate(told, self.done):
+                row = self._begun(number) | response
+                tokens, reason = tokens + row["tokens"], row["finish_reason"]
+                if write is not None:
+                    write(row)
+                if args.json:
+                    self._records.append(row)
+                elif write is None:
+                    if self.count > 1:
+                        print(f">>> {self._prompts[number // args.samples].text}")
+                    print("" if streamed else row["response"], flush=True)
+        seconds = time.perf_counter() - start
+        speed = tokens / seconds if seconds else 0.0
+        if args.json:
+            summary = {
+                "model": str(model),
+                "responses": self._records,
+                "tokens": sum(row["tokens"] for row in self._records),
+                "seconds": seconds,
+                "tokens_per_second": speed,
+                "load_seconds": ready,
+            }
+            print(json.dumps(summary, ensure_ascii=False))
+        elif reason is not None:
+            loaded = f" (ready in {ready:.2f} s)" if ready else ""
+            say(args, f"{tokens} tokens in {seconds:.2f} s, {speed:.1f} tokens/s{loaded}")
+        return 130 if reason == "interrupted" else 0
 
 
-def _print(
-    args: argparse.Namespace,
-    prompts: Sequence[Prompt],
-    responses: Iterable[dict[str, Any]],
-    start: float,
-    model: Path,
-    ready: float,
-    done: int,
-    *,
-    streamed: bool = False,
-) -> int:
-    """Print or write responses as they come, or JSON of all of them, and say the speed since `start`.
-
-    `done` of the responses are in the file already.
-    """
-    records: list[dict[str, Any]] = []
-    count = len(prompts) * args.samples
-    # Text that a terminal shows as it comes is its own progress.
-    shown = sys.stdout.isatty() and not args.json and args.output is None
-    with appended(args.output, "generate") as sink:
-        for record in responses if shown else counted(args, responses, f"of {count} responses", done):
-            number = (done + len(records)) // args.samples
-            records.append(record)
-            if sink is not None:
-                print(json.dumps({"line": number + 1, **record}), file=sink, flush=True)
-            elif not args.json:
-                if count > 1:
-                    print(f">>> {prompts[number].text}")
-                print("" if streamed else record["text"])
-    seconds = time.perf_counter() - start
-    tokens = sum(record["tokens"] for record in records)
-    speed = tokens / seconds if seconds else 0.0
-    if args.json:
-        summary = {
-            "model": str(model),
-            "responses": records,
-            "tokens": tokens,
-            "seconds": seconds,
-            "tokens_per_second": speed,
-            "load_seconds": ready,
-        }
-        print(json.dumps(summary, ensure_ascii=False))
-    else:
-        loaded = f" (ready in {ready:.2f} s)" if ready else ""
-        say(args, f"{tokens} tokens in {seconds:.2f} s, {speed:.1f} tokens/s{loaded}")
-    return 130 if records[-1]["finish_reason"] == "interrupted" else 0
-
-
-def _run_on_ray(args: argparse.Namespace, prompts: Sequence[Prompt], done: int) -> int:
+def _run_on_ray(args: argparse.Namespace, prompts: Sequence[Prompt], rows: _Rows) -> int:
     """The same responses, written by the actors of a Ray cluster."""
     job = {
         "generate_kwargs": options_of(args),
@@ -151,32 +155,15 @@ def _run_on_ray(args: argparse.Namespace, prompts: Sequence[Prompt], done: int) 
     }
     if args.assistant_model is not None:
         job["assistant_model"] = str(Path(args.assistant_model).absolute())
-    rows = [
+    given = [
         {"prompt_number": i, "prompt": None if prompt.messages else prompt.text, "messages": prompt.messages}
         for i, prompt in enumerate(prompts, 1)
-    ][done // args.samples :]
+    ][rows.done // args.samples :]
     start = time.perf_counter()
     model = model_path(args)
-    written = islice(rows_on_ray(args, model, rows, GenerateBatches, job), done % args.samples, None)
-    return _print(args, prompts, (_of_row(row, prompts) for row in written), start, model, 0.0, done)
-
-
-def _of_row(row: Mapping[str, Any], prompts: Sequence[Prompt]) -> dict[str, Any]:
-    """A response as JSON has it."""
-    record: dict[str, Any] = {
-        **prompts[int(row["prompt_number"]) - 1].record,
-        "text": row["response"],
-        "tokens": int(row["tokens"]),
-        "log_prob": float(row["log_prob"]),
-        "finish_reason": row["finish_reason"],
-    }
-    told = {name: plain(row[name]) for name in _TOLD if name in row}
-    if "score" in told:
-        record["score"] = told.pop("score")
-    if told:
-        ids = {name: plain(row[name]) for name in ("prompt_ids", "response_ids", "logprobs")}
-        record |= ids | told
-    return record
+    found = islice(rows_on_ray(args, model, given, GenerateBatches, job), rows.done % args.samples, None)
+    responses = ({name: plain(row[name]) for name in _TOLD if name in row} for row in found)
+    return rows.written(responses, start, model, 0.0)
 
 
 def _checked(model: LoadedModel, ids: NDArray[np.int64], number: int) -> NDArray[np.int64]:
@@ -215,11 +202,12 @@ def _replies(
         while next_one in waiting:
             done = waiting.pop(next_one)
             yield Reply(
+                ids[next_one // args.samples].tolist(),
                 done.tokens.tolist(),
                 model.tokenizer.decode(done.tokens, skip_special_tokens=True),
-                float(done.log_probs.sum()),
+                done.log_probs.tolist(),
                 done.finish_reason,
-                _more(done, ids[next_one // args.samples]),
+                _more(done),
             )
             next_one += 1
 
@@ -231,20 +219,12 @@ def _plain(config: GenerationConfig) -> GenerationConfig:
     )
 
 
-def _more(response: Generated, prompt: NDArray[np.int64]) -> dict[str, Any]:
-    """What JSON has of a response where its options ask for it: the score of a search, details of each token.
-
-    With details come the ids, named so that `lite mismatch` reads them.
-    """
+def _more(response: Generated) -> dict[str, Any]:
+    """What a row has of a response where its options ask for it: the score of a search, details of tokens."""
     more: dict[str, Any] = {}
     if response.score is not None:
         more["score"] = response.score
     if response.details is not None:
-        more |= {
-            "prompt_ids": prompt.tolist(),
-            "response_ids": response.tokens.tolist(),
-            "logprobs": response.log_probs.tolist(),
-        }
         columns = {
             entry.name: getattr(response.details, entry.name)
             for entry in dataclasses.fields(response.details)

@@ -126,15 +126,17 @@ def _model_and_rows(side: _Side, args: argparse.Namespace) -> tuple[OnnxDecoder,
 
 
 def _is_text(name: str) -> bool:
-    """Whether the first line of a file has texts, as `lite score` takes them, and no token ids."""
+    """Whether the first row of a file has texts, as `lite score` takes them, and no token ids."""
     with open(name, encoding="utf-8-sig", errors="replace") as file:
         line = next((line for line in file if line.strip()), "")
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
         return False  # whoever reads it says what is wrong
-    return isinstance(record, dict) and (
-        isinstance(record.get("response"), str) or isinstance(record.get("messages"), list)
+    return (
+        isinstance(record, dict)
+        and not isinstance(record.get("response_ids"), list)
+        and (isinstance(record.get("response"), str) or isinstance(record.get("messages"), list))
     )
 
 

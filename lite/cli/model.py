@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import time
 from pathlib import Path
+from typing import Any
 
 from lite.cli.progress import say
-from lite.models import OnnxDecoder, Tokenizer, embedded_model_path
+from lite.models import ModelConfig, OnnxDecoder, Tokenizer, embedded_model_path
 
 
 class LoadedModel:
@@ -37,10 +39,33 @@ def load(args: argparse.Namespace) -> LoadedModel:
 
 def model_path(args: argparse.Namespace) -> Path:
     """The model that `--model` names, or else the embedded one, which is said."""
-    if args.model:
-        return Path(args.model)
-    say(args, "no --model is given: this is the small model that comes with the package")
-    return embedded_model_path()
+    if not args.model:
+        say(args, "no --model is given: this is the small model that comes with the package")
+    return _folder(args)
+
+
+def made_with(args: argparse.Namespace) -> dict[str, Any]:
+    """What `--output` keeps of a command that runs a model: the model, its adapter, and how prompts are read.
+
+    Raises:
+        FileNotFoundError, ValueError: see `ModelConfig.from_directory`.
+    """
+    folder, adapter = _folder(args), None
+    config = ModelConfig.from_directory(folder, variant=args.variant)
+    if args.adapter is not None:
+        with open(args.adapter, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        adapter = {"path": str(Path(args.adapter).absolute()), "sha256": digest}
+    return {
+        "command": args.command,
+        "model": {"path": str(config.graph.absolute()), "sha256": config.digest()},
+        "adapter": adapter,
+        "raw": args.raw,
+    }
+
+
+def _folder(args: argparse.Namespace) -> Path:
+    return Path(args.model) if args.model else embedded_model_path()
 
 
 def open_decoder(

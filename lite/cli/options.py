@@ -103,9 +103,9 @@ def check_shown(config: GenerationConfig, args: argparse.Namespace) -> None:
         )
     if args.stream and config.num_beams > 1:
         raise argparse.ArgumentError(None, "--stream does not go with --num-beams: beams end together")
-    if config.wants_details and not args.json:
+    if config.wants_details and not args.json and args.output is None:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in _DETAILS)
-        raise argparse.ArgumentError(None, f"{flags} are printed with --json only")
+        raise argparse.ArgumentError(None, f"{flags} are given with --json or --output only")
 
 
 def config_of(args: argparse.Namespace, model: LoadedModel) -> GenerationConfig:

@@ -1,17 +1,19 @@
-"""Files that commands write: pages, and lines that a later run goes on behind.
+"""Files that commands write: pages, and rows that a later run goes on behind.
 
 Where they stand is checked before anything is computed for them.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any
 
 _BEGINNING = b'{"line": '  # of each line
+_LONGEST = 160  # characters of a value in an error
 
 
 def check_file(flag: str, file: str | None, *read: str | None) -> None:
@@ -37,53 +39,131 @@ def check_file(flag: str, file: str | None, *read: str | None) -> None:
             raise ValueError(f"{flag} {file} is another file of this command: give one of its own")
 
 
-def lines_written(output: str | None, command: str) -> list[bytes]:
-    """The whole lines that earlier runs of a command wrote; one that was cut off is removed, to be redone.
+def rows_written(
+    output: str | None, run: Mapping[str, Any], expected: Iterator[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """The rows that earlier runs of a command wrote; one that was cut off is removed, to be redone.
 
     Args:
         output: the file, which need not be there.
-        command: which has to have written it.
+        run: what decides what a row is: the "command" and its options by name. The first row says with what
+            the file was made. Of a mapping with "sha256" that alone counts.
+        expected: what each row of this run has of the input, in order. As many are taken as rows are there.
+
+    Yields:
+        The rows.
 
     Raises:
-        ValueError: something else wrote the file, which is left as it is.
+        ValueError: something else wrote the file, or this command with other options or another input; the
+            message names what differs, with both values. The file is left as it is.
     """
     if output is None or not Path(output).is_file():  # a device may have no end
-        return []
-    data = Path(output).read_bytes()
-    whole = data.rfind(b"\n") + 1
-    lines = data[:whole].splitlines()
-    for number, line in enumerate(lines, 1):
-        if not line.startswith(_BEGINNING):
-            raise ValueError(
-                f"--output {output} has a line ({number}) that `lite {command}` did not write: "
-                "give another file."
-            )
-    if not whole and data and not _BEGINNING.startswith(data[: len(_BEGINNING)]):
-        raise ValueError(f"--output {output} was not written by `lite {command}`: give another file.")
-    if whole != len(data):
-        with open(output, "r+b") as file:
-            file.truncate(whole)
-    return lines
+        return
+    with open(output, "rb") as file:
+        whole = 0
+        for number, line in enumerate(file, 1):
+            row = _row(line)
+            if row is None:
+                raise ValueError(
+                    f"--output {output} has a line ({number}) that `lite {run['command']}` did not write: "
+                    "give another file."
+                )
+            if not line.endswith(b"\n"):
+                break
+            made = row.pop("run", None)
+            if number == 1:
+                _check_run(output, made, run)
+            _check_row(output, number, row, next(expected, None))
+            whole += len(line)
+            yield row
+    if whole != Path(output).stat().st_size:
+        os.truncate(output, whole)
 
 
 @contextmanager
-def appended(output: str | None, command: str) -> Iterator[TextIO | None]:
-    """The file of `lines_written`, open behind its lines; None without one.
+def appended(
+    output: str | None, run: Mapping[str, Any], done: int
+) -> Iterator[Callable[[Mapping[str, Any]], None] | None]:
+    """What writes a row behind those of `rows_written`; None without a file.
+
+    Args:
+        output: the file.
+        run: what its first row will say.
+        done: how many rows are there.
 
     Raises:
-        KeyboardInterrupt: as in the block, with a text that says how many lines are there.
+        KeyboardInterrupt: as in the block, with a text that says how many rows are there.
     """
     if output is None:
         yield None
         return
+    count = done
+    with open(output, "a", encoding="utf-8") as sink:
+
+        def write(row: Mapping[str, Any]) -> None:
+            nonlocal count
+            first = {} if count else {"run": run}
+            print(json.dumps({"line": row["line"], **first, **row}), file=sink, flush=True)
+            count += 1
+
+        try:
+            yield write
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"{count} lines are in {output}, the same command goes on behind them"
+            ) from None
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    """The row in a line, empty in one that was cut off; None for what is no row."""
+    if not line.endswith(b"\n"):
+        return {} if line.startswith(_BEGINNING[: len(line)]) else None
     try:
-        with open(output, "a", encoding="utf-8") as sink:
-            yield sink
-    except KeyboardInterrupt:
-        count = len(lines_written(output, command))
-        raise KeyboardInterrupt(
-            f"{count} lines are in {output}, the same command goes on behind them"
-        ) from None
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) and "line" in row else None
+
+
+def _check_run(output: str, then: Any, now: Mapping[str, Any]) -> None:
+    if not isinstance(then, dict):
+        raise ValueError(
+            f"--output {output} does not say in its first line what made it, so that nothing can go on "
+            "behind it: give another file."
+        )
+    now = json.loads(json.dumps(now))  # as the file has it
+    told = [
+        f"{name} was {_told(then.get(name))} and is {_told(now.get(name))}"
+        for name in {**now, **then}
+        if _compared(then.get(name)) != _compared(now.get(name))
+    ]
+    if told:
+        raise ValueError(f"--output {output} was made otherwise: {'; '.join(told)}. Give another file.")
+
+
+def _compared(value: Any) -> Any:
+    return value["sha256"] if isinstance(value, dict) and "sha256" in value else value
+
+
+def _told(value: Any) -> str:
+    return "not given" if value is None else _short(value)
+
+
+def _check_row(output: str, number: int, row: Mapping[str, Any], expected: Mapping[str, Any] | None) -> None:
+    where = f"--output {output}, line {number}: "
+    if expected is None:
+        raise ValueError(f"{where}the input has {number - 1} rows: give another file.")
+    for name, value in expected.items():
+        if row.get(name) != value:
+            raise ValueError(
+                f"{where}{name} is {_short(row.get(name))}, and {_short(value)} in the input: "
+                "give another file."
+            )
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _same(first: str, second: str) -> bool:

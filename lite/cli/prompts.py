@@ -26,10 +26,12 @@ class Prompt:
     Attributes:
         text: the text, or the content of the last turn.
         messages: the turns, None for a text.
+        id: how its file names it, None if it does not.
     """
 
     text: str
     messages: Messages | None = None
+    id: Any = None
 
     def ids(self, model: LoadedModel, args: argparse.Namespace) -> NDArray[np.int64]:
         """Token ids, with the chat template unless `--raw` or there is none."""
@@ -42,8 +44,9 @@ class Prompt:
 
     @property
     def record(self) -> dict[str, Any]:
-        """How results name the prompt."""
-        return {"prompt": self.text} if self.messages is None else {"messages": self.messages}
+        """How rows of results name the prompt."""
+        named = {} if self.id is None else {"id": self.id}
+        return named | ({"prompt": self.text} if self.messages is None else {"messages": self.messages})
 
 
 def read_prompts(args: argparse.Namespace) -> list[Prompt]:
@@ -106,8 +109,8 @@ def _parsed(line: str) -> Any:
 def _of_object(value: Any) -> Prompt | None:
     if isinstance(value, dict):
         if isinstance(value.get("prompt"), str):
-            return Prompt(value["prompt"])
+            return Prompt(value["prompt"], id=value.get("id"))
         if is_messages(value.get("messages")):
             turns = [{"role": turn["role"], "content": turn["content"]} for turn in value["messages"]]
-            return Prompt(turns[-1]["content"], turns)
+            return Prompt(turns[-1]["content"], turns, value.get("id"))
     return None

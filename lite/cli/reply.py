@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -23,26 +24,31 @@ class Reply:
     """A response.
 
     Attributes:
+        prompt_ids: ids of what it responds to.
         tokens: its ids.
         text: its text, without special tokens.
-        log_prob: the sum of its tokens' log-probs under the raw model distribution.
+        log_probs: of its tokens, under the raw model distribution.
         finish_reason: as in `Generated`, or "interrupted".
         more: further entries of `record`.
     """
 
+    prompt_ids: list[int]
     tokens: list[int] = field(default_factory=list)
     text: str = ""
-    log_prob: float = 0.0
+    log_probs: list[float] = field(default_factory=list)
     finish_reason: str = "length"
     more: dict[str, Any] = field(default_factory=dict)
 
     @property
     def record(self) -> dict[str, Any]:
-        """For JSON."""
+        """What a row has of it, under the names of `GenerateBatches`."""
         return {
-            "text": self.text,
+            "response": self.text,
+            "prompt_ids": self.prompt_ids,
+            "response_ids": self.tokens,
+            "logprobs": self.log_probs,
+            "log_prob": math.fsum(self.log_probs),
             "tokens": len(self.tokens),
-            "log_prob": self.log_prob,
             "finish_reason": self.finish_reason,
             **self.more,
         }
@@ -62,7 +68,7 @@ def reply(
 
     An interrupt (Ctrl-C) ends the response after the token that is under way, and is no exception then.
     """
-    out, text = Reply(), TextStream(model.tokenizer)
+    out, text = Reply(ids.tolist()), TextStream(model.tokenizer)
     steps = stream(
         model.decoder,
         [ids],
@@ -81,7 +87,7 @@ def reply(
     with _interrupts() as interrupted, closing(steps):  # type: ignore[type-var]
         for step in steps:
             out.tokens.append(int(step.tokens[0]))
-            out.log_prob += float(step.log_probs[0])
+            out.log_probs.append(float(step.log_probs[0]))
             out.finish_reason = step.finished.get(0, "interrupted")
             say(text.push(out.tokens[-1]))
             if interrupted.is_set():

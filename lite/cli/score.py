@@ -5,47 +5,53 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
-from lite.cli.model import load, model_path
+from lite.cli.model import load, made_with, model_path
 from lite.cli.on_ray import rows_on_ray
-from lite.cli.output_files import appended, check_file, lines_written
+from lite.cli.output_files import appended, check_file, rows_written
 from lite.cli.progress import counted, say
 from lite.cli.score_page import ScorePage
-from lite.models import ScoreBatches
-from lite.models.batches.rows import is_messages
+from lite.data.tables.columns import plain
+from lite.models import ScoreBatches, Tokenizer
+from lite.models.batches.rows import is_messages, split_messages
 
 _ALTERNATIVES = 5  # that a page tells of each token
-_WRITTEN: dict[str, type] = {"line": int, "log_prob": float, "tokens": int, "mean_log_prob": float}
-# All rows of a table have the same columns.
-_NONE: dict[str, Any] = dict.fromkeys(("prompt", "response", "messages"))
+_IDS = ("prompt_ids", "response_ids")
+_READ = (*_IDS, "messages", "prompt", "response")
+_NAMED = ("id", "sample")  # what rows keep besides
+_WRITTEN = (*_IDS, "logprobs", "log_prob", "tokens", "mean_log_prob")
 
 
 def run(args: argparse.Namespace) -> int:
     """Score every line of a JSON-lines file; `--output` makes the run resumable."""
     check_file("--output", args.output, args.file)
     check_file("--html", args.html, args.file, args.output)
-    done = len(lines_written(args.output, "score"))
+    made = {} if args.output is None else made_with(args)
     empty: list[int] = []
     with _open(args.file) as source:
         records = read_records(source)
-        for _ in islice(records, done):
-            pass
+        done = 0
+        for row in rows_written(args.output, made, records):
+            done += 1
+            if args.json:
+                print(json.dumps(row))
         records = _noting_empty(records, empty)
         count = done
         page = None if args.html is None else ScorePage(args, done)
-        with appended(args.output, "score") as sink:
+        with appended(args.output, made, done) as write:
             results = _results(args, records, page)
-            if sink is not None or args.json or sys.stdout is None or not sys.stdout.isatty():
+            if write or args.json or sys.stdout is None or not sys.stdout.isatty():
                 results = counted(args, results, "scored", done)
             for result in results:  # lines that a terminal shows are their own progress
-                _emit(result, sink, as_json=args.json)
+                if write is not None:
+                    write(result)
+                if args.json or write is None:
+                    print(json.dumps(result) if args.json else _line(result), flush=True)
                 count += 1
-                if sink is not None and (count - done) % args.batch_size == 0:
-                    sink.flush()
     if count == done:
         what = f"its {done} lines are in {args.output}" if done else "it has no line to score"
         say(args, f"nothing to do for {args.file}: {what}")
@@ -60,9 +66,10 @@ def run(args: argparse.Namespace) -> int:
 def _noting_empty(records: Iterator[dict[str, Any]], empty: list[int]) -> Iterator[dict[str, Any]]:
     """The records; the numbers of lines without a text are appended to `empty`."""
     for record in records:
-        texts = [record["messages"][-1]["content"]] if record["messages"] else []
-        if "" in (record["prompt"], record["response"], *texts):
-            empty.append(record["line"])
+        if _IDS[0] not in record:
+            turns, response = record.get("messages"), record.get("response")
+            if "" in (record.get("prompt"), split_messages(turns, response)[1] if turns else response):
+                empty.append(record["line"])
         yield record
 
 
@@ -94,54 +101,102 @@ def _numbered(source: TextIO) -> Iterator[tuple[int, str]]:
 
 
 def _check(record: Any, name: str, number: int) -> dict[str, Any]:
+    """What is read of a row: its id, its texts, its token ids."""
+    where = f"{name}, line {number}: "
     if isinstance(record, dict):
-        if isinstance(record.get("prompt"), str) and isinstance(record.get("response"), str):
-            return {"line": number, **_NONE, "prompt": record["prompt"], "response": record["response"]}
-        messages: Any = record.get("messages")
-        if is_messages(messages) and messages[-1]["role"] == "assistant":
-            return {"line": number, **_NONE, "messages": messages}
+        row = {key: record[key] for key in _NAMED if record.get(key) is not None} | _texts(record)
+        ids = {key: record[key] for key in _IDS if record.get(key) is not None}
+        if len(ids) == len(_IDS):
+            for key, value in ids.items():
+                if not isinstance(value, list) or any(type(token) is not int for token in value):
+                    raise ValueError(f"{where}{key!r} must be a list of integers, got {_short(value)}")
+            return {"line": number, **row, **ids}
+        if "messages" in row:
+            try:
+                split_messages(row["messages"], row.get("response"))
+            except ValueError as error:
+                raise ValueError(f"{where}{error}") from None
+            return {"line": number, **row}
+        if "prompt" in row and "response" in row:
+            return {"line": number, **row}
     raise ValueError(
-        f"{name}, line {number}: expected an object with 'prompt' and 'response' strings, or with 'messages' "
-        "(role and content each) that end with an assistant turn."
+        f"{where}expected an object with 'prompt' and 'response' strings, with 'messages' (role and content "
+        "each) that end with an assistant turn or have a 'response' beside them, or with 'prompt_ids' and "
+        "'response_ids'."
     )
+
+
+def _texts(record: Mapping[str, Any]) -> dict[str, Any]:
+    prompt, messages, response = (record.get(name) for name in ("prompt", "messages", "response"))
+    answer = {"response": response} if isinstance(response, str) else {}
+    if isinstance(prompt, str) and (answer or not is_messages(messages)):
+        return {"prompt": prompt, **answer}
+    return {"messages": messages, **answer} if is_messages(messages) else answer
 
 
 def _results(
     args: argparse.Namespace, records: Iterator[dict[str, Any]], page: ScorePage | None
 ) -> Iterator[dict[str, Any]]:
-    """What is written of each record, in order. The model is opened here, unless Ray's actors open it."""
+    """The row of each record, in order. The model is opened here, unless Ray's actors open it."""
+    options = {"raw": args.raw, "max_rows": args.batch_size, "id_key": "line", "token_ids": True}
     if args.ray is not None:
-        job = {"raw": args.raw, "max_rows": args.batch_size, "id_key": "line"}
-        scored = rows_on_ray(args, model_path(args), list(records), ScoreBatches, job)
+        path = model_path(args)
+        given = list(_in_these_tokens(records, Tokenizer.from_pretrained(path)))
+        scored = rows_on_ray(args, path, list(map(_columns, given)), ScoreBatches, options)
+        pairs: Iterator[tuple[dict[str, Any], dict[str, Any]]] = zip(given, scored, strict=True)
     else:
         model = load(args)
-        judge = ScoreBatches(
-            model.decoder, tokenizer=model.tokenizer, raw=args.raw, max_rows=args.batch_size, id_key="line"
-        )
-        scored = _in_batches(judge, records, args.batch_size, page)
+        judge = ScoreBatches(model.decoder, tokenizer=model.tokenizer, **options)
+        pairs = _in_batches(judge, _in_these_tokens(records, model.tokenizer), args.batch_size, page)
         if page is not None:
-            scored = page.noting(model, scored)
-    return ({name: kind(row[name]) for name, kind in _WRITTEN.items()} for row in scored)
+            pairs = page.noting(model, pairs)
+    for record, row in pairs:
+        yield record | {name: plain(row[name]) for name in _WRITTEN}
+
+
+def _in_these_tokens(records: Iterator[dict[str, Any]], tokenizer: Tokenizer) -> Iterator[dict[str, Any]]:
+    """The records; ValueError for one whose token ids are of another tokenizer, as its text shows.
+
+    Writers leave out special tokens or a stop text at the end, and spaces.
+    """
+    for record in records:
+        text = "".join(record.get("response", "").split())
+        if text and _IDS[0] in record:
+            try:
+                read = [tokenizer.decode(record[_IDS[1]], skip_special_tokens=skip) for skip in (True, False)]
+            except (ValueError, OverflowError):
+                read = []
+            if not any("".join(one.split()).startswith(text) for one in read):
+                raise ValueError(
+                    f"line {record['line']}: its token ids are not those of this model's tokenizer: "
+                    f"{_short(read)} in place of {_short(record['response'])}. Leave 'response_ids' out to "
+                    "score the text."
+                )
+        yield record
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def _columns(record: Mapping[str, Any]) -> dict[str, Any]:
+    """All rows of a table have the same columns."""
+    return {name: record.get(name) for name in ("line", *_READ)}
 
 
 def _in_batches(
     judge: ScoreBatches, records: Iterator[dict[str, Any]], size: int, page: ScorePage | None
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     while batch := list(islice(records, size)):
         judge.logprobs = _ALTERNATIVES if page is not None and page.has_room else 0
-        scored = judge({name: [record[name] for record in batch] for name in batch[0]})
-        for i in range(len(batch)):
-            yield {name: column[i] for name, column in scored.items()}
+        scored = judge({name: [record.get(name) for record in batch] for name in _columns({})})
+        for i, record in enumerate(batch):
+            yield record, {name: column[i] for name, column in scored.items()}
 
 
-def _emit(result: dict[str, Any], sink: TextIO | None, as_json: bool) -> None:
-    text = json.dumps(result)
-    if sink is not None:
-        print(text, file=sink)
-    elif as_json:
-        print(text)
-    else:
-        print(
-            f"line {result['line']}: log-prob {result['log_prob']:z.4f}, {result['tokens']} tokens, "
-            f"mean {result['mean_log_prob']:z.4f}"
-        )
+def _line(result: dict[str, Any]) -> str:
+    return (
+        f"line {result['line']}: log-prob {result['log_prob']:z.4f}, {result['tokens']} tokens, "
+        f"mean {result['mean_log_prob']:z.4f}"
+    )

@@ -12,7 +12,6 @@ import numpy as np
 from lite._show.page import bars, escape, heading, page, table
 from lite.cli.model import LoadedModel
 from lite.cli.text_stream import token_namer, token_texts
-from lite.models.batches.rows import row_of
 from lite.models.text.to_html import STYLE, chips, legend, named, shade, shade_names
 
 _ROWS, _TOKENS, _PROMPT = 200, 2000, 2000  # most responses, tokens of each and characters of a prompt to show
@@ -40,10 +39,12 @@ class ScorePage:
         self._responses = 0
         self._log_prob = 0.0
 
-    def noting(self, model: LoadedModel, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """The rows that `ScoreBatches` gives, each taken down in passing."""
+    def noting(
+        self, model: LoadedModel, rows: Iterable[tuple[dict[str, Any], dict[str, Any]]]
+    ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        """Records and the rows that `ScoreBatches` gives of them, each taken down in passing."""
         name = token_namer(model.tokenizer)
-        for row in rows:
+        for record, row in rows:
             self._responses += 1
             self._log_prob += float(row["log_prob"])
             for value in row["logprobs"]:
@@ -51,7 +52,7 @@ class ScorePage:
                     self._counts[level] += 1
             if self.has_room:
                 self._sections.append(self._section(model, row, name))
-            yield row
+            yield record, row
 
     @property
     def has_room(self) -> bool:
@@ -89,8 +90,7 @@ class ScorePage:
         return page("Log-probs of responses", sections, STYLE + _STYLE)
 
     def _section(self, model: LoadedModel, row: dict[str, Any], name: Callable[[int], str | int]) -> str:
-        ids, start = row_of(model, row, self._args.raw)
-        response = ids[start:].tolist()
+        response = row["response_ids"]
         texts = token_texts(model.tokenizer, response[: min(_TOKENS, _TOKENS_OF_PAGE - self._shown)])
         self._shown += len(texts)
         log_probs = np.asarray(row["logprobs"], np.float64)[: len(texts)]
@@ -100,16 +100,19 @@ class ScorePage:
         return (
             f"<section><b>line {int(row['line'])}: log-prob {float(row['log_prob']):z.4f}, "
             f"{int(row['tokens'])} tokens, mean {float(row['mean_log_prob']):z.4f}</b>"
-            f'<div class="prompt">{escape(_prompt(row))}</div>{chips(texts, log_probs.tolist(), told, top)}'
+            f'<div class="prompt">{escape(_prompt(model, row))}</div>'
+            f"{chips(texts, log_probs.tolist(), told, top)}"
             + (f"<p>and {cut:,} more tokens</p>" if cut else "")
             + "</section>"
         )
 
 
-def _prompt(row: dict[str, Any]) -> str:
+def _prompt(model: LoadedModel, row: dict[str, Any]) -> str:
     """What the response is to."""
-    if row.get("messages") is None:
-        text = str(row["prompt"])
-    else:
-        text = "\n".join(f"{turn['role']}: {turn['content']}" for turn in row["messages"][:-1])
+    text, turns = row["prompt"], row["messages"]
+    if text is None and turns is not None:
+        before = turns[:-1] if turns[-1]["role"] == "assistant" else turns
+        text = "\n".join(f"{turn['role']}: {turn['content']}" for turn in before)
+    elif text is None:
+        text = model.tokenizer.decode(row["prompt_ids"])
     return text if len(text) <= _PROMPT else f"{text[:_PROMPT]}... ({len(text):,} characters)"

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lite.data.tables.columns import id_row
 from lite.models.text.assistant_spans import turn_end
 from lite.models.text.chat import encode_messages
 from lite.models.text.tokenizer import Tokenizer
@@ -93,21 +94,43 @@ def is_messages(value: Any) -> bool:
     )
 
 
+def split_messages(
+    messages: list[dict[str, str]], response: str | None = None
+) -> tuple[list[dict[str, str]], str]:
+    """The turns that a response answers, and the response: what is given, or else the assistant's last turn.
+
+    Raises:
+        ValueError: there is neither, or both and they differ.
+    """
+    if messages[-1]["role"] != "assistant":
+        if response is None:
+            raise ValueError("messages must end with an assistant's turn, or have a 'response' beside them")
+        return messages, response
+    if response not in (None, messages[-1]["content"]):
+        raise ValueError("messages end with an assistant's turn, and 'response' is another one")
+    return messages[:-1], messages[-1]["content"]
+
+
 def row_of(model: Loaded, record: Mapping[str, Any], raw: bool) -> tuple[NDArray[np.int64], int]:
     """Prompt and response ids in one row, and how many of them are the prompt.
 
     Args:
         model: whose tokenizer and templates are used.
-        record: with "messages" that end with an assistant's turn, or else with the texts "prompt" and
-            "response".
+        record: with token ids as "prompt_ids" and "response_ids", or else with "messages" that end with an
+            assistant's turn, or that "response" answers, or else with the texts "prompt" and "response".
         raw: take the prompt as it is, without a chat template.
 
     Raises:
-        ValueError: the prompt or the response has no token.
+        ValueError: the prompt or the response has no token, or the messages end with another response.
     """
+    if all(record.get(name) is not None for name in ("prompt_ids", "response_ids")):
+        prompt, response = id_row(record["prompt_ids"]), id_row(record["response_ids"])
+        if not len(prompt):
+            raise ValueError("prompt_ids must have a token")
+        return np.concatenate([prompt, response]), len(prompt)
     tokenizer = model.tokenizer
     if record.get("messages") is not None:
-        before, text = record["messages"][:-1], record["messages"][-1]["content"]
+        before, text = split_messages(record["messages"], record.get("response"))
         prompt = chat_ids(tokenizer, before, add_generation_prompt=True)
     else:
         before, text = [{"role": "user", "content": record["prompt"]}], record["response"]

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from lite.data.tables.columns import (
     Columns,
-    id_row,
     ids_of,
     passed_on,
     plain,
@@ -27,7 +26,8 @@ from lite.models.decoder.scoring import score, score_with_alternatives
 
 _READ = ("prompt_ids", "response_ids", "messages", "prompt", "response")
 _FORMS = (
-    "'prompt_ids' and 'response_ids', 'messages' with an assistant's turn last, or 'prompt' and 'response'"
+    "'prompt_ids' and 'response_ids', 'messages' with an assistant's turn last or with 'response', or "
+    "'prompt' and 'response'"
 )
 
 
@@ -36,15 +36,16 @@ class ScoreBatches:
 
     A batch is a dict of columns: NumPy arrays of the rows' values, or lists. It may be read-only. A row has
     its response as "prompt_ids" and "response_ids" (lists of integers), or as "messages" (a conversation that
-    ends with an assistant's turn), or as the texts "prompt" and "response"; the first of these that is not
-    None counts. Texts become tokens as `lite score` makes them: in the model's chat template, with the end of
-    the turn, which is scored as well.
+    ends with an assistant's turn, or that the text "response" answers), or as the texts "prompt" and
+    "response"; the first of these that is not None counts. Texts become tokens as `lite score` makes them: in
+    the model's chat template, with the end of the turn, which is scored as well.
 
     The result has the batch's columns and, for each row,
 
     - "logprobs": a list with the log-prob of each token of the response, under the raw model distribution;
     - "log_prob", "mean_log_prob": their sum and mean, float64;
     - "tokens": their number, int64;
+    - with `token_ids`, "prompt_ids" and "response_ids": lists of the ids that were scored;
     - with `logprobs`, "top_ids" and "top_log_probs": for each token the ids that were the most probable in
       its place, and their log-probs.
 
@@ -57,6 +58,7 @@ class ScoreBatches:
         raw: take prompts as they are, without a chat template.
         temperature: divides the logits.
         logprobs: how many of the most probable tokens to tell for each place.
+        token_ids: give the token ids, too, as `lite mismatch` reads them.
         max_rows: most rows that share a run of the model. The batch may be larger.
         id_key: the column of the rows' ids, which `done` and errors are about; it need not be there.
         done: ids of rows that an earlier job has done: they are left out of the result.
@@ -92,6 +94,7 @@ class ScoreBatches:
         raw: bool = False,
         temperature: float = 1.0,
         logprobs: int = 0,
+        token_ids: bool = False,
         max_rows: int = 8,
         id_key: str = "id",
         done: Collection[int | str] = (),
@@ -106,6 +109,7 @@ class ScoreBatches:
         if integer("logprobs", logprobs) < 0:
             raise ValueError(f"logprobs must be at least 0, got {logprobs}")
         self.logprobs = logprobs
+        self.token_ids = token_ids
         self.raw = raw
         self.temperature = temperature
         self.max_rows = max_rows
@@ -138,29 +142,24 @@ class ScoreBatches:
         if self.logprobs:
             found |= {"top_ids": ragged([row[1] for row in scores])}
             found |= {"top_log_probs": ragged([row[2] for row in scores])}
-        return passed_on(left) | {f"{self.prefix}{name}": column for name, column in found.items()}
+        out = passed_on(left)
+        if self.token_ids:
+            out["prompt_ids"] = ragged([ids[:start] for ids, start in rows])
+            out["response_ids"] = ragged([ids[start:] for ids, start in rows])
+        return out | {f"{self.prefix}{name}": column for name, column in found.items()}
 
     def _row(self, batch: Mapping[str, Any], i: int) -> tuple[NDArray[np.int64], int]:
         """Ids of prompt and response, and how many are the prompt's."""
         record = {
             name: value for name in _READ if name in batch and (value := plain(batch[name][i])) is not None
         }
-        if "prompt_ids" in record and "response_ids" in record:
-            prompt, response = id_row(record["prompt_ids"]), id_row(record["response_ids"])
-            if not len(prompt) or not len(response):
-                raise ValueError("prompt_ids and response_ids must have a token each")
-            row, start = np.concatenate([prompt, response]), len(prompt)
-        elif "messages" in record:
-            turns = record["messages"]
-            if not is_messages(turns) or turns[-1]["role"] != "assistant":
-                raise ValueError(
-                    "messages must be turns (role and content each) that end with an assistant's"
-                )
-            row, start = row_of(self.model, record, self.raw)
-        elif isinstance(record.get("prompt"), str) and isinstance(record.get("response"), str):
-            row, start = row_of(self.model, record, self.raw)
-        else:
-            raise ValueError(f"a row needs {_FORMS}; got {sorted(record) or 'none of them'}")
+        if "prompt_ids" not in record or "response_ids" not in record:
+            if "messages" in record:
+                if not is_messages(record["messages"]):
+                    raise ValueError("messages must be turns (role and content each)")
+            elif not (isinstance(record.get("prompt"), str) and isinstance(record.get("response"), str)):
+                raise ValueError(f"a row needs {_FORMS}; got {sorted(record) or 'none of them'}")
+        row, start = row_of(self.model, record, self.raw)
         return self.model.decoder.check_ids(row), start
 
     def _scores(self, rows: list[tuple[NDArray[np.int64], int]]) -> list[tuple[NDArray[Any], ...]]:

@@ -77,9 +77,9 @@ def read_log_probs(path: str | Path, *, needed: bool = True) -> list[LoggedRespo
       `prompt_mask` and `completion_mask` where rows are padded.
     - transformers: `sequences` and the `transition_scores` that `compute_transition_scores(...,
       normalize_logits=True)` gave; with `completion_mask` where a response is padded.
-    - lite: what `lite generate --json` prints with `--logprobs N`, `--entropy` or the like.
+    - lite: what `lite generate` and `lite score` print with `--json` or write with `--output`.
 
-    Other fields are ignored, and so are empty lines.
+    Other fields are ignored, and so are empty lines and responses without a token.
 
     Args:
         path: the file.
@@ -108,9 +108,10 @@ def read_log_probs(path: str | Path, *, needed: bool = True) -> list[LoggedRespo
     for number, line in _lines(Path(path)):
         where = f"line {number}"
         try:
-            out += [_response(fields, where, needed) for fields in _flat(_parsed(line))]
+            read = [_response(fields, where, needed) for fields in _flat(_parsed(line))]
         except ValueError as error:
             raise ValueError(f"{path}, {where}: {error}") from None
+        out += [response for response in read if len(response.response_ids)]
     if not out:
         raise ValueError(f"{path} has no response in it")
     return out
@@ -189,9 +190,8 @@ def _response(fields: Mapping[str, Any], where: str, needed: bool) -> LoggedResp
         response = [token for token, keep in zip(response, masked, strict=True) if keep]
         if values is not None:
             values = [value for value, keep in zip(values, masked, strict=True) if keep]
-    for what, ids in (("prompt", prompt), ("response", response)):
-        if not ids:
-            raise ValueError(f"the {what} has no token")
+    if not prompt:
+        raise ValueError("the prompt has no token")
     if values is None and needed:
         raise ValueError(f"no log-probs: expected one of {', '.join(_LOG_PROB_NAMES)}")
     checked = None if values is None else np.array([_log_prob(v, name, i) for i, v in enumerate(values)])

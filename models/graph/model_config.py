@@ -6,6 +6,7 @@ Exporters disagree on the file a value lives in; each is looked up in the order 
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,15 @@ MAX_INT = 2**31  # an id or a length that is larger is none
 GRAPH_NAMES = ("model", "decoder_model_merged", "decoder_with_past_model", "decode", "decoder")  # best first
 # What reads prompts, where that is a graph of its own.
 PROMPTS_NAMES = {"decoder_with_past_model": "decoder_model", "decode": "prefill"}
+_DECIDING = (
+    "config.json",
+    "genai_config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+)
 _NAME = re.compile(
     rf"({'|'.join(sorted({*GRAPH_NAMES, *PROMPTS_NAMES.values()}, reverse=True))})(?:[_-](.+))?"
 )
@@ -120,6 +130,28 @@ class ModelConfig:
             summary=summary,
             prompts=prompts,
         )
+
+    def digest(self) -> str:
+        """SHA-256 of the files that decide what the model gives, which are read whole.
+
+        They are its graphs with their weights, and the configuration, tokenizer and templates beside them.
+        Equal digests are of equal models, wherever they are.
+        """
+        graphs = [config for config in (self, self.of_prompts()) if config is not None]
+        weights = [
+            config.graph.parent / name
+            for config in graphs
+            for name in sorted(config.summary.external_files if config.summary else ())
+        ]
+        beside = [self.directory / name for name in _DECIDING]
+        templates = sorted((self.directory / "chat_templates").glob("*.jinja"))
+        total = hashlib.sha256()
+        for path in [*(config.graph for config in graphs), *weights, *beside, *templates]:
+            if path.is_file():
+                with open(path, "rb") as file:
+                    content = hashlib.file_digest(file, "sha256").hexdigest()
+                total.update(f"{path.name} {content}\n".encode())
+        return total.hexdigest()
 
     def of_prompts(self) -> ModelConfig | None:
         """The same for the graph that reads prompts, if there is one. Raises as `from_directory`."""

@@ -54,8 +54,8 @@ def test_json_prompts_and_reset(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     flags = ["--max-new-tokens", "6", "--json", "hello"]
     assert chat(monkeypatch, "again\n/reset\nagain", *flags) == 0
     out = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [said["prompt"] for said in out] == ["hello", "again", "again"]
-    assert [said["text"] for said in out] == [*answers(["hello", "again"]), *answers(["again"])]
+    assert [said["messages"][-1]["content"] for said in out] == ["hello", "again", "again"]
+    assert [said["response"] for said in out] == [*answers(["hello", "again"]), *answers(["again"])]
     assert {"tokens", "log_prob", "finish_reason"} < set(out[0])
 
 

@@ -25,7 +25,7 @@ def test_generate_is_the_greedy_continuation(capsys: pytest.CaptureFixture[str])
     decoder, tokenizer = OnnxDecoder(MODEL), Tokenizer.from_pretrained(MODEL)
     config = GenerationConfig.from_kwargs({"max_new_tokens": 6, "temperature": 0}, decoder.config)
     (expected,) = generate(decoder, [tokenizer.encode("hello")], config)
-    assert out["responses"][0]["text"] == tokenizer.decode(expected.tokens, skip_special_tokens=True)
+    assert out["responses"][0]["response"] == tokenizer.decode(expected.tokens, skip_special_tokens=True)
     assert out["tokens"] == len(expected.tokens)
     np.testing.assert_allclose(out["responses"][0]["log_prob"], expected.log_probs.sum(), rtol=1e-5)
     assert out["tokens_per_second"] > 0
@@ -44,7 +44,7 @@ def test_samples_follow_the_seed(capsys: pytest.CaptureFixture[str]) -> None:
     texts = []
     for seed in ("1", "1", "2"):
         assert main([*command, "--max-new-tokens", "5", "--seed", seed]) == 0
-        texts.append([r["text"] for r in json.loads(capsys.readouterr().out)["responses"]])
+        texts.append([r["response"] for r in json.loads(capsys.readouterr().out)["responses"]])
     assert texts[0] == texts[1]
     assert texts[0] != texts[2]
     assert len(set(texts[0])) > 1
@@ -76,8 +76,8 @@ def test_prompts_of_files_come_in_batches(capsys: pytest.CaptureFixture[str], tm
         assert main([*command, *given]) == 0
         outputs.append(json.loads(capsys.readouterr().out)["responses"])
     assert [r["prompt"] for r in outputs[0]] == [word for word in words for _ in range(2)]
-    assert [r["text"] for r in outputs[0]] == [
-        r["text"] for r in outputs[1]
+    assert [r["response"] for r in outputs[0]] == [
+        r["response"] for r in outputs[1]
     ]  # a seed each, whatever the batch
 
 
@@ -109,11 +109,11 @@ def test_a_stop_text_ends_a_response(capsys: pytest.CaptureFixture[str]) -> None
     command = ["generate", "--model", str(MODEL), "--json", "hello", *sampling]
     assert main(command) == 0
     (whole,) = json.loads(capsys.readouterr().out)["responses"]
-    assert main([*command, "--stop", whole["text"][5:7]]) == 0
+    assert main([*command, "--stop", whole["response"][5:7]]) == 0
     (cut,) = json.loads(capsys.readouterr().out)["responses"]
     assert cut["finish_reason"] == "stop"
     assert cut["tokens"] < whole["tokens"]
-    assert whole["text"].startswith(cut["text"])
+    assert whole["response"].startswith(cut["response"])
 
 
 def test_threads_change_nothing_but_speed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +121,7 @@ def test_threads_change_nothing_but_speed(capsys: pytest.CaptureFixture[str]) ->
     texts = []
     for flags in ([], ["--threads", "1"]):
         assert main([*command, *flags]) == 0
-        texts.append(json.loads(capsys.readouterr().out)["responses"][0]["text"])
+        texts.append(json.loads(capsys.readouterr().out)["responses"][0]["response"])
     assert texts[0] == texts[1]
 
 
@@ -132,19 +132,19 @@ def test_flags_that_ask_for_tokens_put_them_into_json(
     details = ["--top-k", "3", "--entropy", "--kept-ids", "--logprobs", "2", "--sampled-log-probs"]
     assert main([*command, "--top-k", "3", "--json"]) == 0
     plain = json.loads(capsys.readouterr().out)
-    assert set(plain["responses"][0]) == {"prompt", "text", "tokens", "log_prob", "finish_reason"}
+    assert not {"entropy", "top_ids", "kept_ids", "sampled_log_probs"} & set(plain["responses"][0])
     assert main([*command, *details, "--json"]) == 0
     printed = capsys.readouterr().out
     for with_more, without in zip(json.loads(printed)["responses"], plain["responses"], strict=True):
-        assert with_more["text"] == without["text"]
+        assert with_more["response"] == without["response"]
         np.testing.assert_allclose(sum(with_more["logprobs"]), without["log_prob"], rtol=1e-5)
         assert len(with_more["response_ids"]) == len(with_more["entropy"]) == (count := with_more["tokens"])
         assert np.shape(with_more["top_ids"]) == np.shape(with_more["top_log_probs"]) == (count, 2)
         assert with_more["kept_offsets"] == list(range(0, 3 * count + 1, 3))
         tokenizer = Tokenizer.from_pretrained(MODEL)
-        assert tokenizer.decode(with_more["response_ids"], skip_special_tokens=True) == with_more["text"]
+        assert tokenizer.decode(with_more["response_ids"], skip_special_tokens=True) == with_more["response"]
     assert main([*command, *details]) == 2
-    assert "are printed with --json only" in capsys.readouterr().err
+    assert "are given with --json or --output only" in capsys.readouterr().err
     (tmp_path / "log.json").write_text(printed)  # and `lite mismatch` reads it
     assert main(["mismatch", str(MODEL), str(tmp_path / "log.json"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -170,7 +170,7 @@ def test_a_grammar_is_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("llguidance", reason="needs the grammar extra")
     command = ["generate", "--model", str(MODEL), "hello", "--json"]
     assert main([*command, "--grammar", '{"regex": "yes|no"}']) == 0
-    assert json.loads(capsys.readouterr().out)["responses"][0]["text"] in ("yes", "no")
+    assert json.loads(capsys.readouterr().out)["responses"][0]["response"] in ("yes", "no")
     assert main([*command, "--grammar", "yes|no"]) == 2
     assert "grammar must be {'json': schema}" in capsys.readouterr().err
 
@@ -207,17 +207,24 @@ def test_a_run_goes_on_where_it_was_cut(capsys: pytest.CaptureFixture[str], tmp_
     assert "tokens/s" in said.err
     whole = output.read_bytes()
     records = [json.loads(line) for line in whole.splitlines()]
-    assert [record["line"] for record in records] == [1, 1, 2, 2, 3, 3]
+    assert "seed" in records[0].pop("run")
+    assert [(record["line"], record["sample"]) for record in records] == [
+        (line, sample) for line in (1, 2, 3) for sample in (0, 1)
+    ]
     assert [record["prompt"] for record in records[::2]] == ["one", "two words", "three"]
-    assert len({record["text"] for record in records}) > 3
+    assert len({record["response"] for record in records}) > 3
     ends = [i + 1 for i, byte in enumerate(whole) if byte == ord("\n")]
     for cut in (0, 5, ends[0], ends[1], ends[2] + 20, len(whole) - 1):
         output.write_bytes(whole[:cut])
         assert main(command) == 0
         assert output.read_bytes() == whole, cut
     capsys.readouterr()
-    assert main(command) == 0
-    assert "nothing to do: all 6 responses are in" in capsys.readouterr().err
+    output.write_bytes(whole[: ends[2]])
+    for told in ("3 tokens", "nothing to do: all 6 responses are in"):  # JSON has the rows of before, too
+        assert main([*command, "--json"]) == 0
+        said = capsys.readouterr()
+        assert json.loads(said.out)["responses"] == records, told
+    assert told in said.err
     assert output.read_bytes() == whole
 
 
@@ -251,9 +258,23 @@ def test_another_file_is_left_as_it_is(capsys: pytest.CaptureFixture[str], tmp_p
     command = ["generate", "--model", str(MODEL), "--max-new-tokens", "2", "--output", str(output)]
     assert main([*command, "one", "two"]) == 0
     whole = output.read_bytes()
-    for other in (["one", "other"], ["one", "two", "--samples", "2"], ["one"]):
+    for other, said in (
+        (
+            ["one", "other"],
+            f'{output}, line 2: prompt is "two", and "other" in the input: give another file.',
+        ),
+        (["one"], "line 2: the input has 1 rows"),
+        (["one", "two", "--samples", "2"], "was made otherwise: samples was 1 and is 2; "),
+        (["one", "two", "--seed", "7"], "seed was 0 and is 7."),
+        (
+            ["one", "two", "--raw", "--system", "x"],
+            'raw was false and is true; system was not given and is "x".',
+        ),
+        (["one", "two", "--temperature", "0.5"], "temperature was not given and is 0.5"),
+        (["one", "two", "--model", str(MODELS / "genai-llama-fp32")], "model was {"),
+    ):
         assert main([*command, *other]) == 1
-        assert "the last of them is no response to the prompt" in capsys.readouterr().err
+        assert said in capsys.readouterr().err
         assert output.read_bytes() == whole
     for wrong, said in (
         (tmp_path / "none" / "out.jsonl", "--output .*: there is no folder .*none"),
@@ -268,6 +289,5 @@ def test_another_file_is_left_as_it_is(capsys: pytest.CaptureFixture[str], tmp_p
     assert main([*command, "one"]) == 1
     assert "that `lite generate` did not write: give another file" in capsys.readouterr().err
     assert output.read_text() == "notes of my own\n"
-    for flag in ("--json", "--stream"):
-        assert main([*command, "one", flag]) == 2
-        assert f"--output writes each response as JSON, and {flag} prints it" in capsys.readouterr().err
+    assert main([*command, "one", "--stream"]) == 2
+    assert "--output writes each response as JSON, and --stream prints it" in capsys.readouterr().err

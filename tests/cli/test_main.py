@@ -144,7 +144,7 @@ def test_an_interrupt_exits_with_130(
         (["generate", "x", "--logit-bias", "[5]"], "logit_bias must map ids to numbers"),
         (["generate", "x", "--samples", "4", "--num-beams", "3"], "at most num_beams"),
         (["generate", "x", "--min-new-tokens", "9", "--max-new-tokens", "3"], "at most max_new_tokens"),
-        (["generate", "x", "--entropy"], "printed with --json only"),
+        (["generate", "x", "--entropy"], "given with --json or --output only"),
         (["generate"], "a prompt is needed"),
         (["demo", "--gamma", "1.5"], "argument --gamma: must be above 0 and at most 1, got 1.5"),
         (["demo", "--temperature", "-1"], "argument --temperature: must be at least 0 and finite, got -1"),

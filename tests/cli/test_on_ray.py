@@ -51,7 +51,9 @@ def test_the_commands_give_what_they_give_here(
     bad = tmp_path / "bad.jsonl"
     bad.write_text(json.dumps({"prompt": "a", "response": ""}) + "\n")
     output = tmp_path / "out.jsonl"
-    output.write_text('{"line": 1, "log_prob": 0.0, "tokens": 1, "mean_log_prob": 0.0}\n{"line": 2')
+    (tmp_path / "first.jsonl").write_text(file.read_text().splitlines()[0])
+    assert main(["score", "--model", MODEL, str(tmp_path / "first.jsonl"), "--output", str(output)]) == 0
+    output.write_text(output.read_text() + '{"line": 2')
     responses = tmp_path / "responses.jsonl"
     options = ["--max-new-tokens", "5", "--samples", "2", "--temperature", "1.0", "--entropy", "--json"]
     commands = [
@@ -60,7 +62,7 @@ def test_the_commands_give_what_they_give_here(
         ["score", "--model", MODEL, str(file), "--output", str(output), "--batch-size", "3"],
         ["score", "--model", MODEL, str(bad), "--raw"],
         ["score", "--model", str(tmp_path / "none"), str(bad)],
-        ["generate", "--model", MODEL, "--file", str(file), *options[:-2], "--output", str(responses)],
+        ["generate", "--model", MODEL, "--file", str(file), *options[:-1], "--output", str(responses)],
     ]
     assert main(commands[-1]) == 0
     whole = responses.read_text()
@@ -88,8 +90,10 @@ ray.shutdown()
     here = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert scored[0] == 0, scored
     for ours, theirs in zip(map(json.loads, scored[1].splitlines()), here, strict=True):
-        assert (ours["line"], ours["tokens"]) == (theirs["line"], theirs["tokens"])
-        np.testing.assert_allclose(ours["log_prob"], theirs["log_prob"], atol=1e-4)
+        assert set(ours) == set(theirs)
+        for name in ("line", "prompt", "messages", "response", "prompt_ids", "response_ids", "tokens"):
+            assert ours.get(name) == theirs.get(name), name
+        np.testing.assert_allclose(ours["logprobs"], theirs["logprobs"], atol=1e-4)
     assert generated[0] == 0, generated
     assert main(commands[1]) == 0
     texts = json.loads(capsys.readouterr().out)["responses"]
@@ -104,7 +108,8 @@ ray.shutdown()
     assert [json.loads(line)["line"] for line in output.read_text().splitlines()] == list(range(1, 13))
     assert went_on[0] == 0, went_on
     for ours, theirs in zip(responses.read_text().splitlines(), whole.splitlines(), strict=True):
-        assert {**json.loads(ours), "log_prob": 0} == {**json.loads(theirs), "log_prob": 0}
+        rounded = dict.fromkeys(("log_prob", "logprobs", "entropy"))
+        assert json.loads(ours) | rounded == json.loads(theirs) | rounded
     assert failed[0] == 1
     assert failed[2].strip() == "lite score: ValueError: line 1: the response has no token to score"
     assert missing[0] == 1

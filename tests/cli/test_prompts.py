@@ -42,8 +42,9 @@ def test_json_lines(tmp_path: Path) -> None:
     file = tmp_path / "prompts"
     lines = [{"prompt": "a", "answer": 3}, {"messages": TURNS, "id": 1}]
     file.write_text("\n".join(map(json.dumps, lines)))
-    assert read(file=[str(file)]) == [Prompt("a"), Prompt("c", TURNS)]
-    assert [prompt.record for prompt in read(file=[str(file)])] == [{"prompt": "a"}, {"messages": TURNS}]
+    assert read(file=[str(file)]) == [Prompt("a"), Prompt("c", TURNS, 1)]
+    told = [prompt.record for prompt in read(file=[str(file)])]
+    assert told == [{"prompt": "a"}, {"id": 1, "messages": TURNS}]
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,8 @@ def test_a_reply_is_the_response_in_pieces(model: LoadedModel) -> None:
     said = reply(model, ids, CONFIG, seed, pieces.append)
     (expected,) = generate(model.decoder, [ids], CONFIG, seeds=np.array([seed]))
     np.testing.assert_array_equal(said.tokens, expected.tokens)
-    np.testing.assert_allclose(said.log_prob, expected.log_probs.sum(), rtol=1e-5)
+    np.testing.assert_allclose(said.log_probs, expected.log_probs, rtol=1e-5)
+    np.testing.assert_allclose(said.record["log_prob"], expected.log_probs.sum(), rtol=1e-5)
     assert said.finish_reason == expected.finish_reason
     assert said.text == "".join(pieces) == model.tokenizer.decode(expected.tokens, skip_special_tokens=True)
     assert len(pieces) > 5

@@ -178,3 +178,85 @@ def test_score_takes_what_it_needs_from_a_line(capsys: pytest.CaptureFixture[str
     file.write_text('\ufeff{"prompt": "a", "response": "b", "line": "x", "messages": []}\n', encoding="utf-8")
     assert _score("--json", str(file)) == 0
     assert json.loads(capsys.readouterr().out)["line"] == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "change", "message"),
+    [
+        ([], {}, ""),
+        (["--batch-size", "1", "--threads", "1"], {}, ""),  # no row shows them
+        (["--raw"], {}, "raw was false and is true."),
+        (["--model", str(MODELS / "genai-llama-fp32")], {}, "model was {"),
+        (
+            ["--adapter", str(MODELS / "handmade-lora" / "casual.onnx_adapter")],
+            {},
+            "adapter was not given and",
+        ),
+        ([], {"response": "C"}, 'line 2: response is "c", and "C" in the input'),
+        ([], {"id": 4}, "line 2: id is 3, and 4 in the input"),
+        (
+            [],
+            {"prompt": None, "messages": [{"role": "user", "content": "a"}]},
+            "line 2: messages is null, and",
+        ),
+        ([], None, "line 2: the input has 1 rows"),
+    ],
+)
+def test_score_goes_on_behind_what_the_same_command_wrote(
+    flags: list[str],
+    change: dict[str, object] | None,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    rows = [{"prompt": "a", "response": "b"}, {"id": 3, "prompt": "a", "response": "c"}]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    command = ["score", "--model", str(MODEL), str(file), "--output", str(output)]
+    assert main(command) == 0
+    whole = output.read_bytes()
+    rows[1:] = [] if change is None else [rows[1] | change]
+    file.write_text(
+        "\n".join(map(json.dumps, [*rows, {"prompt": "a", "response": "d"}][: 1 if change is None else 3]))
+    )
+    assert main([*command, *flags]) == bool(message)
+    assert message in capsys.readouterr().err
+    assert output.read_bytes()[: len(whole)] == whole
+    assert (output.read_bytes() == whole) == bool(message)
+
+
+def test_score_takes_ids_before_texts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "in.jsonl"
+    encode = Tokenizer.from_pretrained(MODEL).encode
+    prompt, response = encode("hello"), encode(" wide world", add_special_tokens=False)
+    turns, ids = [{"role": "user", "content": "x"}], {"prompt_ids": prompt, "response_ids": response}
+    rows = [
+        ids,
+        {**ids, "prompt": "y", "response": " wide"},  # a stop text was left out
+        {**ids, "messages": turns, "response": " wide world"},
+        {**ids, "response_ids": [], "response": ""},
+        {"messages": turns, "response": "ho"},
+        {"messages": [*turns, {"role": "assistant", "content": "ho"}]},
+    ]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    assert main(["score", "--model", str(MODEL), "--json", str(file)]) == 0
+    out = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    (expected,) = score(OnnxDecoder(MODEL), [np.array(prompt + response)])
+    for row in out[:3]:
+        np.testing.assert_allclose(row["logprobs"], expected[len(prompt) :], atol=1e-5)
+    assert (out[3]["logprobs"], out[3]["log_prob"], out[3]["tokens"]) == ([], 0.0, 0)
+    assert out[4]["response_ids"] == out[5]["response_ids"]
+    np.testing.assert_allclose(out[4]["logprobs"], out[5]["logprobs"], atol=1e-5)
+    for row, message in (
+        ({**ids, "response": "other"}, "line 1: its token ids are not those of this model's tokenizer"),
+        ({**ids, "response_ids": [10**9], "response": "other"}, "line 1: its token ids are not those"),
+        ({**ids, "response_ids": [1.5]}, "line 1: 'response_ids' must be a list of integers, got [1.5]"),
+        ({"messages": turns}, "line 1: messages must end with an assistant's turn, or have a 'response'"),
+        (
+            {**rows[5], "response": "he"},
+            "line 1: messages end with an assistant's turn, and 'response' is another",
+        ),
+    ):
+        file.write_text(json.dumps(row))
+        assert main(["score", "--model", str(MODEL), str(file)]) == 1
+        assert message in capsys.readouterr().err

@@ -98,8 +98,8 @@ def test_pages_end_before_a_browser_does(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_what_an_earlier_run_scored_is_named(tmp_path: Path) -> None:
     output = tmp_path / "out.jsonl"
-    output.write_text('{"line": 1, "log_prob": 0.0, "tokens": 1, "mean_log_prob": 0.0}\n')
     rows: list[dict[str, object]] = [{"prompt": "a", "response": "b"}, {"prompt": "a", "response": "c"}]
+    page_of(tmp_path, rows[:1], "--output", str(output))
     html = page_of(tmp_path, rows, "--output", str(output))
     assert html.count("<section>") == 1
     assert f"1 responses, which are in {output}" in html

@@ -1,9 +1,10 @@
 """How likely a model finds given responses: a JSON-lines file in, scores out, and the best of each prompt.
 
 `python tests/examples/score_jsonl.py rows.jsonl scores.jsonl [MODEL]` scores the lines that scores.jsonl
-lacks, so that the same command goes on where an interrupted one ended; MODEL is a folder that an exporter
-wrote, by default the embedded model. `lite score rows.jsonl --model MODEL --output scores.jsonl` writes the
-same, of lines with "messages", or with "prompt" and "response".
+lacks, so that the same command goes on where an interrupted one ended, and refuses a file of another model
+or of other rows; MODEL is a folder that an exporter wrote, by default the embedded model.
+`lite score rows.jsonl --model MODEL --output scores.jsonl` gives the same scores, of lines with "messages",
+or with "prompt" and "response", and its rows have the token ids, too.
 """
 
 import json
@@ -47,15 +48,20 @@ def written(scores):
 
 def score_file(rows, scores, model=None, batch_size=32):
     """Append the scores that are not there yet; returns how many they were."""
-    judge, done, added = ScoreBatches(model or embedded_model_path(), id_key="line"), len(written(scores)), 0
-    left = islice(read(rows), done, None)
+    model = str(model or embedded_model_path())
+    left, added = read(rows), 0
+    for row in written(scores):
+        if (row["model"], row["line"], row["messages"]) != (model, *next(left, (None, None))):
+            raise ValueError(f"{scores}, line {row['line']}: of another model or row, give another file")
+    judge = ScoreBatches(model, id_key="line")
     with open(scores, "a", encoding="utf-8") as sink:
         while batch := list(islice(left, batch_size)):
             lines, chats = zip(*batch, strict=True)
             found = judge({"line": list(lines), "messages": list(chats)})
-            for line, log_prob, tokens in zip(lines, found["log_prob"], found["tokens"], strict=True):
-                score = {"line": line, "log_prob": float(log_prob), "tokens": int(tokens)}
-                print(json.dumps(score | {"mean_log_prob": float(log_prob / tokens)}), file=sink)
+            for i, (line, messages) in enumerate(batch):
+                row = {"line": line, "model": model, "messages": messages, "tokens": int(found["tokens"][i])}
+                scores_of_row = {name: float(found[name][i]) for name in ("log_prob", "mean_log_prob")}
+                print(json.dumps(row | scores_of_row), file=sink)
             sink.flush()
             added += len(batch)
     return added

@@ -19,7 +19,7 @@ from examples.score_jsonl import as_messages, score_file, summary, written
 from lite.cli import main
 
 MODEL = MODELS / "optimum-llama"
-NAMES = ["line", "log_prob", "mean_log_prob", "tokens"]
+NAMES = ["line", "log_prob", "mean_log_prob", "messages", "model", "tokens"]
 
 
 def assert_same_scores(got: list[dict], wanted: list[dict]) -> None:
@@ -67,12 +67,13 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, rows: Path, cut: str) -> Non
     assert_same_scores(written(scores), written(whole))
     assert scores.read_bytes().startswith(b"".join(lines[:3]))
     assert score_file(rows, scores, MODEL) == 0
-    # The command goes on behind the program's lines, too.
-    scores.write_bytes(b"".join(lines[:3]))
-    assert (
-        main(["score", str(plain(tmp_path)), "--model", str(MODEL), "--quiet", "--output", str(scores)]) == 0
-    )
-    assert_same_scores(written(scores), written(whole))
+    before = scores.read_bytes()
+    with pytest.raises(ValueError, match="line 1: of another model or row"):
+        score_file(rows, scores)
+    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:1]))
+    with pytest.raises(ValueError, match="line 3: of another model or row"):
+        score_file(rows, scores, MODEL)
+    assert scores.read_bytes() == before
 
 
 def test_a_run_that_fails_keeps_what_it_had(tmp_path: Path, rows: Path) -> None:

@@ -193,3 +193,25 @@ def test_pipes_are_no_graphs(tmp_path):
     for model in (tmp_path, tmp_path / "model.onnx"):
         with pytest.raises(FileNotFoundError, match=r"no \.onnx file"):
             find_graph(model)
+
+
+def test_a_digest_is_of_what_decides_results_wherever_it_lies(tmp_path: Path) -> None:
+    folder, copy = tmp_path / "model", tmp_path / "copy"
+    shutil.copytree(MODELS / "exporter-llama-pair", folder)
+    (folder / "chat_templates").mkdir()
+    (folder / "chat_templates" / "tool_use.jinja").write_text("{{ messages }}")
+    shutil.copytree(folder, copy)
+    digest = ModelConfig.from_directory(folder).digest()
+    assert ModelConfig.from_directory(copy).digest() == digest
+    (copy / "README.md").write_text("says nothing to the model")
+    assert ModelConfig.from_directory(copy).digest() == digest
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    assert {file.suffix for file in files} == {".onnx", ".data", ".json", ".jinja"}
+    for file in files:
+        changed, content = copy / file.relative_to(folder), file.read_bytes()
+        # a field of a graph that nobody knows, another weight, a space in a text
+        more = {".onnx": content + b"\x78\x00", ".data": bytes([content[0] ^ 1]) + content[1:]}
+        changed.write_bytes(more.get(file.suffix, content + b" "))
+        assert ModelConfig.from_directory(copy).digest() != digest, file.name
+        shutil.copy(file, changed)
+    assert ModelConfig.from_directory(copy).digest() == digest
