@@ -116,7 +116,12 @@ class LRScheduler:
 
         Args:
             state_dict: what `state_dict` gave; names that this class does not have are left out.
+
+        Raises:
+            KeyError: it does not say where that one stopped.
         """
+        if "last_epoch" not in state_dict:
+            raise KeyError("last_epoch")
         known = vars(self).keys() - self._not_saved
         vars(self).update({name: value for name, value in state_dict.items() if name in known})
 
@@ -385,6 +390,7 @@ class SequentialLR(LRScheduler):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """As `LRScheduler.load_state_dict`."""
+        states = state_dict["_schedulers"]
         super().load_state_dict(state_dict)
-        for schedule, state in zip(self._schedulers, state_dict["_schedulers"], strict=True):
+        for schedule, state in zip(self._schedulers, states, strict=True):
             schedule.load_state_dict(state)

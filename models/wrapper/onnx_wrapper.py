@@ -6,6 +6,7 @@ Past 600 lines because it is one public class, a third of which describes its ar
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -53,7 +54,7 @@ class OnnxWrapper(DistributionMethods):
 
     A wrapper can be sent to other processes, where the model is opened again from its path. Its random stream
     goes along if it has a ``seed``; without one, what is unpickled draws from a stream of its own, as workers
-    are not to repeat each other. Copies share the model.
+    are not to repeat each other. Copies share the model. `state_dict` has that stream and no weights.
 
     Args:
         model: folder of an exported model (or its ``.onnx`` file), or a `Decoder`.
@@ -244,6 +245,28 @@ class OnnxWrapper(DistributionMethods):
         copied = memo[id(self)] = object.__new__(type(self))
         copied.__setstate__(copy.deepcopy(self.__getstate__(), memo))
         return copied
+
+    def get_extra_state(self) -> NDArray[np.uint8]:
+        """Where the stream of draws stands, if it has a seed: bytes, as torch has those of its generators.
+
+        It is all that changes in a wrapper: the weights are those of the graph.
+        """
+        seeded = self._arguments["seed"] is not None
+        state = {"rng": self._rng.bit_generator.state if seeded else None}
+        return np.frombuffer(json.dumps(state, default=np.ndarray.tolist).encode(), np.uint8)
+
+    def set_extra_state(self, state: Any) -> None:
+        """Draw on from there.
+
+        Raises:
+            ValueError: it is no state of a wrapper.
+        """
+        try:
+            rng = json.loads(np.asarray(state, np.uint8).tobytes())["rng"]
+            if rng is not None:
+                self._rng.bit_generator.state = rng
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"no state of an OnnxWrapper with such a generator: {error}") from error
 
     # -- what the constructor settles ----------------------------------------------------------
 

@@ -73,6 +73,17 @@ def test_what_is_saved_leads_on():
     assert "optimizer" not in a.state_dict()
 
 
+@pytest.mark.parametrize("state", [{}, {"base_lrs": [2.0]}, {"_last_lr": [2.0], "_schedulers": []}])
+def test_a_state_that_does_not_say_where_it_stands_is_none(state):
+    optimizer = sgd()
+    parts = [optim.ConstantLR(optimizer), optim.LambdaLR(optimizer, lambda step: 1.0)]
+    for schedule in (*parts, optim.SequentialLR(optimizer, parts, [2])):
+        before = schedule.state_dict()
+        with pytest.raises(KeyError, match=r"last_epoch|_schedulers"):
+            schedule.load_state_dict(state)
+        assert schedule.state_dict() == before
+
+
 def test_names_that_a_schedule_does_not_have_are_left_out():
     schedule = optim.LinearLR(sgd())
     schedule.load_state_dict({"get_lr": None, "last_epoch": 3, "optimizer": None})

@@ -84,10 +84,9 @@ class TargetNetUpdater:
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on from there."""
-        self.initialized = state_dict.get("initialized", self.initialized)
-        if "counter" in state_dict and hasattr(self, "counter"):
-            self.counter = state_dict["counter"]
+        """Go on from there. KeyError if something is missing."""
+        state = {name: state_dict[name] for name in self.state_dict()}
+        vars(self).update(state)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self._names)})"

@@ -15,6 +15,7 @@ import pytest
 from helpers.models.prompts import Make, text_td
 
 from lite.models import OnnxDecoder, OnnxWrapper, embedded_model_path
+from lite.nn import TensorDictSequential
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("tokenizers")
@@ -84,6 +85,28 @@ def test_random_streams(copied: Any) -> None:
     assert said(copied(free)) != said(copied(free))  # workers do not repeat each other
     fixed = make(input_mode="text", generate_kwargs={**options["generate_kwargs"], "seed": 3})
     assert said(copied(fixed)) == said(fixed)
+
+
+@pytest.mark.parametrize("seed", [5, np.random.Generator(np.random.MT19937(5))], ids=["seed", "generator"])
+def test_a_state_dict_is_where_the_random_stream_stands(seed: Any) -> None:
+    options = {"input_mode": "text", "generate_kwargs": {"temperature": 2.0, "do_sample": True}}
+    policy = TensorDictSequential(make(seed=seed, **options))
+    said(policy)
+    state = pickle.loads(pickle.dumps(dict(policy.state_dict())))
+    later = said(policy)
+    assert said(policy) != later
+    policy.load_state_dict(state)
+    assert said(policy) == later
+    free = make(**options)
+    free.load_state_dict(free.state_dict())  # without a seed there is no stream to go on with
+    assert said(free) != said(free)
+    for wrong, message in (
+        ({}, "Missing key.*_extra_state"),
+        ({"_extra_state": np.zeros(3, np.uint8)}, "no state of an OnnxWrapper"),
+        ({"_extra_state": np.frombuffer(b'{"rng": {"bit_generator": "no"}}', np.uint8)}, "no state of an"),
+    ):
+        with pytest.raises((RuntimeError, ValueError), match=message):
+            free.load_state_dict(wrong)
 
 
 def test_models_are_shared_by_what_shared_them() -> None:

@@ -46,6 +46,10 @@ def test_hard() -> None:
     other = HardUpdate(made()[0], value_network_update_interval=2)
     other.load_state_dict(update.state_dict())
     assert other.counter == update.counter == 1
+    for state in ({}, {"initialized": False}, {"counter": 7}):
+        with pytest.raises(KeyError):
+            other.load_state_dict(state)
+    assert (other.initialized, other.counter) == (update.initialized, 1)
 
 
 def test_parameters_whose_arrays_were_replaced_are_followed() -> None:
