@@ -35,6 +35,7 @@ ELSEWHERE = {
     "lite generate --file prompts.txt": "tests/cli/test_output_files_pipeline.py runs the chain",
     "lite score drawn.jsonl": "tests/cli/test_output_files_pipeline.py runs the chain",
     "lite mismatch DIR drawn.jsonl": "tests/cli/test_output_files_pipeline.py runs the chain",
+    "lite chat": "holds a conversation; tests/cli/test_chat.py",
     "lite generate --device cuda": "needs a GPU",
     "lite info --device cuda": "needs a GPU",
     "lite generate --file prompts.jsonl": "needs a cluster of Ray; tests/cli/test_on_ray.py starts one",

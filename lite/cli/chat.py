@@ -1,4 +1,4 @@
-"""`lite generate --chat`: a conversation on standard input and output."""
+"""`lite chat`: a conversation on standard input and output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     """Answer line by line until the input ends or says /exit."""
     model = load(args)
     if model.tokenizer.chat_template is None:
-        raise ValueError(f"--chat needs a chat template, and the model in {model.path} has none")
+        raise ValueError(f"a chat needs a chat template, and the model in {model.path} has none")
     config = config_of(args, model)
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     conversation = _Conversation(model, config, args)
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         except ValueError as error:
             if not at_terminal:
                 raise
-            print(f"lite generate: {error}", file=sys.stderr)
+            print(f"lite {args.command}: {error}", file=sys.stderr)
     return 0
 
 

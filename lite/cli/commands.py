@@ -15,6 +15,7 @@ _STATUS = """exit status:
   1    it failed, and a line on standard error says why (all of it with --debug)
   2    the command line is wrong
   130  interrupted with Ctrl-C
+  141  whoever reads its output went away, as in `lite score FILE | head -1`
 """
 
 
@@ -109,8 +110,6 @@ def _demo(parser: argparse.ArgumentParser) -> None:
 
 
 def _generate(parser: argparse.ArgumentParser) -> None:
-    from lite.cli.options import add_options
-
     parser.add_argument("prompt", nargs="*", help="prompts; '-' reads one from standard input")
     parser.add_argument(
         "--file",
@@ -118,8 +117,7 @@ def _generate(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a prompt in each line, or JSON lines with 'prompt' or 'messages'; '-' is standard input",
     )
-    parser.add_argument("--chat", action="store_true", help="hold a conversation on standard input")
-    parser.add_argument("--system", metavar="TEXT", help="system message put before the prompt")
+    parser.add_argument("--chat", action="store_true", help="hold a conversation, as `lite chat`")
     parser.add_argument("--raw", action="store_true", help="use the prompt as it is, without chat template")
     parser.add_argument("--samples", type=_positive, default=1, metavar="N", help="samples per prompt (1)")
     parser.add_argument(
@@ -130,16 +128,29 @@ def _generate(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="append a JSON line for each response here, skipping those done before",
     )
-    parser.add_argument("--assistant-model", metavar="DIR", help="a smaller model that guesses tokens ahead")
     parser.add_argument(
         "--stream",
         action=argparse.BooleanOptionalAction,
         help="print text as it comes (for one response on a terminal)",
     )
+    _add_generation(parser)
+    _add_ray(parser)
+
+
+def _chat(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("prompt", nargs="*", help="what is said first")
+    parser.set_defaults(chat=True, raw=False, file=None, samples=1, output=None, stream=None, ray=None)
+    _add_generation(parser)
+
+
+def _add_generation(parser: argparse.ArgumentParser) -> None:
+    from lite.cli.options import add_options
+
+    parser.add_argument("--system", metavar="TEXT", help="system message put before the prompt")
+    parser.add_argument("--assistant-model", metavar="DIR", help="a smaller model that guesses tokens ahead")
     add_options(parser)
     _add_model(parser)
     _add_threads(parser)
-    _add_ray(parser)
 
 
 def _check_generate(args: argparse.Namespace) -> None:
@@ -386,14 +397,23 @@ COMMANDS = {
         ),
     ),
     "generate": Command(
-        "continue prompts with an exported model, or chat with it",
+        "continue prompts with an exported model",
         _generate,
         (
             'lite generate "What is 12 + 30?"      # on the embedded model',
             'lite generate --model DIR "Once upon a time" --raw --top-p 0.9',
-            "lite generate --model DIR --chat      # a conversation; Ctrl-D ends it",
             "lite generate --model DIR --file prompts.jsonl --samples 4 --output out.jsonl",
             """lite generate --model DIR "Is it raining?" --grammar '{"regex": "yes|no"}'""",
+        ),
+        _check_generate,
+    ),
+    "chat": Command(
+        "chat with an exported model",
+        _chat,
+        (
+            "lite chat                      # with the embedded model; Ctrl-D ends it",
+            'lite chat --model DIR --system "Be brief." --temperature 0.7',
+            "lite chat --model DIR --json < lines.txt  # a row for each response",
         ),
         _check_generate,
     ),

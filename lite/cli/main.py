@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import codecs
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,9 @@ from lite.cli.commands import COMMANDS, build_parser
 from lite.cli.progress import say
 from lite.kernels.backends.compiler import listeners
 
+# As shells tell of a program that a signal has ended.
+_INTERRUPTED, _NOT_READ = 130, 141
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the `lite` command and return its exit status.
@@ -24,12 +28,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         0 on success, 1 after an error (one line on standard error; the exception itself with `--debug`), 2
-        for arguments that contradict each other, 130 after Ctrl-C.
+        for arguments that contradict each other, 130 after Ctrl-C, 141 if whoever reads the output went away.
 
     Raises:
         SystemExit: with status 2 for arguments that are wrong by themselves, with 0 after `--help` and
             `--version`.
     """
+    try:
+        return _main(argv)
+    except KeyboardInterrupt:  # before a command began, or the next one while the first was told
+        return _INTERRUPTED
+
+
+def _main(argv: Sequence[str] | None) -> int:
     try:
         args = build_parser().parse_args(argv)
     except SystemExit:
@@ -41,7 +52,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.simplefilter("ignore")
         if args.command != "warmup":  # which tells more
             listeners[:] = [lambda kernel: _compiling(args)]
-        return _run(args)
+        try:
+            return _run(args)
+        except KeyboardInterrupt as interrupt:
+            if argv is None:  # the next one ends the process, and whatever it is busy with, at once
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
+            told = _line(interrupt)
+            print(f"lite {args.command}: interrupted{told and ': ' + told}", file=sys.stderr)
+            return _INTERRUPTED
 
 
 def _compiling(args: argparse.Namespace) -> None:
@@ -70,11 +88,7 @@ def _run(args: argparse.Namespace) -> int:
             sys.stdout.flush()  # here, where what fails is told
         return status
     except BrokenPipeError:
-        return 1  # the reader went away: nothing left to tell
-    except KeyboardInterrupt as interrupt:
-        told = _line(interrupt)
-        print(f"{name}: interrupted{told and ': ' + told}", file=sys.stderr)
-        return 130
+        return _NOT_READ
     except argparse.ArgumentError as error:
         print(f"{name}: error: {_line(error)} (see {name} --help)", file=sys.stderr)
         return 2

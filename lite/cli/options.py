@@ -69,7 +69,7 @@ def check_options(args: argparse.Namespace) -> None:
             "--ray": args.ray is not None,
         }
         if wrong := [flag for flag, given in refused.items() if given]:
-            raise argparse.ArgumentError(None, f"--chat does not go with {', '.join(wrong)}")
+            raise argparse.ArgumentError(None, f"a chat does not go with {', '.join(wrong)}")
     elif not args.prompt and not args.file:
         raise argparse.ArgumentError(
             None, "a prompt is needed: lite generate \"prompt\" ('-' reads it, --file FILE reads many)"
@@ -99,7 +99,7 @@ def check_shown(config: GenerationConfig, args: argparse.Namespace) -> None:
     """
     if args.chat and (config.wants_details or config.num_beams > 1):
         raise argparse.ArgumentError(
-            None, "--chat does not go with --num-beams, nor with flags that ask for numbers of each token"
+            None, "a chat does not go with --num-beams, nor with flags that ask for numbers of each token"
         )
     if args.stream and config.num_beams > 1:
         raise argparse.ArgumentError(None, "--stream does not go with --num-beams: beams end together")

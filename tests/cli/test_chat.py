@@ -1,4 +1,4 @@
-"""`lite generate --chat`: history, commands, and what happens at a terminal."""
+"""`lite chat`: history, commands, and what happens at a terminal."""
 
 import io
 import json
@@ -24,7 +24,7 @@ MODEL = MODELS / "optimum-llama"
 
 def chat(monkeypatch: pytest.MonkeyPatch, said: str, *flags: str, model: Any = MODEL) -> int:
     monkeypatch.setattr("sys.stdin", io.StringIO(said))
-    return main(["generate", "--chat", "--model", str(model), *flags])
+    return main(["chat", "--model", str(model), *flags])
 
 
 def answers(prompts: list[str], system: str | None = None) -> list[str]:
@@ -47,7 +47,11 @@ def test_a_conversation_keeps_its_turns(
 ) -> None:
     flags = ["--max-new-tokens", "6", "--system", "Be brief."]
     assert chat(monkeypatch, "hello\n\n  again \n/exit\nnever\n", *flags) == 0
-    assert capsys.readouterr().out == "".join(a + "\n" for a in answers(["hello", "again"], "Be brief."))
+    said = capsys.readouterr().out
+    assert said == "".join(a + "\n" for a in answers(["hello", "again"], "Be brief."))
+    monkeypatch.setattr("sys.stdin", io.StringIO("again"))  # its other name
+    assert main(["generate", "--chat", "--model", str(MODEL), "hello", *flags]) == 0
+    assert capsys.readouterr().out == said
 
 
 def test_json_prompts_and_reset(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,19 +98,13 @@ def test_a_conversation_longer_than_the_context_says_so(
 
 
 @pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--raw"], "--chat does not go with --raw"),
-        (["--file", "x"], "--chat does not go with --file"),
-        (["--samples", "2"], "--chat does not go with --samples"),
-        (["--no-stream"], "--chat does not go with --no-stream"),
-    ],
+    "flags", [["--raw"], ["--file", "x"], ["--samples", "2"], ["--no-stream"], ["--ray"]]
 )
-def test_flags_that_make_no_sense_are_refused(
-    flags: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert chat(monkeypatch, "", *flags) == 2
-    assert message in capsys.readouterr().err
+def test_flags_that_make_no_sense_are_refused(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "--chat", *flags]) == 2
+    assert f"a chat does not go with {flags[0]}" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["chat", *flags])
 
 
 def test_a_model_without_template_cannot_chat(
@@ -115,7 +113,7 @@ def test_a_model_without_template_cannot_chat(
     shutil.copytree(MODEL, tmp_path, dirs_exist_ok=True)
     (tmp_path / "chat_template.jinja").unlink()
     assert chat(monkeypatch, "", model=tmp_path) == 1
-    assert "--chat needs a chat template" in capsys.readouterr().err
+    assert "a chat needs a chat template" in capsys.readouterr().err
 
 
 class Terminal:
@@ -125,7 +123,7 @@ class Terminal:
         import pty
 
         self.end, theirs = pty.openpty()
-        command = [sys.executable, "-m", "lite", "generate", "--chat", *flags]
+        command = [sys.executable, "-m", "lite", "chat", *flags]
         self.process = subprocess.Popen(
             command, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, env={**os.environ, "TERM": "dumb"}
         )
@@ -168,6 +166,24 @@ def test_at_a_terminal() -> None:
         errors = terminal.process.communicate()[1].decode()
         os.close(terminal.end)
     assert "/reset forgets" in errors
-    assert "lite generate: " in errors
+    assert "lite chat: the conversation has" in errors
     assert "context" in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal is asked of the system")
+def test_many_interrupts_leave_no_traceback() -> None:
+    terminal = Terminal("--model", str(MODEL), "--max-new-tokens", "200", "--temperature", "1")
+    try:
+        terminal.wait_for("> ")
+        terminal.type("hello\n")
+        terminal.wait_for("hello")  # echoed
+        for _ in range(100):  # some of them at a prompt, where they end nothing
+            terminal.process.send_signal(signal.SIGINT)
+            time.sleep(0.005)
+        assert terminal.process.poll() in (None, 130, -signal.SIGINT)
+    finally:
+        terminal.process.kill()
+        errors = terminal.process.communicate()[1].decode()
+        os.close(terminal.end)
     assert "Traceback" not in errors

@@ -47,7 +47,7 @@ def test_a_help_text_fits_a_terminal(command: str, monkeypatch: pytest.MonkeyPat
 def test_the_help_has_the_exit_codes() -> None:
     text = build_parser().format_help()
     section = text[text.index("exit status:") :]
-    assert re.findall(r"^  (\d+) ", section, re.MULTILINE) == ["0", "1", "2", "130"]
+    assert re.findall(r"^  (\d+) ", section, re.MULTILINE) == ["0", "1", "2", "130", "141"]
 
 
 def test_options_of_all_commands_stand_on_either_side() -> None:

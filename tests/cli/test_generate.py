@@ -160,7 +160,7 @@ def test_beams_have_a_score_and_no_stream(capsys: pytest.CaptureFixture[str]) ->
     for flags, message in (
         (["--stream"], "--stream does not go with --num-beams"),
         (["--samples", "4"], "at most num_beams"),
-        (["--chat"], "--chat does not go with --num-beams"),
+        (["--chat"], "a chat does not go with --num-beams"),
     ):
         assert main([*command, *flags]) == 2
         assert message in capsys.readouterr().err

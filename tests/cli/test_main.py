@@ -1,6 +1,7 @@
 """The `lite` command: wrong arguments, and errors in one line."""
 
 import argparse
+import io
 import json
 import os
 import signal
@@ -134,6 +135,31 @@ def test_an_interrupt_exits_with_130(
     assert capsys.readouterr().err == "lite warmup: interrupted\n"
 
 
+class _Interrupted(io.StringIO):
+    """A stream that an interrupt meets when it is first written to, or first flushed."""
+
+    def __init__(self, method: str) -> None:
+        super().__init__()
+        setattr(self, method, self._interrupt)
+        self._method = method
+
+    def _interrupt(self, *given: object) -> None:
+        delattr(self, self._method)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("stream", "method"), [("stdout", "flush"), ("stderr", "write")])
+@pytest.mark.parametrize("run", [_stops, lambda args: 0])
+def test_an_interrupt_at_the_very_end_exits_with_130(
+    stream: str, method: str, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lite.cli.warmup.run", run)
+    monkeypatch.setattr(sys, stream, _Interrupted(method))
+    before = signal.getsignal(signal.SIGINT)
+    assert main(["warmup"]) == (130 if run is _stops or stream == "stdout" else 0)
+    assert signal.getsignal(signal.SIGINT) is before  # it belongs to the program that calls
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -245,7 +271,18 @@ def test_a_reader_that_goes_away_is_no_error_to_tell(arguments: list[str]) -> No
     done = _program(*arguments, stdout=write)
     os.close(write)
     assert done.stderr == b""
-    assert done.returncode in (0, 1)  # of a help text nothing is expected
+    assert done.returncode == (0 if arguments == ["--help"] else 141)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="asks for a shell of Unix")
+def test_what_is_scored_is_read_as_it_comes(tmp_path: Path) -> None:
+    file = tmp_path / "in.jsonl"
+    file.write_text('{"prompt": "a", "response": "b"}\n' * 3000)  # a minute, if all are scored first
+    command = f"{sys.executable} -m lite score {file} --quiet | head -1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    first, status = done.stdout.splitlines()
+    assert first.startswith("line 1: log-prob -")
+    assert (status, done.stderr) == ("141", "")
 
 
 def test_what_the_encoding_lacks_is_escaped_as_in_json() -> None:
