@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lite.models.text.builtin_templates import add_chat_template
     from lite.models.text.data import ChatHistory, LogProbs, Masks, Sampling, Text, Tokens
     from lite.models.text.history import ContentBase, History
+    from lite.models.text.streaming import TextIteratorStreamer, TextStreamer
     from lite.models.text.template_rendering import Rendered, render_chat
     from lite.models.text.tokenizer import Tokenizer
     from lite.models.tiny_chat.embedded import embedded_model_path
@@ -61,6 +62,7 @@ _NAMES = {
     "text.builtin_templates": ["add_chat_template"],
     "text.data": ["ChatHistory", "LogProbs", "Masks", "Sampling", "Text", "Tokens"],
     "text.history": ["ContentBase", "History"],
+    "text.streaming": ["TextIteratorStreamer", "TextStreamer"],
     "text.template_rendering": ["Rendered", "render_chat"],
     "text.tokenizer": ["Tokenizer"],
     "wrapper.kl": ["KLComputation", "RetrieveKL", "RetrieveLogProb"],
@@ -102,6 +104,8 @@ __all__ = [
     "ScoreBatches",
     "Step",
     "Text",
+    "TextIteratorStreamer",
+    "TextStreamer",
     "Tokenizer",
     "Tokens",
     "add_chat_template",

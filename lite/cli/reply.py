@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.cli.model import LoadedModel
-from lite.cli.text_stream import TextStream
 from lite.models import Decoder, GenerationConfig, PrefixCache, stream
+from lite.models.text.streaming import TextStream
 
 
 @dataclass

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,16 @@ from lite.models.generation.speculation import Speculation
 from lite.models.generation.stops import DecodeText
 
 _ENDLESS = 2**31  # stands for any larger limit
+
+
+class Streamer(Protocol):
+    """What `generate` tells of tokens as they come; transformers' streamers are such."""
+
+    def put(self, value: Any, /) -> object:
+        """Take the ids of the prompt, then each token: int64 (n,)."""
+
+    def end(self) -> object:
+        """No more tokens come."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +93,7 @@ def generate(
     max_rows: int | None = None,
     prefix_cache: PrefixCache | None = None,
     assistant_model: Decoder | None = None,
+    streamer: Streamer | None = None,
 ) -> list[Generated]:
     """Generate responses to prompts.
 
@@ -104,6 +115,8 @@ def generate(
         assistant_model: a smaller model of the same vocabulary that guesses tokens for this one to check
             (`num_assistant_tokens` of the options). With `prompt_lookup_num_tokens` they are looked up
             instead. Both save time and change nothing else. Beams use neither.
+        streamer: of one response, is given its prompt and each of its tokens as soon as it is there, such as
+            a `TextStreamer`.
 
     Returns:
         The responses, prompt by prompt: response s of prompt p is number `p * num_samples + s`. For no
@@ -112,8 +125,8 @@ def generate(
     Raises:
         ValueError: if a prompt is empty, longer than the context or holds unknown ids, if there is not one
             seed per response, for stop sequences without `decode_text`, more samples than beams, ids in
-            options that the vocabulary has not, or a `prefix_cache` or
-            `assistant_model` that does not fit the decoder.
+            options that the vocabulary has not, a `prefix_cache` or
+            `assistant_model` that does not fit the decoder, or a `streamer` for several responses or beams.
         TypeError: if the decoder is to guess and cannot go back (it is no `RewindableDecoder`).
 
     Example:
@@ -128,7 +141,8 @@ def generate(
     """
     responses = _checked(decoder, prompts, config, seeds, num_samples, decode_text)
     run = _run(decoder, responses, max_rows, decode_text, prefix_cache, assistant_model)
-    ended = dict(_results(run.rounds()))
+    rounds = run.rounds() if streamer is None else _streamed(run.rounds(), responses, streamer)
+    ended = dict(_results(rounds))
     return [ended[number] for number in range(len(prompts) * num_samples)]
 
 
@@ -223,6 +237,23 @@ def _steps(rounds: Iterator[Round]) -> Iterator[Step]:
         finished = {response.number: response.reason or "" for response in ended if response.count}
         yield Step(index, numbers, drawn.tokens, drawn.log_probs, finished, drawn.details)
         index += 1
+
+
+def _streamed(rounds: Iterator[Round], responses: Sequence[Response], streamer: Streamer) -> Iterator[Round]:
+    """The rounds of one response, whose tokens are told on their way."""
+    if len(responses) != 1 or responses[0].config.num_beams > 1:
+        raise ValueError(
+            f"streamer takes one response and no beams, got {len(responses)} responses with num_beams="
+            f"{[response.config.num_beams for response in responses]}"
+        )
+    streamer.put(responses[0].prompt)
+    try:
+        for turn in rounds:
+            if turn.drawn is not None:
+                streamer.put(turn.drawn.tokens)
+            yield turn
+    finally:
+        streamer.end()  # after a failure, too: whoever reads in another thread waits for it
 
 
 def _results(rounds: Iterator[Round]) -> Iterator[tuple[int, Generated]]:

@@ -1,97 +1,16 @@
-"""Text as it comes: pieces add up to the whole text and never end within a character."""
-
-import random
-from typing import Any
+"""Tokens by themselves have a text, or their id."""
 
 import pytest
+from helpers.models.real_models import MODELS
 
-from lite.cli.text_stream import TextStream, token_namer
+from lite.cli.text_stream import token_namer
 from lite.models import Tokenizer
 
-tokenizers = pytest.importorskip("tokenizers", reason="needs the llm extra")
-
-TEXT = "Grüße, 12 € für 👩‍👩‍👧 und 𝄞; 日本語 \u200b fin\n\tno"
-
-
-def byte_level() -> Tokenizer:
-    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
-    backend = tokenizers.Tokenizer(tokenizers.models.BPE({c: i for i, c in enumerate(alphabet)}, []))
-    backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = tokenizers.decoders.ByteLevel()
-    return Tokenizer(backend, special_tokens={"eos_token": "<eos>"})
-
-
-def sentencepiece() -> Tokenizer:
-    """As Llama 2: a space before words, bytes for unknown characters."""
-    pieces = ["<unk>", *(f"<0x{i:02X}>" for i in range(256)), "▁", "▁und", "▁fin", "f", "ü", "r", "▁12", "no"]
-    vocabulary = [(piece, -1.0) for piece in pieces]
-    model: Any = tokenizers.models.Unigram(vocabulary, unk_id=0, byte_fallback=True)
-    backend = tokenizers.Tokenizer(model)
-    backend.normalizer = tokenizers.normalizers.Sequence(
-        [tokenizers.normalizers.Prepend("▁"), tokenizers.normalizers.Replace(" ", "▁")]
-    )
-    backend.decoder = tokenizers.decoders.Sequence(
-        [
-            tokenizers.decoders.Replace("▁", " "),
-            tokenizers.decoders.ByteFallback(),
-            tokenizers.decoders.Fuse(),
-            tokenizers.decoders.Strip(" ", 1, 0),
-        ]
-    )
-    return Tokenizer(backend, special_tokens={"eos_token": "<eos>"})
-
-
-def pieces(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
-    stream = TextStream(tokenizer)
-    return [*(stream.push(i) for i in ids), stream.end()]
-
-
-@pytest.mark.parametrize("make", [byte_level, sentencepiece])
-def test_pieces_are_whole_characters_and_add_up(make: Any) -> None:
-    tokenizer = make()
-    ids = tokenizer.encode(TEXT)
-    assert any("\ufffd" in tokenizer.decode(ids[:n]) for n in range(len(ids)))  # some tokens end within one
-    out = pieces(tokenizer, ids)
-    assert "".join(out) == tokenizer.decode(ids, skip_special_tokens=True) == TEXT
-    assert not any("\ufffd" in piece for piece in out)
-    assert out[-1] == ""  # nothing is kept back longer than needed
-
-
-def test_text_before_half_a_character_is_not_kept_back() -> None:
-    tokenizer = byte_level()
-    stream = TextStream(tokenizer)
-    assert [stream.push(i) for i in tokenizer.encode("aé")] == ["a", "", "é"]
-
-
-@pytest.mark.parametrize("make", [byte_level, sentencepiece])
-def test_bytes_that_are_no_text_come_out_in_the_end(make: Any) -> None:
-    tokenizer = make()
-    euro = tokenizer.encode("€")[-3:]
-    out = pieces(tokenizer, euro[:2])
-    assert out[:2] == ["", ""]
-    assert set(out[2]) == {"\ufffd"}
-    out = pieces(tokenizer, euro[1:2] * 50)  # never a character: kept back only as long as it might be one
-    assert all(piece for piece in out[4:-1])
-
-
-def test_special_tokens_leave_no_trace() -> None:
-    tokenizer = sentencepiece()
-    eos = tokenizer.eos_token_id
-    assert eos is not None
-    ids = tokenizer.encode("12 und")
-    mixed = [eos, *(i for token in ids for i in (token, eos))]
-    assert "".join(pieces(tokenizer, mixed)) == "12 und"
-
-
-def test_any_bytes() -> None:
-    tokenizer, rng = byte_level(), random.Random(0)
-    for _ in range(200):
-        ids = [rng.randrange(256) for _ in range(rng.randrange(12))]
-        assert "".join(pieces(tokenizer, ids)) == tokenizer.decode(ids)
+pytest.importorskip("tokenizers", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
 
 
 def test_tokens_by_themselves_have_a_text_or_their_id() -> None:
-    tokenizer = byte_level()
+    tokenizer = Tokenizer.from_pretrained(MODELS / "optimum-llama")
     name = token_namer(tokenizer)
     letter, half = tokenizer.encode("a")[0], tokenizer.encode("ü")[0]
     assert (name(letter), name(half)) == ("a", half)  # half a character is no text

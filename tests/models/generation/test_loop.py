@@ -216,3 +216,42 @@ def test_pickles_made_when_the_package_was_one_file() -> None:
 
     assert before(generate) is generate
     assert before(Generated(np.arange(2), np.zeros(2, np.float32), "eos")).tokens.tolist() == [0, 1]
+
+
+class _Told:
+    def __init__(self, fail_at: int = -1) -> None:
+        self.calls: list[list[int] | None] = []
+        self._fail_at = fail_at
+
+    def put(self, value: Any) -> None:
+        if len(self.calls) == self._fail_at:
+            raise OSError("the reader went away")
+        self.calls.append(value.tolist())
+
+    def end(self) -> None:
+        self.calls.append(None)
+
+
+@pytest.mark.parametrize("options", [{}, {"prompt_lookup_num_tokens": 3}])
+def test_a_streamer_is_told_the_prompt_and_each_token(options: dict[str, Any]) -> None:
+    decoder = OnnxDecoder(MODELS / "optimum-llama")
+    config, told = GenerationConfig(max_new_tokens=12, **options), _Told()
+    (response,) = generate(decoder, [[10, 20, 10, 20, 10]], config, streamer=told)
+    assert told.calls == [[10, 20, 10, 20, 10], *([token] for token in response.tokens.tolist()), None]
+    told = _Told(fail_at=3)
+    with pytest.raises(OSError, match="went away"):
+        generate(decoder, [[10, 20]], config, streamer=told)
+    assert told.calls[-1] is None
+    assert not decoder.lengths.any()  # its row has been given back
+
+
+@pytest.mark.parametrize(
+    ("prompts", "options"),
+    [([[1], [2]], {}), ([[1]], {"num_samples": 2}), ([[1]], {"num_beams": 2}), ([], {})],
+)
+def test_a_streamer_takes_one_response(prompts: list[list[int]], options: dict[str, Any]) -> None:
+    config = GenerationConfig(max_new_tokens=2, num_beams=options.pop("num_beams", 1))
+    told = _Told()
+    with pytest.raises(ValueError, match="streamer takes one response and no beams, got"):
+        generate(OnnxDecoder(MODELS / "optimum-llama"), prompts, config, streamer=told, **options)
+    assert told.calls == []
