@@ -278,8 +278,8 @@ PROMPTS: list[tuple[str, Any, type[Exception], list[str]]] = [
 def test_what_a_language_model_is_given(
     mode: str, given: Any, error: type[Exception], words: list[str]
 ) -> None:
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
-    pytest.importorskip("tokenizers", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+    pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
     from lite.models import OnnxWrapper, embedded_model_path
 
     policy = OnnxWrapper(embedded_model_path(), input_mode=mode)

@@ -164,8 +164,8 @@ def test_sections_that_links_name_exist(document: str) -> None:
 )
 def test_blocks_on_ray(readme: str, name: str, told: str) -> None:
     ray_jobs.need_ray()
-    pytest.importorskip("gymnasium", reason="needs the gym extra: pip install 'tensordict-lite[gym]'")
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    pytest.importorskip("gymnasium", reason="needs the gym extra: pip install -e '.[gym]'")
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     (source,) = (block.source for block in python_of(readme) if name in block.source)
     script = f"""
 import json, os, sys

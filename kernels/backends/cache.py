@@ -22,6 +22,7 @@ from typing import Any
 
 from llvmlite import binding  # type: ignore[import-untyped]
 
+from lite.kernels._install import PREBUILT
 from lite.kernels.backends import portable, sources
 from lite.kernels.backends.compiler import listeners
 
@@ -120,7 +121,7 @@ def _warn_no_cache() -> None:
     warnings.warn(
         "lite.kernels are compiled anew in every process, because no cache folder is writable; "
         "set the environment variable NUMBA_CACHE_DIR to a writable folder, or to one that "
-        "`lite warmup --output DIR` has filled; `pip install tensordict-lite-kernels` needs none",
+        f"`lite warmup --output DIR` has filled; kernels made by {PREBUILT} need none",
         RuntimeWarning,
         stacklevel=2,
     )

@@ -6,13 +6,14 @@ import os
 import sys
 from typing import Literal, NamedTuple, TypeAlias
 
+from lite.kernels._install import PREBUILT
 from lite.kernels.backends import prebuilt
 
 Backend: TypeAlias = Literal["prebuilt", "numba", "numpy"]
 
 _REMEDIES = (
-    "`pip install tensordict-lite-kernels` brings kernels that were compiled beforehand, `pip install numba` "
-    "the compiler that makes them on this machine"
+    f"{PREBUILT} compiles them beforehand, also for machines without a compiler, and `pip install numba` "
+    "brings the compiler that makes them on this one"
 )
 
 
@@ -60,7 +61,7 @@ def choice() -> Choice:
         if library is None:
             raise ImportError(
                 f"LITE_KERNELS={os.environ['LITE_KERNELS']}, but no library of kernels for this processor "
-                "and this version of lite was found: `pip install tensordict-lite-kernels`, or set "
+                f"and this version of lite was found: {PREBUILT} makes some, or set "
                 "LITE_KERNELS_PATH to the folder that holds one" + _said(refused)
             )
         return Choice("prebuilt", library)

@@ -4,6 +4,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from lite.kernels._install import PREBUILT, install
+
 listeners: list[Callable[[str], None]] = []  # called with the name of a kernel before it is compiled
 
 _ENOUGH = 1 << 30  # bytes of address space
@@ -13,22 +15,22 @@ class CompilerMissing(ImportError):
     """Numba cannot be imported; the message has the pip command, or the reason."""
 
 
-def import_numba(purpose: str, package: str = "numba") -> Any:
+def import_numba(purpose: str, extra: str | None = None) -> Any:
     """The package.
 
     Args:
         purpose: what needs it, as the message begins.
-        package: what to install for that.
+        extra: of lite, which brings what that takes; None for Numba alone.
 
     Raises:
         CompilerMissing: it is not installed, or does not load.
     """
-    quoted = f'"{package}"' if "[" in package else package
     try:
         return importlib.import_module("numba")
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in ("numba", "llvmlite"):
-            raise CompilerMissing(f"{purpose} needs Numba: `pip install {quoted}`") from error
+            command = "`pip install numba`" if extra is None else install(extra)
+            raise CompilerMissing(f"{purpose} needs Numba: {command}") from error
         cause: Exception = error
     except (ImportError, OSError, MemoryError) as error:
         cause = error
@@ -42,8 +44,8 @@ def import_numba(purpose: str, package: str = "numba") -> Any:
     else:
         reason += ". Install one that fits, with `pip install --upgrade numba`"
     raise CompilerMissing(
-        f"{purpose} needs Numba. {reason}, or do without it: `pip install tensordict-lite-kernels` brings "
-        "kernels compiled beforehand, and LITE_KERNELS=numpy in the environment runs them in plain NumPy"
+        f"{purpose} needs Numba. {reason}, or do without it: {PREBUILT} "
+        "makes kernels where Numba loads, and LITE_KERNELS=numpy in the environment runs them in plain NumPy"
     ) from cause
 
 

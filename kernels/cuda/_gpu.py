@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from lite.kernels._install import install
 from lite.kernels.cuda._arrays import ordinal_of
 from lite.kernels.cuda._jit import SIMULATED, cuda
 
@@ -31,7 +32,7 @@ class Gpu:
         if not _available():
             raise RuntimeError(
                 f"{next(iter(arrays))} is in CUDA memory, but Numba finds no NVIDIA GPU with its driver; "
-                'pip install "tensordict-lite[cuda]" brings what is missing beside the driver'
+                f"what is missing beside the driver comes with {install('cuda')}"
             )
         ordinals = {name: ordinal_of(value) for name, value in arrays.items()}
         if len(set(ordinals.values())) > 1:

@@ -15,7 +15,7 @@ from lite.kernels.backends.compiler import import_numba
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-numba: Any = import_numba("an array in CUDA memory", package="tensordict-lite[cuda]")
+numba: Any = import_numba("an array in CUDA memory", extra="cuda")
 cuda: Any = importlib.import_module("numba.cuda")
 _config: Any = numba.config
 

@@ -16,9 +16,10 @@ import numpy as np
 
 from lite._arrays.namespace import NamespaceArray
 from lite._arrays.types import HOST_LEAVES, Array, HostArray, Shape, has_namespace, refuse_masked
+from lite.kernels._install import install
 
 _CUDA_HELP = (
-    'needs an NVIDIA GPU with its driver, and the CUDA extra: pip install "tensordict-lite[cuda]". '
+    f"needs an NVIDIA GPU with its driver, and the CUDA extra: {install('cuda')}. "
     "Leave device=None or use device='cpu' otherwise."
 )
 _PLAIN = (*HOST_LEAVES, np.generic)

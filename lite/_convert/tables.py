@@ -19,6 +19,7 @@ from lite._tree.key_views import walk
 from lite._tree.keys import require_utf8, to_key
 from lite._tree.lookalikes import column_values
 from lite._tree.protocol import Container, kinds
+from lite.kernels._install import install
 
 
 def to_pandas(td: Container, *, separator: str | None = None) -> Any:
@@ -130,7 +131,7 @@ def _pandas() -> Any:
     try:
         import pandas
     except ImportError as error:
-        raise ImportError('data frames need pandas: pip install "tensordict-lite[files]"') from error
+        raise ImportError(f"data frames need pandas: {install('files')}") from error
     return pandas
 
 
@@ -141,9 +142,7 @@ def pyarrow_module() -> Any:
     try:
         import pyarrow
     except ImportError as error:
-        raise ImportError(
-            'Arrow tables need the package pyarrow: pip install "tensordict-lite[files]"'
-        ) from error
+        raise ImportError(f"Arrow tables need the package pyarrow: {install('files')}") from error
     return pyarrow
 
 

@@ -29,6 +29,7 @@ from lite._tree.keys import require_utf8
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
 from lite._tree.protocol import kinds
+from lite.kernels._install import install
 
 Arrays = dict[str, Array]
 _DESCRIPTION = "%lite"
@@ -212,7 +213,7 @@ def _package() -> Any:
         import safetensors.numpy
     except ImportError as error:
         raise ImportError(
-            'files of type .safetensors need the package safetensors: pip install "tensordict-lite[files]"'
+            f"files of type .safetensors need the package safetensors: {install('files')}"
         ) from error
     return safetensors
 

@@ -12,13 +12,14 @@ from lite._files.commit import new_file
 from lite._tree.keys import require_utf8
 from lite._tree.nontensor import NonTensorData
 from lite._tree.protocol import kinds
+from lite.kernels._install import install
 
 
 def _package() -> Any:
     try:
         import h5py
     except ImportError as error:
-        raise ImportError('HDF5 files need the package h5py: pip install "tensordict-lite[files]"') from error
+        raise ImportError(f"HDF5 files need the package h5py: {install('files')}") from error
     return h5py
 
 

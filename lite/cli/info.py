@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lite.cli.model import model_path, open_decoder
+from lite.kernels._install import install
 from lite.kernels.backends.choice import choice
 from lite.models import GraphSpec, ModelConfig, OnnxDecoder, Padding, Tokenizer
 from lite.models.decoder.device_logits import drawn_on_gpus
@@ -168,7 +169,7 @@ def _notes(decoder: OnnxDecoder) -> list[str]:
     if decoder.device != "cpu" and not drawn_on_gpus():
         notes.append(
             "Numba finds no GPU, so the logits of each step are copied to the host and drawn from there: "
-            'pip install "tensordict-lite[cuda]"'
+            + install("cuda")
         )
     return notes
 

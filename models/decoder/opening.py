@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lite.kernels._install import install
 from lite.models.decoder.attention import replace_attention
 from lite.models.decoder.attention_experiment import succeeds
 from lite.models.decoder.binding import PlacedGraph
@@ -90,8 +91,7 @@ class Opening:
             stream = CudaStream.made(index)
         except RuntimeError as error:
             raise RuntimeError(
-                f"device={device!r}: {error}. Check `nvidia-smi`; the libraries come with "
-                'pip install "tensordict-lite[cuda]"'
+                f"device={device!r}: {error}. Check `nvidia-smi`; the libraries come with " + install("cuda")
             ) from error
         return cls(config, device, num_threads, stream, cuda_graphs)
 

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lite.kernels._install import install
+
 KINDS = ("json", "regex", "lark")
 # Those of JSON schemas that restrict what a value is; every schema that is of use has one of them.
 _KEYWORDS = frozenset(
@@ -183,5 +185,5 @@ def _import_llguidance() -> Any:
     try:
         import llguidance
     except ImportError as error:
-        raise ImportError('grammar needs llguidance: pip install "tensordict-lite[grammar]"') from error
+        raise ImportError(f"grammar needs llguidance: {install('grammar')}") from error
     return llguidance

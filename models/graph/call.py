@@ -259,7 +259,7 @@ def _finish_writes() -> None:
 
 
 def _cuda() -> Any:
-    import_numba("what a graph computes on a GPU", package="tensordict-lite[cuda]")
+    import_numba("what a graph computes on a GPU", extra="cuda")
     from numba import cuda
 
     return cuda

@@ -17,6 +17,7 @@ from typing import Any, Protocol, cast
 
 from numpy.typing import NDArray
 
+from lite.kernels._install import install
 from lite.kernels._integer import integer
 from lite.models.graph import protobuf
 from lite.models.graph.cuda_stream import CudaStream
@@ -27,8 +28,7 @@ Device = tuple[Any, ...]
 
 _ONE_BUILD = (
     "Only one of onnxruntime and onnxruntime-gpu may be installed, as both put their files into one folder. "
-    'Run: pip uninstall onnxruntime onnxruntime-gpu; pip install "tensordict-lite[llm,cuda]" '
-    '(or "tensordict-lite[llm-cpu]" without a GPU)'
+    f"Run: pip uninstall onnxruntime onnxruntime-gpu; {install('llm,cuda')} (or llm-cpu without a GPU)"
 )
 _NO_FLASH = "ORT_GQA_DISABLE_FLASH_ATTENTION"
 _environment_lock = threading.Lock()
@@ -200,8 +200,8 @@ def import_onnxruntime() -> Any:
         import onnxruntime
     except ImportError as error:
         raise ImportError(
-            'ONNX models need onnxruntime: pip install "tensordict-lite[llm]" '
-            f'(or "tensordict-lite[llm-cpu]" without CUDA); the import said: {error}'
+            f"ONNX models need onnxruntime: {install('llm')} (or llm-cpu without CUDA); "
+            f"the import said: {error}"
         ) from error
     if not hasattr(onnxruntime, "InferenceSession"):  # a folder of files that nobody owns is a package, too
         raise ImportError(f"the installed onnxruntime is incomplete. {_ONE_BUILD}")
@@ -324,7 +324,7 @@ def open_session(
         raise RuntimeError(
             f"device={device!r}: onnxruntime fell back to the CPU: it found no usable GPU, or not the CUDA "
             "and cuDNN libraries it was built for; what it wrote to standard error says which. Check "
-            '`nvidia-smi`; the libraries come with pip install "tensordict-lite[cuda]"'
+            f"`nvidia-smi`; the libraries come with {install('cuda')}"
         )
     return cast(SessionLike, session)
 
@@ -368,7 +368,7 @@ def _check_providers(ort: Any, providers: Sequence[Any]) -> None:
     if missing or not names:
         raise ValueError(
             f"providers={names}: this build of onnxruntime has {', '.join(available)}; "
-            'for CUDA: pip install "tensordict-lite[llm,cuda]"'
+            f"for CUDA: {install('llm,cuda')}"
         )
 
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from lite.kernels._install import install
+
 MAX_RENDERED_CHARS = 1 << 24
 _REASONING = (
     "reasoning_content",
@@ -188,5 +190,5 @@ def _sandbox() -> ModuleType:
     try:
         from lite.models.text import template_sandbox
     except ImportError as error:
-        raise ImportError('chat templates need jinja2: pip install "tensordict-lite[llm]"') from error
+        raise ImportError(f"chat templates need jinja2: {install('llm')}") from error
     return template_sandbox

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from lite.kernels._install import install
 from lite.models.graph.json_files import MAX_TOKENIZER_BYTES, check_links, read_json_object, read_text
 from lite.models.text.builtin_templates import has_generation_block, own_template
 from lite.models.text.chat import span_mask
@@ -422,9 +423,7 @@ def _load_files(path: Path) -> tuple[Any, dict[str, Any]]:
     try:
         from tokenizers import Tokenizer as Backend
     except ImportError as error:
-        raise ImportError(
-            'Tokenizer needs the tokenizers package: pip install "tensordict-lite[llm]"'
-        ) from error
+        raise ImportError(f"Tokenizer needs the tokenizers package: {install('llm')}") from error
     file = folder / "tokenizer.json"
     source = read_text(file, max_bytes=MAX_TOKENIZER_BYTES)
     config = read_json_object(folder / "tokenizer_config.json")

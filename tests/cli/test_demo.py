@@ -11,7 +11,7 @@ import pytest
 
 from lite.cli import main
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 
 
 def test_demo_computes_returns_from_rewards(capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,7 +41,7 @@ def test_any_number_of_tokens_and_any_reward(rewards: list[float]) -> None:
 
 
 def test_the_command_draws_what_it_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     page = tmp_path / "demo.html"
     assert main(["demo", "--prompts", "2", "--samples", "3", "--plot", str(page)]) == 0
     out, err = capsys.readouterr()

@@ -15,7 +15,7 @@ from helpers.models.real_models import MODELS, folder_of_two
 from lite.cli import main
 from lite.models import GenerationConfig, OnnxDecoder, Tokenizer, generate
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 MODEL = MODELS / "optimum-llama"
 
 

@@ -17,7 +17,7 @@ from lite.kernels.backends.choice import backend
 from lite.models import OnnxDecoder
 from lite.models.graph.session import default_threads
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 MODEL = MODELS / "optimum-llama"
 
 
@@ -144,7 +144,7 @@ def test_info_where_no_tokenizers_are_installed(
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     assert main(["info", "--model", str(MODEL), "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
-    assert 'pip install "tensordict-lite[llm]"' in out["tokenizer"]["refused"]
+    assert 'pip install -e ".[llm]"' in out["tokenizer"]["refused"]
     assert out["plan"]["padding"] == "slots"
 
 
@@ -176,6 +176,6 @@ def test_what_is_slow_or_inexact_here_is_noted(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("lite.cli.info.drawn_on_gpus", lambda: False)
     (note,) = notes("cuda")
     assert note.startswith("Numba finds no GPU")
-    assert 'pip install "tensordict-lite[cuda]"' in note
+    assert 'pip install -e ".[cuda]"' in note
     (note,) = notes("cpu", quantisation="MatMulInteger")
     assert "its log-probs depend on what else is in the run" in note

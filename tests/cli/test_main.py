@@ -21,7 +21,7 @@ from lite.cli import main
 from lite.kernels.backends.compiler import listeners
 from lite.models import embedded_model_path
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 MODEL = MODELS / "optimum-llama"
 
 

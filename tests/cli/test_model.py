@@ -9,7 +9,7 @@ from helpers.models.real_models import MODELS, folder_of_two
 from lite.cli.model import load
 from lite.models import Padding, embedded_model_path
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 
 
 def arguments(model: Path | None, variant: str | None = None, adapter: str | None = None) -> Namespace:

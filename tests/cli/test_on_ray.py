@@ -14,7 +14,7 @@ from helpers.models.real_models import MODELS
 
 from lite.cli import main
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 MODEL = str(MODELS / "optimum-llama")
 
 
@@ -33,7 +33,7 @@ def test_without_ray_the_command_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     assert main(["score", "--model", MODEL, str(file), "--ray"]) == 1
-    assert 'pip install "tensordict-lite[ray]"' in capsys.readouterr().err
+    assert 'pip install -e ".[ray]"' in capsys.readouterr().err
 
 
 def test_chats_and_streams_are_not_spread(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from helpers.models.real_models import MODELS
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 MODEL = MODELS / "optimum-llama"
 CHAT = [
     {"role": "system", "content": "Kürze, bitte."},

@@ -11,7 +11,7 @@ from lite.cli.model import LoadedModel, load
 from lite.cli.reply import reply
 from lite.models import GenerationConfig, generate
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from helpers.models.real_models import MODELS
 from lite.cli.text_stream import token_namer
 from lite.models import Tokenizer
 
-pytest.importorskip("tokenizers", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
 
 
 def test_tokens_by_themselves_have_a_text_or_their_id() -> None:

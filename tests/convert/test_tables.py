@@ -10,7 +10,7 @@ import pytest
 import lite
 from lite import NonTensorStack, TensorClass, TensorDict, from_pandas
 
-pandas = pytest.importorskip("pandas", reason='pip install "tensordict-lite[files]"')
+pandas = pytest.importorskip("pandas", reason='pip install -e ".[files]"')
 
 
 def tree() -> TensorDict:
@@ -55,7 +55,7 @@ def test_columns_of_other_kinds() -> None:
 
 
 def test_parquet_keeps_shapes(tmp_path: Any) -> None:
-    pytest.importorskip("pyarrow", reason='pip install "tensordict-lite[files]"')
+    pytest.importorskip("pyarrow", reason='pip install -e ".[files]"')
     td = tree().set("wide", np.arange(12).reshape(3, 2, 2))
     td.to_parquet(tmp_path / "td", separator=".")
     back = TensorDict.from_parquet(tmp_path / "td", separator=".")
@@ -151,7 +151,7 @@ def test_batch_sizes_of_frames(make: Any) -> None:
 
 
 def test_batch_sizes_of_parquet(tmp_path: Any) -> None:
-    pytest.importorskip("pyarrow", reason='pip install "tensordict-lite[files]"')
+    pytest.importorskip("pyarrow", reason='pip install -e ".[files]"')
     path = tmp_path / "x.parquet"
     TensorDict({"a": np.zeros((3, 2))}, [3]).to_parquet(path)
     assert TensorDict.from_parquet(path, auto_batch_size=True).batch_size == (3, 2)

@@ -42,9 +42,9 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The notebook with its outputs, and with a cell more, which shows what somebody else put into data."""
     for name in ("nbclient", "ipykernel", "matplotlib"):
         if os.environ.get("LITE_REQUIRE_PARITY") != "1":
-            pytest.importorskip(name, reason="needs the dev extra: pip install 'tensordict-lite[dev]'")
+            pytest.importorskip(name, reason="needs the dev extra: pip install -e '.[dev]'")
     for name in ("onnxruntime", "tokenizers"):
-        pytest.importorskip(name, reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+        pytest.importorskip(name, reason="needs the llm extra: pip install -e '.[llm]'")
     more = copy.deepcopy(NOTEBOOK)
     shows = [f"TensorDict({{{HOSTILE!r}: {HOSTILE!r}}})", f"History(role={HOSTILE!r}, content={HOSTILE!r})"]
     for number, source in enumerate(shows):
@@ -96,8 +96,8 @@ def test_what_others_put_into_data_is_text(executed: dict[str, Any]) -> None:
 
 def test_a_cell_that_fails_is_seen(tmp_path: Path) -> None:
     """What the other tests rely on."""
-    pytest.importorskip("nbclient", reason="needs the dev extra: pip install 'tensordict-lite[dev]'")
-    pytest.importorskip("ipykernel", reason="needs the dev extra: pip install 'tensordict-lite[dev]'")
+    pytest.importorskip("nbclient", reason="needs the dev extra: pip install -e '.[dev]'")
+    pytest.importorskip("ipykernel", reason="needs the dev extra: pip install -e '.[dev]'")
     broken = copy.deepcopy(NOTEBOOK)
     broken["cells"] = broken["cells"][:1]
     broken["cells"].append(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers import without_torch
 
-pytest.importorskip("gymnasium", reason="needs the gym extra: pip install 'tensordict-lite[gym]'")
+pytest.importorskip("gymnasium", reason="needs the gym extra: pip install -e '.[gym]'")
 
 
 def test_learns_without_torch() -> None:

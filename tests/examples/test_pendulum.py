@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from helpers import without_torch
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
-pytest.importorskip("safetensors", reason="needs the files extra: pip install 'tensordict-lite[files]'")
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+pytest.importorskip("safetensors", reason="needs the files extra: pip install -e '.[files]'")
 
 
 @pytest.mark.parametrize("way", ["as_graph", "as_weights"])

@@ -11,8 +11,8 @@ import pytest
 from helpers.models.real_models import MODELS
 from helpers.models.responses import FILE, write
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
-pytest.importorskip("tokenizers", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
 
 from examples.score_jsonl import as_messages, score_file, summary, written
 

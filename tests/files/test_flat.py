@@ -81,6 +81,6 @@ def test_missing_packages_are_named(package, use, tmp_path, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match=r'pip install "tensordict-lite\[files\]"'):
+    with pytest.raises(ImportError, match=r'pip install -e "\.\[files\]"'):
         use(TensorDict({"a": np.ones(2)}, [2]), tmp_path)
     assert not list(tmp_path.iterdir())

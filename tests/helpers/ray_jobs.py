@@ -43,8 +43,8 @@ ray.data.DataContext.get_current().enable_progress_bars = False
 
 
 def need_ray() -> None:
-    pytest.importorskip("ray", reason="needs the ray extra: pip install 'tensordict-lite[ray]'")
-    pytest.importorskip("pyarrow", reason="needs the ray extra: pip install 'tensordict-lite[ray]'")
+    pytest.importorskip("ray", reason="needs the ray extra: pip install -e '.[ray]'")
+    pytest.importorskip("pyarrow", reason="needs the ray extra: pip install -e '.[ray]'")
 
 
 def start(cpus: int = 2) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from lite._transforms.graphs.graph import Node
 from lite._transforms.graphs.trace import Traced
+from lite.kernels._install import install
 
 # The element types of ONNX by NumPy's names.
 TYPES = {
@@ -33,7 +34,7 @@ def import_onnx() -> Any:
     try:
         import onnx
     except ImportError as error:
-        raise ImportError('to_onnx needs onnx: pip install "tensordict-lite[export]"') from error
+        raise ImportError(f"to_onnx needs onnx: {install('export')}") from error
     return onnx
 
 

@@ -19,6 +19,7 @@ from lite.data.collectors.whole_trajectories import WholeTrajectories
 from lite.data.specs.base import TensorSpec
 from lite.data.specs.composite import Composite
 from lite.data.trajectories.split_trajectories import split_trajectories
+from lite.kernels._install import install
 from lite.kernels._integer import integer
 from lite.nn import InteractionType, Module, TensorDictModule, set_interaction_type
 
@@ -559,7 +560,7 @@ def _require_gymnasium() -> None:
     try:
         import gymnasium  # noqa: F401
     except ImportError as error:
-        raise ImportError('Collector needs gymnasium: pip install "tensordict-lite[gym]"') from error
+        raise ImportError(f"Collector needs gymnasium: {install('gym')}") from error
 
 
 def _with_counter(transforms: Sequence[StepTransform], max_steps: int) -> list[StepTransform]:

@@ -15,6 +15,7 @@ from lite import TensorDictBase
 from lite._arrays.types import Path
 from lite._files.mapping import read_file
 from lite.data.datasets.conversion import Layout, converted, steps_at_a_time
+from lite.kernels._install import install
 
 _METADATA = 1 << 26  # bytes
 _ROWS = 4096  # that are decoded at a time
@@ -207,9 +208,7 @@ def _package() -> Any:
     try:
         import pyarrow.parquet
     except ImportError as error:
-        raise ImportError(
-            'LeRobot\'s files need the package pyarrow: pip install "tensordict-lite[files]"'
-        ) from error
+        raise ImportError(f"LeRobot's files need the package pyarrow: {install('files')}") from error
     return pyarrow.parquet
 
 

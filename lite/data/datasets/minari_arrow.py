@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from lite._arrays.types import Path
 from lite.data.datasets.minari_hdf5 import DEEPEST
+from lite.kernels._install import install
 
 _EPISODE = re.compile(r"\d{1,18}\Z")
 _AS_LONG_AS_OBSERVATIONS = ("observations", "infos")
@@ -208,7 +209,5 @@ def _package() -> Any:
         import pyarrow.parquet
         import pyarrow.types
     except ImportError as error:
-        raise ImportError(
-            'Minari\'s files need the package pyarrow: pip install "tensordict-lite[files]"'
-        ) from error
+        raise ImportError(f"Minari's files need the package pyarrow: {install('files')}") from error
     return pyarrow

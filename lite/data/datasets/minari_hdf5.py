@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from lite._arrays.types import Path
 from lite.data.datasets.conversion import PIECE
+from lite.kernels._install import install
 
 FILE = "main_data.hdf5"
 DEEPEST = 16  # groups in groups
@@ -92,7 +93,5 @@ def _package() -> Any:
     try:
         import h5py
     except ImportError as error:
-        raise ImportError(
-            'Minari\'s files need the package h5py: pip install "tensordict-lite[files]"'
-        ) from error
+        raise ImportError(f"Minari's files need the package h5py: {install('files')}") from error
     return h5py

@@ -7,6 +7,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from lite.kernels._install import install
+
 
 def import_ray() -> Any:
     """The module, with its data sets.
@@ -18,9 +20,7 @@ def import_ray() -> Any:
         import ray
         import ray.data
     except ImportError as error:
-        raise ImportError(
-            f'clusters need Ray: pip install "tensordict-lite[ray]"; the import said: {error}'
-        ) from error
+        raise ImportError(f"clusters need Ray: {install('ray')}; the import said: {error}") from error
     return ray
 
 

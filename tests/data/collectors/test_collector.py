@@ -528,7 +528,7 @@ except ImportError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == 'Collector needs gymnasium: pip install "tensordict-lite[gym]"'
+    assert done.stdout.strip() == 'Collector needs gymnasium: pip install -e ".[gym]"'
 
 
 def test_envpool():

@@ -207,7 +207,7 @@ def told(batch):
 @pytest.fixture(scope="module")
 def collected() -> Any:
     ray_jobs.need_ray()
-    pytest.importorskip("gymnasium", reason="needs the gym extra: pip install 'tensordict-lite[gym]'")
+    pytest.importorskip("gymnasium", reason="needs the gym extra: pip install -e '.[gym]'")
     script = (
         ray_jobs.start(cpus=2)
         + _ENVIRONMENT
@@ -363,7 +363,7 @@ def test_a_collection_goes_on(collected: Any) -> None:
 
 def test_a_lost_machine_loses_batches_whole() -> None:
     ray_jobs.need_ray()
-    pytest.importorskip("gymnasium", reason="needs the gym extra: pip install 'tensordict-lite[gym]'")
+    pytest.importorskip("gymnasium", reason="needs the gym extra: pip install -e '.[gym]'")
     script = (
         ray_jobs.start_of_nodes()
         + _ENVIRONMENT

@@ -44,7 +44,7 @@ def test_without_ray_the_command_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         RayReplayBuffer,
         lambda: RayCollector(lambda: None, frames_per_batch=1),
     ):
-        with pytest.raises(ImportError, match=r'pip install "tensordict-lite\[ray\]"'):
+        with pytest.raises(ImportError, match=r'pip install -e "\.\[ray\]"'):
             make()
 
 

@@ -40,7 +40,7 @@ def test_a_library_then_numba_then_numpy(decide: Any) -> None:
     assert decide(None) == ("numba", None, None)
     last = decide(None, numba=False)
     assert last.backend == "numpy"
-    for remedy in ("pip install numba", "pip install tensordict-lite-kernels"):
+    for remedy in ("pip install numba", "python -m lite.kernels.prebuild --wheel"):
         assert remedy in last.warning
 
 
@@ -64,7 +64,7 @@ def test_the_switch_of_numba_is_one_here(decide: Any) -> None:
 @pytest.mark.parametrize(
     ("wanted", "here", "says"),
     [
-        ("prebuilt", {}, "pip install tensordict-lite-kernels"),
+        ("prebuilt", {}, "python -m lite.kernels.prebuild --wheel"),
         ("prebuilt:x86-64-v3", {}, "LITE_KERNELS=prebuilt:x86-64-v3"),
         ("numba", {"numba": False}, "pip install numba"),
         ("numba", {"NUMBA_DISABLE_JIT": "1"}, "NUMBA_DISABLE_JIT"),

@@ -74,7 +74,7 @@ with warnings.catch_warnings(record=True) as caught:
     assert lite.kernels.backend() == "numpy"
 messages = [str(w.message) for w in caught if issubclass(w.category, RuntimeWarning)]
 assert len(messages) == 1, messages
-assert "pip install numba" in messages[0] and "pip install tensordict-lite-kernels" in messages[0]
+assert "pip install numba" in messages[0] and "python -m lite.kernels.prebuild --wheel" in messages[0]
 """
 
 ERRORS = """

@@ -26,7 +26,12 @@ def test_one_that_does_not_load_gives_its_reason(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(compiler, "_address_space", lambda: None)
     with pytest.raises(compiler.CompilerMissing) as caught:
         compiler.import_numba("drawing")
-    for text in (str(error), "pip install --upgrade numba", "tensordict-lite-kernels", "LITE_KERNELS=numpy"):
+    for text in (
+        str(error),
+        "pip install --upgrade numba",
+        "python -m lite.kernels.prebuild --wheel",
+        "LITE_KERNELS=numpy",
+    ):
         assert text in str(caught.value)
     assert caught.value.__cause__ is error
 
@@ -56,7 +61,7 @@ def test_too_small_an_address_space_is_what_the_error_says() -> None:
         "256 MB of address space",
         "ulimit -v",
         "1024",
-        "tensordict-lite-kernels",
+        "python -m lite.kernels.prebuild --wheel",
         "LITE_KERNELS=numpy",
     ):
         assert text in said

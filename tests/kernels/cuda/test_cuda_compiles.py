@@ -1,6 +1,6 @@
 """The CUDA kernels compile for a GPU, in all types that calls lead to; no GPU is needed.
 
-Needs NVVM: of a CUDA toolkit, or of pip install "tensordict-lite[cuda]".
+Needs NVVM: of a CUDA toolkit, or of pip install -e ".[cuda]".
 """
 
 from __future__ import annotations

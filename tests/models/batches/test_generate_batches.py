@@ -22,7 +22,7 @@ from lite.models import (
     read_log_probs,
 )
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 Make = Callable[..., Any]
 LLAMA = MODELS / "optimum-llama"
 SAMPLED = {"max_new_tokens": 6, "temperature": 1.0, "do_sample": True}
@@ -162,9 +162,7 @@ def test_bad_rows_are_named(columns: dict[str, Any], options: dict[str, Any], me
 
 
 def test_a_grammar_ends_where_the_tokenizer_says() -> None:
-    pytest.importorskip(
-        "llguidance", reason="needs the grammar extra: pip install 'tensordict-lite[grammar]'"
-    )
+    pytest.importorskip("llguidance", reason="needs the grammar extra: pip install -e '.[grammar]'")
     options = {"grammar": {"regex": "(yes|no)"}, "max_new_tokens": 8}
     write = GenerateBatches(embedded_model_path(), generate_kwargs=options, threads=1)
     out = write({"prompt": ["Is 2 + 2 = 4?", "Copy: sun"]})

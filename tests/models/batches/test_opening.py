@@ -14,7 +14,7 @@ from lite.kernels import get_num_threads, set_num_threads
 from lite.models.batches import opening
 from lite.models.batches.opening import OpenModel, assigned_cpus
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 
 
 @pytest.fixture

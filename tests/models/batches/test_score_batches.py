@@ -13,7 +13,7 @@ from helpers.models.prompts import HELLO, HI
 from lite.models import ScoreBatches, Tokenizer, embedded_model_path, score
 from lite.models.batches.rows import row_of
 
-pytest.importorskip("tokenizers", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
 Make = Callable[..., Any]
 
 
@@ -73,7 +73,7 @@ def test_a_row_is_what_it_is_in_any_batch(judge: Make) -> None:
 
 
 def test_texts_are_a_turn_of_the_template_unless_raw() -> None:
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     path = embedded_model_path()
     judge = ScoreBatches(path, threads=1)
     turns = [{"role": "user", "content": "What is 12 + 30?"}, {"role": "assistant", "content": "42"}]
@@ -140,7 +140,7 @@ def test_alternatives_are_told_on_request(judge: Make) -> None:
 
 
 def test_pickles_go_to_other_processes() -> None:
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     assert pickle.loads(pickle.dumps(ScoreBatches)) is ScoreBatches
 
 
@@ -167,7 +167,7 @@ def test_pickles_go_to_other_processes() -> None:
     ],
 )
 def test_bad_rows_are_named(columns: dict[str, Any], message: str, byte_tokenizer: Make) -> None:
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     judge = ScoreBatches(embedded_model_path(), threads=1, raw=True)
     with pytest.raises(ValueError, match=message):
         judge({"id": [7], **columns})

@@ -12,7 +12,7 @@ from helpers.models.real_models import MODELS
 from lite.models import GenerateBatches, ScoreBatches
 
 ray_jobs.need_ray()
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 LLAMA = MODELS / "optimum-llama"
 COUNT = 40
 SAMPLED = {"max_new_tokens": 6, "temperature": 1.0, "do_sample": True}

@@ -8,7 +8,7 @@ from lite.models import LoggedResponse, OnnxDecoder, full_logits, score
 from lite.models.comparison import causes
 from lite.models.comparison.causes import find_causes
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 
 
 @pytest.fixture(scope="module")

@@ -131,7 +131,5 @@ def test_tokenizers(spelling: Any, byte_tokenizer: Any) -> None:
 
 def test_without_llguidance(monkeypatch: pytest.MonkeyPatch, spelling: Any) -> None:
     monkeypatch.setitem(sys.modules, "llguidance", None)
-    with pytest.raises(
-        ImportError, match=r'grammar needs llguidance: pip install "tensordict-lite\[grammar\]"'
-    ):
+    with pytest.raises(ImportError, match=r'grammar needs llguidance: pip install -e "\.\[grammar\]"'):
         Grammar("regex", "never compiled before", spelling).check(260, (EOS,))

@@ -106,5 +106,5 @@ def test_without_onnxruntime_the_command_is_printed(tmp_path: Path, monkeypatch:
     path = tmp_path / "policy.onnx"  # a file whose session is not open yet
     shutil.copy(PATH, path)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(ImportError, match=r'pip install "tensordict-lite\[llm\]"'):
+    with pytest.raises(ImportError, match=r'pip install -e "\.\[llm\]"'):
         OnnxModule(path)

@@ -58,7 +58,7 @@ def test_threads() -> None:
 
 def test_without_onnxruntime_the_command_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(ImportError, match=r'pip install "tensordict-lite\[llm\]"'):
+    with pytest.raises(ImportError, match=r'pip install -e "\.\[llm\]"'):
         import_onnxruntime()
 
 

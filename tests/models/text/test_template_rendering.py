@@ -105,7 +105,7 @@ def test_without_jinja2_the_command_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delitem(sys.modules, "lite.models.text.template_sandbox", raising=False)
     monkeypatch.delattr("lite.models.text.template_sandbox", raising=False)
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(ImportError, match=r'pip install "tensordict-lite\[llm\]"'):
+    with pytest.raises(ImportError, match=r'pip install -e "\.\[llm\]"'):
         render_chat("x", [USER])
 
 

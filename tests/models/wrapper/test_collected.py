@@ -13,7 +13,7 @@ from helpers.models.real_models import MODELS
 from lite.data import LLMCollector, row_seeds
 from lite.models import OnnxWrapper
 
-pytest.importorskip("tokenizers", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
 Make = Callable[..., Any]
 TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
 
@@ -82,7 +82,7 @@ def test_seeds_of_rows(wrap: Make) -> None:
 @pytest.mark.parametrize("pad_output", [False, True])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_collector_over_a_wrapper(mode: str, pad_output: bool) -> None:
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install 'tensordict-lite[llm]'")
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     options = {"max_new_tokens": 5, "temperature": 1.0, "do_sample": True}
 
     def collect(size: int, samples: int | None, repeats: int | None) -> list[Any]:

@@ -37,5 +37,5 @@ def test_the_model() -> None:
 
 def test_without_onnx_the_command_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ImportError, match=r'pip install "tensordict-lite\[export\]"'):
+    with pytest.raises(ImportError, match=r'pip install -e "\.\[export\]"'):
         import_onnx()
