@@ -21,6 +21,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import lite
 from lite.cli.progress import say
 from lite.kernels import backend
 
@@ -145,11 +146,28 @@ def _bytes(package: str) -> int | None:
     try:
         files = metadata.distribution(package).files or []
     except metadata.PackageNotFoundError:
-        return None
-    paths = [Path(str(file.locate())) for file in files]
+        files = None
+    paths = [Path(str(file.locate())) for file in files or []]
     if package == OWN and not any(path.match("lite/__init__.py") for path in paths):
-        return None  # a checkout stands where the package would be
+        paths = _of_checkout()
+    elif files is None:
+        return None
     return sum(path.stat().st_size for path in paths if path.is_file())
+
+
+def _of_checkout() -> list[Path]:
+    """The files of the package where it stands, as a wheel has them, and what Python has compiled of them."""
+    found: list[Path] = []
+    for folder, _, names in os.walk(Path(lite.__file__).parent, followlinks=True):
+        place = Path(folder)
+        if place.name == "__pycache__":
+            kinds: tuple[str, ...] = (f"{sys.implementation.cache_tag}.pyc",)
+        elif "assets" in place.parts:
+            kinds = (".onnx", ".json", ".jinja", "README.md")
+        else:
+            kinds = (".py", ".typed", ".c")
+        found += [place / name for name in names if name.endswith(kinds)]
+    return found
 
 
 def _required(packages: list[str]) -> list[str]:

@@ -1,13 +1,15 @@
 """`lite footprint`."""
 
 import json
+import tomllib
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from lite.cli import main
+from lite.cli import footprint, main
 
 
 def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, str]:
@@ -25,6 +27,28 @@ def test_the_files_of_packages_are_counted(capsys: pytest.CaptureFixture[str]) -
     assert installed["edge"]["numpy"] == sum(file.stat().st_size for file in files)
     assert 20e6 < installed["edge"]["numpy"] < 200e6
     assert all(installed[extra]["numpy"] == installed["edge"]["numpy"] for extra in ("llm-cpu", "llm"))
+
+
+def test_a_checkout_is_counted_as_a_wheel_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(__file__).parents[2]
+    told = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    places = {name: root / name.replace(".", "/") for name in told["packages"]}
+    wanted = {file.resolve() for place in places.values() for file in place.glob("*.py")}
+    for name, patterns in told["package-data"].items():
+        wanted |= {file.resolve() for pattern in patterns for file in places[name].glob(pattern)}
+    found = [path.resolve() for path in footprint._of_checkout() if path.suffix != ".pyc"]
+    assert len(found) == len(set(found))
+    assert set(found) == wanted
+
+    def missing(name: str) -> Any:
+        raise metadata.PackageNotFoundError(name)
+
+    least = sum(file.stat().st_size for file in wanted)
+    for distribution in (missing, lambda name: SimpleNamespace(files=[])):  # on a path alone; pip install -e
+        monkeypatch.setattr("lite.cli.footprint.metadata.distribution", distribution)
+        assert least <= (footprint._bytes("tensordict-lite") or 0) < 4 * least
+    monkeypatch.setattr("lite.cli.footprint.metadata.distribution", missing)
+    assert footprint._bytes("numpy") is None
 
 
 def test_what_a_package_requires_is_counted_once(
