@@ -5,7 +5,8 @@ one that `--kernels` names), downloads what each environment needs, which is cou
 there. Packages come from pip's index. Times want a quiet machine; bytes do not care.
 
 `--only edge` (and so on) measures some environments. `--sizes` counts the bytes of every extra that
-pyproject.toml has, and measures nothing else: `install_sizes.md`.
+pyproject.toml has, and measures nothing else: `install_sizes.md`. `--sizes small` counts the small
+installation of README, as it is and with all that its packages require, for the Python that runs it.
 """
 
 import json
@@ -15,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
 import venv
 from collections.abc import Sequence
@@ -94,14 +96,16 @@ def installed(folder: str, wanted: Sequence[str]) -> tuple[str, dict[str, int]]:
 
 def measure(name: str, own: Path, kernels: Path, repeat: int) -> dict[str, Any]:
     """An environment with one of the installations: bytes downloaded, and what `lite footprint` says."""
-    if name in SMALL:
-        wanted = ["--no-deps", str(own), *(str(kernels) if each == KERNELS else each for each in SMALL[name])]
-    else:
-        wanted = [f"{own}[{name}]"]
+    wanted = small(name, own, kernels) if name in SMALL else [f"{own}[{name}]"]
     with tempfile.TemporaryDirectory() as folder:
         python, sizes = installed(folder, wanted)
         told = printed(folder, [python, "-m", "lite", "footprint", "--json", "--repeat", str(repeat)])
     return {"installation": name, "downloads": sizes, **told}
+
+
+def small(name: str, own: Path, kernels: Path) -> list[str]:
+    """What pip is told to install."""
+    return ["--no-deps", str(own), *(str(kernels) if each == KERNELS else each for each in SMALL[name])]
 
 
 def as_if_alone() -> dict[str, str]:
@@ -119,21 +123,33 @@ def printed(folder: str, command: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def count(extra: str, own: Path) -> dict[str, Any]:
+def count(extra: str, wanted: Sequence[str]) -> dict[str, Any]:
     """The bytes that one extra, or none, brings: of each download, and of each package as installed."""
     with tempfile.TemporaryDirectory() as folder:
-        python, sizes = installed(folder, [f"{own}[{extra}]" if extra else str(own)])
+        python, sizes = installed(folder, wanted)
         packages = printed(folder, [python, "-c", COUNT])
     asked = {name.partition("-")[0].lower().replace("_", "-") for name in sizes}  # venv brings pip, too
     packages = {name: size for name, size in packages.items() if name.replace("_", "-") in asked}
-    return {"extra": extra, "downloads": sizes, "installed": packages}
+    python = platform.python_version()
+    return {"extra": extra, "python": python, "downloads": sizes, "installed": packages}
+
+
+def count_small(own: Path, kernels: Path) -> dict[str, Any]:
+    """The bytes of the small installation, and the packages that theirs require besides."""
+    name = "edge with language models"
+    named = [each for each in SMALL[name] if each != KERNELS]
+    found = count(f"small, Python {platform.python_version()}", small(name, own, kernels))
+    whole = count("", named)["installed"]
+    return found | {
+        "required": {each: size for each, size in whole.items() if each not in found["installed"]}
+    }
 
 
 def page_of_sizes(counted: list[dict[str, Any]]) -> str:
     """The table of all extras, the first of which is none."""
     own = counted[0]["installed"]
     alone = sum(own.values())
-    place = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    place = f"{platform.system()} {platform.machine()}, Python {counted[0]['python']}"
     lines = [
         "# What each extra takes",
         "",
@@ -144,7 +160,7 @@ def page_of_sizes(counted: list[dict[str, Any]]) -> str:
         "| extra | download, MB | installed, MB | more, MB | packages | largest of what it adds, MB |",
         "|---|--:|--:|--:|--:|---|",
     ]
-    for each in counted:
+    for each in (each for each in counted if "required" not in each):
         packages = each["installed"]
         total = sum(packages.values())
         added = {name: size for name, size in packages.items() if not each["extra"] or name not in own}
@@ -153,6 +169,20 @@ def page_of_sizes(counted: list[dict[str, Any]]) -> str:
         cells = [each["extra"] or "(none)", *(f"{size / 1e6:.1f}" for size in sizes), str(len(packages))]
         cells.append(", ".join(f"{name} {size / 1e6:.1f}" for name, size in largest))
         lines.append(f"| {' | '.join(cells)} |")
+    lines += [
+        "",
+        "Small installations, as README has them, and with what their packages require besides:",
+        "",
+    ]
+    for each in (each for each in counted if "required" in each):
+        alone, more = (sum(each[key].values()) / 1e6 for key in ("installed", "required"))
+        names = ", ".join(sorted(each["required"]))
+        lines.append(f"- {each['extra']}: {alone:.1f} MB; {alone + more:.1f} MB with {names}")
+        if each["compiling"] is not None:
+            seconds, load = each["compiling"]
+            lines.append(
+                f"  - its kernels were compiled in {seconds / 60:.1f} minutes (load before {load:.1f})"
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -184,7 +214,7 @@ def row(facts: dict[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def save_sizes(extras: Sequence[str], folder: Path) -> None:
+def save_sizes(extras: Sequence[str], folder: Path, kernels: Path | None) -> None:
     """Count what extras take; those that are not named keep what was counted before in this folder."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     every = ["", *project["optional-dependencies"]]
@@ -192,10 +222,16 @@ def save_sizes(extras: Sequence[str], folder: Path) -> None:
     before = json.loads(file.read_text(encoding="utf-8")) if extras and file.exists() else []
     counted = {each["extra"]: each for each in before}
     with tempfile.TemporaryDirectory() as built:
-        own = wheel(Path(built))
+        load, start = os.getloadavg()[0], time.perf_counter()
+        own, compiled = wheels(Path(built), kernels) if "small" in extras else (wheel(Path(built)), None)
+        compiling = None if kernels else (time.perf_counter() - start, load)
         for extra in extras or every:
-            counted[extra] = count(extra, own)
-            rows = [counted[extra] for extra in every if extra in counted]
+            if extra == "small" and compiled is not None:
+                found = {**count_small(own, compiled), "compiling": compiling}
+            else:
+                found = count(extra, [f"{own}[{extra}]" if extra else str(own)])
+            counted[found["extra"]] = found
+            rows = sorted(counted.values(), key=lambda each: [*every, each["extra"]].index(each["extra"]))
             save(folder, "install_sizes", page_of_sizes(rows), rows)
     print(page_of_sizes(rows))
 
@@ -207,7 +243,7 @@ def main() -> None:
     parser.add_argument("--kernels", type=Path, help="wheel of compiled kernels, instead of building one")
     asked = parser.parse_args()
     if asked.sizes is not None:
-        save_sizes(asked.sizes, place(asked))
+        save_sizes(asked.sizes, place(asked), asked.kernels)
         return
     about = machine()
     with tempfile.TemporaryDirectory() as folder:
