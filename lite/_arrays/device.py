@@ -16,12 +16,7 @@ import numpy as np
 
 from lite._arrays.namespace import NamespaceArray
 from lite._arrays.types import HOST_LEAVES, Array, HostArray, Shape, has_namespace, refuse_masked
-from lite.kernels._install import install
 
-_CUDA_HELP = (
-    f"needs an NVIDIA GPU with its driver, and the CUDA extra: {install('cuda')}. "
-    "Leave device=None or use device='cpu' otherwise."
-)
 _PLAIN = (*HOST_LEAVES, np.generic)
 _OPERATORS: dict[np.ufunc, Callable[..., Any]] = {
     np.absolute: operator.abs,
@@ -75,13 +70,20 @@ def is_cpu(device: Any) -> bool:
 
 def require_cuda(device: str) -> Any:
     """Return `numba.cuda`, or raise the RuntimeError that says what is missing."""
+    missing: ImportError | None = None
     try:
         from numba import cuda
+
+        if cuda.is_available():  # type: ignore[no-untyped-call]
+            return cuda
     except ImportError as error:
-        raise RuntimeError(f"device={device!r} {_CUDA_HELP}") from error
-    if not cuda.is_available():  # type: ignore[no-untyped-call]
-        raise RuntimeError(f"device={device!r} {_CUDA_HELP}")
-    return cuda
+        missing = error
+    from lite.kernels._install import install
+
+    raise RuntimeError(
+        f"device={device!r} needs an NVIDIA GPU with its driver, and the CUDA extra: {install('cuda')}. "
+        "Leave device=None or use device='cpu' otherwise."
+    ) from missing
 
 
 def _number(device: str) -> int:

@@ -19,7 +19,6 @@ from lite._tree.key_views import walk
 from lite._tree.keys import require_utf8, to_key
 from lite._tree.lookalikes import column_values
 from lite._tree.protocol import Container, kinds
-from lite.kernels._install import install
 
 
 def to_pandas(td: Container, *, separator: str | None = None) -> Any:
@@ -131,6 +130,8 @@ def _pandas() -> Any:
     try:
         import pandas
     except ImportError as error:
+        from lite.kernels._install import install
+
         raise ImportError(f"data frames need pandas: {install('files')}") from error
     return pandas
 
@@ -142,6 +143,8 @@ def pyarrow_module() -> Any:
     try:
         import pyarrow
     except ImportError as error:
+        from lite.kernels._install import install
+
         raise ImportError(f"Arrow tables need the package pyarrow: {install('files')}") from error
     return pyarrow
 

@@ -38,6 +38,7 @@ def test_a_changed_helper_is_compiled_anew(tmp_path):
     """Numba looks at the kernel's own file only; names in the cache tell the others."""
     package = tmp_path / "lite" / "kernels"
     shutil.copytree(Path(jit.__file__).parent, package / "backends", ignore=shutil.ignore_patterns("__*__"))
+    shutil.copy(Path(jit.__file__).parents[1] / "_install.py", package)
     (package / "cpu").mkdir()
     (package / "cpu" / "kernel.py").write_text(
         "from lite.kernels.backends.jit import jit\nfrom lite.kernels.cpu.helper import helper\n"
