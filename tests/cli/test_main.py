@@ -165,7 +165,7 @@ def test_an_interrupt_at_the_very_end_exits_with_130(
     [
         (["generate", "x", "--temperature", "-1"], "Temperature must be non-negative, got -1.0"),
         (["generate", "x", "--top-p", "7"], "top_p must be between 0 and 1"),
-        (["generate", "x", "--top-k", "0"], "top_k must be positive"),
+        (["generate", "x", "--top-k", "-2"], "top_k must be positive"),
         (["generate", "x", "--top-k", "many"], "argument --top-k: invalid int value: 'many'"),
         (["generate", "x", "--logit-bias", "[5]"], "logit_bias must map ids to numbers"),
         (["generate", "x", "--samples", "4", "--num-beams", "3"], "at most num_beams"),
