@@ -492,7 +492,16 @@ def _warning(forward: Callable[..., Any]) -> Callable[..., Any]:
     def warned(self: LossModule, *args: Any, **kwargs: Any) -> Any:
         if not all(self._has_update_associated.values()) and _warnings_wanted():
             warnings.warn(_NO_UPDATER, UserWarning, stacklevel=4)
-        return forward(self, *args, **kwargs)
+        try:
+            return forward(self, *args, **kwargs)
+        except TypeError as error:
+            if type(error).__name__ != "TracerArrayConversionError":
+                raise
+            raise TypeError(
+                f"{type(self).__name__} computes with NumPy, which cannot take what jax.grad and jax.jit "
+                "trace: give it np.asarray(x) of their arrays, and take gradients by lite.value_and_grad or "
+                "backward()."
+            ) from error
 
     return warned
 

@@ -186,3 +186,26 @@ def test_ids_that_are_traced_are_looked_up_unchecked() -> None:
     np.testing.assert_array_equal(jax.jit(table)(ids), table(ids))
     with pytest.raises(IndexError, match=r"input must be in \[0, 4\)"):
         table(jnp.array([7]))
+
+
+class _Reading(nn.Module):
+    """Makes an array of NumPy of its input, as distributions do."""
+
+    def forward(self, observation: Any) -> Any:
+        return np.asarray(getattr(observation, "leaf", observation)).sum(-1, keepdims=True)
+
+
+def test_losses_and_estimators_say_that_they_compute_with_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lite.data import GAE
+    from lite.nn.losses import BCLoss
+
+    monkeypatch.setenv("RL_WARNINGS", "False")
+    batch = TensorDict({"observation": np.ones((3, 2)), "action": np.ones((3, 1))}, [3])
+    loss = BCLoss(TensorDictModule(_Reading(), ["observation"], ["action"]))
+    with pytest.raises(TypeError, match=r"BCLoss computes with NumPy.*lite.value_and_grad"):
+        jax.grad(lambda x: loss(batch.set("observation", x))["loss_bc"])(jnp.ones((3, 2)))
+    ends = np.zeros((3, 1), bool)
+    following = {"state_value": np.ones((3, 1)), "reward": np.ones((3, 1)), "done": ends, "terminated": ends}
+    steps = TensorDict({"state_value": np.ones((3, 1)), "next": following}, [3])
+    with pytest.raises(TypeError, match=r"outside of jax.jit and jax.grad: td.to\('cpu'\), or np.asarray"):
+        GAE(gamma=0.9, lmbda=0.9, value_network=None)(steps.apply(jnp.asarray))
