@@ -21,6 +21,7 @@ from lite.nn._parameters.from_module import from_module, from_modules
 from lite.nn._parameters.params import TensorDictParams
 from lite.nn.distributions.arrays import generator_of
 from lite.nn.layers.dropout import Dropout
+from lite.nn.losses.coefficient import Coefficient
 from lite.nn.losses.estimators import ValueEstimators, made_for, named
 from lite.nn.losses.reduction import expanded, reduced
 from lite.nn.settings import InteractionType, set_interaction_type
@@ -384,7 +385,7 @@ class LossModule(TensorDictModuleBase):
         if array.size != 1 or array.dtype.kind not in "iuf":
             raise ValueError(f"{name} must be a number or None, got {value!r}.")
         dtype = array.dtype if isinstance(value, np.ndarray) else get_default_dtype()
-        self.register_buffer(name, array.astype(dtype))
+        self.register_buffer(name, array.astype(dtype).view(Coefficient))
 
     def _number(self, name: str) -> float:
         """A coefficient as a number, which takes the dtype of what it multiplies."""
