@@ -72,12 +72,20 @@ class HostArray:
         """The same numbers without a derivative."""
         return self
 
+    def numpy(self) -> Any:
+        """Raises TypeError, as what has no numbers of its own is no array of NumPy."""
+        return np.asarray(self)
+
     def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
         """`function` of what lies behind this array, or behind `args` where it takes several.
 
         It treats all numbers alike, and broadcasts its arguments.
         """
         raise NotImplementedError
+
+    def __reduce__(self) -> Any:
+        # A copy, as protocol 5 keeps read-only arrays read-only.
+        return np.asarray, (host_array(self).copy(),)
 
 
 class Unbatched:
@@ -142,7 +150,7 @@ def host_array(entry: Any, key: str | None = None) -> Array:
     """The NumPy array of a leaf, for what writes its bytes: of results of a gradient, their numbers.
 
     Raises:
-        TypeError: it is on a device, or inside a `vmap`.
+        TypeError: it is on a device, or belongs to a `vmap` or a graph that is still being traced.
         NotImplementedError: it takes no part in the batch, which no format can say.
     """
     array = stored(entry)
@@ -155,7 +163,8 @@ def host_array(entry: Any, key: str | None = None) -> Array:
             f"td.exclude({'key' if key is None else repr(key)})."
         )
     if isinstance(array, HostArray):
-        raise TypeError(f"{name} is inside a vmap: its values are known when that has ended.")
+        kind = "a graph that is being traced" if array.symbolic else "a vmap"
+        raise TypeError(f"{name} is inside {kind}: its values are known when that has ended.")
     if not isinstance(array, np.ndarray):
         raise TypeError(f"{name} is on a device; move it first: td.to('cpu').")
     return array

@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy import ndarray
 
-from lite._arrays.types import is_array, raw
+from lite._arrays.types import is_array, stored
 from lite._containers.lazy_entries import require_shared
 from lite._tree.entry_errors import below
 from lite._tree.lock import LOCK_ERROR
@@ -39,7 +39,8 @@ def state_dict(
     Args:
         destination: an ordered mapping to add to.
         prefix: put before every name.
-        keep_vars: give parameters themselves instead of their arrays; arrays are never copied.
+        keep_vars: give parameters themselves instead of their arrays, and results of gradients with their
+            derivatives; arrays are never copied.
         flatten: nested entries under names joined by "."; else in nested mappings.
 
     Raises:
@@ -80,7 +81,7 @@ def state_of(owner: Any, td: Container, destination: Any, prefix: str, keep_vars
             else:
                 out[name] = _state_of_object(entry)
         elif is_array(entry):
-            out[name] = entry if keep_vars else raw(entry)
+            out[name] = entry if keep_vars else stored(entry)
         elif flatten:
             entry.state_dict(out, f"{name}.", keep_vars)
         else:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from lite._arrays.device import on_leaves, wrap
-from lite._arrays.types import Array, has_namespace, is_array, raw, stored
+from lite._arrays.types import Array, HostArray, has_namespace, is_array, raw, stored
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import Container, kinds
@@ -34,7 +34,7 @@ def to_dict(
         tolist_first: turn nested TensorDicts that have a batch size into lists of dicts.
 
     Raises:
-        RuntimeError: a lazy stack whose parts have different keys.
+        RuntimeError: a lazy stack whose parts have different keys; "numpy" of results of gradients.
 
     Example:
         >>> from lite import TensorDict
@@ -61,7 +61,7 @@ def _as_dict(
             if convert_tensors is True:
                 entry = np.asarray(stored(entry)).tolist()
             elif convert_tensors == "numpy":
-                entry = np.asarray(entry) if has_namespace(entry) else raw(entry)
+                entry = _numpy(raw(entry))
             out[key] = entry
         elif isinstance(entry, NonTensorBase):
             value = entry._export()
@@ -76,12 +76,22 @@ def _as_dict(
     return out
 
 
+def _numpy(array: Any) -> Any:
+    if isinstance(array, HostArray):
+        return array.numpy()
+    return np.asarray(array) if has_namespace(array) else array
+
+
 def _export(td: Container) -> Any:
     return td.to_dict()
 
 
 def numpy(td: Container) -> dict[str, Any]:
-    """A nested dict of NumPy arrays and objects that shares memory; None objects are left out."""
+    """A nested dict of NumPy arrays and objects that shares memory; None objects are left out.
+
+    Raises:
+        RuntimeError: results of gradients; td.detach() has their values.
+    """
     out: dict[str, Any] = td.to_dict(retain_none=False, convert_tensors="numpy")
     return out
 

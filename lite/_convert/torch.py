@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.foreign import from_dlpack, is_tensor
-from lite._arrays.types import Array, has_namespace, is_array, stored
+from lite._arrays.types import Array, HostArray, has_namespace, host_array, is_array, raw
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import MetaData, NonTensorBase, NonTensorData, NonTensorStack
 from lite._tree.protocol import Container, kinds
@@ -206,9 +206,9 @@ def _as_stack(tensordict: Any, objects: Array) -> Any:
 
 def to_tensor(torch: Any, leaf: Any, copy: bool | None, key: str) -> Any:
     """A torch tensor over a leaf's memory; see `to_torch` for `copy`."""
-    leaf = stored(leaf)
-    if has_namespace(leaf):
-        leaf = np.asarray(leaf)
+    leaf = raw(leaf)
+    if isinstance(leaf, HostArray) or has_namespace(leaf):
+        leaf = host_array(leaf, key)
     if not isinstance(leaf, np.ndarray):
         tensor = torch.as_tensor(leaf, device="cuda")
         return tensor.clone() if copy else tensor

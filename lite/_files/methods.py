@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike
 
 from lite._arrays.device import is_cpu
 from lite._arrays.dtypes import get_default_dtype
-from lite._arrays.types import Array, Shape
+from lite._arrays.types import Array, Shape, stored
 from lite._convert.from_python import refuse_two_sizes
 from lite._tree.keys import NestedKey
 from lite._tree.nontensor import NonTensorBase
@@ -379,7 +379,7 @@ def make_memmap_from_tensor(
     from lite._files.entries import add_leaf
 
     node = getattr(td, "_tensordict", td)
-    return add_leaf(node, key, np.asarray(tensor), copy_data, robust_key is not False, existsok)
+    return add_leaf(node, key, np.asarray(stored(tensor)), copy_data, robust_key is not False, existsok)
 
 
 def memmap_refresh_(td: T, *, allow_pickle: bool = False) -> T:

@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike
 
 from lite._arrays.device import move, on_leaves, parse_device, wrap
 from lite._arrays.dtypes import as_dtype, is_floating
-from lite._arrays.types import HostArray, raw
+from lite._arrays.types import HostArray, stored
 from lite._ops.methods import SelfMethod, described
 from lite._tree.collection import TensorCollection
 from lite._tree.lock import LOCK_ERROR
@@ -252,12 +252,7 @@ def detach(td: T) -> T:
 
     Results that remember how they were computed become arrays that are not to be written.
     """
-    return map_kept(td, _detached)
-
-
-def _detached(leaf: Any) -> Any:
-    leaf = raw(leaf)
-    return leaf.detach() if isinstance(leaf, HostArray) else leaf
+    return map_kept(td, stored)
 
 
 def detach_(td: T) -> T:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array, ArrayHolder, HostArray, is_array, raw
+from lite._arrays.types import Array, ArrayHolder, host_array, is_array, raw
 from lite._files import blocks
 from lite._tree.protocol import Container, T
 from lite._tree.walks import as_of, leaves, nodes
@@ -28,7 +28,7 @@ def share_memory_(td: T) -> T:
 
     Raises:
         RuntimeError: an array is memory-mapped, and so shared already.
-        TypeError: an array on a GPU.
+        TypeError: an array on a GPU, or inside a `vmap`.
 
     Example:
         >>> import numpy as np
@@ -40,20 +40,15 @@ def share_memory_(td: T) -> T:
     from lite._files.mapping import source_of
 
     moving: dict[int, Array] = {}
-    for array in map(raw, leaves(td)):
-        if not isinstance(array, np.ndarray):
-            raise TypeError(
-                f"a {type(array).__name__} cannot be shared with processes; its numbers can: td.detach()."
-                if isinstance(array, HostArray)
-                else f'a {type(array).__name__} cannot be shared with processes; move it first: td.to("cpu").'
-            )
+    for leaf in map(raw, leaves(td)):
+        array = leaf if isinstance(leaf, np.ndarray) else host_array(leaf)
         if not blocks.is_shared(array):
             if source_of(array) is not None:
                 raise RuntimeError(
                     "share_memory_ and memory-mapped arrays exclude each other: mapped arrays are "
                     "shared already; clone() gives arrays in memory."
                 )
-            moving[id(array)] = array
+            moving[id(leaf)] = array
     for name, shared in zip(list(moving), blocks.copies(list(moving.values())), strict=True):
         moving[name] = shared
     _replace(td, moving)

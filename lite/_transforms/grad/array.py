@@ -321,9 +321,6 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return rules.copy(self)
 
-    def __reduce__(self) -> Any:
-        return np.asarray, (self.detach(),)  # as what it was computed from stays behind
-
     def view(self, dtype: Any = None) -> Any:
         """The same memory, only as the same dtype.
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import TensorDictBase
-from lite._arrays.types import Path, has_namespace
+from lite._arrays.types import Path, has_namespace, stored
 
 
 def require_tensordict(tensordict: Any, reader: str) -> None:
@@ -30,7 +30,10 @@ def require_array(td: TensorDictBase, path: Path, reader: str) -> NDArray[Any]:
     if entry is None:
         raise KeyError(f"{reader} reads the entry {path}, which the TensorDict lacks.")
     if not isinstance(entry, np.ndarray):
-        way = "; it computes with NumPy, outside of jax.jit and jax.grad: td.to('cpu'), or np.asarray(x)"
-        help = way if has_namespace(entry) else ""
+        help = ""
+        if has_namespace(entry):
+            help = "; it computes with NumPy, outside of jax.jit and jax.grad: td.to('cpu'), or np.asarray(x)"
+        elif isinstance(stored(entry), np.ndarray):
+            help = "; td.detach() has its values"
         raise TypeError(f"{reader} reads the entry {path} as an array, got {type(entry).__name__}{help}.")
     return entry
