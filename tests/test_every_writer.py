@@ -10,51 +10,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.entry_kinds import KINDS, content
 
 import lite
-from lite import NonTensorStack, TensorClass, TensorDict, TypedTensorDict, lazy_stack, nn
+from lite import TensorDict
 from lite.data import (
     LazyMemmapStorage,
     LazyStackStorage,
     LazyTensorStorage,
     ListStorage,
+    PrioritizedSampler,
     ReplayBuffer,
+    TensorDictMaxValueWriter,
     TensorDictReplayBuffer,
 )
 
-
-class Row(TensorClass):
-    x: np.ndarray
-    note: str = "n"
-
-
-class Obs(TypedTensorDict):
-    x: np.ndarray
-
-
-def _traced() -> TensorDict:
-    p = nn.Parameter(np.arange(3, dtype=np.float32))
-    with lite.enable_grad():
-        return TensorDict({"x": p * 2, "y": p[:, None] + 1}, [3])
-
-
-def _traced_number() -> TensorDict:
-    with lite.enable_grad():
-        return TensorDict(x=nn.Parameter(np.ones(3, np.float32)).sum(), y=2.0)
-
-
-KINDS: dict[str, Callable[[], Any]] = {
-    "array": lambda: TensorDict({"x": np.arange(3), "y": np.ones((3, 2), np.float16)}, [3]),
-    "nested": lambda: TensorDict({"x": np.arange(3), "n": TensorDict({"y": np.ones((3, 2))}, [3])}, [3]),
-    "traced": _traced,
-    "parameter": lambda: TensorDict({"x": nn.Parameter(np.arange(3, dtype=np.float32))}, [3]),
-    "0-d": lambda: TensorDict(x=np.float32(1.5), y=np.array(2)),
-    "0-d traced": _traced_number,
-    "ragged": lambda: lazy_stack([TensorDict(x=np.arange(n)) for n in (1, 3, 2)]),
-    "object": lambda: TensorDict({"x": np.arange(3), "s": NonTensorStack("a", "b", "c"), "k": "one"}, [3]),
-    "typed": lambda: Obs(x=np.arange(3), batch_size=[3]),
-    "tensorclass": lambda: TensorDict({"row": Row(x=np.arange(3), batch_size=[3])}, [3]),
-}
+Writer = Callable[[Any, Path], Any]
 
 
 def _torch_and_back(td: Any, path: Path) -> Any:
@@ -62,7 +33,12 @@ def _torch_and_back(td: Any, path: Path) -> Any:
     return lite.from_torch(td.to_torch())
 
 
-def _saved(suffix: str) -> Callable[[Any, Path], Any]:
+def _pandas_and_back(td: Any, path: Path) -> Any:
+    pytest.importorskip("pandas")
+    return TensorDict.from_pandas(td.to_pandas())
+
+
+def _saved(suffix: str) -> Writer:
     def run(td: Any, path: Path) -> Any:
         td.save(f"{path}{suffix}")
         return TensorDict.load(f"{path}{suffix}")
@@ -72,6 +48,13 @@ def _saved(suffix: str) -> Callable[[Any, Path], Any]:
 
 def _mapped(td: Any, path: Path) -> Any:
     td.memmap(path)
+    return TensorDict.load_memmap(path)
+
+
+def _entry_by_entry(td: Any, path: Path) -> Any:
+    out = td.exclude(*td.keys(True, True)).memmap_(path)
+    for key, entry in td.items(True, True):
+        out.make_memmap_from_tensor(key, entry)
     return TensorDict.load_memmap(path)
 
 
@@ -94,27 +77,77 @@ def _state(td: Any, path: Path) -> Any:
     return td.detach().clone().zero_().load_state_dict(td.state_dict())
 
 
-def _buffer(buffer: Callable[..., Any], storage: Callable[[int], Any]) -> Callable[[Any, Path], Any]:
+def _out_of_band(td: Any, path: Path) -> Any:
+    buffers: list[Any] = []
+    return pickle.loads(pickle.dumps(td, 5, buffer_callback=buffers.append), buffers=buffers)
+
+
+def _buffer(storage: Callable[[int], Any], kind: Any = ReplayBuffer, **options: Any) -> Writer:
     def run(td: Any, path: Path) -> Any:
-        kept = buffer(storage=storage(5), batch_size=1)
+        kept = kind(storage=storage(5), batch_size=1, **{key: make() for key, make in options.items()})
         kept.extend(td)
         return kept[:]
 
     return run
 
 
-BUFFERS: dict[str, Callable[[Any, Path], Any]] = {
-    "LazyTensorStorage": _buffer(ReplayBuffer, LazyTensorStorage),
-    "LazyMemmapStorage": _buffer(ReplayBuffer, LazyMemmapStorage),
-    "ListStorage": _buffer(ReplayBuffer, ListStorage),
-    "LazyStackStorage": _buffer(ReplayBuffer, LazyStackStorage),
-    "TensorDictReplayBuffer": _buffer(TensorDictReplayBuffer, LazyTensorStorage),
-    "TensorDictReplayBuffer of lists": _buffer(TensorDictReplayBuffer, ListStorage),
-}
-WRITERS: dict[str, Callable[[Any, Path], Any]] = {
+def _added(td: Any, path: Path) -> Any:
+    kept = ReplayBuffer(storage=LazyTensorStorage(5))
+    for row in td.unbind(0) if td.ndim else [td]:
+        kept.add(row)
+    return kept[:] if td.ndim else kept[0]
+
+
+def _written_over(td: Any, path: Path) -> Any:
+    kept = ReplayBuffer(storage=LazyTensorStorage(5))
+    kept.extend(td.detach().clone().zero_())
+    kept[:] = td
+    return kept[:]
+
+
+def _dumped(td: Any, path: Path) -> Any:
+    kept, other = (ReplayBuffer(storage=LazyTensorStorage(5)) for _ in range(2))
+    kept.extend(td)
+    kept.dumps(path)
+    other.loads(path)
+    return other[:]
+
+
+def _buffer_state(td: Any, path: Path) -> Any:
+    kept, other = (ReplayBuffer(storage=LazyStackStorage(5)) for _ in range(2))
+    kept.extend(td)
+    other.load_state_dict(kept.state_dict())
+    return other[:]
+
+
+def _buffer_pickled(td: Any, path: Path) -> Any:
+    kept = ReplayBuffer(storage=ListStorage(5))
+    kept.extend(td)
+    return pickle.loads(pickle.dumps(kept))[:]
+
+
+BUFFERS: dict[str, Writer] = {
+    "LazyTensorStorage": _buffer(LazyTensorStorage),
+    "LazyMemmapStorage": _buffer(LazyMemmapStorage),
+    "ListStorage": _buffer(ListStorage),
+    "LazyStackStorage": _buffer(LazyStackStorage),
+    "TensorDictReplayBuffer": _buffer(LazyTensorStorage, TensorDictReplayBuffer),
+    "TensorDictReplayBuffer of lists": _buffer(ListStorage, TensorDictReplayBuffer),
+    "TensorDictMaxValueWriter": _buffer(LazyTensorStorage, writer=lambda: TensorDictMaxValueWriter("x")),
+    "PrioritizedSampler": _buffer(
+        LazyTensorStorage, TensorDictReplayBuffer,
+        sampler=lambda: PrioritizedSampler(5, 1.0, 1.0), priority_key=lambda: "x",
+    ),
+    "written over": _written_over,
+    "dumps": _dumped,
+    "state of a buffer": _buffer_state,
+    "pickled buffer": _buffer_pickled,
+}  # fmt: skip
+WRITERS: dict[str, Writer] = {
     "memmap": _mapped,
     "memmap_": lambda td, path: td.clone().memmap_(path),
     "memmap without a folder": lambda td, path: td.memmap(),
+    "make_memmap_from_tensor": _entry_by_entry,
     "save": _saved(""),
     "tdz": _saved(".tdz"),
     "npz": _saved(".npz"),
@@ -125,37 +158,70 @@ WRITERS: dict[str, Callable[[Any, Path], Any]] = {
     "consolidate in a file": _one_file,
     "share_memory_": lambda td, path: td.clone().share_memory_(),
     "pickle": lambda td, path: pickle.loads(pickle.dumps(td)),
+    "pickle out of band": _out_of_band,
     "deepcopy": lambda td, path: copy.deepcopy(td),
     "to_torch": _torch_and_back,
+    "to_pandas": _pandas_and_back,
+    "to_struct_array": lambda td, path: TensorDict.from_struct_array(td.to_struct_array()),
     "to_dict": lambda td, path: TensorDict.from_dict(td.to_dict(), batch_size=td.batch_size),
+    "numpy": lambda td, path: TensorDict.from_dict(td.numpy(), batch_size=td.batch_size),
     "state_dict": _state,
+    "add": _added,
     **BUFFERS,
 }
-_RAGGED = "different shapes"
-_ONE = "stores one element|at least one element"
-# (writer, kind): what the error says.
-REFUSED: dict[tuple[str, str], str] = {
-    ("h5", "object"): "HDF5 holds arrays and text",
-    ("h5", "ragged"): _RAGGED,
-    ("to_dict", "ragged"): _RAGGED,
-    ("state_dict", "ragged"): _RAGGED,
-    ("parquet", "ragged"): _RAGGED,
-    ("share_memory_", "traced"): r"td\.detach\(\)",
-    ("share_memory_", "0-d traced"): r"td\.detach\(\)",
-    **{("parquet", kind): "needs a separator" for kind in ("nested", "tensorclass")},
-    **{("parquet", kind): "needs a batch dimension" for kind in ("0-d", "0-d traced")},
-    **{(storage, "ragged"): _RAGGED for storage in ("LazyTensorStorage", "LazyMemmapStorage")},
-    ("TensorDictReplayBuffer", "ragged"): _RAGGED,
-    **{("LazyMemmapStorage", kind): "mapped files hold numbers alone" for kind in ("object", "tensorclass")},
-    **{(buffer, kind): _ONE for buffer in BUFFERS for kind in ("0-d", "0-d traced")},
+
+LISTS = {
+    "ListStorage",
+    "LazyStackStorage",
+    "TensorDictReplayBuffer of lists",
+    "state of a buffer",
+    "pickled buffer",
 }
-
-
-def content(td: Any) -> Any:
-    """The entries of each row as nested lists; of results of gradients their numbers."""
-    if td.ndim:
-        return [content(row) for row in td.unbind(0)]
-    return td.detach().to_dict(convert_tensors=True)
+TABLES = {"parquet", "to_pandas"}
+RAGGED = {"ragged", "ragged traced"}
+NUMBERS = {"0-d", "0-d traced"}
+# What gives plain TensorDicts for tensorclasses, and what for typed TensorDicts, too.
+PLAIN = {*TABLES, "h5", "to_torch", "to_struct_array", "to_dict", "numpy"}
+UNTYPED = {*PLAIN, "memmap", "make_memmap_from_tensor", "save", "tdz", "npz", "safetensors", "dumps"}
+# Writers, kinds of entries, and what the error says.
+REFUSALS: list[tuple[set[str], set[str], str]] = [
+    (set(BUFFERS), NUMBERS, r"add\(data\) stores it"),
+    (
+        {"add", *BUFFERS} - LISTS - {"TensorDictMaxValueWriter"},
+        RAGGED,
+        "LazyStackStorage and ListStorage hold rows of different shapes",
+    ),
+    (
+        {
+            *TABLES,
+            "h5",
+            "to_struct_array",
+            "to_dict",
+            "numpy",
+            "state_dict",
+            "make_memmap_from_tensor",
+            "TensorDictMaxValueWriter",
+        },
+        RAGGED,
+        "as_padded_tensor=True",
+    ),
+    ({"make_memmap_from_tensor"}, {"lazy"}, "its rows live in the files of its parts"),
+    (TABLES, NUMBERS, "needs a batch dimension"),
+    (TABLES, {"nested", "traced", "nested tensorclass"}, "needs a separator"),
+    ({"to_pandas"}, {"array", "lazy"}, "a column holds one dimension"),
+    ({"h5"}, {"object"}, "HDF5 holds arrays and text"),
+    ({"numpy"}, {"traced", "0-d traced"}, r"use detach\(\) instead"),
+    ({"LazyMemmapStorage"}, {"object", "tensorclass", "nested tensorclass"}, "see LazyTensorStorage"),
+    (
+        {"TensorDictReplayBuffer", "TensorDictReplayBuffer of lists", "PrioritizedSampler"},
+        {"tensorclass"},
+        "takes TensorDicts, got Row",
+    ),
+    ({"TensorDictMaxValueWriter"}, {"nested tensorclass"}, "Rank key x not found"),
+]
+REFUSED = {
+    (writer, kind): message for writers, kinds, message in REFUSALS for writer in writers for kind in kinds
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -165,8 +231,27 @@ def test_values_come_back(writer: str, kind: str, tmp_path: Path) -> None:
     wanted = content(td)
     error = REFUSED.get((writer, kind))
     if error is not None:
-        with pytest.raises((RuntimeError, TypeError, ValueError), match=error):
+        with pytest.raises((KeyError, RuntimeError, TypeError, ValueError), match=error):
             WRITERS[writer](td, tmp_path / "td")
     else:
-        assert content(WRITERS[writer](td, tmp_path / "td")) == wanted
+        plain = writer in (UNTYPED if kind == "typed" else PLAIN)
+        plain |= writer == "consolidate in a file" and kind in ("typed", "tensorclass")
+        assert content(WRITERS[writer](td, tmp_path / "td")) == (content(td, False) if plain else wanted)
     assert content(td) == wanted
+
+
+# What only holds arrays holds those inside a vmap, too.
+HOLDERS = {"deepcopy", "to_dict", "state_dict", *LISTS} - {"pickled buffer"}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_inside_vmap(writer: str, tmp_path: Path) -> None:
+    def run(x: Any) -> Any:
+        return WRITERS[writer](TensorDict({"x": x}, [3]), tmp_path / "td")["x"]
+
+    x = np.arange(6.0).reshape(2, 3)
+    if writer in HOLDERS:
+        np.testing.assert_array_equal(lite.vmap(run)(x), x)
+    else:
+        with pytest.raises(TypeError, match=r"inside (a )?vmap"):
+            lite.vmap(run)(x)

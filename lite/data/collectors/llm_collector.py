@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lite import NonTensorStack, TensorDict, TensorDictBase, lazy_stack
 from lite._arrays.public import belong_to
+from lite._arrays.types import stored
 from lite.data.collectors.prompts import Prompt, Prompts
 from lite.data.tables.row_seeds import row_seeds
 from lite.kernels._integer import integer
@@ -246,7 +247,7 @@ class LLMCollector:
     def _rewards(self, out: TensorDictBase) -> NDArray[np.float32]:
         assert self.reward is not None
         shape = tuple(out.batch_size)
-        values = np.asarray(self.reward(out))
+        values = np.asarray(stored(self.reward(out)))
         if values.size != out.numel() or values.dtype.kind not in "biuf":
             raise ValueError(
                 f"reward must give {out.numel()} numbers, one per response, got {values.dtype} of shape"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import TensorDict, TensorDictBase, is_leaf_nontensor, is_non_tensor
-from lite._arrays.types import Path
+from lite._arrays.types import Path, stored
 from lite._tree.keys import require_path
 from lite.data.collectors.environments import RESERVED, EnvError, Environments, Fault
 from lite.data.collectors.episode_statistics import EpisodeStatistics
@@ -267,7 +267,7 @@ class Rollout:
             return value
         if value is None:
             raise KeyError(f"the policy must write {written.key!r} at each step.")
-        array = np.asarray(value)
+        array = np.asarray(stored(value))
         if array.shape != written.shape:
             raise ValueError(
                 f"the policy must give {written.key!r} of shape {written.shape}, got {array.shape}."
@@ -378,7 +378,7 @@ class Rollout:
         batch = self.environments.batch
         if not hasattr(value, "dtype") or is_non_tensor(value):
             raise TypeError(f"the policy must write arrays, got {type(value).__name__} at {path}.")
-        array = np.asarray(value)
+        array = np.asarray(stored(value))
         if array.shape[: len(batch)] != batch:
             raise ValueError(f"the policy must give {path} of shape {batch} and more, got {array.shape}.")
         return array

@@ -18,6 +18,7 @@ from lite._tree.nontensor import NonTensorBase
 from lite._tree.walks import map_tree
 
 Pairs = list[tuple[Array, Any]]
+RAGGED = "LazyStackStorage and ListStorage hold rows of different shapes."
 
 
 class _Column(NamedTuple):
@@ -80,7 +81,12 @@ def blank(example: Any, rows: int, make: Callable[[Shape, Any], Array] = np.zero
 
 
 def _dense(td: Any) -> Any:
-    return td if td._parts() is None else td.contiguous()
+    if td._parts() is None:
+        return td
+    try:
+        return td.contiguous()
+    except RuntimeError as error:
+        raise RuntimeError(f"{error} {RAGGED}") from error
 
 
 class Columns:
@@ -180,10 +186,7 @@ def _check(value: Array, array: Array, row: Shape, many: bool, path: Path) -> No
     name = f"the entry {path}" if path else "the data"
     if (value.shape[1:] if many else value.shape) != row or (many and not value.ndim):
         got = value.shape[1:] if many else value.shape
-        raise RuntimeError(
-            f"{name} has rows of shape {got}, the storage holds rows of shape {row}; LazyStackStorage and "
-            "ListStorage hold rows of different shapes."
-        )
+        raise RuntimeError(f"{name} has rows of shape {got}, the storage holds rows of shape {row}; {RAGGED}")
     if (array.dtype == object) != (value.dtype == object) or not np.can_cast(
         value.dtype, array.dtype, "same_kind"
     ):

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from lite import NestedKey
 from lite._arrays.public import belong_to
+from lite._arrays.types import stored
 from lite.data.replay.columns import is_container
-from lite.data.replay.storages import Storage
-from lite.data.replay.writers import Writer
+from lite.data.replay.storages import Storage, stacked
+from lite.data.replay.writers import Writer, length_of
 
 _REDUCTIONS: dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min, "mean": np.mean}
 
@@ -63,7 +64,7 @@ class TensorDictMaxValueWriter(Writer):
     def _rank_what_is_there(self) -> None:
         """Ranks are computed from what is stored, so that they need not be saved."""
         count = len(self._storage)
-        ranks = self._ranks(self._storage.get(slice(None))) if count else np.zeros(0)
+        ranks = self._ranks(stacked(self._storage.get(slice(None)))) if count else np.zeros(0)
         self._heap = list(zip(ranks.tolist(), range(count), strict=True))
         heapq.heapify(self._heap)
 
@@ -74,7 +75,7 @@ class TensorDictMaxValueWriter(Writer):
         entry = data.get(self._rank_key, None)
         if entry is None:
             raise KeyError(f"Rank key {self._rank_key} not found in data.")
-        flat = np.asarray(entry).reshape(data.shape[0], -1)
+        flat = np.asarray(stored(entry)).reshape(data.shape[0], -1)
         if self._reduction == "median":
             return np.sort(flat, 1)[:, (flat.shape[1] - 1) // 2]
         return _REDUCTIONS[self._reduction](flat, axis=1)
@@ -112,10 +113,12 @@ class TensorDictMaxValueWriter(Writer):
 
         Raises:
             KeyError: there is no entry to rank them by.
-            RuntimeError: `data` is no TensorDict.
+            RuntimeError: `data` is no TensorDict, or has no batch dimension.
         """
         if not is_container(data):
             raise RuntimeError(f"TensorDictMaxValueWriter needs a TensorDict, got {type(data).__name__}.")
+        if not length_of(data):
+            return np.zeros(0, np.int64)
         data = data.exclude("index")
         takeovers = self._storage._take_over()
         if takeovers != self._takeovers:  # another process may have written

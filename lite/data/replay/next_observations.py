@@ -61,6 +61,7 @@ class NextObservations:
         node = getattr(data, "_tensordict", data)
         if not is_container(data) or node is not data:
             raise TypeError(f"compress_next needs a TensorDict, got {type(data).__name__}.")
+        data = data.detach()
         paths = shared_paths(data)
         if not paths:
             raise KeyError(
@@ -77,7 +78,7 @@ class NextObservations:
 
     def pairs(self, columns: Columns, data: Any, many: bool, count: int, start: int, length: int) -> Pairs:
         """As `Columns.pairs`, for rows from `start` on of a ring of which `length` are filled."""
-        node = data if many else data.unsqueeze(0)
+        node = (data if many else data.unsqueeze(0)).detach()
         following, roots = [], []
         for path in self._paths:
             value, root = node.get(("next", *path), None), node.get(path, None)
@@ -100,7 +101,7 @@ class NextObservations:
             array[places] = value[skipped + ends]
         self._will_free(start, count, length, roots)
         out = [*pairs, (self.at, at)]
-        return out if many else [(array, value[0]) for array, value in out]
+        return out if many else [(array, value[0, ...]) for array, value in out]
 
     def _allocate(self, count: int) -> NDArray[np.int64]:
         free = min(count, len(self._free))

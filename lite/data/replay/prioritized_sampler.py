@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from lite._arrays.public import belong_to
+from lite._arrays.types import stored
 from lite.data.replay.samplers import EMPTY, Index, Sampler, Seed, StorageView
 from lite.kernels import min_tree, search_sum_tree, sum_tree, update_min_tree, update_sum_tree
 
@@ -191,7 +192,7 @@ class PrioritizedSampler(Sampler):
             ValueError: NaN, infinite or negative priorities.
         """
         places = flat_places(index, storage)
-        given = np.asarray(priority)
+        given = np.asarray(stored(priority))
         if given.size == 1:
             given = given.reshape(())
         elif given.shape != places.shape:

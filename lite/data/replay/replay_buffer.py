@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 import lite
-from lite import LazyStackedTensorDict, TensorDict
+from lite import TensorDict
 from lite._arrays.public import belong_to
 from lite._files.commit import finish, replace_tree
 from lite.data.replay.columns import is_container
 from lite.data.replay.mapped_storage import LazyMemmapStorage
 from lite.data.replay.max_value_writer import TensorDictMaxValueWriter
 from lite.data.replay.samplers import RandomSampler, Sampler, Seed
-from lite.data.replay.storages import ListStorage, PathLike, Storage, read_json, write_json
+from lite.data.replay.storages import ListStorage, PathLike, Storage, copied, read_json, stacked, write_json
 from lite.data.replay.tensor_storage import TensorStorage
 from lite.data.replay.transforms import Transforms, as_frames
 from lite.data.replay.writers import RoundRobinWriter, Writer
@@ -349,6 +349,8 @@ class ReplayBuffer:
     def _finished(self, data: Any, info: dict[Any, Any]) -> tuple[Any, dict[Any, Any]]:
         if self._collate_fn is not None:
             data = self._collate_fn(data)
+            if is_container(data):
+                data = data.copy()  # lazy stacks hold the stored elements themselves
         if len(self._transforms):
             data = self._transforms.out(data)
         return data, info
@@ -440,7 +442,9 @@ class ReplayBuffer:
                 data = self._storage.get(index)
         if not isinstance(index, int | np.integer) and self._collate_fn is not None:
             data = self._collate_fn(data)
-        return self._transforms.out(data) if len(self._transforms) else data
+        if not len(self._transforms):
+            return data
+        return self._transforms.out(data.copy() if is_container(data) else data)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(index, str) or (isinstance(index, tuple) and all(isinstance(i, str) for i in index)):
@@ -557,7 +561,7 @@ class ReplayBuffer:
                 "_transforms": self._transforms.state_dict(),
                 "_batch_size": self._batch_size,
                 "_rng": self._rng.bit_generator.state,
-                "_drawn_ahead": [(_copy(data), dict(info)) for data, info in ahead],
+                "_drawn_ahead": [(copied(data), dict(info)) for data, info in ahead],
             }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -574,7 +578,7 @@ class ReplayBuffer:
                 self._keep(alone=True)
             for data, info in state_dict["_drawn_ahead"]:
                 done: Future[Any] = Future()
-                done.set_result((_copy(data), dict(info)))
+                done.set_result((copied(data), dict(info)))
                 self._drawn_ahead.append(done)
 
     def dumps(self, path: PathLike, *, checksums: bool = False) -> None:
@@ -694,24 +698,7 @@ def _listens(sampler: Sampler) -> bool:
 
 
 def _default_collate(storage: Storage) -> Callable[[Any], Any] | None:
-    return _stacked if isinstance(storage, ListStorage) else None
-
-
-def _stacked(items: Any) -> Any:
-    """A list of elements as a batch, if they are TensorDicts, arrays or numbers."""
-    if not isinstance(items, list) or not items:
-        return items
-    if all(is_container(item) for item in items):
-        return LazyStackedTensorDict.maybe_dense_stack(items, 0)  # lazy where rows have different shapes
-    if all(isinstance(item, np.ndarray | np.generic | int | float | bool) for item in items):
-        return np.stack([np.asarray(item) for item in items])
-    return items
-
-
-def _copy(data: Any) -> Any:
-    if is_container(data):
-        return data.clone()
-    return data.copy() if isinstance(data, np.ndarray) else data
+    return stacked if isinstance(storage, ListStorage) else None
 
 
 def _plain(state: Any) -> Any:

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from lite import NestedKey, lazy_stack
+from lite import LazyStackedTensorDict, NestedKey, lazy_stack
 from lite._arrays.public import belong_to
-from lite._arrays.types import Array, Shape
+from lite._arrays.types import Array, Shape, as_array, is_array, stored
 from lite._files.mapping import read_file
 from lite._files.meta import loads, sealed
+from lite.data.replay.columns import is_container
 from lite.data.replay.position import Position
 
 PathLike = str | os.PathLike[str]
@@ -268,10 +269,10 @@ class ListStorage(Storage):
         self._place.commit(0, 0, 0 if empty_write_count else self._place.writes)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"_storage": list(self._storage)}
+        return {"_storage": [copied(item) for item in self._storage]}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        items = list(state_dict["_storage"])
+        items = [copied(item) for item in state_dict["_storage"]]
         if len(items) > self.max_size:
             raise RuntimeError(f"a storage of max_size={self.max_size} cannot hold {len(items)} elements.")
         self._place.commit(len(items), len(items) % self.max_size, len(items))
@@ -324,10 +325,40 @@ class LazyStackStorage(ListStorage):
         found = super().get(index)
         if not isinstance(found, list) or not found:
             return found
+        if not is_container(found[0]):
+            return stacked(found)
         return lazy_stack(found, self.stack_dim % (found[0].ndim + 1))
 
 
 belong_to("lite.data", Storage, ListStorage, LazyStackStorage)
+
+
+def stacked(items: Any) -> Any:
+    """A list of elements as a batch, if they are TensorDicts, arrays or numbers.
+
+    Raises:
+        RuntimeError: arrays of different shapes.
+    """
+    if not isinstance(items, list) or not items:
+        return items
+    if all(is_container(item) for item in items):
+        return LazyStackedTensorDict.maybe_dense_stack(items, 0)  # lazy where rows have different shapes
+    if not all(is_array(item) or isinstance(item, np.generic | int | float | bool) for item in items):
+        return items
+    arrays = [as_array(item) for item in items]
+    shapes = {array.shape for array in arrays}
+    if len(shapes) > 1:
+        raise RuntimeError(
+            f"arrays of different shapes {sorted(shapes)} make no batch; TensorDicts that hold them do."
+        )
+    return np.stack(arrays)
+
+
+def copied(data: Any) -> Any:
+    """A copy of an element or batch without derivatives; objects are shared."""
+    if is_container(data):
+        return data.detach().clone()
+    return stored(data).copy() if is_array(data) else data
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

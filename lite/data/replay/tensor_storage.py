@@ -14,7 +14,7 @@ import lite
 from lite import NestedKey, TensorDict
 from lite._arrays.device import is_cpu
 from lite._arrays.public import belong_to
-from lite._arrays.types import Array, host_array, is_array
+from lite._arrays.types import Array, host_array, is_array, stored
 from lite.data.replay.columns import Columns, blank, is_container
 from lite.data.replay.next_observations import APART, NextObservations
 from lite.data.replay.position import Position
@@ -198,8 +198,10 @@ class TensorStorage(Storage):
         """Write rows anywhere: checked first, then all of them."""
         self._refuse_apart()
         pairs = self._require_columns().pairs(data, many)
-        if many and pairs and len(pairs[0][1]) != len(index):
-            raise RuntimeError(f"{len(pairs[0][1])} rows do not fit {len(index)} places.")
+        for _, value in pairs if many else ():
+            if value.shape[:1] != index.shape:
+                rows = value.shape[0] if value.ndim else "no"
+                raise RuntimeError(f"{rows} rows do not fit {len(index)} places.")
         if not index.size:
             return
         length, cursor, writes = self._position.now()
@@ -207,7 +209,7 @@ class TensorStorage(Storage):
         length = max(length, (int(index.max()) + 1) * inner)
         if written is not None:
             cursor, writes = length % self._rows(), writes + written
-        where: Any = index if many else int(index[0])
+        where: Any = index if many else _place(int(index[0]))
         try:
             self._before_anywhere(index)
             for array, value in pairs:
@@ -245,7 +247,7 @@ class TensorStorage(Storage):
         try:
             self._before(first, n, length)
             if stop <= rows:
-                where: Any = slice(first, stop) if many else first
+                where: Any = slice(first, stop) if many else _place(first)
                 for array, value in pairs:
                     array[where] = value
             else:
@@ -287,7 +289,10 @@ class TensorStorage(Storage):
         """Take the arrays of a table."""
         for key, leaf in table.items(True, True) if not isinstance(table, np.ndarray) else ():
             if is_array(leaf) and not isinstance(leaf, np.ndarray):
-                raise TypeError(f"the storage needs arrays of NumPy, got {type(leaf).__name__} at {key!r}.")
+                raise TypeError(
+                    f"the storage needs arrays of NumPy, got {type(leaf).__name__} at {key!r}; "
+                    "td.detach().clone() has those of Parameters and of results of gradients."
+                )
         if not isinstance(table, np.ndarray) and table.get(APART, None) is not None:
             self._next = NextObservations(table)
             self._columns = Columns(self._next.plain)
@@ -468,6 +473,11 @@ def rows_at(index: Any, filled: int) -> NDArray[np.int64]:
     return np.where(rows < 0, rows + filled, rows).astype(np.int64)
 
 
+def _place(row: int) -> tuple[Any, ...]:
+    """The index of one row; without the ellipsis, NumPy stores the array around an object."""
+    return row, ...
+
+
 def as_rows(data: Any) -> Any:
     """Data as a container or an array: a list of them is stacked.
 
@@ -478,6 +488,8 @@ def as_rows(data: Any) -> Any:
         return data
     if isinstance(data, list) and data and all(is_container(item) for item in data):
         return lite.stack(data, 0)
+    if isinstance(data, list | tuple) and data and is_array(data[0]):
+        data = [stored(item) for item in data]
     if isinstance(data, list | tuple | int | float | np.generic | range):
         data = np.asarray(data)
         if data.dtype == object:

@@ -8,6 +8,7 @@ import numpy as np
 
 from lite import NestedKey, TensorDictBase
 from lite._arrays.public import belong_to
+from lite._arrays.types import stored
 from lite.data.replay.columns import is_container
 from lite.data.replay.replay_buffer import ReplayBuffer
 from lite.data.replay.writers import TensorDictRoundRobinWriter, Writer
@@ -78,17 +79,11 @@ class TensorDictReplayBuffer(ReplayBuffer):
 
         Raises:
             ValueError: it is no TensorDict.
-            RuntimeError: its batch size is (), which is one element.
         """
         if not isinstance(tensordicts, TensorDictBase):
             raise ValueError(
                 f"{type(self).__name__} takes TensorDicts, got {type(tensordicts).__name__}; "
                 "TensorDict(entries, batch_size=[rows]) makes one."
-            )
-        if not tensordicts.batch_dims:
-            raise RuntimeError(
-                "extend needs a TensorDict with a batch dimension of elements, got the batch size (); "
-                "add(td) stores one element."
             )
         with self._storage.lock:
             self._update_priority = update_priority is not False
@@ -100,10 +95,10 @@ class TensorDictReplayBuffer(ReplayBuffer):
     def _set_priorities(self, index: Any, priority: Any, data: Any) -> None:
         """Set the priorities of elements, with any dimensions after those of the storage."""
         count = 1 if isinstance(index, int) else len(index)
-        self.update_priority(index, self._reduced(np.asarray(priority), count))
+        self.update_priority(index, self._reduced(priority, count))
 
     def _reduced(self, priority: Any, count: int) -> Any:
-        flat = priority.reshape(count, -1)
+        flat = np.asarray(stored(priority)).reshape(count, -1)
         if flat.shape[1] == 1:
             return flat[:, 0]
         reduction = getattr(self._sampler, "reduction", "max")
@@ -130,7 +125,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
         priority = data.get(self.priority_key, None)
         if priority is None:
             priority = np.full(len(index), self._sampler.default_priority, np.float32)
-        self.update_priority(index, self._reduced(np.asarray(priority), len(index)))
+        self.update_priority(index, self._reduced(priority, len(index)))
 
     def sample(self, batch_size: int | None = None, return_info: bool = False) -> Any:
         """Draw a batch; see `ReplayBuffer.sample`. It also has `"index"`, and what the sampler tells.
@@ -144,9 +139,9 @@ class TensorDictReplayBuffer(ReplayBuffer):
             if not is_container(data):
                 raise RuntimeError("Cannot include info in non-tensordict data")
             return (data, info) if return_info else data
-        lazy = data._parts() is not None
-        if data.is_locked or lazy:  # a lazy stack has the stored elements themselves
+        if data.is_locked:
             data = data.copy()
+        dense = data._parts() is None
         size = data.batch_size
         for key, value in info.items():
             if type(value) is tuple:
@@ -159,7 +154,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
                 value = np.broadcast_to(
                     value.reshape(value.shape + (1,) * (len(size) - value.ndim)), size
                 ).copy()
-            if type(key) is str and not lazy:
+            if type(key) is str and dense:
                 data._data[key] = value
             else:
                 data.set(key, value)

@@ -154,10 +154,11 @@ class RoundRobinWriter(Writer):
         """Write elements; see `Writer.extend`.
 
         Raises:
-            RuntimeError: there are none.
+            RuntimeError: there are none, or no batch dimension of elements.
+            TypeError: data without a first dimension.
         """
         storage = self._storage
-        count = len(data)
+        count = length_of(data)
         if not count:
             raise RuntimeError(f"Expected at least one element in extend. Got {data!r:.200}.")
         start = storage._append(data, count)
@@ -198,13 +199,29 @@ class TensorDictRoundRobinWriter(RoundRobinWriter):
 
     def extend(self, data: Any) -> Any:
         """Write elements; see `Writer.extend`. None are written where there are none."""
-        if not len(data):
+        if not length_of(data):
             ndim = self._storage.ndim
             return np.zeros((0,) if ndim == 1 else (0, ndim), np.int64)
         return super().extend(_without_index(data))
 
 
 belong_to("lite.data", Writer, ImmutableDatasetWriter, RoundRobinWriter, TensorDictRoundRobinWriter)
+
+
+def length_of(data: Any) -> int:
+    """How many elements `extend` got: the size of the first dimension, which has to be there."""
+    try:
+        count = len(data)
+    except TypeError as error:
+        raise TypeError(
+            f"extend needs elements along a first dimension, got {data!r:.200}; add(data) stores one element."
+        ) from error
+    if not count and is_container(data) and not data.batch_size:
+        raise RuntimeError(
+            "Expected at least one element in extend. Got data of batch size (), which is one element: "
+            "add(data) stores it."
+        )
+    return count
 
 
 def _without_index(data: Any) -> Any:

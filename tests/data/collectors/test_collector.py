@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from lite import TensorDict, nn
+from lite import TensorDict, enable_grad, nn
 from lite.data import Collector, MultiStep, RandomPolicy, RewardSum, StepCounter, split_trajectories
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
@@ -98,6 +98,20 @@ def test_without_an_end():
     collector.shutdown()
     with pytest.raises(RuntimeError, match="was shut down"):
         collector.next()
+
+
+def test_values_are_collected_where_gradients_are_recorded():
+    def run():
+        policy = nn.TensorDictModule(nn.Linear(4, 2, rng=0), ["observation"], ["logits"])
+        act = nn.TensorDictModule(lambda x: np.argmax(x, -1), ["logits"], ["action"])
+        policy = nn.TensorDictSequential(policy, act)
+        return list(Collector(cartpoles(), policy, frames_per_batch=8, total_frames=16, seed=0))
+
+    plain = run()
+    with enable_grad():
+        recorded = run()
+    for ours, other in zip(recorded, plain, strict=True):
+        same(ours, other)
 
 
 def test_a_batch_is_good_until_the_next_but_one():

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from lite import NonTensorStack, TensorClass, TensorDict, lazy_stack
+from lite import NonTensorData, NonTensorStack, TensorClass, TensorDict, lazy_stack
+from lite.data import LazyTensorStorage, ReplayBuffer
 from lite.data.replay.columns import Columns, blank
 
 
@@ -78,6 +79,20 @@ def test_smaller_dtypes_fit() -> None:
     columns = table()
     write(columns, rows(2).set("step", np.array([3, 4], np.int8)), slice(0, 2))
     assert columns.take(np.arange(2))["step"].dtype == np.int64
+
+
+@pytest.mark.parametrize("payload", ["text", [1, 2], {"a": 1}, None, ("t",)])
+@pytest.mark.parametrize("compress_next", [False, True])
+def test_objects_of_single_rows_come_back(payload, compress_next) -> None:
+    row = TensorDict({"s": NonTensorData(payload), "x": 1.0, "next": {"x": 2.0}})
+    buffer = ReplayBuffer(storage=LazyTensorStorage(3, compress_next=compress_next))
+    buffer.add(row)
+    buffer.add(row)
+    if not compress_next:
+        buffer[1] = row
+    for i in range(2):
+        assert type(buffer[i]["s"]) is type(payload)
+        assert buffer[i]["s"] == payload
 
 
 def test_objects_only_in_memory() -> None:

@@ -51,9 +51,10 @@ def test_refused() -> None:
         buffer.extend(np.zeros(3))
 
 
-def test_state() -> None:
-    first = ReplayBuffer(storage=LazyTensorStorage(3), writer=TensorDictMaxValueWriter("rank"))
-    second = ReplayBuffer(storage=LazyTensorStorage(3), writer=TensorDictMaxValueWriter("rank"))
+@pytest.mark.parametrize("storage", [LazyTensorStorage, ListStorage])
+def test_state(storage) -> None:
+    first = ReplayBuffer(storage=storage(3), writer=TensorDictMaxValueWriter("rank"))
+    second = ReplayBuffer(storage=storage(3), writer=TensorDictMaxValueWriter("rank"))
     first.extend(ranked([5, 1, 4, 3]))
     second.load_state_dict(first.state_dict())
     for buffer in (first, second):

@@ -3,7 +3,8 @@ import pickle
 import numpy as np
 import pytest
 
-from lite.data import ListStorage
+from lite import LazyStackedTensorDict, TensorDict, lazy_stack
+from lite.data import LazyStackStorage, ListStorage, ReplayBuffer, TensorDictReplayBuffer
 from lite.data.replay.storages import read_json, write_json
 
 
@@ -48,6 +49,65 @@ def test_state_and_pickles() -> None:
         ListStorage(1).load_state_dict(storage.state_dict())
     with pytest.raises(NotImplementedError, match="LazyTensorStorage"):
         storage.dumps("anywhere")
+
+
+def ragged() -> LazyStackedTensorDict:
+    return lazy_stack([TensorDict(x=np.arange(n), n={"s": f"row {n}"}) for n in (1, 3, 2)])
+
+
+LISTS = [ListStorage, LazyStackStorage]
+
+
+@pytest.mark.parametrize("kind", LISTS)
+@pytest.mark.parametrize("buffer", [ReplayBuffer, TensorDictReplayBuffer])
+def test_batches_of_ragged_rows_are_the_users(buffer, kind) -> None:
+    """Each row of a batch is its own, also where one was drawn several times; what is stored stays."""
+    kept = buffer(
+        storage=kind(5), batch_size=20, generator=0, transform=lambda td: td.set("new", td["id"] * 2)
+    )
+    kept.extend(ragged().set("id", np.arange(3)))
+    for batch in (kept.sample(), kept[[0, 1, 1]], kept[1:]):
+        assert isinstance(batch, LazyStackedTensorDict)
+        batch.set("count", np.arange(len(batch)))
+        assert batch["count"].tolist() == list(range(len(batch)))
+        assert batch["new"].tolist() == (batch["id"] * 2).tolist()
+        assert [len(x) for x in batch.get("x", as_list=True)] == [(1, 3, 2)[i] for i in batch["id"]]
+        assert batch["n", "s"] == [f"row {(1, 3, 2)[i]}" for i in batch["id"]]
+    kept[0].set("count", 1)
+    assert set(kept.storage.get(0).keys()) == {"x", "n", "id"}
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_other_elements_make_batches_as_in_a_list(kind) -> None:
+    for items, wanted in ((np.ones((3, 2)), np.ndarray), ([1, 2.5], np.ndarray), (["a", None], list)):
+        buffer = ReplayBuffer(storage=kind(5))
+        buffer.extend(items)
+        assert isinstance(buffer[:], wanted)
+        assert len(buffer[:]) == len(items)
+    buffer = ReplayBuffer(storage=kind(5))
+    buffer.extend([np.ones(2), np.ones(3)])
+    with pytest.raises(RuntimeError, match=r"different shapes \[\(2,\), \(3,\)\]"):
+        buffer[:]
+
+
+@pytest.mark.parametrize(("stack_dim", "shape"), [(0, (3, 2)), (1, (2, 3)), (-1, (2, 3))])
+def test_stack_dim(stack_dim, shape) -> None:
+    storage = LazyStackStorage(5, stack_dim=stack_dim)
+    storage.set(range(3), [TensorDict({"x": np.zeros((2, n))}, [2]) for n in (1, 2, 4)])
+    assert storage.get([0, 1, 2]).shape == storage[:].shape == shape
+    assert storage.get(1).shape == (2,)
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_a_state_is_a_copy(kind) -> None:
+    storage, other = kind(5), kind(5)
+    storage.set(range(3), ragged())
+    state = storage.state_dict()
+    storage.get(1)["x"][:] = 9
+    other.load_state_dict(state)
+    other.get(1)["x"][:] += 5
+    assert state["_storage"][1]["x"].tolist() == [0, 1, 2]
+    assert other.get(1)["x"].tolist() == [5, 6, 7]
 
 
 @pytest.mark.parametrize("size", [0, -3])

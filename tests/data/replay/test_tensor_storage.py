@@ -68,6 +68,15 @@ def test_nothing_is_written_by_what_fails() -> None:
     assert len(storage) == 4
 
 
+@pytest.mark.parametrize("other", [np.ones(3), np.ones(())])
+def test_entries_of_other_numbers_of_rows(other) -> None:
+    storage = LazyTensorStorage(6)
+    storage.set(range(4), TensorDict({"a": np.zeros(4), "b": np.zeros(4)}, [4]))
+    with pytest.raises(RuntimeError, match=r"(3|no) rows do not fit 4 places"):
+        storage.set(range(4), TensorDict({"a": np.ones(4), "b": other}))
+    assert storage.get(slice(None))["a"].tolist() == [0.0] * 4
+
+
 def test_before_the_first_data() -> None:
     storage = LazyTensorStorage(5, ndim=2)
     assert (len(storage), storage.shape, storage.initialized) == (0, None, False)

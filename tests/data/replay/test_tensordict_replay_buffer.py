@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from helpers.data.numbered_frames import frames
 
-from lite import TensorClass, TensorDict
+import lite
+from lite import TensorClass, TensorDict, nn
 from lite.data import LazyTensorStorage, ListStorage, PrioritizedSampler, ReplayBuffer, TensorDictReplayBuffer
 
 
@@ -100,15 +101,21 @@ def test_priorities_left_alone() -> None:
     assert set(buffer.sample(200)["step"].tolist()) == set(range(5))
 
 
-@pytest.mark.parametrize("storage", [LazyTensorStorage, ListStorage])
-@pytest.mark.parametrize("filled", [False, True])
-def test_one_element_is_added_not_extended_with(storage, filled):
-    buffer = TensorDictReplayBuffer(storage=storage(10), batch_size=2)
-    element = TensorDict({"o": np.zeros(4)})
-    if filled:
-        buffer.extend(TensorDict({"o": np.ones((2, 4))}, [2]))
-    with pytest.raises(RuntimeError, match=r"got the batch size \(\); add\(td\) stores one element"):
-        buffer.extend(element)
-    before = len(buffer)
-    buffer.add(element)
-    assert len(buffer) == before + 1
+def test_priorities_may_be_results_of_gradients() -> None:
+    error = np.array([1.0, 0, 0, 3.0], np.float32)
+    plain, traced = prioritized(), prioritized()
+    for buffer in (plain, traced):
+        buffer.extend(frames(0, 4).set("td_error", np.ones(4, np.float32)))
+    with lite.enable_grad():
+        result = nn.Parameter(error) * 2
+        traced.extend(frames(0, 4).set("td_error", result))
+        traced.add(frames(0, 1)[0].set("td_error", result[0]))
+        traced.update_tensordict_priority(TensorDict({"index": np.arange(4), "td_error": result}, [4]))
+        traced.update_priority(np.arange(2), result[2:])
+    plain.extend(frames(0, 4).set("td_error", error * 2))
+    plain.add(frames(0, 1)[0].set("td_error", error[0] * 2))
+    plain.update_tensordict_priority(TensorDict({"index": np.arange(4), "td_error": error * 2}, [4]))
+    plain.update_priority(np.arange(2), error[2:] * 2)
+    np.testing.assert_array_equal(
+        traced.sampler.state_dict()["_leaves"], plain.sampler.state_dict()["_leaves"]
+    )

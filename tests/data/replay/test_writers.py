@@ -1,14 +1,23 @@
 import numpy as np
 import pytest
 
-from lite import TensorDict
+from lite import TensorClass, TensorDict
 from lite.data import (
     ImmutableDatasetWriter,
+    LazyMemmapStorage,
+    LazyStackStorage,
     LazyTensorStorage,
     ListStorage,
+    ReplayBuffer,
     RoundRobinWriter,
+    TensorDictMaxValueWriter,
+    TensorDictReplayBuffer,
     TensorDictRoundRobinWriter,
 )
+
+
+class Element(TensorClass):
+    o: np.ndarray
 
 
 def made(storage, kind=RoundRobinWriter):
@@ -33,11 +42,37 @@ def test_nothing_to_write() -> None:
             writer.extend([])
 
 
-def test_no_rows() -> None:
+@pytest.mark.parametrize("kind", [TensorDictRoundRobinWriter, TensorDictMaxValueWriter])
+def test_no_rows(kind) -> None:
     storage = LazyTensorStorage(4)
-    writer = made(storage, TensorDictRoundRobinWriter)
-    assert writer.extend(TensorDict({"x": np.zeros((0, 2))}, [0])).shape == (0,)
+    assert made(storage, kind).extend(TensorDict({"x": np.zeros((0, 2))}, [0])).shape == (0,)
     assert not storage.initialized
+
+
+@pytest.mark.parametrize("filled", [False, True])
+@pytest.mark.parametrize("storage", [LazyTensorStorage, LazyMemmapStorage, ListStorage, LazyStackStorage])
+@pytest.mark.parametrize(
+    "writer", [RoundRobinWriter, TensorDictRoundRobinWriter, lambda: TensorDictMaxValueWriter("o")]
+)
+@pytest.mark.parametrize("kind", [ReplayBuffer, TensorDictReplayBuffer])
+def test_one_element_is_added_not_extended_with(kind, writer, storage, filled) -> None:
+    buffer = kind(storage=storage(10), writer=writer, batch_size=2)
+    if filled:
+        buffer.extend(TensorDict({"o": np.ones((2, 4))}, [2]))
+    before = len(buffer)
+    with pytest.raises(RuntimeError, match=r"Got data of batch size \(\).* add\(data\) stores it"):
+        buffer.extend(TensorDict({"o": np.zeros(4)}))
+    assert len(buffer) == buffer.write_count == before
+    buffer.add(TensorDict({"o": np.zeros(4)}))
+    assert len(buffer) == before + 1
+
+
+@pytest.mark.parametrize("data", [np.zeros(()), 3, None, Element(o=np.zeros(4))])
+def test_elements_lie_along_a_first_dimension(data) -> None:
+    for storage in (LazyTensorStorage(3), ListStorage(3)):
+        with pytest.raises((RuntimeError, TypeError), match=r"add\(data\) stores"):
+            made(storage).extend(data)
+        assert len(storage) == 0
 
 
 def test_indices_of_several_dimensions() -> None:
