@@ -60,9 +60,9 @@ KINDS: dict[str, Callable[[], Any]] = {
 def content(td: Any, classes: bool = True) -> Any:
     """The class and the entries of each row: dtypes, shapes and numbers, of results of gradients, too."""
     if lite.is_non_tensor(td):
-        return td.tolist()
-    if isinstance(td, str):
-        return td
+        return repr(td.tolist())
+    if isinstance(td, str):  # as tensorclasses give objects
+        return repr(td)
     if not lite.is_tensor_collection(td):
         array = np.asarray(td.detach() if hasattr(td, "detach") else td)
         return array.dtype.name, array.shape, array.tolist()

@@ -176,7 +176,7 @@ class Storage(ABC):
 
 
 class ListStorage(Storage):
-    """A list of any objects.
+    """A list of any objects; of results of gradients, their values.
 
     Args:
         max_size: how many there can be; no limit unless given.
@@ -227,10 +227,10 @@ class ListStorage(Storage):
             ValueError: there are not as many elements as places.
         """
         if isinstance(cursor, int | np.integer):
-            places, items = [int(cursor)], [data]
+            places, items = [int(cursor)], [_values(data)]
         else:
             found = range(*cursor.indices(len(self))) if isinstance(cursor, slice) else cursor
-            places, items = [int(i) for i in found], list(data)
+            places, items = [int(i) for i in found], [_values(item) for item in data]
         if len(places) != len(items):
             raise ValueError(f"{len(items)} elements do not fit {len(places)} places.")
         end = len(self)
@@ -355,10 +355,17 @@ def stacked(items: Any) -> Any:
 
 
 def copied(data: Any) -> Any:
-    """A copy of an element or batch without derivatives; objects are shared."""
+    """A copy of an element or batch; objects are shared."""
     if is_container(data):
-        return data.detach().clone()
-    return stored(data).copy() if is_array(data) else data
+        return data.clone()
+    return data.copy() if is_array(data) else data
+
+
+def _values(item: Any) -> Any:
+    """An element without derivatives: these would keep all that it was computed from."""
+    if is_container(item):
+        return item.detach()
+    return stored(item) if is_array(item) else item
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -68,7 +68,7 @@ def test_the_defaults() -> None:
 
 def test_lists_are_stacked_where_they_can_be() -> None:
     for items, kind in (([frames(0, 1)[0]] * 3, TensorDict), ([1, 2, 3], np.ndarray), (["a", "b", 1], list)):
-        buffer = ReplayBuffer(storage=ListStorage(5))
+        buffer = ReplayBuffer(storage=ListStorage(5), generator=0)
         buffer.extend(items)
         assert isinstance(buffer.sample(4), kind)
         assert len(buffer.sample(4)) == 4

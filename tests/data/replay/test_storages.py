@@ -1,9 +1,11 @@
+import gc
 import pickle
+import weakref
 
 import numpy as np
 import pytest
 
-from lite import LazyStackedTensorDict, TensorDict, lazy_stack
+from lite import LazyStackedTensorDict, TensorDict, enable_grad, lazy_stack, nn
 from lite.data import LazyStackStorage, ListStorage, ReplayBuffer, TensorDictReplayBuffer
 from lite.data.replay.storages import read_json, write_json
 
@@ -108,6 +110,26 @@ def test_a_state_is_a_copy(kind) -> None:
     other.get(1)["x"][:] += 5
     assert state["_storage"][1]["x"].tolist() == [0, 1, 2]
     assert other.get(1)["x"].tolist() == [5, 6, 7]
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_nothing_that_was_computed_from_is_kept(kind) -> None:
+    p = nn.Parameter(np.ones(2, np.float32))
+    with enable_grad():
+        traced = p * 2
+        rows = [TensorDict(x=traced), TensorDict(n={"x": traced}), traced, p]
+    buffer = ReplayBuffer(storage=kind(9))
+    buffer.extend(rows)
+    buffer.add(rows[0])
+    buffer[0] = rows[0]
+    buffer.extend(lazy_stack(rows[:1]))
+    found = [buffer[0]["x"], buffer[1]["n", "x"], buffer[2], buffer[3], buffer[4]["x"], buffer[5]["x"]]
+    assert [type(x) for x in found] == [np.ndarray] * 6
+    np.testing.assert_array_equal(np.stack(found).mean(1), [2, 2, 2, 1, 2, 2])
+    alive = weakref.ref(traced)
+    del traced, rows
+    gc.collect()
+    assert alive() is None
 
 
 @pytest.mark.parametrize("size", [0, -3])
