@@ -230,7 +230,9 @@ class ListStorage(Storage):
             places, items = [int(cursor)], [_values(data)]
         else:
             found = range(*cursor.indices(len(self))) if isinstance(cursor, slice) else cursor
-            places, items = [int(i) for i in found], [_values(item) for item in data]
+            whole = is_container(data) or is_array(data)
+            items = list(_values(data)) if whole else [_values(item) for item in data]
+            places = [int(i) for i in found]
         if len(places) != len(items):
             raise ValueError(f"{len(items)} elements do not fit {len(places)} places.")
         end = len(self)
@@ -249,8 +251,7 @@ class ListStorage(Storage):
     def _append(self, data: Any, count: int | None) -> int:
         place, n = self._place, 1 if count is None else count
         start = place.cursor
-        items = [data] if count is None else list(data)
-        self.set([(start + i) % self.max_size for i in range(n)], items)
+        self.set(start if count is None else [(start + i) % self.max_size for i in range(n)], data)
         place.commit(len(self._storage), (start + n) % self.max_size, place.writes + n)
         return start
 
