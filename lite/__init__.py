@@ -6,10 +6,19 @@ from typing import TYPE_CHECKING, Any
 from lite._arrays.dtypes import default_dtype, get_default_dtype, set_default_dtype
 from lite._arrays.foreign import from_dlpack
 from lite._arrays.public import belong_here as _belong_here
-from lite._arrays.settings import get_defaults_to_none, set_get_defaults_to_none
+from lite._arrays.settings import (
+    capture_non_tensor_stack,
+    get_defaults_to_none,
+    list_to_stack,
+    set_capture_non_tensor_stack,
+    set_get_defaults_to_none,
+    set_list_to_stack,
+)
 from lite._constructors import (
     from_any,
+    from_csv,
     from_dict,
+    from_json,
     from_module,
     from_modules,
     from_namedtuple,
@@ -85,6 +94,7 @@ __all__ = [
     "UnbatchedTensor",
     "assert_allclose_td",
     "assert_close",
+    "capture_non_tensor_stack",
     "cat",
     "checkpoint",
     "custom_vjp",
@@ -96,10 +106,12 @@ __all__ = [
     "from_any",
     "from_arrow",
     "from_consolidated",
+    "from_csv",
     "from_dataclass",
     "from_dict",
     "from_dlpack",
     "from_h5",
+    "from_json",
     "from_module",
     "from_modules",
     "from_namedtuple",
@@ -123,6 +135,7 @@ __all__ = [
     "is_tensorclass",
     "isin",
     "lazy_stack",
+    "list_to_stack",
     "load",
     "load_memmap",
     "make_tensordict",
@@ -140,9 +153,11 @@ __all__ = [
     "register_pytree",
     "remove_duplicates",
     "save",
+    "set_capture_non_tensor_stack",
     "set_default_dtype",
     "set_get_defaults_to_none",
     "set_grad_enabled",
+    "set_list_to_stack",
     "set_printoptions",
     "stack",
     "tensorclass",

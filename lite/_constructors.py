@@ -8,7 +8,9 @@ from typing import Any
 from lite._tensordict import TensorDict
 
 from_any = TensorDict.from_any
+from_csv = TensorDict.from_csv
 from_dict = TensorDict.from_dict
+from_json = TensorDict.from_json
 from_namedtuple = TensorDict.from_namedtuple
 from_pytree = TensorDict.from_pytree
 from_struct_array = TensorDict.from_struct_array

@@ -19,6 +19,7 @@ from lite._containers.lazy import Lazy
 from lite._convert import from_python, pytree, tables, to_python, torch
 from lite._convert import state_dict as state_dicts
 from lite._files import functions, methods, parquet
+from lite._files import text as texts
 from lite._ops import (
     access,
     cast,
@@ -232,6 +233,7 @@ class TensorDictBase(cast.DtypeCasts):
     cpu = cast.cpu
     cuda = cast.cuda
     clear_device_ = cast.clear_device_
+    as_tensor = cast.as_tensor
     is_floating_point = cast.is_floating_point
     is_contiguous = cast.is_contiguous
     contiguous = cast.contiguous
@@ -457,6 +459,8 @@ class TensorDictBase(cast.DtypeCasts):
     make_memmap = methods.make_memmap
     make_memmap_from_tensor = methods.make_memmap_from_tensor
     to_h5 = methods.to_h5
+    to_csv = texts.to_csv
+    to_json = texts.to_json
     consolidate = methods.consolidate
     is_consolidated = methods.is_consolidated
     dumps = methods.save
@@ -467,6 +471,8 @@ class TensorDictBase(cast.DtypeCasts):
     memmap_refresh_ = methods.memmap_refresh_
     is_memmap = methods.is_memmap
     from_h5 = classmethod(methods.from_h5)
+    from_csv = classmethod(texts.from_csv)
+    from_json = classmethod(texts.from_json)
     from_consolidated = staticmethod(functions.from_consolidated)
 
     @property

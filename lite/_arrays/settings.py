@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, ClassVar, Generic, TypeVar
 
 T = TypeVar("T")
+_TRUE = ("1", "true", "yes", "on", "y", "t")
 
 
 class Setting(Generic[T]):
@@ -81,6 +83,12 @@ class Scoped(Generic[T]):
         self._set.pop()()
 
 
+def said(name: str) -> bool | None:
+    """What an environment variable says, such as "1" or "false"; None if it is not there or says nothing."""
+    text = os.environ.get(name, "").lower()
+    return None if text in ("", "none") else text in _TRUE
+
+
 _none_for_missing = Setting("lite.get_defaults_to_none", True, per_thread=False)
 
 
@@ -98,3 +106,98 @@ def set_get_defaults_to_none(set_to_none: bool = True) -> None:
         True
     """
     _none_for_missing.set(bool(set_to_none))
+
+
+lists_are_stacks: Setting[bool | None] = Setting("lite.list_to_stack", said("LIST_TO_STACK"))
+objects_are_captured: Setting[bool | None] = Setting(
+    "lite.capture_non_tensor_stack", said("CAPTURE_NONTENSOR_STACK")
+)
+
+
+def list_to_stack(allow_none: bool = False) -> bool | None:
+    """Return whether a list that is set is taken apart; see `set_list_to_stack`.
+
+    Args:
+        allow_none: return None where nothing was chosen, instead of True.
+
+    Example:
+        >>> import lite
+        >>> lite.list_to_stack()
+        True
+    """
+    found = lists_are_stacks.get()
+    return True if found is None and not allow_none else found
+
+
+class set_list_to_stack(Scoped[bool]):
+    """Choose whether a list that is set as an entry is taken apart.
+
+    If it is, which is the default, it is one object per element of the batch, an array of numbers, or a stack
+    of arrays and TensorDicts. Otherwise it becomes an array as `numpy.asarray` makes it: an entry if that is
+    of numbers, else one object for the whole batch. A field of a tensorclass keeps the list then.
+
+    Use it in a `with` statement or as a decorator, for the running thread, or for the whole process by
+    `.set()`, which `.unset()` undoes. The environment variable LIST_TO_STACK chooses at the start.
+
+    Args:
+        mode: True to take lists apart.
+
+    Source:
+        tensordict.set_list_to_stack.
+
+    Example:
+        >>> import lite
+        >>> lite.TensorDict({"s": ["a", "b"]}, [2])[0]["s"]
+        'a'
+        >>> with lite.set_list_to_stack(False):
+        ...     lite.TensorDict({"s": ["a", "b"]}, [2])[0]["s"]
+        array(['a', 'b'], dtype='<U1')
+    """
+
+    _setting = lists_are_stacks
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(bool(mode))
+
+
+def capture_non_tensor_stack(allow_none: bool = False) -> bool | None:
+    """Return whether equal objects become one when they are stacked; see `set_capture_non_tensor_stack`.
+
+    Args:
+        allow_none: return None where nothing was chosen, instead of False.
+
+    Example:
+        >>> import lite
+        >>> lite.capture_non_tensor_stack()
+        False
+    """
+    found = objects_are_captured.get()
+    return False if found is None and not allow_none else found
+
+
+class set_capture_non_tensor_stack(Scoped[bool]):
+    """Choose what becomes of equal objects that are stacked: one for the whole batch, or one per element.
+
+    One per element is the default. It concerns `stack`, and what a lazy stack gives for a key. Use it as
+    `set_list_to_stack`; the environment variable is CAPTURE_NONTENSOR_STACK.
+
+    Args:
+        mode: True for one `NonTensorData`.
+
+    Source:
+        tensordict.set_capture_non_tensor_stack.
+
+    Example:
+        >>> import lite
+        >>> rows = [lite.TensorDict(s="a"), lite.TensorDict(s="a")]
+        >>> lite.stack(rows)["s"]
+        ['a', 'a']
+        >>> with lite.set_capture_non_tensor_stack(True):
+        ...     lite.stack(rows)["s"]
+        'a'
+    """
+
+    _setting = objects_are_captured
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(bool(mode))

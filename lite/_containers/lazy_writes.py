@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.device import with_value
+from lite._arrays.settings import list_to_stack
 from lite._arrays.types import Array, HostArray, Path, Shape, Unbatched, computed, has_namespace, is_array
 from lite._containers import assignment, lazy_entries, lazy_index
 from lite._containers.dense import Dense
@@ -153,7 +154,7 @@ def along(entry: Any, dim: int) -> Sequence[Any]:
 
 def _listed(stack: Any, item: Any) -> Sequence[Any] | None:
     """The pieces of lists, if there is one for each part; what is in them may be ragged."""
-    pieces = _unbound(item, stack.stack_dim) if type(item) is list else None
+    pieces = _unbound(item, stack.stack_dim) if type(item) is list and list_to_stack() else None
     return None if pieces is None or len(pieces) != len(stack.tensordicts) else pieces
 
 

@@ -50,7 +50,7 @@ def to_pandas(td: Container, *, separator: str | None = None) -> Any:
             )
         else:
             columns[name] = host_array(entry, name)
-    return _pandas().DataFrame(columns)
+    return require_pandas().DataFrame(columns)
 
 
 def from_pandas(
@@ -126,7 +126,8 @@ def assembled(
     return td if wrap is None else wrap(td)
 
 
-def _pandas() -> Any:
+def require_pandas() -> Any:
+    """The package pandas; ImportError that says how to get it."""
     try:
         import pandas
     except ImportError as error:

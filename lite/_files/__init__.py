@@ -5,5 +5,5 @@
 `meta` say how its files are called and what `meta.json` holds, `payload` how objects are kept. `stores`
 and `archive` are where the files lie, `mapping` is the memory over them, `save` chooses among all this.
 
-Other formats: `flat`, `h5`, `consolidated`. Single arrays: `memory_mapped`.
+Other formats: `flat`, `h5`, `consolidated`, `text`. Single arrays: `memory_mapped`.
 """

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from operator import itemgetter
 from typing import Any
 
 from lite._arrays.device import write_leaf
 from lite._arrays.numbers import NUMBERS
-from lite._arrays.settings import get_defaults_to_none
+from lite._arrays.settings import capture_non_tensor_stack, get_defaults_to_none
 from lite._arrays.types import HostArray, Shape, computed, has_namespace, is_array
 from lite._containers.ragged import read
 from lite._tree.entry_errors import below
 from lite._tree.key_views import TensorDictKeysView, leaf_pairs, walk
 from lite._tree.keys import NestedKey, require_path, to_path
 from lite._tree.lock import LOCK_ERROR
-from lite._tree.nontensor import NonTensorBase, NonTensorData, unwrap
+from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, unwrap
 from lite._tree.protocol import MISSING, Container, T
 from lite._tree.writes import Writes, fitting
 
@@ -88,6 +89,9 @@ def getitems(td: Container, index: Any) -> Any:
 def get_non_tensor(td: Container, key: NestedKey, default: Any = MISSING) -> Any:
     """Return the object stored under `key`, unwrapped."""
     entry = td.get(key, default)
+    if isinstance(entry, NonTensorStack) and capture_non_tensor_stack():
+        with suppress(AttributeError):  # they differ
+            return entry.data
     return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
 
 

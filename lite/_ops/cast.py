@@ -214,6 +214,24 @@ def dtype(td: Container) -> np.dtype[Any] | None:
     return found.pop() if len(found) == 1 else None
 
 
+def as_tensor(td: T) -> T:
+    """The same TensorDict with plain NumPy arrays in place of those of subclasses, over the same memory.
+
+    The arrays of files that `MemoryMappedTensor` maps become plain ones.
+
+    Source:
+        tensordict.TensorDict.as_tensor.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import MemoryMappedTensor, TensorDict
+        >>> td = TensorDict(a=MemoryMappedTensor.from_tensor(np.arange(2)))
+        >>> isinstance(td["a"], MemoryMappedTensor), isinstance(td.as_tensor()["a"], MemoryMappedTensor)
+        (True, False)
+    """
+    return map_kept(td, lambda leaf: leaf.view(np.ndarray) if isinstance(leaf, np.ndarray) else leaf)
+
+
 def is_floating_point(td: Container) -> bool:
     """True if every array has a floating dtype."""
     return all(is_floating(leaf.dtype) for leaf in leaves(td))

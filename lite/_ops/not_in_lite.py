@@ -32,8 +32,6 @@ _INSTEAD: dict[str, str] = {
     **dict.fromkeys(("complex32", "qint32", "qint8", "quint4x2", "quint8"), _QUANTISED),
     **dict.fromkeys(("pin_memory", "pin_memory_", "record_stream"), _PINNED),
     **dict.fromkeys(("from_zarr", "to_mds", "to_store", "to_zarr"), _STORE),
-    **dict.fromkeys(("from_csv", "from_json", "to_csv", "to_json"), "use from_pandas or to_pandas"),
-    "as_tensor": "entries are arrays already",
     "attrs": "to(other=td) takes the dtype and device of another TensorDict",
     "get_nestedtensor": "get(key, as_list=True) and get(key, as_padded_tensor=True) give ragged entries",
     "clear_refs_for_compile_": "there is no compiler to prepare for",

@@ -13,6 +13,7 @@ import numpy as np
 from lite._arrays.dtypes import is_numeric
 from lite._arrays.foreign import is_foreign, is_tensor
 from lite._arrays.numbers import SCALARS
+from lite._arrays.settings import list_to_stack
 from lite._arrays.types import Shape, is_array
 from lite._tensorclass.annotations import UNKNOWN, alternatives, annotation_of, is_array_type, is_kind
 from lite._tree.collection import TensorCollection
@@ -131,6 +132,8 @@ class Field:
             or (self.flag and type(value) is bool)
             or (options.nocast and isinstance(value, SCALARS))
         ):
+            return NonTensorData._make(value, batch_size)
+        if type(value) is list and not list_to_stack():
             return NonTensorData._make(value, batch_size)
         if type(value) is list and not value:
             return NonTensorStack._wrap(np.empty((0,), dtype=object))

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from lite._arrays.settings import capture_non_tensor_stack
 from lite._arrays.types import Array, Names, Shape
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
@@ -712,6 +713,11 @@ class NonTensorStack(NonTensorBase):
         place = common_device(items)
         if not all(isinstance(item, NonTensorData) and item._batch_size == size for item in items):
             return cls._wrap(np.stack([item._objects() for item in items], dim))._on(place)
+        if capture_non_tensor_stack() and all(
+            same_object(item._export(), first._export()) for item in items[1:]
+        ):
+            one = NonTensorData._make(first._export(), (*size[:dim], len(items), *size[dim:]))
+            return one._on(place)
         column = np.empty((len(items),) + (1,) * (len(size) - dim), dtype=object)
         for i, item in enumerate(items):
             column[i, ...] = _boxed(item._export())

@@ -14,6 +14,7 @@ from lite._arrays.device import on_leaves, unwrap
 from lite._arrays.dtypes import get_default_dtype, is_numeric
 from lite._arrays.foreign import from_dlpack, is_foreign, is_tensor
 from lite._arrays.numbers import SCALARS
+from lite._arrays.settings import list_to_stack
 from lite._arrays.types import Array, Path, Shape, Unbatched, has_namespace, is_array, refuse_masked
 from lite._tree.collection import Entry, TensorCollection
 from lite._tree.entry_errors import misfit
@@ -162,6 +163,9 @@ def _from_scalar(value: Any, batch_size: Shape) -> Any:
 
 
 def _from_list(value: list[Any], batch_size: Shape) -> Any:
+    if not list_to_stack():
+        array = np.asarray(value)
+        return array if is_numeric(array.dtype) else NonTensorData._make(array, batch_size)
     if not value:
         return np.zeros((0,), dtype=get_default_dtype())
     if any(isinstance(item, TensorCollection) and not item._is_non_tensor for item in value):

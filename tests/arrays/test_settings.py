@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from typing import Any
 
+import numpy as np
 import pytest
 
 import lite
+from lite import NonTensorData, NonTensorStack, TensorDict
 from lite._arrays.settings import Scoped, Setting
 
 
@@ -81,3 +86,68 @@ def test_missing_keys_give_none_or_raise() -> None:
     finally:
         lite.set_get_defaults_to_none(True)
     assert td.get("missing") is None
+
+
+def lists(kind: str) -> Any:
+    """What a list of texts becomes in a container."""
+    if kind == "tensorclass":
+        return Label(name=["a", "b"], batch_size=[2])[0].name
+    td = lite.lazy_stack([TensorDict(), TensorDict()]) if kind == "lazy" else TensorDict(batch_size=[2])
+    return td.set("name", ["a", "b"])[0]["name"]
+
+
+class Label(lite.TensorClass):
+    name: Any
+
+
+@pytest.mark.parametrize("kind", ["dense", "lazy", "tensorclass"])
+def test_lists_that_are_one_object(kind: str) -> None:
+    assert lists(kind) == "a"
+    with lite.set_list_to_stack(False):
+        np.testing.assert_array_equal(lists(kind), ["a", "b"])
+        assert isinstance(lists(kind), list if kind == "tensorclass" else np.ndarray)
+        numbers = TensorDict(x=[[1.0], [2.0]])["x"]
+        assert (numbers.shape, numbers.dtype) == ((2, 1), np.float64)
+        with pytest.raises(ValueError, match="inhomogeneous"):
+            TensorDict(x=[[1], [2, 3]])
+
+
+@pytest.mark.parametrize(
+    ("pair", "captured"),
+    [
+        (("a", "a"), "a"),
+        (({"k": 1}, {"k": 1}), {"k": 1}),
+        (("a", "b"), ["a", "b"]),
+        ((0, 0), 0),
+        ((float("nan"), float("nan")), None),
+    ],
+)
+@pytest.mark.parametrize("join", [lite.stack, lite.lazy_stack, TensorDict.maybe_dense_stack])
+def test_equal_objects_that_become_one(join: Any, pair: Any, captured: Any) -> None:
+    rows = [TensorDict(s=NonTensorData(item, device="cpu")) for item in pair]
+    assert join(rows)["s"] == list(pair) or captured is None
+    with lite.set_capture_non_tensor_stack(True):
+        found = join(rows).get("s")
+        assert isinstance(found, NonTensorStack) == (captured is None or isinstance(captured, list))
+        assert captured is None or join(rows)["s"] == join(rows).get_non_tensor("s") == captured
+        assert (found.batch_size, found.device) == ((2,), "cpu")
+        stacked = TensorDict(s=NonTensorStack(*pair), batch_size=[2])
+        assert captured is None or stacked.get_non_tensor("s") == captured
+        assert stacked["s"] == list(pair) or captured is None
+
+
+NAMES = {"LIST_TO_STACK": lite.list_to_stack, "CAPTURE_NONTENSOR_STACK": lite.capture_non_tensor_stack}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [("1", True), ("off", False), ("None", None), ("TRUE", True), (None, None)]
+)
+def test_what_the_environment_says(value: str | None, expected: bool | None) -> None:
+    lines = [f"import lite\nprint({fn.__name__}(), {fn.__name__}(allow_none=True))" for fn in NAMES.values()]
+    code = "\n".join(lines).replace("print(", "print(lite.").replace(", ", ", lite.")
+    environment = {**os.environ, **({} if value is None else dict.fromkeys(NAMES, value))}
+    out = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    defaults = (True, False)
+    assert out.split("\n")[:2] == [f"{d if expected is None else expected} {expected}" for d in defaults]

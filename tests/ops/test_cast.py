@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -206,3 +207,19 @@ def test_canonical_strides(array: Any, inplace: bool) -> None:
     stack = lazy_stack([TensorDict({"n": {"b": array}}), TensorDict({"n": {"b": array}})])
     dense = stack.contiguous(canonical=True)
     assert dense["n", "b"].strides == np.empty((2, *array.shape)).strides
+
+
+@pytest.mark.parametrize("wrap", [TensorDict, lambda x: lite.lazy_stack([TensorDict(row) for row in x])])
+def test_plain_arrays_in_place_of_those_of_subclasses(tmp_path: Path, wrap: Any) -> None:
+    mapped = lite.MemoryMappedTensor.from_tensor(np.arange(3.0), filename=tmp_path / "x")
+    table = lite.UnbatchedTensor(np.arange(2))
+    content = {"x": mapped, "n": {"y": mapped[1:]}, "s": "text", "table": table}
+    td = wrap(content if wrap is TensorDict else [content, content]).lock_()
+    plain = td.as_tensor()
+    assert plain.is_locked
+    parts = zip(*([td.unbind(0), plain.unbind(0)] if td.ndim else [[td], [plain]]), strict=True)
+    for old, new in parts:
+        for key in ("x", ("n", "y")):
+            assert (type(old[key]), type(new[key])) == (lite.MemoryMappedTensor, np.ndarray)
+            assert np.shares_memory(old[key], new[key])
+        assert (new["s"], type(new.get("table"))) == ("text", type(old.get("table")))

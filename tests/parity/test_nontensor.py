@@ -37,9 +37,9 @@ LEFT_OUT = {
     **dict.fromkeys(("append", "insert", "extend"), "raise for every object there"),
     **dict.fromkeys(
         (
-            "from_any", "from_consolidated", "from_dataclass", "from_dict", "from_dict_instance", "from_h5",
-            "from_namedtuple", "from_pandas", "from_parquet", "from_pytree", "from_schema",
-            "from_struct_array", "from_tuple", "fromkeys",
+            "from_any", "from_consolidated", "from_csv", "from_dataclass", "from_dict", "from_dict_instance",
+            "from_h5", "from_json", "from_namedtuple", "from_pandas", "from_parquet", "from_pytree",
+            "from_schema", "from_struct_array", "from_tuple", "fromkeys",
         ),
         MAKES,
     ),
@@ -54,6 +54,8 @@ NOT_CALLED = {
     "load_memmap_": "called with memmap",
     "from_list": "has cases below; on a NonTensorData it makes a TensorDict",
     "to_h5": "writes a file",
+    "to_csv": "writes a file",
+    "to_json": "writes a file",
     "to_parquet": "writes a file",
 }
 

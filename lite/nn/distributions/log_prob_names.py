@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 from lite import NestedKey, unravel_key
 from lite._arrays.public import belong_to
-from lite._arrays.settings import Scoped, Setting
+from lite._arrays.settings import Scoped, Setting, said
 
-_TRUE = ("1", "true", "yes", "on", "y", "t")
-_aggregate: Setting[bool] = Setting(
-    "lite.nn.composite_lp_aggregate", os.environ.get("COMPOSITE_LP_AGGREGATE", "").lower() in _TRUE
-)
+_aggregate: Setting[bool] = Setting("lite.nn.composite_lp_aggregate", bool(said("COMPOSITE_LP_AGGREGATE")))
 
 
 def composite_lp_aggregate(nowarn: bool = False) -> bool:
