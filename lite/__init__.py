@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from lite._transforms.grad.custom import checkpoint, custom_vjp
     from lite._transforms.grad.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
     from lite._transforms.grad.transform import grad, value_and_grad, vjp
+    from lite._transforms.jacobians import hessian, jacfwd, jacrev
     from lite._transforms.vmap.transform import vmap
 
 __version__ = "0.1.0"
@@ -127,6 +128,7 @@ __all__ = [
     "get_defaults_to_none",
     "get_printoptions",
     "grad",
+    "hessian",
     "is_grad_enabled",
     "is_leaf_nontensor",
     "is_memmap_archive",
@@ -134,6 +136,8 @@ __all__ = [
     "is_tensor_collection",
     "is_tensorclass",
     "isin",
+    "jacfwd",
+    "jacrev",
     "lazy_stack",
     "list_to_stack",
     "load",
@@ -184,7 +188,10 @@ _ON_FIRST_USE = {
     "custom_vjp": "_transforms.grad.custom",
     "enable_grad": "_transforms.grad.mode",
     "grad": "_transforms.grad.transform",
+    "hessian": "_transforms.jacobians",
     "is_grad_enabled": "_transforms.grad.mode",
+    "jacfwd": "_transforms.jacobians",
+    "jacrev": "_transforms.jacobians",
     "no_grad": "_transforms.grad.mode",
     "set_grad_enabled": "_transforms.grad.mode",
     "value_and_grad": "_transforms.grad.transform",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from helpers.vmap_cases import Spec
 
-from lite import value_and_grad, vmap
+from lite import jacrev, value_and_grad, vjp, vmap
 
 Case = tuple[str, Callable[..., Any], tuple[Spec, ...]]
 STEP = 1e-6
@@ -131,4 +132,28 @@ def check_grad_of_vmap(name: str, fn: Any, specs: Any) -> None:
             np.testing.assert_allclose(grads[i], wanted, rtol=1e-9, atol=1e-9)
 
 
-CHECKS = (check_central, check_vmap_of_grad, check_grad_of_vmap)
+def check_jacobian(name: str, fn: Any, specs: Any) -> None:
+    """The way back for all numbers of the results at once gives what it gives for one at a time."""
+    rng = seed_of(name)
+    args = frozen([spec.draw(rng, ()) for spec in specs])
+    places = floats(args)
+
+    def chosen(*inside: Any) -> list[Any]:
+        given = dict(zip(places, inside, strict=True))
+        return results_of(fn(*[given.get(i, x) for i, x in enumerate(args)]))
+
+    of_floats = [args[place] for place in places]
+    out, pull = vjp(chosen, *of_floats)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # which say that a function has no batching rule
+        found = jacrev(chosen, tuple(range(len(places))))(*of_floats)
+    for i, item in enumerate(out):
+        for index in np.ndindex(item.shape):
+            one = np.zeros(item.shape, item.dtype)
+            one[index] = 1
+            wanted = pull([one if k == i else None for k in range(len(out))])
+            for got, expected in zip(found[i], wanted, strict=True):
+                np.testing.assert_allclose(got[index], expected, rtol=1e-9, atol=1e-12)
+
+
+CHECKS = (check_central, check_vmap_of_grad, check_grad_of_vmap, check_jacobian)

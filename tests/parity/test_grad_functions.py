@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs the parity extra")
+tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
 
 import lite  # noqa: E402
 
@@ -244,3 +245,52 @@ def test_writes_in_place_are_those_of_torch() -> None:
         return x
 
     assert_as_torch(fn, reference, arguments("writes", (X,)), 1e-12)
+
+
+class Shapes(NamedTuple):
+    """A TensorDict to be filled."""
+
+    shapes: dict[str, Any]
+    batch_size: tuple[int, ...]
+
+
+JACOBIANS: list[tuple[Callable[..., Any], Any, list[Any]]] = [
+    (lambda x: x * x, 0, [(3,)]),
+    (lambda x, y: (x * y.sum(), {"s": [(x * y).sum()]}), (1, 0), [(3,), (3,)]),
+    (lambda d, y: d["a"] * y, -2, [{"a": (2, 3), "b": (2,)}, (3,)]),
+    (lambda x, y: x * y, (0,), [(2,), (2,)]),
+    (lambda t: t["a"].T @ t["b"], 0, [Shapes({"a": (3, 2), "b": (3,)}, (3,))]),
+    (lambda x: {"out": x.reshape(3, 2).T}, 0, [(6,)]),
+]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch
+@pytest.mark.parametrize("name", ["jacrev", "jacfwd"])
+@pytest.mark.parametrize(("fn", "argnums", "shapes"), JACOBIANS)
+def test_jacobians_are_those_of_torch(fn: Any, argnums: Any, shapes: Any, name: str) -> None:
+    ours, theirs = (
+        getattr(module, name)(fn, argnums, has_aux=False)(*[filled(item, like) for item in shapes])
+        for module, like in ((lite, lite), (torch.func, tensordict))
+    )
+    assert outline(ours) == outline(theirs)
+
+
+def filled(item: Any, library: Any) -> Any:
+    """Numbers of some shapes, in the structure of `item`; the same for both libraries."""
+    if isinstance(item, dict):
+        return {key: filled(value, library) for key, value in item.items()}
+    if isinstance(item, Shapes):
+        return library.TensorDict(filled(item.shapes, library), batch_size=item.batch_size)
+    array = np.random.default_rng(0).normal(size=item)
+    return array if library is lite else torch.from_numpy(array)
+
+
+def outline(found: Any) -> Any:
+    """Structure, batch sizes and rounded numbers."""
+    if isinstance(found, (lite.TensorDict, tensordict.TensorDict)):
+        return tuple(found.batch_size), {key: outline(value) for key, value in sorted(found.items())}
+    if isinstance(found, dict):
+        return {key: outline(value) for key, value in found.items()}
+    if isinstance(found, (list, tuple)):
+        return type(found)(map(outline, found))
+    return np.round(np.asarray(found), 8).tolist()

@@ -73,13 +73,8 @@ def value_and_grad(
         array([[3., 0.],
                [0., 5.]])
     """
-    if not callable(fn):
-        raise TypeError(f"fn must be a function, got {type(fn).__name__}.")
-    places = tuple(argnums) if isinstance(argnums, tuple | list) else (argnums,)
-    if not all(isinstance(place, int) for place in places):
-        raise TypeError(f"argnums must be an integer or a tuple of integers, got {argnums!r}.")
+    places, name = places_of(fn, argnums)
     single = isinstance(argnums, int)
-    name = getattr(fn, "__name__", type(fn).__name__)
 
     @functools.wraps(fn, updated=())
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -87,11 +82,7 @@ def value_and_grad(
         inside = list(args)
         taken = []
         for place in places:
-            if not -len(args) <= place < len(args):
-                raise ValueError(
-                    f"value_and_grad({name}): argnums has {place}, but there are {len(args)} positional "
-                    "arguments."
-                )
+            require_place(place, args, f"value_and_grad({name})")
             leaves = Leaves(args[place], f"argument {place} of {name}", level)
             inside[place] = leaves.inside
             taken.append(leaves)
@@ -114,6 +105,22 @@ def value_and_grad(
         return value, grads[0] if single else tuple(grads)
 
     return run
+
+
+def places_of(fn: Any, argnums: Any) -> tuple[tuple[int, ...], str]:
+    """The arguments that `argnums` names, and the name of the function."""
+    if not callable(fn):
+        raise TypeError(f"fn must be a function, got {type(fn).__name__}.")
+    places = tuple(argnums) if isinstance(argnums, tuple | list) else (argnums,)
+    if not all(isinstance(place, int) for place in places):
+        raise TypeError(f"argnums must be an integer or a tuple of integers, got {argnums!r}.")
+    return places, getattr(fn, "__name__", type(fn).__name__)
+
+
+def require_place(place: int, args: Any, call: str) -> None:
+    """ValueError if there is no such positional argument."""
+    if not -len(args) <= place < len(args):
+        raise ValueError(f"{call}: argnums has {place}, but there are {len(args)} positional arguments.")
 
 
 def _check(loss: Any, name: str, level: int) -> None:

@@ -166,19 +166,19 @@ class _Convolution(Module):
             return g.reshape(len(g), groups, w.shape[0] // groups, math.prod(out))
 
         def for_input(g: Any) -> Any:
-            shares = np.empty(a.shape, w.dtype)
+            shares = np.empty_like(g, w.dtype, shape=a.shape)
             for part in parts:
                 of_patches = np.matmul(matrix.swapaxes(-1, -2), by_group(g[part]))
                 of_patches = of_patches.reshape(-1, a.shape[1], len(slices), *out)
                 inner = (b + n + e for b, n, e in zip(before, a.shape[2:], after, strict=True))
-                padded = np.zeros((*of_patches.shape[:2], *inner), w.dtype)
+                padded = np.zeros_like(of_patches, shape=(*of_patches.shape[:2], *inner))
                 for i, index in enumerate(slices):
                     padded[index] += of_patches[:, :, i]
                 shares[part] = self._unpadded(padded, before, after)
             return shares
 
         def for_weight(g: Any) -> Any:
-            total = np.zeros(matrix.shape, w.dtype)
+            total = np.zeros_like(g, w.dtype, shape=matrix.shape)
             for part in parts:
                 padded = self._padded(a[part].astype(w.dtype, copy=False), before, after)
                 patches = np.stack([padded[index] for index in slices], axis=2)

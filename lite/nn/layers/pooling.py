@@ -198,7 +198,8 @@ class AvgPool2d(_Pool2d):
             return result
 
         def pull(g: Any) -> Any:
-            share, shares = g.astype(x.dtype, copy=False) / divisor, np.zeros_like(padded)
+            share = g.astype(x.dtype, copy=False) / divisor
+            shares = np.zeros_like(share, shape=padded.shape)
             for index in offset_slices(out, kernel, stride, dilation):
                 shares[index] += share
             return shares[(..., *(slice(p, p + n) for p, n in zip(padding, x.shape[-2:], strict=True)))]
@@ -218,7 +219,7 @@ class AvgPool2d(_Pool2d):
 def _at(places: Any, g: Any, shape: Sizes) -> Any:
     """Numbers added up at places in the planes (H, W) of an array of zeros."""
     planes = math.prod(shape[:-2])
-    out = np.zeros((planes, math.prod(shape[-2:])), g.dtype)
+    out = np.zeros_like(g, shape=(planes, math.prod(shape[-2:])))
     np.add.at(out, (np.arange(planes)[:, None], places.reshape(planes, -1)), g.reshape(planes, -1))
     return out.reshape(shape)
 

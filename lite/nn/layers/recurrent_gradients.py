@@ -2,7 +2,8 @@
 
 All that does not depend on the step after is computed for all steps at once, before the walk back; the
 gradients of weights are one product of matrices each, after it (Werbos 1990, Backpropagation through time).
-What a walk keeps are the gates, states and outputs of all steps.
+What a walk keeps are the gates, states and outputs of all steps. Memory for the way back is made like the
+gradient that comes, which a `vmap` may have mapped.
 """
 
 from __future__ import annotations
@@ -70,12 +71,12 @@ def walk_simple(x: Any, state: State, weight: Any, bias: Any, projection: Any, *
 
     def back(g: Any, last: State) -> Shares:
         slope = (h > 0).astype(x.dtype) if relu else 1 - h * h
-        shares = slope
+        shares = np.empty_like(g, x.dtype)
         dh = last[0]
         transposed = weight.T
         for t in range(times - 1, -1, -1):
             share = shares[t]
-            share *= g[t] + dh
+            np.multiply(g[t] + dh, slope[t], out=share)
             dh = np.matmul(share, transposed)
         return shares, shares, (dh,), None
 
@@ -110,7 +111,8 @@ def walk_gru(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> K
         of_z = (before - n) * z * (1 - z)
         to_n = (1 - z) * (1 - n * n)
         of_r = inner * r * (1 - r)
-        shares, shares_of_h = (np.empty_like(x) for _ in range(2))  # of r, z and n, as in x
+        # of r, z and n, as in x
+        shares, shares_of_h = (np.empty_like(g, x.dtype, shape=x.shape) for _ in range(2))
         dh = last[0]
         transposed = weight.T
         for t in range(times - 1, -1, -1):
@@ -161,7 +163,7 @@ def walk_lstm(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> 
     def back(g: Any, last: State) -> Shares:
         i, f, new, o = (y[:, :, k] for k in range(4))
         to_c = o * (1 - squashed * squashed)
-        shares = np.empty_like(y)  # first what dc, or dh for o, is multiplied by
+        shares = np.empty_like(g, y.dtype, shape=y.shape)  # first what dc, or dh for o, is multiplied by
         np.multiply(new, i * (1 - i), out=shares[:, :, 0])
         np.multiply(all_c[:-1], f * (1 - f), out=shares[:, :, 1])
         np.multiply(i, 1 - new * new, out=shares[:, :, 2])
@@ -169,7 +171,7 @@ def walk_lstm(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> 
         dh, dc = last
         transposed = weight.T
         through: Any = None if projection is None else projection.T
-        total = None if through is None else np.empty_like(all_h[1:])
+        total = None if through is None else np.empty_like(g, x.dtype)
         for t in range(times - 1, -1, -1):
             dh = g[t] + dh
             if total is not None:
@@ -242,8 +244,9 @@ def recorded_walk(
     cells = kept.last[1]
 
     def pull_both(shares: tuple[Any, ...]) -> tuple[Any, ...]:
+        known = next(share for share in shares if share is not None)
         g, of_cells = (
-            np.zeros_like(x) if share is None else share
+            np.zeros_like(known, x.dtype, shape=x.shape) if share is None else share
             for x, share in zip((outputs, cells), shares, strict=True)
         )
         return pull(g, (none, of_cells))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.central_differences import results_of
 from helpers.layer_cases import CASES, Case
 
 import lite
@@ -76,3 +77,35 @@ def test_gradients_of_several_sets_of_parameters(case: Case) -> None:
     found = lite.grad(all_sets)(stack(sets))
     for i, one in enumerate(sets):
         assert_same(found, lite.grad(loss)(one, *arrays), i)
+
+
+EVERY = [case for case in CASES if "training" not in case.title and "max_norm" not in case.title]
+
+
+@pytest.mark.parametrize("case", EVERY, ids=[case.title for case in EVERY])
+def test_all_ways_back_at_once(case: Case) -> None:
+    """What a gradient is multiplied with may be mapped where values are not: by parameters and inputs."""
+    layer, arrays = case.make(nn).eval(), case.arrays(np.float64)
+    options = case.call_options(np.float64)
+    layer(*arrays, **options)  # gives lazy parameters their shapes
+    params = TensorDict.from_module(layer.double()).data
+    args = [params, *arrays]
+    places = [0] if any(leaf.dtype.kind == "f" for leaf in params.values(True, True)) else []
+    places += [i for i, x in enumerate(args) if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
+
+    def some_results(*chosen: Any) -> Any:
+        given = dict(zip(places, chosen, strict=True))
+        params, *inputs = [given.get(i, x) for i, x in enumerate(args)]
+        with params.to_module(layer):
+            out = layer(*inputs, **options)
+        return np.concatenate([part.reshape(-1)[:3] for part in results_of(out)])
+
+    chosen = [args[i] for i in places]
+    out, pull = lite.vjp(some_results, *chosen)
+    rows = vmap(pull)(np.eye(out.size))
+    for i, one in enumerate(np.eye(out.size)):
+        for got, expected in zip(rows, pull(one), strict=True):
+            if isinstance(expected, TensorDict):
+                assert_same(got.flatten_keys("."), expected.flatten_keys("."), i)
+            else:
+                np.testing.assert_allclose(got[i], expected, rtol=1e-7, atol=1e-9)
