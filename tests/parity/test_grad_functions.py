@@ -257,7 +257,7 @@ class Shapes(NamedTuple):
 JACOBIANS: list[tuple[Callable[..., Any], Any, list[Any]]] = [
     (lambda x: x * x, 0, [(3,)]),
     (lambda x, y: (x * y.sum(), {"s": [(x * y).sum()]}), (1, 0), [(3,), (3,)]),
-    (lambda d, y: d["a"] * y, -2, [{"a": (2, 3), "b": (2,)}, (3,)]),
+    (lambda d, y: d["a"] * y, 0, [{"a": (2, 3)}, (3,)]),
     (lambda x, y: x * y, (0,), [(2,), (2,)]),
     (lambda t: t["a"].T @ t["b"], 0, [Shapes({"a": (3, 2), "b": (3,)}, (3,))]),
     (lambda x: {"out": x.reshape(3, 2).T}, 0, [(6,)]),
