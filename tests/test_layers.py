@@ -34,6 +34,7 @@ LAYERS = [
     "lite.nn.settings",
     "lite.nn._modules",
     "lite.nn.layers",
+    "lite.nn.functional",
     "lite.nn.distributions",
     "lite.nn.tensordict_modules",
     "lite.nn._parameters",

@@ -408,6 +408,12 @@ def relu(x: Any) -> Any:
     return np.maximum(x, 0)
 
 
+def smooth_l1(x: Any, beta: float = 1.0) -> Any:
+    """x² / (2 beta) up to `beta`, from there on |x| - beta / 2."""
+    size = np.abs(x)
+    return np.where(size < beta, (0.5 / beta) * x * x, size - 0.5 * beta)
+
+
 def swapped(fn: Pointwise) -> Pointwise:
     """The same function with its two arguments exchanged, for reflected operators."""
     form = for_bools(fn)

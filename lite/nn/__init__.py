@@ -5,6 +5,7 @@ In reading order, each built on those before:
 settings            how samples are taken, whether outputs are computed again, whether arrays are taken
 _modules            what a Module is: torch's nn.Module for inference
 layers              layers that compute on arrays, one family per file
+functional          losses and activations as functions of arrays and TensorDicts
 distributions       what samples are drawn from
 tensordict_modules  modules that read entries of a TensorDict and write others
 _parameters         the parameters of a module as a TensorDict, exchanged, or several sets of them
@@ -167,7 +168,7 @@ _NAMES = {
     "nn.tensordict_modules.tensorclass_module": ["TensorClassModuleBase", "TensorClassModuleWrapper"],
     "nn.tensordict_modules.wrappers": ["TensorDictModuleWrapper", "WrapModule"],
 }
-_PACKAGES = ("distributions", "losses", "values")
+_PACKAGES = ("distributions", "functional", "losses", "values")
 _FILE_OF = {name: file for file, names in _NAMES.items() for name in names}
 
 __all__ = [

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase
+from lite.nn.functional import cross_entropy
 from lite.nn.losses.base import LossModule
 from lite.nn.losses.policies import entries, log_prob_of, total
 from lite.nn.losses.reduction import distance_loss, expanded, require_reduction
@@ -134,17 +135,16 @@ class BCLoss(LossModule):
         if not isinstance(chosen, str):
             return chosen(predicted, expert)
         if chosen == "cross_entropy":
-            return _cross_entropy(predicted, expert)
+            return _cross_entropy_of_rows(predicted, expert)
         return distance_loss(predicted, expert, _DISTANCES[chosen])
 
 
-def _cross_entropy(scores: Any, ids: Any) -> Any:
-    """Minus the log-softmax of the scores, at the ids."""
+def _cross_entropy_of_rows(scores: Any, ids: Any) -> Any:
+    """Minus the log-softmax of the scores in the last dimension, at the ids."""
     ids = ids if ids.ndim == scores.ndim else ids[..., None]
     if ids.shape != (*scores.shape[:-1], 1):
         raise RuntimeError(
             f"ids must be one for each row of scores of shape {scores.shape}, got the shape {ids.shape}."
         )
-    shifted = scores - scores.max(-1, keepdims=True)
-    log_probs = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
-    return -np.take_along_axis(log_probs, ids, -1)[..., 0]
+    of_classes = scores if scores.ndim < 3 else np.moveaxis(scores, -1, 1)
+    return cross_entropy(of_classes, ids[..., 0], reduction="none")

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.formulas import smooth_l1
+
 REDUCTIONS = ("mean", "sum", "none")
 
 
@@ -51,8 +53,7 @@ def distance_loss(v1: Any, v2: Any, loss_function: str, strict_shape: bool = Tru
     if loss_function == "l1":
         return np.abs(difference)
     if loss_function == "smooth_l1":
-        size = np.abs(difference)
-        return np.where(size < 1, 0.5 * difference * difference, size - 0.5)
+        return smooth_l1(difference)
     raise NotImplementedError(f"loss_function must be 'l2', 'l1' or 'smooth_l1', got {loss_function!r}.")
 
 

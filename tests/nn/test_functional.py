@@ -1,0 +1,182 @@
+"""Losses and activations as functions; tests/parity/test_nn_functional.py compares values and gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lite
+from lite import TensorClass, TensorDict, enable_grad, grad, nn, vmap
+from lite.nn import functional
+from lite.nn import functional as F
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(2, 3, 4, 5))
+P, Q = (1 / (1 + np.exp(-a)) for a in (X, Y))
+IDS = RNG.integers(5, size=(3, 4))
+# arguments of three calls, along the first dimension
+CALLS: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"), (X, Y)),
+    **dict.fromkeys(("cross_entropy", "nll_loss"), (X, IDS)),
+    "binary_cross_entropy": (P, Q),
+    **dict.fromkeys(("binary_cross_entropy_with_logits", "kl_div"), (X, Q)),
+    "gaussian_nll_loss": (X, Y, P),
+    "poisson_nll_loss": (X, P),
+    **dict.fromkeys(
+        (
+            "relu",
+            "tanh",
+            "sigmoid",
+            "silu",
+            "leaky_relu",
+            "elu",
+            "softplus",
+            "gelu",
+            "softmax",
+            "log_softmax",
+        ),
+        (X,),
+    ),
+}
+
+
+def test_every_function_is_called_here() -> None:
+    assert set(CALLS) == set(functional.__all__)
+
+
+def number(name: str) -> Any:
+    """A loss of one call."""
+    options = {"dim": -1} if "softmax" in name else {}
+    return lambda *args: (getattr(F, name)(*args, **options) * 2).sum()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_in_maps_and_gradients(name: str) -> None:
+    fn, args = number(name), CALLS[name]
+    rows = list(zip(*args, strict=True))
+    np.testing.assert_allclose(vmap(fn)(*args), [fn(*row) for row in rows])
+    shared = (0, *(None for _ in args[1:]))
+    first = [args[0], *(a[0] for a in args[1:])]
+    np.testing.assert_allclose(vmap(fn, shared)(*first), [fn(x, *first[1:]) for x in args[0]])
+    expected = [grad(fn)(*row) for row in rows]
+    np.testing.assert_allclose(vmap(grad(fn))(*args), expected, atol=1e-15)
+    np.testing.assert_allclose(grad(lambda *a: vmap(fn)(*a).sum())(*args), expected, atol=1e-15)
+    parameter = nn.Parameter(args[0][0])
+    with enable_grad():
+        fn(parameter, *rows[0][1:]).backward()
+    np.testing.assert_allclose(parameter.grad, expected[0])
+
+
+class Batch(TensorClass):
+    a: np.ndarray
+    label: str
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_of_tensordicts(name: str) -> None:
+    fn = getattr(F, name)
+    options = {"dim": -1} if "softmax" in name else {}
+    args = [a[0] for a in CALLS[name]]
+    trees = [TensorDict({"n": {"x": a}, "s": "text"}, [4]) for a in args]
+    out = fn(*trees, **options)
+    is_loss = len(args) > 1
+    assert (out.batch_size, out["s"]) == (() if is_loss else (4,), "text")
+    np.testing.assert_array_equal(out["n", "x"], fn(*args, **options))
+    if is_loss:
+        each = fn(*trees, reduction="none")
+        assert each.batch_size == (4,)
+        np.testing.assert_array_equal(each["n", "x"], fn(*args, reduction="none"))
+    classes = [Batch(a=a, label="b", batch_size=[4]) for a in args]
+    assert type(fn(*classes, **options)) is Batch
+
+
+def test_gradients_by_tensordicts() -> None:
+    params, goal = TensorDict(a=X[0], b=X[1]), TensorDict(a=Y[0], b=Y[1])
+    loss = lambda p: F.mse_loss(p, goal).sum(reduce=True)  # noqa: E731
+    np.testing.assert_allclose(grad(loss)(params)["b"], 2 * (X[1] - Y[1]) / X[1].size)
+
+
+def test_arrays_of_jax() -> None:
+    jnp = pytest.importorskip("jax.numpy", reason="needs jax")
+    for name, args in CALLS.items():
+        options = {"dim": -1} if "softmax" in name else {}
+        small = [a[0].astype(np.float32) if a.dtype.kind == "f" else a[0] for a in args]
+        got = getattr(F, name)(*map(jnp.asarray, small), **options)
+        assert type(got) is type(jnp.ones(1))
+        np.testing.assert_allclose(got, getattr(F, name)(*small, **options), rtol=2e-5, atol=1e-6)
+
+
+def test_in_place_and_dtypes() -> None:
+    x = np.array([-1.0, 2.0])
+    assert F.relu(x, inplace=True) is x
+    np.testing.assert_array_equal(x, [0, 2])
+    assert F.softmax(np.arange(3), -1, dtype=np.float32).dtype == np.float32
+    assert F.log_softmax(np.ones(3, np.float32), -1, dtype="float64").dtype == np.float64
+
+
+def test_what_does_not_count() -> None:
+    scores = X[0].copy()
+    scores[1] = -np.inf  # of a row that does not count
+    ids = np.array([1, -100, 2, 0])
+    left = F.cross_entropy(X[0][[0, 2, 3]], ids[[0, 2, 3]])
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(F.cross_entropy(scores, ids), left)
+    assert np.isnan(F.cross_entropy(X[0], np.full(4, -100)))
+    assert np.isnan(F.mse_loss(np.ones(0), np.ones(0)))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: F.mse_loss(X, Y, reduction="max"),
+            ValueError,
+            "reduction must be one of .*'none'.*got 'max'",
+        ),
+        (
+            lambda: F.mse_loss(X, Y, weight=X[0]),
+            ValueError,
+            r"weight must have the shape of input \(3, 4, 5\)",
+        ),
+        (lambda: F.smooth_l1_loss(X, Y, beta=-1), ValueError, "beta must not be negative, got -1"),
+        (lambda: F.huber_loss(X, Y, delta=0), ValueError, "delta must be positive, got 0"),
+        (lambda: F.cross_entropy(X[0], IDS[0] + 3), IndexError, "ids must be from 0 to 4, got "),
+        (lambda: F.nll_loss(X[0], -1 - IDS[0]), IndexError, "ids must be from 0 to 4, got -"),
+        (
+            lambda: F.cross_entropy(X[0], IDS),
+            ValueError,
+            r"integers of the shape \(4,\), got int64 of \(3, 4\)",
+        ),
+        (lambda: F.cross_entropy(X[0], X), ValueError, "probabilities of classes must have the shape"),
+        (lambda: F.nll_loss(X[0], X[0]), ValueError, "ids of classes must be integers"),
+        (lambda: F.nll_loss(X[0], IDS[0], np.ones(4)), ValueError, r"weight must have the shape \(5,\)"),
+        (lambda: F.cross_entropy(np.float64(1), IDS), ValueError, "input must have a dimension of classes"),
+        (
+            lambda: F.cross_entropy(X[0], IDS[0], label_smoothing=2),
+            ValueError,
+            "label_smoothing must be from",
+        ),
+        (lambda: F.binary_cross_entropy(P, Q[0]), ValueError, "target must have the shape of input"),
+        (lambda: F.binary_cross_entropy(P + 1, Q), ValueError, "input must be from 0 to 1, got 1"),
+        (lambda: F.binary_cross_entropy_with_logits(X, Q[0]), ValueError, "target must have the shape"),
+        (lambda: F.gaussian_nll_loss(X, Y, -P), ValueError, "var must not be negative, got -"),
+        (lambda: F.mse_loss(TensorDict(a=X), TensorDict(b=X)), KeyError, "a"),
+    ],
+)
+def test_errors(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"])
+def test_shapes_that_are_broadcast_warn(name: str) -> None:
+    with pytest.warns(UserWarning, match=r"the shapes \(4,\) and \(4, 1\), which are broadcast") as caught:
+        out = getattr(F, name)(np.ones(4), np.zeros((4, 1)), reduction="none")
+    assert out.shape == (4, 4)
+    assert caught[0].filename == __file__
+
+
+def test_it_is_found_as_in_torch() -> None:
+    assert lite.nn.functional is functional
