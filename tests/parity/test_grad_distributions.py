@@ -152,6 +152,15 @@ CASES: dict[str, Case] = {
     "Dirichlet": Case(
         **named("Dirichlet"), params={"concentration": positive()}, value=RNG.dirichlet(np.ones(4), 3)
     ),
+    **{
+        f"RelaxedOneHotCategorical, {name}": Case(
+            **named("RelaxedOneHotCategorical"),
+            params={"temperature": np.array(0.7), name: values},
+            value=RNG.dirichlet(np.ones(4), 3),
+            entropy=False,
+        )
+        for name, values in (("probs", share()), ("logits", real()))
+    },
     "Exponential": Case(**named("Exponential"), params={"rate": positive()}, value=positive()),
     "Gamma": Case(
         **named("Gamma"), params={"concentration": positive(), "rate": positive()}, value=positive()

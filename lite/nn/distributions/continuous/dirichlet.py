@@ -14,6 +14,7 @@ from lite.nn.distributions.arrays import (
     drawn_without_slope,
     float_arrays,
     in_double,
+    inside_of_simplex,
     limits,
     require,
 )
@@ -59,7 +60,9 @@ class Beta(Distribution):
     def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
         """Draw numbers above 0 and below 1; see `Distribution.rsample`."""
         wide = [c.astype(np.float64) for c in (self.concentration1, self.concentration0)]
-        return _inside(drawn_without_slope(rng, "beta", sample_shape, *wide), self.concentration1.dtype)
+        return inside_of_simplex(
+            drawn_without_slope(rng, "beta", sample_shape, *wide), self.concentration1.dtype
+        )
 
     def log_prob(self, value: Any) -> Any:
         """Logarithm of the density; -inf outside [0, 1]."""
@@ -140,7 +143,7 @@ class Dirichlet(Distribution):
         """Draw vectors of positive shares; see `Distribution.rsample`."""
         wide = drawn_without_slope(rng, "standard_gamma", sample_shape, self.concentration.astype(np.float64))
         wide = np.maximum(wide, limits(wide.dtype).tiny)
-        return _inside(wide / wide.sum(-1, keepdims=True), self.concentration.dtype)
+        return inside_of_simplex(wide / wide.sum(-1, keepdims=True), self.concentration.dtype)
 
     def log_prob(self, value: Any) -> Any:
         """Logarithm of the density of vectors (..., n); -inf for those that are no shares of 1."""
@@ -196,9 +199,3 @@ def _mode(concentration: Any) -> Any:
     first = np.zeros(concentration.shape[-1:], concentration.dtype)
     first[:1] = 1
     return np.where((concentration < 1).all(-1, keepdims=True), first, shares)
-
-
-def _inside(shares: Any, dtype: np.dtype[Any]) -> Any:
-    """Shares in a narrower dtype, in which none becomes 0 or 1: there densities may be infinite."""
-    end = limits(dtype)
-    return np.clip(shares.astype(dtype), end.tiny, 1 - end.epsneg)

@@ -1,0 +1,117 @@
+"""RelaxedOneHotCategorical: shares of one that lie near to one-hot vectors, and have derivatives."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lite._arrays.formulas import log_softmax, softmax
+from lite.nn.distributions.arrays import (
+    as_float,
+    as_shape,
+    as_value,
+    in_double,
+    inside_of_simplex,
+    limits,
+    require,
+    standard_exponential,
+)
+from lite.nn.distributions.discrete.categorical import Categorical
+from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.support import Simplex, Support
+
+if TYPE_CHECKING:
+    from lite.nn._modules.initial import Rng
+
+
+class RelaxedOneHotCategorical(Distribution):
+    """Draws vectors of V shares of 1: the softmax of logits and noise, which is one-hot at temperature 0.
+
+    Other than one-hot vectors these have derivatives by the parameters.
+
+    Args:
+        temperature: positive number, or one for each row of the batch: how far from one-hot vectors.
+        probs: floats (*batch, V), non-negative; they are divided by their sum.
+        logits: floats (*batch, V), log-probs up to a constant per row.
+        validate_args: False leaves `temperature` unchecked.
+
+    Attributes:
+        batch_shape: shape of the batch, ``(*batch,)``.
+        event_shape: ``(V,)``.
+        temperature: floats (*batch).
+
+    Raises:
+        ValueError: both or none of `probs` and `logits` are given, or a temperature is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import RelaxedOneHotCategorical
+        >>> dist = RelaxedOneHotCategorical(0.5, probs=np.array([0.2, 0.8]))
+        >>> dist.rsample(rng=0).round(4), dist.log_prob(np.array([0.5, 0.5])).round(4)
+        (array([0.1232, 0.8768]), np.float64(-1.1394))
+
+    Source:
+        torch.distributions.RelaxedOneHotCategorical; Maddison et al. (2017), The concrete distribution
+        (arXiv:1611.00712).
+    """
+
+    has_rsample = True
+    _batched = ("_categorical", "temperature")
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        categorical = Categorical(probs, logits)
+        temperature = as_float(temperature, categorical.logits.dtype)
+        if temperature.size == 1:
+            temperature = temperature.reshape(())
+        if validate_args is not False:
+            require(temperature > 0, "temperature must be positive", temperature)
+        shape = np.broadcast_shapes(categorical.batch_shape, temperature.shape)
+        self.temperature = np.broadcast_to(temperature, shape)
+        self._categorical = categorical.expand(shape)
+        super().__init__(shape, categorical.logits.shape[-1:])
+
+    @property
+    def logits(self) -> Any:
+        """Log-probs of the classes, (*batch, V)."""
+        return self._categorical.logits
+
+    @property
+    def probs(self) -> Any:
+        """Probabilities of the classes, (*batch, V)."""
+        return self._categorical.probs
+
+    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+        """Draw vectors of positive shares; see `Distribution.rsample`."""
+        shape = (*as_shape(sample_shape), *self.batch_shape, *self.event_shape)
+        noise = -np.log(standard_exponential(rng, shape, self.logits.dtype))
+        return self._shares(self.logits + noise)
+
+    def _shares(self, scores: Any) -> Any:
+        return inside_of_simplex(softmax(scores / self.temperature[..., None], -1), self.logits.dtype)
+
+    def log_prob(self, value: Any) -> Any:
+        """Logarithm of the density of vectors (..., V); -inf for those that are no shares of 1."""
+
+        def density(y: Any, logits: Any, temperature: Any) -> Any:
+            x, others = np.log(np.maximum(y, limits(y.dtype).tiny)), y.shape[-1] - 1
+            scores = log_softmax(logits - temperature[..., None] * x, -1)
+            return (scores - x).sum(-1) + math.lgamma(others + 1) + others * np.log(temperature)
+
+        value = as_value(value, self.logits.dtype)
+        out = in_double(density, value, self.logits, self.temperature)
+        outside = ~self.support.check(value) & ~np.isnan(value).any(-1)
+        return np.where(outside, out.dtype.type(-np.inf), out)
+
+    @property
+    def deterministic_sample(self) -> Any:
+        """The shares without noise: the softmax of the logits divided by the temperature."""
+        return self._shares(self.logits)
+
+    @property
+    def support(self) -> Support:
+        """Shares of 1."""
+        return Simplex()
