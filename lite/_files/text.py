@@ -81,6 +81,7 @@ def to_json(
 
 def from_csv(
     cls: type[Any],
+    /,
     path: Any,
     *,
     auto_batch_size: bool = False,
@@ -125,6 +126,7 @@ def from_csv(
 
 def from_json(
     cls: type[Any],
+    /,
     path: Any,
     *,
     auto_batch_size: bool = False,

@@ -181,9 +181,9 @@ def _from_list(value: list[Any], batch_size: Shape) -> Any:
             f"a list of arrays must have equal shapes to become one entry, got {sorted(shapes)}; "
             "ragged rows belong in a LazyStackedTensorDict (lite.lazy_stack)."
         )
-    array = numeric_array(value)
-    if array is not None:
-        return array
+    numbers = numeric_array(value)
+    if numbers is not None:
+        return numbers
     if type(value[0]) is not str and any(map(has_namespace, value)):
         return _joined(value)
     if _is_ragged_numbers(value):

@@ -78,7 +78,7 @@ def render_chat(
     Example:
         >>> source = "{% for m in messages %}> {% generation %}{{ m.content }}{% endgeneration %}{% endfor %}"
         >>> render_chat(source, [{"role": "assistant", "content": "Hi"}])
-        Rendered(text='> Hi', spans=((2, 4),))
+        Rendered(text='> Hi', spans=((2, 4),), turns=(), controls=())
     """
     if add_generation_prompt and continue_final_message:
         raise ValueError("add_generation_prompt and continue_final_message exclude each other")

@@ -284,7 +284,7 @@ def test_metadata_in_files(tmp_path: Any):
     assert [type(loaded.get(key)) for key in ("m", "t", "n")] == [MetaData, MetaData, NonTensorData]
     assert loaded.to_dict() == td.to_dict()
     meta = tmp_path / "td" / "t" / "meta.json"
-    meta.write_text(meta.read_text().replace("MetaData'", "MetaData[int]'"))
+    meta.write_text(meta.read_text().rstrip().replace("MetaData'", "MetaData[int]'"))
     assert type(TensorDict.load_memmap(tmp_path / "td").get("t")) is MetaData
     TensorDict({"o": MetaData({1, object})}).memmap(tmp_path / "pickled", allow_pickle=True)
     found = TensorDict.load_memmap(tmp_path / "pickled", allow_pickle=True).get("o")

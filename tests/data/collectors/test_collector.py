@@ -542,7 +542,7 @@ except ImportError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == 'Collector needs gymnasium: pip install -e ".[gym]"'
+    assert done.stdout.strip() == 'Collector needs gymnasium: pip install -e ".[gym]" in a checkout of lite'
 
 
 def test_envpool():

@@ -369,7 +369,7 @@ def test_a_lost_machine_loses_batches_whole() -> None:
         + _ENVIRONMENT
         + """
 import logging
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 * 2**20,
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": 80 * 2**20,
                                                         "include_dashboard": False})
 second = cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
 third = cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
@@ -382,7 +382,7 @@ with RayCollector(Line, frames_per_batch=10, total_frames=200, remote_configs=op
         if i == 5:
             cluster.remove_node(third, allow_graceful=False)
             cluster.remove_node(second, allow_graceful=False)
-            cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+            cluster.add_node(num_cpus=2, object_store_memory=80 * 2**20)
     stats = collector.stats()
 print(json.dumps([out, stats]))
 ray.shutdown()
