@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from lite.nn.tensordict_modules.sequential import TensorDictSequential
     from lite.nn.tensordict_modules.tensorclass_module import TensorClassModuleBase, TensorClassModuleWrapper
     from lite.nn.tensordict_modules.wrappers import TensorDictModuleWrapper, WrapModule
+    from lite.nn.values.value_norm import PercentileValueNorm, PopArtValueNorm, RunningValueNorm, ValueNorm
 
 # The public names by what defines them.
 _NAMES = {
@@ -167,6 +168,7 @@ _NAMES = {
     "nn.tensordict_modules.sequential": ["TensorDictSequential"],
     "nn.tensordict_modules.tensorclass_module": ["TensorClassModuleBase", "TensorClassModuleWrapper"],
     "nn.tensordict_modules.wrappers": ["TensorDictModuleWrapper", "WrapModule"],
+    "nn.values.value_norm": ["PercentileValueNorm", "PopArtValueNorm", "RunningValueNorm", "ValueNorm"],
 }
 _PACKAGES = ("distributions", "functional", "losses", "values")
 _FILE_OF = {name: file for file, names in _NAMES.items() for name in names}
@@ -211,6 +213,8 @@ __all__ = [
     "NormalParamExtractor",
     "OneHotCategorical",
     "Parameter",
+    "PercentileValueNorm",
+    "PopArtValueNorm",
     "ProbabilisticTensorDictModule",
     "ProbabilisticTensorDictSequential",
     "QValueActor",
@@ -219,6 +223,7 @@ __all__ = [
     "RNNCell",
     "ReLU",
     "RemovableHandle",
+    "RunningValueNorm",
     "Sequential",
     "SiLU",
     "Sigmoid",
@@ -240,6 +245,7 @@ __all__ = [
     "TruncatedNormal",
     "UninitializedBuffer",
     "UninitializedParameter",
+    "ValueNorm",
     "ValueOperator",
     "WrapModule",
     "add_custom_mapping",

@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
 pytest.importorskip("torchrl.objectives", reason="needs the parity extra: torchrl")
 
+import torchrl.modules  # noqa: E402
 from parity.losses import (  # noqa: E402
     DTYPES,
     categorical,
@@ -21,6 +22,13 @@ from parity.losses import (  # noqa: E402
     steps,
 )
 
+import lite.nn  # noqa: E402
+
+NORMS: list[tuple[str, dict[str, Any]]] = [
+    ("PopArtValueNorm", {"beta": 0.9}),
+    ("RunningValueNorm", {}),
+    ("PercentileValueNorm", {"rate": 0.3, "center": True}),
+]
 PPO = ["PPOLoss", "ClipPPOLoss", "KLPENPPOLoss"]
 ALL = [*PPO, "A2CLoss", "ReinforceLoss"]
 
@@ -234,3 +242,47 @@ def test_state_dicts_and_keys() -> None:
         theirs = set(other.out_keys)
         assert set(mine.out_keys) == theirs
         assert set(mine.in_keys) == set(other.in_keys)
+
+
+@pytest.mark.parametrize("advantage", [False, True])
+@pytest.mark.parametrize("mask", [False, True])
+@pytest.mark.parametrize("norm", NORMS, ids=lambda norm: norm[0])
+@pytest.mark.parametrize("name", ["A2CLoss", *PPO])
+def test_norms_of_advantages(name: str, norm: Any, mask: bool, advantage: bool) -> None:
+    kind, options = norm
+    with default_dtype("float64"):
+        norms = [getattr(module, kind)(**options) for module in (lite.nn, torchrl.modules)]
+    given = np.random.default_rng(0).normal(3, 20, (9, 1))
+    norms[0].update(given)
+    norms[1].update(torch.from_numpy(given))
+    data = entries("float64", (2, 5), advantage=advantage)
+    if mask:
+        data["collector", "mask"] = np.arange(10).reshape(2, 5) % 4 > 0
+    own = [{"advantage_norm": norm} for norm in norms]
+    ours, theirs = run(name, shape=(2, 5), data=data, mine=own[0], torchs=own[1])[0]
+    assert set(ours.state_dict()) == set(theirs.state_dict())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("norm", NORMS, ids=lambda norm: norm[0])
+@pytest.mark.parametrize("shape", [1, (2, 3)])
+def test_norms_of_values(norm: Any, shape: Any, dtype: str) -> None:
+    kind, options = norm
+    rng = np.random.default_rng(1)
+    with default_dtype(dtype):
+        ours, theirs = (
+            getattr(module, kind)(shape=shape, **options) for module in (lite.nn, torchrl.modules)
+        )
+        for leading in [(4, 7), (1,), ()] if kind != "PercentileValueNorm" else [(4, 7), (1,)]:
+            rows = rng.normal(3, 20, (*leading, *ours.shape)).astype(dtype)
+            ours.update(rows)
+            theirs.update(torch.from_numpy(rows))
+            for method in ("normalize", "denormalize"):
+                mine, other = getattr(ours, method)(rows), getattr(theirs, method)(torch.from_numpy(rows))
+                assert mine.dtype == other.numpy().dtype
+                np.testing.assert_allclose(mine, other, 2e-4 if dtype == "float32" else 1e-9)
+            np.testing.assert_allclose(ours.scale(), theirs.scale(), 1e-5)
+    state = theirs.state_dict()
+    assert {key: tuple(value.shape) for key, value in ours.state_dict().items()} == {
+        key: tuple(value.shape) for key, value in state.items()
+    }

@@ -15,6 +15,7 @@ from parity.losses import (  # noqa: E402
     LITE,
     categorical,
     compare,
+    critic,
     default_dtype,
     deterministic,
     gaussian,
@@ -57,11 +58,14 @@ def run(name: str, dtype: str = "float64", **options: Any) -> Any:
     estimator = options.pop("estimator", None)
     distribution = options.pop("distribution", None)
     delayed = options.pop("delayed", True)
+    first_paper = name.startswith("First")
+    name = name.removeprefix("First")
     data["action"] = np.tanh(rng.normal(size=(*shape, 2))).astype(dtype)
     networks: Any = (gaussian, twins(q_network))
     mine: dict[str, Any] = {"generator": np.random.default_rng(SEED)}
     if name == "SACLoss":
         networks = ((lambda s: gaussian(s, distribution or "TanhNormal")), networks[1])
+        networks += (critic,) if first_paper else ()
         options.setdefault("target_entropy", -2.0)
     elif name == "DiscreteSACLoss":
         ids = rng.integers(0, 3, shape)
@@ -95,7 +99,7 @@ def run(name: str, dtype: str = "float64", **options: Any) -> Any:
         return compare(name, networks, data, shape, dtype, prepare, leave_out=leave_out, mine=mine, **options)
 
 
-NAMES = ["SACLoss", "DiscreteSACLoss", "DDPGLoss", "TD3Loss"]
+NAMES = ["SACLoss", "FirstSACLoss", "DiscreteSACLoss", "DDPGLoss", "TD3Loss"]
 
 
 @pytest.mark.usefixtures("same_noise")
@@ -141,13 +145,15 @@ class TestValues:
         off: dict[str, Any] = {"DDPGLoss": {"delay_value": False}}.get(name, {"delay_qvalue": False})
         if name == "TD3Loss":
             off["delay_actor"] = False
+        if name == "FirstSACLoss":
+            off["delay_value"] = False
         run(name, delayed=False, **off)
 
-    @pytest.mark.parametrize("name", ["SACLoss", "DDPGLoss", "TD3Loss"])
+    @pytest.mark.parametrize("name", ["SACLoss", "FirstSACLoss", "DDPGLoss", "TD3Loss"])
     def test_delayed_actors(self, name: str) -> None:
         run(name, delay_actor=True)
 
-    @pytest.mark.parametrize("name", ["SACLoss", "DiscreteSACLoss"])
+    @pytest.mark.parametrize("name", ["SACLoss", "FirstSACLoss", "DiscreteSACLoss"])
     @pytest.mark.parametrize(
         "options",
         [
@@ -169,8 +175,9 @@ class TestValues:
     def test_one_hot(self) -> None:
         run("DiscreteSACLoss", action_space="one-hot")
 
-    def test_gaussian_without_tanh(self) -> None:
-        run("SACLoss", distribution="IndependentNormal")
+    @pytest.mark.parametrize("name", ["SACLoss", "FirstSACLoss"])
+    def test_gaussian_without_tanh(self, name: str) -> None:
+        run(name, distribution="IndependentNormal")
 
     def test_bounds_and_noise(self) -> None:
         run("TD3Loss", bounds=(-0.2, 0.2), policy_noise=2.0, noise_clip=0.1)

@@ -20,6 +20,7 @@ from lite.nn.losses.reduction import (
 )
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.values.detached import detached
+from lite.nn.values.value_norm import require_norm, update_where
 
 
 class ActorCriticLoss(LossModule):
@@ -44,6 +45,7 @@ class ActorCriticLoss(LossModule):
         *,
         delay_value: bool = False,
         loss_critic_type: str = "smooth_l1",
+        advantage_norm: Any = None,
         separate_losses: bool = False,
         reduction: str | None = None,
         clip_value: float | None = None,
@@ -54,6 +56,7 @@ class ActorCriticLoss(LossModule):
         require_policy(actor_network)
         self.reduction = require_reduction(reduction)
         self.loss_critic_type = require_loss_function(loss_critic_type)
+        self.advantage_norm = require_norm(advantage_norm)
         self.convert_to_functional(actor_network, "actor_network")
         shared = list(actor_network.parameters()) if separate_losses else None
         self.convert_to_functional(
@@ -76,6 +79,11 @@ class ActorCriticLoss(LossModule):
             params = detached(self.critic_network_params)
             self.value_estimator(td, params=params, target_params=self.target_critic_network_params)
             advantage = td.get(self.tensor_keys.advantage)
+            if self.advantage_norm is not None and self.training:
+                targets = self._read(td, self.tensor_keys.value_target)
+                update_where(self.advantage_norm, targets, self._masks(td))
+        if self.advantage_norm is not None:
+            advantage = advantage / self.advantage_norm.scale()
         with self.actor_network_params.to_module(self.actor_network):
             dist = self.actor_network.get_dist(td)
         with set_composite_lp_aggregate(False):
@@ -126,7 +134,7 @@ class A2CLoss(ActorCriticLoss):
         samples_mc_entropy: how many samples estimate an entropy that has no formula.
         entropy_coeff: 0.01 by default; 0 for no "loss_entropy".
         critic_coeff: None for no "loss_critic".
-        loss_critic_type, separate_losses, reduction, clip_value, generator: as for `PPOLoss`.
+        loss_critic_type, advantage_norm, separate_losses, reduction, clip_value, generator: as for `PPOLoss`.
 
     Raises:
         TypeError, ValueError: as for `PPOLoss`.
@@ -170,6 +178,7 @@ class A2CLoss(ActorCriticLoss):
         entropy_coeff: float | None = None,
         critic_coeff: float | None = 1.0,
         loss_critic_type: str = "smooth_l1",
+        advantage_norm: Any = None,
         separate_losses: bool = False,
         reduction: str | None = None,
         clip_value: float | None = None,
@@ -179,6 +188,7 @@ class A2CLoss(ActorCriticLoss):
             actor_network,
             critic_network,
             loss_critic_type=loss_critic_type,
+            advantage_norm=advantage_norm,
             separate_losses=separate_losses,
             reduction=reduction,
             clip_value=clip_value,

@@ -15,27 +15,30 @@ def values_of_each(
     data: TensorDictBase,
     key: Any,
     *,
+    each: bool = False,
     loop: bool = False,
     randomness: str = "error",
 ) -> Any:
-    """What each set of parameters makes of the same data: (networks, *batch, ...).
+    """What each set of parameters makes of the same data, or of data of its own: (networks, *batch, ...).
 
     Args:
         network: a TensorDictModule.
         params: its parameters, stacked along the first dimension.
         data: what it reads; nothing is written there.
         key: of the entry that is wanted.
+        each: the first dimension of `data` counts the sets, too, and each reads its part.
         loop: call the network once for each set, instead of once under `vmap` for all.
         randomness: of `vmap`, for what the network draws.
     """
 
-    def call(own: Any) -> Any:
-        inner = data.copy()
+    def call(own: Any, part: TensorDictBase) -> Any:
+        inner = part.copy()
         with own.to_module(network):
             return network(inner).get(key)
 
     if loop:
-        return np.stack([call(params[i]) for i in range(params.batch_size[0])])
+        parts: Any = data if each else [data] * params.batch_size[0]
+        return np.stack([call(params[i], parts[i]) for i in range(params.batch_size[0])])
     from lite._transforms.vmap.transform import vmap
 
-    return vmap(call, randomness=randomness)(params)
+    return vmap(call, in_dims=(0, 0 if each else None), randomness=randomness)(params, data)

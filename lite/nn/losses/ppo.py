@@ -35,6 +35,7 @@ from lite.nn.losses.reduction import (
 )
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.values.detached import detached
+from lite.nn.values.value_norm import require_norm, update_where
 
 
 @dataclass
@@ -80,6 +81,9 @@ class PPOLoss(LossModule):
         loss_critic_type: "l2", "l1" or "smooth_l1"; see `distance_loss`.
         normalize_advantage: give the advantages of the batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions that have means of their own, such as agents.
+        advantage_norm: a `ValueNorm`, such as `lite.nn.PercentileValueNorm`, whose scale divides advantages.
+            It counts the returns that the loss estimates while it is in training mode; where the batch has
+            advantages, call `advantage_norm.update(value_target)` once for each rollout.
         separate_losses: parameters that policy and critic share do not learn from "loss_critic".
         reduction: "mean", "sum" or "none".
         clip_value: how far a value may go from the "state_value" in the batch.
@@ -90,7 +94,8 @@ class PPOLoss(LossModule):
 
     Raises:
         TypeError: networks are missing, or the policy has no `get_dist`.
-        ValueError: another name of a distance or reduction, or numbers out of range.
+        ValueError: `normalize_advantage` and an `advantage_norm`, another name of a distance or reduction, or
+            numbers out of range.
 
     Source:
         Schulman et al. (2017), Proximal policy optimization algorithms (arXiv:1707.06347);
@@ -126,6 +131,7 @@ class PPOLoss(LossModule):
         loss_critic_type: str = "smooth_l1",
         normalize_advantage: bool = False,
         normalize_advantage_exclude_dims: tuple[int, ...] = (),
+        advantage_norm: Any = None,
         separate_losses: bool = False,
         reduction: str | None = None,
         clip_value: float | None = None,
@@ -151,7 +157,10 @@ class PPOLoss(LossModule):
         self.log_explained_variance = log_explained_variance
         self.samples_mc_entropy = samples_mc_entropy
         self.entropy_bonus = entropy_bonus
+        if advantage_norm is not None and normalize_advantage:
+            raise ValueError("normalize_advantage=True and an advantage_norm exclude each other.")
         self.normalize_advantage = normalize_advantage
+        self.advantage_norm = require_norm(advantage_norm)
         self.normalize_advantage_exclude_dims = tuple(normalize_advantage_exclude_dims)
         by_part = isinstance(entropy_coeff, Mapping)
         self._entropy_coeff_map: dict[Any, float] | None = None
@@ -226,7 +235,12 @@ class PPOLoss(LossModule):
             params = detached(self.critic_network_params)
             self.value_estimator(td, params=params, target_params=self.target_critic_network_params)
             advantage = td.get(self.tensor_keys.advantage)
+            if self.advantage_norm is not None and self.training:
+                targets = self._read(td, self.tensor_keys.value_target)
+                update_where(self.advantage_norm, targets, self._masks(td))
         advantage = detached(advantage)
+        if self.advantage_norm is not None:
+            return advantage / self.advantage_norm.scale()
         if self.normalize_advantage and advantage.size > 1:
             exclude = self.normalize_advantage_exclude_dims
             if advantage.size > math.prod(td.batch_size) and not exclude:

@@ -45,15 +45,21 @@ class SACLoss(EntropyWeightedLoss):
     """Soft actor-critic: values of actions that count entropy, and a policy that maximises them and its own.
 
     Reads observations, "action", and under "next" observations, "reward", (*batch, 1), "done" and
-    "terminated". Returns "loss_actor", "loss_qvalue", "loss_alpha", and to log "alpha" and "entropy" (not
-    with the reduction "none"). Writes the greatest error of the critics to "td_error", (*batch).
+    "terminated". Returns "loss_actor", "loss_qvalue", "loss_alpha", with a value network "loss_value", and to
+    log "alpha" and "entropy" (not with the reduction "none"). Writes the greatest error of the critics to
+    "td_error", (*batch).
 
     The critics run as one computation, under `vmap`. The policy is a constant to them, and they to it.
+
+    With a value network, as in the first paper, the critics learn from its values of next observations, each
+    from its share of the batch (whose size they divide), and "td_error" is the square of their error; the
+    network learns the least value that the critics give to an action of the policy, and entropy.
 
     Args:
         actor_network: a policy with `get_dist`, whose samples have derivatives, such as one of `TanhNormal`.
         qvalue_network: gives "state_action_value", (*batch, 1), of observations and "action". One, of which
             `num_qvalue_nets` are made whose parameters are drawn anew; or a list of so many.
+        value_network: gives "state_value", (*batch, 1), of observations; None for the second paper's losses.
         num_qvalue_nets: how many critics; the least of their values counts.
         loss_function: "l2", "l1" or "smooth_l1"; see `distance_loss`.
         alpha_init: where the weight of the entropy starts.
@@ -62,8 +68,8 @@ class SACLoss(EntropyWeightedLoss):
             policy by default.
         fixed_alpha: the weight does not learn.
         target_entropy: a number; "auto" is less the number of dimensions of an action.
-        delay_actor, delay_qvalue: keep copies, which `SoftUpdate` or `HardUpdate` moves, of policy and
-            critics; those of the critics value next actions.
+        delay_actor, delay_qvalue, delay_value: keep copies, which `SoftUpdate` or `HardUpdate` moves, of
+            policy, critics and value network. Next actions or observations are valued by the copies.
         separate_losses: parameters that policy and critics share do not learn from "loss_qvalue".
         reduction: "mean", "sum" or "none".
         skip_done_states: next actions are only drawn where the episode goes on; elsewhere the policy may
@@ -78,8 +84,9 @@ class SACLoss(EntropyWeightedLoss):
         ValueError: numbers out of range, or another name of a distance or reduction.
 
     Source:
-        Haarnoja et al. (2018), Soft actor-critic algorithms and applications (arXiv:1812.05905);
-        torchrl.objectives.SACLoss without a network of state values, which that paper left out.
+        Haarnoja et al. (2018), Soft actor-critic: off-policy maximum entropy deep reinforcement learning with
+        a stochastic actor (arXiv:1801.01290), and Soft actor-critic algorithms and applications
+        (arXiv:1812.05905), which has no network of state values; torchrl.objectives.SACLoss.
 
     Example:
         >>> import numpy as np
@@ -120,13 +127,17 @@ class SACLoss(EntropyWeightedLoss):
     qvalue_network: Any
     actor_network_params: Any
     qvalue_network_params: Any
+    value_network: Any
+    value_network_params: Any
     target_actor_network_params: Any
     target_qvalue_network_params: Any
+    target_value_network_params: Any
 
     def __init__(
         self,
         actor_network: Any,
         qvalue_network: Any,
+        value_network: Any = None,
         *,
         num_qvalue_nets: int = 2,
         loss_function: str = "smooth_l1",
@@ -138,6 +149,7 @@ class SACLoss(EntropyWeightedLoss):
         target_entropy: str | float = "auto",
         delay_actor: bool = False,
         delay_qvalue: bool = True,
+        delay_value: bool = True,
         separate_losses: bool = False,
         reduction: str | None = None,
         skip_done_states: bool = False,
@@ -158,6 +170,15 @@ class SACLoss(EntropyWeightedLoss):
         self.deactivate_vmap = deactivate_vmap
         self.convert_to_functional(actor_network, "actor_network", create_target_params=delay_actor)
         shared = list(actor_network.parameters()) if separate_losses else None
+        if value_network is None:
+            self.value_network = self.value_network_params = self.target_value_network_params = None
+        else:
+            self.delay_value = delay_value
+            self.convert_to_functional(
+                value_network, "value_network", create_target_params=delay_value, compare_against=shared
+            )
+            if shared is not None:
+                shared = [*shared, *value_network.parameters()]
         self.convert_to_functional(
             qvalue_network, "qvalue_network", num_qvalue_nets, delay_qvalue, compare_against=shared
         )
@@ -165,6 +186,8 @@ class SACLoss(EntropyWeightedLoss):
         self.out_keys = ["loss_actor", "loss_qvalue", "loss_alpha", "alpha", "entropy"]
         if self.reduction == "none":
             self.out_keys = self.out_keys[:3]
+        if value_network is not None:
+            self.out_keys.append("loss_value")
         known = policy_keys(actor_network)
         keys = {"action": known.get("action"), "log_prob": known.get("sample_log_prob")}
         self.set_keys(**{name: key for name, key in keys.items() if key is not None})
@@ -180,6 +203,8 @@ class SACLoss(EntropyWeightedLoss):
 
     def _set_in_keys(self) -> None:
         networks = [(self.actor_network, "next"), self.qvalue_network]
+        if self.value_network is not None:
+            networks.append(self.value_network)
         self._list_in_keys(*networks, others=[self.tensor_keys.action, *self._signal_keys()])
 
     def _estimator_keys(self) -> dict[str, Any]:
@@ -187,7 +212,7 @@ class SACLoss(EntropyWeightedLoss):
         return {**keys, "value_target": "value_target"}
 
     def _estimator_options(self) -> Mapping[str, Any]:
-        return {"value_network": None}
+        return {"value_network": self.value_network}
 
     # -- the losses ----------------------------------------------------------------------------------------
 
@@ -205,6 +230,7 @@ class SACLoss(EntropyWeightedLoss):
         """
         td = self._batch(tensordict)
         loss_qvalue, error = self._qvalue_loss(td)
+        loss_value = None if self.value_network is None else self._value_loss(td)
         loss_actor, log_prob = self._actor_loss(td)
         weights = self._maybe_get_priority_weight(td)
         out = TensorDict(
@@ -212,6 +238,8 @@ class SACLoss(EntropyWeightedLoss):
             loss_qvalue=loss_qvalue,
             loss_alpha=self._reduce_loss(self._alpha_loss(log_prob), td, weights=weights),
         )
+        if loss_value is not None:
+            out.set("loss_value", loss_value)
         if self.reduction == "none":
             out.batch_size = td.batch_size
         else:
@@ -221,17 +249,27 @@ class SACLoss(EntropyWeightedLoss):
         return out
 
     def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Any]]:
-        """The critics' loss, reduced, and {"td_error": the greatest of their errors}."""
+        """The critics' loss, reduced, and {"td_error": the greatest of their errors}; see the class."""
         loss, error = self._qvalue_loss(tensordict)
         return loss, {"td_error": error}
+
+    def value_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Any]]:
+        """The value network's loss, reduced, and {}.
+
+        Raises:
+            RuntimeError: there is no value network.
+        """
+        if self.value_network is None:
+            raise RuntimeError("there is no value_loss without a value_network.")
+        return self._value_loss(tensordict), {}
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Any]]:
         """The policy's loss, reduced, and {"log_prob": those of its actions}, constants."""
         loss, log_prob = self._actor_loss(tensordict)
         return loss, {"log_prob": log_prob}
 
-    def _values(self, params: Any, data: TensorDictBase) -> Any:
-        """What each critic says: (critics, *batch)."""
+    def _values(self, params: Any, data: TensorDictBase, *, each: bool = False) -> Any:
+        """What each critic says, of the same data or of its share: (critics, *batch)."""
         inputs = data.select(*self.qvalue_network.in_keys, strict=False)
         key = self.tensor_keys.state_action_value
         values = values_of_each(
@@ -239,6 +277,7 @@ class SACLoss(EntropyWeightedLoss):
             params,
             inputs,
             key,
+            each=each,
             loop=self.deactivate_vmap,
             randomness=self.vmap_randomness,
         )
@@ -250,6 +289,8 @@ class SACLoss(EntropyWeightedLoss):
 
     def _qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Any, Any]:
         weights = self._maybe_get_priority_weight(tensordict)
+        if self.value_network is not None:
+            return self._loss_of_shares(tensordict, weights)
         target = self._target(tensordict)
         predicted = self._values(self.qvalue_network_params, tensordict)
         if target.shape != predicted.shape[1:]:
@@ -258,6 +299,36 @@ class SACLoss(EntropyWeightedLoss):
         targets = np.broadcast_to(target, predicted.shape)
         loss = distance_loss(predicted, targets, self.loss_function).sum(0)
         return self._reduce_loss(loss, tensordict, weights=weights), error
+
+    def _loss_of_shares(self, tensordict: TensorDictBase, weights: Any) -> tuple[Any, Any]:
+        """The critics' loss where each learns from its share of the batch, and squares of their errors."""
+        rows, shares = tensordict.batch_size[0], self.num_qvalue_nets
+        if rows % shares:
+            raise RuntimeError(f"{shares} critics need a batch size that {shares} divides, got {rows}.")
+        params = detached(self.target_value_network_params)
+        target = detached(self.value_estimator.value_estimate(tensordict, target_params=params))[..., 0]
+        parts = tensordict.reshape(shares, -1, *tensordict.batch_size[1:])
+        predicted = self._values(self.qvalue_network_params, parts, each=True).reshape(tensordict.batch_size)
+        loss = distance_loss(predicted, target, self.loss_function)
+        return self._reduce_loss(loss, tensordict, weights=weights), (detached(predicted) - target) ** 2
+
+    def _value_loss(self, tensordict: TensorDictBase) -> Any:
+        """How far values are from what the critics say of the policy's actions, and their entropy."""
+        weights = self._maybe_get_priority_weight(tensordict)
+        data = tensordict.select(*self.value_network.in_keys, strict=False)
+        with self.value_network_params.to_module(self.value_network):
+            predicted = self._read(self.value_network(data), self.tensor_keys.value)[..., 0]
+        with detached(self.target_actor_network_params).to_module(self.actor_network):
+            dist = self.actor_network.get_dist(tensordict.copy())
+        action, log_prob = (detached(part) for part in self._drawn(dist))
+        acted = tensordict.copy().set(self.tensor_keys.action, action)
+        least = detached(self._values(self.target_qvalue_network_params, acted)).min(0)
+        if log_prob.shape != least.shape:
+            raise RuntimeError(
+                f"log-probs and values must have one shape, got {log_prob.shape} and {least.shape}."
+            )
+        loss = distance_loss(predicted, least - self._alpha * log_prob, self.loss_function)
+        return self._reduce_loss(loss, tensordict, weights=weights)
 
     def _actor_loss(self, tensordict: TensorDictBase) -> tuple[Any, Any]:
         weights = self._maybe_get_priority_weight(tensordict)

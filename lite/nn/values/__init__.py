@@ -8,6 +8,7 @@ advantage_estimator  what the next two share
 gae                  generalized advantage estimates, for one agent and for several
 off_policy           V-trace and Retrace, which learn from the steps of another policy
 standardize          mean 0 and deviation 1, of all values or in groups
+value_norm           running scales of returns, by which advantages are divided
 
 The recursions are `lite.kernels`'. `lite.data` exports the estimators, where rollouts come from; losses
 (`lite.nn.losses`) make their own.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers.nn.transitions import gaussian, linear, q_network, transitions
 
-from lite import enable_grad
+from lite import enable_grad, nn
 from lite.data import Bounded, Composite
 from lite.nn.losses import SACLoss, SoftUpdate
 
@@ -90,3 +90,35 @@ def test_errors_leave_the_batch_as_it_was() -> None:
     assert "td_error" not in td
     with pytest.raises(TypeError, match="must be a module with get_dist"):
         SACLoss(linear(4, 2), q_network(), target_entropy=-1.0)
+
+
+def with_values(**options: Any) -> SACLoss:
+    values = nn.ValueOperator(linear(4, 1))
+    loss = SACLoss(
+        gaussian(True), [q_network(), q_network(3)], values, target_entropy=-2.0, generator=0, **options
+    )
+    SoftUpdate(loss, tau=0.1)
+    return loss
+
+
+def test_a_value_network_learns_alone_from_its_loss() -> None:
+    loss, td = with_values(), batch()
+    for name, networks in {
+        "loss_value": {"value_network_params"},
+        "loss_qvalue": {"qvalue_network_params"},
+        "loss_actor": {"actor_network_params"},
+    }.items():
+        loss.zero_grad()
+        with enable_grad():
+            loss(td)[name].backward()
+        assert {
+            key.split(".")[0] for key, parameter in loss.named_parameters() if parameter.grad is not None
+        } == networks
+
+
+def test_critics_share_the_batch_where_there_are_values() -> None:
+    with pytest.raises(RuntimeError, match="2 critics need a batch size that 2 divides, got 5"):
+        with_values()(batch()[:5])
+    with pytest.raises(RuntimeError, match="no value_loss without a value_network"):
+        made().value_loss(batch())
+    assert with_values().out_keys[-1] == "loss_value"

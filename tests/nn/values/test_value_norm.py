@@ -1,0 +1,99 @@
+import numpy as np
+import pytest
+from helpers.nn.transitions import gaussian, linear, transitions
+
+from lite import enable_grad, nn
+from lite.nn import PercentileValueNorm, PopArtValueNorm, RunningValueNorm, ValueNorm
+from lite.nn.losses import A2CLoss, ClipPPOLoss
+
+NORMS = [
+    lambda: PopArtValueNorm(beta=0.9),
+    RunningValueNorm,
+    lambda: PercentileValueNorm(rate=0.5, center=True),
+]
+
+
+@pytest.mark.parametrize("make", NORMS)
+def test_what_is_denormalized_is_what_was_normalized(make, rng):
+    norm = make()
+    for _ in range(3):
+        norm.update(rng.normal(5, 3, (4, 8, 1)))
+    values = rng.normal(5, 3, (6, 1))
+    np.testing.assert_allclose(norm.denormalize(norm.normalize(values)), values, rtol=1e-6)
+    assert norm.scale().shape == (1,)
+
+
+def test_running_statistics_are_those_of_all_returns(rng):
+    norm, rows = RunningValueNorm(shape=(2,)), rng.normal(5, 3, (30, 2))
+    for part in np.split(rows, [3, 3, 10]):
+        norm.update(part)
+    np.testing.assert_allclose(norm.mean, rows.mean(0), rtol=1e-6)
+    np.testing.assert_allclose(norm.scale(), rows.std(0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("make", NORMS)
+def test_a_state_dict_goes_on(make, rng):
+    first, second = make(), make()
+    first.update(rng.normal(size=(9, 1)))
+    second.load_state_dict(first.state_dict())
+    rows = rng.normal(size=(9, 1))
+    first.update(rows), second.update(rows)
+    np.testing.assert_array_equal(first.scale(), second.scale())
+
+
+def test_errors():
+    norm = RunningValueNorm(shape=2)
+    with pytest.raises(ValueError, match=r"must end with the shape \(2,\), got the shape \(5, 1\)"):
+        norm.update(np.zeros((5, 1)))
+    assert norm.count == 0
+    for options in ({"quantiles": (0.9, 0.1)}, {"rate": 2}, {"min_scale": 0}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            PercentileValueNorm(**options)
+    with pytest.raises(NotImplementedError, match="ValueNorm defines no scale"):
+        ValueNorm().scale()
+
+
+def losses(**options):
+    networks = gaussian(), nn.ValueOperator(linear(4, 1))
+    return [
+        kind(*networks, advantage_norm=PercentileValueNorm(rate=1.0), **options)
+        for kind in (A2CLoss, ClipPPOLoss)
+    ]
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+def test_losses_count_the_returns_that_they_estimate(kind, rng):
+    loss = losses()[kind]
+    rollout = gaussian()(transitions(6)).reshape(1, 6)
+    rollout["next", "reward"] *= 100
+    rollout["shifted_valid"] = np.arange(6)[None, :, None] < 5
+    with enable_grad():
+        loss(rollout)
+    kept = loss.advantage_norm.high.copy()
+    assert kept > 1
+    rollout["shifted_valid"] = np.arange(6)[None, :, None] < 2
+    loss(rollout)
+    assert loss.advantage_norm.high != kept
+    kept = loss.advantage_norm.high.copy()
+    loss.eval()
+    rollout["shifted_valid"] = np.ones((1, 6, 1), bool)
+    loss(rollout)
+    loss.train()
+    rollout["advantage"] = rollout["value_target"] = np.ones((1, 6, 1))
+    given = loss(rollout)["loss_objective"]
+    assert loss.advantage_norm.high == kept
+    loss.advantage_norm.high *= 2
+    loss.advantage_norm.low *= 2
+    np.testing.assert_allclose(loss(rollout)["loss_objective"], given / 2)
+
+
+def test_arguments_of_losses():
+    with pytest.raises(ValueError, match="exclude each other"):
+        ClipPPOLoss(
+            gaussian(),
+            nn.ValueOperator(linear(4, 1)),
+            advantage_norm=RunningValueNorm(),
+            normalize_advantage=True,
+        )
+    with pytest.raises(TypeError, match="advantage_norm must be a ValueNorm or None, got float"):
+        A2CLoss(gaussian(), nn.ValueOperator(linear(4, 1)), advantage_norm=2.0)
