@@ -12,7 +12,7 @@ import pytest
 import lite
 from lite import LazyStackedTensorDict, NonTensorStack, TensorClass, TensorDict, lazy_stack
 
-pandas = pytest.importorskip("pandas", reason='pip install "tensordict-lite[files]"')
+pandas = pytest.importorskip("pandas", reason="needs the files extra: pip install -e '.[files]'")
 
 FORMATS = {
     "csv": (TensorDict.to_csv, lite.from_csv, {}),

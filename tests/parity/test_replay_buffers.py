@@ -292,3 +292,52 @@ def test_folders(storage: str, tmp_path: Path) -> None:
     back.storage.loads(theirs / "dump" / "storage")
     assert len(back) == 7
     assert_same(back[:], other[:])
+
+
+def _tree(side: str, start: int, count: int) -> Any:
+    numbers = np.arange(start, start + count)
+    leaves = np.stack([numbers, -numbers], -1).astype(np.float32), numbers % 3 == 0, numbers
+    a, b, c = leaves if side == "lite" else map(torch.from_numpy, leaves)
+    return {"a": a, "more": (b, {"c": [c]})}
+
+
+def _leaves(found: Any) -> list[Any]:
+    assert list(found) == ["a", "more"]
+    assert type(found["more"]) is tuple
+    assert type(found["more"][1]["c"]) is list
+    return [np.asarray(leaf) for leaf in (found["a"], found["more"][0], found["more"][1]["c"][0])]
+
+
+def test_tuples_and_dicts(tmp_path: Path) -> None:
+    """The same structure comes out, and each side loads what the other has saved."""
+    made = {
+        side: module.ReplayBuffer(storage=module.LazyTensorStorage(6), batch_size=3)
+        for side, module in SIDES.items()
+    }
+    for start, count in ((0, 4), (4, 5)):
+        for side, buffer in made.items():
+            buffer.extend(_tree(side, start, count))
+        for ours, theirs in zip(_leaves(made["lite"][:]), _leaves(made["reference"][:]), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+            assert ours.dtype == theirs.dtype
+    for buffer in made.values():
+        assert [leaf.shape for leaf in _leaves(buffer.sample())] == [(3, 2), (3,), (3,)]
+    kept = {side: _leaves(buffer[:]) for side, buffer in made.items()}
+    for side, buffer in made.items():
+        buffer._storage.dumps(tmp_path / side)
+        buffer.extend(_tree(side, 100, 6))
+    made["lite"]._storage.loads(tmp_path / "reference")
+    made["reference"]._storage.loads(tmp_path / "lite")
+    for side, buffer in made.items():
+        for found, expected in zip(_leaves(buffer[:]), kept[side], strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_tuples_of_arrays_are_no_lists() -> None:
+    for side, module in SIDES.items():
+        buffer = module.ReplayBuffer(storage=module.LazyTensorStorage(6), batch_size=3)
+        pair = np.zeros((4, 2)), np.ones((4, 3))
+        buffer.extend(pair if side == "lite" else tuple(map(torch.from_numpy, pair)))
+        assert len(buffer) == 4
+        first, second = buffer.sample()
+        assert (tuple(first.shape), tuple(second.shape)) == ((3, 2), (3, 3))

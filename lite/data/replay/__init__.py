@@ -3,8 +3,8 @@
 `replay_buffer` joins a storage, a writer, a sampler and `transforms`; `tensordict_replay_buffer` and
 `prioritized_replay_buffer` are its special forms.
 
-Storages: `storages` has the base and the list, `tensor_storage` those of arrays, which `columns` knows and
-`next_observations` can keep once; `mapped_storage` is the one in files. Where a ring of rows stands is a
+Storages: `storages` has the base and the list, `tensor_storage` those of arrays, which `columns` knows,
+`trees` nests as the data was, and `next_observations` can keep once; `mapped_storage` is the one in files. Where a ring of rows stands is a
 `position`, in files a `ring_file`, and `kept_file` has what else survives. `writers` and `max_value_writer`
 decide where data goes.
 

@@ -28,6 +28,7 @@ from lite.data.replay.position import Position
 from lite.data.replay.ring_file import RingFile
 from lite.data.replay.storages import PathLike, write_json
 from lite.data.replay.tensor_storage import METADATA, SINGLE, LazyTensorStorage, rows_at
+from lite.data.replay.trees import is_tree
 
 _PATIENCE = 10.0  # seconds
 
@@ -146,6 +147,14 @@ class LazyMemmapStorage(LazyTensorStorage):
         self._file = RingFile(folder, rows, inner, 0)
         table = like.memmap_like(folder)
         return table[SINGLE] if single else table
+
+    def _as_rows(self, data: Any, many: bool) -> Any:
+        if is_tree(data):
+            raise TypeError(
+                "mapped files hold a TensorDict or one array, got a tuple or dict. LazyTensorStorage has it; "
+                "TensorDict.from_any(data, auto_batch_size=True) makes a TensorDict of it."
+            )
+        return super()._as_rows(data, many)
 
     def _start(self, data: Any, many: bool) -> Columns:
         if self._columns is None:

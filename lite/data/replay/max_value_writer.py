@@ -14,7 +14,7 @@ from lite._arrays.public import belong_to
 from lite._arrays.types import stored
 from lite.data.replay.columns import is_container
 from lite.data.replay.storages import Storage, stacked
-from lite.data.replay.writers import Writer, length_of
+from lite.data.replay.writers import Writer
 
 _REDUCTIONS: dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min, "mean": np.mean}
 
@@ -117,7 +117,7 @@ class TensorDictMaxValueWriter(Writer):
         """
         if not is_container(data):
             raise RuntimeError(f"TensorDictMaxValueWriter needs a TensorDict, got {type(data).__name__}.")
-        if not length_of(data):
+        if not self._storage._length_of(data):
             return np.zeros(0, np.int64)
         data = data.exclude("index")
         takeovers = self._storage._take_over()

@@ -26,6 +26,7 @@ from lite.data.replay.samplers import RandomSampler, Sampler, Seed
 from lite.data.replay.storages import ListStorage, PathLike, Storage, copied, read_json, stacked, write_json
 from lite.data.replay.tensor_storage import TensorStorage
 from lite.data.replay.transforms import Transforms, as_frames
+from lite.data.replay.trees import is_tree, mapped
 from lite.data.replay.writers import RoundRobinWriter, Writer
 
 _ABOUT = "buffer_metadata.json"
@@ -165,8 +166,9 @@ class ReplayBuffer:
         """Write elements; gives their indices.
 
         Args:
-            data: a TensorDict, tensorclass or array whose first dimension (see `dim_extend`) is elements,
-                or a list of elements. The transforms' inverses are called with it.
+            data: a TensorDict, tensorclass or array whose first dimension (see `dim_extend`) is elements; for
+                storages of arrays also a tuple or dict of such, nested at will; or a list of elements. The
+                transforms' inverses are called with it.
 
         Returns:
             int64 (elements,), in the order of the data; (elements, ndim) where the storage has `ndim` > 1.
@@ -269,6 +271,8 @@ class ReplayBuffer:
                     other.mark_update(index)
 
     def _transposed(self, data: Any) -> Any:
+        if is_tree(data):
+            return mapped(data, self._transposed)
         if is_container(data):
             return data.transpose(self._dim_extend, 0)
         return np.swapaxes(np.asarray(data), self._dim_extend, 0)

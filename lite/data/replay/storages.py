@@ -117,6 +117,22 @@ class Storage(ABC):
         """Make this process the one that writes; how many times it has become so."""
         return 0
 
+    def _length_of(self, data: Any) -> int:
+        """How many elements `extend` got: the size of the first dimension, which has to be there."""
+        try:
+            count = len(data)
+        except TypeError as error:
+            raise TypeError(
+                f"extend needs elements along a first dimension, got {data!r:.200}; "
+                "add(data) stores one element."
+            ) from error
+        if not count and is_container(data) and not data.batch_size:
+            raise RuntimeError(
+                "Expected at least one element in extend. Got data of batch size (), which is one element: "
+                "add(data) stores it."
+            )
+        return count
+
     def _rows(self) -> int:
         """The length of the ring: how many elements there can be along the first dimension."""
         return self.max_size

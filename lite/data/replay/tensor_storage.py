@@ -1,4 +1,4 @@
-"""Storages whose rows lie in arrays: those of a TensorDict, or one array."""
+"""Storages whose rows lie in arrays: those of a TensorDict, one array, or a tuple or dict of arrays."""
 
 from __future__ import annotations
 
@@ -19,6 +19,16 @@ from lite.data.replay.columns import Columns, blank, is_container
 from lite.data.replay.next_observations import APART, NextObservations
 from lite.data.replay.position import Position
 from lite.data.replay.storages import PathLike, Storage, read_json, write_json
+from lite.data.replay.trees import (
+    Tree,
+    as_rows_of,
+    as_table,
+    is_tree,
+    joined,
+    leaves_of,
+    length_of_tree,
+    load_leaves,
+)
 
 METADATA = "storage_metadata.json"
 SINGLE = "_-single-tensor-_"  # the one entry of the folder of a storage that is one array
@@ -72,6 +82,7 @@ class TensorStorage(Storage):
         self._ring = Position()
         self._columns: Columns | None = None
         self._next: NextObservations | None = None
+        self._tree: Tree | None = None  # how rows are nested, where they are tuples or dicts
         if storage is not None:
             self._use(storage)
             self._ring.commit(self.max_size, 0, 0)
@@ -125,10 +136,16 @@ class TensorStorage(Storage):
         filled = self._filled_rows()
         if self._next is not None:
             rows = rows_at(index, filled)
-            return self._read(rows) if rows.ndim else self._read(rows[None])[0]
-        return columns.table[:filled][index]
+            found = self._taken(rows) if rows.ndim else self._taken(rows[None])[0]
+        else:
+            found = columns.table[:filled][index]
+        return found if self._tree is None else as_rows_of(found, self._tree)
 
     def _read(self, index: Any) -> Any:
+        found = self._taken(index)
+        return found if self._tree is None else as_rows_of(found, self._tree)
+
+    def _taken(self, index: Any) -> Any:
         columns = self._require_columns()
         if type(index) is not np.ndarray:
             return columns.table[index]
@@ -168,7 +185,7 @@ class TensorStorage(Storage):
             KeyError, RuntimeError, TypeError: the data is not of the kind of what is there.
         """
         many = not isinstance(cursor, int | np.integer)
-        data = as_rows(data)
+        data = self._as_rows(data, many)
         self._start(data, many)
         rows = self._rows()
         index = np.arange(rows)[cursor] if isinstance(cursor, slice) else np.atleast_1d(np.asarray(cursor))
@@ -178,13 +195,36 @@ class TensorStorage(Storage):
             raise IndexError(f"cursor must be in the {rows} rows of the storage, got {cursor!r}.")
         self._write_at(index, data, many)
 
+    def _as_rows(self, data: Any, many: bool) -> Any:
+        """Data as a container or an array, that of rows which are tuples and dicts among them.
+
+        Raises:
+            TypeError: it cannot be, or is nested otherwise than what is stored.
+        """
+        if many and isinstance(data, list) and data and all(map(is_tree, data)):
+            data = joined(data)
+        tree = None
+        if is_tree(data):
+            data, tree = as_table(data, self.ndim if many else self.ndim - 1)
+        else:
+            data = as_rows(data)
+        if self._columns is None:
+            self._tree = tree
+        elif tree != self._tree:
+            raise TypeError(f"the storage holds rows {_form(self._tree)}, got rows {_form(tree)}.")
+        return data
+
+    def _length_of(self, data: Any) -> int:
+        return length_of_tree(data) if is_tree(data) else super()._length_of(data)
+
     def _write_rows(self, index: Any, data: Any, written: int) -> None:
         self._start(data, True)
         self._write_at(index, data, True, written)
 
     def _replace(self, index: Any, data: Any) -> None:
         columns = self._require_columns()
-        data = as_rows(data)
+        many = np.ndim(index) > 0 or isinstance(index, slice | tuple) or index is Ellipsis
+        data = self._as_rows(data, many)
         if self.ndim > 1 and isinstance(index, tuple):
             self._refuse_apart()
             self._changes += 1
@@ -225,7 +265,7 @@ class TensorStorage(Storage):
 
     def _append(self, data: Any, count: int | None) -> int:
         many = count is not None
-        data = as_rows(data)
+        data = self._as_rows(data, many)
         columns = self._columns
         if columns is None:
             columns = self._start(data, many)
@@ -315,7 +355,8 @@ class TensorStorage(Storage):
         if self._columns is not None:
             table = self._table.copy() if isinstance(self._table, np.ndarray) else self._table.clone()
             table = table if isinstance(table, np.ndarray) else table.state_dict()
-        return {"_storage": table, "initialized": self.initialized, "_len": len(self)}
+        tree = {} if self._tree is None else {"_tree": self._tree.to_json()}
+        return {"_storage": table, "initialized": self.initialized, "_len": len(self)} | tree
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         found, length = state_dict["_storage"], int(state_dict["_len"])
@@ -326,14 +367,20 @@ class TensorStorage(Storage):
         if not isinstance(found, np.ndarray):
             like = self._table.empty(recurse=True) if self.initialized else TensorDict()
             table = like.load_state_dict(found, strict=False)
-        self._fill(table, length)
+        tree = state_dict.get("_tree")
+        self._fill(table, length, None if tree is None else Tree.from_json(tree))
 
-    def _fill(self, table: Any, length: int) -> None:
+    def _fill(self, table: Any, length: int, tree: Tree | None = None) -> None:
         """Copy the rows of a table, of which `length` elements are filled."""
         if not 0 <= length <= math.prod(table.shape[: self.ndim]):
             raise ValueError(f"{length} elements cannot be filled in a table of shape {table.shape}.")
         if self._columns is None:
             self._make(table)
+            self._tree = tree
+        elif (tree is None) != (self._tree is None) or not (
+            tree is None or self._tree is None or tree.like(self._tree)
+        ):
+            raise RuntimeError(f"the storage holds rows {_form(self._tree)}, what is loaded {_form(tree)}.")
         target = self._table
         if target.shape != table.shape:
             raise RuntimeError(f"the storage has the shape {target.shape}, what is loaded {table.shape}.")
@@ -368,7 +415,10 @@ class TensorStorage(Storage):
         if isinstance(table, np.ndarray):
             table = TensorDict({SINGLE: table}, [table.shape[0]])
         table.memmap(folder, copy_existing=True, checksums=checksums)
-        write_json(folder / METADATA, {"metadata": {}, "is_pytree": False, "len": len(self)})
+        about: dict[str, Any] = {"metadata": {}, "is_pytree": False, "len": len(self)}
+        if self._tree is not None:
+            about |= {"is_pytree": True, "tree": self._tree.to_json(), "metadata": leaves_of(table)}
+        write_json(folder / METADATA, about)
 
     def loads(self, path: PathLike) -> None:
         """Read what `dumps` wrote, here or in torchrl.
@@ -378,13 +428,22 @@ class TensorStorage(Storage):
             RuntimeError: the storage has another shape.
         """
         folder = Path(path).absolute()
-        length = read_json(folder / METADATA).get("len")
+        about = read_json(folder / METADATA)
+        length, tree = about.get("len"), about.get("tree")
         if type(length) is not int:
             raise ValueError(f"{folder / METADATA} is damaged or foreign: no length.")
+        nested = self._tree if tree is None else Tree.from_json(tree)
+        if about.get("is_pytree") is not True:
+            nested = None
+        elif nested is None:
+            raise RuntimeError(f"{folder} does not say how its rows are nested; load it once there are rows.")
+        elif tree is None:  # torchrl's
+            self._fill(load_leaves(folder, about.get("metadata")), length, nested)
+            return
         table: Any = lite.load_memmap(folder)
         if isinstance(table, TensorDict) and set(table.keys()) == {SINGLE}:
             table = table[SINGLE]
-        self._fill(table, length)
+        self._fill(table, length, nested)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(shape={self.shape}, len={len(self)}, max_size={self.max_size})"
@@ -471,6 +530,10 @@ def rows_at(index: Any, filled: int) -> NDArray[np.int64]:
     if rows.size and not -filled <= rows.min() <= rows.max() < filled:
         raise IndexError(f"an index must be in the {filled} rows that are filled, got {index!r}.")
     return np.where(rows < 0, rows + filled, rows).astype(np.int64)
+
+
+def _form(tree: Tree | None) -> str:
+    return "that are arrays or TensorDicts" if tree is None else f"like {tree}"
 
 
 def _place(row: int) -> tuple[Any, ...]:

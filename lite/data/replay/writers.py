@@ -158,7 +158,7 @@ class RoundRobinWriter(Writer):
             TypeError: data without a first dimension.
         """
         storage = self._storage
-        count = length_of(data)
+        count = storage._length_of(data)
         if not count:
             raise RuntimeError(f"Expected at least one element in extend. Got {data!r:.200}.")
         start = storage._append(data, count)
@@ -199,29 +199,13 @@ class TensorDictRoundRobinWriter(RoundRobinWriter):
 
     def extend(self, data: Any) -> Any:
         """Write elements; see `Writer.extend`. None are written where there are none."""
-        if not length_of(data):
+        if not self._storage._length_of(data):
             ndim = self._storage.ndim
             return np.zeros((0,) if ndim == 1 else (0, ndim), np.int64)
         return super().extend(_without_index(data))
 
 
 belong_to("lite.data", Writer, ImmutableDatasetWriter, RoundRobinWriter, TensorDictRoundRobinWriter)
-
-
-def length_of(data: Any) -> int:
-    """How many elements `extend` got: the size of the first dimension, which has to be there."""
-    try:
-        count = len(data)
-    except TypeError as error:
-        raise TypeError(
-            f"extend needs elements along a first dimension, got {data!r:.200}; add(data) stores one element."
-        ) from error
-    if not count and is_container(data) and not data.batch_size:
-        raise RuntimeError(
-            "Expected at least one element in extend. Got data of batch size (), which is one element: "
-            "add(data) stores it."
-        )
-    return count
 
 
 def _without_index(data: Any) -> Any:

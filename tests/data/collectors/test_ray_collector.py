@@ -420,8 +420,11 @@ collector = RayCollector(make, num_collectors=2, frames_per_batch=20, total_fram
 found["batches"] = sum(1 for _ in collector)
 collector.shutdown()
 collector = RayCollector(make, frames_per_batch=20)
-threading.Timer(2.0, collector.shutdown).start()
-found["before the end"] = sum(1 for _ in collector)
+found["before the end"] = 0
+for _ in collector:
+    if not found["before the end"]:
+        threading.Timer(0.2, collector.shutdown).start()
+    found["before the end"] += 1
 storage = partial(LazyMemmapStorage, 50, scratch_dir=sys.argv[1] + "/rows", existsok=True)
 buffer = RayReplayBuffer(storage=storage, batch_size=4, remote_config={"max_restarts": 1})
 buffer.extend(TensorDict({"a": np.arange(10)}, [10]))
