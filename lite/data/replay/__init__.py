@@ -4,9 +4,9 @@
 `prioritized_replay_buffer` are its special forms.
 
 Storages: `storages` has the base and the list, `tensor_storage` those of arrays, which `columns` knows,
-`trees` nests as the data was, and `next_observations` can keep once; `mapped_storage` is the one in files. Where a ring of rows stands is a
-`position`, in files a `ring_file`, and `kept_file` has what else survives. `writers` and `max_value_writer`
-decide where data goes.
+`trees` nests as the data was, and `next_observations` can keep once; `mapped_storage` is the one in files.
+Where a ring of rows stands is a `position`, in files a `ring_file`, and `kept_file` has what else survives.
+`writers` and `max_value_writer` decide where data goes.
 
 `samplers` has the base of all samplers and those that draw uniformly, `prioritized_sampler` the one that
 draws by priority, `slice_sampler` and `prioritized_slice_sampler` those that draw pieces of trajectories,

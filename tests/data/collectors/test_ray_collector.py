@@ -396,7 +396,7 @@ cluster.shutdown()
 
 
 _FEW_PROCESSORS = """
-import json, threading, time, warnings
+import json, os, threading, time, warnings
 import gymnasium
 from functools import partial
 import numpy as np
@@ -428,14 +428,17 @@ for _ in collector:
 storage = partial(LazyMemmapStorage, 50, scratch_dir=sys.argv[1] + "/rows", existsok=True)
 buffer = RayReplayBuffer(storage=storage, batch_size=4, remote_config={"max_restarts": 1})
 buffer.extend(TensorDict({"a": np.arange(10)}, [10]))
+process = lambda: ray.get(buffer._actor.__ray_call__.remote(lambda actor: os.getpid()))
+first = process()
 ray.kill(buffer._actor, no_restart=False)
 deadline = time.monotonic() + 60
 while time.monotonic() < deadline:
     try:
-        found["rows"] = len(buffer)
-        break
-    except ray.exceptions.RayActorError:
+        if process() != first:
+            break
+    except ray.exceptions.RayError:
         time.sleep(0.2)
+found["rows"] = len(buffer)
 buffer.extend(TensorDict({"a": np.arange(10, 15)}, [5]))
 found["values"] = buffer[:]["a"].tolist()
 buffer.close()
