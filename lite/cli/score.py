@@ -78,7 +78,11 @@ def _open(name: str) -> TextIO:
 
 
 def read_records(source: TextIO) -> Iterator[dict[str, Any]]:
-    """The records of JSON lines. ValueError if the file is none; the message names it and the line."""
+    """The records of JSON lines, or of the object that `lite generate --json` prints, each with a number.
+
+    ValueError if the file is none; the message names it and the line.
+    """
+    more = 0  # records beyond one in a line
     for number, line in _numbered(source):
         if not line.strip():
             continue
@@ -86,7 +90,11 @@ def read_records(source: TextIO) -> Iterator[dict[str, Any]]:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{_name(source)}, line {number}: not JSON ({error}).") from None
-        yield _check(record, _name(source), number)
+        found = record.get("responses") if isinstance(record, dict) else None
+        rows = found if isinstance(found, list) else [record]
+        for at, row in enumerate(rows, number + more):
+            yield _check(row, _name(source), at)
+        more += len(rows) - 1
 
 
 def _name(source: TextIO) -> str:

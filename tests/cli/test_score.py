@@ -260,3 +260,19 @@ def test_score_takes_ids_before_texts(capsys: pytest.CaptureFixture[str], tmp_pa
         file.write_text(json.dumps(row))
         assert main(["score", "--model", str(MODEL), str(file)]) == 1
         assert message in capsys.readouterr().err
+
+
+def test_what_generate_prints_as_json_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["--quiet", "--model", str(MODELS / "optimum-llama")]
+    assert main(["generate", "--json", "--samples", "2", "--max-new-tokens", "3", "Hi", "Ho", *argv]) == 0
+    (tmp_path / "r.json").write_text(capsys.readouterr().out)
+    given = json.loads((tmp_path / "r.json").read_text())["responses"]
+    assert main(["score", "--json", str(tmp_path / "r.json"), *argv]) == 0
+    scored = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["line"] for row in scored] == [1, 2, 3, 4]
+    for row, before in zip(scored, given, strict=True):
+        assert (row["prompt"], row["response_ids"]) == (before["prompt"], before["response_ids"])
+        assert abs(row["log_prob"] - before["log_prob"]) < 1e-4
+    (tmp_path / "r.json").write_text('{"responses": [{"prompt": "a", "response": "b"}, 7]}')
+    assert main(["score", str(tmp_path / "r.json"), *argv]) == 1
+    assert "line 2: expected an object" in capsys.readouterr().err
