@@ -167,8 +167,8 @@ def _check_generate(args: argparse.Namespace) -> None:
 def _score(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
-        help="JSON lines with 'prompt' and 'response', or chat 'messages', or what generate wrote with --output "
-        "or --json; '-' is standard input",
+        help="JSON lines with 'prompt' and 'response', or chat 'messages', or what generate wrote with "
+        "--output or --json; '-' is standard input",
     )
     parser.add_argument("--raw", action="store_true", help="use prompts as they are, without chat template")
     parser.add_argument("--output", metavar="FILE", help="append JSON lines here, skipping those done before")
