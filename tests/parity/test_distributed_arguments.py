@@ -18,7 +18,7 @@ with warnings.catch_warnings():
     from torchrl.data import RayReplayBuffer
 
 OWN = {
-    "RayCollector": {"seed"},
+    "RayCollector": {"seed", "start_timeout"},
     "RayReplayBuffer": set(),
     "LLMCollector": {
         "prompts",

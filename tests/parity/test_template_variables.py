@@ -46,6 +46,7 @@ def pair() -> tuple[Tokenizer, Any]:
     return Tokenizer.from_pretrained(FOLDER), transformers.AutoTokenizer.from_pretrained(FOLDER)
 
 
+@pytest.mark.filterwarnings("ignore:the chat template does not write documents")
 @pytest.mark.parametrize("name", TEMPLATES)
 @pytest.mark.parametrize("chat", CHATS)
 @pytest.mark.parametrize("variables", VARIABLES, ids=lambda v: "+".join(v) or "none")
