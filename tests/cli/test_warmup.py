@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -36,11 +37,11 @@ def test_every_kernel_has_a_line_and_the_time_is_told(
 ) -> None:
     assert main(["warmup"]) == 0
     said = capsys.readouterr()
-    assert said.out.startswith("kernels compiled and cached in 0.")
+    assert re.match(r"kernels compiled and cached in \d+\.\d", said.out)
     assert said.err.splitlines() == ["1/2 gae, float32", "2/2 silu"]
     assert main(["warmup", "--json"]) == 0
     said = capsys.readouterr()
-    assert 0 <= json.loads(said.out)["seconds"] < 1
+    assert json.loads(said.out)["seconds"] >= 0
     assert said.err == ""
     assert len(warmed) == 2
 

@@ -1,5 +1,4 @@
 import threading
-import time
 
 import pytest
 
@@ -26,10 +25,8 @@ def test_results_and_errors_come_back():
 
 def test_a_call_that_hangs_is_given_up():
     dog, waiter = Watchdog(0.05), Waiter()
-    start = time.monotonic()
     with pytest.raises(TimeoutError, match=r"no answer within 0\.05 seconds"):
         dog.call(waiter.wait)
-    assert time.monotonic() - start < 30
     assert dog.stuck
     assert any(frame.f_locals.get("self") is waiter for frame in dog.frames())
     with pytest.raises(TimeoutError, match="given up has not returned"):

@@ -191,10 +191,8 @@ ENDLESS = Path(__file__).parents[1] / "graphs" / "endless.onnx"
 
 def test_a_decoder_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(binding, "FIRST_RUN_SECONDS", 0.2)
-    start = time.monotonic()
     with pytest.raises(TimeoutError, match=r"may never end: its run took over 2\.2 seconds"):
         OnnxDecoder(ENDLESS, num_threads=1)
-    assert time.monotonic() - start < 30
 
 
 def test_a_module_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:

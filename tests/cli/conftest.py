@@ -1,0 +1,17 @@
+"""Tests of commands."""
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def interrupts() -> Iterator[None]:
+    """SIGINT interrupts these tests and their children, also where a job (`nohup pytest &`) ignores it."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
