@@ -1,4 +1,4 @@
-"""Lines of code of each part, without docstrings, comments and blank lines: `python bench/lines_of_code.py`."""
+"""Lines of code of each part: without docstrings, comments and blank lines."""
 
 from __future__ import annotations
 

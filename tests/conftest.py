@@ -1,4 +1,7 @@
-"""Shared fixtures, a Numba cache keyed by the kernel sources, and where pytest finds the examples of classes.
+"""Shared fixtures, which tests run and where, a Numba cache, and where pytest finds the examples of classes.
+
+Two tiers: what `pytest` runs by itself shows every behaviour once; the markers of pyproject.toml leave out
+the rest, which `pytest --all` runs, too. A test that is named (`file.py::test`) runs in any case.
 
 Numba stamps a cached function with its own file only, so a changed helper in another file would
 run stale; keying the cache folder on all kernel sources rules that out.
@@ -8,6 +11,7 @@ import doctest
 import hashlib
 import inspect
 import os
+import re
 import tempfile
 from pathlib import Path
 from types import ModuleType
@@ -25,8 +29,13 @@ os.environ.setdefault("NUMBA_CACHE_DIR", f"{tempfile.gettempdir()}/lite-numba-{_
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # many tests import onnxruntime before lite does
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help='run every test, as -m "" does')
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "host_only: about NumPy arrays, not for kernels on a GPU")
+    if config.option.all or any("::" in argument for argument in config.args):
+        config.option.markexpr = ""
 
 
 def pytest_report_header() -> str:
@@ -39,6 +48,44 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         host = [item for item in items if item.get_closest_marker("host_only")]
         config.hook.pytest_deselected(items=host)
         items[:] = [item for item in items if item not in host]
+
+
+_left_out = 0  # tests that markers leave out; each worker counts the same ones
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    global _left_out
+    _left_out += len(items)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = _left_out
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    global _left_out
+    _left_out = max(_left_out, getattr(node, "workeroutput", {}).get("left_out", 0))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _left_out and terminalreporter.config.option.markexpr:
+        tests = "grids, random programs in depth, killed processes and the rest of the CUDA simulator"
+        terminalreporter.write_line(f"{_left_out} tests left out ({tests}): `pytest --all` runs them, too")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """The tests of a file share a worker, which has its kernels compiled; so do all that start Ray."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return "ray" if re.search(r"_ray[_.]", file) else file
+
+    return Scheduling(config, log)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

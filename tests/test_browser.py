@@ -45,6 +45,8 @@ import numpy as np
 from lite import TensorDict
 from lite.data import MultiStep
 
+pytestmark = pytest.mark.processes
+
 def path(key):
     return tuple(key) if isinstance(key, list) else key
 

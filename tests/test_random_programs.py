@@ -19,7 +19,7 @@ PROGRAMS = int(os.environ.get("LITE_FUZZ_EXAMPLES", "8000")) // 8
 FIRST = int(os.environ.get("LITE_FUZZ_SEED", "0"))
 
 
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.depth) for part in range(1, 8))])
 def test_programs(part: int) -> None:
     undecided = 0
     for i in range(PROGRAMS):

@@ -155,6 +155,7 @@ def test_sections_that_links_name_exist(document: str) -> None:
         assert section in sections(file), f"{document} links to {path}#{section}"
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("readme", "name", "told"),
     [

@@ -154,6 +154,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("line", HERE, ids=lambda line: f"{line.document}: {line.command}")
 def test_a_command_runs_as_printed(
     line: Line, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -12,6 +12,8 @@ from helpers.readme_blocks import python_of
 _PROGRAM = """
 import signal
 
+pytestmark = pytest.mark.processes
+
 def killed_after(owner, name, calls):
     method, left = getattr(owner, name), [calls]
     def counted(*args, **kwargs):

@@ -149,6 +149,7 @@ class Terminal:
         os.write(self.end, text.encode())
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal is asked of the system")
 def test_at_a_terminal() -> None:
     terminal = Terminal("--model", str(embedded_model_path()))

@@ -300,6 +300,7 @@ def test_standard_output_is_left_as_it_was(capsys: pytest.CaptureFixture[str]) -
     assert sys.stdout.errors == before
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(sys.platform == "win32", reason="interrupts another process with a signal")
 def test_an_interrupted_score_can_be_resumed(tmp_path: Path) -> None:
     file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"

@@ -44,6 +44,7 @@ def test_chats_and_streams_are_not_spread(capsys: pytest.CaptureFixture[str]) ->
         assert "--ray" in capsys.readouterr().err
 
 
+@pytest.mark.processes
 def test_the_commands_give_what_they_give_here(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from helpers.models.real_models import MODELS
 
+pytestmark = pytest.mark.processes
+
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 MODEL = MODELS / "optimum-llama"
 CHAT = [

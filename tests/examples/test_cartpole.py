@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.processes
+
 for name in ("gymnasium", "onnx", "onnxruntime"):
     pytest.importorskip(name)
 

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from helpers.notebooks import execute, outputs
 
+pytestmark = pytest.mark.processes
+
 NOTEBOOK = json.loads(Path(__file__).with_name("first_steps.ipynb").read_text(encoding="utf-8"))
 HOSTILE = "<script>window.bad = 1</script><img src=x onerror=alert(1)>"
 # Of these lite's HTML consists.

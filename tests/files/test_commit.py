@@ -92,6 +92,7 @@ def killed(write: Callable[[int], object], last: int, rng: random.Random) -> Non
     os.close(begin)
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks its writers")
 def test_a_writer_killed_at_any_point(tmp_path):
     """Forked writers replace the tree again and again, and are killed somewhere in the middle."""
@@ -109,6 +110,7 @@ def test_a_writer_killed_at_any_point(tmp_path):
     assert not [name for name in os.listdir(path) if name.startswith(("%new", "%commit"))]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("kind", ["td.tdz", "td.npz", "consolidated"])
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks its writers")
 def test_single_files_survive_kills(kind, tmp_path):
@@ -149,6 +151,7 @@ def test_stopping_before_each_system_call(fresh, tmp_path, monkeypatch):
     assert stop > 20
 
 
+@pytest.mark.processes
 def test_readers_see_no_torn_state(tmp_path):
     """8 processes map the folder while another replaces it as fast as it can."""
     path = tmp_path / "td"
@@ -184,6 +187,7 @@ def test_threads_read_one_locked_tensordict(tmp_path):
         assert all(pool.map(read, range(8)))
 
 
+@pytest.mark.processes
 def test_two_writers_at_once(tmp_path):
     path = tmp_path / "td"
     with ThreadPoolExecutor(4) as pool:

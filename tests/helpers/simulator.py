@@ -26,8 +26,8 @@ def gpu_found() -> bool:
     return subprocess.run([sys.executable, "-c", question], capture_output=True).returncode == 0
 
 
-def run(*files: Path, at_least: int, on_gpu: bool = True) -> None:
-    """Run the tests of `files` on device arrays: `at_least` so many, all pass, none is skipped.
+def run(*files: Path | str, at_least: int, on_gpu: bool = True) -> None:
+    """Run tests, by file or name, on device arrays: `at_least` so many, all pass, none is skipped.
 
     Without `on_gpu` they run in the simulator whatever there is.
     """
@@ -35,7 +35,8 @@ def run(*files: Path, at_least: int, on_gpu: bool = True) -> None:
     environment = {**os.environ, "LITE_TEST_KERNELS": "cuda"}
     if not (on_gpu and gpu_found()):
         environment["NUMBA_ENABLE_CUDASIM"] = "1"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, files)]
+    command = [sys.executable, "-m", "pytest", "-q", "--all", "-n0", "-p", "no:cacheprovider"]
+    command += map(str, files)
     done = subprocess.run(
         command, env=environment, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=600
     )

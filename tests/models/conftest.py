@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.models.decoder_graphs import GRAPHS
 from helpers.models.real_models import EXPECTED, MODELS
 from helpers.recurrent_policy import PATH
 from numpy.typing import NDArray
@@ -20,6 +21,26 @@ from lite.models import Decoder, OnnxWrapper
 from lite.models.text.tokenizer import Tokenizer
 
 SPECIALS = ("<eos>", "<bos>", "<unk>", "<pad>")
+# One export or graph of each convention. A test over all of them is a grid but for these.
+STAND_FOR_ALL = {
+    *("optimum-llama", "optimum-gpt2-pair", "exporter-llama-static", "genai-llama-fp32", "genai-lfm2"),
+    *("genai-phi3-longrope", "handmade-slots-int8", "handmade-last-logits", "handmade-no-cache"),
+    *("positions", "no mask", "merged", "pair", "static", "slots", "slots with gather", "gather", "state"),
+    *("no cache", "last logits only", "half cache", "single row", "single step", "limit", "32-bit integers"),
+}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        params = (
+            item.callspec.params.values()
+            if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+            else ()
+        )
+        names = {value for value in params if isinstance(value, str)} & (EXPECTED.keys() | GRAPHS.keys())
+        if names - STAND_FOR_ALL:
+            item.add_marker(pytest.mark.grid)
 
 
 def make_backend() -> Any:

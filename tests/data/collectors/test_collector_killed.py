@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.processes
+
 killed_collectors = pytest.importorskip("helpers.data.killed_collectors", reason="needs the gym extra")
 
 

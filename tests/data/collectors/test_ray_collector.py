@@ -15,6 +15,8 @@ from lite import TensorDict, TensorDictBase, nn
 from lite.data import Collector, EnvError, RayCollector
 from lite.data.collectors.ray_collector import CollectorActor, _for_each
 
+pytestmark = pytest.mark.processes
+
 
 class Counting:
     """A collector whose frames are numbers, and whose weights are one number."""

@@ -12,6 +12,8 @@ from helpers.data import killed_writers
 from lite import TensorDict
 from lite.data import LazyMemmapStorage, TensorDictReplayBuffer
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="writers are forked")
 def test_no_frame_is_lost_and_none_doubled(tmp_path) -> None:

@@ -117,6 +117,7 @@ def streams(draw):
     return frames, chunks, draw(st.integers(1, 9)), draw(st.booleans())
 
 
+@pytest.mark.depth
 @settings(max_examples=2000, deadline=None)
 @given(streams())
 def test_any_stream_in_any_chunks(problem):

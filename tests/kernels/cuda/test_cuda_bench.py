@@ -12,6 +12,8 @@ from helpers import simulator
 
 from lite.models import embedded_model_path
 
+pytestmark = pytest.mark.simulator
+
 SCRIPT = Path(__file__).parents[3] / "bench" / "cuda_kernels.py"
 
 

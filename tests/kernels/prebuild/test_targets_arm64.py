@@ -25,6 +25,8 @@ import llvmlite.binding as llvm
 from lite.kernels.prebuild import kernel_object
 from lite.kernels.prebuild.targets import TARGETS
 
+pytestmark = pytest.mark.simulator
+
 target = TARGETS["armv8"]
 if not target.native:
     kernel_object._pretend(target)

@@ -24,6 +24,8 @@ import numpy as np
 from lite.kernels import get_num_threads
 from lite.models import GenerateBatches, ScoreBatches
 
+pytestmark = pytest.mark.processes
+
 folder, model, count, sampled = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
 
 def rows():

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from lite.models import GenerationConfig, OnnxDecoder, full_logits, generate, score
 
 pytest.importorskip("onnxruntime")
-LENGTHS = [(3, 7, 1, 7), (1, 2), (20, 3, 9, 14, 3, 17, 1, 6, 11, 2), (5,) * 3, (4, 40)]
+MORE = [(1, 2), (20, 3, 9, 14, 3, 17, 1, 6, 11, 2), (5,) * 3, (4, 40)]
+LENGTHS = [(3, 7, 1, 7), *(pytest.param(lengths, marks=pytest.mark.grid) for lengths in MORE)]
 
 
 class Model(NamedTuple):
@@ -46,7 +47,7 @@ def test_prompts(model: Model, lengths: Sequence[int], rng: np.random.Generator)
         np.testing.assert_allclose(decoder.prefill(row, prompt), together[row], atol=model.atol, rtol=0)
 
 
-@pytest.mark.parametrize("samples", [1, 2])
+@pytest.mark.parametrize("samples", [pytest.param(1, marks=pytest.mark.grid), 2])
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 def test_generated(model: Model, lengths: Sequence[int], samples: int, rng: np.random.Generator) -> None:
     decoder, prompts = model.decoder, texts(model, lengths, rng)

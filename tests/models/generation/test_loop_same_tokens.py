@@ -95,6 +95,7 @@ def same(ours: Any, theirs: Any) -> None:
         np.testing.assert_array_equal(mine, other, err_msg=one.name)
 
 
+@pytest.mark.depth
 @settings(max_examples=150, deadline=None)
 @given(
     program=st.lists(calls, min_size=1, max_size=4),

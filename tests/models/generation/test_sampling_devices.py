@@ -10,6 +10,7 @@ from helpers import simulator
 FILE = Path(__file__).parents[2] / "cuda" / "test_device_draws.py"
 
 
+@pytest.mark.simulator
 def test_in_the_simulator() -> None:
     """Stand-ins hold the host's memory, which a GPU must not be given."""
     pytest.importorskip("onnxruntime")

@@ -10,10 +10,13 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pytest
 from helpers.gradient_programs import Program, programs
 from hypothesis import HealthCheck, given, settings
 
 from lite import value_and_grad, vmap
+
+pytestmark = pytest.mark.depth
 
 CASES = int(os.environ.get("LITE_GRAD_CASES", "300"))
 common = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}

@@ -11,6 +11,8 @@ from helpers.gradient_programs import Program, programs
 from helpers.graphs import Function, open_graph, run_graph
 from hypothesis import HealthCheck, given, settings
 
+pytestmark = pytest.mark.depth
+
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
