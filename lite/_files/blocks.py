@@ -60,10 +60,8 @@ class SharedBlock:
             os.close(self._descriptor)
 
     def __reduce__(self) -> Any:
-        from multiprocessing.reduction import DupFd
-
         _wait_at_exit()  # also here, as a forked process has blocks that it has not made
-        handle = None if self._descriptor < 0 else DupFd(self._descriptor)
+        handle = None if self._descriptor < 0 else _handle(self._descriptor)
         return _attached, (self._memory.size, self.name, handle, self.mapped)
 
 
@@ -74,6 +72,31 @@ def _nameless_file(name: str) -> int:
 
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
+
+
+_unsent: set[int] = set()  # copies of descriptors that other processes have not fetched yet
+
+
+def _handle(descriptor: int) -> Any:
+    """By which another process fetches an open file from this one."""
+    from multiprocessing import context, reduction, resource_sharer
+
+    if context.get_spawning_popen() is not None:  # the child inherits it
+        return reduction.DupFd(descriptor)
+    copy = os.dup(descriptor)
+    _unsent.add(copy)
+
+    def send(connection: Any, receiver: int) -> None:
+        reduction.send_handle(connection, copy, receiver)
+
+    def close() -> None:  # called behind `send`, or by a forked process, which has nothing to send
+        os.close(copy)
+        _unsent.discard(copy)
+
+    # DupFd would not tell when the descriptor is sent.
+    handle = resource_sharer.DupFd.__new__(resource_sharer.DupFd)
+    handle._id = resource_sharer._resource_sharer.register(send, close)  # type: ignore[attr-defined]
+    return handle
 
 
 def _attached(size: int, name: str, handle: Any, mapped: bool) -> SharedBlock:
@@ -113,15 +136,14 @@ def _wait_at_exit() -> None:
 
 
 def _wait_until_fetched() -> None:
-    from multiprocessing import active_children, parent_process, resource_sharer
+    from multiprocessing import active_children, parent_process
 
-    # No public names tell what is still to be sent or fetched; without these the process ends at once.
-    sharer = getattr(resource_sharer, "_resource_sharer", None)
     parent, deadline = parent_process(), time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
+        # No public name tells what queues have still to send.
         queued = any(thread.name.startswith("QueueFeeder") for thread in threading.enumerate())
         receivers = active_children() if parent is None else parent.is_alive()
-        if not receivers or not (queued or getattr(sharer, "_cache", None)):
+        if not receivers or not (queued or _unsent):
             return
         time.sleep(0.005)
 
