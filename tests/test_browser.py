@@ -21,6 +21,8 @@ from helpers.readme_blocks import blocks
 from lite import TensorDict
 from lite.data import MultiStep
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[1]
 # The runner of READMEs, in a folder like the root of a checkout.
 RUN_README = """
@@ -44,8 +46,6 @@ RUN_MULTISTEP = """
 import numpy as np
 from lite import TensorDict
 from lite.data import MultiStep
-
-pytestmark = pytest.mark.processes
 
 def path(key):
     return tuple(key) if isinstance(key, list) else key

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from helpers.readme_blocks import python_of
 
+pytestmark = pytest.mark.processes
+
 # A child is killed when a method of its has been called so many times; the next one goes on.
 _PROGRAM = """
 import signal
-
-pytestmark = pytest.mark.processes
 
 def killed_after(owner, name, calls):
     method, left = getattr(owner, name), [calls]

@@ -14,6 +14,8 @@ from lite.kernels.prebuild import library
 from lite.kernels.prebuild.signatures import SIGNATURES
 from lite.kernels.prebuild.targets import TARGETS
 
+pytestmark = pytest.mark.simulator
+
 CHECKOUT = Path(__file__).parents[3]
 SCRIPT = CHECKOUT / "bench" / "arm64.py"
 ROOT = os.environ.get("LITE_ARM64_ROOT")
@@ -24,8 +26,6 @@ import sys
 import llvmlite.binding as llvm
 from lite.kernels.prebuild import kernel_object
 from lite.kernels.prebuild.targets import TARGETS
-
-pytestmark = pytest.mark.simulator
 
 target = TARGETS["armv8"]
 if not target.native:

@@ -11,6 +11,8 @@ from helpers.models.real_models import MODELS
 
 from lite.models import GenerateBatches, ScoreBatches
 
+pytestmark = pytest.mark.processes
+
 ray_jobs.need_ray()
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 LLAMA = MODELS / "optimum-llama"
@@ -23,8 +25,6 @@ from pathlib import Path
 import numpy as np
 from lite.kernels import get_num_threads
 from lite.models import GenerateBatches, ScoreBatches
-
-pytestmark = pytest.mark.processes
 
 folder, model, count, sampled = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
 
