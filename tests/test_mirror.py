@@ -8,6 +8,7 @@ the whole project beside this one; and those of a whole package that are listed 
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -33,6 +34,7 @@ def sources() -> dict[Path, set[str]]:
     return found
 
 
+@functools.cache
 def packages(folder: Path) -> set[str]:
     """That of a folder of tests, and the packages right below."""
     inner = folder.relative_to(TESTS).parts

@@ -66,6 +66,7 @@ def wheel(source: Path) -> zipfile.ZipFile:
     return zipfile.ZipFile(build("wheel", source, source.parent / "wheel"))
 
 
+@pytest.mark.processes
 def test_the_wheel_holds_the_listed_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     expected = {
         "/".join((package.replace(".", "/"), file.relative_to(_folder(package)).as_posix()))
@@ -99,6 +100,7 @@ def test_a_build_leaves_the_tree_alone(source: Path, wheel: zipfile.ZipFile) -> 
     assert [file.name for file in (source / "build").rglob("*.py")] == ["renamed_since.py"]
 
 
+@pytest.mark.processes
 def test_the_source_distribution_builds_the_same_wheel(source: Path, wheel: zipfile.ZipFile) -> None:
     with tarfile.open(build("sdist", source, source.parent / "sdist")) as archive:
         members, names = archive.getmembers(), archive.getnames()

@@ -51,6 +51,7 @@ def test_demo_repeats_with_its_seed(capsys: pytest.CaptureFixture[str]) -> None:
     assert samples[0] == samples[1]
 
 
+@pytest.mark.processes
 def test_nothing_is_written_where_the_user_keeps_files(tmp_path: Path) -> None:
     """onnxruntime's telemetry writes an identifier of the device, and a queue, unless it is told not to."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("XDG_", "ORT_"))}

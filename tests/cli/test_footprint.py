@@ -78,6 +78,7 @@ def test_what_a_package_requires_is_counted_once(
     assert "  tensordict-lite-kernels      not installed\n" in said
 
 
+@pytest.mark.processes
 def test_imports_and_memory_grow_from_stage_to_stage(capsys: pytest.CaptureFixture[str]) -> None:
     facts, _ = asked(capsys, "--only", "import", "--only", "memory")
     assert 0 < facts["import"]["lite over numpy"] < 5
@@ -87,6 +88,7 @@ def test_imports_and_memory_grow_from_stage_to_stage(capsys: pytest.CaptureFixtu
     assert stages["python"] > 2e6
 
 
+@pytest.mark.processes
 def test_first_calls_by_backend(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lite.cli.footprint._KERNELS", {"nothing": "call = lambda: kernels.gae"})
     monkeypatch.setenv("LITE_KERNELS_PATH", "/does/not/exist")

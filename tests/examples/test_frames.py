@@ -9,6 +9,7 @@ from helpers import without_torch
 pytest.importorskip("gymnasium", reason="needs the gym extra: pip install -e '.[gym]'")
 
 
+@pytest.mark.processes
 def test_learns_without_torch() -> None:
     """Above 100 steps, of poles that stay up for 23 under the recorded actions."""
     from examples.frames_learn import FOLDER

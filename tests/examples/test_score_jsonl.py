@@ -100,6 +100,7 @@ def test_sums(tmp_path: Path, rows: Path) -> None:
     assert len(best) < len(FILE)
 
 
+@pytest.mark.processes
 def test_the_program(tmp_path: Path, rows: Path) -> None:
     """With the model in the package, which knows sums."""
     command = [sys.executable, str(Path(__file__).with_name("score_jsonl.py")), str(rows), "scores.jsonl"]

@@ -15,8 +15,6 @@ import lite
 from lite import TensorDict
 from lite.data import LazyTensorStorage, TensorDictReplayBuffer
 
-CASES = 200
-
 
 def tree() -> TensorDict:
     texts = [f"{i}" for i in range(60)]
@@ -80,8 +78,9 @@ def damage(path: Path, rng: random.Random) -> None:
         path.write_bytes(data)
 
 
+@pytest.mark.parametrize("cases", [40, pytest.param(200, marks=pytest.mark.depth)])
 @pytest.mark.parametrize("name", FORMATS)
-def test_damage_is_noticed(name: str, tmp_path: Path) -> None:
+def test_damage_is_noticed(name: str, cases: int, tmp_path: Path) -> None:
     write, load, pattern, always = FORMATS[name]
     whole, at = tmp_path / "whole", tmp_path / "damaged"
     whole.mkdir()
@@ -89,7 +88,7 @@ def test_damage_is_noticed(name: str, tmp_path: Path) -> None:
     wanted = read(load(whole))
     rng = random.Random(0)
     found: Counter[str] = Counter()
-    for _ in range(CASES):
+    for _ in range(cases):
         shutil.copytree(whole, at)
         files = sorted(path for path in at.rglob(pattern) if path.is_file() and path.stat().st_size)
         damage(rng.choice(files), rng)
@@ -98,7 +97,7 @@ def test_damage_is_noticed(name: str, tmp_path: Path) -> None:
         except (ValueError, OSError, RuntimeError, KeyError, TypeError):
             found["error"] += 1
         shutil.rmtree(at)
-    assert found["error"] > CASES // 4
+    assert found["error"] > cases // 4
     if always:
         assert found["other values"] == 0, found
     else:

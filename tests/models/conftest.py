@@ -23,10 +23,8 @@ from lite.models.text.tokenizer import Tokenizer
 SPECIALS = ("<eos>", "<bos>", "<unk>", "<pad>")
 # One export or graph of each convention. A test over all of them is a grid but for these.
 STAND_FOR_ALL = {
-    *("optimum-llama", "optimum-gpt2-pair", "exporter-llama-static", "genai-llama-fp32", "genai-lfm2"),
-    *("genai-phi3-longrope", "handmade-slots-int8", "handmade-last-logits", "handmade-no-cache"),
-    *("positions", "no mask", "merged", "pair", "static", "slots", "slots with gather", "gather", "state"),
-    *("no cache", "last logits only", "half cache", "single row", "single step", "limit", "32-bit integers"),
+    *("optimum-llama", "exporter-llama-static", "genai-lfm2", "handmade-slots-int8", "handmade-no-cache"),
+    *("positions", "merged", "pair", "slots", "slots with gather", "gather", "no cache", "single step"),
 }
 
 

@@ -252,12 +252,13 @@ def test_options_of_generation_that_are_none(cases: Cases, tmp_path: Path, name:
     "path",
     [
         "context_length",
-        "vocab_size",
-        "eos_token_id",
-        "decoder",
+        "decoder.head_size",
         *(
-            f"decoder.{name}"
-            for name in ("head_size", "num_key_value_heads", "num_hidden_layers", "hidden_size")
+            pytest.param(path, marks=pytest.mark.grid)
+            for path in (
+                *("vocab_size", "eos_token_id", "decoder", "decoder.num_key_value_heads"),
+                *("decoder.num_hidden_layers", "decoder.hidden_size"),
+            )
         ),
     ],
 )

@@ -117,6 +117,7 @@ def graph(fused: bool) -> Any:
     return model
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("what", ["score", "details"])
 @pytest.mark.parametrize("fused", [True, False], ids=["group query", "concatenating"])
 def test_eight_long_rows(tmp_path: Path, fused: bool, what: str) -> None:

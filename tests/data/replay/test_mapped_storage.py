@@ -201,6 +201,7 @@ def test_a_reader_does_not_wait_for_ever(tmp_path, monkeypatch) -> None:
         opened(tmp_path / "f").sample(3)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("compress", [False, True])
 @pytest.mark.parametrize("size", [1, 40])
 def test_one_process_writes_while_others_read(tmp_path, compress: bool, size: int) -> None:

@@ -7,6 +7,7 @@ import itertools
 import os
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -69,6 +70,7 @@ def check(storage, stream, n_steps: int, one_by_one: bool) -> None:
 CASES = int(os.environ.get("LITE_STREAM_CASES", "200"))
 
 
+@pytest.mark.depth
 @settings(max_examples=CASES, deadline=None)
 @given(streams(), st.integers(1, 6), st.sampled_from([7, 20, 100]), st.booleans(), st.booleans())
 def test_in_memory(stream, n_steps, capacity, compress, one_by_one) -> None:

@@ -147,6 +147,7 @@ def _run(program: str, folder: Path, **environment: str) -> tuple[int, str]:
     return int(count), warned.strip()
 
 
+@pytest.mark.processes
 def test_a_warm_cache_is_read_where_nothing_may_be_written(tmp_path: Path) -> None:
     """Compiled for the level that most processors have, read by a process that compiles for this one."""
     if not portable.fits(cache.binding.get_host_cpu_features()):
@@ -157,6 +158,7 @@ def test_a_warm_cache_is_read_where_nothing_may_be_written(tmp_path: Path) -> No
     assert _run(PROGRAM, warm) == (0, "")
 
 
+@pytest.mark.processes
 def test_without_any_folder_there_is_one_warning(tmp_path: Path) -> None:
     count, warned = _run(PROGRAM, tmp_path / "empty", LITE_NUM_THREADS="1")
     assert count in (0, 2)  # beside the sources there may be some

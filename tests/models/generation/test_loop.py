@@ -20,8 +20,10 @@ def seeds(count: int) -> NDArray[np.uint64]:
     return np.arange(100, 100 + count, dtype=np.uint64)
 
 
-@pytest.mark.parametrize("batch", [[0], [1], [2], [0, 1, 2], [2, 0]])
-@pytest.mark.parametrize("num_samples", [1, 3])
+@pytest.mark.parametrize(
+    "batch", [[0, 1, 2], *(pytest.param(batch, marks=pytest.mark.grid) for batch in ([0], [1], [2], [2, 0]))]
+)
+@pytest.mark.parametrize("num_samples", [pytest.param(1, marks=pytest.mark.grid), 3])
 def test_greedy(
     name: str, decoder: OnnxDecoder, prompts: list[Any], batch: list[int], num_samples: int
 ) -> None:

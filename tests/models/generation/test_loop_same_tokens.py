@@ -215,6 +215,7 @@ def test_batching_shows_in_nothing(rng: np.random.Generator) -> None:
                 same(ours, theirs)
 
 
+@pytest.mark.processes
 def test_another_process() -> None:
     code = (
         "import sys, numpy as np\n"

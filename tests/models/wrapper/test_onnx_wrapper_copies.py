@@ -74,6 +74,7 @@ def test_a_tokenizer_goes_along(byte_tokenizer: Make) -> None:
     assert said(sent(wrapper)) == said(wrapper)
 
 
+@pytest.mark.depth
 @pytest.mark.parametrize("copied", [sent, copy.deepcopy])
 def test_random_streams(copied: Any) -> None:
     options = {"input_mode": "text", "generate_kwargs": {"temperature": 2.0, "do_sample": True}}

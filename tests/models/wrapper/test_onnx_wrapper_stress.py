@@ -128,6 +128,7 @@ def make_wrapper(kind: str, scripted_model: Make, **options: Any) -> OnnxWrapper
     )
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("kind", ["scripted", "embedded"])
 def test_every_caller_gets_its_own_rows_or_its_own_error(
     kind: str, scripted_model: Make, monkeypatch: pytest.MonkeyPatch

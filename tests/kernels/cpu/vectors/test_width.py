@@ -41,6 +41,7 @@ def _widest_registers() -> str | None:
     )
 
 
+@pytest.mark.simulator
 @pytest.mark.skipif(backend() != "numba", reason="Numba does not run the kernels")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_loops_over_a_block_use_the_widest_registers(dtype, tmp_path):
