@@ -15,7 +15,8 @@ from side_by_side import RESULTS, machine
 
 # What the steps of `.ci/run` run, by the beginning of their names.
 SUITES = {
-    "tests, as the README says": "all tests: `pytest`",
+    "tests, as the README says": "every behaviour once: `pytest`",
+    "the tests that they leave out": "the rest of `pytest --all`",
     "parity with torch": "what needs torch or jax: `pytest tests/parity` and a few files",
     "kernels compiled beforehand": "kernels, from a library: `LITE_KERNELS=prebuilt pytest tests/kernels`",
     "kernels without the compiler": "kernels, on NumPy: `LITE_KERNELS=numpy pytest tests/kernels`",
@@ -60,8 +61,8 @@ def main() -> None:
         "# How long the tests take",
         "",
         f"{', '.join(f'{key} {value}' for key, value in about.items())}.",
-        "Out of one `.ci/run` (`python bench/suite_times.py`), which runs the first row beside all others,",
-        "and asks for more random cases than `pytest` alone.",
+        "Out of one `.ci/run` (`python bench/suite_times.py`), which runs the first two rows beside all others,",
+        "and asks for more random cases than `pytest --all` alone.",
         "",
         "| tests | passed | skipped | s |",
         "|---|--:|--:|--:|",
