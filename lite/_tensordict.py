@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from lite import _doors
+from lite import _lazy_hooks
 from lite._arrays.device import parse_device
 from lite._containers.dense import Dense
 from lite._containers.lazy import Lazy
@@ -48,7 +48,7 @@ from lite._tree import numpy_protocol, object_methods
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey
 from lite._tree.names import check_names
-from lite._tree.protocol import kinds
+from lite._tree.protocol import class_registry
 from lite._tree.shape import parse_batch_size
 from lite._tree.walks import lifted
 
@@ -502,9 +502,9 @@ class TensorDictBase(cast.DtypeCasts):
 
     # -- modules (lite.nn._parameters, imported when one is called) --------------------------------
 
-    from_module = classmethod(_doors.from_module)
-    from_modules = classmethod(_doors.from_modules)
-    to_module = _doors.to_module
+    from_module = classmethod(_lazy_hooks.from_module)
+    from_modules = classmethod(_lazy_hooks.from_modules)
+    to_module = _lazy_hooks.to_module
 
 
 for _name, _refusal in not_in_lite.refusals().items():  # what is defined anywhere else wins
@@ -700,6 +700,6 @@ class LazyStackedTensorDict(Lazy, TensorDictBase):
     densify = stacks.densify
 
 
-kinds.dense = TensorDict
-kinds.lazy = LazyStackedTensorDict
+class_registry.dense = TensorDict
+class_registry.lazy = LazyStackedTensorDict
 object_methods.complete()

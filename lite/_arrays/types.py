@@ -171,7 +171,9 @@ def host_array(entry: Any, key: str | None = None) -> Array:
 
 
 class MaskedArrayError(TypeError):
-    """A masked array was to be stored or written; `path` is the key that it was given under, if known."""
+    """Raised when a masked array is stored or written; `path` is the path of its entry, as far as it is
+    known.
+    """
 
     def __init__(self, path: Path = ()) -> None:
         key = path[0] if len(path) == 1 else path
@@ -181,8 +183,8 @@ class MaskedArrayError(TypeError):
         )
         self.path = path
 
-    def below(self, key: str) -> MaskedArrayError:
-        """The same error, seen from the container that has the value below `key`."""
+    def prefixed(self, key: str) -> MaskedArrayError:
+        """The same error with `key` in front of its path."""
         return MaskedArrayError((key, *self.path))
 
 

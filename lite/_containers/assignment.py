@@ -17,7 +17,7 @@ from lite._arrays.device import beside, on_leaves, unwrap, wrap
 from lite._arrays.numbers import NUMBERS
 from lite._arrays.types import Path, Shape, Unbatched, has_namespace, is_array
 from lite._tree.collection import TensorCollection
-from lite._tree.entry_errors import below, entry_error, put_below
+from lite._tree.entry_errors import entry_error, error_path, prefix_error_path
 from lite._tree.indexing import basic_shape, normalise, result_shape, slice_length
 from lite._tree.keys import require_path
 from lite._tree.lock import LOCK_ERROR
@@ -44,7 +44,7 @@ def set_path(td: Container, path: Path, item: Any, inplace: bool, writes: Writes
             try:
                 node._create(path[depth:], item, writes)
             except Exception as error:
-                put_below(error, *path[:depth])
+                prefix_error_path(error, *path[:depth])
                 raise
             return
         child = entry if isinstance(entry, Container) else td._as_node(entry)
@@ -54,7 +54,7 @@ def set_path(td: Container, path: Path, item: Any, inplace: bool, writes: Writes
     try:
         node._set_here(path[-1], item, inplace, writes)
     except Exception as error:
-        put_below(error, *path[:-1])
+        prefix_error_path(error, *path[:-1])
         raise
 
 
@@ -65,7 +65,7 @@ def create(td: Container, path: Path, item: Any, writes: Writes | None = None) -
     try:
         chain = td._convert(item)
     except Exception as error:
-        put_below(error, *path)
+        prefix_error_path(error, *path)
         raise
     if type(chain) is ndarray and td._names is None:  # then there is nothing that names reach
         for name in path[:0:-1]:
@@ -109,7 +109,7 @@ def _write_into(td: Container, key: str, current: Any, item: Any, writes: Writes
     if node is not None:
         if not isinstance(item, Mapping) and td._as_node(item) is None:
             raise _not_updated(key, f"it is nested, and the value is a {type(item).__name__}.")
-        with below(key):
+        with error_path(key):
             node._merge(item, writes)
         return
     if isinstance(current, NonTensorBase):
@@ -206,7 +206,7 @@ def take_batch(td: Container, source: Any, inplace: bool, chosen: list[Path] | N
             try:
                 target._take_batch(value, inplace, rest, writes)
             except Exception as error:
-                put_below(error, *path)
+                prefix_error_path(error, *path)
                 raise
     if differs:
         td.batch_size = node.batch_size
@@ -254,7 +254,7 @@ def update(
                 try:
                     target._update(value, clone, inplace, rest, is_leaf, writes)
                 except Exception as error:
-                    put_below(error, *path)
+                    prefix_error_path(error, *path)
                     raise
                 continue
         td._set_path(path, copied(value) if clone else value, inplace, writes)
@@ -293,7 +293,7 @@ def copy_entries(
             node, other = td._as_node(td._get_path(path)), td._as_node(value)
             if other.ndim < node.ndim and other.batch_size != node.batch_size[: other.ndim]:
                 other = other.expand(node.batch_size)  # as arrays broadcast
-            with below(*path):
+            with error_path(*path):
                 match_batch(node, other)
                 node._copy_entries(other, rest, strict, writes, (*above, *path))
         elif td._peek_path(path) is not None:
@@ -382,7 +382,7 @@ def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
                 raise entry_error(ValueError, f"cannot write to key {{key}}: {error}", (key,)) from error
             writes.put(td, key, new)
         elif own is not None:
-            with below(key):
+            with error_path(key):
                 require_fields(target, source)
                 own._set_index(items, other, writes)
         else:
@@ -533,7 +533,7 @@ def _fill_index(td: Any, items: tuple[Any, ...], shape: Shape, value: Any, write
     for key, entry in list(td._data.items()):
         node = td._as_node(entry)
         if node is not None:
-            with below(key):
+            with error_path(key):
                 node._set_index(items, value, writes)
         elif isinstance(entry, NonTensorBase):
             writes.put(td, key, entry._assign(items, value))
@@ -543,7 +543,7 @@ def _fill_index(td: Any, items: tuple[Any, ...], shape: Shape, value: Any, write
             except Exception as error:
                 if hasattr(error, "about"):
                     error.about += _TO_ALL
-                    put_below(error)
+                    prefix_error_path(error)
                 raise
 
 

@@ -19,16 +19,16 @@ from lite._arrays.types import HOST_LEAVES, Array, Names, Shape
 from lite._containers import assignment
 from lite._tree.batch_ops import BatchOp, Index, Take
 from lite._tree.collection import Entry
-from lite._tree.entry_errors import below, entry_error, put_below
+from lite._tree.entry_errors import entry_error, error_path, prefix_error_path
 from lite._tree.indexing import basic_shape, result_names, slice_length, views
 from lite._tree.keys import NestedKey, known_path, require_path
 from lite._tree.lock import require_unlocked
 from lite._tree.names import check_names, take_names
 from lite._tree.nontensor import NonTensorData
-from lite._tree.protocol import MISSING, Container, kinds
+from lite._tree.protocol import MISSING, Container, class_registry
 from lite._tree.shape import parse_batch_size
 from lite._tree.unbatched import UnbatchedTensor
-from lite._tree.values import as_is, as_tree, fit_leaf, fit_node, to_entry, unready
+from lite._tree.values import as_tree, fit_leaf, fit_node, invalid_keys, is_valid_leaf, to_entry
 from lite._tree.writes import Writes, fitting
 
 _ALL = slice(None)
@@ -87,7 +87,7 @@ class Dense(Container):
 
     def _fill(self, source: Mapping[Any, Any]) -> None:
         """Take over the entries of a mapping, into an empty container."""
-        others = unready(source, self._batch_size, self._device) if type(source) is dict else None
+        others = invalid_keys(source, self._batch_size, self._device) if type(source) is dict else None
         if others is not None:
             self._data = data = dict(source)
             if not others:
@@ -96,11 +96,15 @@ class Dense(Container):
                 try:
                     data[key] = self._convert(data[key])
                 except Exception as error:
-                    put_below(error, key)
+                    prefix_error_path(error, key)
                     raise
             for key in others:
                 entry = data[key]
-                if type(entry) is not kinds.dense or self._names is not None or entry._names is not None:
+                if (
+                    type(entry) is not class_registry.dense
+                    or self._names is not None
+                    or entry._names is not None
+                ):
                     self._put(key, entry)
             return
         if type(source) is dict and (tree := as_tree(source)) is not None:
@@ -155,14 +159,14 @@ class Dense(Container):
         # Through nothing but TensorDicts the path need not be read twice.
         node: Any = self if type(key) is tuple else None
         for name in key[:-1] if node is not None else ():
-            node = node._data.get(name) if type(node) is kinds.dense and type(name) is str else None
+            node = node._data.get(name) if type(node) is class_registry.dense and type(name) is str else None
             if node is None:
                 break
-        if type(node) is kinds.dense and key and type(key[-1]) is str:
+        if type(node) is class_registry.dense and key and type(key[-1]) is str:
             try:
                 node._set_here(key[-1], item, inplace)
             except Exception as error:
-                put_below(error, *key[:-1])
+                prefix_error_path(error, *key[:-1])
                 raise
         else:
             self._set_path(require_path(key), item, inplace)
@@ -187,7 +191,7 @@ class Dense(Container):
                     return
             elif writes.take(current, item):
                 return
-        elif not self._locked and as_is(item, self._batch_size, self._device):
+        elif not self._locked and is_valid_leaf(item, self._batch_size, self._device):
             if writes is not None:
                 writes.keep(self)
             self._data[key] = item
@@ -222,7 +226,7 @@ class Dense(Container):
         return to_entry(value, self._batch_size, self._node_from)
 
     def _node_from(self, mapping: Mapping[Any, Any]) -> Any:
-        node = kinds.dense._make({}, self._batch_size, self._device, self._names)
+        node = class_registry.dense._make({}, self._batch_size, self._device, self._names)
         if mapping:
             node._fill(mapping)
         return node
@@ -231,10 +235,10 @@ class Dense(Container):
         if type(value) is dict:
             return self._node_from(value)  # of self's batch size and device
         size = self._batch_size
-        if as_is(value, size, self._device):
+        if is_valid_leaf(value, size, self._device):
             return value
         if (
-            type(value) is kinds.dense
+            type(value) is class_registry.dense
             and value is not self
             and value._batch_size[: len(size)] == size
             and (self._device is None or value._device == self._device)
@@ -649,7 +653,7 @@ def _check_batch_size(td: Any, new: Shape) -> None:
         if isinstance(entry, _SHARED) or (node is not None and node.is_empty()):
             continue
         if node is not None and node._parts() is None and len(node.batch_size) < len(new):
-            with below(key):
+            with error_path(key):
                 _check_batch_size(node, new)
             continue
         if tuple(entry.shape[: len(new)]) != new:

@@ -17,10 +17,10 @@ from lite._arrays.device import on_leaves
 from lite._arrays.joining import stacked
 from lite._arrays.types import Array, Names, Shape, is_array
 from lite._tree.collection import TensorCollection
-from lite._tree.entry_errors import entry_error, put_below
+from lite._tree.entry_errors import entry_error, prefix_error_path
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, common_device, same_object
-from lite._tree.protocol import Container, kinds
+from lite._tree.protocol import Container, class_registry
 from lite._tree.unbatched import UnbatchedTensor, joined, require_equal_shapes
 
 _ARRAYS = {np.ndarray}
@@ -47,7 +47,7 @@ def join_column(entries: list[Any], how: How, dim: int) -> Any:
     found = set(map(type, entries))
     if found == _ARRAYS:
         return how.arrays(entries, dim, True)
-    if found == {kinds.dense}:
+    if found == {class_registry.dense}:
         return how.nodes(entries, dim)
     if NoneType in found:
         return None
@@ -132,7 +132,7 @@ def _join_columns(nodes: list[Any], how: How, dim: int, keys_error: Callable[[li
         try:
             entries[key] = join_column(column, how, dim)
         except (RuntimeError, KeyError) as error:
-            put_below(error, key)
+            prefix_error_path(error, key)
             raise
     return entries
 
@@ -181,16 +181,16 @@ def _check_sizes(items: list[Any], dim: int) -> int:
 def _stack_nodes(items: list[Any], dim: int) -> Any:
     dim = _check_sizes(items, dim)
     found = set(map(type, items))
-    if found != {kinds.dense}:
+    if found != {class_registry.dense}:
         if _is_typed(found):
             return _behind(_stack_nodes, items, dim)
-        lazy = [item for item in items if isinstance(item, kinds.lazy)]
+        lazy = [item for item in items if isinstance(item, class_registry.lazy)]
         if len(lazy) == len(items):
             if len({item.stack_dim for item in lazy}) == 1:
                 return _stack_lazy(lazy, dim)
             # Parts that lie along different dims do not pair up; what they hold may be ragged.
-            return kinds.lazy(*items, stack_dim=dim)
-        items = [item.contiguous() if isinstance(item, kinds.lazy) else item for item in items]
+            return class_registry.lazy(*items, stack_dim=dim)
+        items = [item.contiguous() if isinstance(item, class_registry.lazy) else item for item in items]
     return _stacked_dense(items, STACK, dim)
 
 
@@ -221,7 +221,7 @@ def _stack_lazy(items: list[Any], dim: int) -> Any:
     inner = dim if dim <= at else dim - 1
     columns = zip(*(item.tensordicts for item in items), strict=True)
     parts = [_stack_nodes(list(column), inner) for column in columns]
-    return kinds.lazy._make(parts, at + (dim <= at), items[0]._dim_name)
+    return class_registry.lazy._make(parts, at + (dim <= at), items[0]._dim_name)
 
 
 STACK = How("stack", _stack_arrays, _stack_objects, _stack_nodes)
@@ -238,19 +238,19 @@ def _maybe_dense(items: list[Any], dim: int) -> Any:
             f"Lazy stacking of tensordicts requires them to have congruent batch dimensions, got {sizes}."
         )
     found = set(map(type, items))
-    if found != {kinds.dense} and _is_typed(found):
+    if found != {class_registry.dense} and _is_typed(found):
         try:
             return _behind(_stack_nodes, items, dim)
         except RuntimeError:
-            return kinds.lazy(*items, stack_dim=dim)
-    lazy = any(issubclass(kind, kinds.lazy) for kind in found)
+            return class_registry.lazy(*items, stack_dim=dim)
+    lazy = any(issubclass(kind, class_registry.lazy) for kind in found)
     regular = not lazy and sizes.count(size) == len(sizes)
     if regular:
         dim = _check_sizes(items, dim)
     try:
         return _stacked_dense(items, MAYBE_DENSE, dim) if regular else _stack_nodes(items, dim)
     except RuntimeError:
-        return kinds.lazy(*items, stack_dim=dim)
+        return class_registry.lazy(*items, stack_dim=dim)
 
 
 MAYBE_DENSE = How("maybe_dense_stack", _stack_arrays, _stack_objects, _maybe_dense)
@@ -288,9 +288,9 @@ def _cat_nodes(items: list[Any], dim: int) -> Any:
         )
     dim %= ndim
     found = set(map(type, items))
-    if found != {kinds.dense} and _is_typed(found):
+    if found != {class_registry.dense} and _is_typed(found):
         return _behind(_cat_nodes, items, dim)
-    if any(issubclass(kind, kinds.lazy) for kind in found):
+    if any(issubclass(kind, class_registry.lazy) for kind in found):
         return _cat_lazy(items, dim)
     sizes = [item._batch_size for item in items]
     size = sizes[0]
@@ -313,11 +313,11 @@ def _different(keys: list[str]) -> Exception:
 
 
 def _cat_lazy(items: list[Any], dim: int) -> Any:
-    model = next(item for item in items if isinstance(item, kinds.lazy))
+    model = next(item for item in items if isinstance(item, class_registry.lazy))
     at = model.stack_dim
     columns = []
     for item in items:
-        if isinstance(item, kinds.lazy) and item.stack_dim != at:
+        if isinstance(item, class_registry.lazy) and item.stack_dim != at:
             raise RuntimeError(
                 f"lazy stacks to concatenate must have one stack dim, got {at} and {item.stack_dim}."
             )

@@ -16,11 +16,11 @@ from lite._containers.dense import Dense
 from lite._containers.lazy_entries import keys_differ
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
-from lite._tree.entry_errors import below, misfit
+from lite._tree.entry_errors import error_path, shape_error
 from lite._tree.indexing import is_traced, normalise
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names
-from lite._tree.protocol import Container, kinds
+from lite._tree.protocol import Container, class_registry
 from lite._tree.shape import parse_batch_size
 from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.values import to_entry
@@ -187,7 +187,7 @@ class Lazy(Container):
         if not fits and isinstance(entry, TensorCollection):
             return entry._rebatch(size)
         if not fits:
-            raise misfit(size, shape)
+            raise shape_error(size, shape)
         return entry
 
     def _blank(self) -> Self:
@@ -265,11 +265,11 @@ class Lazy(Container):
         for key in self._keys():
             entry = self._get_str(key)
             node = self._as_node(entry)
-            with below(key):
+            with error_path(key):
                 entries[key] = (
                     entry if node is None else self._rewrap(entry, node.contiguous(canonical=canonical))
                 )
-        return kinds.dense._make(entries, self.batch_size, self.device, self._names)
+        return class_registry.dense._make(entries, self.batch_size, self.device, self._names)
 
     def auto_batch_size_(self, batch_dims: int | None = None, keep_compliant_size: bool = False) -> Self:
         """Not for lazy stacks, whose batch size follows from that of their parts.
@@ -380,7 +380,7 @@ class Lazy(Container):
         if own[: len(batch_size)] == batch_size:
             return self
         if len(batch_size) <= dim or batch_size[dim] != own[dim]:
-            raise misfit(batch_size, own)
+            raise shape_error(batch_size, own)
         inner = batch_size[:dim] + batch_size[dim + 1 :]
         return self._from_parts([part._rebatch(inner) for part in self.tensordicts])
 

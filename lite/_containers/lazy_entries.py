@@ -16,9 +16,9 @@ from lite._arrays.types import Path, Shape
 from lite._containers.dense import Dense
 from lite._containers.joining import How, join_column
 from lite._containers.ragged import stack_arrays, stack_objects
-from lite._tree.entry_errors import entry_error, put_below
+from lite._tree.entry_errors import entry_error, prefix_error_path
 from lite._tree.nontensor import NonTensorBase
-from lite._tree.protocol import Container, kinds
+from lite._tree.protocol import Container, class_registry
 
 _ARRAYS = {ndarray}
 
@@ -69,7 +69,7 @@ def stacked(stack: Any, path: Path, entries: list[Any]) -> Any:
     try:
         out = join_column(entries, READ, stack.stack_dim)
     except RuntimeError as error:
-        put_below(error, *path)
+        prefix_error_path(error, *path)
         raise
     if stack._dim_name is not None and (node := stack._as_node(out)) is not None:
         node._dim_name = stack._dim_name
@@ -84,7 +84,7 @@ def _side_by_side(nodes: list[Any], dim: int, name: str | None = None) -> Any:
         sizes = [node.batch_size for node in nodes]
     if sizes.count(sizes[0]) < len(sizes) and len(set(map(len, sizes))) > 1:
         raise entry_error(RuntimeError, f"the entries{{at}} of a lazy stack are of different kinds: {sizes}.")
-    return kinds.lazy._make(nodes, dim, name)
+    return class_registry.lazy._make(nodes, dim, name)
 
 
 READ = How("read from a lazy stack", stack_arrays, stack_objects, _side_by_side)
@@ -112,11 +112,11 @@ def _stand_in(stack: Any, path: Path, entries: list[Any]) -> Any:
         return None
     if type(entries[0]) is ndarray:
         return entries[0]
-    if found == {kinds.dense}:
+    if found == {class_registry.dense}:
         try:
             return _side_by_side(entries, stack.stack_dim, stack._dim_name)
         except RuntimeError as error:
-            put_below(error, *path)
+            prefix_error_path(error, *path)
             raise
     leaf = next((entry for entry in entries if stack._as_node(entry) is None), None)
     return stacked(stack, path, entries) if leaf is None else leaf
@@ -146,7 +146,7 @@ def peek_items(stack: Any) -> Iterable[tuple[str, Any]]:
 def node_at(stack: Any, path: Path) -> Any:
     """The lazy stack of the nodes at a path through dense TensorDicts; None if it goes through others."""
     nodes = _ends(stack.tensordicts, path)
-    if nodes and set(map(type, nodes)) == {kinds.dense}:
+    if nodes and set(map(type, nodes)) == {class_registry.dense}:
         return _stand_in(stack, path, nodes)
     return None
 
@@ -154,7 +154,7 @@ def node_at(stack: Any, path: Path) -> Any:
 def _ends(parts: Sequence[Any], path: Path) -> list[Any] | None:
     """What each part has at a path through TensorDicts; None if the path goes through anything else."""
     found = []
-    dense = kinds.dense
+    dense = class_registry.dense
     try:
         for node in parts:
             for name in path:
@@ -212,7 +212,7 @@ def _form(td: Any, key: str) -> _Form | None:
         return None
     kind, shape, node = forms[0]
     if node is not None:
-        node = kinds.lazy._make([form.node for form in forms], dim)
+        node = class_registry.lazy._make([form.node for form in forms], dim)
     elif len(set(shapes)) > 1:
         ragged = next(i for i, sizes in enumerate(zip(*shapes, strict=True)) if len(set(sizes)) > 1)
         if kind is ndarray or ragged < dim:

@@ -17,7 +17,7 @@ from lite._arrays.types import Names, Shape
 from lite._containers.joining import CAT
 from lite._tree import batch_ops
 from lite._tree.indexing import _consumes, result_names, result_shape
-from lite._tree.protocol import kinds
+from lite._tree.protocol import class_registry
 
 _FULL = slice(None)
 
@@ -215,7 +215,7 @@ def nest(parts: Sequence[Any], shape: Shape, at: int, inner: Shape, names: Names
         parts = [nest(row, shape[1:], at, inner, None if names is None else names[1:]) for row in rows]
         inner = inner[:at] + shape[1:] + inner[at:]
     name = None if names is None else names[0]
-    return kinds.lazy._make(list(parts), at, name, inner)
+    return class_registry.lazy._make(list(parts), at, name, inner)
 
 
 def unbind_range(td: Any, start: int, end: int) -> list[Any]:
@@ -294,7 +294,7 @@ def _pad(stack: Any, op: batch_ops.Pad) -> Any:
         """Parts of the value alone, like the one that they stand beside."""
         if not count:
             return ()
-        like = padded(parts[at]) if parts else kinds.dense._make({}, inner)
+        like = padded(parts[at]) if parts else class_registry.dense._make({}, inner)
         row = like._run(batch_ops.Unsqueeze(like.batch_size, 0))
         none: Sequence[Any] = row._run(batch_ops.Pad((1,), [-1], [count], op.value)).unbind(0)
         return none

@@ -16,13 +16,13 @@ from lite._arrays.types import Array, HostArray, Path, Shape, Unbatched, compute
 from lite._containers import assignment, lazy_entries, lazy_index
 from lite._containers.dense import Dense
 from lite._tree.collection import Entry, TensorCollection
-from lite._tree.entry_errors import below, entry_error, put_below
+from lite._tree.entry_errors import entry_error, error_path, prefix_error_path
 from lite._tree.indexing import normalise, result_shape
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorStack
-from lite._tree.protocol import Container, kinds
-from lite._tree.values import as_is
+from lite._tree.protocol import Container, class_registry
+from lite._tree.values import is_valid_leaf
 from lite._tree.writes import Writes, apart, fits, fitting, trimmed
 
 # -- one entry --------------------------------------------------------------------------------------------
@@ -36,7 +36,7 @@ def set_path(stack: Any, path: Path, item: Any, inplace: bool, writes: Writes | 
     try:
         node._set_here(path[-1], item, inplace, writes)
     except Exception as error:
-        put_below(error, *path[:-1])
+        prefix_error_path(error, *path[:-1])
         raise
 
 
@@ -52,7 +52,7 @@ def set_here(stack: Any, key: str, item: Any, inplace: bool, writes: Writes | No
         if _holds(stack, key, item):
             return
         raise RuntimeError(LOCK_ERROR)
-    with below(key):
+    with error_path(key):
         pieces = _cut_to_copy(stack, key, item) if inplace else _cut(stack, item)
         name = None if inplace else _new_name(stack, item)
     for part, piece in zip(stack.tensordicts, pieces, strict=True):
@@ -98,7 +98,7 @@ def _set_rows(stack: Any, key: str, item: Array, inplace: bool) -> bool:
                 return False
             targets.append(target)
             values.append(ready)
-        elif part._locked or stack._locked or not as_is(row, part._batch_size, part._device):
+        elif part._locked or stack._locked or not is_valid_leaf(row, part._batch_size, part._device):
             return False
     if not targets:
         for part, row in zip(parts, rows, strict=True):
@@ -191,7 +191,7 @@ def create(stack: Any, path: tuple[str, ...], item: Any, writes: Writes | None =
     if stack._locked or any(part.is_locked for part in stack.tensordicts):
         raise RuntimeError(LOCK_ERROR)
     node = stack._blank()
-    with below(path[0]):
+    with error_path(path[0]):
         node._set_path(path[1:], item, False)
     for part, child in zip(stack.tensordicts, node.tensordicts, strict=True):
         if part._peek(path[0]) is None and not lazy_entries.has_node(part, path[:1]):
@@ -288,7 +288,7 @@ def _goes_apart(stack: Any, key: NestedKey, value: Any) -> bool:
     if node is None and not isinstance(value, Mapping):
         return False
     if stack._peek_path(path) is not None:
-        return isinstance(node, kinds.lazy) and not node._is_stackable()
+        return isinstance(node, class_registry.lazy) and not node._is_stackable()
     return any(lazy_entries.has_node(part, path) for part in stack.tensordicts)
 
 
@@ -311,7 +311,7 @@ def _paired(stack: Any, source: Any) -> Sequence[Any] | None:
         ValueError: it is stacked as self is and has another number of parts.
     """
     node, dim = stack._as_node(source), stack.stack_dim
-    if not isinstance(node, kinds.lazy):
+    if not isinstance(node, class_registry.lazy):
         return None
     if node.stack_dim != dim:
         rows = node.batch_size[dim : dim + 1] == (len(stack.tensordicts),)

@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from lite._arrays.types import is_array, stored
 from lite._containers.lazy_entries import require_shared
-from lite._tree.entry_errors import below
+from lite._tree.entry_errors import error_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import Container, T
@@ -337,10 +337,10 @@ def _load(owner: Any, td: Any, state: Mapping[str, Any], assign: bool, writes: W
         entry = td._get_str(key)
         node = td._as_node(entry)
         if node is not None:
-            with below(key):
+            with error_path(key):
                 _load(entry, node, value, assign, writes)
         elif not _is_empty(value):
             node = td._blank()
-            with below(key):
+            with error_path(key):
                 _load(node, node, value, True, writes)
             td._set_here(key, node, not assign, writes)

@@ -13,7 +13,7 @@ from lite._arrays.device import on_leaves, wrap
 from lite._arrays.types import Array, HostArray, has_namespace, is_array, raw, stored
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData
-from lite._tree.protocol import Container, kinds
+from lite._tree.protocol import Container, class_registry
 
 _copy = methodcaller("copy")
 
@@ -138,7 +138,7 @@ def to_tensordict(td: Container, *, retain_none: bool | None = None) -> Any:
     Raises:
         RuntimeError: a lazy stack with arrays of different shapes.
     """
-    out = kinds.dense._make({}, td.batch_size, td.device, td._names)
+    out = class_registry.dense._make({}, td.batch_size, td.device, td._names)
     for key, entry in td._items():
         node = td._as_node(entry)
         if node is not None:

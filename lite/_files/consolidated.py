@@ -22,7 +22,7 @@ from lite._files.mapping import bytes_of, open_regular
 from lite._files.read import tensorclass_named
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
-from lite._tree.protocol import kinds
+from lite._tree.protocol import class_registry
 
 _RESERVED = frozenset({"cls", "leaves", "non_tensors", "cls_metadata", "size"})
 _NESTED = ("<NJT>", "<NJT_VALUES>", "<NJT_LENGTHS>", "<NJT_OFFSETS>")  # what nested tensors become
@@ -222,11 +222,13 @@ def _build(node: meta.Json, buffer: Array, depth: int) -> Any:
         return NonTensorStack(*objects, stack_dim=meta.stack_dim_of(about["stack_dim"], objects, "an entry"))
     if kind == "LazyStackedTensorDict":
         parts = [entries[str(i)] for i in range(len(entries))]
-        out: Any = kinds.lazy(*parts, stack_dim=meta.stack_dim_of(about["stack_dim"], parts, "an entry"))
+        out: Any = class_registry.lazy(
+            *parts, stack_dim=meta.stack_dim_of(about["stack_dim"], parts, "an entry")
+        )
         out._dim_name = about.get("stack_dim_name")
     elif kind == "TensorDict":
         device = None if about["device"] is None else "cpu"
-        out = kinds.dense({}, about["batch_size"], device)
+        out = class_registry.dense({}, about["batch_size"], device)
         for key, entry in entries.items():
             out._put(key, out._convert(entry))
         out._set_names(check_names(about["names"], out.ndim))

@@ -28,7 +28,7 @@ from lite._files.read import tensorclass_named
 from lite._tree.keys import require_utf8
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
-from lite._tree.protocol import kinds
+from lite._tree.protocol import class_registry
 from lite.kernels._install import install
 
 Arrays = dict[str, Array]
@@ -79,7 +79,7 @@ def load_from(path: str) -> Any:
         return None
     arrays, text = read(path)
     if text is None:
-        return kinds.dense(arrays)
+        return class_registry.dense(arrays)
     try:
         return _build(meta.loads(text.encode(), path), arrays)
     except (TypeError, KeyError, AttributeError, RuntimeError, RecursionError, ValueError) as error:
@@ -145,10 +145,10 @@ def _build(node: meta.Json, arrays: Arrays) -> Any:
         return fields if cls is None else cls.from_tensordict(fields)
     if "parts" in node:
         parts = [_build(part, arrays) for part in node["parts"]]
-        stack = kinds.lazy(*parts, stack_dim=meta.stack_dim_of(node["stack_dim"], parts, "an entry"))
+        stack = class_registry.lazy(*parts, stack_dim=meta.stack_dim_of(node["stack_dim"], parts, "an entry"))
         stack._dim_name = node["name"]
         return stack
-    out = kinds.dense({}, node["batch_size"], node["device"])
+    out = class_registry.dense({}, node["batch_size"], node["device"])
     for key, value in node["entries"].items():
         entry = _array(value, arrays) if isinstance(value, list) else _build(value, arrays)
         out._put(key, out._convert(entry))

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from lite._convert import tables
 from lite._files.methods import MemmapOptions
-from lite._tree.protocol import kinds
+from lite._tree.protocol import class_registry
 
 
 def save(
@@ -43,14 +43,14 @@ def load(
     prefix: str | os.PathLike[str], device: Any = None, non_blocking: bool = False, **options: Any
 ) -> Any:
     """Read what `save` wrote; see `TensorDict.load`."""
-    return kinds.dense.load(prefix, device, non_blocking, **options)
+    return class_registry.dense.load(prefix, device, non_blocking, **options)
 
 
 def load_memmap(
     prefix: str | os.PathLike[str], device: Any = None, non_blocking: bool = False, **options: Any
 ) -> Any:
     """Map what `memmap` wrote; see `TensorDict.load_memmap`."""
-    return kinds.dense.load_memmap(prefix, device, non_blocking, **options)
+    return class_registry.dense.load_memmap(prefix, device, non_blocking, **options)
 
 
 def from_h5(
@@ -63,7 +63,7 @@ def from_h5(
     batch_size: Any = None,
 ) -> Any:
     """Read an HDF5 file, and move the arrays to a device; see `TensorDict.from_h5`."""
-    found = kinds.dense.from_h5(
+    found = class_registry.dense.from_h5(
         filename, mode=mode, auto_batch_size=auto_batch_size, batch_dims=batch_dims, batch_size=batch_size
     )
     return found if device is None else found.to(device)

@@ -26,7 +26,7 @@ from lite._tree.keys import to_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names
 from lite._tree.nontensor import MetaData, NonTensorData, NonTensorStack
-from lite._tree.protocol import kinds
+from lite._tree.protocol import class_registry
 
 _MAX_DEPTH = 200
 _RETRIES = 200
@@ -106,7 +106,9 @@ class Reader:
             if extra:
                 raise ValueError(f"{where} is damaged or foreign: it has no entries for {sorted(extra)}.")
         try:
-            out = kinds.dense._make(data, size, _device(node.get("device")), check_names(names, len(size)))
+            out = class_registry.dense._make(
+                data, size, _device(node.get("device")), check_names(names, len(size))
+            )
         except (TypeError, ValueError) as error:
             raise ValueError(f"{where} is damaged or foreign: {error}") from error
         out._source = self._store.place(at)
@@ -157,7 +159,7 @@ class Reader:
                 return stack._mapped_to(self._store.place(at))
             if not parts:
                 raise ValueError("a lazy stack without parts.")
-            out = kinds.lazy(*parts, stack_dim=meta.stack_dim_of(dim, parts, where))
+            out = class_registry.lazy(*parts, stack_dim=meta.stack_dim_of(dim, parts, where))
             out._dim_name = about.get("name")
         except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
             raise ValueError(f"{where} is damaged or foreign: {error}") from error
@@ -261,7 +263,7 @@ def _device(value: Any) -> str | None:
 def tensorclass_named(name: str) -> Any:
     """The tensorclass that a file names; those of lite by their last name, as their modules have moved."""
     own = name.rpartition(".")[2] if name.startswith("<class 'lite.") else None
-    waiting: list[Any] = [kinds.tensorclass]
+    waiting: list[Any] = [class_registry.tensorclass]
     while waiting:
         cls = waiting.pop()
         if str(cls) == name or (cls.__module__.startswith("lite.") and f"{cls.__qualname__}'>" == own):

@@ -12,7 +12,7 @@ from lite._arrays.numbers import NUMBERS
 from lite._arrays.settings import capture_non_tensor_stack, get_defaults_to_none
 from lite._arrays.types import HostArray, Shape, computed, has_namespace, is_array
 from lite._containers.ragged import read
-from lite._tree.entry_errors import below
+from lite._tree.entry_errors import error_path
 from lite._tree.key_views import TensorDictKeysView, leaf_pairs, walk
 from lite._tree.keys import NestedKey, require_path, to_path
 from lite._tree.lock import LOCK_ERROR
@@ -229,7 +229,7 @@ def set_(td: T, key: NestedKey, item: Any, *, non_blocking: bool = False) -> T:
         raise td._missing(path)
     node = td._as_node(current)
     if node is not None and (isinstance(item, Mapping) or td._as_node(item) is not None):
-        with below(*path):
+        with error_path(*path):
             node.update_(item)
     else:
         td._set_path(path, item, True)

@@ -13,7 +13,7 @@ from lite._containers.joining import CAT, MAYBE_DENSE, STACK, How, join
 from lite._ops.out import write_out
 from lite._tree.collection import TensorCollection, is_leaf_nontensor
 from lite._tree.numpy_protocol import implements
-from lite._tree.protocol import Container, kinds
+from lite._tree.protocol import Container, class_registry
 
 
 @implements(np.stack)
@@ -149,7 +149,7 @@ def dense_stack_tds(td_list: Any, dim: int | None = None) -> Any:
         RuntimeError: keys or shapes differ, or `dim` is not the stack dimension of a lazy stack.
     """
     node = Container._as_node(td_list)
-    if isinstance(node, kinds.lazy):
+    if isinstance(node, class_registry.lazy):
         if dim is not None and dim % node.ndim != node.stack_dim:
             raise RuntimeError(f"dim must be the stack dim {node.stack_dim} of the lazy stack, got {dim}.")
         return node._rewrap(td_list, stack(node.tensordicts, node.stack_dim))
@@ -171,7 +171,11 @@ def merge_tensordicts(*tensordicts: Any, callback_exist: Any = None) -> Any:
         raise RuntimeError(f"merge_tensordicts needs at least 2 tensordicts, got {len(tensordicts)}.")
     first = tensordicts[0]
     node = Container._as_node(first)
-    out = kinds.dense({}, first.batch_size, first.device) if node._parts() is not None else node.empty()
+    out = (
+        class_registry.dense({}, first.batch_size, first.device)
+        if node._parts() is not None
+        else node.empty()
+    )
     for td in tensordicts:
         for key, value in td.items(True, True, is_leaf=is_leaf_nontensor):
             if key in out:
@@ -234,6 +238,6 @@ def _side_by_side(name: str, **options: Any) -> How:
     """Stacking without copying; `options` are those of the constructor."""
 
     def nodes(items: list[Any], dim: int) -> Any:
-        return kinds.lazy(*items, stack_dim=dim, **options)
+        return class_registry.lazy(*items, stack_dim=dim, **options)
 
     return How(name, STACK.arrays, STACK.objects, nodes)

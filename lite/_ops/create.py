@@ -15,7 +15,7 @@ from lite._tree.keys import NestedKey, require_path
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorData
 from lite._tree.numpy_protocol import implements
-from lite._tree.protocol import Container, T, kinds
+from lite._tree.protocol import Container, T, class_registry
 from lite._tree.shape import as_shape
 from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.walks import leaves, map_kept, map_tree, nodes
@@ -279,7 +279,7 @@ def _remade(
         size = resized(node.batch_size)
         if isinstance(entry, NonTensorData):
             return entry._rebatch(size)
-        return kinds.dense._make({}, size, node.device)
+        return class_registry.dense._make({}, size, node.device)
 
     def node(old: Any, entries: dict[str, Any]) -> Any:
         size, names = resized(old.batch_size), old._names
@@ -347,7 +347,7 @@ def from_schema(
         raise NotImplementedError(f"storage={storage!r} is not available; use None, 'memmap' or 'shared'.")
     if kwargs and storage != "memmap":
         raise TypeError(f"from_schema got unexpected arguments {sorted(kwargs)}.")
-    out = kinds.dense({}, batch_size, device)
+    out = class_registry.dense({}, batch_size, device)
     for key, (shape, dtype) in schema.items():
         full, kind = out.batch_size + tuple(int(n) for n in shape), as_dtype(dtype)
         zeros = np.zeros(full, kind) if storage is None else np.broadcast_to(np.zeros((), kind), full)

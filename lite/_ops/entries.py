@@ -15,7 +15,7 @@ from lite._tree.keys import NestedKey, require_path, to_key
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase
-from lite._tree.protocol import MISSING, Container, T, kinds
+from lite._tree.protocol import MISSING, Container, T, class_registry
 from lite._tree.walks import keep, leaves, map_tree, nodes
 
 
@@ -221,8 +221,10 @@ def data_ptr(td: Container, *, storage: bool = False) -> Any:
         td,
         lambda leaf, _: np.asarray(_address(leaf, storage), np.int64),
         lambda *_: None,
-        lambda _, entries: kinds.dense(entries),
-        lambda stack: kinds.dense({str(i): part for i, part in enumerate((stack._parts() or [()])[0])}),
+        lambda _, entries: class_registry.dense(entries),
+        lambda stack: class_registry.dense(
+            {str(i): part for i, part in enumerate((stack._parts() or [()])[0])}
+        ),
     )
 
 

@@ -18,7 +18,7 @@ from lite._ops import update as updates
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.lock import LOCK_ERROR
-from lite._tree.protocol import MISSING, kinds
+from lite._tree.protocol import MISSING, class_registry
 from lite._tree.undo import flattened, unflattened
 from lite._tree.walks import change_parts, each_part
 from lite._tree.writes import Writes
@@ -107,7 +107,7 @@ def update_at_(
 ) -> Any:
     """Write the entries of a source at a batch index of existing entries; returns self."""
     node = td._as_node(input_dict_or_td)
-    if not isinstance(node, kinds.lazy) or keys_to_update is not None:
+    if not isinstance(node, class_registry.lazy) or keys_to_update is not None:
         return updates.update_at_(td, input_dict_or_td, idx, clone, keys_to_update=keys_to_update)
     _require_all(td, map(require_path, node.keys(True)))
     td._set_index(idx, node)
@@ -153,4 +153,4 @@ def densify(td: Any, padding_value: Any = 0.0, padding_side: str = "right") -> A
             )
         else:
             entries[key] = td._get_str(key)
-    return kinds.dense._make(entries, td.batch_size, td.device, td._names)
+    return class_registry.dense._make(entries, td.batch_size, td.device, td._names)

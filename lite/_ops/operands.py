@@ -22,8 +22,8 @@ from lite._arrays.types import (
 )
 from lite._tree.batch_ops import Expand
 from lite._tree.collection import Entry, TensorCollection
+from lite._tree.duck_typed_columns import duck_typed_column
 from lite._tree.entry_errors import entry_error
-from lite._tree.lookalikes import from_lookalike
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import Container
 from lite._tree.unbatched import UnbatchedTensor
@@ -304,5 +304,5 @@ def as_operand(value: Any, like: Any) -> Operand | None:
         return Rows(array) if array.ndim else Const(array)
     if is_array(value):
         return Const(value)
-    column = from_lookalike(value)
+    column = duck_typed_column(value)
     return None if column is None else as_operand(column, like)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import is_array
-from lite._tree.entry_errors import below, entry_error
+from lite._tree.entry_errors import entry_error, error_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.protocol import Container
 
@@ -72,13 +72,13 @@ def _check(out: Any, result: Any, casting: Any) -> bool:
         if entry is None:
             complete = False
         elif node is not None and given is not None:
-            with below(key):
+            with error_path(key):
                 complete = _check(node, given, casting) and complete
         elif (node is None) != (given is None) or is_array(entry) != is_array(value):
             kinds = type(entry).__name__, type(value).__name__
             raise entry_error(RuntimeError, f"{kinds[0]} {{key}} of out cannot take a {kinds[1]}.", (key,))
         elif is_array(entry):
-            with below(key):
+            with error_path(key):
                 _check_array(entry, value, casting)
     return complete
 

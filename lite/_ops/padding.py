@@ -18,7 +18,7 @@ from lite._tree.key_views import walk
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.lock import require_unlocked
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
-from lite._tree.protocol import Container, T, kinds
+from lite._tree.protocol import Container, T, class_registry
 from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.walks import keep, map_tree
 
@@ -182,7 +182,7 @@ def to_lazystack(td: Container, dim: int = 0) -> Any:
     d = td._dim(dim)
     size, names = td.batch_size, td._names
     name = None if names is None else names[d]
-    return kinds.lazy._make(list(td.unbind(d)), d, name, size[:d] + size[d + 1 :])
+    return class_registry.lazy._make(list(td.unbind(d)), d, name, size[:d] + size[d + 1 :])
 
 
 def densify(td: Container, padding_value: Any = 0.0, padding_side: str = "right") -> Any:

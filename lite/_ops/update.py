@@ -11,12 +11,12 @@ from numpy import ndarray
 from lite._arrays.types import Unbatched
 from lite._containers.assignment import copied, leaf_items, match_batch, write_arrays
 from lite._tree.collection import TensorCollection
-from lite._tree.entry_errors import put_below
+from lite._tree.entry_errors import prefix_error_path
 from lite._tree.keys import NestedKey, require_path, to_key
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, T
-from lite._tree.values import as_tree, unready
+from lite._tree.values import as_tree, invalid_keys
 from lite._tree.writes import Writes, apart, fitting
 
 _copy = methodcaller("copy")
@@ -186,10 +186,10 @@ def _storable(td: Any, source: Any, ready: list[tuple[Any, dict[Any, Any]]]) -> 
         entries = source._entries().copy()
     else:
         return False
-    others = unready(entries, td.batch_size, td.device)
+    others = invalid_keys(entries, td.batch_size, td.device)
     if others is None and (tree := as_tree(entries)) is not None:
         entries = tree
-        others = unready(entries, td.batch_size, td.device)
+        others = invalid_keys(entries, td.batch_size, td.device)
     if others:
         entries = entries.copy()
         for key in others:
@@ -205,7 +205,7 @@ def _storable(td: Any, source: Any, ready: list[tuple[Any, dict[Any, Any]]]) -> 
                 elif not isinstance(value, NonTensorBase) or value.batch_size != td.batch_size:
                     return False
             except Exception as error:
-                put_below(error, key)
+                prefix_error_path(error, key)
                 raise
     ready.append((td, entries))
     return others is not None

@@ -24,7 +24,7 @@ from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey, require_path, to_path
 from lite._tree.nontensor import NonTensorBase, unwrap
-from lite._tree.protocol import MISSING, Container, kinds
+from lite._tree.protocol import MISSING, Container, class_registry
 
 _RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim"})  # also with shadow=True
 
@@ -544,4 +544,4 @@ def _hashable(entry: Any) -> Any:
 delegate(TensorClass)
 # Hints of subclasses are looked up with those of this class, in the module that it says: lite, not this file.
 TensorClass.__annotations__ = inspect.get_annotations(TensorClass, eval_str=True)
-kinds.tensorclass = TensorClass
+class_registry.tensorclass = TensorClass

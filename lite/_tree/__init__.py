@@ -8,7 +8,7 @@ arrays of a tree. `object_methods` gives objects what TensorDicts can do.
 `batch_ops` are operations on the batch as objects, `shape` the methods that make them, `indexing` what an
 index does to a shape. `names` and `lock` go down a tree, `undo` is for `with` statements.
 
-`values` turns what a user stores into entries, `lookalikes` columns of other libraries among it; `writes`
+`values` converts stored values to entries, with `duck_typed_columns` for columns of other libraries; `writes`
 plans the writes of a call so that all or nothing is done, `entry_errors` names the entry that an error is
 about. `numpy_protocol` registers NumPy's functions.
 """

@@ -19,7 +19,7 @@ from lite._arrays.settings import capture_non_tensor_stack
 from lite._arrays.types import Array, Names, Shape
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
-from lite._tree.entry_errors import misfit
+from lite._tree.entry_errors import shape_error
 from lite._tree.indexing import normalise
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.shape import BatchShape, parse_batch_size
@@ -807,7 +807,7 @@ class NonTensorStack(NonTensorBase):
 
     def _rebatch(self, batch_size: Shape) -> Self:
         if self._batch_size[: len(batch_size)] != batch_size:
-            raise misfit(batch_size, self._batch_size)
+            raise shape_error(batch_size, self._batch_size)
         return self
 
     def _clone(self, recurse: bool) -> Any:

@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any
 
 from lite._tree.nontensor import NonTensorBase
-from lite._tree.protocol import Container, kinds
+from lite._tree.protocol import Container, class_registry
 
 _KEY = "data"
 
@@ -41,7 +41,6 @@ _OF_CONTAINERS = frozenset(
         "to_module",
         "auto_batch_size_",
         "from_dict_instance",
-        "kinds",
     }
 )
 _CLASS_METHODS = frozenset({"stack", "cat", "lazy_stack", "maybe_dense_stack", "load", "load_memmap"})
@@ -50,14 +49,14 @@ _CLASS_METHODS = frozenset({"stack", "cat", "lazy_stack", "maybe_dense_stack", "
 def _node(data: NonTensorBase) -> Any:
     """A TensorDict without entries that has the batch size, device, names and lock."""
     if data._about is None:
-        data._about = kinds.dense._make({}, data._batch_size, None)
+        data._about = class_registry.dense._make({}, data._batch_size, None)
     return data._about
 
 
 def _holder(data: NonTensorBase) -> Any:
     """A TensorDict like `_node`, whose one entry is the data."""
     about = data._about
-    holder = kinds.dense._make({_KEY: data}, data._batch_size, None)
+    holder = class_registry.dense._make({_KEY: data}, data._batch_size, None)
     if about is not None:
         holder._device, holder._names, holder._locked = about._device, about._names, about._locked
     return holder
@@ -79,7 +78,7 @@ def _taken_out(data: NonTensorBase, holder: Any, result: Any) -> Any:
     if entry is data:
         entry = data._clone(False)
     if result.device is not None or result._readable_names() is not None or result.is_locked:
-        entry._about = kinds.dense._make({}, entry._batch_size, result.device)
+        entry._about = class_registry.dense._make({}, entry._batch_size, result.device)
         entry._about._names = result._readable_names()
         entry._about._locked = result.is_locked
     return entry
@@ -138,7 +137,7 @@ def load_memmap_(data: Any, prefix: Any, robust_key: bool | None = True, **optio
 
     See `TensorDict.load_memmap_`.
     """
-    found = kinds.dense.load_memmap(prefix, robust_key=robust_key, **options)
+    found = class_registry.dense.load_memmap(prefix, robust_key=robust_key, **options)
     locked = data._about is not None and data._about.is_locked
     if locked:
         data.unlock_()
@@ -164,7 +163,7 @@ def _form(name: str, member: Any) -> Any:
     if isinstance(member, property):
         return _property(name, member)
     if isinstance(member, classmethod):
-        return staticmethod(getattr(kinds.dense, name)) if name in _CLASS_METHODS else None
+        return staticmethod(getattr(class_registry.dense, name)) if name in _CLASS_METHODS else None
     if not inspect.isfunction(member) or name in _OF_CONTAINERS:
         return None
     if member.__name__ in _WRITES_FILES:
@@ -177,7 +176,7 @@ def complete() -> None:
     """Give non-tensor data the public methods, and the operators, of TensorDict that it does not define."""
     NonTensorBase._node = _node  # type: ignore[assignment]
     NonTensorBase.load_memmap_ = NonTensorBase.load_ = load_memmap_  # type: ignore[attr-defined]
-    for base in kinds.dense.__mro__:
+    for base in class_registry.dense.__mro__:
         for name, member in vars(base).items():
             operator = name.startswith("__") and getattr(member, "__module__", "") == "lite._ops.pointwise"
             if (operator or not name.startswith("_")) and not hasattr(NonTensorBase, name):

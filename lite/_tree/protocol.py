@@ -17,7 +17,7 @@ from lite._arrays.types import Names, Path, Shape
 from lite._tree import lock, undo
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
-from lite._tree.entry_errors import put_below
+from lite._tree.entry_errors import prefix_error_path
 from lite._tree.names import check_names, collect_names, refine_names, set_names
 from lite._tree.nontensor import NonTensorBase, unwrap
 from lite._tree.shape import BatchShape
@@ -34,10 +34,10 @@ class _Missing:
 MISSING: Final[Any] = _Missing()
 
 
-class Kinds:
-    """The classes that users see, for those who make an instance and stand below them.
+class ClassRegistry:
+    """The public classes, for lower packages that make instances of them and cannot import them.
 
-    The files that define them (`lite._tensordict`, `lite._tensorclass.tensorclass`) set them, once.
+    The files that define the classes (`lite._tensordict`, `lite._tensorclass.tensorclass`) set them, once.
     """
 
     dense: type[Any]
@@ -45,7 +45,7 @@ class Kinds:
     tensorclass: type[Any]
 
 
-kinds = Kinds()
+class_registry = ClassRegistry()
 
 
 class Container(BatchShape):
@@ -135,7 +135,7 @@ class Container(BatchShape):
         try:
             return self._convert(value)
         except Exception as error:
-            put_below(error, key)
+            prefix_error_path(error, key)
             raise
 
     # -- entries at the end of a path -----------------------------------------------------------

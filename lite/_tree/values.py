@@ -17,20 +17,21 @@ from lite._arrays.numbers import SCALARS
 from lite._arrays.settings import list_to_stack
 from lite._arrays.types import Array, Path, Shape, Unbatched, has_namespace, is_array, refuse_masked
 from lite._tree.collection import Entry, TensorCollection
-from lite._tree.entry_errors import misfit
+from lite._tree.duck_typed_columns import duck_typed_column
+from lite._tree.entry_errors import shape_error
 from lite._tree.keys import to_path
-from lite._tree.lookalikes import from_lookalike
 from lite._tree.nontensor import NonTensorData, NonTensorStack
-from lite._tree.protocol import kinds
+from lite._tree.protocol import class_registry
 
 
-def unready(entries: dict[Any, Any], batch_size: Shape, device: str | None) -> list[str] | None:
-    """Keys of entries that cannot be stored as they are; None if there is a key that is not a string.
+def invalid_keys(entries: dict[Any, Any], batch_size: Shape, device: str | None) -> list[str] | None:
+    """Keys of entries that must be converted before they are stored; None if a key is not a string.
 
-    Nearly always the answer is none: arrays that fit, on the host. One loop over plain attributes tells.
+    A valid leaf is a NumPy array of numbers whose leading dimensions are the batch size. Nearly all entries
+    are, so the test is a copy of `is_valid_leaf` in one loop over plain attributes.
 
     Args:
-        entries: what a user gave.
+        entries: the user's keys and values.
         batch_size: of the container.
         device: of the container.
     """
@@ -54,7 +55,7 @@ def unready(entries: dict[Any, Any], batch_size: Shape, device: str | None) -> l
 
 
 def as_tree(entries: dict[Any, Any]) -> dict[str, Any] | None:
-    """Entries under flat and nested keys as dicts in dicts; None if two keys meet, or one is none."""
+    """Nested dicts of entries under flat and nested keys; None if two keys collide or one is not a key."""
     out: dict[str, Any] = {}
     nodes: dict[Path, dict[str, Any]] = {(): out}
     for key, value in entries.items():
@@ -77,8 +78,8 @@ def as_tree(entries: dict[Any, Any]) -> dict[str, Any] | None:
     return out
 
 
-def as_is(value: Any, batch_size: Shape, device: str | None) -> bool:
-    """Whether one value can be stored as it is."""
+def is_valid_leaf(value: Any, batch_size: Shape, device: str | None) -> bool:
+    """Whether a value can be stored without conversion; see `invalid_keys`."""
     ndim = len(batch_size)
     return (
         type(value) is ndarray
@@ -122,7 +123,7 @@ def to_entry(
         return NonTensorData._make(value, batch_size)
     if is_tensor(value):
         return from_dlpack(value)
-    column = from_lookalike(value)
+    column = duck_typed_column(value)
     if column is not None:
         return _from_array(column, batch_size, make_node)
     if is_foreign(value) and not is_array(value):
@@ -169,7 +170,7 @@ def _from_list(value: list[Any], batch_size: Shape) -> Any:
     if not value:
         return np.zeros((0,), dtype=get_default_dtype())
     if any(isinstance(item, TensorCollection) and not item._is_non_tensor for item in value):
-        return kinds.dense.maybe_dense_stack(value)
+        return class_registry.dense.maybe_dense_stack(value)
     if all(isinstance(item, np.ndarray) and is_numeric(item.dtype) for item in value):
         for item in value:
             if type(item) is not ndarray:
@@ -245,7 +246,7 @@ def _is_ragged_numbers(value: list[Any]) -> bool:
 def fit_leaf(value: Any, batch_size: Shape) -> None:
     """Check that a leaf starts with the batch size; the RuntimeError names both shapes."""
     if value.shape[: len(batch_size)] != batch_size:
-        raise misfit(batch_size, value.shape)
+        raise shape_error(batch_size, value.shape)
 
 
 def fit_node(value: Entry, batch_size: Shape) -> Entry:
@@ -278,7 +279,7 @@ def plain(obj: Any) -> Any:
     if isinstance(obj, list):
         return _list(obj)
     if is_data_frame(obj):
-        return kinds.dense.from_pandas(obj)
+        return class_registry.dense.from_pandas(obj)
     return obj
 
 

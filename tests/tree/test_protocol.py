@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack, tensorclass
-from lite._tree.protocol import MISSING, Container, kinds
+from lite._tree.protocol import MISSING, Container, class_registry
 from lite.nn import TensorDictModule
 
 
@@ -23,8 +23,8 @@ def both() -> list[Any]:
     return [td, lazy_stack(list(td.unbind(0)))]
 
 
-def test_the_kinds_are_the_public_classes() -> None:
-    assert (kinds.dense, kinds.lazy) == (TensorDict, LazyStackedTensorDict)
+def test_class_registry_holds_the_public_classes() -> None:
+    assert (class_registry.dense, class_registry.lazy) == (TensorDict, LazyStackedTensorDict)
     assert all(isinstance(td, Container) for td in both())
     assert repr(MISSING) == "<missing>"
 
