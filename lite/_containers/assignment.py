@@ -39,7 +39,7 @@ _copy = methodcaller("copy")
 def set_path(td: Container, path: Path, item: Any, inplace: bool, writes: Writes | None = None) -> None:
     node: Container = td
     for depth, name in enumerate(path[:-1]):
-        entry = node._peek(name)
+        entry = node._peek_entry(name)
         if entry is None:
             try:
                 node._create(path[depth:], item, writes)
@@ -83,7 +83,7 @@ def create(td: Container, path: Path, item: Any, writes: Writes | None = None) -
 
 def set_here(td: Container, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
     if inplace:
-        current = td._get_str(key)
+        current = td._get_entry(key)
         if current is not None:
             if writes is not None:
                 _write_into(td, key, current, item, writes)
@@ -92,7 +92,7 @@ def set_here(td: Container, key: str, item: Any, inplace: bool, writes: Writes |
                 _write_into(td, key, current, item, own)
             return
     if td._locked:
-        if item is not None and td._get_str(key) is item:
+        if item is not None and td._get_entry(key) is item:
             return  # as `td["x"] += 1` ends, after it has changed the array in place
         raise RuntimeError(LOCK_ERROR)
     entry = td._convert_at(key, item)
@@ -137,14 +137,14 @@ def _not_updated(key: str, reason: str) -> Exception:
 
 def set_at(td: Container, path: Path, value: Any, index: Any, writes: Writes) -> None:
     """`set_at_` as part of other writes."""
-    if td._peek_path(path) is None:
+    if td._peek_entry(path) is None:
         raise td._missing(path)
     if len(path) > 1:
         # By its own node: a nested lazy stack must write to its parts, not to what it stacks.
-        td._as_node(td._peek(path[0]))._set_at(path[1:], value, index, writes)
+        td._as_node(td._peek_entry(path[0]))._set_at(path[1:], value, index, writes)
         return
     key = path[0]
-    entry = td._get_str(key)
+    entry = td._get_entry(key)
     node = td._as_node(entry)
     if node is not None:
         if isinstance(value, (TensorCollection, Mapping)):
@@ -195,12 +195,12 @@ def take_batch(td: Container, source: Any, inplace: bool, chosen: list[Path] | N
             )
         writes.keep(td)
         for key in list(td._keys()):
-            if td._as_node(td._peek(key)) is None or td._as_node(node._peek(key)) is None:
+            if td._as_node(td._peek_entry(key)) is None or td._as_node(node._peek_entry(key)) is None:
                 td._remove(key)
     pairs = source.items() if node is None else node._peek_items()
     for key, value in pairs:
         path = require_path(key)
-        target, rest = td._as_node(td._peek_path(path)), chosen_below(chosen, path)
+        target, rest = td._as_node(td._peek_entry(path)), chosen_below(chosen, path)
         mergeable = isinstance(value, Mapping) or td._as_node(value) is not None
         if mergeable and rest != [] and target is not None and target is not value:
             try:
@@ -235,7 +235,7 @@ def update(
     writes: Writes,
 ) -> None:
     node = td._as_node(source)
-    pairs = source.items() if node is None else ((k, node._get_str(k)) for k in list(node._keys()))
+    pairs = source.items() if node is None else ((k, node._get_entry(k)) for k in list(node._keys()))
     for key, value in pairs:
         path = require_path(key)
         rest = chosen_below(chosen, path)
@@ -243,12 +243,12 @@ def update(
             continue
         mergeable = isinstance(value, Mapping) or td._as_node(value) is not None
         if mergeable and not (is_leaf is not None and is_leaf(type(value))):
-            target = td._as_node(td._peek_path(path))
+            target = td._as_node(td._peek_entry(path))
             if target is None and rest is not None:
                 td._set_path(path, td._blank(), False, writes)
-                target = td._as_node(td._peek_path(path))
+                target = td._as_node(td._peek_entry(path))
             if target is not None and target is not value:
-                require_known(td._peek_path(path), value)
+                require_known(td._peek_entry(path), value)
                 if not inplace:
                     target = _as_lazy(td, path, target, value, writes)
                 try:
@@ -269,8 +269,8 @@ def _as_lazy(td: Container, path: Path, target: Any, value: Any, writes: Writes)
     if target.batch_size[: dim + 1] != node.batch_size[: dim + 1]:
         return target
     stack = node._from_parts([part._clone(False) for part in target.unbind(dim)])
-    td._set_path(path, td._rewrap(td._peek_path(path), stack), False, writes)
-    return td._as_node(td._peek_path(path))  # under names it is stored as a copy
+    td._set_path(path, td._rewrap(td._peek_entry(path), stack), False, writes)
+    return td._as_node(td._peek_entry(path))  # under names it is stored as a copy
 
 
 def copied(value: Any) -> Any:
@@ -290,13 +290,13 @@ def copy_entries(
         if rest is not None and (not rest or not both_lazy):
             continue
         if both_lazy:
-            node, other = td._as_node(td._get_path(path)), td._as_node(value)
+            node, other = td._as_node(td._get_entry(path)), td._as_node(value)
             if other.ndim < node.ndim and other.batch_size != node.batch_size[: other.ndim]:
                 other = other.expand(node.batch_size)  # as arrays broadcast
             with error_path(*path):
                 match_batch(node, other)
                 node._copy_entries(other, rest, strict, writes, (*above, *path))
-        elif td._peek_path(path) is not None:
+        elif td._peek_entry(path) is not None:
             td._set_path(path, value, True, writes)
         elif strict:
             hint = td._key_like(path[0]) if len(path) == 1 else ""
@@ -305,7 +305,7 @@ def copy_entries(
 
 def leaf_items(td: Container, source: Any, prefix: Path) -> Iterator[tuple[Path, Any]]:
     node = td._as_node(source)
-    pairs = source.items() if node is None else ((k, node._get_str(k)) for k in node._keys())
+    pairs = source.items() if node is None else ((k, node._get_entry(k)) for k in node._keys())
     for key, value in pairs:
         path = prefix + require_path(key)
         if (isinstance(value, Mapping) or td._as_node(value) is not None) and not _both_lazy(td, path, value):
@@ -316,7 +316,7 @@ def leaf_items(td: Container, source: Any, prefix: Path) -> Iterator[tuple[Path,
 
 def _both_lazy(td: Any, path: Path, value: Any) -> bool:
     """Whether a value and its target are lazy stacks, which copy part by part, ragged leaves included."""
-    return is_lazy(td._as_node(value)) and is_lazy(td._as_node(td._peek_path(path)))
+    return is_lazy(td._as_node(value)) and is_lazy(td._as_node(td._peek_entry(path)))
 
 
 def is_lazy(node: Any) -> bool:
@@ -354,7 +354,7 @@ def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
     if not td._data.keys() >= set(node._keys()):
         node = node._clone(False)  # it may be, or hold, the one that gets new entries
     for key in node._keys():
-        source, target = node._get_str(key), td._data.get(key)
+        source, target = node._get_entry(key), td._data.get(key)
         if isinstance(target, Unbatched):  # has no elements for an index of the batch
             continue
         if target is None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy import ndarray
 
 from lite._arrays.device import move, on_leaves, parse_device
-from lite._arrays.types import HOST_LEAVES, Array, Names, Shape
+from lite._arrays.types import HOST_LEAVES, Array, Names, Path, Shape
 from lite._containers import assignment
 from lite._tree.batch_ops import BatchOp, Index, Take
 from lite._tree.collection import Entry
@@ -75,7 +75,7 @@ class Dense(Container):
         node = self._as_node(source)
         if node is not None:
             for key in node._keys():
-                self._data[key] = self._convert_at(key, node._get_str(key))
+                self._data[key] = self._convert_at(key, node._get_entry(key))
         elif isinstance(source, Mapping):
             self._fill(source)
         else:
@@ -121,11 +121,26 @@ class Dense(Container):
     def _keys(self) -> Iterable[str]:
         return self._data
 
-    def _get_str(self, key: str) -> Any:
-        return self._data.get(key)
+    def _get_entry(self, key: str | Path) -> Any:
+        if type(key) is not tuple:
+            return self._data.get(key)
+        node = self._node_of(key)
+        return None if node is None else node._get_entry(key[-1])
 
-    def _peek(self, key: str) -> Any:
-        return self._data.get(key)
+    def _peek_entry(self, key: str | Path) -> Any:
+        if type(key) is not tuple:
+            return self._data.get(key)
+        node = self._node_of(key)
+        return None if node is None else node._peek_entry(key[-1])
+
+    def _node_of(self, path: Path) -> Any:
+        """The container that holds the last key of a path; None if the path leads to none."""
+        node: Any = self
+        for name in path[:-1]:
+            node = self._as_node(node._peek_entry(name))
+            if node is None:
+                return None
+        return node
 
     def _items(self) -> Iterable[tuple[str, Any]]:
         return self._data.items()
@@ -370,7 +385,7 @@ class Dense(Container):
             first = type(index[0]) if index else None
             if first is int or first is slice:  # no key path begins like that
                 return self._index(index)
-            entry = self._reach(index)
+            entry = self._get_dense(index)
         elif kind is str:
             entry = self._data.get(index)
         elif kind is int or not isinstance(index, str):
@@ -395,15 +410,14 @@ class Dense(Container):
             >>> td.get(("a", "b")), td.get("missing")
             (array(1), None)
         """
-        entry = self._data.get(key) if type(key) is str else self._reach(key)
+        entry = self._data.get(key) if type(key) is str else self._get_dense(key)
         if entry is None and type(key) is tuple:
-            entry = self._reach(known_path(key))  # with tuples in it
+            entry = self._get_dense(known_path(key))  # with tuples in it
         if entry is None or lazy_kwargs:
             return super().get(key, default, **lazy_kwargs)
         return entry
 
-    def _reach(self, path: Any) -> Any:
-        """The entry at a flat path through nothing but TensorDicts; None for all other keys."""
+    def _get_dense(self, path: Any) -> Any:
         if type(path) is str:
             return self._data.get(path)
         node: Any = self if path and type(path) is tuple else None

@@ -105,10 +105,8 @@ class Lazy(Container):
     # -- protocol -----------------------------------------------------------------------------
 
     _keys = lazy_entries.keys
-    _get_str = lazy_entries.entry
-    _get_path = lazy_entries.entry_at
-    _peek = lazy_entries.peek
-    _peek_path = lazy_entries.peek_at
+    _get_entry = lazy_entries.get_entry
+    _peek_entry = lazy_entries.peek_entry
     _items = lazy_entries.items
     _peek_items = lazy_entries.peek_items
     _is_stackable = lazy_entries.is_stackable
@@ -140,7 +138,7 @@ class Lazy(Container):
 
     def _item_shape(self, key: str) -> Shape | None:
         shapes = [part._item_shape(key) for part in self.tensordicts]
-        if shapes and all(isinstance(part._peek(key), UnbatchedTensor) for part in self.tensordicts):
+        if shapes and all(isinstance(part._peek_entry(key), UnbatchedTensor) for part in self.tensordicts):
             return shapes[0]
         if not shapes or any(shape is None for shape in shapes):
             return None
@@ -164,10 +162,10 @@ class Lazy(Container):
         return lazy_writes.along(entry, self.stack_dim)
 
     def _remove(self, key: str) -> None:
-        if all(part._peek(key) is None for part in self.tensordicts):
+        if all(part._peek_entry(key) is None for part in self.tensordicts):
             raise KeyError(key)
         for part in self.tensordicts:
-            if part._peek(key) is not None:
+            if part._peek_entry(key) is not None:
                 part._remove(key)
 
     def _to_entry(self, value: Any) -> Any:
@@ -263,7 +261,7 @@ class Lazy(Container):
             raise RuntimeError(f"a ragged batch of size {self.batch_size} cannot become dense.")
         entries = {}
         for key in self._keys():
-            entry = self._get_str(key)
+            entry = self._get_entry(key)
             node = self._as_node(entry)
             with error_path(key):
                 entries[key] = (

@@ -47,7 +47,7 @@ def set_here(stack: Any, key: str, item: Any, inplace: bool, writes: Writes | No
         with Writes() as own:
             set_here(stack, key, item, inplace, own)
         return
-    inplace = inplace and stack._peek(key) is not None
+    inplace = inplace and stack._peek_entry(key) is not None
     if stack._locked and not inplace:
         if _holds(stack, key, item):
             return
@@ -179,7 +179,7 @@ def _holds(stack: Any, key: str, item: Any) -> bool:
     """Whether `item` is the entry: the lazy stack of what the parts have under the key."""
     node = stack._as_node(item)
     parts = None if node is None else node._parts()
-    held = [id(part._get_str(key)) for part in stack.tensordicts]
+    held = [id(part._get_entry(key)) for part in stack.tensordicts]
     return parts is not None and held == [id(part) for part in parts[0]]
 
 
@@ -194,20 +194,20 @@ def create(stack: Any, path: tuple[str, ...], item: Any, writes: Writes | None =
     with error_path(path[0]):
         node._set_path(path[1:], item, False)
     for part, child in zip(stack.tensordicts, node.tensordicts, strict=True):
-        if part._peek(path[0]) is None and not lazy_entries.has_node(part, path[:1]):
+        if part._peek_entry(path[0]) is None and not lazy_entries.has_node(part, path[:1]):
             writes.put(part, path[0], child)
         else:  # some parts have the node, with entries of their own
-            part._set_path(path, child._get_path(path[1:]), False, writes)
+            part._set_path(path, child._get_entry(path[1:]), False, writes)
 
 
 def set_at(stack: Any, path: Path, value: Any, index: Any, writes: Writes) -> None:
-    if stack._peek_path(path) is None:
+    if stack._peek_entry(path) is None:
         raise stack._missing(path)
     if -1 in stack.get_item_shape(path):
         whole = not isinstance(value, TensorCollection) and np.ndim(value) == 0
         stack.select(path)._set_index(index, value if whole else {path: value}, writes)
         return
-    entry = stack._get_path(path)
+    entry = stack._get_entry(path)
     if not is_array(entry):
         assignment.set_at(stack, path, value, index, writes)
         return
@@ -287,7 +287,7 @@ def _goes_apart(stack: Any, key: NestedKey, value: Any) -> bool:
     node, path = stack._as_node(value), require_path(key)
     if node is None and not isinstance(value, Mapping):
         return False
-    if stack._peek_path(path) is not None:
+    if stack._peek_entry(path) is not None:
         return isinstance(node, class_registry.lazy) and not node._is_stackable()
     return any(lazy_entries.has_node(part, path) for part in stack.tensordicts)
 
@@ -392,13 +392,13 @@ def _aligned(stack: Any, node: Any, shape: Shape) -> Any:
     """
     out = node
     for path in map(require_path, node.keys(True, True)):
-        if stack._peek_path(path) is None:
+        if stack._peek_entry(path) is None:
             continue
         target, own = stack.get_item_shape(path), node.get_item_shape(path)
         wanted = shape + target[stack.ndim :]
         if own == wanted or -1 in target or -1 in own:
             continue
-        leaf = node._get_path(path)
+        leaf = node._get_entry(path)
         if isinstance(leaf, np.ndarray) and not isinstance(leaf, Unbatched):
             leaf = trimmed(leaf, len(wanted))
             assignment.require_fit(path, leaf.shape, wanted)
@@ -442,7 +442,7 @@ def _fill(stack: Any, items: tuple[Any, ...], value: Any, writes: Writes) -> Non
             stack.tensordicts[i]._set_index(split.rest, value, writes)
         return
     for key in list(stack._keys()):
-        if isinstance(stack._peek(key), Unbatched):
+        if isinstance(stack._peek_entry(key), Unbatched):
             continue
         try:
             stack._set_at((key,), value, items, writes)

@@ -36,18 +36,18 @@ def read(
         raise TypeError("as_list, as_padded_tensor and as_nested_tensor are exclusive.")
     if padding_side not in ("right", "left"):
         raise ValueError(f"padding_side must be 'right' or 'left', got {padding_side!r}.")
-    if td._peek(key) is None:
+    if td._peek_entry(key) is None:
         return None
     if td._parts() is None or not (as_list or as_padded_tensor or as_nested_tensor):
-        return td._get_str(key)
+        return td._get_entry(key)
     rows = _rows(td, key)
     leaves = list(_leaves(rows))
     if any(td._as_node(leaf) is not None for leaf in leaves):
-        return td._get_str(key)
+        return td._get_entry(key)
     if as_list or not all(isinstance(leaf, np.ndarray) for leaf in leaves):
         return rows
     if not leaves:
-        return td._get_str(key)
+        return td._get_entry(key)
     if as_nested_tensor:
         lengths = [len(leaf) for leaf in leaves]
         return np.concatenate(leaves), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -57,7 +57,7 @@ def read(
 def stand_in(td: Any, key: str) -> Any:
     """An entry to tell the kind by: that of the first part where nested ones cannot be stacked."""
     try:
-        return td._peek(key)
+        return td._peek_entry(key)
     except RuntimeError:
         return stand_in(td._parts()[0][0], key)
 
@@ -67,7 +67,7 @@ def _rows(td: Any, key: str) -> Any:
     stacked = td._parts()
     if stacked is not None:
         return [_rows(part, key) for part in stacked[0]]
-    entry = td._get_str(key)
+    entry = td._get_entry(key)
     return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
 
 

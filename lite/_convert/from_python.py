@@ -334,7 +334,7 @@ def from_dict_instance(
 def _cast(model: Any, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
     """Values with those of tensorclasses in `model` cast to their fields, where the class says so."""
     node = model._as_node(model)
-    held = {key: node._get_str(key) for key in values if isinstance(key, str)}
+    held = {key: node._get_entry(key) for key in values if isinstance(key, str)}
     nested = {
         key: _cast(held[key], value)
         for key, value in values.items()
@@ -346,7 +346,7 @@ def _cast(model: Any, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
 
 def _like_structure(model: Any, td: Any) -> Any:
     for key, entry in list(td._items()):
-        kind = model._get_str(key)
+        kind = model._get_entry(key)
         inner, node = model._as_node(kind), td._as_node(entry)
         if inner is not None and node is entry:
             node = _like_structure(inner, node)

@@ -69,9 +69,9 @@ def from_pytree(
 
 def to_pytree(td: Container) -> Any:
     """The tree `from_pytree` was given, with arrays for its numbers; else the TensorDict itself."""
-    if td._get_str(_TYPE) is None:
+    if td._get_entry(_TYPE) is None:
         return td
-    kind = td._get_str(_TYPE).data
+    kind = td._get_entry(_TYPE).data
     items = [(key, _tree_value(td, entry)) for key, entry in td._items() if key != _TYPE]
     if issubclass(kind, Mapping):
         return kind(value if key.startswith(_PAIR) else (key, value) for key, value in items)
@@ -260,7 +260,7 @@ def _flatten_for(library: str) -> Callable[[Any], _Flat]:
         children: dict[str, Any] = {}
         fixed: dict[str, Any] = {}
         for key in sorted(td._keys()):
-            entry = td._get_str(key)
+            entry = td._get_entry(key)
             if isinstance(entry, NonTensorBase):
                 fixed[key] = entry
             else:

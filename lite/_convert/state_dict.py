@@ -319,7 +319,7 @@ def _load(owner: Any, td: Any, state: Mapping[str, Any], assign: bool, writes: W
             continue
         if payload is not None:
             td._set_here(key, _as_entry(payload, size), not assign, writes)
-        elif isinstance(td._get_str(key), NonTensorBase):
+        elif isinstance(td._get_entry(key), NonTensorBase):
             if td._locked:
                 raise RuntimeError(LOCK_ERROR)
             writes.keep(td)
@@ -334,7 +334,7 @@ def _load(owner: Any, td: Any, state: Mapping[str, Any], assign: bool, writes: W
         if found is not None:
             td._set_here(key, found, not assign, writes)
             continue
-        entry = td._get_str(key)
+        entry = td._get_entry(key)
         node = td._as_node(entry)
         if node is not None:
             with error_path(key):

@@ -35,7 +35,7 @@ def add_leaf(td: Any, key: Any, like: Array, filled: bool, robust: bool, existso
         raise RuntimeError("a lazy stack cannot get a mapped entry: its rows live in the files of its parts.")
     if not hasattr(td, "_source") or not td.is_memmap():  # a view is mapped, but no folder is its own
         raise RuntimeError("Can only make a memmap tensor within a memory-mapped tensordict.")
-    if td._get_path(path) is not None:
+    if td._get_entry(path) is not None:
         raise RuntimeError(
             f"The key {path[-1]} already exists within the target tensordict. Delete that entry before "
             "overwriting it."
@@ -60,7 +60,7 @@ def add_leaf(td: Any, key: Any, like: Array, filled: bool, robust: bool, existso
 def _deepest(td: Any, path: Path) -> tuple[Any, Path]:
     """The last container on a path that is there, and the keys after it."""
     for n, key in enumerate(path):
-        entry = td._get_str(key)
+        entry = td._get_entry(key)
         if entry is None:
             return td, path[n:]
         child = td._as_node(entry)

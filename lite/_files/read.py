@@ -373,10 +373,10 @@ def _replace(target: Any, source: Any) -> None:
             _replace(mine, its)
     else:
         for key in list(target._keys()):
-            if source._peek(key) is None:
+            if source._peek_entry(key) is None:
                 target._remove(key)
         for key, entry in source._items():
-            mine, its = target._as_node(target._get_str(key)), target._as_node(entry)
+            mine, its = target._as_node(target._get_entry(key)), target._as_node(entry)
             if mine is None or its is None or (mine._parts() is None) != (its._parts() is None):
                 target._put(key, target._convert(entry))
             else:

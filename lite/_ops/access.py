@@ -42,10 +42,10 @@ def get(td: Container, key: NestedKey, default: Any = MISSING, **lazy_kwargs: An
     """
     path = (key,) if type(key) is str else require_path(key)
     if lazy_kwargs:
-        node = td if len(path) == 1 else td._as_node(td._peek_path(path[:-1]))
+        node = td if len(path) == 1 else td._as_node(td._peek_entry(path[:-1]))
         entry = None if node is None else read(node, path[-1], **lazy_kwargs)
     else:
-        entry = td._get_path(path)
+        entry = td._get_entry(path)
     if entry is not None:
         return entry
     if default is MISSING:
@@ -57,14 +57,14 @@ def get(td: Container, key: NestedKey, default: Any = MISSING, **lazy_kwargs: An
 
 def get_at(td: Container, key: NestedKey, index: Any, default: Any = MISSING) -> Any:
     """`get(key, default)`, indexed with `index` if there is such an entry."""
-    entry = td._get_path(require_path(key))
+    entry = td._get_entry(require_path(key))
     return td.get(key, default) if entry is None else entry[index]
 
 
 def get_item_shape(td: Container, key: NestedKey) -> Shape:
     """Shape of an entry; in a lazy stack -1 where the parts differ, (-1,) where their ndim does."""
     path = require_path(key)
-    node = td if len(path) == 1 else td._as_node(td._peek_path(path[:-1]))
+    node = td if len(path) == 1 else td._as_node(td._peek_entry(path[:-1]))
     shape: Shape | None = None if node is None else node._item_shape(path[-1])
     if shape is None:
         raise td._missing(path)
@@ -75,7 +75,7 @@ def getitem(td: Container, index: Any) -> Any:
     path = to_path(index) if isinstance(index, str) or type(index) is tuple else ()
     if not path:
         return td._index(index)
-    entry = td._get_path(path)
+    entry = td._get_entry(path)
     if entry is None:
         raise td._missing(path)
     return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
@@ -97,11 +97,11 @@ def get_non_tensor(td: Container, key: NestedKey, default: Any = MISSING) -> Any
 
 def contains(td: Container, key: object) -> bool:
     if type(key) is str:
-        return td._peek(key) is not None
+        return td._peek_entry(key) is not None
     path = to_path(key)
     if not path:
         raise RuntimeError("key must be a NestedKey (a str or a possibly tuple of str).")
-    return td._peek_path(path) is not None
+    return td._peek_entry(path) is not None
 
 
 def keys(
@@ -170,7 +170,7 @@ def values(
 def is_empty(td: Container) -> bool:
     """True if there is no leaf at any depth; non-tensor data counts as a leaf."""
     for name in td._keys():
-        node = td._as_node(td._peek(name))
+        node = td._as_node(td._peek_entry(name))
         if node is None or not node.is_empty():
             return False
     return True
@@ -217,14 +217,14 @@ def set_(td: T, key: NestedKey, item: Any, *, non_blocking: bool = False) -> T:
         KeyError: the key, or one of the keys of a nested value, does not exist.
         ValueError: the value cannot be broadcast to the entry, or is of another kind.
     """
-    target = td._reach(key)
+    target = td._get_dense(key)
     number = type(item) in NUMBERS
     ready = fitting(target, td._to_entry(item), ()) if number else fitting(target, item)
     if ready is not None:
         target[...] = ready
         return td
     path = require_path(key)
-    current = td._peek_path(path)
+    current = td._peek_entry(path)
     if current is None:
         raise td._missing(path)
     node = td._as_node(current)
@@ -239,8 +239,8 @@ def set_(td: T, key: NestedKey, item: Any, *, non_blocking: bool = False) -> T:
 def set_at_(td: T, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> T:
     """Write `value` at `index` of the existing entry `key`: `td.get(key)[index] = value`."""
     path = require_path(key)
-    node = td if len(path) == 1 else td._as_node(td._peek_path(path[:-1]))
-    target = None if node is None or node._parts() is not None else node._get_str(path[-1])
+    node = td if len(path) == 1 else td._as_node(td._peek_entry(path[:-1]))
+    target = None if node is None or node._parts() is not None else node._get_entry(path[-1])
     if is_array(target) and not has_namespace(target) and not isinstance(computed(value), HostArray):
         write_leaf(target, index, value)
         return td
@@ -261,11 +261,11 @@ def del_(td: T, key: NestedKey) -> T:
         raise RuntimeError(LOCK_ERROR)
     node: Container | None = td
     for name in path[:-1]:
-        node = td._as_node(node._peek(name)) if node is not None else None
+        node = td._as_node(node._peek_entry(name)) if node is not None else None
         if node is None:
             raise KeyError(f"No sub-tensordict with key {name}.")
     if node is td:
-        if td._peek(path[-1]) is None:
+        if td._peek_entry(path[-1]) is None:
             raise td._missing(path)
         td._remove(path[-1])
     elif node is not None:
@@ -284,7 +284,7 @@ def pop(td: Container, key: NestedKey, default: Any = MISSING) -> Any:
         KeyError: if the key is missing and no default is given.
         RuntimeError: if self is locked and the key exists.
     """
-    entry = td._get_path(require_path(key))
+    entry = td._get_entry(require_path(key))
     if entry is None:
         if default is MISSING:
             raise KeyError(

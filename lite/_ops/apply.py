@@ -282,7 +282,7 @@ def _apply_entry(
     if node is None:
         return entry._apart() if isinstance(entry, NonTensorBase) and not call.inplace else entry
     nested = [td._as_node(_other(td, call, other, key, nested=True)) for other in others]
-    held = target._get_str(key) if target is not td else None
+    held = target._get_entry(key) if target is not td else None
     onto = td._as_node(held)
     result = _apply_node(node, call, nested, onto, path)
     if result is None or call.inplace:
@@ -291,7 +291,7 @@ def _apply_entry(
 
 
 def _other(td: Container, call: _Call, other: Any, key: str, nested: bool = False) -> Any:
-    entry = None if other is None else other._get_str(key)
+    entry = None if other is None else other._get_entry(key)
     if entry is not None:
         return entry
     if call.default is MISSING:

@@ -170,7 +170,7 @@ def _take_leaves(td: Any, made: Any) -> None:
         if node is None:
             td._put(key, entry)
         else:
-            _take_leaves(td._as_node(td._get_str(key)), node)
+            _take_leaves(td._as_node(td._get_entry(key)), node)
     td._set_device(made.device)
 
 

@@ -117,7 +117,7 @@ def _assert_close(
         )
     for key in [key for key in actual._keys() if key in theirs]:
         where = (*path, key)
-        a, b = actual._get_str(key), expected._get_str(key)
+        a, b = actual._get_entry(key), expected._get_entry(key)
         node, other = actual._as_node(a), actual._as_node(b)
         if node is not None and other is not None:
             _assert_close(node, other, rtol, atol, equal_nan, intersection, msg, where)

@@ -194,7 +194,7 @@ def _nested(td: Any, fn: Pointwise, others: Sequence[Any]) -> dict[str, Any] | N
         return None
     out: dict[str, Any] = {}
     for key, entry in td._items():
-        values = others if constant else (other._get_str(key),)
+        values = others if constant else (other._get_entry(key),)
         if isinstance(entry, NonTensorBase):
             out[key] = entry._apart()
         elif isinstance(entry, Container):
@@ -400,7 +400,7 @@ def _is_intersection(default: Any) -> bool:
 
 def _became_empty(td: Container, key: str, entry: Any) -> bool:
     node = td._as_node(entry)
-    return node is not None and node.is_empty() and not td._as_node(td._get_str(key)).is_empty()
+    return node is not None and node.is_empty() and not td._as_node(td._get_entry(key)).is_empty()
 
 
 def _check_keys(td: Any, other: Any, payloads: bool) -> None:
@@ -412,8 +412,8 @@ def _check_keys(td: Any, other: Any, payloads: bool) -> None:
         return
     if not payloads:
         # Non-tensor entries take no part in arithmetic, so they may be on one side only.
-        first = {key for key in first if not isinstance(td._get_str(key), NonTensorBase)}
-        second = {key for key in second if not isinstance(other._get_str(key), NonTensorBase)}
+        first = {key for key in first if not isinstance(td._get_entry(key), NonTensorBase)}
+        second = {key for key in second if not isinstance(other._get_entry(key), NonTensorBase)}
     if first != second:
         raise KeyError(
             f"keys in tensordicts mismatch. The first TD has keys {sorted(first - second)} that the second "

@@ -57,7 +57,7 @@ def _join(
         raise RuntimeError(LOCK_ERROR)
     arrays = []
     for path in paths:
-        entry = td._get_path(path)
+        entry = td._get_entry(path)
         if entry is None:
             raise td._missing(path)
         if not is_array(entry):
@@ -103,7 +103,7 @@ def _ordered(td: Container, order: bool | Sequence[NestedKey] | None) -> list[Ar
         keys = td.keys(True, True, sort=True) if order is True else order
     found = []
     for key in keys:
-        entry = td._get_path(require_path(key))
+        entry = td._get_entry(require_path(key))
         if entry is None:
             raise td._missing(require_path(key))
         found.append(as_array(wrap(entry)))
@@ -134,7 +134,7 @@ def separates(
     if td.is_locked:
         raise RuntimeError(LOCK_ERROR)
     paths = [require_path(key) for key in keys]
-    found = {path: td._get_path(path) for path in paths}
+    found = {path: td._get_entry(path) for path in paths}
     out = td._blank()
     for path, entry in found.items():
         if entry is None and default is MISSING:
@@ -151,7 +151,7 @@ def separates(
 def _without_empty_nodes(td: Container, paths: list[Path], out: Any) -> Any:
     for path in paths:
         for n in range(len(path) - 1, 0, -1):
-            node = td._as_node(td._get_path(path[:n]))
+            node = td._as_node(td._get_entry(path[:n]))
             if node is not None and node.is_empty():
                 td.del_(to_key(path[:n]))
     return out
@@ -184,7 +184,7 @@ def entry_class(td: Container, key: NestedKey) -> type:
         'NonTensorData'
     """
     path = require_path(key)
-    entry = td._peek_path(path)
+    entry = td._peek_entry(path)
     if entry is None:
         raise td._missing(path)
     return type(entry)

@@ -26,7 +26,7 @@ from lite._tree.writes import Writes
 
 def _require_all(td: Any, paths: Iterable[Path]) -> None:
     for path in paths:
-        if td._peek_path(path) is None:
+        if td._peek_entry(path) is None:
             raise td._missing(path)
 
 
@@ -79,7 +79,7 @@ def del_(td: Any, key: NestedKey) -> Any:
     path = require_path(key)
     if td.is_locked:
         raise RuntimeError(LOCK_ERROR)
-    holders = [part for part in td.tensordicts if part._peek_path(path) is not None]
+    holders = [part for part in td.tensordicts if part._peek_entry(path) is not None]
     if not holders:
         raise td._missing(path)
     change_parts(td, holders, lambda part: part.del_(path))
@@ -142,7 +142,7 @@ def densify(td: Any, padding_value: Any = 0.0, padding_side: str = "right") -> A
         raise RuntimeError(f"a ragged batch of size {td.batch_size} cannot become dense.")
     entries = {}
     for key in td._keys():
-        entry = td._peek(key)
+        entry = td._peek_entry(key)
         node = td._as_node(entry)
         if node is not None:
             dense = node.densify(padding_value, padding_side)
@@ -152,5 +152,5 @@ def densify(td: Any, padding_value: Any = 0.0, padding_side: str = "right") -> A
                 td, key, as_padded_tensor=True, padding_value=padding_value, padding_side=padding_side
             )
         else:
-            entries[key] = td._get_str(key)
+            entries[key] = td._get_entry(key)
     return class_registry.dense._make(entries, td.batch_size, td.device, td._names)

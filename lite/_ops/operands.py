@@ -114,14 +114,14 @@ class Node(Operand):
         return size
 
     def leaf(self, key: str, entry: Any) -> Any:
-        value = self.td._get_str(key)
+        value = self.td._get_entry(key)
         plain = type(value) is np.ndarray and type(entry) is np.ndarray
         if (plain or (_reshapes(value) and _reshapes(entry))) and value.ndim < entry.ndim:
             return widened(value, entry.ndim, self.td.batch_dims)
         return value
 
     def child(self, key: str) -> Operand:
-        node = self.td._as_node(self.td._get_str(key))
+        node = self.td._as_node(self.td._get_entry(key))
         return NOTHING if node is None else Node(node)
 
     def parts(self, count: int, dim: int) -> list[Operand]:
@@ -173,15 +173,15 @@ def agree(trees: Sequence[Any]) -> bool:
     first, *others = trees
     found = False
     for key in first._keys():
-        node = first._as_node(first._peek(key))
+        node = first._as_node(first._peek_entry(key))
         if node is not None:
             below = _below(others, key)
             if below and not agree([node, *below]):
                 return False
             found = found or bool(below)
-        elif not isinstance(first._peek(key), Entry):
+        elif not isinstance(first._peek_entry(key), Entry):
             shape = first._item_shape(key)
-            met = [other._item_shape(key) for other in others if _is_leaf(other._peek(key))]
+            met = [other._item_shape(key) for other in others if _is_leaf(other._peek_entry(key))]
             if met.count(shape) < len(met):
                 return False
             found = found or bool(met)
@@ -206,7 +206,7 @@ def _wider(payload: Any, size: Shape) -> Any:
 
 def _below(trees: Sequence[Any], key: str) -> list[Any]:
     """The nodes that several trees have at a key."""
-    return [node for tree in trees if (node := tree._as_node(tree._peek(key))) is not None]
+    return [node for tree in trees if (node := tree._as_node(tree._peek_entry(key))) is not None]
 
 
 def _is_leaf(entry: Any) -> bool:
@@ -217,7 +217,7 @@ def _stay(td: Any, size: Shape, others: Sequence[Any]) -> set[bool]:
     """Whether leaves start with `size` and have the shape of one that they meet: all, none or some."""
     found: set[bool] = set()
     for key in td._keys():
-        entry = td._peek(key)
+        entry = td._peek_entry(key)
         node = td._as_node(entry)
         if node is not None:
             found |= _stay(node, size, _below(others, key))
@@ -255,12 +255,12 @@ def _drop_absent(like: Container, node: Container) -> None:
     """Drop the None that a dict has for each field that a tensorclass in `like` has no value of."""
     for key, entry in like._items():
         fields = getattr(entry, "_fields", ())
-        model, given = like._as_node(entry), node._as_node(node._get_str(key))
+        model, given = like._as_node(entry), node._as_node(node._get_entry(key))
         if model is None or given is None:
             continue
         for name in fields:
-            held = given._get_str(name)
-            if isinstance(held, NonTensorData) and held.data is None and model._get_str(name) is None:
+            held = given._get_entry(name)
+            if isinstance(held, NonTensorData) and held.data is None and model._get_entry(name) is None:
                 given._remove(name)
         _drop_absent(model, given)
 

@@ -64,7 +64,7 @@ def _check(out: Any, result: Any, casting: Any) -> bool:
         return all([_check(part, row, casting) for part, row in pairs])  # noqa: C419 - all are to be checked
     complete = True
     for key, value in result._items():
-        entry = out._get_str(key)
+        entry = out._get_entry(key)
         both = type(entry) is np.ndarray and type(value) is np.ndarray
         if both and entry.dtype is value.dtype and entry.shape == value.shape and entry.flags.writeable:
             continue  # as nearly all do

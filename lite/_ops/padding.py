@@ -242,8 +242,8 @@ def _padded_stack(stack: Any, padding: Any) -> Any:
 def _unified(tds: list[Any], padding: Any) -> list[Any]:
     """Dense TensorDicts padded to one batch size and one shape per key; keys that all have."""
     size = _largest([td.batch_size for td in tds])
-    keys = [key for key in tds[0]._keys() if all(td._get_str(key) is not None for td in tds[1:])]
-    columns = {key: _unified_column([td._get_str(key) for td in tds], size, padding, key) for key in keys}
+    keys = [key for key in tds[0]._keys() if all(td._get_entry(key) is not None for td in tds[1:])]
+    columns = {key: _unified_column([td._get_entry(key) for td in tds], size, padding, key) for key in keys}
     return [
         td._make({key: columns[key][i] for key in keys}, size, td.device, td._names)
         for i, td in enumerate(tds)

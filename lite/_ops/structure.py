@@ -137,10 +137,10 @@ def rename_key_(td: T, old_key: NestedKey, new_key: NestedKey, safe: bool = Fals
         return td
     if td._locked:
         raise RuntimeError(LOCK_ERROR)
-    entry = td._get_path(old)
+    entry = td._get_entry(old)
     if entry is None:
         raise td._missing(old)
-    if safe and td._get_path(new) is not None:
+    if safe and td._get_entry(new) is not None:
         raise KeyError(f"key {to_key(new)} already present in TensorDict.")
     if len(old) == len(new) == 1 and td._parts() is None:
         td._put(new[0], entry)  # known to fit
@@ -217,7 +217,7 @@ def unflatten_keys(td: T, separator: str = ".", inplace: bool = False) -> T:
 def _require_free(td: Container, path: Path) -> None:
     """KeyError if there is an entry at a path, or something that is no node on the way."""
     for n in range(1, len(path) + 1):
-        taken = td._get_path(path[:n])
+        taken = td._get_entry(path[:n])
         if taken is not None and (n == len(path) or td._as_node(taken) is None):
             raise _overridden(path)
 
@@ -268,7 +268,7 @@ def split_keys(
             entry = _untaken(source, old, taken)
             if entry is None:
                 if default is MISSING and strict:
-                    raise td._missing(old) if td._peek_path(old) is None else _taken_twice(old)
+                    raise td._missing(old) if td._peek_entry(old) is None else _taken_twice(old)
                 if default is MISSING:
                     continue
                 entry = default
@@ -278,14 +278,14 @@ def split_keys(
         outputs.append(out)
     left = source._excluded(list(taken))._entries()
     rest: T = td._with(left if reproduce_struct else _without_empty(td, left))
-    return (*outputs, _become(td, {k: rest._get_str(k) for k in rest._keys()}) if inplace else rest)
+    return (*outputs, _become(td, {k: rest._get_entry(k) for k in rest._keys()}) if inplace else rest)
 
 
 def _untaken(td: Container, path: Path, taken: Mapping[Path, None]) -> Any:
     """The entry at a path without what is taken of it; None if there is none, or it is taken itself."""
     if any(path[:n] in taken for n in range(1, len(path) + 1)):
         return None
-    entry = td._get_path(path)
+    entry = td._get_entry(path)
     node = td._as_node(entry)
     if node is None:
         return entry
@@ -298,7 +298,7 @@ def filter_empty_(td: T) -> T:
     if td._locked:
         raise RuntimeError(LOCK_ERROR)
     for name in list(td._keys()):
-        node = td._as_node(td._peek(name))
+        node = td._as_node(td._peek_entry(name))
         if node is not None and node.is_empty():
             td._remove(name)
         elif node is not None:
@@ -313,7 +313,7 @@ def _made(path: Path, made: dict[Path, Any]) -> Any:
         known -= 1
     parent = made[path[:known]]
     for n in range(known, len(path)):
-        if parent._get_str(path[n]) is not None:
+        if parent._get_entry(path[n]) is not None:
             return None
         node = made[path[: n + 1]] = parent._blank()
         parent._put(path[n], node)

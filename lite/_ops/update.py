@@ -142,7 +142,7 @@ def update_at_(
         for path, value in leaf_items(td, input_dict_or_td, ()):
             if chosen is not None and not any(path[: len(c)] == c for c in chosen):
                 continue
-            if isinstance(td._peek_path(path), Unbatched):  # as in an assignment
+            if isinstance(td._peek_entry(path), Unbatched):  # as in an assignment
                 continue
             try:
                 td._set_at(path, value, idx, writes)
@@ -193,7 +193,7 @@ def _storable(td: Any, source: Any, ready: list[tuple[Any, dict[Any, Any]]]) -> 
     if others:
         entries = entries.copy()
         for key in others:
-            target, value = td._get_str(key), entries[key]
+            target, value = td._get_entry(key), entries[key]
             try:
                 if isinstance(target, Container):
                     if not _storable(target, entries.pop(key), ready):

@@ -66,7 +66,7 @@ def rows(td: Any) -> Iterator[Row]:
             yield Row(key, part, "Array", shape, str(found.dtype), device_of(found), nbytes, None)
             continue
         try:
-            entry = holder._get_str(key)
+            entry = holder._get_entry(key)
         except RuntimeError:  # parts that cannot be stacked
             entry = None
         yield Row(key, part, type(found).__name__, shape, "", "", None, entry)

@@ -280,7 +280,7 @@ class TensorClass(TensorCollection):
         node = self._tensordict
         if value is not None:
             node._set_here(field.name, field.entry(value, node.batch_size), inplace)
-        elif node._peek(field.name) is not None:
+        elif node._peek_entry(field.name) is not None:
             node.del_(field.name)
         elif field.name in self._was_deleted():
             self._deleted.discard(field.name)
@@ -364,7 +364,7 @@ class TensorClass(TensorCollection):
             KeyError: no such field, or no such entry below it.
         """
         path = require_path(key)
-        if len(path) > 1 or path[0] not in self._fields or self._tensordict._peek(path[0]) is not None:
+        if len(path) > 1 or path[0] not in self._fields or self._tensordict._peek_entry(path[0]) is not None:
             self._tensordict.del_(path)
         return self
 

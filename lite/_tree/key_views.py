@@ -160,8 +160,8 @@ class TensorDictKeysView(Set[Any]):
     def __contains__(self, key: object) -> bool:
         nested, leaves_only, is_leaf = self._args
         if type(key) is str and not leaves_only:  # what most questions are about
-            return self._td._peek(key) is not None
-        if nested and not leaves_only and self._td._reach(key) is not None:
+            return self._td._peek_entry(key) is not None
+        if nested and not leaves_only and self._td._get_dense(key) is not None:
             return True
         path = to_path(key)
         if not path:
@@ -174,7 +174,7 @@ class TensorDictKeysView(Set[Any]):
                 "Nested membership checks with tuples of strings is only supported when setting "
                 "`include_nested=True`."
             )
-        entry = self._td._peek_path(path)
+        entry = self._td._peek_entry(path)
         if entry is None:
             return False
         return not leaves_only or (default_is_leaf if is_leaf is None else is_leaf)(type(entry))

@@ -70,7 +70,7 @@ def _taken_out(data: NonTensorBase, holder: Any, result: Any) -> Any:
     """What is in a result, which may be the holder itself, changed in place."""
     if isinstance(result, tuple | list):
         return _like(result, [_taken_out(data, holder, item) for item in result])
-    entry = result._get_str(_KEY) if isinstance(result, Container) else None
+    entry = result._get_entry(_KEY) if isinstance(result, Container) else None
     if not isinstance(entry, NonTensorBase):
         return result if entry is None else entry
     if result is holder:

@@ -1,7 +1,7 @@
 """The protocol that the containers implement: what the dense and the lazily stacked kind have in common.
 
 Operations are functions of a `Container`. What they ask it stands here in the order in which one meets it:
-its entries, those at the end of a path, writing, kinds and parts, metadata, names, lock, `with`
+its entries, writing, kinds and parts, metadata, names, lock, `with`
 statements. Methods that raise NotImplementedError are for the two kinds to write (`lite._containers`). At
 the end are the names of operations that lower packages call as methods, because a kind or a subclass may
 have its own form.
@@ -76,25 +76,35 @@ class Container(BatchShape):
         """Direct keys, in order."""
         raise NotImplementedError
 
-    def _get_str(self, key: str) -> Any:
-        """The direct entry, or None."""
+    def _get_entry(self, key: str | Path) -> Any:
+        """The entry at a direct key or a path; None if it is missing or the path leads through a leaf."""
         raise NotImplementedError
 
-    def _peek(self, key: str) -> Any:
-        """What tells whether an entry exists and of which kind it is, without stacking leaves."""
-        return self._get_str(key)
+    def _peek_entry(self, key: str | Path) -> Any:
+        """Like `_get_entry`, but a leaf of a lazy stack is the leaf of one part, as stacking takes time.
+
+        It tells whether there is an entry, and its class.
+        """
+        raise NotImplementedError
+
+    def _get_dense(self, path: Any) -> Any:
+        """The entry at any object that is a key or flat path through dense TensorDicts only; else None.
+
+        Writes to it change self, where an entry of a lazy stack is a copy.
+        """
+        return None
 
     def _item_shape(self, key: str) -> Shape | None:
         """Shape of a direct entry, -1 where stacked ones differ; None if there is no such entry."""
-        entry = self._get_str(key)
+        entry = self._get_entry(key)
         return None if entry is None else tuple(entry.shape)
 
     def _items(self) -> Iterable[tuple[str, Any]]:
         """Direct (key, entry) pairs, in order."""
-        return ((key, self._get_str(key)) for key in self._keys())
+        return ((key, self._get_entry(key)) for key in self._keys())
 
     def _peek_items(self) -> Iterable[tuple[str, Any]]:
-        """Direct keys, each with what `_peek` gives."""
+        """Direct (key, entry) pairs, with entries of `_peek_entry`."""
         return self._items()
 
     def _entries(self) -> dict[str, Any]:
@@ -138,35 +148,11 @@ class Container(BatchShape):
             prefix_error_path(error, key)
             raise
 
-    # -- entries at the end of a path -----------------------------------------------------------
-
-    def _reach(self, path: Any) -> Any:
-        """The entry at a flat path through nothing but dense TensorDicts; None for all other keys."""
-        return None
-
-    def _get_path(self, path: Path) -> Any:
-        """The entry at a path, or None; going through anything that has no keys is a miss."""
-        node: Any = self
-        for name in path[:-1]:
-            node = self._as_node(node._peek(name))
-            if node is None:
-                return None
-        return node._get_str(path[-1])
-
-    def _peek_path(self, path: Path) -> Any:
-        """Like `_get_path`, for those who only need to know whether there is an entry and of what kind."""
-        node: Any = self
-        for name in path[:-1]:
-            node = self._as_node(node._peek(name))
-            if node is None:
-                return None
-        return node._peek(path[-1])
-
     def _missing(self, path: Path) -> KeyError:
         """The KeyError for a path, listing the keys of the node where the search ended."""
         node: Container = self
         for name in path[:-1]:
-            entry = node._peek(name)
+            entry = node._peek_entry(name)
             child = self._as_node(entry)
             if child is None and entry is not None:
                 kind = type(unwrap(entry) if isinstance(entry, NonTensorBase) else entry).__name__
@@ -184,11 +170,11 @@ class Container(BatchShape):
         """For an error: the nested or similar key that may be meant by a name that no entry has."""
         for separator in "./":
             path = tuple(name.split(separator))
-            if len(path) > 1 and self._peek_path(path) is not None:
+            if len(path) > 1 and self._peek_entry(path) is not None:
                 return _read_as(path)
         for key in self._keys():
-            node = self._as_node(self._peek(key))
-            if node is not None and node._peek(name) is not None:
+            node = self._as_node(self._peek_entry(key))
+            if node is not None and node._peek_entry(name) is not None:
                 return _read_as((key, name))
         from difflib import get_close_matches  # which `import lite` need not wait for
 

@@ -135,7 +135,7 @@ class Writes:
                 for part, piece in zip(stacked[0], node._pieces(entry), strict=True):
                     self.put(part, key, piece)
                 return
-            held = node._get_str(key)
+            held = node._get_entry(key)
             folder = held._folder() if isinstance(held, NonTensorBase) else None
             if folder is not None:
                 entry = entry._clone(False)._mapped_to(folder)

@@ -144,7 +144,7 @@ class ParamsState(StateDictMethods):
 
     def _replace_entry(self, name: str, leaf: Any) -> None:
         path = next(path for found, path, _ in self._named_leaves() if found == name)
-        node = self._param_td if len(path) == 1 else self._as_node(self._param_td._get_path(path[:-1]))
+        node = self._param_td if len(path) == 1 else self._as_node(self._param_td._get_entry(path[:-1]))
         node._put(path[-1], leaf)
 
     def _assign_entry(self, name: str, current: Any, value: Any) -> None:
