@@ -702,4 +702,4 @@ class LazyStackedTensorDict(Lazy, TensorDictBase):
 
 class_registry.dense = TensorDict
 class_registry.lazy = LazyStackedTensorDict
-object_methods.complete()
+object_methods.add_methods()

@@ -1,7 +1,7 @@
-"""The container that holds its entries in a dict: what a TensorDict does to all of them at once.
+"""The container that holds its entries in a dict, and its operations on all entries.
 
-Nearly all entries are plain arrays, so each loop asks for those first, by exact type, and sends the rest to
-the protocol of `TensorCollection`. Past 600 lines because it is one class, and every method reads the slots.
+Nearly all entries are plain arrays, so each loop tests for their exact type first and uses the protocol
+`Entry` for all others. Past 600 lines because it is one class, and every method reads the slots.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lite._tree.values import as_tree, fit_leaf, fit_node, invalid_keys, is_vali
 from lite._tree.writes import Writes, fitting
 
 _ALL = slice(None)
-_SHARED = (NonTensorData, UnbatchedTensor)  # one value for the whole batch, whatever its size
+_SHARED = (NonTensorData, UnbatchedTensor)  # entries with one value for the whole batch
 _new = object.__new__
 _copy = methodcaller("copy")
 
@@ -49,7 +49,7 @@ class Dense(Container):
     def _make(
         cls, data: dict[str, Any], batch_size: Shape, device: str | None = None, names: Names = None
     ) -> Self:
-        """The constructor that trusts its arguments: entries are known to fit."""
+        """The constructor without checks, for entries that are known to fit."""
         self = _new(cls)
         self._data = data
         self._batch_size = batch_size
@@ -60,7 +60,7 @@ class Dense(Container):
         return self
 
     def _with(self, entries: dict[str, Any]) -> Self:
-        # As `_make`, whose call would cost an eighth of `select` and `copy`, which end here.
+        # A copy of `_make`, whose call would cost an eighth of the time of `select` and `copy`.
         out = _new(type(self))
         out._data = entries
         out._batch_size = self._batch_size
@@ -71,7 +71,7 @@ class Dense(Container):
         return out
 
     def _take_over(self, source: Any) -> None:
-        """Take over the entries of anything but a dict, into an empty container."""
+        """Store the entries of a source other than a dict in this empty container."""
         node = self._as_node(source)
         if node is not None:
             for key in node._keys():
@@ -86,7 +86,7 @@ class Dense(Container):
             )
 
     def _fill(self, source: Mapping[Any, Any]) -> None:
-        """Take over the entries of a mapping, into an empty container."""
+        """Store the entries of a mapping in this empty container."""
         others = invalid_keys(source, self._batch_size, self._device) if type(source) is dict else None
         if others is not None:
             self._data = data = dict(source)
@@ -134,7 +134,7 @@ class Dense(Container):
         return None if node is None else node._peek_entry(key[-1])
 
     def _node_of(self, path: Path) -> Any:
-        """The container that holds the last key of a path; None if the path leads to none."""
+        """The container that has the last key of a path; None if the path leads through a leaf."""
         node: Any = self
         for name in path[:-1]:
             node = self._as_node(node._peek_entry(name))
@@ -171,7 +171,7 @@ class Dense(Container):
         if type(key) is str:
             self._set_here(key, item, inplace)
             return self
-        # Through nothing but TensorDicts the path need not be read twice.
+        # A path through TensorDicts alone needs no second validation.
         node: Any = self if type(key) is tuple else None
         for name in key[:-1] if node is not None else ():
             node = node._data.get(name) if type(node) is class_registry.dense and type(name) is str else None
@@ -271,7 +271,7 @@ class Dense(Container):
             fit_leaf(entry, size)
         return entry if self._device is None else move(entry, self._device)
 
-    def _blank(self) -> Self:
+    def _empty_like(self) -> Self:
         return self._make({}, self._batch_size, self._device, self._names)
 
     def _lock_children(self) -> list[Any]:
@@ -284,7 +284,7 @@ class Dense(Container):
         return nodes
 
     def _named(self, entry: Any, node: Any) -> tuple[Any, Any]:
-        """An entry and its node with the names of self: a copy of the containers if they had none."""
+        """An entry and its node with the names of self; containers without names are copied first."""
         wanted: Any = self._names
         own = [None] * node.ndim if node._names is None else node._names
         head, rest = own[: len(wanted)], own[len(wanted) :]
@@ -297,7 +297,7 @@ class Dense(Container):
         return self._rewrap(entry, node), node
 
     def _names_of(self, key: str, node: Any) -> list[tuple[Any, Names]]:
-        """What self and the nodes in it are named by when a node that has names is stored."""
+        """The names of self and its nodes after storing a node that has names."""
         named: list[tuple[Any, Names]] = []
         head = check_names(list(node._names[: self.ndim]), self.ndim)
         if head is not None:
@@ -412,7 +412,7 @@ class Dense(Container):
         """
         entry = self._data.get(key) if type(key) is str else self._get_dense(key)
         if entry is None and type(key) is tuple:
-            entry = self._get_dense(known_path(key))  # with tuples in it
+            entry = self._get_dense(known_path(key))  # nested tuples
         if entry is None or lazy_kwargs:
             return super().get(key, default, **lazy_kwargs)
         return entry
@@ -433,21 +433,21 @@ class Dense(Container):
     def _entries(self) -> dict[str, Any]:
         return self._data
 
-    def _flat(self) -> dict[str, Any] | None:
+    def _plain_arrays(self) -> dict[str, Any] | None:
         for value in self._data.values():
             if type(value) is not ndarray:
                 return None
         return self._data
 
-    def _arrays(self) -> int:
+    def _count_arrays(self) -> int:
         """The number of arrays at any depth; 0 if there is anything but arrays and TensorDicts."""
         count = 0
         for value in self._data.values():
             if type(value) is ndarray:
                 count += 1
             elif type(value) is type(self):
-                below = value._arrays()
-                if not below:  # or nothing in it, which is rare
+                below = value._count_arrays()
+                if not below:  # an empty TensorDict counts as other entries, which is rare
                     return 0
                 count += below
             else:
@@ -488,7 +488,7 @@ class Dense(Container):
         size = self._batch_size
         if not size:
             return super()._index(index)
-        # The most frequent indices need no normalisation, which takes two to five times as long as the views.
+        # The most frequent indices skip `normalise`, which takes two to five times as long as the views.
         kind = type(index)
         names = self._names
         if kind is int:
@@ -518,8 +518,8 @@ class Dense(Container):
         if kind is range or (kind is list and set(map(type, index)) == {int}):
             index = np.asarray(index)
             kind = ndarray
-        # Rows, in a third of the time. An array checks the bounds of the index, so there must be one.
-        if kind is ndarray and index.ndim == 1 and self._arrays():
+        # Rows, in a third of the time. NumPy checks the bounds of the index, so there must be an array.
+        if kind is ndarray and index.ndim == 1 and self._count_arrays():
             if index.dtype.kind == "b" and index.shape == size[:1]:
                 return self._run(Take(size, 0, index.nonzero()[0]))
             if index.dtype.kind == "i":
@@ -527,11 +527,11 @@ class Dense(Container):
         return super()._index(index)
 
     def _basic(self, index: Any, at: Any, shape: Shape, names: Names) -> Self:
-        """The views at an index of integers and slices; `at` is what it is for an array.
+        """The views at an index of integers and slices; `at` is the index for arrays.
 
-        Same as running an `Index`, which costs as much as three views to make, and so is made only where an
-        entry is neither an array nor a TensorDict. With an ellipsis NumPy returns an array also where no
-        dimension is left.
+        The result is that of an `Index`. Creating one costs as much as three views, so it is created only for
+        entries that are neither arrays nor TensorDicts. `at` ends with an ellipsis, so that NumPy returns an
+        array also if no dimension is left.
         """
         data: dict[str, Any] = {}
         for key, value in self._data.items():
@@ -547,9 +547,9 @@ class Dense(Container):
         return self._make(data, shape, self._device, names)
 
     def _slice(self, dim: int, start: int, stop: int) -> Self:
-        if self._flat() is None:
+        if self._plain_arrays() is None:
             return super()._slice(dim, start, stop)
-        # In three quarters of the time that a `Piece` takes.
+        # Takes three quarters of the time of a `Piece`.
         size = self._batch_size
         at = (_ALL,) * dim + (slice(start, stop),)
         out = self._basic(at, at, size[:dim] + (stop - start,) + size[dim + 1 :], self._names)
@@ -559,7 +559,7 @@ class Dense(Container):
         return self._run(Take(self._batch_size, dim, indices))
 
     def _rows(self, dim: int) -> list[dict[str, Any]]:
-        """The entries of every index of batch dimension `dim`."""
+        """One dict of entries per index of batch dimension `dim`."""
         n = self._batch_size[dim]
         rows: list[dict[str, Any]] = [{} for _ in range(n)]
         for key, value in self._data.items():
@@ -579,12 +579,12 @@ class Dense(Container):
         make, device = self._make, self._device
         return tuple([make(row, rest, device, names) for row in self._rows(d)])
 
-    def _adopt(self, out: Any, name: str) -> Self:
-        """Give self the entries, batch size and names of `out`, which was made from it."""
+    def _replace_inplace(self, out: Any, name: str) -> Self:
+        """Replace the entries, batch size and names of self by those of `out`, which was computed from it."""
         require_unlocked(self)
-        return self._become(out)
+        return self._replace_content(out)
 
-    def _become(self, out: Any) -> Self:
+    def _replace_content(self, out: Any) -> Self:
         if out is self:
             return self
         data = out._data
@@ -592,7 +592,7 @@ class Dense(Container):
             held = None if type(entry) is ndarray else self._data.get(key)
             node, made = self._as_node(held), self._as_node(entry)
             if node is not None and made is not None and (node._parts() is None) == (made._parts() is None):
-                node._become(made)
+                node._replace_content(made)
                 data[key] = held
         self._data, self._batch_size, self._names = data, out.batch_size, out._names
         return self
@@ -642,7 +642,7 @@ class Dense(Container):
     ) -> Self:
         """Same metadata without leaves; `recurse=True` keeps the tree of nested TensorDicts."""
         own = self._names
-        if not recurse and batch_size is device is names is None:  # two thirds of the time
+        if not recurse and batch_size is device is names is None:  # takes two thirds of the time
             out = self._with({})
             out._names = own and own.copy()
             return out
@@ -661,7 +661,7 @@ class Dense(Container):
 
 
 def _check_batch_size(td: Any, new: Shape) -> None:
-    """RuntimeError unless every entry starts with a batch size, or can be given it."""
+    """Raise RuntimeError unless the shapes of all entries start with the new batch size."""
     for key, entry in td._data.items():
         node = td._as_node(entry)
         if isinstance(entry, _SHARED) or (node is not None and node.is_empty()):
@@ -685,10 +685,10 @@ def _equal(sizes: tuple[int, ...]) -> bool:
 
 
 def _unbound(value: Any, dim: int, n: int) -> Any:
-    """The views of an array at every index of one dimension, to iterate over."""
+    """An iterable of the views of an array at every index of one dimension."""
     if type(value) is ndarray and value.ndim > 1:
         return value if dim == 0 else np.moveaxis(value, dim, 0)
-    # Iterating over one dimension gives scalars, and leaves are arrays.
+    # Iterating over a 1-d array gives scalars, but leaves must be arrays.
     at = (slice(None),) * dim
     pick = [itemgetter((*at, i, Ellipsis)) for i in range(n)]
     if isinstance(value, ndarray):

@@ -340,7 +340,7 @@ def _load(owner: Any, td: Any, state: Mapping[str, Any], assign: bool, writes: W
             with error_path(key):
                 _load(entry, node, value, assign, writes)
         elif not _is_empty(value):
-            node = td._blank()
+            node = td._empty_like()
             with error_path(key):
                 _load(node, node, value, True, writes)
             td._set_here(key, node, not assign, writes)

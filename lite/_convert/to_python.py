@@ -121,7 +121,7 @@ def tolist(
         if not convert_nodes:
             return td
         return td.to_dict(convert_tensors=convert_tensors, tolist_first=tolist_first)
-    if len(td.batch_size) == 1 and convert_nodes and convert_tensors is not True and td._flat():
+    if len(td.batch_size) == 1 and convert_nodes and convert_tensors is not True and td._plain_arrays():
         return td._rows(0)
     return [
         row.tolist(convert_nodes=convert_nodes, convert_tensors=convert_tensors, tolist_first=tolist_first)
@@ -205,7 +205,7 @@ def _tree(td: Any) -> dict[str, Any] | None:
     """Arrays in dicts in dicts; None if there is anything else in it."""
     if td._parts() is not None:
         return None
-    flat: dict[str, Any] | None = td._flat()
+    flat: dict[str, Any] | None = td._plain_arrays()
     if flat is not None:
         return flat.copy()
     out: dict[str, Any] = td._entries().copy()

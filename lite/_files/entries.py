@@ -48,7 +48,7 @@ def add_leaf(td: Any, key: Any, like: Array, filled: bool, robust: bool, existso
     else:
         leaf = _Addition(node, rest, like, filled, robust, existsok).write()
     for name in missing:
-        child = node._blank()
+        child = node._empty_like()
         child._source = None if node._source is None else f"{node._source}/{file_name(name, '', robust)}"
         node._data[name] = child
         child._lock(node)

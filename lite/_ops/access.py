@@ -325,7 +325,7 @@ def setdefault(td: Container, key: NestedKey, default: Any, inplace: bool = Fals
 
 def create_nested(td: T, key: NestedKey) -> T:
     """Store an empty TensorDict under `key`; returns self."""
-    return td.set(key, td._blank())
+    return td.set(key, td._empty_like())
 
 
 def key_completions(td: Container) -> list[Any]:

@@ -20,7 +20,7 @@ from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import MISSING, Container, T
 from lite._tree.shape import as_shape
 from lite._tree.unbatched import UnbatchedTensor
-from lite._tree.walks import as_of
+from lite._tree.walks import like_leaf
 from lite._tree.writes import Writes, fitting
 
 
@@ -234,7 +234,7 @@ def _apply_node(td: Container, call: _Call, others: list[Any], out: Any, path: P
         return _apply_parts(td, call, others, out, path, *stacked)
     target: Any = td if call.inplace else out
     if target is None:
-        target = td._with({}) if stacked is None else td._blank()
+        target = td._with({}) if stacked is None else td._empty_like()
         if call.batch_size is not None and call.batch_size != td.batch_size:
             target.names = None
             target.batch_size = call.batch_size
@@ -277,10 +277,10 @@ def _apply_entry(
     if call.batch_size is not None and isinstance(entry, UnbatchedTensor) and not call.inplace:
         return entry  # what changes the batch leaves it alone
     if call.call_on_nested or call.is_leaf(type(entry)):
-        return as_of(entry, call.leaf(path, entry, [_other(td, call, other, key) for other in others]))
+        return like_leaf(entry, call.leaf(path, entry, [_other(td, call, other, key) for other in others]))
     node = td._as_node(entry)
     if node is None:
-        return entry._apart() if isinstance(entry, NonTensorBase) and not call.inplace else entry
+        return entry._shallow_copy() if isinstance(entry, NonTensorBase) and not call.inplace else entry
     nested = [td._as_node(_other(td, call, other, key, nested=True)) for other in others]
     held = target._get_entry(key) if target is not td else None
     onto = td._as_node(held)

@@ -262,7 +262,7 @@ def contiguous(td: Container, *, canonical: bool = False, inplace: bool = False)
     """
     leaf = _canonical if canonical else _contiguous
     out = map_tree(td, leaf, dense=lambda stack: stack.contiguous(canonical=canonical))
-    return td._adopt(out, "contiguous") if inplace else out
+    return td._replace_inplace(out, "contiguous") if inplace else out
 
 
 def detach(td: T) -> T:

@@ -140,10 +140,10 @@ def _choose_objects(td: Container, key: str, entry: Any, operands: Sequence[Any]
     """Per-element objects where the two sides differ; the entry of self where there is no other."""
     other = operands[0].leaf(key, entry) if isinstance(operands[0], Node) else None
     if not isinstance(other, NonTensorBase):
-        return entry._apart()
+        return entry._shallow_copy()
     mine, theirs = (payload._objects() for payload in meeting(entry, other))
     if all(same_object(a, b) for a, b in np.broadcast(mine, theirs)):
-        return entry._apart()
+        return entry._shallow_copy()
     return NonTensorStack._wrap(np.where(operands[1].leaf(key, entry), mine, theirs))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from lite._arrays.device import wrap
 from lite._arrays.types import as_array
-from lite._containers.joining import CAT, MAYBE_DENSE, STACK, How, join
+from lite._containers.joining import CAT, MAYBE_DENSE, STACK, JoinFunctions, join
 from lite._ops.out import write_out
 from lite._tree.collection import TensorCollection, is_leaf_nontensor
 from lite._tree.numpy_protocol import implements
@@ -116,8 +116,8 @@ def lazy_stack(
         [array([1.]), array([1., 1.])]
     """
 
-    how = _side_by_side("lazy_stack", stack_dim_name=stack_dim_name, strict_shape=strict_shape)
-    result = join(_listed(input, "lazy_stack"), how, dim)
+    functions = _side_by_side("lazy_stack", stack_dim_name=stack_dim_name, strict_shape=strict_shape)
+    result = join(_listed(input, "lazy_stack"), functions, dim)
     return result if out is None else write_out(out, result, "lazy_stack")
 
 
@@ -227,17 +227,19 @@ def _listed(items: Any, name: str) -> list[Any]:
     return out
 
 
-def _stack_into(out: Any, items: list[Any], how: How, dim: int) -> Any:
+def _stack_into(out: Any, items: list[Any], functions: JoinFunctions, dim: int) -> Any:
     """A stack written into `out`; a lazy one takes rows that would make no array."""
     node = Container._as_node(out)
     lazy = node is not None and node._parts() is not None
-    return write_out(out, join(items, _side_by_side(how.name) if lazy else how, dim), how.name)
+    return write_out(
+        out, join(items, _side_by_side(functions.name) if lazy else functions, dim), functions.name
+    )
 
 
-def _side_by_side(name: str, **options: Any) -> How:
+def _side_by_side(name: str, **options: Any) -> JoinFunctions:
     """Stacking without copying; `options` are those of the constructor."""
 
     def nodes(items: list[Any], dim: int) -> Any:
         return class_registry.lazy(*items, stack_dim=dim, **options)
 
-    return How(name, STACK.arrays, STACK.objects, nodes)
+    return JoinFunctions(name, STACK.arrays, STACK.objects, nodes)

@@ -144,7 +144,7 @@ def _columns(td: Any, fn: Pointwise, others: Sequence[Any]) -> list[Iterable[Any
 
     Eight arrays and eight others take 4.7 microseconds this way and 7.1 the next; 4.6 and 13 to compare them.
     """
-    flat = td._flat()
+    flat = td._plain_arrays()
     if not flat:
         return None
     columns: list[Iterable[Any]] = [flat.values()]
@@ -196,7 +196,7 @@ def _nested(td: Any, fn: Pointwise, others: Sequence[Any]) -> dict[str, Any] | N
     for key, entry in td._items():
         values = others if constant else (other._get_entry(key),)
         if isinstance(entry, NonTensorBase):
-            out[key] = entry._apart()
+            out[key] = entry._shallow_copy()
         elif isinstance(entry, Container):
             inner = _nested(entry, fn, values)
             if inner is None:
@@ -270,7 +270,7 @@ def _has_scalars(td: Any) -> bool:
     """Whether leaves may be 0-d: without batch dimensions, or in the parts of a lazy stack."""
     if not td.batch_size or td._parts() is not None:
         return True
-    if td._flat() is not None:
+    if td._plain_arrays() is not None:
         return False
     nodes = [td._as_node(entry) for _, entry in td._items() if type(entry) is not np.ndarray]
     return any(node is not None and _has_scalars(node) for node in nodes)
@@ -336,7 +336,7 @@ class _Run:
         for value in values:
             if value is not None and not isinstance(value, _VALUES) and not is_array(value):
                 if self.compare and isinstance(value, NonTensorBase):
-                    return td._blank()
+                    return td._empty_like()
                 raise KeyError(
                     f"key {key!r} is an array on one side and a {type(value).__name__} on the other."
                 )
@@ -349,7 +349,7 @@ class _Run:
         return on_leaves(self.fn, entry, *(self.default if value is None else value for value in values))
 
     def payload(self, td: Container, key: str, entry: Any, operands: Sequence[Any]) -> Any:
-        return entry._apart() if self.objects is None else self.objects(td, key, entry, operands)
+        return entry._shallow_copy() if self.objects is None else self.objects(td, key, entry, operands)
 
     def finish(self, td: Container, entries: dict[str, Any], operands: Sequence[Any]) -> Any:
         for operand in operands:
@@ -425,7 +425,7 @@ def _compared(fn: Pointwise, td: Container, key: str, entry: Any, operands: Sequ
     """Payloads compared one by one; an empty node where there is no payload to compare with."""
     other = operands[0].leaf(key, entry) if isinstance(operands[0], Node) else None
     if fn not in (np.equal, np.not_equal) or not isinstance(other, NonTensorBase):
-        return td._blank()
+        return td._empty_like()
     mine, theirs = meeting(entry, other)
     equal = np.asarray(mine == theirs)
     return equal if fn is np.equal else np.asarray(~equal)

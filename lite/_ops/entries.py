@@ -135,7 +135,7 @@ def separates(
         raise RuntimeError(LOCK_ERROR)
     paths = [require_path(key) for key in keys]
     found = {path: td._get_entry(path) for path in paths}
-    out = td._blank()
+    out = td._empty_like()
     for path, entry in found.items():
         if entry is None and default is MISSING:
             if strict:

@@ -283,7 +283,7 @@ def as_operand(value: Any, like: Any) -> Operand | None:
     if node is not None:
         return Node(node)
     if isinstance(value, Mapping):
-        node = like._blank()
+        node = like._empty_like()
         node.update(value)
         _drop_absent(like, node)
         return Node(node)

@@ -64,9 +64,9 @@ def pad(td: T, pad_size: Sequence[int], value: float = 0.0, inplace: bool = Fals
         parts, dim = stacked
         kept, made = parts[op.kept[dim]], out._parts()[0]
         for part, padded in zip(kept, made[op.within[dim]], strict=True):
-            part._become(padded)
+            part._replace_content(padded)
         made[op.within[dim]] = kept
-    return td._become(out)
+    return td._replace_content(out)
 
 
 def pad_sequence(

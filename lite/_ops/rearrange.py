@@ -82,12 +82,12 @@ def gather(td: Container, dim: int, index: Any, out: Any = None, *, inplace: boo
     source: Any = td
     if source._parts() is not None and source._is_stackable():  # otherwise part by part
         source = source.contiguous()
-    rows = array.ndim == 1 and source._flat()
+    rows = array.ndim == 1 and source._plain_arrays()
     result = source._run(Take(size, 0, array) if rows else Gather(dim % len(size), array))
     if td._own_names() is not None:  # index arrays drop those of lazy stacks, at any depth
         result._set_names(td._own_names())
     if inplace:
-        return td._adopt(result, "gather")
+        return td._replace_inplace(result, "gather")
     return result if out is None else write_out(out, result, "gather")
 
 
@@ -109,7 +109,7 @@ def repeat(td: T, *repeats: Any, inplace: bool = False) -> T:
         if count != 1:
             out = out._take(dim, np.tile(np.arange(td.batch_size[dim]), count))
     if inplace:
-        return td._adopt(out, "repeat")
+        return td._replace_inplace(out, "repeat")
     if out is td:
         out = td.clone()
     return out.lock_() if td.is_locked else out
@@ -153,7 +153,7 @@ def repeat_interleave(
         raise RuntimeError(f"repeat_interleave gives size {len(rows)}, and output_size is {output_size}.")
     out = source._take(d, rows)
     if inplace:
-        return td._adopt(out, "repeat_interleave")
+        return td._replace_inplace(out, "repeat_interleave")
     return out.lock_() if td.is_locked else out
 
 
@@ -178,7 +178,7 @@ def roll(
         out = td.flatten().roll(shifts, 0).reshape(td.batch_size)
         if inplace:
             require_unlocked(td)
-            return td._become(out)
+            return td._replace_content(out)
         return td._remember(out, lambda td, _: td.roll(-shifts))
     moves = list(shifts) if not isinstance(shifts, int) else [shifts]
     where = list(dims) if not isinstance(dims, int) else [dims]
@@ -190,7 +190,7 @@ def roll(
         out = out._take(d, np.roll(np.arange(td.batch_size[d]), shift))
     if inplace:
         require_unlocked(td)
-        return td._become(out)
+        return td._replace_content(out)
     back = [-shift for shift in moves]
     return td._remember(out, lambda td, _: td.roll(back, where))
 

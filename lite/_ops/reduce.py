@@ -136,7 +136,7 @@ def reduced(td: Any, name: str, fn: Reducer, scope: Scope) -> Any:
         shape = scope.size(size)
         if isinstance(entry, NonTensorData):
             return entry._rebatch(shape)
-        return entry._apart() if shape == size else None
+        return entry._shallow_copy() if shape == size else None
 
     def node(old: Any, entries: dict[str, Any]) -> Any:
         return old._make(entries, scope.size(old.batch_size), old.device, scope.names(old._names))
@@ -190,7 +190,7 @@ def joined(td: Any, name: str, dim: Any) -> Array:
 
 def with_keys(td: Any, transform: Callable[[Any], Any]) -> Any:
     """The entries of `td` under the keys that `transform` gives, at every level."""
-    out = td._blank()
+    out = td._empty_like()
     for key, entry in td._items():
         node = None if isinstance(entry, NonTensorBase) else td._as_node(entry)
         out._set_path(

@@ -14,7 +14,7 @@ from lite._tree.protocol import MISSING, Container, T
 from lite._tree.undo import flattened, unflattened
 
 
-def _become(td: T, entries: Mapping[str, Any]) -> T:
+def _with_entries(td: T, entries: Mapping[str, Any]) -> T:
     """Replace self's entries by `entries`, which are known to fit."""
     if td._locked:
         raise RuntimeError(LOCK_ERROR)
@@ -50,9 +50,9 @@ def select(
             break
         found[key] = entry  # type: ignore[index]
     else:
-        return _become(td, found) if inplace else td._with(found)
+        return _with_entries(td, found) if inplace else td._with(found)
     out = td._selected([(k,) if type(k) is str else require_path(k) for k in keys], strict)
-    return _become(td, out._entries()) if inplace else out
+    return _with_entries(td, out._entries()) if inplace else out
 
 
 def _selected(td: T, paths: list[Path], strict: bool) -> T:
@@ -97,7 +97,7 @@ def exclude(td: T, *keys: NestedKey, inplace: bool = False) -> T:
             paths = [k if type(k) is str else require_path(k) for k in keys]
             break
     out = td._excluded(paths)
-    return _become(td, out._entries()) if inplace else out
+    return _with_entries(td, out._entries()) if inplace else out
 
 
 def _excluded(td: T, keys: Sequence[str | Path]) -> T:
@@ -182,7 +182,7 @@ def flatten_keys(
         twice = sorted({name for name in names if names.count(name) > 1})
         raise KeyError(f"Flattening keys in tensordict causes keys {twice} to collide.")
     if inplace:
-        return _become(td, entries)
+        return _with_entries(td, entries)
     return td._remember(td._with(entries), unflattened(separator))
 
 
@@ -210,7 +210,7 @@ def unflatten_keys(td: T, separator: str = ".", inplace: bool = False) -> T:
         else:
             parent._put(path[-1], value)
     if inplace:
-        return _become(td, out._entries())
+        return _with_entries(td, out._entries())
     return td._remember(out, flattened(separator))
 
 
@@ -278,7 +278,7 @@ def split_keys(
         outputs.append(out)
     left = source._excluded(list(taken))._entries()
     rest: T = td._with(left if reproduce_struct else _without_empty(td, left))
-    return (*outputs, _become(td, {k: rest._get_entry(k) for k in rest._keys()}) if inplace else rest)
+    return (*outputs, _with_entries(td, {k: rest._get_entry(k) for k in rest._keys()}) if inplace else rest)
 
 
 def _untaken(td: Container, path: Path, taken: Mapping[Path, None]) -> Any:
@@ -315,7 +315,7 @@ def _made(path: Path, made: dict[Path, Any]) -> Any:
     for n in range(known, len(path)):
         if parent._get_entry(path[n]) is not None:
             return None
-        node = made[path[: n + 1]] = parent._blank()
+        node = made[path[: n + 1]] = parent._empty_like()
         parent._put(path[n], node)
         parent = node
     return parent

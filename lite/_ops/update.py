@@ -17,7 +17,7 @@ from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, T
 from lite._tree.values import as_tree, invalid_keys
-from lite._tree.writes import Writes, apart, fitting
+from lite._tree.writes import Writes, fitting, without_overlap
 
 _copy = methodcaller("copy")
 
@@ -221,7 +221,7 @@ def _copy_plain(td: Any, source: Any) -> bool:
     elif all(_match(node, other, pairs, puts) for node, other in _side_by_side(td, source)):
         # What is one array in a lazy stack must not be read when half of it is written.
         targets = [target for target, _ in pairs]
-        pairs = list(zip(targets, apart(targets, [value for _, value in pairs]), strict=True))
+        pairs = list(zip(targets, without_overlap(targets, [value for _, value in pairs]), strict=True))
     else:
         return False
     if puts:

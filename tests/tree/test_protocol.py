@@ -48,7 +48,7 @@ def test_what_is_saved_comes_back(td: Any) -> None:
     td.names = ["rows"]
     td._reset(saved)
     assert td.names == [None]
-    blank = td._blank()
+    blank = td._empty_like()
     assert (type(blank), blank.batch_size, list(blank.keys())) == (type(td), shape, [])
 
 
