@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from lite._arrays.device import beside, on_leaves, unwrap, wrap
+from lite._arrays.device import on_leaves, to_library_of, unwrap, wrap
 from lite._arrays.numbers import NUMBERS
 from lite._arrays.types import Path, Shape, Unbatched, has_namespace, is_array
 from lite._tree.collection import TensorCollection
@@ -574,4 +574,4 @@ def _allocate(td: Any, source: Any, indexed_ndim: int) -> Any:
         size = batch_size + source.batch_size[indexed_ndim:]
         return td._make({}, size)
     zeros = np.zeros(batch_size + source.shape[indexed_ndim:], source.dtype)
-    return unwrap(beside(wrap(source), zeros)) if has_namespace(source) else zeros
+    return unwrap(to_library_of(wrap(source), zeros)) if has_namespace(source) else zeros

@@ -27,8 +27,8 @@ def get(td: Container, key: NestedKey, default: Any = MISSING, **lazy_kwargs: An
     Args:
         key: a string, or a tuple for a nested entry.
         default: returned when the key is missing (None unless given).
-        lazy_kwargs: how a lazy stack gives ragged leaves (see `LazyStackedTensorDict.get`);
-            without effect on leaves that are one array already.
+        lazy_kwargs: the form of ragged leaves of a lazy stack (see `LazyStackedTensorDict.get`);
+            without effect on dense leaves.
 
     Raises:
         KeyError: if `key` is not a nested key, or is missing while
@@ -82,7 +82,7 @@ def getitem(td: Container, index: Any) -> Any:
 
 
 def getitems(td: Container, index: Any) -> Any:
-    """Batched fetch, for data loaders that ask for a list of indices."""
+    """Batched fetch, called by data loaders with a list of indices."""
     return td._index(index)
 
 
@@ -90,7 +90,7 @@ def get_non_tensor(td: Container, key: NestedKey, default: Any = MISSING) -> Any
     """Return the object stored under `key`, unwrapped."""
     entry = td.get(key, default)
     if isinstance(entry, NonTensorStack) and capture_non_tensor_stack():
-        with suppress(AttributeError):  # they differ
+        with suppress(AttributeError):  # the objects differ
             return entry.data
     return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
 
@@ -138,8 +138,8 @@ def items(
 ) -> Iterable[tuple[Any, Any]]:
     """The (key, entry) pairs, in the order of `keys` with the same arguments.
 
-    Without arguments this is a live view, as `dict.items` gives it; a lazy stack and other arguments
-    give the pairs of the moment, so that entries may be set while they are gone through.
+    Without arguments this is a live view, as `dict.items` is. On a lazy stack, or with arguments, it is a
+    list of the current pairs, so entries may be set during the iteration.
     """
     if not (include_nested or leaves_only or sort):
         return td._items()
@@ -318,7 +318,7 @@ def setdefault(td: Container, key: NestedKey, default: Any, inplace: bool = Fals
     if key in td:
         return td.get(key)
     with Writes() as writes:
-        writes.keep(td)  # rows of different shapes can be stored in a lazy stack, but not be returned
+        writes.keep(td)  # ragged rows can be stored in a lazy stack, but not read as one array
         td.set(key, default, inplace=inplace)
         return td.get(key)
 
@@ -329,5 +329,5 @@ def create_nested(td: T, key: NestedKey) -> T:
 
 
 def key_completions(td: Container) -> list[Any]:
-    """What a notebook offers after `td["`: the keys, those of nested entries as tuples."""
+    """The completions that a notebook offers after `td["`: all keys, those of nested entries as tuples."""
     return list(td.keys(True))

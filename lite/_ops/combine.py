@@ -102,7 +102,7 @@ def lazy_stack(
         out: a TensorDict of the result's batch size whose arrays receive the values; entries that it lacks
             are added. A lazy stack, along whatever dimension, takes rows that are ragged.
         stack_dim_name: name of the new dimension.
-        strict_shape: refuse batch sizes that differ.
+        strict_shape: raise if batch sizes differ.
 
     Raises:
         RuntimeError: `input` is empty, or numbers of batch dimensions or devices differ.
@@ -122,7 +122,7 @@ def lazy_stack(
 
 
 def maybe_dense_stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
-    """Stack densely where keys and shapes allow it, lazily where they do not, node by node.
+    """Stack each node densely if its keys and shapes allow it, else lazily.
 
     Args:
         input: an iterable of TensorDicts.
@@ -157,12 +157,12 @@ def dense_stack_tds(td_list: Any, dim: int | None = None) -> Any:
 
 
 def merge_tensordicts(*tensordicts: Any, callback_exist: Any = None) -> Any:
-    """The union of the entries of several TensorDicts; the first that has a key gives its value.
+    """The union of the entries of several TensorDicts; the value of a key is from the first that has it.
 
     Args:
         tensordicts: at least two, of one batch size.
-        callback_exist: called with the values of all where every TensorDict has the key; or a
-            mapping from key to such a function.
+        callback_exist: function of all values of a key that every TensorDict has; or a mapping from key to
+            such a function.
 
     Raises:
         RuntimeError: fewer than two TensorDicts, or batch sizes do not fit.
@@ -228,7 +228,7 @@ def _listed(items: Any, name: str) -> list[Any]:
 
 
 def _stack_into(out: Any, items: list[Any], functions: JoinFunctions, dim: int) -> Any:
-    """A stack written into `out`; a lazy one takes rows that would make no array."""
+    """Write a stack into `out`. A lazy `out` also takes ragged rows."""
     node = Container._as_node(out)
     lazy = node is not None and node._parts() is not None
     return write_out(
@@ -237,7 +237,7 @@ def _stack_into(out: Any, items: list[Any], functions: JoinFunctions, dim: int) 
 
 
 def _side_by_side(name: str, **options: Any) -> JoinFunctions:
-    """Stacking without copying; `options` are those of the constructor."""
+    """The functions of `lazy_stack`; `options` are those of the constructor of lazy stacks."""
 
     def nodes(items: list[Any], dim: int) -> Any:
         return class_registry.lazy(*items, stack_dim=dim, **options)

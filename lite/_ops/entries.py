@@ -1,4 +1,4 @@
-"""Join entries of one TensorDict, take entries out of it, and ask what kind they are."""
+"""Joining, moving and inspecting entries of one TensorDict."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def cat_tensors(td: T, *keys: NestedKey, out_key: NestedKey, dim: int = 0, keep_
     Args:
         keys: the entries to join; they are removed unless `keep_entries`.
         out_key: key of the joined array.
-        dim: dimension of the arrays (not only of the batch) to join along.
-        keep_entries: leave the joined entries where they are.
+        dim: dimension of the arrays (batch or feature) to join along.
+        keep_entries: keep the joined entries.
 
     Raises:
         KeyError: an entry is missing.
@@ -61,9 +61,9 @@ def _join(
         if entry is None:
             raise td._missing(path)
         if not is_array(entry):
-            raise TypeError(f"the entry {to_key(path)!r} is no array but a {type(entry).__name__}.")
+            raise TypeError(f"the entry {to_key(path)!r} must be an array, got a {type(entry).__name__}.")
         arrays.append(entry)
-    # Converted before anything is removed: a failure leaves self as it was.
+    # Converted before anything is removed, so that an error leaves self unchanged.
     joined = td._convert(join(arrays, dim))
     if not keep:
         for path in dict.fromkeys(paths):
@@ -79,8 +79,8 @@ def cat_from_tensordict(
 
     Args:
         dim: dimension of the arrays to join along.
-        sorted: True for alphabetical order, a list of keys for that order and choice; else the
-            order of insertion.
+        sorted: True for alphabetical order; a list of the keys to join, in order; else the order of
+            insertion.
         out: array that receives the result.
 
     Raises:
@@ -191,7 +191,7 @@ def entry_class(td: Container, key: NestedKey) -> type:
 
 
 def depth(td: Container) -> int:
-    """How deep leaves are nested: 0 where all are direct entries.
+    """The depth of the deepest leaf; 0 if all leaves are direct entries.
 
     Example:
         >>> from lite import TensorDict
@@ -229,7 +229,7 @@ def data_ptr(td: Container, *, storage: bool = False) -> Any:
 
 
 def auto_device_(td: T) -> T:
-    """Bind to the device that all arrays are on, or to none if they differ; returns self."""
+    """Set `device` to the device of all arrays, or to None if they differ; returns self."""
     devices = {_device(leaf) for leaf in leaves(td)}
     device = devices.pop() if len(devices) == 1 else None
     for node in nodes(td):
@@ -243,10 +243,10 @@ def _device(leaf: Any) -> str | None:
 
 
 def rename_(td: T, *names: Any, **rename_map: str) -> T:
-    """Give the dimensions other names: all of them, or by `old="new"`; returns self.
+    """Rename the dimensions: all of them, or by `old="new"`; returns self.
 
     Raises:
-        ValueError: names of both kinds, a wrong number of them, or an unknown old name.
+        ValueError: both forms together, a wrong number of names, or an unknown old name.
     """
     if names and rename_map:
         raise ValueError("Passed both a name map and a name list. Only one is accepted.")
@@ -265,7 +265,7 @@ def rename_(td: T, *names: Any, **rename_map: str) -> T:
 
 
 def rename(td: T, *names: Any, **rename_map: str) -> T:
-    """A copy of the containers with other dimension names; see `rename_`."""
+    """A shallow copy with other dimension names; see `rename_`."""
     out: Any = td._clone(False)
     return out.rename_(*names, **rename_map)
 

@@ -1,7 +1,7 @@
-"""What lazy stacks do in a way of their own, so that ragged and exclusive entries take part.
+"""Operations with an implementation of their own for lazy stacks, which handles ragged and exclusive entries.
 
-The facade lists these for `LazyStackedTensorDict` in the place of the operations of the same names. What is
-the operation on every part, and no more, is `lifted` there (`_tree/walks.py`) and has no code here.
+The facade lists them for `LazyStackedTensorDict` instead of the operations of the same names. Operations that
+only call the method of every part are `lifted` in the facade (`_tree/walks.py`) and have no code here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _require_all(td: Any, paths: Iterable[Path]) -> None:
 def flatten_keys(
     td: Any, separator: str = ".", inplace: bool = False, is_leaf: Callable[[type], bool] | None = None
 ) -> Any:
-    """Bring nested entries of every part to its top; RuntimeError if parts have exclusive keys."""
+    """Flatten the keys of every part; RuntimeError if parts have exclusive keys."""
     require_shared(td, "flatten_keys")
     out = each_part(td, lambda part: part.flatten_keys(separator, inplace=inplace, is_leaf=is_leaf), inplace)
     return td._remember(out, unflattened(separator))
@@ -62,8 +62,8 @@ def split_keys(
         raise RuntimeError(LOCK_ERROR)
     with Writes() as writes:
         if inplace:
-            writes.keep(td)  # a part may fail when others are done
-        split = {  # once, where one part is there more than once
+            writes.keep(td)  # the call may raise for one part after it changed others
+        split = {  # a repeated part is changed once
             id(part): part.split_keys(
                 *sets, inplace=inplace, default=default, strict=strict, reproduce_struct=reproduce_struct
             )

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.device import beside, with_namespace_of
+from lite._arrays.device import to_library_of, with_namespace_of
 from lite._arrays.types import Array, Names, Shape, computed, has_namespace
 
 
@@ -346,6 +346,6 @@ class Pad(BatchOp):
         out = np.empty(self.shape + value.shape[self.ndim :], dtype)
         out.fill(None if dtype.hasobject else self.value)
         held = computed(value)
-        out = beside(held, out)
+        out = to_library_of(held, out)
         out[self.within] = held[self.kept]
         return out
