@@ -1,8 +1,9 @@
-"""The public containers: every method of a TensorDict stands in this list, and its code where the list says.
+"""The public containers: the list of all methods of a TensorDict, and of the functions that implement them.
 
-Operations are functions whose first argument is the container. `TensorDictBase` lists what both kinds have,
-`TensorDict` and `LazyStackedTensorDict` add how they hold entries, and what they do in a way of their own.
-Past 600 lines, because a list in two files would be no list.
+Operations are functions whose first argument is the container. A function in a class body costs as much as a
+method, and type checkers bind its first argument to the subclass. `TensorDictBase` lists the common methods;
+`TensorDict` and `LazyStackedTensorDict` add those that depend on how entries are held. Past 600 lines, so
+that one file lists all methods.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from lite import _doors
+from lite import _lazy_hooks
 from lite._arrays.device import parse_device
 from lite._containers.dense import Dense
 from lite._containers.lazy import Lazy
@@ -48,7 +49,7 @@ from lite._tree import numpy_protocol, object_methods
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey
 from lite._tree.names import check_names
-from lite._tree.protocol import kinds
+from lite._tree.protocol import class_registry
 from lite._tree.shape import parse_batch_size
 from lite._tree.walks import lifted
 
@@ -125,7 +126,7 @@ class TensorDictBase(cast.DtypeCasts):
 
     @property
     def depth(self) -> int:
-        """How deep leaves are nested: 0 where all are direct entries.
+        """The depth of the deepest leaf; 0 if all leaves are direct entries.
 
         Example:
             >>> from lite import TensorDict
@@ -261,7 +262,7 @@ class TensorDictBase(cast.DtypeCasts):
 
     @property
     def grad(self) -> Any:
-        """The gradients of the parameters among the entries, under the same keys; None if there are none."""
+        """The gradients of all Parameters, under the same keys; None if there are none."""
         return gradients.grad(self)
 
     @grad.setter
@@ -270,22 +271,22 @@ class TensorDictBase(cast.DtypeCasts):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients by an entry are wanted, or one was computed from such."""
+        """Whether an entry requires gradients or was computed from one that does."""
         return gradients.requires_grad(self)
 
     @property
     def is_cpu(self) -> bool:
-        """Whether self is bound to the CPU (see `device`)."""
+        """Whether `device` is the CPU."""
         return self.device == "cpu"
 
     @property
     def is_cuda(self) -> bool:
-        """Whether self is bound to a GPU (see `device`)."""
+        """Whether `device` is a GPU."""
         return self.device is not None and self.device.startswith("cuda")
 
     @property
     def is_meta(self) -> bool:
-        """False: arrays without memory do not exist here."""
+        """False, as there are no arrays without memory."""
         return False
 
     # -- numbers, element by element: a row of the table for each (_ops/pointwise.py) -------------
@@ -392,7 +393,7 @@ class TensorDictBase(cast.DtypeCasts):
     __array_ufunc__ = pointwise.array_ufunc
     __array_function__ = numpy_protocol.array_function
     __array__ = numpy_protocol.no_array
-    __pandas_priority__ = 5000  # more than a data frame's, so that `series + td` comes here
+    __pandas_priority__ = 5000  # higher than pandas', so that `series + td` calls this class
 
     # -- numbers, along dimensions: a row for each (_ops/reduce.py, _ops/scans.py) ----------------
 
@@ -502,12 +503,12 @@ class TensorDictBase(cast.DtypeCasts):
 
     # -- modules (lite.nn._parameters, imported when one is called) --------------------------------
 
-    from_module = classmethod(_doors.from_module)
-    from_modules = classmethod(_doors.from_modules)
-    to_module = _doors.to_module
+    from_module = classmethod(_lazy_hooks.from_module)
+    from_modules = classmethod(_lazy_hooks.from_modules)
+    to_module = _lazy_hooks.to_module
 
 
-for _name, _refusal in not_in_lite.refusals().items():  # what is defined anywhere else wins
+for _name, _refusal in not_in_lite.refusals().items():  # for names that are not defined elsewhere
     if not hasattr(TensorDictBase, _name):
         setattr(TensorDictBase, _name, _refusal)
 
@@ -576,14 +577,14 @@ class TensorDict(Dense, TensorDictBase):
 
     @classmethod
     def fromkeys(cls, keys: Iterable[NestedKey], value: Any = 0) -> Self:
-        """A TensorDict without batch size that has `value` under every key."""
+        """A TensorDict without batch dimensions that holds `value` under every key."""
         return cls(dict.fromkeys(keys, value))
 
     from_dict = classmethod(from_python.from_dict)
 
 
 class LazyStackedTensorDict(Lazy, TensorDictBase):
-    """A stack of TensorDicts that are kept as they are; entries are stacked on access.
+    """A lazy stack: it holds TensorDicts and stacks their entries on access.
 
     The parts may have different keys and leaves of different shapes (ragged). Keys are those that
     all parts share. Batch dimensions in which the parts differ have size -1. Reading a ragged leaf
@@ -670,7 +671,7 @@ class LazyStackedTensorDict(Lazy, TensorDictBase):
             for item in dicts
         ]
         if not parts:
-            raise RuntimeError("input_dict holds no dicts, of which there must be one.")
+            raise RuntimeError("input_dict must hold at least one dict, got none.")
         out = cls(*parts, stack_dim=stack_dim, stack_dim_name=stack_dim_name)
         if names is not None:
             out.names = list(names)
@@ -678,7 +679,7 @@ class LazyStackedTensorDict(Lazy, TensorDictBase):
 
     @classmethod
     def fromkeys(cls, keys: Iterable[NestedKey], value: Any = 0) -> Any:
-        """A TensorDict, which is no lazy stack, with `value` under every key."""
+        """A TensorDict, not a lazy stack, with `value` under every key."""
         return TensorDict.fromkeys(keys, value)
 
     # -- operations on every part (_tree/walks.py), and what is done otherwise (_ops/lifted.py) ----
@@ -700,6 +701,6 @@ class LazyStackedTensorDict(Lazy, TensorDictBase):
     densify = stacks.densify
 
 
-kinds.dense = TensorDict
-kinds.lazy = LazyStackedTensorDict
-object_methods.complete()
+class_registry.dense = TensorDict
+class_registry.lazy = LazyStackedTensorDict
+object_methods.add_methods()

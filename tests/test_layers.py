@@ -25,7 +25,7 @@ LAYERS = [
     "lite._files",
     "lite._processes",
     "lite._show",
-    "lite._doors",
+    "lite._lazy_hooks",
     "lite._tensordict",
     "lite._constructors",
     "lite._tensorclass",
@@ -65,10 +65,10 @@ LAYERS = [
 ]
 RANK = {name: rank for rank, name in enumerate(LAYERS)}
 
-# What the facade opens at call time only.
-DOORS = {
-    ("lite._doors", "lite.nn._parameters.from_module"),
-    ("lite._doors", "lite.nn._parameters.to_module"),
+# Imports of a higher package that run on the first call of a method.
+LAZY_HOOKS = {
+    ("lite._lazy_hooks", "lite.nn._parameters.from_module"),
+    ("lite._lazy_hooks", "lite.nn._parameters.to_module"),
     ("lite.nn._modules.module", "lite.nn._export.to_onnx"),
 }
 
@@ -99,9 +99,11 @@ def imported(file: Path) -> Iterator[str]:
 
 @cache
 def graph() -> dict[str, frozenset[str]]:
-    """Which modules each module imports, without the doors."""
+    """Which modules each module imports, without the lazy hooks."""
     return {
-        name: frozenset(other for other in imported(file) if other != name and (name, other) not in DOORS)
+        name: frozenset(
+            other for other in imported(file) if other != name and (name, other) not in LAZY_HOOKS
+        )
         for name, file in modules().items()
     }
 
@@ -167,8 +169,8 @@ def test_every_layer_exists() -> None:
     ] == []
 
 
-def test_doors_are_used() -> None:
-    missing = [door for door in DOORS if door[1] not in set(imported(modules()[door[0]]))]
+def test_lazy_hooks_are_used() -> None:
+    missing = [hook for hook in LAZY_HOOKS if hook[1] not in set(imported(modules()[hook[0]]))]
     assert missing == []
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from lite import LazyStackedTensorDict, TensorDict, TensorDictBase
 from lite._ops.cast import DtypeCasts
-from lite._tree.protocol import Container, kinds
+from lite._tree.protocol import Container, class_registry
 from lite._tree.shape import BatchShape
 
 
@@ -17,9 +17,9 @@ def test_few_classes_make_a_container(cls: type) -> None:
     assert len(cls.__mro__) <= 9
 
 
-def test_the_kinds_are_the_public_classes() -> None:
-    assert kinds.dense is TensorDict
-    assert kinds.lazy is LazyStackedTensorDict
+def test_class_registry_holds_the_public_classes() -> None:
+    assert class_registry.dense is TensorDict
+    assert class_registry.lazy is LazyStackedTensorDict
 
 
 def test_operations_are_listed_in_the_facade() -> None:

@@ -1,6 +1,6 @@
-"""What NumPy lacks, on single arrays.
+"""Functions on single arrays that NumPy lacks.
 
-In reading order: `types` (what an array is here), `settings`, `dtypes`, `numbers` beside arrays, `formulas`
-of single numbers and along axes, `special` functions of probability, `reductions`, `joining` arrays to one,
-`device` (arrays on a GPU), `foreign` (arrays of other libraries).
+In reading order: `types` (classes of arrays), `settings`, `dtypes`, `numbers` (Python numbers as operands),
+`formulas` (elementwise and along axes), `special` functions of probability, `reductions`, `joining`
+(stacking), `device` (arrays on a GPU), `namespace` (JAX), `foreign` (conversion from other libraries).
 """

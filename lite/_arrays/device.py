@@ -1,9 +1,9 @@
-"""Devices, and arrays in GPU memory seen through NumPy's eyes for the time of one operation.
+"""Devices, and NumPy functions on arrays in GPU memory.
 
-A device is `None` (no constraint), "cpu", or "cuda" where Numba finds a GPU. Containers keep device leaves as
-the objects they are. Where a function made for NumPy arrays meets one, `on_leaves` shows it a `DeviceArray`:
-shape operations become views that NumPy computes on a stand-in without memory, arithmetic goes to the leaf's
-own operators, and everything else is a TypeError. Nothing is copied to the host unasked.
+A device is `None` (no constraint), "cpu", or "cuda" if Numba finds a GPU. Containers hold device leaves
+unchanged. To call a function written for NumPy arrays, `on_leaves` wraps each device leaf in a `DeviceArray`:
+shape operations become views, which NumPy computes on an array without memory; arithmetic calls the leaf's
+own operators; everything else raises TypeError. Nothing is copied to the host implicitly.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def parse_device(device: Any) -> str | None:
 
     Raises:
         ValueError: not None, "cpu[:N]" or "cuda[:N]".
-        RuntimeError: "cuda" where no GPU can be used, or a number that no GPU has.
+        RuntimeError: "cuda" without a usable GPU, or with a number that no GPU has.
     """
     if device is None:
         return None
@@ -63,13 +63,13 @@ def parse_device(device: Any) -> str | None:
 
 
 def is_cpu(device: Any) -> bool:
-    """Whether a device is the CPU, which may be numbered."""
+    """Whether a device is the CPU, with or without a number."""
     name = str(device)
     return name == "cpu" or (name.startswith("cpu:") and name[4:].isdigit())
 
 
 def require_cuda(device: str) -> Any:
-    """Return `numba.cuda`, or raise the RuntimeError that says what is missing."""
+    """Return `numba.cuda`; RuntimeError if the GPU, its driver or a package is missing."""
     missing: ImportError | None = None
     try:
         from numba import cuda
@@ -87,23 +87,23 @@ def require_cuda(device: str) -> Any:
 
 
 def _number(device: str) -> int:
-    """Which GPU "cuda" or "cuda:N" is."""
+    """The number of the GPU of "cuda" or "cuda:N"."""
     return int(device.partition(":")[2] or 0)
 
 
 def device_of(value: Any) -> str:
-    """Where a leaf lives: "cpu" for NumPy arrays, "cuda:N" for device arrays."""
+    """The device of a leaf: "cpu" for NumPy arrays, "cuda:N" for device arrays."""
     if isinstance(value, HOST_LEAVES):
         return "cpu"
     if has_namespace(value):
-        return _place(getattr(value, "device", None))
+        return _device_name(getattr(value, "device", None))
     owner = getattr(getattr(value, "gpu_data", None), "_mem", None)
     index = getattr(getattr(owner, "context", None), "device", None)
     return f"cuda:{getattr(index, 'id', 0)}"
 
 
-def _place(device: Any) -> str:
-    """The name of a device of JAX; an array that is traced, or spread over several, has none."""
+def _device_name(device: Any) -> str:
+    """The device name of a JAX array; None for a traced array or one on several devices."""
     platform = getattr(device, "platform", None)
     if platform is None or platform == "cpu":
         return "cpu" if platform else "traced" if device is None else str(device)
@@ -116,14 +116,14 @@ def _to_host(value: Any) -> Array:
     if not hasattr(value, "copy_to_host"):
         out: Array = value.get()
         return out
-    if any(step < 0 for step in value.strides):  # Numba copies memory only as it lies
+    if any(step < 0 for step in value.strides):  # Numba copies only contiguous memory
         value = DeviceArray(value).copy().leaf
     out = value.copy_to_host()
     return out
 
 
 def move(value: Any, device: str | None) -> Any:
-    """A leaf on the asked device; itself where it already is."""
+    """A leaf moved to a device; the leaf itself if it is there."""
     if device is None or (device == "cpu" and isinstance(value, HOST_LEAVES)):
         return value
     if device == "cpu":
@@ -136,16 +136,16 @@ def move(value: Any, device: str | None) -> Any:
 
 
 class NotOnDevice(TypeError, AttributeError):
-    """What a device leaf cannot do; an AttributeError too, so that `hasattr` answers no."""
+    """Raised for operations that device leaves lack. It is an AttributeError too, so `hasattr` is False."""
 
 
 def on_leaves(fn: Callable[..., Any], *args: Any) -> Any:
-    """`fn(*args)` where leaves among the arguments may be on a GPU."""
+    """`fn(*args)`, where leaves among the arguments may be on a GPU or of JAX."""
     return unwrap(fn(*(wrap(arg) for arg in args)))
 
 
 def wrap(value: Any) -> Any:
-    """A device leaf as a `DeviceArray`, one of JAX as a `NamespaceArray`; anything else as it is."""
+    """Wrap a device leaf in a `DeviceArray`, a JAX array in a `NamespaceArray`; return others unchanged."""
     if isinstance(value, _PLAIN):
         return value
     if has_namespace(value):
@@ -154,29 +154,29 @@ def wrap(value: Any) -> Any:
 
 
 def unwrap(value: Any) -> Any:
-    """The leaf behind a `DeviceArray` or `NamespaceArray`, also in a tuple; anything else as it is."""
+    """Unwrap a `DeviceArray` or `NamespaceArray`, also inside a tuple; return others unchanged."""
     if type(value) is tuple:
         return tuple(unwrap(item) for item in value)
-    return value.leaf if is_shown(value) else value
+    return value.leaf if is_wrapped(value) else value
 
 
-def is_shown(value: Any) -> bool:
-    """Whether a value is a leaf as `wrap` shows it."""
+def is_wrapped(value: Any) -> bool:
+    """Whether a value is a result of `wrap`."""
     return isinstance(value, _SHOWN)
 
 
 def is_device_leaf(value: Any) -> bool:
-    """True for arrays in GPU memory: by the CUDA array interface, or by Numba's own mark."""
+    """True for arrays in GPU memory: they have the CUDA array interface or Numba's own attribute."""
     return not has_namespace(value) and (
         hasattr(value, "__cuda_array_interface__") or hasattr(type(value), "__cuda_ndarray__")
     )
 
 
-def beside(leaf: Any, array: Array) -> Any:
-    """A new host array, in GPU memory if `leaf` is a `DeviceArray`, of JAX if it is a `NamespaceArray`."""
+def to_library_of(leaf: Any, array: Array) -> Any:
+    """Move a new host array to GPU memory for a `DeviceArray`, or to JAX for a `NamespaceArray`."""
     if isinstance(leaf, _SHOWN):
         return leaf.filled_with(array)
-    if isinstance(leaf, HostArray):  # what is written to it will be mapped, or traced
+    if isinstance(leaf, HostArray):  # mapped or traced values will be written to it
         return np.zeros_like(leaf, shape=array.shape, dtype=array.dtype) + array
     return array
 
@@ -185,7 +185,7 @@ def write_leaf(target: Any, index: Any, value: Any) -> None:
     """`target[index] = value` for a leaf of any kind."""
     if has_namespace(target):
         raise TypeError(
-            f"a {type(target).__name__} cannot be written to, and nothing here can hold another in its place."
+            f"{type(target).__name__} is read-only, and no container here can hold a replacement."
         )
     if isinstance(target, HOST_LEAVES):
         if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
@@ -196,16 +196,16 @@ def write_leaf(target: Any, index: Any, value: Any) -> None:
 
 
 def with_namespace_of(leaf: Any, array: Any) -> Any:
-    """An array of NumPy as one of the library of `leaf`; a `NamespaceArray` as it is."""
+    """A NumPy array as one of the library of `leaf`; a `NamespaceArray` unchanged."""
     if array.dtype.kind == "O":
-        raise TypeError("one object per element cannot be looked up by an index that is traced.")
+        raise TypeError("per-element objects cannot be indexed by a traced array.")
     return leaf.__array_namespace__().asarray(array) if isinstance(array, np.ndarray) else array
 
 
 def with_value(leaf: Any, index: Any, value: Any) -> Any:
-    """An array that differs at `index` from a leaf of JAX, or from one of NumPy that cannot hold `value`."""
+    """A copy of a leaf with `value` at `index`: of JAX, or of a NumPy array that cannot hold `value`."""
     if not has_namespace(leaf):
-        out = beside(value, leaf[None])  # with a dimension: NumPy's scalars cannot be written to
+        out = to_library_of(value, leaf[None])  # at least 1-d, as NumPy scalars cannot be written to
         out[(0, *index) if type(index) is tuple else (0, index)] = value
         return out[0, ...]
     shown = NamespaceArray(leaf)
@@ -218,7 +218,7 @@ class _Flags(NamedTuple):
 
 
 class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
-    """A device leaf with the methods of a NumPy array that make sense without moving it.
+    """A device leaf with those methods of a NumPy array that need no copy to the host.
 
     Args:
         leaf: a Numba device array, or an array of another library that follows NumPy (CuPy).
@@ -269,7 +269,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """Never: computing on the host would copy the leaf there unasked."""
+        """Raise, as an implicit conversion would copy the leaf to the host."""
         raise self._not_on_device("this NumPy function")
 
     # -- views --------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         items = index if isinstance(index, tuple) else (index,)
         if any(isinstance(item, np.ndarray | list | bool) for item in items):
             raise self._not_on_device("an index array or mask")
-        # With the ellipsis the result is an array, where an element would be fetched to the host.
+        # With the ellipsis the result is an array; without it, an element would be copied to the host.
         return self._view("index", lambda array: array[items if Ellipsis in items else (*items, Ellipsis)])
 
     def broadcast_to(self, shape: Shape) -> DeviceArray:
@@ -367,14 +367,14 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         if fn is None or method != "__call__" or kwargs:
             raise self._not_on_device(name)
         if any(isinstance(array, np.ndarray | np.generic) and array.ndim for array in arrays):
-            # The host array's own operator would fetch the leaf.
+            # The operator of the host array would copy the leaf to the host.
             raise self._not_on_device(f"{name} with an array in host memory")
         arrays = [a.item() if isinstance(a, np.ndarray | np.generic) else a for a in arrays]
         try:
             result = fn(*arrays)
         except TypeError as error:
             raise self._not_on_device(name) from error
-        if not is_device_leaf(result):  # == of objects that know no comparison is False
+        if not is_device_leaf(result):  # == of objects without a comparison is False
             raise self._not_on_device(name)
         return DeviceArray(result)
 
@@ -392,7 +392,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         if not self._is_numba:
             leaves = [array.leaf for array in arrays]
             return wrap(np.stack(leaves, axis) if new else np.concatenate(leaves, axis))
-        # What the shapes give, and whether they fit, NumPy says of arrays without memory.
+        # NumPy computes the resulting shape, or raises, on arrays without memory.
         ghosts = [np.broadcast_to(np.empty((), array.dtype), array.shape) for array in arrays]
         ndim = self.ndim + new
         at = axis % ndim
@@ -417,18 +417,18 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
 def _strided(leaf: Any, fn: Callable[[Array], Array]) -> Any:
     """A view of a Numba device array, described by NumPy.
 
-    `fn` gets an array of the leaf's shape and strides that has no memory behind it. What it returns
-    says which bytes of the leaf the view has; it must not read or copy.
+    `fn` gets an array without memory of the leaf's shape and strides. The address, shape and strides of its
+    result define the view. It must not read or copy.
     """
     ghost = np.lib.stride_tricks.as_strided(np.empty((), leaf.dtype), leaf.shape, leaf.strides)
     view = fn(ghost)
     if not view.size:
         return type(leaf)(view.shape, view.strides, leaf.dtype, leaf.stream, leaf.gpu_data)
-    # byte_bounds-like extents: the buffer a view gets starts at its first element.
+    # The extent in bytes, as the buffer of a view starts at its first element.
     start = view.ctypes.data - ghost.ctypes.data
     last = start + sum((n - 1) * step for n, step in zip(view.shape, view.strides, strict=True) if step > 0)
     data = leaf.gpu_data.view(start, last + leaf.dtype.itemsize)
     return type(leaf)(view.shape, view.strides, leaf.dtype, leaf.stream, data)
 
 
-_SHOWN = (DeviceArray, NamespaceArray)  # as a tuple, which is looked at in half the time of a union
+_SHOWN = (DeviceArray, NamespaceArray)  # a tuple, for which isinstance takes half the time of a union

@@ -1,4 +1,4 @@
-"""Dtypes: the default one, those of ml_dtypes, what counts as a number, and torch's names for them.
+"""Dtypes: the default dtype, dtypes of ml_dtypes, numeric dtypes, and the names that torch uses.
 
 The file formats name dtypes as torch does.
 """
@@ -114,12 +114,12 @@ def extension_dtype(name: str) -> Dtype:
 
 
 def as_dtype(dtype: Any) -> Dtype:
-    """A dtype, a scalar type or a name as a dtype; "bfloat16" too, which NumPy does not know by name."""
+    """A dtype from a dtype, a scalar type or a name, also of names that NumPy lacks, such as "bfloat16"."""
     return extension_dtype(dtype) if isinstance(dtype, str) and dtype == "bfloat16" else np.dtype(dtype)
 
 
 def is_floating(dtype: Dtype) -> bool:
-    """True for NumPy's floats and for extension floats such as bfloat16, which say kind "V"."""
+    """True for NumPy's floats and for extension floats such as bfloat16, whose kind is "V"."""
     return dtype.kind == "f" or (dtype.kind == "V" and "float" in dtype.name)
 
 
@@ -156,21 +156,21 @@ def _promote(a: Dtype, b: Dtype) -> Dtype:
 
 
 def float_dtypes(x: Any) -> tuple[Dtype, Dtype]:
-    """The dtype to compute a function of `x` in, and that of its result; integers become default floats."""
+    """Dtypes of a function of `x`: (to compute in, of the result); integers become default floats."""
     dtype = x.dtype
-    if dtype.char in "fd":  # nearly always
+    if dtype.char in "fd":  # the most frequent case
         return dtype, dtype
     return compute_dtype(dtype if is_inexact(dtype) else get_default_dtype())
 
 
 def floats(x: Any) -> tuple[Any, Dtype]:
-    """`x` in the dtype to compute in, and the dtype of the result."""
+    """`x` cast to the dtype to compute in, and the dtype of the result."""
     compute, result = float_dtypes(x)
     return (x if x.dtype == compute else x.astype(compute)), result
 
 
 def inexact(x: Any) -> Any:
-    """Integers and bools as float64, which is what NumPy's true division makes of them; floats unchanged."""
+    """Integers and bools cast to float64, as by NumPy's true division; floats unchanged."""
     return x.astype(np.float64) if x.dtype.kind in "biu" else x
 
 
@@ -189,7 +189,7 @@ def dtype_name(dtype: Dtype) -> str:
 
 
 def dtype_of(name: Any) -> Dtype:
-    """The (little-endian) dtype that a name stands for.
+    """The (little-endian) dtype of a name.
 
     Raises:
         ValueError: unknown name.

@@ -1,4 +1,4 @@
-"""Arrays of other libraries as NumPy's, over the same memory: torch tensors, and whatever speaks DLPack."""
+"""Conversion of torch tensors and other objects with DLPack to NumPy arrays over the same memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NATIVE = frozenset(
 
 
 def is_tensor(value: Any) -> bool:
-    """True for a torch tensor; where torch was never imported nothing is one."""
+    """True for a torch tensor. torch is not imported, as a tensor exists only if it was."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
@@ -29,13 +29,13 @@ def is_foreign(value: Any) -> bool:
 
 
 def from_dlpack(array: Any) -> Any:
-    """A NumPy array over the memory of another library's array; a GPU's stays there.
+    """A NumPy array over the memory of another library's array; a Numba device array if it is on a GPU.
 
-    Takes torch tensors, JAX arrays and any other object with `__dlpack__`. Memory is shared, so that
-    what is written to one shows in the other; arrays of libraries whose arrays never change (JAX) come
-    out read-only. bfloat16 and the float8 types, which NumPy's own function refuses, become those of
-    ml_dtypes. The other way needs no function: `torch.from_dlpack(td["a"])` and
-    `jax.numpy.from_dlpack(td["a"])` take the arrays of a TensorDict.
+    Takes torch tensors, JAX arrays and any other object with `__dlpack__`. Memory is shared, so a write to
+    one is visible in the other; arrays of JAX, which are immutable, become read-only. bfloat16 and the float8
+    types, which NumPy's own function rejects, become those of ml_dtypes. The other direction needs no
+    function: `torch.from_dlpack(td["a"])` and `jax.numpy.from_dlpack(td["a"])` take the arrays of a
+    TensorDict.
 
     Args:
         array: an array of another library.
@@ -44,7 +44,7 @@ def from_dlpack(array: Any) -> Any:
         A NumPy array, or a Numba device array for a tensor on a GPU.
 
     Raises:
-        TypeError: no such array, or one without plain memory (sparse, quantised, nested).
+        TypeError: another type, or an array without strided memory (sparse, quantised, nested).
 
     Example:
         >>> import numpy as np, lite

@@ -1,7 +1,7 @@
-"""Functions that NumPy does not have, each once.
+"""Elementwise functions that NumPy lacks.
 
-The formulas (`sigmoid` ... `log_sum_exp`) take arrays of floats. `of_numbers` makes of one a function of any
-numbers, which is what TensorDicts need.
+The formulas (`sigmoid` ... `log_sum_exp`) take arrays of floats. `of_numbers` extends one to arrays of any
+numbers, for TensorDicts.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _LOG_GAMMA = (
         640.1922737933808, 659.257534186905, 274.56871482137086, 37.825108887795004, 1.0,
     ),
 )
-# What Stirling's formula lacks, times x, in 1 / x², for x from 8 on (7e-18).
+# The error of Stirling's formula, times x, in 1 / x², for x >= 8 (7e-18).
 _STIRLING = (
     0.005068391652010742, -0.0018904968467065534, 0.0008414720174294035, -0.0005952365992678477,
     0.0007936507898004753, -0.0027777777777740326, 0.08333333333333333,
@@ -144,13 +144,13 @@ def _quotient(pair: Quotient, x: Any) -> Any:
 
 
 def sigmoid(x: Any) -> Any:
-    """1 / (1 + exp(-x)); what exp has no number for gives 0."""
+    """1 / (1 + exp(-x)); 0 where exp overflows."""
     return 1 / _one_and_exp(x)
 
 
 def silu(x: Any) -> Any:
     """x / (1 + exp(-x))."""
-    with np.errstate(invalid="ignore"):  # -inf has no result
+    with np.errstate(invalid="ignore"):  # -inf / inf is NaN
         return x / _one_and_exp(x)
 
 
@@ -180,7 +180,7 @@ def log_softmax(x: Any, axis: int) -> Any:
 def softmax(x: Any, axis: int) -> Any:
     """exp(x) / sum(exp(x)) along an axis; NaN for a row of only -inf, or with +inf.
 
-    The logarithm of the sum is not taken: that of large numbers would be rounded to too few digits.
+    It does not use the logarithm of the sum, which rounds too much for large numbers.
     """
     x = inexact(x)
     if x.shape[axis] == 0:
@@ -197,7 +197,7 @@ def log_sum_exp(array: Array, axis: Any, keepdims: bool) -> Any:
     values = inexact(array)
     top = np.maximum.reduce(values, axis=axis, keepdims=True, initial=-math.inf)
     shift = np.where(np.isfinite(top), top, 0).astype(values.dtype)
-    with np.errstate(divide="ignore", over="ignore"):  # which only infinities bring about
+    with np.errstate(divide="ignore", over="ignore"):  # only from infinities
         out = np.log(np.add.reduce(np.exp(values - shift), axis=axis, keepdims=True)) + shift
     if keepdims:
         return out
@@ -215,7 +215,7 @@ def erf(x: Any) -> Any:
     out = _quotient(_ERFC_UP_TO_6, flat)
     out *= np.exp(-flat * flat)
     np.subtract(1.0, out, out=out)
-    near = np.flatnonzero(flat < 1.0)  # of which 1 - erfc would lose digits
+    near = np.flatnonzero(flat < 1.0)  # where 1 - erfc would lose digits
     out[near] = _erf_near_0(flat[near])
     return np.copysign(out.reshape(x.shape), x)
 
@@ -229,7 +229,7 @@ def erfc(x: Any) -> Any:
     if isinstance(x, HostArray):
         return x.elementwise(erfc)
     flat = np.ravel(x)
-    size = np.minimum(np.abs(flat), 28.0)  # of which the result is 0
+    size = np.minimum(np.abs(flat), 28.0)  # where the result is 0
     # exp(-x²) in two factors: the square of a float32 is exact, and an error in x² would show in the power.
     short = size.astype(np.float32).astype(np.float64)
     tail = _quotient(_ERFC, size)
@@ -251,7 +251,7 @@ def log_gamma(x: Any) -> Any:
         below = right < 1.0
         one = np.where(below, right + 1.0, right) if below.any() else right
         small = one < 8.0
-        if small.all():  # the formulas cost more than the question which of them is needed
+        if small.all():  # masks cost less than computing unused formulas
             out = _log_gamma_up_to_8(one)
         elif small.any():
             out = np.where(
@@ -276,19 +276,19 @@ def _log_gamma_from_8(x: Any) -> Any:
 
 
 def stirling_rest(x: Any) -> Any:
-    """What Stirling's formula lacks of log(gamma(x)), for x from 8 on."""
+    """log(gamma(x)) less Stirling's formula, for x >= 8."""
     return horner(_STIRLING, 1.0 / x / x) / x
 
 
 def normal_cdf(x: Any) -> Any:
-    """Probability below `x` under the standard normal distribution; small ones are exact, too."""
+    """The cdf of the standard normal distribution; accurate for small results."""
     wide = x.astype(np.float64, copy=False)
     out = 0.5 * erfc(-wide / np.sqrt(2.0))
     return out.astype(x.dtype, copy=False)
 
 
 def normal_quantile(p: Any) -> Any:
-    """The number below which a standard normal one lies with probability `p`; NaN outside [0, 1]."""
+    """The quantile function of the standard normal distribution; NaN outside [0, 1]."""
     wide = as_array(p).astype(np.float64, copy=False)
     q = wide - 0.5
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -306,7 +306,7 @@ def normal_quantile(p: Any) -> Any:
 
 
 def in_blocks(function: Callable[[Any], Any], x: Any, compute: Dtype, result: Dtype) -> Any:
-    """An elementwise function in the dtype `compute`, applied to what fits into a core's cache at a time."""
+    """An elementwise function in the dtype `compute`, applied to blocks that fit into a core's cache."""
     if not isinstance(x, np.ndarray) or x.size <= _BLOCK or not x.flags.c_contiguous:
         return function(x.astype(compute, copy=False)).astype(result, copy=False)
     out = np.empty(x.shape, result)
@@ -317,7 +317,7 @@ def in_blocks(function: Callable[[Any], Any], x: Any, compute: Dtype, result: Dt
 
 
 def accumulate(fresh: Any, x: Any) -> Any:
-    """`fresh` + x; into `fresh`, an array that nobody else has, where both are plain arrays."""
+    """`fresh` + x. Plain arrays are added into `fresh`, which no other code refers to."""
     if isinstance(fresh, np.ndarray) and isinstance(x, np.ndarray):
         fresh += x
         return fresh
@@ -350,19 +350,19 @@ def _float_if_bool(x: Any) -> Any:
 
 
 def for_bools(function: Pointwise, leaves: Iterable[Any] | None = None) -> Pointwise:
-    """The form of a function in which bools count as default floats, if they give floats at all.
+    """The function with bools cast to default floats if it returns floats for them.
 
-    NumPy computes such functions of bools in float16. Beside an array of other numbers bools are what they
-    are in NumPy. Functions that are no ufuncs see to bools themselves.
+    NumPy computes such functions of bools in float16. Bools next to an array of other numbers are not cast.
+    Functions that are not ufuncs handle bools themselves.
 
     Args:
-        function: of arrays and numbers.
-        leaves: arrays that it is for; the function itself is returned if none of them is bool.
+        function: a function of arrays and numbers.
+        leaves: the arrays for it; the function itself is returned if none of them is bool.
     """
     if not isinstance(function, np.ufunc) or not _gives_floats(function):
         return function
     for leaf in leaves or ():
-        if not leaf.dtype.num:  # bool's is 0, and it is sooner asked for than the kind
+        if not leaf.dtype.num:  # 0 is bool; `num` is faster than `kind`
             break
     else:
         if leaves is not None:
@@ -379,10 +379,10 @@ def for_bools(function: Pointwise, leaves: Iterable[Any] | None = None) -> Point
 
 @functools.lru_cache
 def _gives_floats(ufunc: np.ufunc) -> bool:
-    """Whether the results of bools are floats."""
+    """Whether a function returns floats for bools."""
     try:
         return ufunc.resolve_dtypes((_BOOL,) * ufunc.nin + (None,) * ufunc.nout)[ufunc.nin].kind == "f"
-    except TypeError:  # it takes no bools
+    except TypeError:  # bools are not supported
         return False
 
 
@@ -409,7 +409,7 @@ def relu(x: Any) -> Any:
 
 
 def smooth_l1(x: Any, beta: float = 1.0) -> Any:
-    """x² / (2 beta) up to `beta`, from there on |x| - beta / 2."""
+    """x² / (2 beta) for |x| < `beta`, else |x| - beta / 2."""
     size = np.abs(x)
     return np.where(size < beta, (0.5 / beta) * x * x, size - 0.5 * beta)
 

@@ -1,4 +1,4 @@
-"""The methods and attributes that an ndarray has, as the functions of the same name."""
+"""Methods and attributes of ndarray, implemented by NumPy's functions of the same names."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from lite._arrays.types import Shape
 
 
 class ArrayMethods:
-    """What an ndarray can do beyond operators and indexing, for a class that answers NumPy's protocols.
+    """The methods of ndarray beyond operators and indexing, for classes that implement NumPy's protocols.
 
-    All is said of `shape` and `dtype`, or with functions of NumPy.
+    All are computed from `shape` and `dtype` or by NumPy's functions.
     """
 
     __slots__ = ()

@@ -1,9 +1,10 @@
-"""Arrays of a library that computes by functions of its own, traced ones too, seen through NumPy's eyes: JAX.
+"""NumPy functions on arrays with a namespace of their own, also traced ones: JAX.
 
-Containers keep such leaves as the objects they are, as they keep those in GPU memory (`device.py`). Where a
-function made for NumPy arrays meets one, it is shown a `NamespaceArray`: NumPy's protocols lead each function
-to the one of the same name in the array's own namespace (`jax.numpy`). So what is written for NumPy can be
-traced, differentiated and compiled by JAX. No library is imported here: an array names its own.
+Containers hold such leaves unchanged, as they hold those in GPU memory (`device.py`). To call a function
+written for NumPy arrays, a leaf is wrapped in a `NamespaceArray`: NumPy's protocols redirect each call to the
+function of the same name in the array's namespace (`jax.numpy`). So formulas, batch operations and layers are
+written once, in NumPy's functions, and JAX can trace, differentiate and compile them. No library is imported
+here, as an array names its namespace.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from lite._arrays.methods import ArrayMethods
 from lite._arrays.types import Array, ArrayHolder, HostArray, Shape, has_namespace
 
 _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
-# Formulas that decide by values, which a traced array has none of, and what JAX has for them.
+# Formulas that branch on values, which traced arrays lack, and the functions of JAX that replace them.
 _SPECIAL = {"erf": "erf", "erfc": "erfc", "log_gamma": "gammaln"}
-# What NumPy writes into its first argument.
+# Functions that write into their first argument.
 _WRITERS = frozenset({np.copyto, np.put, np.putmask, np.place, np.fill_diagonal, np.put_along_axis})
 
 
@@ -33,10 +34,10 @@ class _Flags(NamedTuple):
 
 
 class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
-    """An array of another library with the methods of a NumPy array, which gives others like it.
+    """An array of another library with the methods of a NumPy array.
 
-    What NumPy would write in place makes a new array, which this object holds from then on: the array that
-    it was made from stays as it is, and so do views.
+    A write in place creates a new array, which this object then holds. The original array and views of it do
+    not change.
 
     Args:
         leaf: an array that has `__array_namespace__`.
@@ -46,7 +47,7 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     __array_priority__ = 2000  # so that operators of arrays on the left defer to this one
     __hash__ = object.__hash__
     layered = False
-    level = -2  # outside of every transformation
+    level = -2  # not inside a transformation
 
     def __init__(self, leaf: Any) -> None:
         self.leaf = leaf
@@ -55,7 +56,7 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def _namespace(self) -> Any:
         try:
             return self.leaf.__array_namespace__()
-        except NotImplementedError:  # as JAX's arrays of random keys say
+        except NotImplementedError:  # JAX's arrays of random keys have such a dtype
             return sys.modules[f"{type(self.leaf).__module__.partition('.')[0]}.numpy"]
 
     @property
@@ -71,7 +72,7 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
 
     @property
     def flags(self) -> _Flags:
-        """That it lies as its shape says, and cannot be written to."""
+        """Flags of a contiguous, read-only array."""
         return _Flags()
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -85,7 +86,7 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         result = self._computed(found, inputs, kwargs)
         if dtype is not None:
             result = result.astype(dtype)
-        return result if out is None else _written(out, result)
+        return result if out is None else _store_out(out, result)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if any(hasattr(kind, "_as_node") for kind in types):  # a TensorDict
@@ -95,27 +96,27 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         out = kwargs.pop("out", None)
         found = _named(self._namespace, func.__module__, func.__name__)
         result = self._computed(found, args, kwargs)
-        return result if out is None else _written(out if isinstance(out, tuple) else (out,), result)
+        return result if out is None else _store_out(out if isinstance(out, tuple) else (out,), result)
 
     def _computed(self, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-        return _shown(function(*self._taken(args), **self._taken(kwargs)))
+        return _wrap_results(function(*self._to_namespace(args), **self._to_namespace(kwargs)))
 
-    def _taken(self, value: Any) -> Any:
-        """Arguments as the namespace takes them: its own arrays, and dtypes that it has."""
+    def _to_namespace(self, value: Any) -> Any:
+        """Convert arguments for the namespace: wrapped arrays to its own, and dtypes to those that it has."""
         if isinstance(value, NamespaceArray):
             return value.leaf
         if isinstance(value, ArrayHolder):
-            return self._taken(value.data)
+            return self._to_namespace(value.data)
         if isinstance(value, tuple | list):
-            return type(value)(map(self._taken, value)) if type(value) in (tuple, list) else value
+            return type(value)(map(self._to_namespace, value)) if type(value) in (tuple, list) else value
         if isinstance(value, dict):
-            return {key: self._taken(item) for key, item in value.items()}
+            return {key: self._to_namespace(item) for key, item in value.items()}
         if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
-            return self._known(value)
+            return self._supported_dtype(value)
         return value
 
-    def _known(self, dtype: Any) -> Any:
-        """A dtype, or the one of half its width where the namespace has no other (64 bits in JAX)."""
+    def _supported_dtype(self, dtype: Any) -> Any:
+        """A dtype, or the one of half its width if the namespace lacks it, as JAX may lack 64 bits."""
         dtype = np.dtype(dtype)
         narrow = _NARROW.get(dtype.name)
         if narrow is None or dtype.name in self._namespace.__array_namespace_info__().dtypes():
@@ -131,18 +132,18 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     # -- elements and views ---------------------------------------------------------------------------
 
     def __getitem__(self, index: Any) -> Any:
-        return _shown(self.leaf[self._taken(index)])
+        return _wrap_results(self.leaf[self._to_namespace(index)])
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Hold an array that differs at `index`."""
+        """Replace the held array by a copy with `value` at `index`."""
         at = getattr(self.leaf, "at", None)
         if at is None:
             raise self._no_function("an assignment")
-        self.leaf = at[self._taken(index)].set(self._own(value))
+        self.leaf = at[self._to_namespace(index)].set(self._own(value))
 
     def _own(self, value: Any) -> Any:
-        """A value as an array of the same library and dtype."""
-        return self._namespace.asarray(self._taken(value)).astype(self.leaf.dtype)
+        """A value converted to an array of the same library and dtype."""
+        return self._namespace.asarray(self._to_namespace(value)).astype(self.leaf.dtype)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -153,11 +154,11 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         return iter([self[i] for i in range(len(self))])
 
     def look_up(self, table: Any) -> Any:
-        """`table[self]`, of an ndarray."""
-        return _shown(self._namespace.asarray(self._taken(table))[self.leaf])
+        """`table[self]` for an ndarray `table`."""
+        return _wrap_results(self._namespace.asarray(self._to_namespace(table))[self.leaf])
 
     def elementwise(self, function: Callable[..., Any], *args: Any) -> NamespaceArray:
-        """`function` of every element, by the function of JAX that computes the same."""
+        """`function` of every element, computed by its replacement in JAX."""
         name = _SPECIAL.get(function.__name__)
         library = self._namespace.__name__.partition(".")[0]
         if name is None or library not in sys.modules:
@@ -179,8 +180,8 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         subok: bool = True,
         copy: bool = True,
     ) -> NamespaceArray:
-        """Elements in another dtype; self if that is what they have."""
-        known = self._known(dtype)
+        """Cast to another dtype; self if it has the dtype."""
+        known = self._supported_dtype(dtype)
         return self if known == self.leaf.dtype else NamespaceArray(self.leaf.astype(known))
 
     def view(self, dtype: Any) -> NamespaceArray:
@@ -189,10 +190,10 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
 
     def filled_with(self, array: Any) -> NamespaceArray:
         """An array of the same library with the content of a host array."""
-        return NamespaceArray(self._namespace.asarray(array, dtype=self._known(array.dtype)))
+        return NamespaceArray(self._namespace.asarray(array, dtype=self._supported_dtype(array.dtype)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        # An error of JAX where the array is traced.
+        # JAX raises if the array is traced.
         return np.asarray(self.leaf, dtype=dtype)
 
     def __jax_array__(self) -> Any:
@@ -226,7 +227,7 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
 
 
 def known(leaf: Any) -> Array | None:
-    """The elements of an array as NumPy's; None where it is traced, and so has none yet."""
+    """An array converted to NumPy; None if it is traced, and so has no values."""
     try:
         return np.asarray(leaf)
     except TypeError:
@@ -234,24 +235,24 @@ def known(leaf: Any) -> Array | None:
 
 
 def _is_foreign(value: Any) -> bool:
-    """Whether an argument sees to ufuncs itself: a TensorDict, a parameter, an array inside vmap."""
+    """Whether an argument handles ufuncs itself: a TensorDict, a Parameter, an array inside vmap."""
     return hasattr(type(value), "__array_ufunc__") and not isinstance(
         value, NamespaceArray | np.ndarray | np.generic
     )
 
 
-def _shown(value: Any) -> Any:
-    """The results of a function as NumPy's would be: arrays that can be computed with."""
+def _wrap_results(value: Any) -> Any:
+    """Wrap the results of a function of the namespace."""
     if has_namespace(value):
         return NamespaceArray(value)
     if isinstance(value, tuple | list):
-        items = map(_shown, value)
+        items = map(_wrap_results, value)
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return value
 
 
 def _named(namespace: Any, module: str, name: str) -> Any:
-    """The function of a namespace that is called as one of NumPy's; `module` is "numpy.linalg" or so."""
+    """The function of a namespace with the name of a NumPy function of `module`, such as "numpy.linalg"."""
     found = namespace
     for part in (*module.split(".")[1:], name):
         found = getattr(found, part, None)
@@ -267,8 +268,8 @@ def _method(function: Any, method: str) -> Any:
     return found
 
 
-def _written(out: tuple[Any, ...], result: Any) -> Any:
-    """The result of a function that was given `out`: an in-place operator leaves it in the same object."""
+def _store_out(out: tuple[Any, ...], result: Any) -> Any:
+    """Store the result of a call with `out` in that object, as in-place operators need."""
     results = result if isinstance(result, tuple) else (result,)
     for target, array in zip(out, results, strict=True):
         if target is None:

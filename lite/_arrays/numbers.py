@@ -1,7 +1,7 @@
-"""Numbers beside arrays, converted once per dtype instead of once per leaf.
+"""Python numbers as operands of leaves, converted once per dtype instead of once per leaf.
 
-A ufunc turns a Python number into an array of the leaf's dtype each time, which takes as long as adding it
-to a thousand elements.
+A ufunc converts a Python number to an array of the leaf's dtype in each call, which takes as long as adding
+it to a thousand elements.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ import numpy as np
 
 NUMBERS = frozenset({int, float, bool, complex})  # the exact types
 SCALARS = (bool, int, float, complex, np.generic)  # for isinstance
-# The kinds of dtypes that a number adopts (NEP 50); with others the result has a dtype of its own.
-_ADOPTED: dict[type, str] = {int: "iufc", float: "fc", complex: "c"}
-# What is smaller fits floats of 32 bits and more, and 64-bit integers; larger numbers may warn or fail.
+# The kinds of dtypes of which a result has the leaf's dtype (NEP 50), by the type of the number.
+_KINDS_OF_RESULT: dict[type, str] = {int: "iufc", float: "fc", complex: "c"}
+# Smaller numbers fit floats of at least 32 bits and 64-bit integers; larger ones may warn or raise.
 _LARGE = 1e18
 
 
-def beside(number: Any, leaves: Iterable[Any]) -> list[Any]:
-    """What goes with each of some arrays in place of one number."""
+def operands_for(number: Any, leaves: Iterable[Any]) -> list[Any]:
+    """The operand for each leaf: the number, converted by `number_as_array`."""
     out = []
     dtype, value = None, number
     for leaf in leaves:
         if leaf.dtype is not dtype:
             dtype = leaf.dtype
-            value = adopted(number, dtype)
+            value = number_as_array(number, dtype)
         out.append(value)
     return out
 
 
-def adopted(number: Any, dtype: np.dtype[Any]) -> Any:
-    """A number as array of `dtype`, where a ufunc would make it one; else the number itself."""
+def number_as_array(number: Any, dtype: np.dtype[Any]) -> Any:
+    """A number as an array of `dtype` if a ufunc would convert it so; else the number itself."""
     kind = dtype.kind
-    if kind not in _ADOPTED.get(type(number), ""):
+    if kind not in _KINDS_OF_RESULT.get(type(number), ""):
         return number
     if kind in "fc" and (dtype.itemsize < 4 or not abs(number) < _LARGE):
         return number
     try:
         return np.asarray(number, dtype)
-    except OverflowError:  # which comparisons do without, and all others raise themselves
+    except OverflowError:  # comparisons accept such numbers, and other ufuncs raise themselves
         return number

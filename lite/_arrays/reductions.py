@@ -1,4 +1,4 @@
-"""Reductions of one array over some axes, as `fn(array, axis, keepdims)`; they know no TensorDict.
+"""Reductions of one array over some axes, as `fn(array, axis, keepdims)`.
 
 Sums of small integers and bools are int64, means of integers float64, and 16-bit floats accumulate in
 float32. An empty mean is NaN, without a warning.
@@ -26,7 +26,7 @@ def _is_half(dtype: np.dtype[Any]) -> bool:
     return dtype.itemsize == 2 and dtype.kind in "fV"
 
 
-@lru_cache(maxsize=64)  # properties of a dtype are worked out anew each time they are asked for
+@lru_cache(maxsize=64)  # cached, as NumPy computes properties of a dtype at each access
 def _sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype.kind in "biu":
         return dtype if dtype == np.uint64 else np.dtype(np.int64)
@@ -47,7 +47,7 @@ def total(ufunc: Any, dtype: np.dtype[Any] | None = None) -> Reducer:
         own = array.dtype
         wide = _sum_dtype(own) if dtype is None else dtype
         if axis is None and not keepdims and type(array) is np.ndarray:
-            # With somewhere to write to NumPy makes no scalar, which would have to become an array again.
+            # With `out` NumPy returns no scalar, which would have to be converted to an array.
             out = np.empty((), wide)
             reduce(array, None, wide, out)
         else:
@@ -98,7 +98,7 @@ def nan_total(dtype: np.dtype[Any] | None = None) -> Reducer:
 
 
 def nan_mean(dtype: np.dtype[Any] | None = None) -> Reducer:
-    """Mean of what is not NaN."""
+    """Mean of the elements that are not NaN."""
 
     def call(array: Array, axis: Axis, keepdims: bool) -> Any:
         values = inexact(array) if dtype is None else array.astype(dtype)
@@ -115,7 +115,7 @@ def _without_nan(array: Array) -> Array:
 
 
 def extreme(ufunc: Any) -> Reducer:
-    """Largest (`np.maximum`) or smallest (`np.minimum`) value; NaN wins."""
+    """Largest (`np.maximum`) or smallest (`np.minimum`) value; NaN if there is one."""
 
     def call(array: Array, axis: Axis, keepdims: bool) -> Any:
         return ufunc.reduce(array, axis=axis, keepdims=keepdims)
@@ -140,7 +140,7 @@ def position(find: Callable[..., Any]) -> Reducer:
         if axis is None or isinstance(axis, int):
             return find(array, axis=axis, keepdims=keepdims)
         kept = [a for a in range(array.ndim) if a not in axis]
-        moved = array.transpose((*kept, *sorted(axis)))  # whatever the order they are named in
+        moved = array.transpose((*kept, *sorted(axis)))  # in any order
         flat = moved.reshape((*moved.shape[: len(kept)], _count(array, axis)))
         out = find(flat, axis=-1)
         return np.expand_dims(out, axis) if keepdims else out
@@ -149,7 +149,7 @@ def position(find: Callable[..., Any]) -> Reducer:
 
 
 def quantile(q: Any, interpolation: str) -> Reducer:
-    """Quantiles; several of them make a new first axis."""
+    """Quantiles; several of them are a new first axis."""
 
     def call(array: Array, axis: Axis, keepdims: bool) -> Any:
         values = inexact(array)

@@ -1,4 +1,4 @@
-"""Settings: values of the process or of one thread, for good, in a `with` block or in a function."""
+"""Settings: values for the process, or for one thread or task in a `with` block or a decorated function."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TRUE = ("1", "true", "yes", "on", "y", "t")
 
 
 class Setting(Generic[T]):
-    """A value of the process, and in its place a value of the running thread or task.
+    """A value of the process, which the running thread or task can override.
 
     Args:
         name: name of the context variable.
@@ -27,27 +27,27 @@ class Setting(Generic[T]):
         self.local: ContextVar[tuple[T] | None] = ContextVar(name, default=None)
 
     def get(self) -> T:
-        """The value that holds here."""
+        """The value for the running thread or task."""
         local = self.local.get()
         return self.default if local is None else local[0]
 
     def set(self, value: T) -> Callable[[], None]:
-        """Let a value hold for the whole process; calling the result takes it back."""
+        """Set the value for the whole process; calling the result restores the old one."""
         before, self.default = self.default, value
         return functools.partial(setattr, self, "default", before)
 
     def set_here(self, value: T) -> Callable[[], None]:
-        """Let a value hold for the running thread or task; calling the result takes it back."""
+        """Set the value for the running thread or task; calling the result restores the old one."""
         if not self.per_thread:
             return self.set(value)
         return functools.partial(self.local.reset, self.local.set((value,)))
 
 
 class Scoped(Generic[T]):
-    """Gives a setting a value; a subclass names the setting.
+    """Sets a value of a setting; a subclass names the setting.
 
-    Used in a `with` statement or as a decorator the value holds there, for the running thread or task, and
-    may be entered again. `set` and `unset` give the process a value and take it back.
+    As a `with` statement or decorator it sets the value for the running thread or task, and may be entered
+    again. `set` and `unset` set and restore the value of the process.
     """
 
     _setting: ClassVar[Setting[Any]]
@@ -75,16 +75,16 @@ class Scoped(Generic[T]):
         return wrapper
 
     def set(self) -> None:
-        """Let the value hold for the whole process."""
+        """Set the value for the whole process."""
         self._set.append(self._setting.set(self.mode))
 
     def unset(self) -> None:
-        """Take the last `set` back."""
+        """Undo the last `set`."""
         self._set.pop()()
 
 
-def said(name: str) -> bool | None:
-    """What an environment variable says, such as "1" or "false"; None if it is not there or says nothing."""
+def from_environment(name: str) -> bool | None:
+    """The value of an environment variable such as "1" or "false"; None if it is missing or empty."""
     text = os.environ.get(name, "").lower()
     return None if text in ("", "none") else text in _TRUE
 
@@ -108,17 +108,17 @@ def set_get_defaults_to_none(set_to_none: bool = True) -> None:
     _none_for_missing.set(bool(set_to_none))
 
 
-lists_are_stacks: Setting[bool | None] = Setting("lite.list_to_stack", said("LIST_TO_STACK"))
+lists_are_stacks: Setting[bool | None] = Setting("lite.list_to_stack", from_environment("LIST_TO_STACK"))
 objects_are_captured: Setting[bool | None] = Setting(
-    "lite.capture_non_tensor_stack", said("CAPTURE_NONTENSOR_STACK")
+    "lite.capture_non_tensor_stack", from_environment("CAPTURE_NONTENSOR_STACK")
 )
 
 
 def list_to_stack(allow_none: bool = False) -> bool | None:
-    """Return whether a list that is set is taken apart; see `set_list_to_stack`.
+    """Return whether stored lists are split into elements; see `set_list_to_stack`.
 
     Args:
-        allow_none: return None where nothing was chosen, instead of True.
+        allow_none: return None if nothing was chosen, instead of True.
 
     Example:
         >>> import lite
@@ -130,17 +130,17 @@ def list_to_stack(allow_none: bool = False) -> bool | None:
 
 
 class set_list_to_stack(Scoped[bool]):
-    """Choose whether a list that is set as an entry is taken apart.
+    """Choose whether a list that is stored as an entry is split into elements.
 
-    If it is, which is the default, it is one object per element of the batch, an array of numbers, or a stack
-    of arrays and TensorDicts. Otherwise it becomes an array as `numpy.asarray` makes it: an entry if that is
-    of numbers, else one object for the whole batch. A field of a tensorclass keeps the list then.
+    By default it is: it becomes one object per element of the batch, an array of numbers, or a stack of
+    arrays and TensorDicts. Otherwise `numpy.asarray` converts it: an array of numbers is the entry, anything
+    else is one object for the whole batch, and a field of a tensorclass keeps the list.
 
     Use it in a `with` statement or as a decorator, for the running thread, or for the whole process by
     `.set()`, which `.unset()` undoes. The environment variable LIST_TO_STACK chooses at the start.
 
     Args:
-        mode: True to take lists apart.
+        mode: True to split lists.
 
     Source:
         tensordict.set_list_to_stack.
@@ -161,10 +161,10 @@ class set_list_to_stack(Scoped[bool]):
 
 
 def capture_non_tensor_stack(allow_none: bool = False) -> bool | None:
-    """Return whether equal objects become one when they are stacked; see `set_capture_non_tensor_stack`.
+    """Return whether stacking equal objects gives one object; see `set_capture_non_tensor_stack`.
 
     Args:
-        allow_none: return None where nothing was chosen, instead of False.
+        allow_none: return None if nothing was chosen, instead of False.
 
     Example:
         >>> import lite
@@ -176,9 +176,9 @@ def capture_non_tensor_stack(allow_none: bool = False) -> bool | None:
 
 
 class set_capture_non_tensor_stack(Scoped[bool]):
-    """Choose what becomes of equal objects that are stacked: one for the whole batch, or one per element.
+    """Choose whether stacking equal objects gives one object for the whole batch or one per element.
 
-    One per element is the default. It concerns `stack`, and what a lazy stack gives for a key. Use it as
+    One per element is the default. The setting applies to `stack` and to reads of lazy stacks. It is used as
     `set_list_to_stack`; the environment variable is CAPTURE_NONTENSOR_STACK.
 
     Args:

@@ -19,25 +19,25 @@ from lite._arrays.formulas import horner, log_gamma, stirling_rest
 from lite._arrays.types import HostArray
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
-_FROM_10 = 10.0  # from where the asymptotic series of digamma has all digits
+_FROM_10 = 10.0  # above it the asymptotic series of digamma is accurate
 # Bernoulli numbers by twice their index, B_2k / 2k, the highest first (Abramowitz and Stegun 1964, 6.3.18).
 _DIGAMMA = (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
 # (log(1 + x) - x) / x² in x, the highest first.
 _LOG1P_REST = tuple((-1.0) ** (k + 1) / k for k in range(16, 1, -1))
-_LARGE_SHAPE = 60.0  # from where the incomplete gamma function is integrated
-_STEPS = 500  # of a series; 150 are enough below that
+_LARGE_SHAPE = 60.0  # above it the incomplete gamma function is computed by an integral
+_STEPS = 500  # terms of a series; 150 are enough for smaller arguments
 _BESSEL_LARGE = 50.0
 _BESSEL_TERMS = 14
 
 
 def xlogy(x: Any, y: Any) -> Any:
-    """x log(y), and 0 where x is 0, whatever the logarithm (NaN where y is NaN)."""
+    """x log(y); 0 where x is 0, unless y is NaN."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where((x == 0) & (y == y), 0.0, x * np.log(y))
 
 
 def xlog1py(x: Any, y: Any) -> Any:
-    """x log(1 + y), and 0 where x is 0, whatever the logarithm (NaN where y is NaN)."""
+    """x log(1 + y); 0 where x is 0, unless y is NaN."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where((x == 0) & (y == y), 0.0, x * np.log1p(y))
 
@@ -62,7 +62,7 @@ def digamma(x: Any) -> Any:
 def log_beta(a: Any, b: Any) -> Any:
     """log(gamma(a) gamma(b) / gamma(a + b)) for positive arguments.
 
-    Large arguments lose no digits to the difference of their large logarithms (Didonato and Morris 1992,
+    The formula avoids cancellation for large arguments (Didonato and Morris 1992,
     algorithm 708, ACM Transactions on Mathematical Software 18).
     """
     if isinstance(a, HostArray) or isinstance(b, HostArray):
@@ -97,10 +97,10 @@ def _log_beta_of_small(a: Any, b: Any) -> Any:
 
 
 def gamma_below(a: Any, x: Any) -> Any:
-    """The lower incomplete gamma function, divided by gamma(a): of a gamma distribution, what lies below x.
+    """The regularised lower incomplete gamma function, which is the cdf of a gamma distribution.
 
-    1 for a = 0, NaN for negative arguments. A series below x = a + 1, a continued fraction above it (Press et
-    al. 2007, Numerical Recipes, 6.2), for large `a` the integral over what carries weight.
+    1 for a = 0, NaN for negative arguments. It uses a series for x < a + 1, a continued fraction above it
+    (Press et al. 2007, Numerical Recipes, 6.2), and numerical integration for large `a`.
     """
     if isinstance(a, HostArray) or isinstance(x, HostArray):
         return _of_pairs(gamma_below, a, x)
@@ -132,7 +132,7 @@ def _gamma_series(a: Any, x: Any) -> Any:
 
 
 def _gamma_fraction(a: Any, x: Any) -> Any:
-    tiny = 1e-300  # in place of a denominator of 0 (Lentz's method)
+    tiny = 1e-300  # replaces a denominator of 0 (Lentz's method)
     b = x + 1.0 - a
     c = np.full_like(x, 1.0 / tiny)
     d = 1.0 / b
@@ -151,11 +151,11 @@ def _gamma_fraction(a: Any, x: Any) -> Any:
 
 
 def _gamma_integral(a: Any, x: Any) -> Any:
-    peak = a - 1.0  # of the density
+    peak = a - 1.0  # the peak of the density
     width = np.sqrt(peak)
     above = x > peak
     away = x - peak
-    # the end of the integral, beyond which nothing counts, as a distance from the peak
+    # the end of the integral, beyond which the density is negligible, as a distance from the peak
     far = np.where(
         above,
         np.maximum(11.5 * width, away + 6.0 * width),
@@ -173,7 +173,7 @@ def _gamma_integral(a: Any, x: Any) -> Any:
 
 
 def log_i0(x: Any) -> Any:
-    """log of the modified Bessel function of order 0, also where that is too large for a number."""
+    """log of the modified Bessel function of order 0, also where the function overflows."""
     if isinstance(x, HostArray):
         return x.elementwise(log_i0)
     size = np.abs(x)
@@ -195,7 +195,7 @@ def bessel_ratio(x: Any) -> Any:
 
 
 def _bessel_series(x: Any, order: int) -> Any:
-    """What the function lacks of exp(x) / sqrt(2 pi x) (Abramowitz and Stegun 1964, 9.7.1)."""
+    """The ratio of the function to exp(x) / sqrt(2 pi x) (Abramowitz and Stegun 1964, 9.7.1)."""
     out = term = np.ones_like(x)
     for k in range(1, _BESSEL_TERMS):
         term = term * ((2 * k - 1) ** 2 - 4 * order * order) / (8.0 * k * x)
@@ -204,6 +204,6 @@ def _bessel_series(x: Any, order: int) -> Any:
 
 
 def _of_pairs(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-    """A function of two numbers where either is an array that an interpreter made."""
+    """A function of two arrays, of which at least one is inside a transformation (`HostArray`)."""
     inner = a if isinstance(a, HostArray) and (not isinstance(b, HostArray) or a.level >= b.level) else b
     return inner.elementwise(function, a, b)

@@ -1,6 +1,6 @@
-"""What an array is here: NumPy's, JAX's, one on a GPU, one behind a holder, one that an interpreter made.
+"""The classes of arrays: of NumPy, of JAX, on a GPU, in a holder, and inside a transformation.
 
-NumPy's masked arrays are none: leaves have no mask, so that one would be lost without a word.
+NumPy's masked arrays are refused, as leaves have no mask, and the mask would be lost in silence.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Path: TypeAlias = tuple[str, ...]
 class ArrayHolder:
     """A leaf that holds its array in `data` and computes like it, with plain arrays as results.
 
-    A holder keeps its identity while its array changes, which is what a module's parameter needs. No
-    entry of a plain TensorDict is one, so loops ask for arrays by exact type first and never look here.
+    A holder keeps its identity while its array changes, as a module's Parameter must. Plain TensorDicts have
+    none, so loops test for the exact type of arrays first.
     """
 
     __slots__ = ()
@@ -33,63 +33,63 @@ class ArrayHolder:
         self.data[index] = raw(value)
 
     def computing(self) -> Any:
-        """The array to compute with: that in `data`, or one that remembers what is computed from it."""
+        """The array to compute with: `data`, or a traced array."""
         return self.data
 
     def accumulate_grad(self, gradient: Any) -> None:
-        """Add to the derivative by what it holds."""
+        """Add to the gradient."""
         raise NotImplementedError
 
     def clear_grad(self, set_to_none: bool) -> None:
-        """Forget the derivative by what it holds, or set it to zeros."""
+        """Remove the gradient, or set it to zeros."""
         raise NotImplementedError
 
 
 class HostArray:
-    """A leaf that is no ndarray but answers NumPy's protocols as one, such as the arrays inside `vmap`."""
+    """A leaf that implements NumPy's protocols without being an ndarray, such as the arrays inside `vmap`."""
 
     __slots__ = ()
-    layered: ClassVar[bool] = True  # whether there is an array behind it that has more dimensions
-    symbolic: ClassVar[bool] = False  # whether it has no numbers, only a shape and a dtype
-    level: int  # the number of the transformation that it belongs to; inner ones have higher numbers
+    layered: ClassVar[bool] = True  # whether it wraps an array with more dimensions
+    symbolic: ClassVar[bool] = False  # whether it has only a shape and a dtype, no values
+    level: int  # the level of its transformation; inner ones have higher levels
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise NotImplementedError
 
     def look_up(self, table: Any) -> Any:
-        """`table[self]`, of an ndarray, which would not notice."""
+        """`table[self]` for an ndarray `table`, whose own indexing would not call this class."""
         raise NotImplementedError
 
     def pick(self, table: Any, index: Any) -> Any:
-        """`table[index]`, of an array that would not notice that this one is in the index."""
+        """`table[index]` with self in the index, where indexing by `table` would not call this class."""
         raise NotImplementedError
 
     def index_batch(self, td: Any, index: Any) -> Any:
-        """`td[index]` for a TensorDict and an index that this array is in."""
+        """`td[index]` for a TensorDict, with self in the index."""
         raise NotImplementedError
 
     def detach(self) -> Any:
-        """The same numbers without a derivative."""
+        """The same values without gradient."""
         return self
 
     def numpy(self) -> Any:
-        """Raises TypeError, as what has no numbers of its own is no array of NumPy."""
+        """Raise TypeError, as it cannot be converted to a NumPy array."""
         return np.asarray(self)
 
     def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
-        """`function` of what lies behind this array, or behind `args` where it takes several.
+        """An elementwise `function` of the wrapped array, or of the arrays wrapped in `args`.
 
-        It treats all numbers alike, and broadcasts its arguments.
+        The function must broadcast its arguments.
         """
         raise NotImplementedError
 
     def __reduce__(self) -> Any:
-        # A copy, as protocol 5 keeps read-only arrays read-only.
+        # Copied, as pickle protocol 5 keeps read-only arrays read-only.
         return np.asarray, (host_array(self).copy(),)
 
 
 class Unbatched:
-    """A leaf whose shape has nothing to do with the batch of the container that holds it."""
+    """A leaf whose shape is independent of the batch size of its container."""
 
     __slots__ = ()
 
@@ -98,30 +98,30 @@ HOST_LEAVES = (np.ndarray, ArrayHolder, HostArray)
 
 
 def raw(value: Any) -> Any:
-    """The array itself, behind a holder too."""
+    """The array, also of a holder."""
     return value.data if isinstance(value, ArrayHolder) else value
 
 
 def computed(value: Any) -> Any:
-    """What a value computes as: the array itself, behind a holder the one that it computes with."""
+    """The array to compute with: `computing` of a holder, else the value itself."""
     return value.computing() if isinstance(value, ArrayHolder) else value
 
 
 def stored(value: Any) -> Any:
-    """What of a leaf is kept where no derivative can be: the array of a holder, the numbers of a result."""
+    """The leaf without gradient: the array of a holder, the values of a traced result."""
     array = raw(value)
     return array.detach() if isinstance(array, HostArray) else array
 
 
 def as_array(value: Any) -> Array:
-    """`numpy.asarray`, but what answers NumPy's protocols as an array stays what it is."""
+    """`numpy.asarray`, except that objects with NumPy's protocols stay unchanged."""
     return value if isinstance(value, HostArray) else np.asarray(value)  # type: ignore[return-value]
 
 
 def has_namespace(value: Any) -> bool:
-    """True for an array, also a traced one, of a library that computes by functions of its own (JAX).
+    """True for an array, also a traced one, of a library with a namespace of functions (JAX).
 
-    Such a library says so by the array API's `__array_namespace__`, and has none of NumPy's protocols.
+    Such arrays have the array API's `__array_namespace__` and none of NumPy's protocols.
     """
     kind: Any = type(value)
     return kind is not np.ndarray and _is_namespaced(kind)
@@ -137,7 +137,7 @@ def _is_namespaced(kind: type) -> bool:
 
 
 def is_array(value: Any) -> bool:
-    """True for a leaf: an array of NumPy or JAX, a holder of one, or one with the CUDA array interface."""
+    """True for a leaf: an array of NumPy or JAX, a holder, or an array with the CUDA array interface."""
     return (
         isinstance(value, HOST_LEAVES)
         or has_namespace(value)
@@ -147,11 +147,11 @@ def is_array(value: Any) -> bool:
 
 
 def host_array(entry: Any, key: str | None = None) -> Array:
-    """The NumPy array of a leaf, for what writes its bytes: of results of a gradient, their numbers.
+    """The NumPy array of a leaf, to write its bytes; the values of a traced result.
 
     Raises:
-        TypeError: it is on a device, or belongs to a `vmap` or a graph that is still being traced.
-        NotImplementedError: it takes no part in the batch, which no format can say.
+        TypeError: the leaf is on a device, or is inside a `vmap` or a graph that is being traced.
+        NotImplementedError: the leaf is unbatched, which no format supports.
     """
     array = stored(entry)
     if has_namespace(array):
@@ -164,14 +164,16 @@ def host_array(entry: Any, key: str | None = None) -> Array:
         )
     if isinstance(array, HostArray):
         kind = "a graph that is being traced" if array.symbolic else "a vmap"
-        raise TypeError(f"{name} is inside {kind}: its values are known when that has ended.")
+        raise TypeError(f"{name} is inside {kind}, which must end before its values are known.")
     if not isinstance(array, np.ndarray):
         raise TypeError(f"{name} is on a device; move it first: td.to('cpu').")
     return array
 
 
 class MaskedArrayError(TypeError):
-    """A masked array was to be stored or written; `path` is the key that it was given under, if known."""
+    """Raised when a masked array is stored or written; `path` is the path of its entry, as far as it is
+    known.
+    """
 
     def __init__(self, path: Path = ()) -> None:
         key = path[0] if len(path) == 1 else path
@@ -181,13 +183,13 @@ class MaskedArrayError(TypeError):
         )
         self.path = path
 
-    def below(self, key: str) -> MaskedArrayError:
-        """The same error, seen from the container that has the value below `key`."""
+    def prefixed(self, key: str) -> MaskedArrayError:
+        """The same error with `key` in front of its path."""
         return MaskedArrayError((key, *self.path))
 
 
 def refuse_masked(value: Any) -> None:
     """Raise TypeError for a masked array, of numbers or of objects."""
-    masked = sys.modules.get("numpy.ma")  # which NumPy imports for the first one
+    masked = sys.modules.get("numpy.ma")  # imported by NumPy for the first masked array
     if masked is not None and isinstance(value, masked.MaskedArray):
         raise MaskedArrayError()

@@ -1,9 +1,9 @@
-"""Two ways to hold entries: in a dict, and as a stack of containers. In reading order:
+"""The two classes of containers: dense containers and lazy stacks. In reading order:
 
-`dense` is the container with a dict, `assignment` how its entries are written. `joining` makes one entry
-of several: it stacks and concatenates.
+`dense` has the container that holds its entries in a dict, `assignment` the writes of its entries. `joining`
+stacks and concatenates entries.
 
-`lazy` is the container that holds parts. `lazy_entries` reads its entries, stacked when asked for;
-`ragged` those whose rows differ in shape; `lazy_writes` writes to the parts; `lazy_index` indexes and
-reshapes them.
+`lazy` has the container that is a stack of containers. `lazy_entries` reads its entries and stacks them,
+`ragged` reads entries whose rows differ in shape, `lazy_writes` writes to the parts, and `lazy_index` indexes
+and reshapes them.
 """

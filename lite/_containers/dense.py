@@ -1,7 +1,7 @@
-"""The container that holds its entries in a dict: what a TensorDict does to all of them at once.
+"""The container that holds its entries in a dict, and its operations on all entries.
 
-Nearly all entries are plain arrays, so each loop asks for those first, by exact type, and sends the rest to
-the protocol of `TensorCollection`. Past 600 lines because it is one class, and every method reads the slots.
+Nearly all entries are plain arrays, so each loop tests for their exact type first and uses the protocol
+`Entry` for all others. Past 600 lines because it is one class, and every method reads the slots.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ import numpy as np
 from numpy import ndarray
 
 from lite._arrays.device import move, on_leaves, parse_device
-from lite._arrays.types import HOST_LEAVES, Array, Names, Shape
+from lite._arrays.types import HOST_LEAVES, Array, Names, Path, Shape
 from lite._containers import assignment
 from lite._tree.batch_ops import BatchOp, Index, Take
 from lite._tree.collection import Entry
-from lite._tree.entry_errors import below, entry_error, put_below
+from lite._tree.entry_errors import entry_error, error_path, prefix_error_path
 from lite._tree.indexing import basic_shape, result_names, slice_length, views
 from lite._tree.keys import NestedKey, known_path, require_path
 from lite._tree.lock import require_unlocked
 from lite._tree.names import check_names, take_names
 from lite._tree.nontensor import NonTensorData
-from lite._tree.protocol import MISSING, Container, kinds
+from lite._tree.protocol import MISSING, Container, class_registry
 from lite._tree.shape import parse_batch_size
 from lite._tree.unbatched import UnbatchedTensor
-from lite._tree.values import as_is, as_tree, fit_leaf, fit_node, to_entry, unready
+from lite._tree.values import as_tree, fit_leaf, fit_node, invalid_keys, is_valid_leaf, to_entry
 from lite._tree.writes import Writes, fitting
 
 _ALL = slice(None)
-_SHARED = (NonTensorData, UnbatchedTensor)  # one value for the whole batch, whatever its size
+_SHARED = (NonTensorData, UnbatchedTensor)  # entries with one value for the whole batch
 _new = object.__new__
 _copy = methodcaller("copy")
 
@@ -49,7 +49,7 @@ class Dense(Container):
     def _make(
         cls, data: dict[str, Any], batch_size: Shape, device: str | None = None, names: Names = None
     ) -> Self:
-        """The constructor that trusts its arguments: entries are known to fit."""
+        """The constructor without checks, for entries that are known to fit."""
         self = _new(cls)
         self._data = data
         self._batch_size = batch_size
@@ -60,7 +60,7 @@ class Dense(Container):
         return self
 
     def _with(self, entries: dict[str, Any]) -> Self:
-        # As `_make`, whose call would cost an eighth of `select` and `copy`, which end here.
+        # A copy of `_make`, whose call would cost an eighth of the time of `select` and `copy`.
         out = _new(type(self))
         out._data = entries
         out._batch_size = self._batch_size
@@ -71,11 +71,11 @@ class Dense(Container):
         return out
 
     def _take_over(self, source: Any) -> None:
-        """Take over the entries of anything but a dict, into an empty container."""
+        """Store the entries of a source other than a dict in this empty container."""
         node = self._as_node(source)
         if node is not None:
             for key in node._keys():
-                self._data[key] = self._convert_at(key, node._get_str(key))
+                self._data[key] = self._convert_at(key, node._get_entry(key))
         elif isinstance(source, Mapping):
             self._fill(source)
         else:
@@ -86,8 +86,8 @@ class Dense(Container):
             )
 
     def _fill(self, source: Mapping[Any, Any]) -> None:
-        """Take over the entries of a mapping, into an empty container."""
-        others = unready(source, self._batch_size, self._device) if type(source) is dict else None
+        """Store the entries of a mapping in this empty container."""
+        others = invalid_keys(source, self._batch_size, self._device) if type(source) is dict else None
         if others is not None:
             self._data = data = dict(source)
             if not others:
@@ -96,11 +96,15 @@ class Dense(Container):
                 try:
                     data[key] = self._convert(data[key])
                 except Exception as error:
-                    put_below(error, key)
+                    prefix_error_path(error, key)
                     raise
             for key in others:
                 entry = data[key]
-                if type(entry) is not kinds.dense or self._names is not None or entry._names is not None:
+                if (
+                    type(entry) is not class_registry.dense
+                    or self._names is not None
+                    or entry._names is not None
+                ):
                     self._put(key, entry)
             return
         if type(source) is dict and (tree := as_tree(source)) is not None:
@@ -117,11 +121,26 @@ class Dense(Container):
     def _keys(self) -> Iterable[str]:
         return self._data
 
-    def _get_str(self, key: str) -> Any:
-        return self._data.get(key)
+    def _get_entry(self, key: str | Path) -> Any:
+        if type(key) is not tuple:
+            return self._data.get(key)
+        node = self._node_of(key)
+        return None if node is None else node._get_entry(key[-1])
 
-    def _peek(self, key: str) -> Any:
-        return self._data.get(key)
+    def _peek_entry(self, key: str | Path) -> Any:
+        if type(key) is not tuple:
+            return self._data.get(key)
+        node = self._node_of(key)
+        return None if node is None else node._peek_entry(key[-1])
+
+    def _node_of(self, path: Path) -> Any:
+        """The container that has the last key of a path; None if the path leads through a leaf."""
+        node: Any = self
+        for name in path[:-1]:
+            node = self._as_node(node._peek_entry(name))
+            if node is None:
+                return None
+        return node
 
     def _items(self) -> Iterable[tuple[str, Any]]:
         return self._data.items()
@@ -152,17 +171,17 @@ class Dense(Container):
         if type(key) is str:
             self._set_here(key, item, inplace)
             return self
-        # Through nothing but TensorDicts the path need not be read twice.
+        # A path through TensorDicts alone needs no second validation.
         node: Any = self if type(key) is tuple else None
         for name in key[:-1] if node is not None else ():
-            node = node._data.get(name) if type(node) is kinds.dense and type(name) is str else None
+            node = node._data.get(name) if type(node) is class_registry.dense and type(name) is str else None
             if node is None:
                 break
-        if type(node) is kinds.dense and key and type(key[-1]) is str:
+        if type(node) is class_registry.dense and key and type(key[-1]) is str:
             try:
                 node._set_here(key[-1], item, inplace)
             except Exception as error:
-                put_below(error, *key[:-1])
+                prefix_error_path(error, *key[:-1])
                 raise
         else:
             self._set_path(require_path(key), item, inplace)
@@ -187,7 +206,7 @@ class Dense(Container):
                     return
             elif writes.take(current, item):
                 return
-        elif not self._locked and as_is(item, self._batch_size, self._device):
+        elif not self._locked and is_valid_leaf(item, self._batch_size, self._device):
             if writes is not None:
                 writes.keep(self)
             self._data[key] = item
@@ -222,7 +241,7 @@ class Dense(Container):
         return to_entry(value, self._batch_size, self._node_from)
 
     def _node_from(self, mapping: Mapping[Any, Any]) -> Any:
-        node = kinds.dense._make({}, self._batch_size, self._device, self._names)
+        node = class_registry.dense._make({}, self._batch_size, self._device, self._names)
         if mapping:
             node._fill(mapping)
         return node
@@ -231,10 +250,10 @@ class Dense(Container):
         if type(value) is dict:
             return self._node_from(value)  # of self's batch size and device
         size = self._batch_size
-        if as_is(value, size, self._device):
+        if is_valid_leaf(value, size, self._device):
             return value
         if (
-            type(value) is kinds.dense
+            type(value) is class_registry.dense
             and value is not self
             and value._batch_size[: len(size)] == size
             and (self._device is None or value._device == self._device)
@@ -252,7 +271,7 @@ class Dense(Container):
             fit_leaf(entry, size)
         return entry if self._device is None else move(entry, self._device)
 
-    def _blank(self) -> Self:
+    def _empty_like(self) -> Self:
         return self._make({}, self._batch_size, self._device, self._names)
 
     def _lock_children(self) -> list[Any]:
@@ -265,7 +284,7 @@ class Dense(Container):
         return nodes
 
     def _named(self, entry: Any, node: Any) -> tuple[Any, Any]:
-        """An entry and its node with the names of self: a copy of the containers if they had none."""
+        """An entry and its node with the names of self; containers without names are copied first."""
         wanted: Any = self._names
         own = [None] * node.ndim if node._names is None else node._names
         head, rest = own[: len(wanted)], own[len(wanted) :]
@@ -278,7 +297,7 @@ class Dense(Container):
         return self._rewrap(entry, node), node
 
     def _names_of(self, key: str, node: Any) -> list[tuple[Any, Names]]:
-        """What self and the nodes in it are named by when a node that has names is stored."""
+        """The names of self and its nodes after storing a node that has names."""
         named: list[tuple[Any, Names]] = []
         head = check_names(list(node._names[: self.ndim]), self.ndim)
         if head is not None:
@@ -366,7 +385,7 @@ class Dense(Container):
             first = type(index[0]) if index else None
             if first is int or first is slice:  # no key path begins like that
                 return self._index(index)
-            entry = self._reach(index)
+            entry = self._get_dense(index)
         elif kind is str:
             entry = self._data.get(index)
         elif kind is int or not isinstance(index, str):
@@ -391,15 +410,14 @@ class Dense(Container):
             >>> td.get(("a", "b")), td.get("missing")
             (array(1), None)
         """
-        entry = self._data.get(key) if type(key) is str else self._reach(key)
+        entry = self._data.get(key) if type(key) is str else self._get_dense(key)
         if entry is None and type(key) is tuple:
-            entry = self._reach(known_path(key))  # with tuples in it
+            entry = self._get_dense(known_path(key))  # nested tuples
         if entry is None or lazy_kwargs:
             return super().get(key, default, **lazy_kwargs)
         return entry
 
-    def _reach(self, path: Any) -> Any:
-        """The entry at a flat path through nothing but TensorDicts; None for all other keys."""
+    def _get_dense(self, path: Any) -> Any:
         if type(path) is str:
             return self._data.get(path)
         node: Any = self if path and type(path) is tuple else None
@@ -415,21 +433,21 @@ class Dense(Container):
     def _entries(self) -> dict[str, Any]:
         return self._data
 
-    def _flat(self) -> dict[str, Any] | None:
+    def _plain_arrays(self) -> dict[str, Any] | None:
         for value in self._data.values():
             if type(value) is not ndarray:
                 return None
         return self._data
 
-    def _arrays(self) -> int:
+    def _count_arrays(self) -> int:
         """The number of arrays at any depth; 0 if there is anything but arrays and TensorDicts."""
         count = 0
         for value in self._data.values():
             if type(value) is ndarray:
                 count += 1
             elif type(value) is type(self):
-                below = value._arrays()
-                if not below:  # or nothing in it, which is rare
+                below = value._count_arrays()
+                if not below:  # an empty TensorDict counts as other entries, which is rare
                     return 0
                 count += below
             else:
@@ -470,7 +488,7 @@ class Dense(Container):
         size = self._batch_size
         if not size:
             return super()._index(index)
-        # The most frequent indices need no normalisation, which takes two to five times as long as the views.
+        # The most frequent indices skip `normalise`, which takes two to five times as long as the views.
         kind = type(index)
         names = self._names
         if kind is int:
@@ -500,8 +518,8 @@ class Dense(Container):
         if kind is range or (kind is list and set(map(type, index)) == {int}):
             index = np.asarray(index)
             kind = ndarray
-        # Rows, in a third of the time. An array checks the bounds of the index, so there must be one.
-        if kind is ndarray and index.ndim == 1 and self._arrays():
+        # Rows, in a third of the time. NumPy checks the bounds of the index, so there must be an array.
+        if kind is ndarray and index.ndim == 1 and self._count_arrays():
             if index.dtype.kind == "b" and index.shape == size[:1]:
                 return self._run(Take(size, 0, index.nonzero()[0]))
             if index.dtype.kind == "i":
@@ -509,11 +527,11 @@ class Dense(Container):
         return super()._index(index)
 
     def _basic(self, index: Any, at: Any, shape: Shape, names: Names) -> Self:
-        """The views at an index of integers and slices; `at` is what it is for an array.
+        """The views at an index of integers and slices; `at` is the index for arrays.
 
-        Same as running an `Index`, which costs as much as three views to make, and so is made only where an
-        entry is neither an array nor a TensorDict. With an ellipsis NumPy returns an array also where no
-        dimension is left.
+        The result is that of an `Index`. Creating one costs as much as three views, so it is created only for
+        entries that are neither arrays nor TensorDicts. `at` ends with an ellipsis, so that NumPy returns an
+        array also if no dimension is left.
         """
         data: dict[str, Any] = {}
         for key, value in self._data.items():
@@ -529,9 +547,9 @@ class Dense(Container):
         return self._make(data, shape, self._device, names)
 
     def _slice(self, dim: int, start: int, stop: int) -> Self:
-        if self._flat() is None:
+        if self._plain_arrays() is None:
             return super()._slice(dim, start, stop)
-        # In three quarters of the time that a `Piece` takes.
+        # Takes three quarters of the time of a `Piece`.
         size = self._batch_size
         at = (_ALL,) * dim + (slice(start, stop),)
         out = self._basic(at, at, size[:dim] + (stop - start,) + size[dim + 1 :], self._names)
@@ -541,7 +559,7 @@ class Dense(Container):
         return self._run(Take(self._batch_size, dim, indices))
 
     def _rows(self, dim: int) -> list[dict[str, Any]]:
-        """The entries of every index of batch dimension `dim`."""
+        """One dict of entries per index of batch dimension `dim`."""
         n = self._batch_size[dim]
         rows: list[dict[str, Any]] = [{} for _ in range(n)]
         for key, value in self._data.items():
@@ -561,12 +579,12 @@ class Dense(Container):
         make, device = self._make, self._device
         return tuple([make(row, rest, device, names) for row in self._rows(d)])
 
-    def _adopt(self, out: Any, name: str) -> Self:
-        """Give self the entries, batch size and names of `out`, which was made from it."""
+    def _replace_inplace(self, out: Any, name: str) -> Self:
+        """Replace the entries, batch size and names of self by those of `out`, which was computed from it."""
         require_unlocked(self)
-        return self._become(out)
+        return self._replace_content(out)
 
-    def _become(self, out: Any) -> Self:
+    def _replace_content(self, out: Any) -> Self:
         if out is self:
             return self
         data = out._data
@@ -574,7 +592,7 @@ class Dense(Container):
             held = None if type(entry) is ndarray else self._data.get(key)
             node, made = self._as_node(held), self._as_node(entry)
             if node is not None and made is not None and (node._parts() is None) == (made._parts() is None):
-                node._become(made)
+                node._replace_content(made)
                 data[key] = held
         self._data, self._batch_size, self._names = data, out.batch_size, out._names
         return self
@@ -624,7 +642,7 @@ class Dense(Container):
     ) -> Self:
         """Same metadata without leaves; `recurse=True` keeps the tree of nested TensorDicts."""
         own = self._names
-        if not recurse and batch_size is device is names is None:  # two thirds of the time
+        if not recurse and batch_size is device is names is None:  # takes two thirds of the time
             out = self._with({})
             out._names = own and own.copy()
             return out
@@ -643,13 +661,13 @@ class Dense(Container):
 
 
 def _check_batch_size(td: Any, new: Shape) -> None:
-    """RuntimeError unless every entry starts with a batch size, or can be given it."""
+    """Raise RuntimeError unless the shapes of all entries start with the new batch size."""
     for key, entry in td._data.items():
         node = td._as_node(entry)
         if isinstance(entry, _SHARED) or (node is not None and node.is_empty()):
             continue
         if node is not None and node._parts() is None and len(node.batch_size) < len(new):
-            with below(key):
+            with error_path(key):
                 _check_batch_size(node, new)
             continue
         if tuple(entry.shape[: len(new)]) != new:
@@ -667,10 +685,10 @@ def _equal(sizes: tuple[int, ...]) -> bool:
 
 
 def _unbound(value: Any, dim: int, n: int) -> Any:
-    """The views of an array at every index of one dimension, to iterate over."""
+    """An iterable of the views of an array at every index of one dimension."""
     if type(value) is ndarray and value.ndim > 1:
         return value if dim == 0 else np.moveaxis(value, dim, 0)
-    # Iterating over one dimension gives scalars, and leaves are arrays.
+    # Iterating over a 1-d array gives scalars, but leaves must be arrays.
     at = (slice(None),) * dim
     pick = [itemgetter((*at, i, Ellipsis)) for i in range(n)]
     if isinstance(value, ndarray):

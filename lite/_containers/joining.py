@@ -1,7 +1,8 @@
-"""How the entries of one key become one entry: stacked, concatenated, or put side by side in a lazy stack.
+"""Joining the entries of several containers under one key: stacking, concatenating, or a lazy stack of them.
 
-`join_column` tells the kinds of entries apart. What to do with each kind is a `How`: here are those that
-copy, and in `lazy_entries` is the one that reads a lazy stack.
+`join_column` distinguishes arrays, objects and containers, and a `JoinFunctions` has the function for each.
+Here are the `JoinFunctions`s of `stack` and `cat`; `lazy_entries` has the one that reads entries of a lazy
+stack.
 """
 
 from __future__ import annotations
@@ -17,51 +18,54 @@ from lite._arrays.device import on_leaves
 from lite._arrays.joining import stacked
 from lite._arrays.types import Array, Names, Shape, is_array
 from lite._tree.collection import TensorCollection
-from lite._tree.entry_errors import entry_error, put_below
+from lite._tree.entry_errors import entry_error, prefix_error_path
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, common_device, same_object
-from lite._tree.protocol import Container, kinds
+from lite._tree.protocol import Container, class_registry
 from lite._tree.unbatched import UnbatchedTensor, joined, require_equal_shapes
 
 _ARRAYS = {np.ndarray}
 
 
-class How(NamedTuple):
-    """What joining does to the entries of each kind, given with the dimension."""
+class JoinFunctions(NamedTuple):
+    """The functions of a join for arrays, objects and containers; each also gets the dimension."""
 
-    name: str  # what it is called in errors
-    arrays: Callable[[list[Array], int, bool], Array]  # the last says that all are NumPy's, none on a device
+    name: str  # the verb in errors
+    arrays: Callable[[list[Array], int, bool], Array]  # the last argument is True if all are NumPy arrays
     objects: Callable[[list[Any], int], NonTensorBase]
     nodes: Callable[[list[Any], int], Any]
 
 
-def join_column(entries: list[Any], how: How, dim: int) -> Any:
-    """What the entries of several containers under one key become; None if one has none.
+def join_column(entries: list[Any], functions: JoinFunctions, dim: int) -> Any:
+    """The joined entry of the entries of several containers under one key; None if one of them lacks it.
 
-    Containers of one tensorclass become one of it, those of several that are copied one of the first if it
-    has the fields, and containers of several other classes a plain one.
+    Containers of one tensorclass become an instance of it. Different tensorclasses, if they are copied,
+    become an instance of the first if it has the fields. Containers of other classes become a plain
+    container.
 
     Raises:
-        RuntimeError: they are of different kinds, or their shapes do not fit.
+        RuntimeError: the entries are not all arrays, all objects or all containers, or shapes do not fit.
     """
     found = set(map(type, entries))
     if found == _ARRAYS:
-        return how.arrays(entries, dim, True)
-    if found == {kinds.dense}:
-        return how.nodes(entries, dim)
+        return functions.arrays(entries, dim, True)
+    if found == {class_registry.dense}:
+        return functions.nodes(entries, dim)
     if NoneType in found:
         return None
     if all(isinstance(entry, UnbatchedTensor) for entry in entries):
-        return _join_unbatched(entries, how, dim)
+        return _join_unbatched(entries, functions, dim)
     if all(map(is_array, entries)):
-        return on_leaves(lambda *arrays: how.arrays(list(arrays), dim, False), *entries)
+        return on_leaves(lambda *arrays: functions.arrays(list(arrays), dim, False), *entries)
     if all(isinstance(entry, NonTensorBase) for entry in entries):
-        return how.objects(entries, dim)
+        return functions.objects(entries, dim)
     nodes = [Container._as_node(entry) for entry in entries]
     if any(node is None for node in nodes):
         shown = [f"{type(entry).__name__} of shape {tuple(entry.shape)}" for entry in entries]
-        raise entry_error(RuntimeError, f"the entries{{at}} to {how.name} are of different kinds: {shown}.")
-    out = how.nodes(nodes, dim)
+        raise entry_error(
+            RuntimeError, f"the entries{{at}} to {functions.name} are of different kinds: {shown}."
+        )
+    out = functions.nodes(nodes, dim)
     if nodes[0] is entries[0]:
         return out
     if len(found) > 1:
@@ -72,53 +76,57 @@ def join_column(entries: list[Any], how: How, dim: int) -> Any:
     return Container._rewrap(entries[0], out)
 
 
-def _join_unbatched(items: list[Any], how: How, dim: int) -> UnbatchedTensor:
+def _join_unbatched(items: list[Any], functions: JoinFunctions, dim: int) -> UnbatchedTensor:
     size = items[0].batch_size
-    if how is CAT:
+    if functions is CAT:
         dim %= len(size)
         count = sum(item.batch_size[dim] for item in items)
         return joined(items, (*size[:dim], count, *size[dim + 1 :]))
-    if how is STACK or how is MAYBE_DENSE:
+    if functions is STACK or functions is MAYBE_DENSE:
         require_equal_shapes(items)
-    else:  # a lazy stack, whose parts may have other batch sizes, and keep each its own
+    else:  # a lazy stack, whose parts keep their batch sizes, which may differ
         sizes = zip(*(item.batch_size for item in items), strict=False)
         size = tuple([n[0] if len(set(n)) == 1 else -1 for n in sizes])
     dim %= len(size) + 1
     return joined(items, (*size[:dim], len(items), *size[dim:]))
 
 
-def join(items: list[Any], how: How, dim: int) -> Any:
-    """What a user's containers, arrays or objects become.
+def join(items: list[Any], functions: JoinFunctions, dim: int) -> Any:
+    """The joined form of a user's containers, arrays or objects.
 
     Raises:
-        TypeError: they are none of these, or of several kinds.
+        TypeError: the items are of different kinds, or not containers, arrays or objects.
     """
     if all(issubclass(kind, Container) for kind in set(map(type, items))):
-        return how.nodes(items, dim)
+        return functions.nodes(items, dim)
     if all(map(is_array, items)):
-        return on_leaves(lambda *arrays: (np.concatenate if how is CAT else np.stack)(arrays, dim), *items)
+        return on_leaves(
+            lambda *arrays: (np.concatenate if functions is CAT else np.stack)(arrays, dim), *items
+        )
     payloads = [isinstance(item, NonTensorBase) for item in items]
     if not all(isinstance(item, TensorCollection) for item in items) or (any(payloads) and not all(payloads)):
         got = sorted({type(item).__name__ for item in items})
         raise TypeError(
-            f"{how.name} expects tensordicts, got items of type {got}; TensorDict(dict) and"
+            f"{functions.name} expects tensordicts, got items of type {got}; TensorDict(dict) and"
             " TensorDict.from_list(list of dicts) make some."
         )
-    return join_column(items, how, dim)
+    return join_column(items, functions, dim)
 
 
 def _is_typed(found: set[type]) -> bool:
     return any(hasattr(kind, "_wrap_tensordict") for kind in found)
 
 
-def _behind(join: Callable[[list[Any], int], Any], items: list[Any], dim: int) -> Any:
-    """Containers of which some are typed, joined as those behind them; the first gives the class."""
+def _join_typed(join: Callable[[list[Any], int], Any], items: list[Any], dim: int) -> Any:
+    """Join the containers inside typed TensorDicts; the result has the class of the first."""
     out = join([getattr(item, "_tensordict", item) for item in items], dim)
     return Container._rewrap(items[0], out)
 
 
-def _join_columns(nodes: list[Any], how: How, dim: int, keys_error: Callable[[list[str]], Exception]) -> Any:
-    """The entries of dense TensorDicts, joined key by key; all must have the same keys."""
+def _join_columns(
+    nodes: list[Any], functions: JoinFunctions, dim: int, keys_error: Callable[[list[str]], Exception]
+) -> Any:
+    """Join the entries of dense TensorDicts key by key; all must have the same keys."""
     datas = [node._data for node in nodes]
     first = datas[0]
     try:
@@ -130,9 +138,9 @@ def _join_columns(nodes: list[Any], how: How, dim: int, keys_error: Callable[[li
     entries = {}
     for key, column in columns.items():
         try:
-            entries[key] = join_column(column, how, dim)
+            entries[key] = join_column(column, functions, dim)
         except (RuntimeError, KeyError) as error:
-            put_below(error, key)
+            prefix_error_path(error, key)
             raise
     return entries
 
@@ -181,25 +189,25 @@ def _check_sizes(items: list[Any], dim: int) -> int:
 def _stack_nodes(items: list[Any], dim: int) -> Any:
     dim = _check_sizes(items, dim)
     found = set(map(type, items))
-    if found != {kinds.dense}:
+    if found != {class_registry.dense}:
         if _is_typed(found):
-            return _behind(_stack_nodes, items, dim)
-        lazy = [item for item in items if isinstance(item, kinds.lazy)]
+            return _join_typed(_stack_nodes, items, dim)
+        lazy = [item for item in items if isinstance(item, class_registry.lazy)]
         if len(lazy) == len(items):
             if len({item.stack_dim for item in lazy}) == 1:
                 return _stack_lazy(lazy, dim)
-            # Parts that lie along different dims do not pair up; what they hold may be ragged.
-            return kinds.lazy(*items, stack_dim=dim)
-        items = [item.contiguous() if isinstance(item, kinds.lazy) else item for item in items]
+            # Stacks along different dimensions have no matching parts, and their entries may be ragged.
+            return class_registry.lazy(*items, stack_dim=dim)
+        items = [item.contiguous() if isinstance(item, class_registry.lazy) else item for item in items]
     return _stacked_dense(items, STACK, dim)
 
 
-def _stacked_dense(items: list[Any], how: How, dim: int) -> Any:
-    """Dense TensorDicts of one batch size stacked; `how` says what becomes of nested ones.
+def _stacked_dense(items: list[Any], functions: JoinFunctions, dim: int) -> Any:
+    """Stack dense TensorDicts of one batch size; `functions` stacks nested ones.
 
-    As everywhere where several are joined, the first gives the class, which may be a user's own.
+    The result has the class of the first, as in all joins. It may be a user's subclass.
     """
-    entries = _join_columns(items, how, dim, _exclusive)
+    entries = _join_columns(items, functions, dim, _exclusive)
     size, names = items[0]._batch_size, items[0]._names
     if names is not None:
         same = all(item._names == names for item in items)
@@ -221,10 +229,10 @@ def _stack_lazy(items: list[Any], dim: int) -> Any:
     inner = dim if dim <= at else dim - 1
     columns = zip(*(item.tensordicts for item in items), strict=True)
     parts = [_stack_nodes(list(column), inner) for column in columns]
-    return kinds.lazy._make(parts, at + (dim <= at), items[0]._dim_name)
+    return class_registry.lazy._make(parts, at + (dim <= at), items[0]._dim_name)
 
 
-STACK = How("stack", _stack_arrays, _stack_objects, _stack_nodes)
+STACK = JoinFunctions("stack", _stack_arrays, _stack_objects, _stack_nodes)
 
 
 # -- stack what can be stacked, node by node --------------------------------------------------------------
@@ -238,22 +246,22 @@ def _maybe_dense(items: list[Any], dim: int) -> Any:
             f"Lazy stacking of tensordicts requires them to have congruent batch dimensions, got {sizes}."
         )
     found = set(map(type, items))
-    if found != {kinds.dense} and _is_typed(found):
+    if found != {class_registry.dense} and _is_typed(found):
         try:
-            return _behind(_stack_nodes, items, dim)
+            return _join_typed(_stack_nodes, items, dim)
         except RuntimeError:
-            return kinds.lazy(*items, stack_dim=dim)
-    lazy = any(issubclass(kind, kinds.lazy) for kind in found)
+            return class_registry.lazy(*items, stack_dim=dim)
+    lazy = any(issubclass(kind, class_registry.lazy) for kind in found)
     regular = not lazy and sizes.count(size) == len(sizes)
     if regular:
         dim = _check_sizes(items, dim)
     try:
         return _stacked_dense(items, MAYBE_DENSE, dim) if regular else _stack_nodes(items, dim)
     except RuntimeError:
-        return kinds.lazy(*items, stack_dim=dim)
+        return class_registry.lazy(*items, stack_dim=dim)
 
 
-MAYBE_DENSE = How("maybe_dense_stack", _stack_arrays, _stack_objects, _maybe_dense)
+MAYBE_DENSE = JoinFunctions("maybe_dense_stack", _stack_arrays, _stack_objects, _maybe_dense)
 
 
 # -- concatenate ------------------------------------------------------------------------------------------
@@ -288,9 +296,9 @@ def _cat_nodes(items: list[Any], dim: int) -> Any:
         )
     dim %= ndim
     found = set(map(type, items))
-    if found != {kinds.dense} and _is_typed(found):
-        return _behind(_cat_nodes, items, dim)
-    if any(issubclass(kind, kinds.lazy) for kind in found):
+    if found != {class_registry.dense} and _is_typed(found):
+        return _join_typed(_cat_nodes, items, dim)
+    if any(issubclass(kind, class_registry.lazy) for kind in found):
         return _cat_lazy(items, dim)
     sizes = [item._batch_size for item in items]
     size = sizes[0]
@@ -313,11 +321,11 @@ def _different(keys: list[str]) -> Exception:
 
 
 def _cat_lazy(items: list[Any], dim: int) -> Any:
-    model = next(item for item in items if isinstance(item, kinds.lazy))
+    model = next(item for item in items if isinstance(item, class_registry.lazy))
     at = model.stack_dim
     columns = []
     for item in items:
-        if isinstance(item, kinds.lazy) and item.stack_dim != at:
+        if isinstance(item, class_registry.lazy) and item.stack_dim != at:
             raise RuntimeError(
                 f"lazy stacks to concatenate must have one stack dim, got {at} and {item.stack_dim}."
             )
@@ -335,4 +343,4 @@ def _cat_lazy(items: list[Any], dim: int) -> Any:
     return make(parts, at, model._dim_name)
 
 
-CAT = How("cat", _cat_arrays, _cat_objects, _cat_nodes)
+CAT = JoinFunctions("cat", _cat_arrays, _cat_objects, _cat_nodes)

@@ -1,7 +1,6 @@
-"""A container that is a stack of containers, and stacks an entry only when it is read.
+"""The lazy stack: a container that holds other containers and stacks an entry when it is read.
 
-What is asked of its entries is in `lazy_entries`, what is written to them in `lazy_writes`, and what an index
-or a new shape asks in `lazy_index`.
+`lazy_entries` reads entries, `lazy_writes` writes them, and `lazy_index` indexes and reshapes the stack.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from lite._containers.dense import Dense
 from lite._containers.lazy_entries import keys_differ
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
-from lite._tree.entry_errors import below, misfit
+from lite._tree.entry_errors import error_path, shape_error
 from lite._tree.indexing import is_traced, normalise
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names
-from lite._tree.protocol import Container, kinds
+from lite._tree.protocol import Container, class_registry
 from lite._tree.shape import parse_batch_size
 from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.values import to_entry
@@ -29,14 +28,14 @@ _new = object.__new__
 
 
 class Lazy(Container):
-    """A container that holds its parts, and whose entries are theirs."""
+    """A container that holds its parts; its entries are the stacked entries of the parts."""
 
     __slots__ = ("_dim_name", "_empty_device", "_empty_size", "stack_dim", "tensordicts")
     tensordicts: list[Any]
     stack_dim: int
     _dim_name: str | None
     _empty_size: Shape
-    _empty_device: str | None  # only there if it was given, without parts
+    _empty_device: str | None  # only set for a stack without parts
 
     def __init__(
         self,
@@ -52,7 +51,7 @@ class Lazy(Container):
         parts: list[Any] = list(tensordicts) if given else [_part(td) for td in tensordicts]
         size = None if batch_size is None else parse_batch_size(batch_size)
         ndim = parts[0].ndim if parts else len(size or ())
-        # Of dense parts without going through their properties, which would take as long as all the rest.
+        # Dense parts are read by their slots: properties would take as long as all the rest.
         dense = given and all(issubclass(kind, Dense) for kind in kinds)
         sizes = _distinct([part._batch_size if dense else part.batch_size for part in parts])
         if len({len(size) for size in sizes}) > 1 or (strict_shape and len(sizes) > 1):
@@ -86,8 +85,8 @@ class Lazy(Container):
 
     @classmethod
     def _make(cls, parts: list[Any], dim: int, name: str | None = None, empty_size: Shape = ()) -> Self:
-        """The constructor that trusts its arguments; `empty_size` is a part's where there is none."""
-        # As `_init`, whose call would cost as much: whatever goes through nested nodes ends here.
+        """The constructor without checks; `empty_size` is the batch size of a part if there are no parts."""
+        # A copy of `_init`, whose call would double the cost. Every traversal of nested nodes comes here.
         self = _new(cls)
         self.tensordicts = parts
         self.stack_dim = dim
@@ -105,10 +104,8 @@ class Lazy(Container):
     # -- protocol -----------------------------------------------------------------------------
 
     _keys = lazy_entries.keys
-    _get_str = lazy_entries.entry
-    _get_path = lazy_entries.entry_at
-    _peek = lazy_entries.peek
-    _peek_path = lazy_entries.peek_at
+    _get_entry = lazy_entries.get_entry
+    _peek_entry = lazy_entries.peek_entry
     _items = lazy_entries.items
     _peek_items = lazy_entries.peek_items
     _is_stackable = lazy_entries.is_stackable
@@ -140,7 +137,7 @@ class Lazy(Container):
 
     def _item_shape(self, key: str) -> Shape | None:
         shapes = [part._item_shape(key) for part in self.tensordicts]
-        if shapes and all(isinstance(part._peek(key), UnbatchedTensor) for part in self.tensordicts):
+        if shapes and all(isinstance(part._peek_entry(key), UnbatchedTensor) for part in self.tensordicts):
             return shapes[0]
         if not shapes or any(shape is None for shape in shapes):
             return None
@@ -160,21 +157,21 @@ class Lazy(Container):
             part._put(key, piece)
 
     def _pieces(self, entry: Any) -> Sequence[Any]:
-        """An entry of the whole stack, cut along the stack dimension."""
-        return lazy_writes.along(entry, self.stack_dim)
+        """The pieces of an entry of the whole stack, one per part."""
+        return lazy_writes.pieces_along(entry, self.stack_dim)
 
     def _remove(self, key: str) -> None:
-        if all(part._peek(key) is None for part in self.tensordicts):
+        if all(part._peek_entry(key) is None for part in self.tensordicts):
             raise KeyError(key)
         for part in self.tensordicts:
-            if part._peek(key) is not None:
+            if part._peek_entry(key) is not None:
                 part._remove(key)
 
     def _to_entry(self, value: Any) -> Any:
         return to_entry(value, self.batch_size, self._node_from)
 
     def _node_from(self, mapping: Mapping[Any, Any]) -> Any:
-        return self._blank().update(mapping)
+        return self._empty_like().update(mapping)
 
     def _convert(self, value: Any) -> Any:
         if value is self:
@@ -187,14 +184,14 @@ class Lazy(Container):
         if not fits and isinstance(entry, TensorCollection):
             return entry._rebatch(size)
         if not fits:
-            raise misfit(size, shape)
+            raise shape_error(size, shape)
         return entry
 
-    def _blank(self) -> Self:
-        return self._from_parts([part._blank() for part in self.tensordicts])
+    def _empty_like(self) -> Self:
+        return self._from_parts([part._empty_like() for part in self.tensordicts])
 
     def _with(self, entries: Mapping[str, Any]) -> Self:
-        out = self._blank()
+        out = self._empty_like()
         for key, entry in entries.items():
             out._put(key, entry)
         return out
@@ -205,7 +202,7 @@ class Lazy(Container):
     # -- metadata -----------------------------------------------------------------------------
 
     def _part_size(self) -> Shape:
-        """The batch size of the parts, -1 where they differ."""
+        """The batch size of the parts, with -1 where they differ."""
         try:
             sizes = _distinct([part._batch_size for part in self.tensordicts])
         except AttributeError:
@@ -258,21 +255,21 @@ class Lazy(Container):
             RuntimeError: a leaf is ragged, or the batch size is.
         """
         if inplace:
-            self._adopt(self, "contiguous")
+            self._replace_inplace(self, "contiguous")
         if -1 in self.batch_size:
             raise RuntimeError(f"a ragged batch of size {self.batch_size} cannot become dense.")
         entries = {}
         for key in self._keys():
-            entry = self._get_str(key)
+            entry = self._get_entry(key)
             node = self._as_node(entry)
-            with below(key):
+            with error_path(key):
                 entries[key] = (
                     entry if node is None else self._rewrap(entry, node.contiguous(canonical=canonical))
                 )
-        return kinds.dense._make(entries, self.batch_size, self.device, self._names)
+        return class_registry.dense._make(entries, self.batch_size, self.device, self._names)
 
     def auto_batch_size_(self, batch_dims: int | None = None, keep_compliant_size: bool = False) -> Self:
-        """Not for lazy stacks, whose batch size follows from that of their parts.
+        """Do nothing, as the batch size of a lazy stack follows from its parts.
 
         Raises:
             RuntimeError: `batch_dims` is smaller than the number of batch dimensions.
@@ -286,7 +283,7 @@ class Lazy(Container):
 
     @property
     def device(self) -> str | None:
-        """The device that all parts share, or None; that of a stack without parts was given to it."""
+        """The device that all parts share, or None; for a stack without parts, the one that was given."""
         if not self.tensordicts:
             return getattr(self, "_empty_device", None)
         devices = {part.device for part in self.tensordicts}
@@ -306,7 +303,7 @@ class Lazy(Container):
 
     @property
     def _names(self) -> Names:  # type: ignore[override]
-        """What results are named by: dimensions that the parts name differently have no name."""
+        """The names of results: dimensions that the parts name differently have no name."""
         found = self._found_names()
         inner = found.pop() if found else None
         for other in found:
@@ -314,7 +311,7 @@ class Lazy(Container):
         own = self._dim_name
         if inner is None:
             return None if own is None else self._around([None] * len(self._part_size()))
-        if own is not None:  # renaming a part does not look at the stack
+        if own is not None:  # a part can be renamed without a check by the stack
             return self._around([None if name == own else name for name in inner])
         return self._around(inner) if any(name is not None for name in inner) else None
 
@@ -341,7 +338,7 @@ class Lazy(Container):
 
     def _run(self, op: BatchOp) -> Any:
         out = lazy_index.run(self, op)
-        if op.keeps_lock and self.is_locked and not out.is_locked:  # it is, if it has the parts themselves
+        if op.keeps_lock and self.is_locked and not out.is_locked:  # true if it has the same parts
             out.lock_()
         return out
 
@@ -358,13 +355,13 @@ class Lazy(Container):
             return self
         return self.contiguous()._index(index) if is_traced(items) else lazy_index.select(self, items)
 
-    def _adopt(self, out: Any, name: str) -> Self:
+    def _replace_inplace(self, out: Any, name: str) -> Self:
         raise NotImplementedError(
             f"{name}(inplace=True) is not supported on {type(self).__name__}; call .to_tensordict() first or "
             "use inplace=False."
         )
 
-    def _become(self, out: Any) -> Self:
+    def _replace_content(self, out: Any) -> Self:
         self.tensordicts, self.stack_dim = list(out.tensordicts), out.stack_dim
         self._dim_name, self._empty_size = out._dim_name, out._empty_size
         return self
@@ -380,7 +377,7 @@ class Lazy(Container):
         if own[: len(batch_size)] == batch_size:
             return self
         if len(batch_size) <= dim or batch_size[dim] != own[dim]:
-            raise misfit(batch_size, own)
+            raise shape_error(batch_size, own)
         inner = batch_size[:dim] + batch_size[dim + 1 :]
         return self._from_parts([part._rebatch(inner) for part in self.tensordicts])
 
@@ -417,7 +414,7 @@ class Lazy(Container):
         return self
 
     def _new_parts(self, tensordicts: Iterable[Any]) -> list[Any]:
-        """What is to be added to the parts, if all of it can be."""
+        """The new parts from a user's TensorDicts; raises if one of them does not fit."""
         if self.is_locked:
             raise RuntimeError(LOCK_ERROR)
         size, device, empty = self._part_size(), self.device, not self.tensordicts
@@ -431,7 +428,7 @@ class Lazy(Container):
                 raise ValueError(
                     f"Batch sizes in tensordicts differ: the parts have {size}, the new one {own}."
                 )
-            if empty:  # the first one decides
+            if empty:  # the first part sets the device
                 device, empty = node.device, False
             if node.device != device:
                 raise ValueError(
@@ -458,7 +455,7 @@ class Lazy(Container):
 
 
 def _distinct(values: list[Any]) -> set[Any]:
-    """The different values; that there is but one, counting tells faster than hashing."""
+    """The distinct values. `list.count` detects the frequent case of one value faster than a set."""
     return {values[0]} if values and values.count(values[0]) == len(values) else set(values)
 
 

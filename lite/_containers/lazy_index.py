@@ -1,8 +1,7 @@
-"""Indexing lazy stacks, and giving them other batch shapes.
+"""Indexing and reshaping lazy stacks.
 
-An index on the stack dimension picks parts; what it says about other dimensions goes to every part.
-Where NumPy's rules mix the two (masks or index arrays over several dimensions), elements are picked
-one by one.
+The item of an index on the stack dimension picks parts; the other items index every part. Masks and index
+arrays over several dimensions combine the two, so elements are picked one by one.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from lite._arrays.types import Names, Shape
 from lite._containers.joining import CAT
 from lite._tree import batch_ops
 from lite._tree.indexing import _consumes, result_names, result_shape
-from lite._tree.protocol import kinds
+from lite._tree.protocol import class_registry
 
 _FULL = slice(None)
 
@@ -27,7 +26,7 @@ class SplitIndex(NamedTuple):
 
     picked: Any  # the int, slice or index array on the stack dimension
     rest: tuple[Any, ...]  # the index for every part
-    at: int  # where the stack dimension is in the result
+    at: int  # the position of the stack dimension in the result
 
 
 def select(stack: Any, items: tuple[Any, ...]) -> Any:
@@ -49,14 +48,15 @@ def select(stack: Any, items: tuple[Any, ...]) -> Any:
 
 
 def split_index(items: tuple[Any, ...], dim: int) -> SplitIndex | None:
-    """Split an index at the stack dimension, or None where that does not give NumPy's result."""
+    """Split an index at the stack dimension; None if the split index would not give NumPy's result."""
     used = sum(_consumes(item) for item in items)
     items = items + (_FULL,) * (dim + 1 - used)
     arrays = [i for i, item in enumerate(items) if isinstance(item, np.ndarray)]
     if any(isinstance(item, bool) for item in items):
         return None
     if arrays:
-        # Index arrays and the integers beside them form one block; apart, NumPy moves it to the front.
+        # Index arrays and integers form one block of dimensions. NumPy moves it to the front if they are not
+        # adjacent.
         block = [i for i, item in enumerate(items) if isinstance(item, np.ndarray | int)]
         if block[-1] - block[0] + 1 != len(block):
             return None
@@ -90,7 +90,7 @@ def at(parts: Sequence[Any], i: int) -> Any:
 
 
 def _apply(parts: Sequence[Any], rest: tuple[Any, ...]) -> list[Any]:
-    """Index every part alike; the operation is computed once per distinct batch size and names."""
+    """Apply one index to every part. The operation is computed once per distinct batch size and names."""
     if all(type(item) is slice and item == _FULL for item in rest):
         return list(parts)
     ops: dict[Any, batch_ops.Index] = {}
@@ -122,7 +122,7 @@ def _by_element(stack: Any, items: tuple[Any, ...]) -> Any:
         if out is not None:
             return out
     ids, used = element_ids(stack, items)
-    # Copies, as index arrays over several dimensions give everywhere.
+    # Copies, as NumPy returns for index arrays.
     elements = {i: _element(stack, i, used)._clone(True) for i in sorted(set(ids.flat))}
     own = stack._own_names()
     names = None if own is None else result_names(items, own, ids.ndim + len(own) - used)
@@ -136,7 +136,7 @@ def _masked(stack: Any, mask: Any) -> Any:
     masked = [part._index(rows) for part, rows in zip(stack.tensordicts, mask, strict=True)]
     try:
         out = CAT.nodes(masked, 0)
-    except RuntimeError:  # lazy parts of different layout
+    except RuntimeError:  # lazy parts with different stack dimensions
         return None
     own = stack._own_names()
     out.names = None if own is None else [None, *own[_consumes(mask) :]]
@@ -204,7 +204,7 @@ def nest(parts: Sequence[Any], shape: Shape, at: int, inner: Shape, names: Names
         parts: as many containers as `shape` has elements.
         shape: the dimensions to build; `()` gives the only part itself.
         at: position of the first of them in the result.
-        inner: batch size of a part, for where there are none.
+        inner: batch size of a part, used if there are no parts.
         names: names of the new dimensions.
     """
     if not shape:
@@ -215,7 +215,7 @@ def nest(parts: Sequence[Any], shape: Shape, at: int, inner: Shape, names: Names
         parts = [nest(row, shape[1:], at, inner, None if names is None else names[1:]) for row in rows]
         inner = inner[:at] + shape[1:] + inner[at:]
     name = None if names is None else names[0]
-    return kinds.lazy._make(list(parts), at, name, inner)
+    return class_registry.lazy._make(list(parts), at, name, inner)
 
 
 def unbind_range(td: Any, start: int, end: int) -> list[Any]:
@@ -276,7 +276,7 @@ def _expand(stack: Any, op: batch_ops.Expand) -> Any:
 def _expand_part(part: Any, ndim: int, shape: Shape) -> batch_ops.Expand:
     lead = len(shape) - ndim
     own = part.batch_size
-    # A ragged dimension (-1 in the shape) keeps each part's own size.
+    # Along a ragged dimension (-1 in the shape) each part keeps its size.
     return batch_ops.Expand(ndim, tuple(own[i - lead] if n < 0 else n for i, n in enumerate(shape)))
 
 
@@ -291,10 +291,10 @@ def _pad(stack: Any, op: batch_ops.Pad) -> Any:
         return part._run(batch_ops.Pad(_head(part, op.ndim), before, after, op.value))
 
     def new(count: int, at: int) -> Sequence[Any]:
-        """Parts of the value alone, like the one that they stand beside."""
+        """New parts that hold only the value, with the batch size of their neighbour."""
         if not count:
             return ()
-        like = padded(parts[at]) if parts else kinds.dense._make({}, inner)
+        like = padded(parts[at]) if parts else class_registry.dense._make({}, inner)
         row = like._run(batch_ops.Unsqueeze(like.batch_size, 0))
         none: Sequence[Any] = row._run(batch_ops.Pad((1,), [-1], [count], op.value)).unbind(0)
         return none
@@ -333,7 +333,7 @@ def _unflatten(stack: Any, ndim: int, at: int, sizes: Shape) -> Any:
 
 
 def _reshape(stack: Any, op: batch_ops.BatchOp) -> Any:
-    """Lazy where dimensions merge or split; otherwise dense, or by element if that cannot be."""
+    """The result is lazy if dimensions merge or split; else dense, or built of elements if it is ragged."""
     if stack._names is not None:
         stack = stack._clone(False)
         stack._set_names(None)

@@ -1,4 +1,4 @@
-"""Entries whose rows differ in shape: read as lists, padded, or as values with offsets."""
+"""Ragged entries, whose rows differ in shape: read as lists, padded arrays, or values with offsets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read(
     padding_value: Any = 0.0,
     layout: Any = None,
 ) -> Any:
-    """The direct entry `key` of a container in the asked form, or None if there is none.
+    """The direct entry `key` of a container in the requested form, or None if there is none.
 
     Raises:
         TypeError: more than one form is asked for.
@@ -36,38 +36,38 @@ def read(
         raise TypeError("as_list, as_padded_tensor and as_nested_tensor are exclusive.")
     if padding_side not in ("right", "left"):
         raise ValueError(f"padding_side must be 'right' or 'left', got {padding_side!r}.")
-    if td._peek(key) is None:
+    if td._peek_entry(key) is None:
         return None
     if td._parts() is None or not (as_list or as_padded_tensor or as_nested_tensor):
-        return td._get_str(key)
+        return td._get_entry(key)
     rows = _rows(td, key)
     leaves = list(_leaves(rows))
     if any(td._as_node(leaf) is not None for leaf in leaves):
-        return td._get_str(key)
+        return td._get_entry(key)
     if as_list or not all(isinstance(leaf, np.ndarray) for leaf in leaves):
         return rows
     if not leaves:
-        return td._get_str(key)
+        return td._get_entry(key)
     if as_nested_tensor:
         lengths = [len(leaf) for leaf in leaves]
         return np.concatenate(leaves), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     return _padded(rows, leaves, key, padding_side, padding_value)
 
 
-def stand_in(td: Any, key: str) -> Any:
-    """An entry to tell the kind by: that of the first part where nested ones cannot be stacked."""
+def peek_first_part(td: Any, key: str) -> Any:
+    """`_peek_entry`, or the entry of the first part if nested containers cannot be stacked."""
     try:
-        return td._peek(key)
+        return td._peek_entry(key)
     except RuntimeError:
-        return stand_in(td._parts()[0][0], key)
+        return peek_first_part(td._parts()[0][0], key)
 
 
 def _rows(td: Any, key: str) -> Any:
-    """Nested lists over the stack dimensions; the leaf itself where nothing is stacked."""
+    """Nested lists over the stack dimensions; the leaf itself if the container is dense."""
     stacked = td._parts()
     if stacked is not None:
         return [_rows(part, key) for part in stacked[0]]
-    entry = td._get_str(key)
+    entry = td._get_entry(key)
     return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
 
 
@@ -106,7 +106,7 @@ def _list_shape(rows: Any) -> tuple[int, ...]:
 
 
 def stack_arrays(entries: list[Array], dim: int, host: bool) -> Array:
-    """Stack the leaves of all parts along `dim`; `host` says that all are NumPy arrays.
+    """Stack the leaves of all parts along `dim`; `host` tells whether all are NumPy arrays.
 
     Raises:
         RuntimeError: their shapes differ.
@@ -127,7 +127,7 @@ def _ragged(shapes: Iterable[Shape]) -> Exception:
 
 
 def stack_objects(entries: list[Any], dim: int) -> NonTensorBase:
-    """Per-element objects of the whole stack; from the first ragged dimension on they become lists.
+    """Per-element objects of the whole stack. Dimensions from the first ragged one on become lists.
 
     Raises:
         RuntimeError: they have different numbers of dimensions, or a dimension before `dim` is ragged.

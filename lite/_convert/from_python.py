@@ -14,7 +14,7 @@ import numpy as np
 from lite._arrays.types import Array
 from lite._ops.combine import lazy_stack, maybe_dense_stack, stack
 from lite._tree.collection import TensorCollection
-from lite._tree.protocol import Container, kinds
+from lite._tree.protocol import Container, class_registry
 from lite._tree.shape import as_shape
 from lite._tree.values import is_data_frame, is_dataclass, is_namedtuple, plain
 
@@ -320,7 +320,7 @@ def from_dict_instance(
         'Point'
     """
 
-    out = kinds.dense.from_dict(
+    out = class_registry.dense.from_dict(
         _cast(td, input_dict),
         auto_batch_size=auto_batch_size,
         batch_size=batch_size,
@@ -334,7 +334,7 @@ def from_dict_instance(
 def _cast(model: Any, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
     """Values with those of tensorclasses in `model` cast to their fields, where the class says so."""
     node = model._as_node(model)
-    held = {key: node._get_str(key) for key in values if isinstance(key, str)}
+    held = {key: node._get_entry(key) for key in values if isinstance(key, str)}
     nested = {
         key: _cast(held[key], value)
         for key, value in values.items()
@@ -346,7 +346,7 @@ def _cast(model: Any, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
 
 def _like_structure(model: Any, td: Any) -> Any:
     for key, entry in list(td._items()):
-        kind = model._get_str(key)
+        kind = model._get_entry(key)
         inner, node = model._as_node(kind), td._as_node(entry)
         if inner is not None and node is entry:
             node = _like_structure(inner, node)
@@ -364,7 +364,7 @@ def _build(
     batch_size: Any,
 ) -> Any:
     refuse_two_sizes(name, auto_batch_size, batch_size)
-    out = kinds.dense(values, batch_size, device)
+    out = class_registry.dense(values, batch_size, device)
     if batch_size is None and (auto_batch_size or batch_dims is not None):
         out.auto_batch_size_(batch_dims)
     return out
@@ -404,7 +404,7 @@ def tensorclass_of(cls: Any, options: frozenset[str] = frozenset()) -> Any:
             namespace[field.name] = dataclasses.field(default_factory=field.default_factory)
     return types.new_class(
         f"{cls.__name__}_tc",
-        (kinds.tensorclass,),
+        (class_registry.tensorclass,),
         dict.fromkeys(options, True),
         lambda ns: ns.update(namespace),
     )

@@ -14,7 +14,7 @@ from lite._arrays.types import Shape, Unbatched, has_namespace, raw
 from lite._convert.from_python import refuse_two_sizes
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, same_object
-from lite._tree.protocol import Container, kinds
+from lite._tree.protocol import Container, class_registry
 from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.walks import leaves
 
@@ -61,7 +61,7 @@ def from_pytree(
     values = _marked(pytree)
     if values is pytree:
         return pytree
-    out = kinds.dense(values, batch_size)
+    out = class_registry.dense(values, batch_size)
     if batch_size is None and (auto_batch_size or batch_dims is not None):
         out.auto_batch_size_(batch_dims)
     return out
@@ -69,9 +69,9 @@ def from_pytree(
 
 def to_pytree(td: Container) -> Any:
     """The tree `from_pytree` was given, with arrays for its numbers; else the TensorDict itself."""
-    if td._get_str(_TYPE) is None:
+    if td._get_entry(_TYPE) is None:
         return td
-    kind = td._get_str(_TYPE).data
+    kind = td._get_entry(_TYPE).data
     items = [(key, _tree_value(td, entry)) for key, entry in td._items() if key != _TYPE]
     if issubclass(kind, Mapping):
         return kind(value if key.startswith(_PAIR) else (key, value) for key, value in items)
@@ -131,7 +131,7 @@ class _Static:
     )
 
     def __init__(self, td: Any, children: dict[str, Any], fixed: dict[str, Any]) -> None:
-        self.kind = type(td) if isinstance(td, kinds.dense) else kinds.dense
+        self.kind = type(td) if isinstance(td, class_registry.dense) else class_registry.dense
         self.keys = tuple(children)
         self.order: tuple[str, ...] = tuple(td._keys())
         self.batch_size: Shape = td.batch_size
@@ -186,7 +186,10 @@ def _shape(value: Any) -> Shape | None:
 def _features(child: Any, batch_size: Shape) -> Shape | None:
     if isinstance(child, Unbatched):
         return None
-    if isinstance(child, TensorCollection) and next(leaves(kinds.dense._as_node(child)), None) is None:
+    if (
+        isinstance(child, TensorCollection)
+        and next(leaves(class_registry.dense._as_node(child)), None) is None
+    ):
         return None
     shape = _shape(child)
     n = len(batch_size)
@@ -228,7 +231,7 @@ def register_pytree(library: str, *classes: type) -> None:
 
     if library not in _REGISTER:
         raise ValueError(f"library must be 'jax' or 'optree', got {library!r}.")
-    for cls in (kinds.dense, kinds.lazy, *classes):
+    for cls in (class_registry.dense, class_registry.lazy, *classes):
         _ensure(library, cls)
 
 
@@ -242,7 +245,7 @@ def _ensure(library: str, cls: type) -> None:
         return
     flatten: Callable[[Any], _Flat]
     unflatten: Callable[..., Any]
-    if issubclass(cls, kinds.lazy):
+    if issubclass(cls, class_registry.lazy):
         flatten, unflatten = _flatten_lazy, _unflatten_lazy
     elif hasattr(cls, "_wrap_tensordict"):  # tensorclasses and typed TensorDicts
         flatten, unflatten = _flatten_class, _unflatten_class
@@ -257,7 +260,7 @@ def _flatten_for(library: str) -> Callable[[Any], _Flat]:
         children: dict[str, Any] = {}
         fixed: dict[str, Any] = {}
         for key in sorted(td._keys()):
-            entry = td._get_str(key)
+            entry = td._get_entry(key)
             if isinstance(entry, NonTensorBase):
                 fixed[key] = entry
             else:
@@ -347,7 +350,7 @@ def _unflatten_lazy(static: Any, parts: Sequence[Any]) -> Any:
     stack_dim, ndim, *rest = static
     # A mapped dim is the first one of each part, before the dim of the stack unless that is first, too.
     moved = parts[0].ndim - ndim if parts else 0
-    return kinds.lazy._make(list(parts), max(stack_dim + moved, 0), *rest)
+    return class_registry.lazy._make(list(parts), max(stack_dim + moved, 0), *rest)
 
 
 def _flatten_class(obj: Any) -> _Flat:

@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from lite._arrays.types import is_array, stored
 from lite._containers.lazy_entries import require_shared
-from lite._tree.entry_errors import below
+from lite._tree.entry_errors import error_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import Container, T
@@ -319,7 +319,7 @@ def _load(owner: Any, td: Any, state: Mapping[str, Any], assign: bool, writes: W
             continue
         if payload is not None:
             td._set_here(key, _as_entry(payload, size), not assign, writes)
-        elif isinstance(td._get_str(key), NonTensorBase):
+        elif isinstance(td._get_entry(key), NonTensorBase):
             if td._locked:
                 raise RuntimeError(LOCK_ERROR)
             writes.keep(td)
@@ -334,13 +334,13 @@ def _load(owner: Any, td: Any, state: Mapping[str, Any], assign: bool, writes: W
         if found is not None:
             td._set_here(key, found, not assign, writes)
             continue
-        entry = td._get_str(key)
+        entry = td._get_entry(key)
         node = td._as_node(entry)
         if node is not None:
-            with below(key):
+            with error_path(key):
                 _load(entry, node, value, assign, writes)
         elif not _is_empty(value):
-            node = td._blank()
-            with below(key):
+            node = td._empty_like()
+            with error_path(key):
                 _load(node, node, value, True, writes)
             td._set_here(key, node, not assign, writes)

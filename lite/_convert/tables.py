@@ -15,10 +15,10 @@ from lite._arrays.dtypes import as_dtype
 from lite._arrays.types import host_array, is_array
 from lite._convert.from_python import refuse_two_sizes
 from lite._tree.collection import is_leaf_nontensor
+from lite._tree.duck_typed_columns import column_values
 from lite._tree.key_views import walk
 from lite._tree.keys import require_utf8, to_key
-from lite._tree.lookalikes import column_values
-from lite._tree.protocol import Container, kinds
+from lite._tree.protocol import Container, class_registry
 
 
 def to_pandas(td: Container, *, separator: str | None = None) -> Any:
@@ -116,7 +116,7 @@ def assembled(
 ) -> Any:
     """A TensorDict, or one of a class, of columns by name."""
     kind = None if dtype is None else as_dtype(dtype)
-    td = kinds.dense({}, size, device)
+    td = class_registry.dense({}, size, device)
     for name, value in columns.items():
         number = isinstance(value, np.ndarray) and value.dtype.kind in "biufc"
         td.set(name, value.astype(kind) if kind is not None and number else value)
@@ -179,7 +179,7 @@ def _arrow_column(package: Any, entry: Any, key: str) -> Any:
 def from_arrow(table: Any) -> Any:
     """See `lite.from_arrow`."""
     package = pyarrow_module()
-    out = kinds.dense({}, [table.num_rows])
+    out = class_registry.dense({}, [table.num_rows])
     for name in table.column_names:
         out.set(name, _arrow_values(package, table.column(name)))
     return out

@@ -13,7 +13,7 @@ from lite._arrays.device import on_leaves, wrap
 from lite._arrays.types import Array, HostArray, has_namespace, is_array, raw, stored
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData
-from lite._tree.protocol import Container, kinds
+from lite._tree.protocol import Container, class_registry
 
 _copy = methodcaller("copy")
 
@@ -121,7 +121,7 @@ def tolist(
         if not convert_nodes:
             return td
         return td.to_dict(convert_tensors=convert_tensors, tolist_first=tolist_first)
-    if len(td.batch_size) == 1 and convert_nodes and convert_tensors is not True and td._flat():
+    if len(td.batch_size) == 1 and convert_nodes and convert_tensors is not True and td._plain_arrays():
         return td._rows(0)
     return [
         row.tolist(convert_nodes=convert_nodes, convert_tensors=convert_tensors, tolist_first=tolist_first)
@@ -138,7 +138,7 @@ def to_tensordict(td: Container, *, retain_none: bool | None = None) -> Any:
     Raises:
         RuntimeError: a lazy stack with arrays of different shapes.
     """
-    out = kinds.dense._make({}, td.batch_size, td.device, td._names)
+    out = class_registry.dense._make({}, td.batch_size, td.device, td._names)
     for key, entry in td._items():
         node = td._as_node(entry)
         if node is not None:
@@ -205,7 +205,7 @@ def _tree(td: Any) -> dict[str, Any] | None:
     """Arrays in dicts in dicts; None if there is anything else in it."""
     if td._parts() is not None:
         return None
-    flat: dict[str, Any] | None = td._flat()
+    flat: dict[str, Any] | None = td._plain_arrays()
     if flat is not None:
         return flat.copy()
     out: dict[str, Any] = td._entries().copy()

@@ -13,7 +13,7 @@ from lite._arrays.foreign import from_dlpack, is_tensor
 from lite._arrays.types import Array, HostArray, has_namespace, host_array, is_array, raw
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import MetaData, NonTensorBase, NonTensorData, NonTensorStack
-from lite._tree.protocol import Container, kinds
+from lite._tree.protocol import Container, class_registry
 from lite._tree.unbatched import UnbatchedTensor
 
 
@@ -44,7 +44,7 @@ def from_torch(
     """
 
     if isinstance(obj, Mapping) and not hasattr(obj, "batch_size"):
-        return kinds.dense.from_dict(
+        return class_registry.dense.from_dict(
             _mapping(obj, ()),
             batch_size=batch_size,
             auto_batch_size=auto_batch_size,
@@ -113,10 +113,10 @@ def _read(obj: Any, path: tuple[str, ...]) -> Any:
         parts = [_read(part, path) for part in obj.tensordicts]
         if all(isinstance(part, NonTensorBase) for part in parts):
             return _objects(obj, size)
-        out = kinds.lazy(*parts, stack_dim=obj.stack_dim)
+        out = class_registry.lazy(*parts, stack_dim=obj.stack_dim)
     else:
         names = list(obj.names) if any(name is not None for name in obj.names) else None
-        out = kinds.dense({}, size, None if obj.device is None else str(obj.device), names)
+        out = class_registry.dense({}, size, None if obj.device is None else str(obj.device), names)
         for key in obj.keys():  # noqa: SIM118  iterating a tensordict gives rows, not keys
             out._put(key, out._convert(_value(obj.get(key), (*path, key))))
     if obj.is_locked:

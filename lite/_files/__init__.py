@@ -1,9 +1,10 @@
-"""Formats on disk.
+"""File formats.
 
-`methods` and `functions` are what users call. A folder of mapped files: `folder` plans and writes one,
-`read` reads one, `entries` adds to one, and `commit` makes all of its files count at once. `keys` and
-`meta` say how its files are called and what `meta.json` holds, `payload` how objects are kept. `stores`
-and `archive` are where the files lie, `mapping` is the memory over them, `save` chooses among all this.
+`methods` and `functions` are the public interface; they and `read` import the formats inside functions, as
+most programs never need them. A folder of memory-mapped files: `folder` plans and writes one, `read` reads
+one, `entries` adds to one, and `commit` replaces all of its files atomically. `keys` has the file names,
+`meta` the format of `meta.json`, `payload` that of objects. `stores` and `archive` open folders and archives,
+`mapping` maps files to memory, `save` chooses the destination.
 
 Other formats: `flat`, `h5`, `consolidated`, `text`. Single arrays: `memory_mapped`.
 """

@@ -1,4 +1,4 @@
-"""`.tdz` archives: a zip file of a saved folder, whose leaves are mapped where they lie.
+"""`.tdz` archives: a zip file of a saved folder, whose leaves are memory-mapped in place.
 
 `Archive` reads one, `write_archive` writes one; `pack` and `unpack` turn folders into archives and back.
 """
@@ -29,12 +29,12 @@ from lite._tree.keys import require_utf8
 
 try:
     from lzma import LZMAError
-except ImportError:  # a Python that was built without it
+except ImportError:  # Python was built without it
     LZMAError = zlib.error  # type: ignore[assignment, misc]
 
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 _LOCAL_SIGNATURE = b"PK\x03\x04"
-# What zipfile raises for damaged files: IndexError for an entry without a name.
+# Errors of zipfile for damaged files; IndexError is for an entry without a name.
 _BAD_ZIP = (
     zipfile.BadZipFile, zlib.error, LZMAError, EOFError, NotImplementedError, struct.error, OSError,
     IndexError,
@@ -42,9 +42,9 @@ _BAD_ZIP = (
 _ALIGNMENT = 64
 _PAD = struct.Struct("<HH")
 _PAD_ID = 0x6474
-_ZIP64_EXTRA = 20  # what zipfile adds to a header written with force_zip64
+_ZIP64_EXTRA = 20  # bytes that zipfile adds to a header with force_zip64
 _CHUNK = 1 << 24
-# What the system answers to names and positions in damaged archives.
+# Errors of the system for names and offsets in damaged archives.
 _BAD_NAMES = (errno.EINVAL, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
 _COMPRESSION = {
     "stored": zipfile.ZIP_STORED,
@@ -67,7 +67,7 @@ def is_archive(path: str) -> bool:
 
 
 def payload_offset(file: Any, info: zipfile.ZipInfo, where: str) -> int:
-    """Where the bytes of an entry start, which only the header before them tells."""
+    """The offset of the bytes of an entry, which only its local header has."""
     file.seek(info.header_offset)
     header = file.read(_LOCAL_HEADER.size)
     if len(header) != _LOCAL_HEADER.size or header[:4] != _LOCAL_SIGNATURE:
@@ -144,7 +144,7 @@ class Archive:
             return None
         count, stored = math.prod(shape), info.compress_type == zipfile.ZIP_STORED
         wanted = count * dtype.itemsize
-        # Bytes beyond the array are let be, but never unpacked: a small archive can hold gigabytes of them.
+        # Bytes after the array are ignored and never unpacked, as a small archive can expand to gigabytes.
         if info.file_size < wanted or (info.file_size > wanted and not stored):
             raise ValueError(
                 f"the entry {path!r} of {self.where} has {info.file_size} bytes, expected "
@@ -167,15 +167,15 @@ class Archive:
         return array.copy()
 
     def is_folder(self, path: str) -> bool:
-        """Whether entries lie below a path."""
+        """Whether a path is a folder with entries."""
         return path in self._folders
 
     def leaves(self, path: str) -> set[str]:
-        """Nothing, as the list of an archive has all of its files."""
+        """Empty, as the archive lists all of its files."""
         return set()
 
     def place(self, path: str) -> None:
-        """Nothing in an archive has a place in the file system."""
+        """None, as folders in an archive have no path in the file system."""
 
     def _read(self, info: zipfile.ZipInfo, limit: int) -> bytes:
         try:
@@ -217,7 +217,7 @@ def compression_type(compression: str | int | None) -> int:
 def write_archive(
     path: str, files: Iterable[tuple[str, Any]], compression: str | int | None, level: int | None = None
 ) -> None:
-    """Write files, given as (path, array | bytes | Path), to an archive; replaces what is there at once.
+    """Write files, given as (path, array | bytes | Path), to an archive; replaces an old one atomically.
 
     Leaves start at multiples of 64 bytes, so that they can be mapped.
     """
@@ -236,7 +236,7 @@ def write_archive(
 
 
 def archive_order(files: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Files by path as archives list them: those of a folder before its folders, `meta.json` first."""
+    """Files by path in the order of an archive: files of a folder before its folders, `meta.json` first."""
 
     def position(file: tuple[str, Any]) -> list[tuple[int, str]]:
         *folders, name = file[0].split("/")
@@ -305,7 +305,7 @@ def _extract(archive: zipfile.ZipFile, folder: str, path: Path) -> None:
         archive.extractall(folder)
     except (*_BAD_ZIP, RuntimeError) as error:
         if isinstance(error, OSError) and error.errno not in _BAD_NAMES:
-            raise  # the disk's fault, not the archive's
+            raise  # an error of the disk, not of the archive
         raise ValueError(f"{path} is damaged or encrypted: {error}") from error
 
 

@@ -1,4 +1,4 @@
-"""Memory that processes share: a file without a name, sent to other processes by a handle."""
+"""Shared memory of processes: an unnamed file, which is sent to other processes by a handle."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _blocks: weakref.WeakValueDictionary[str, SharedBlock] = weakref.WeakValueDictio
 
 
 class SharedBlock:
-    """Memory over a file without a name: it is gone when no process has it mapped any more.
+    """Memory over an unnamed file, which exists as long as a process has it mapped.
 
     Args:
         size: bytes, not 0.
         name: identifies the block among all processes.
         descriptor: the open file (not on Windows, where the name is enough).
-        mapped: whether it stands for a mapped file, as `memmap_()` without a folder makes it.
+        mapped: whether its arrays count as memory-mapped, as after `memmap_()` without a folder.
     """
 
     __slots__ = ("__array_interface__", "__weakref__", "_descriptor", "_memory", "mapped", "name")
-    path = ""  # as `FileMap` has it: there is no file to be found
+    path = ""  # as in `FileMap`: the file has no path
 
     def __init__(self, size: int, name: str, descriptor: int, mapped: bool) -> None:
         self.name, self._descriptor, self.mapped = name, descriptor, mapped
@@ -53,7 +53,7 @@ class SharedBlock:
         return self._memory.ctypes.data
 
     def reference(self, array: Array) -> None:
-        """Nothing outside of the sending process finds the memory again."""
+        """None, as other processes cannot open the memory by a path."""
 
     def __del__(self) -> None:
         if getattr(self, "_descriptor", -1) >= 0:
@@ -100,10 +100,10 @@ def _handle(descriptor: int) -> Any:
 
 
 def _attached(size: int, name: str, handle: Any, mapped: bool) -> SharedBlock:
-    known = _blocks.get(name)  # this process made the block, or has been sent it before
+    known = _blocks.get(name)  # this process created the block or received it before
     descriptor = -1
     if handle is not None:
-        # Also where the block is known, as the sender keeps what nobody fetches.
+        # The handle is fetched even if the block is known, as the sender keeps handles that are not fetched.
         try:
             descriptor = handle.detach()
         except (OSError, EOFError) as error:
@@ -121,17 +121,17 @@ def _attached(size: int, name: str, handle: Any, mapped: bool) -> SharedBlock:
 
 
 _PATIENCE = 5.0  # seconds
-_waits = -1  # the process that waits at its end
+_waits = -1  # the process that waits at its exit
 
 
 def _wait_at_exit() -> None:
-    """Let this process end when the blocks that it sent have been fetched, for they are fetched from it."""
+    """Delay the exit of this process until other processes have fetched the blocks that it sent."""
     global _waits
     if _waits != os.getpid() and os.name != "nt":
         from multiprocessing import util
 
         _waits = os.getpid()
-        # After queues were told to send what they hold (10), before the socket is removed (0).
+        # After queues flush their items (priority 10), before the socket is removed (0).
         util.Finalize(None, _wait_until_fetched, exitpriority=1)
 
 
@@ -153,7 +153,7 @@ def copies(arrays: list[Array], *, filled: bool = True, mapped: bool = False) ->
     if not arrays:
         return []
     starts = np.cumsum([0, *[-(-a.nbytes // _ALIGNMENT) * _ALIGNMENT for a in arrays]]).tolist()
-    memory = np.asarray(SharedBlock.new(max(starts[-1], 1), mapped))  # empty arrays are views, too
+    memory = np.asarray(SharedBlock.new(max(starts[-1], 1), mapped))  # empty arrays are views too
     out = []
     for start, array in zip(starts, arrays, strict=False):
         copy: Array = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -164,20 +164,20 @@ def copies(arrays: list[Array], *, filled: bool = True, mapped: bool = False) ->
 
 
 def block_of(array: Any) -> SharedBlock | None:
-    """The block that an array lies in; None for memory of this process alone."""
+    """The block of an array; None if its memory is not shared."""
     while isinstance(array, np.ndarray):
         array = array.base
     return array if isinstance(array, SharedBlock) else None
 
 
 def is_shared(array: Any) -> bool:
-    """Whether an array lies in memory that `share_memory_` made."""
+    """Whether an array lies in memory that `share_memory_` allocated."""
     block = block_of(array)
     return block is not None and not block.mapped
 
 
 class _Leaf:
-    """An array in a block on its way to another process; what comes out there is the array."""
+    """The pickled form of an array in a block; unpickling it in another process gives the array."""
 
     __slots__ = ("array", "block")
 
@@ -201,9 +201,9 @@ def _leaf(
 
 
 def send_by_handle(kind: type) -> None:
-    """Let what `multiprocessing` sends of a class of containers refer to blocks instead of copying them.
+    """Make `multiprocessing` send containers of a class as references to blocks instead of copies.
 
-    `pickle` itself copies, as ever: a file cannot refer to memory.
+    `pickle` itself still copies, as a file cannot refer to memory.
     """
     from multiprocessing.reduction import ForkingPickler
 

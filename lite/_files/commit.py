@@ -1,15 +1,15 @@
-"""Write a whole tree of files, or a part of one, so that a reader sees all of it or nothing.
+"""Atomic writes of a tree of files, or of a part of one: a reader sees all new files or none.
 
-A tree is written beside its place under a name that no key has. One rename then makes it valid: to the
-place itself if that is free, else to the folder `%commit` inside it. A reader takes from `%commit` what is
-there and everything else from the folder itself, so from that rename on the new files count. They are
-moved to where other readers look for them next; a writer that dies on the way leaves the rest to the next.
+The new tree is written next to the target under a name that no key has. One rename then makes it valid: to
+the target itself if that does not exist, else to the folder `%commit` inside it. A reader prefers files in
+`%commit` to those of the folder itself, so the new files are valid from that rename on. They are then moved
+to their final places; if a writer dies before that, the next one finishes.
 
-There is one `%commit`, one lock and one order of writers for a whole tree: those of its outermost folder,
-also where a nested folder is written. Otherwise what waits outside would be moved over it later.
+A whole tree has one `%commit` and one lock, those of its outermost folder, also for writes to a nested
+folder. Otherwise older files of an outer `%commit` would later be moved over the new ones.
 
-Killing a process loses nothing. A power failure may, unless the environment has `LITE_FSYNC=1`: then
-every write waits until its files are on the disk before they count.
+Killing a process loses nothing. A power failure may, unless the environment has `LITE_FSYNC=1`: then every
+write waits until its files are on the disk before they become valid.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EBUSY)
 
 
 def replace_tree(root: str, write: Callable[[str, bool], T]) -> T:
-    """Let `write` fill a new folder, then make that the content of `root`; other files there stay.
+    """Call `write` on a new folder, then make its files the content of `root`; other files in `root` stay.
 
-    Nothing changes if `write` raises. It is told whether `root` exists; if so, no other writer is at work
-    (where the system has locks), and it may look at what is there.
+    Nothing changes if `write` raises. Its second argument tells whether `root` exists. If so, no other writer
+    is active (if the system has locks), and `write` may read `root`.
     """
     with _naming(root):
         return _replaced(root, write)
@@ -74,9 +74,9 @@ def _replaced(root: str, write: Callable[[str, bool], T]) -> T:
 
 
 def outermost(folder: str) -> tuple[str, str]:
-    """The outermost folder of the saved tree that an absolute path lies in, and the path below it.
+    """The outermost folder of the saved tree that an absolute path belongs to, and the relative path in it.
 
-    A folder that is no part of a tree, or is reached through a link, is its own.
+    A folder outside of a tree, or behind a symbolic link, is its own outermost folder.
     """
     top, below = folder, ""
     while True:
@@ -87,7 +87,7 @@ def outermost(folder: str) -> tuple[str, str]:
 
 
 def _is_node(folder: str) -> bool:
-    """Whether a folder, other than the root of the file system, is one that a container was saved to."""
+    """Whether a folder, other than the root of the file system, holds a saved container."""
     where = f"{folder}/{meta.NAME}"
     if not os.path.isfile(where) or folder == os.path.dirname(folder):
         return False
@@ -98,9 +98,9 @@ def _is_node(folder: str) -> bool:
 
 
 def _add_ancestors(top: str, below: str, stage: str) -> None:
-    """Make the folders down to a part of a tree; readers notice the change by the new `meta.json` in each.
+    """Create the folders down to a part of a tree. Readers notice the change by the new `meta.json` of each.
 
-    Pickles come along, as those beside a new `meta.json` that does not bring its own are removed.
+    Pickles are copied too, as a new `meta.json` without its own pickle removes the old one.
     """
     at = ""
     for name in below.split("/") if below else ():
@@ -113,7 +113,7 @@ def _add_ancestors(top: str, below: str, stage: str) -> None:
 
 @contextmanager
 def _stage(before: str) -> Iterator[str]:
-    """A new folder, removed with what is in it unless it has been renamed."""
+    """A new folder, which is removed with its content unless it has been renamed."""
     path = f"{before}{_own()}"
     try:
         os.mkdir(path)
@@ -129,7 +129,7 @@ def _stage(before: str) -> Iterator[str]:
 
 @contextmanager
 def _locked(root: str) -> Iterator[None]:
-    """Keep other writers out; the system lifts the lock if this process dies."""
+    """Lock out other writers; the system releases the lock if this process dies."""
     if fcntl is None:
         yield
         return
@@ -163,9 +163,9 @@ def waits_for_disk() -> bool:
 
 
 def flush(path: str) -> None:
-    """Wait until a file, or the list of what a folder holds, is on the disk."""
+    """Wait until a file, or the listing of a folder, is on the disk."""
     if os.name != "posix" and os.path.isdir(path):
-        return  # only files can be opened there
+        return  # Windows can only open files
     descriptor = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
     try:
         os.fsync(descriptor)
@@ -178,12 +178,12 @@ def _host() -> str:
 
 
 def _own() -> str:
-    """The end of a name that tells whose a new file or folder is."""
+    """The suffix of names of new files and folders, which identifies the writing process."""
     return f"{_STAGE}{_host()}-{os.getpid()}-{os.urandom(4).hex()}"
 
 
 def _remove_abandoned(folder: str, beside: str = "") -> None:
-    """Drop what writers on this machine left in a folder when they died, of the file `beside` if given."""
+    """Remove files of dead writers of this machine from a folder, or only those for the file `beside`."""
     mine = f"{beside}{_STAGE}{_host()}-"
     for name in os.listdir(folder):
         if name.startswith(mine):
@@ -198,7 +198,7 @@ def _remove_abandoned(folder: str, beside: str = "") -> None:
 
 def _is_alive(pid: int) -> bool:
     if os.name != "posix":
-        return True  # there, signal 0 is not a question
+        return True  # on Windows, signal 0 would end the process
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -209,7 +209,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def finish(root: str) -> None:
-    """Move the files of a valid new tree to their places; several processes may do it at once."""
+    """Move the files of a valid new tree to their final places; several processes may do it at once."""
     _move(f"{root}/{COMMIT}", root)
 
 
@@ -228,7 +228,7 @@ def _move(source: str, target: str) -> None:
     if meta.NAME in files:
         kept = files.intersection(meta.PICKLES)
         if kept:
-            # As long as a pickle waits here, meta.json must not say that there is none.
+            # While a pickle is still here, the meta.json in place must not say that there is none.
             order.sort(key=lambda name: name != meta.NAME)
         for name in set(meta.PICKLES) - kept:
             with suppress(FileNotFoundError):
@@ -240,7 +240,7 @@ def _move(source: str, target: str) -> None:
     for name in order:
         with suppress(FileNotFoundError):
             os.replace(f"{source}/{name}", f"{target}/{name}")
-    with suppress(OSError):  # gone, or the next tree has come
+    with suppress(OSError):  # removed, or the next tree has been written
         os.rmdir(source)
 
 
@@ -254,7 +254,7 @@ def _leaves(path: str) -> set[str]:
 
 
 def _drop_parts(path: str, target: str) -> None:
-    """Where a lazy stack has become shorter, remove the parts that do not count: others would read them."""
+    """Remove parts beyond the length of a lazy stack that became shorter, as tensordict would read them."""
     if not os.path.isdir(f"{target}/0"):
         return
     with suppress(FileNotFoundError, ValueError):
@@ -268,9 +268,9 @@ def _drop_parts(path: str, target: str) -> None:
 
 @contextmanager
 def new_file(path: str) -> Iterator[IO[bytes]]:
-    """A file that takes the place of `path` when the block ends without an error.
+    """A file that replaces `path` when the block ends without an error.
 
-    Errors of the system name `path`. What writers to `path` on this machine left when they were killed goes.
+    Errors of the system name `path`. Files that killed writers to `path` on this machine left are removed.
     """
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
@@ -282,7 +282,7 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
             with open(stage, "x+b") as file:
                 mode = os.fstat(file.fileno()).st_mode
                 yield file
-            os.chmod(stage, stat.S_IMODE(mode))  # a library may have put a file of its own there
+            os.chmod(stage, stat.S_IMODE(mode))  # a library may have created the file itself
             if waits_for_disk():
                 flush(stage)
             os.replace(stage, target)
@@ -296,7 +296,7 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Have errors of the system, such as a full disk, name a file or folder."""
+    """Put a path into errors of the system, such as a full disk."""
     try:
         yield
     except OSError as error:

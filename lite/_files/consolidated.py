@@ -22,17 +22,17 @@ from lite._files.mapping import bytes_of, open_regular
 from lite._files.read import tensorclass_named
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
-from lite._tree.protocol import kinds
+from lite._tree.protocol import class_registry
 
 _RESERVED = frozenset({"cls", "leaves", "non_tensors", "cls_metadata", "size"})
-_NESTED = ("<NJT>", "<NJT_VALUES>", "<NJT_LENGTHS>", "<NJT_OFFSETS>")  # what nested tensors become
+_NESTED = ("<NJT>", "<NJT_VALUES>", "<NJT_LENGTHS>", "<NJT_OFFSETS>")  # keys of nested tensors
 _TENSORCLASS = "tensorclass"
 _LENGTH = struct.Struct("<q")
 _MAX_DEPTH = 500
 
 
 class _Layout:
-    """Where each leaf goes."""
+    """The offsets of all leaves in the buffer."""
 
     def __init__(self) -> None:
         self.leaves: list[tuple[Array, int]] = []
@@ -43,7 +43,7 @@ class _Layout:
         if isinstance(entry, NonTensorStack):
             return self._objects(entry._objects(), key)
         if hasattr(entry, "_fields"):
-            # tensordict neither writes nor reads these below the top.
+            # tensordict neither writes nor reads these in nested containers.
             fields = self.node(entry._tensordict, key)
             fields["cls_metadata"][_TENSORCLASS] = str(type(entry))
             return fields
@@ -108,7 +108,7 @@ def _json(value: Any, key: str) -> Any:
 
 
 def consolidate(td: Any, filename: str | None) -> tuple[Array, list[Array]]:
-    """Copy all leaves into one buffer; gives the buffer and, in order, views of it as the new leaves.
+    """Copy all leaves into one buffer; returns the buffer and, in order, views of it as the new leaves.
 
     Args:
         filename: file to write and map, None for memory.
@@ -118,7 +118,7 @@ def consolidate(td: Any, filename: str | None) -> tuple[Array, list[Array]]:
         ValueError: a key or dtype that the format cannot hold.
     """
     layout = _Layout()
-    # As in tensordict, a tensorclass on top is the TensorDict that it holds.
+    # As in tensordict, a tensorclass at the top level is saved as its TensorDict.
     node = layout.node(getattr(td, "_tensordict", td))
     if filename is None:
         buffer: Array = np.zeros(layout.size, np.uint8)
@@ -141,7 +141,7 @@ def _write(filename: str, layout: _Layout, node: meta.Json) -> Array:
 
 
 def _parts(layout: _Layout, node: meta.Json) -> list[bytes | memoryview]:
-    """What a file holds, in order."""
+    """The parts of a file, in order."""
     try:
         text = meta.dumps(node)
     except (TypeError, ValueError, RecursionError) as error:
@@ -153,7 +153,7 @@ def _parts(layout: _Layout, node: meta.Json) -> list[bytes | memoryview]:
 
 
 def to_bytes(td: Any) -> bytes:
-    """What the file of a container would hold; `from_bytes` reads it."""
+    """The bytes of the file of a container; `from_bytes` reads them."""
     layout = _Layout()
     return b"".join(_parts(layout, layout.node(td)))
 
@@ -178,7 +178,7 @@ def from_consolidated(filename: str | os.PathLike[str]) -> Any:
 
 
 def from_bytes(memory: Array, where: str) -> Any:
-    """The container that the bytes of a file describe; its arrays are views of them.
+    """The container of the bytes of a file; its arrays are views of them.
 
     Raises:
         ValueError: damaged or foreign bytes.
@@ -222,11 +222,13 @@ def _build(node: meta.Json, buffer: Array, depth: int) -> Any:
         return NonTensorStack(*objects, stack_dim=meta.stack_dim_of(about["stack_dim"], objects, "an entry"))
     if kind == "LazyStackedTensorDict":
         parts = [entries[str(i)] for i in range(len(entries))]
-        out: Any = kinds.lazy(*parts, stack_dim=meta.stack_dim_of(about["stack_dim"], parts, "an entry"))
+        out: Any = class_registry.lazy(
+            *parts, stack_dim=meta.stack_dim_of(about["stack_dim"], parts, "an entry")
+        )
         out._dim_name = about.get("stack_dim_name")
     elif kind == "TensorDict":
         device = None if about["device"] is None else "cpu"
-        out = kinds.dense({}, about["batch_size"], device)
+        out = class_registry.dense({}, about["batch_size"], device)
         for key, entry in entries.items():
             out._put(key, out._convert(entry))
         out._set_names(check_names(about["names"], out.ndim))

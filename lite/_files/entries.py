@@ -1,4 +1,4 @@
-"""Add an entry to a TensorDict that is mapped, and to its files."""
+"""Adding an entry to a memory-mapped TensorDict and to its files."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def add_leaf(td: Any, key: Any, like: Array, filled: bool, robust: bool, existso
     """Create a leaf of the shape and dtype of `like`, with its values if `filled`; returns it, mapped.
 
     Args:
-        existsok: whether a file of the name, left by an entry that is no more, may be there.
+        existsok: whether a file of the name, left by a removed entry, may exist.
 
     Raises:
-        RuntimeError: td is not mapped, the key exists, in td or by now in its files, or these have
-            another batch size by now.
+        RuntimeError: td is not mapped, the key exists in td or in its files, or the files have another batch
+            size.
     """
     path = require_path(key)
     if td._parts() is not None:
         raise RuntimeError("a lazy stack cannot get a mapped entry: its rows live in the files of its parts.")
-    if not hasattr(td, "_source") or not td.is_memmap():  # a view is mapped, but no folder is its own
+    if not hasattr(td, "_source") or not td.is_memmap():  # a view is mapped, but has no folder
         raise RuntimeError("Can only make a memmap tensor within a memory-mapped tensordict.")
-    if td._get_path(path) is not None:
+    if td._get_entry(path) is not None:
         raise RuntimeError(
             f"The key {path[-1]} already exists within the target tensordict. Delete that entry before "
             "overwriting it."
@@ -48,7 +48,7 @@ def add_leaf(td: Any, key: Any, like: Array, filled: bool, robust: bool, existso
     else:
         leaf = _Addition(node, rest, like, filled, robust, existsok).write()
     for name in missing:
-        child = node._blank()
+        child = node._empty_like()
         child._source = None if node._source is None else f"{node._source}/{file_name(name, '', robust)}"
         node._data[name] = child
         child._lock(node)
@@ -58,9 +58,9 @@ def add_leaf(td: Any, key: Any, like: Array, filled: bool, robust: bool, existso
 
 
 def _deepest(td: Any, path: Path) -> tuple[Any, Path]:
-    """The last container on a path that is there, and the keys after it."""
+    """The last existing container on a path, and the keys after it."""
     for n, key in enumerate(path):
-        entry = td._get_str(key)
+        entry = td._get_entry(key)
         if entry is None:
             return td, path[n:]
         child = td._as_node(entry)
@@ -73,7 +73,7 @@ def _deepest(td: Any, path: Path) -> tuple[Any, Path]:
 
 
 class _Addition:
-    """What changes on disk: one `meta.json`, and the new folders and the new leaf below it."""
+    """The changes on disk: one `meta.json`, and the new folders and the new leaf in its folder."""
 
     def __init__(
         self, node: Any, path: Path, like: Array, filled: bool, robust: bool, existsok: bool
@@ -111,7 +111,7 @@ class _Addition:
         return create_leaf(f"{stage}/{self._file}", self._like, target, self._filled)
 
     def _entries(self, root: str, size: tuple[int, ...]) -> tuple[dict[str, str], Any]:
-        """What the files hold by now: entries that other processes have added since stay."""
+        """The current entries in the files, including those that other processes added."""
         where = f"{root}/{meta.NAME}"
         node = meta.loads(read_file(where, meta.MAX_BYTES), where)
         entries, names = meta.split(node, where)

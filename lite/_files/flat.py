@@ -1,8 +1,8 @@
-"""Files that hold arrays by name: .npz and .safetensors.
+"""Files of named arrays: .npz and .safetensors.
 
-A tree becomes named arrays ("n.b" for the entry b of n) and a JSON description that says how they belong
-together. A file without description gives a flat TensorDict of its arrays. In .npz, a zip file of .npy files,
-the description is one more array; in .safetensors it is metadata.
+A tree is saved as named arrays ("n.b" for the entry b of n) and a JSON description of the tree. A file
+without description is read as a flat TensorDict of its arrays. In .npz, a zip file of .npy files, the
+description is one more array; in .safetensors it is metadata.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from lite._files.read import tensorclass_named
 from lite._tree.keys import require_utf8
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
-from lite._tree.protocol import kinds
+from lite._tree.protocol import class_registry
 from lite.kernels._install import install
 
 Arrays = dict[str, Array]
 _DESCRIPTION = "%lite"
-# What NumPy and zipfile raise for damaged files; the last for arrays that say they are huge.
+# Errors of NumPy and zipfile for damaged files; the last is for headers of huge arrays.
 _DAMAGE = (
     OSError, EOFError, LookupError, TypeError, AttributeError, ValueError, RuntimeError, SyntaxError,
     zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError, MemoryError,
@@ -49,10 +49,10 @@ _EXTENSION = {
 
 
 def save_as(td: Any, path: str, options: dict[str, Any]) -> bool:
-    """Write by suffix; False if the suffix is none of ours.
+    """Write a file in the format of its suffix; False if the suffix is another one.
 
     Raises:
-        TypeError: an object that JSON cannot hold, or an option these formats do not have.
+        TypeError: an object that JSON cannot hold, or an option that these formats lack.
     """
     write = _WRITERS.get(os.path.splitext(path)[1].lower())
     if write is None:
@@ -68,7 +68,7 @@ def save_as(td: Any, path: str, options: dict[str, Any]) -> bool:
 
 
 def load_from(path: str) -> Any:
-    """Read by suffix; None if the suffix is none of ours.
+    """Read a file in the format of its suffix; None if the suffix is another one.
 
     Raises:
         ValueError: a damaged file.
@@ -79,7 +79,7 @@ def load_from(path: str) -> Any:
         return None
     arrays, text = read(path)
     if text is None:
-        return kinds.dense(arrays)
+        return class_registry.dense(arrays)
     try:
         return _build(meta.loads(text.encode(), path), arrays)
     except (TypeError, KeyError, AttributeError, RuntimeError, RecursionError, ValueError) as error:
@@ -145,10 +145,10 @@ def _build(node: meta.Json, arrays: Arrays) -> Any:
         return fields if cls is None else cls.from_tensordict(fields)
     if "parts" in node:
         parts = [_build(part, arrays) for part in node["parts"]]
-        stack = kinds.lazy(*parts, stack_dim=meta.stack_dim_of(node["stack_dim"], parts, "an entry"))
+        stack = class_registry.lazy(*parts, stack_dim=meta.stack_dim_of(node["stack_dim"], parts, "an entry"))
         stack._dim_name = node["name"]
         return stack
-    out = kinds.dense({}, node["batch_size"], node["device"])
+    out = class_registry.dense({}, node["batch_size"], node["device"])
     for key, value in node["entries"].items():
         entry = _array(value, arrays) if isinstance(value, list) else _build(value, arrays)
         out._put(key, out._convert(entry))
@@ -178,12 +178,12 @@ def write_npz(path: str, arrays: dict[str, Array], description: str) -> None:
 
 
 def _entry_names(names: list[str]) -> list[str]:
-    # zipfile ends a name at a NUL, and the description has a name of its own.
+    # zipfile ends a name at a NUL, and one name is reserved for the description.
     return [name.replace("%", "%25").replace("\0", "%00") for name in names]
 
 
 def _in_known_dtype(array: Array) -> Array:
-    """The same bytes in a dtype that .npy files know."""
+    """The same bytes in a dtype that .npy files support."""
     return array if array.dtype.isbuiltin != 2 else array.view(f"u{array.dtype.itemsize}")
 
 
@@ -191,7 +191,7 @@ def read_npz(path: str) -> tuple[dict[str, Array], str | None]:
     """Arrays and description (None in a file that something else wrote).
 
     Raises:
-        ValueError: no .npz file, a damaged one, or one with pickled objects.
+        ValueError: another or a damaged file, or one with pickled objects.
     """
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -231,7 +231,7 @@ def write_safetensors(path: str, arrays: dict[str, Array], description: str) -> 
         for name, a in arrays.items()
     }
     with new_file(path) as file:
-        folder = f"{file.name}-folder"  # what the library writes first, it would leave beside the file
+        folder = f"{file.name}-folder"  # the library would leave its temporary file beside the target
         os.mkdir(folder)
         try:
             package.numpy.save_file(dense, f"{folder}/file", {_METADATA: description})
@@ -254,7 +254,7 @@ def read_safetensors(path: str) -> tuple[dict[str, Array], str | None]:
         with package.safe_open(path, framework="np") as file:
             names = list(file.keys())
             for kind in {file.get_slice(name).get_dtype() for name in names} & _EXTENSION.keys():
-                dtype_of(_EXTENSION[kind])  # NumPy knows the name from then on
+                dtype_of(_EXTENSION[kind])  # ml_dtypes registers the name with NumPy
             arrays = {name: file.get_tensor(name) for name in names}
             metadata = file.metadata() or {}
     except (package.SafetensorError, OSError) as error:

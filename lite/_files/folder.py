@@ -1,7 +1,8 @@
-"""Containers as folders of mapped files: what is to be written, and writing it.
+"""Writing containers as folders of memory-mapped files.
 
-A `FolderPlan` lists all files of a tree before the first is written, so that what cannot be saved changes
-nothing. `write_folder` writes them; `with_leaves` gives the container with mapped arrays in place of its own.
+A `FolderPlan` lists all files of a tree before the first is written, so that an entry that cannot be saved
+raises before any change. `write_folder` writes them; `with_leaves` replaces the arrays of a container by the
+mapped ones.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from lite._tree.walks import leaves
 
 @dataclass(slots=True)
 class FolderPlan:
-    """What to write, by path below the root; `/` separates folders, the root is "".
+    """The files to write, by path relative to the root; `/` separates folders, the root is "".
 
     Attributes:
         nodes: the folders, parents first, in the order in which containers are visited.
         leaves: path and array of each leaf, in the order in which they are visited.
-        texts: path and content of the other files; a folder's `meta.json` comes last.
+        texts: path and content of all other files, the `meta.json` of a folder last.
         stacks: path of the `meta.json` of each lazy stack, with its content and the number of parts.
     """
 
@@ -52,7 +53,7 @@ class FolderPlan:
 
         Raises:
             ValueError: an entry that the format cannot hold.
-            TypeError: an object that needs a pickle, and pickles are not allowed.
+            TypeError: an object that needs a pickle while pickles are not allowed.
         """
         self.folders.append(at)
         if isinstance(entry, NonTensorBase):
@@ -146,7 +147,7 @@ def _data_pickled(entry: NonTensorBase) -> meta.Json:
 
 
 def _type_of(entry: NonTensorBase) -> str:
-    """The class by tensordict's name, which cannot read back the type of typed metadata."""
+    """The class by its name in tensordict, which cannot read the type of typed metadata."""
     return meta.META_DATA if isinstance(entry, MetaData) else meta.NON_TENSOR_DATA
 
 
@@ -159,7 +160,7 @@ def _stack_node(entry: NonTensorStack) -> meta.Json | None:
         return None
     node: meta.Json = {"_type": meta.NON_TENSOR_STACK, "stack_dim": 0, "device": None, "data": plain}
     if flat is not None or not items.size or NonTensorStack.from_list(plain)._batch_size != items.shape:
-        # The nesting of the lists alone does not tell where the batch ends and the objects begin.
+        # Objects may be lists too, so the nesting of lists alone does not determine the batch size.
         node["_lite"] = [{"shape": list(items.shape), "items": flat}]
     return node
 
@@ -189,8 +190,8 @@ def write_folder(
     """Write a container as the folder `root` (None: to shared memory); gives its mapped leaves.
 
     Raises:
-        RuntimeError: leaves are mapped to other files already and `copy_existing` is False; a file is in
-            the way and `existsok` is False; a path is a symbolic link.
+        RuntimeError: leaves are mapped to other files and `copy_existing` is False; a file exists and
+            `existsok` is False; a path is a symbolic link.
         ValueError, TypeError: see `FolderPlan.add`.
     """
     if root is None:
@@ -212,11 +213,11 @@ def write_folder(
 
 
 def saving(entry: NonTensorBase, folder: str) -> Callable[[], None]:
-    """What writes objects to the folder of those that they take the place of.
+    """A function that writes objects to the folder of the objects that they replace.
 
     Raises:
-        TypeError: JSON cannot hold an object, and those that are there are no pickle.
-        FileNotFoundError: the folder is gone.
+        TypeError: JSON cannot hold an object, and the old objects are not pickled.
+        FileNotFoundError: the folder does not exist any more.
     """
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"the folder {folder}, which the objects are mapped to, is gone.")
@@ -231,7 +232,7 @@ def saving(entry: NonTensorBase, folder: str) -> Callable[[], None]:
 
 
 def _in_memory(entry: Any) -> FolderPlan:
-    """The leaves alone, for which no names or types of files matter."""
+    """Write the leaves to shared memory, which needs no file names and no metadata."""
     if isinstance(entry, NonTensorBase):
         return FolderPlan()
     node = getattr(entry, "_tensordict", entry)
@@ -239,7 +240,7 @@ def _in_memory(entry: Any) -> FolderPlan:
 
 
 def _already_there(plan: FolderPlan, root: str, like: bool, copy_existing: bool) -> set[int]:
-    """The leaves whose file is the one to be written; they stay as they are."""
+    """The leaves that are already mapped to the file to be written."""
     kept = set()
     for i, (path, array) in enumerate(plan.leaves):
         source = source_of(array)
@@ -256,7 +257,7 @@ def _already_there(plan: FolderPlan, root: str, like: bool, copy_existing: bool)
 
 
 def _check_targets(plan: FolderPlan, root: str, existsok: bool, kept: set[int]) -> None:
-    """Raise before anything is written if something that is there cannot be replaced."""
+    """Raise before anything is written if an existing file cannot be replaced."""
     for path in plan.folders[1:]:
         kind = kind_of(f"{root}/{path}")
         if stat.S_ISLNK(kind):
@@ -299,7 +300,7 @@ def _fill(plan: FolderPlan, kept: set[int], stage: str, root: str, like: bool, t
 
 
 def _with_count(plan: FolderPlan, root: str, path: str, content: bytes) -> bytes:
-    """The file of a lazy stack that replaces a longer one says how many parts count."""
+    """The `meta.json` of a lazy stack with its length, as the folder may have parts of a longer stack."""
     node, count = plan.stacks.get(path, ({}, 0))
     if not count or not os.path.lexists(f"{root}/{path.removesuffix(meta.NAME)}{count}"):
         return content
@@ -315,14 +316,14 @@ def with_leaves(
     inplace: bool,
     to_cpu: bool = True,
 ) -> Any:
-    """The container with its leaves replaced in the order they were planned; itself if `inplace`.
+    """The container with its leaves replaced, in the order of the plan; self if `inplace`.
 
-    A walk of its own, since each container is told its folder, and may be changed in place.
+    The traversal is separate, as it also sets the folder of each container, and may work in place.
 
     Args:
         arrays: the new leaves.
-        folders: the folder of each container below `root`.
-        to_cpu: bind the containers to the device "cpu".
+        folders: the folder of each container, relative to `root`.
+        to_cpu: set the device of all containers to "cpu".
     """
     rest = (arrays, folders, root, inplace, to_cpu)
     node = getattr(entry, "_tensordict", entry)

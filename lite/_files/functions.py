@@ -1,4 +1,4 @@
-"""Saving and loading as functions, for those who know tensordict. Formats are imported on the first call."""
+"""Saving and loading as functions, with tensordict's names. Formats are imported on the first call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from lite._convert import tables
 from lite._files.methods import MemmapOptions
-from lite._tree.protocol import kinds
+from lite._tree.protocol import class_registry
 
 
 def save(
@@ -43,14 +43,14 @@ def load(
     prefix: str | os.PathLike[str], device: Any = None, non_blocking: bool = False, **options: Any
 ) -> Any:
     """Read what `save` wrote; see `TensorDict.load`."""
-    return kinds.dense.load(prefix, device, non_blocking, **options)
+    return class_registry.dense.load(prefix, device, non_blocking, **options)
 
 
 def load_memmap(
     prefix: str | os.PathLike[str], device: Any = None, non_blocking: bool = False, **options: Any
 ) -> Any:
     """Map what `memmap` wrote; see `TensorDict.load_memmap`."""
-    return kinds.dense.load_memmap(prefix, device, non_blocking, **options)
+    return class_registry.dense.load_memmap(prefix, device, non_blocking, **options)
 
 
 def from_h5(
@@ -63,7 +63,7 @@ def from_h5(
     batch_size: Any = None,
 ) -> Any:
     """Read an HDF5 file, and move the arrays to a device; see `TensorDict.from_h5`."""
-    found = kinds.dense.from_h5(
+    found = class_registry.dense.from_h5(
         filename, mode=mode, auto_batch_size=auto_batch_size, batch_dims=batch_dims, batch_size=batch_size
     )
     return found if device is None else found.to(device)
@@ -146,14 +146,14 @@ def pack_memmap(
 
     Args:
         prefix: folder written by `TensorDict.memmap`.
-        archive_path: file to write, outside of the folder; one that is there is replaced.
+        archive_path: file to write, outside of the folder; an existing one is replaced.
         compression: "stored" (default; leaves can be mapped), "deflate", "bzip2", "lzma" or a constant
             of zipfile, for the leaves.
         compresslevel: see `zipfile.ZipFile`.
 
     Raises:
-        ValueError: `prefix` is no saved folder or holds links, `archive_path` lies in it, or unknown
-            compression.
+        ValueError: `prefix` is not a saved folder or has links, `archive_path` lies in it, or the compression
+            is unknown.
 
     Example:
         >>> import tempfile
@@ -171,7 +171,7 @@ def pack_memmap(
 def unpack_memmap(archive_path: str | os.PathLike[str], prefix: str | os.PathLike[str]) -> Path:
     """Unpack an archive into a folder that `load_memmap` reads, and return the folder's path.
 
-    The files appear at once, as those of `memmap` do, or not at all.
+    All files appear at once, as those of `memmap` do, or none.
 
     Raises:
         ValueError: not an archive, or a damaged one; or an entry that would be written outside of the
@@ -183,9 +183,9 @@ def unpack_memmap(archive_path: str | os.PathLike[str], prefix: str | os.PathLik
 
 
 def refresh_archive_checksums(archive_path: str | os.PathLike[str]) -> Path:
-    """Write the checksums of an archive anew, after its leaves were changed through `mode="r+"`.
+    """Update the checksums of an archive after writes to its leaves with `mode="r+"`.
 
-    `load_memmap` does not look at them; `unzip` and `unpack_memmap` do.
+    `load_memmap` does not compare them; `unzip` and `unpack_memmap` do.
 
     Raises:
         ValueError: not an archive, or a damaged one.

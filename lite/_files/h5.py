@@ -11,7 +11,7 @@ from lite._arrays.types import host_array, is_array
 from lite._files.commit import new_file
 from lite._tree.keys import require_utf8
 from lite._tree.nontensor import NonTensorData
-from lite._tree.protocol import kinds
+from lite._tree.protocol import class_registry
 from lite.kernels._install import install
 
 
@@ -71,7 +71,7 @@ def read_h5(filename: str, batch_size: Any) -> Any:
 def _read(package: Any, group: Any, batch_size: Any) -> Any:
 
     size = group.attrs.get("batch_size", ()) if batch_size is None else batch_size
-    out = kinds.dense({}, size)
+    out = class_registry.dense({}, size)
     for key in group:
         if isinstance(group.get(key, getlink=True), package.ExternalLink | package.SoftLink):
             raise ValueError(f"refusing to follow the link {key!r} of {group.file.filename}.")

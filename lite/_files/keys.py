@@ -36,7 +36,7 @@ def decode_key(name: str) -> str:
 
 
 def is_plain(key: str) -> bool:
-    """Whether a key can be a file name as it is, as old versions wrote it, without leaving the folder."""
+    """Whether a key is a safe file name without escaping, as old versions wrote it."""
     drive = len(key) > 1 and key[1] == ":" and key[0].isalpha()
     return bool(key) and key not in (".", "..") and not drive and not {"/", "\\", "\0"} & set(key)
 

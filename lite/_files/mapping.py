@@ -1,10 +1,10 @@
-"""Arrays over mapped files.
+"""Arrays over memory-mapped files.
 
-A leaf is a plain array over a `FileMap`, never an `np.memmap`: that subclass costs microseconds at each
+A leaf is a plain array over a `FileMap`, not an `np.memmap`, a subclass that costs microseconds at each
 index. The map lives as long as an array over it.
 
-Before Python 3.13 an `mmap` object keeps a file descriptor for as long as it lives. With one file per leaf
-a process would soon have no descriptors left, so there the C library is asked directly.
+Before Python 3.13 an `mmap` object keeps its file descriptor open. With one file per leaf a process would
+soon run out of descriptors, so older versions call `mmap` of the C library directly.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _PICKLED = (
 
 
 class FileMap:
-    """The memory behind arrays in a file, unmapped when the last of them is gone.
+    """The memory of arrays in a file, which is unmapped after the last of them is freed.
 
     Args:
         descriptor: an open file of at least `size` bytes, which may be closed afterwards.
@@ -59,10 +59,10 @@ class FileMap:
         private: writes stay in memory.
         path: the file, "" if there is none.
         inode: its inode number, 0 if there is none.
-        file_size: bytes of the whole file, where more follow than are mapped.
+        file_size: bytes of the whole file, if not all are mapped.
 
     Raises:
-        OSError: the system refuses.
+        OSError: the system cannot map the file.
     """
 
     __slots__ = ("__array_interface__", "_memory", "address", "file_size", "inode", "path", "private", "size")
@@ -95,10 +95,10 @@ class FileMap:
         strides: Shape | None = None,
         writeable: bool = True,
     ) -> Array:
-        """An array over the memory, which it keeps alive.
+        """An array over the memory. It keeps the memory alive.
 
         Raises:
-            ValueError: it would reach beyond the memory.
+            ValueError: the array does not fit into the memory.
         """
         if strides is not None or offset:
             low, high = _extent(shape, strides or (), dtype.itemsize)
@@ -116,9 +116,9 @@ class FileMap:
         return array if kind is dtype else array.view(dtype)
 
     def reference(self, array: Array) -> Reference | None:
-        """How to find an array over this memory again from the path of the file; None if that is impossible.
+        """A `Reference` to an array over this memory by the path of its file; None if that is impossible.
 
-        It is where writes stay in memory, and where the file is not (or no longer) at its path.
+        It is impossible if writes stay in memory, or if the file is not at its path (any more).
         """
         if self.private or not self.path:
             return None
@@ -136,7 +136,7 @@ class FileMap:
 
 
 def _extent(shape: Shape, strides: Shape, itemsize: int) -> tuple[int, int]:
-    """The first byte of an array and the one after its last, from where its first element starts."""
+    """The first byte of an array and the byte after its last, relative to its first element."""
     if len(strides) != len(shape):
         raise ValueError(f"strides {strides} do not fit the shape {shape}.")
     steps = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
@@ -144,7 +144,7 @@ def _extent(shape: Shape, strides: Shape, itemsize: int) -> tuple[int, int]:
 
 
 class Reference:
-    """A mapped array on its way into a pickle as the place of its file; what comes out is the array."""
+    """The pickled form of a mapped array, which has the path of its file; unpickling gives the array."""
 
     __slots__ = ("_array", "_source")
 
@@ -185,7 +185,7 @@ def _from_file(
 
 
 def source_of(array: Array) -> FileMap | SharedBlock | None:
-    """The map that an array, or the array it is a view of, lies in; None for ordinary memory."""
+    """The `FileMap` of an array or of its base; None for ordinary memory."""
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base
@@ -195,7 +195,7 @@ def source_of(array: Array) -> FileMap | SharedBlock | None:
 
 
 def is_file(array: Array, source: FileMap | SharedBlock, path: str) -> bool:
-    """Whether an array is the content of the file at `path` in order: no part, no rearrangement of it."""
+    """Whether an array is the whole content of the file at `path`, in the same order."""
     if not isinstance(source, FileMap) or source.path != path:
         return False
     if not array.flags.c_contiguous or array.nbytes != source.size or array.ctypes.data != source.address:
@@ -207,10 +207,10 @@ def is_file(array: Array, source: FileMap | SharedBlock, path: str) -> bool:
 
 
 def open_regular(path: str, flags: int) -> tuple[int, os.stat_result]:
-    """Open an existing regular file for reading or writing, refusing symbolic links; gives its status, too.
+    """Open an existing regular file, not a symbolic link; returns (descriptor, status).
 
     Raises:
-        ValueError: the path is a symbolic link, or no regular file.
+        ValueError: the path is a symbolic link, or not a regular file.
         OSError: as `os.open`.
     """
     if not _NOFOLLOW and os.path.islink(path):
@@ -231,7 +231,7 @@ def open_regular(path: str, flags: int) -> tuple[int, os.stat_result]:
 
 
 def open_to_map(path: str) -> tuple[int, bool, os.stat_result]:
-    """Open a file for writing if permissions allow, else for reading; the bool tells that they do not."""
+    """(descriptor, read-only, status) of a file, opened for writing if permissions allow, else for reading."""
     try:
         descriptor, status = open_regular(path, os.O_RDWR)
     except OSError as error:
@@ -252,7 +252,7 @@ def read_file(path: str, limit: int) -> bytes:
 
 
 def read_all(descriptor: int, size: int, path: str, limit: int) -> bytes:
-    """The bytes of an open file from where it stands."""
+    """The bytes of an open file from its current position."""
     if size > limit:
         raise ValueError(f"{path} has {size} bytes, more than the {limit} that are read at once.")
     parts = []
@@ -272,18 +272,18 @@ def write_file(path: str, content: bytes) -> None:
 
 
 def map_leaf(path: str, dtype: np.dtype[Any], shape: Shape, final: str | None = None) -> Array:
-    """Map the file of a leaf: writable through to the file where permissions allow, else privately.
+    """Map the file of a leaf. Writes reach the file if permissions allow, else they stay in memory.
 
     Args:
         path: the file.
         dtype: of the array.
         shape: of the array.
-        final: where the file is going to be, if that is not where it is.
+        final: the final path of the file, if it will be moved.
 
     Bytes beyond the array are left alone: tensordict's files have them where a smaller array replaced one.
 
     Raises:
-        ValueError: the file is shorter than dtype and shape say, or is no regular file.
+        ValueError: the file is shorter than dtype and shape require, or is not a regular file.
         FileNotFoundError: there is no file.
     """
     descriptor, private, status = open_to_map(path)
@@ -298,7 +298,7 @@ def map_leaf(path: str, dtype: np.dtype[Any], shape: Shape, final: str | None = 
 
 
 def create_leaf(path: str, array: Array, final: str, filled: bool) -> Array:
-    """Write an array to a new file and map it; `final` is where the file is going to be.
+    """Write an array to a new file and map it; `final` is the final path of the file.
 
     Args:
         filled: write the values (else zeros that take no space until written).
@@ -335,7 +335,7 @@ def bytes_of(array: Array) -> memoryview:
 
 
 def write_all(descriptor: int, data: memoryview | bytes) -> None:
-    """Write all bytes, however many the system takes at once."""
+    """Write all bytes, in several system calls if needed."""
     view = memoryview(data)
     while len(view):
         view = view[os.write(descriptor, view[:_CHUNK]) :]

@@ -1,4 +1,4 @@
-"""Single arrays in files, under the name that tensordict has for them."""
+"""Single arrays in files: tensordict's `MemoryMappedTensor`."""
 
 from __future__ import annotations
 
@@ -86,18 +86,18 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
         copy_data: bool = True,
         shape: Any = None,
     ) -> Self:
-        """Copy an array to a file, or to shared memory; one that is there already is returned as it is.
+        """Copy an array to a file or to shared memory; an array that is there already is returned unchanged.
 
         Args:
             input: the array.
             filename: where to; the file appears at once, when it is complete.
-            existsok: replace a file that is there. Arrays mapped to the old one keep it.
+            existsok: replace an existing file. Arrays mapped to the old file keep it.
             copy_existing: copy an array that is mapped to another file.
             copy_data: False makes zeros, which take no space in the file until they are written to.
             shape: of the result, by default that of the array.
 
         Raises:
-            RuntimeError: a file is there and must not be; or the array is mapped to another one.
+            RuntimeError: a file exists and `existsok` is False; or the array is mapped to another file.
             ValueError: a shape for another number of elements.
         """
         array = np.asanyarray(input)
@@ -122,7 +122,7 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
 
     @classmethod
     def from_filename(cls, filename: _PathLike, dtype: DTypeLike, shape: Any, index: Any = None) -> Self:
-        """Map a file that is there.
+        """Map an existing file.
 
         Args:
             filename: the file.
@@ -132,7 +132,7 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
 
         Raises:
             FileNotFoundError: there is no such file.
-            ValueError: it is shorter than dtype and shape say, or a symbolic link.
+            ValueError: it is shorter than dtype and shape require, or a symbolic link.
         """
         size, kind = _shape((shape,)), np.dtype(dtype)
         path = os.path.abspath(filename)
@@ -168,7 +168,7 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
                 `existsok` (default: False) as in `from_tensor`, and `device`, None or "cpu".
 
         Raises:
-            RuntimeError: the file is there and must not be, or another device.
+            RuntimeError: the file exists and `existsok` is False, or another device.
 
         Example:
             >>> from lite import MemoryMappedTensor

@@ -1,8 +1,9 @@
-"""`meta.json`: reading, writing, and the extension that keeps what the format has no place for.
+"""`meta.json`: reading, writing, and lite's extension of the format.
 
-A node's file is a JSON object: one member per entry, whose value is an object, followed by the fields
-`shape`, `device` and `_type` of the node, whose values are not. Entries with the name of a field have no
-place there. They go, with dimension names, to the member `_lite`, a list, which other readers pass over.
+The file of a node is a JSON object. It has one member per entry, whose value is an object, followed by the
+fields `shape`, `device` and `_type` of the node, whose values are not objects. Entries with the name of a
+field, and dimension names, cannot be expressed so. They are in the member `_lite`, a list, which other
+readers ignore.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, TypeAlias
 Json: TypeAlias = dict[str, Any]
 
 NAME = "meta.json"
-PICKLES = ("other.pickle", "pickle.pkl")  # beside it: an object, or a stack of them, that JSON cannot hold
+PICKLES = ("other.pickle", "pickle.pkl")  # pickle file beside it, with objects that JSON cannot hold
 MAX_BYTES = 1 << 28
 TENSORDICT = "<class 'tensordict._td.TensorDict'>"
 LAZY_STACK = "<class 'tensordict._lazy.LazyStackedTensorDict'>"
@@ -50,7 +51,7 @@ def text_of(value: Any) -> str:
 def _encoded(text: str) -> bytes:
     try:
         return text.encode()
-    except UnicodeEncodeError:  # a lone surrogate, in a string, which only the escaped form can hold
+    except UnicodeEncodeError:  # a lone surrogate in a string, which must be escaped
         return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text).encode()
 
 
@@ -58,7 +59,7 @@ def loads(data: bytes, where: str) -> Json:
     """Parse a JSON object.
 
     Raises:
-        ValueError: anything else, or it is not what its checksum was computed from.
+        ValueError: anything else, or the checksum does not match.
     """
     content = _opened(data, where)
     try:
@@ -75,8 +76,8 @@ def loads(data: bytes, where: str) -> Json:
 def sealed(content: bytes) -> bytes:
     """The file of a node with its checksum, which `loads` compares.
 
-    Its bits follow as blanks and tabs: white space at the end is JSON to every reader, while another member
-    would be a field to tensordict's tensorclasses, which it refuses.
+    The bits of the checksum are appended as blanks and tabs. Every JSON reader accepts trailing white space;
+    another member would be an unknown field for tensordict's tensorclasses, which raise for it.
     """
     bits = format(zlib.crc32(content), "032b").replace("0", " ").replace("1", "\t")
     return content + b"\n" + bits.encode()
@@ -89,7 +90,7 @@ def is_sealed(data: bytes) -> bool:
 
 def _opened(data: bytes, where: str) -> bytes:
     found = _SEALED.search(data)
-    if found is None:  # a file that something else wrote
+    if found is None:  # a file by another writer
         return data
     bits = found[1].replace(b" ", b"0").replace(b"\t", b"1")
     if zlib.crc32(data[: found.start()]) != int(bits, 2):
@@ -109,7 +110,7 @@ def leaf_with(checksum: int, dtype: str, shape: tuple[int, ...]) -> str:
 
 
 def join(entries: dict[str, str], shape: tuple[int, ...], names: list[str | None] | None) -> bytes:
-    """The file of a TensorDict node, of its members as JSON."""
+    """The file of a TensorDict node, joined from its members in JSON."""
     parts, moved = [], []
     for position, (key, member) in enumerate(entries.items()):
         if key in _FIELDS:
@@ -141,7 +142,7 @@ def split(node: Json, where: str) -> tuple[dict[str, Json], list[str | None] | N
 
 
 def _free_name(entries: Iterable[str]) -> str:
-    """The name of the extension: longer than any entry it could be taken for."""
+    """The key of the extension, with underscores added until no entry has it."""
     name = _EXTENSION
     while name in entries:
         name += "_"
@@ -149,14 +150,14 @@ def _free_name(entries: Iterable[str]) -> str:
 
 
 def stack_dim_of(value: Any, parts: Sequence[Any], where: str) -> int:
-    """Check where a stack of some parts has its own dimension."""
+    """Check the stack dimension of a stack of some parts, and return it."""
     if type(value) is not int or not 0 <= value <= min((part.ndim for part in parts), default=0):
         raise ValueError(f"{where} is damaged or foreign: stack_dim is {value!r:.80}.")
     return value
 
 
 def shape_of(value: Any, where: str) -> tuple[int, ...]:
-    """Check a shape: a list of sizes that NumPy can hold."""
+    """Check a shape, a list of sizes that NumPy supports, and return it as a tuple."""
     ok = isinstance(value, list) and len(value) <= 64
     for n in value if ok else ():
         ok = ok and type(n) is int and 0 <= n < 1 << 62

@@ -1,7 +1,7 @@
 """The methods of TensorDicts, lazy stacks and tensorclasses that write and read files.
 
-The formats are imported on the first call: most programs never need them, and they would lengthen
-`import lite`.
+The formats are imported on the first call, as most programs never need them and `import lite` is faster
+without.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from lite._tree.protocol import Container, T
 from lite._tree.walks import leaves
 
 _PathLike = str | os.PathLike[str]
-# Ends of names that everybody takes for files, of formats that `save` does not write.
+# Suffixes of other file formats, which `save` does not write.
 _OTHERS = (".pkl", ".pickle", ".pt", ".pth", ".npy", ".h5", ".hdf5", ".parquet", ".csv", ".json", ".zip")
 
 
 class MemmapOptions(TypedDict, total=False):
-    """The options of `memmap`, for what passes them on."""
+    """The options of `memmap`, for functions that pass them on."""
 
     num_threads: int
     return_early: bool
@@ -59,26 +59,24 @@ def memmap(
     allow_pickle: bool = False,
     checksums: bool = False,
 ) -> Any:
-    """Write everything to files that are mapped; returns a locked TensorDict of the mapped arrays.
+    """Write everything to memory-mapped files; returns a locked TensorDict of the mapped arrays.
 
-    tensordict reads the files, and lite reads tensordict's. They take the place of older files at
-    once: a reader, or a process that starts after this one was killed, finds all of the old or all
-    of the new ones. (For power failures the same holds if the environment has LITE_FSYNC=1, which
-    makes every write wait for the disk.) Arrays mapped earlier keep their values. The arrays'
-    files of entries that are no more are removed, files of other names stay.
+    tensordict reads the files, and lite reads those of tensordict. They replace older files atomically: a
+    reader, also after this process was killed, finds all old files or all new ones. (With LITE_FSYNC=1 in the
+    environment, which makes every write wait for the disk, this also holds after a power failure.) Arrays
+    mapped earlier keep their values. Files of arrays of removed entries are removed, other files stay.
 
-    Dimension names, tuples, sets and entries named "shape", "device" or "_type" are kept where lite
-    reads the files; for tensordict names are lost, tuples and sets are lists, and those entries are
-    not there.
+    lite restores dimension names, tuples, sets and entries named "shape", "device" or "_type". tensordict
+    reads the files without names and those entries, and reads tuples and sets as lists.
 
     Args:
-        prefix: folder to write, made if it is not there; a name that ends in ".tdz" writes an
-            archive. None maps shared memory without a name.
-        copy_existing: copy leaves that are mapped to other files already.
+        prefix: folder to write, created if it is missing; a name that ends in ".tdz" writes an
+            archive. None maps unnamed shared memory.
+        copy_existing: copy leaves that are already mapped to other files.
         num_threads: write that many leaves at a time.
         return_early: return a `concurrent.futures.Future` of the result.
         share_non_tensor: accepted for compatibility.
-        existsok: whether files of the same names may be there.
+        existsok: whether files of the same names may exist.
         robust_key: escape keys in file names (else a key must be a file name).
         archive: write an archive (default: if `prefix` ends in ".tdz").
         compression: of an archive's leaves: None, "deflate", "bzip2" or "lzma". Compressed leaves
@@ -90,8 +88,8 @@ def memmap(
     Raises:
         TypeError: an object that JSON cannot hold, and `allow_pickle` is False; a device array.
         ValueError: a key or dtype that the format cannot hold.
-        RuntimeError: leaves are mapped to other files, a file exists and must not, or a symbolic link
-            is in the way.
+        RuntimeError: leaves are mapped to other files, a file exists and `existsok` is False, or a path is a
+            symbolic link.
 
     Example:
         >>> import tempfile, numpy as np
@@ -168,7 +166,7 @@ def save(
     """Write to a folder or archive as `memmap`, or to a file by its suffix: .npz, .safetensors.
 
     Args:
-        prefix: where to; None maps shared memory without a name.
+        prefix: the path; None maps unnamed shared memory.
         copy_existing: see `memmap`.
         options: see `memmap`.
 
@@ -176,7 +174,7 @@ def save(
         The mapped TensorDict for folders and archives, else self.
 
     Warns:
-        UserWarning: the name looks like that of a file of another format, such as .pkl, and a folder is made.
+        UserWarning: the name has the suffix of another file format, such as .pkl, but a folder is written.
 
     Example:
         >>> import tempfile
@@ -218,18 +216,18 @@ def load_memmap(
 ) -> Any:
     """Map what `memmap` wrote, here or in tensordict.
 
-    Files are checked, not trusted: what is missing, cut off, too long, linked or inconsistent raises
-    an error, and nothing on disk is changed. While a writer is at work this waits for it. The result
-    is locked; writes to its arrays go to the files where these are writable.
+    Files are untrusted: missing, truncated, too long, linked or inconsistent files raise an error, and
+    nothing on disk is changed. If a writer is active, this waits for it. The result is locked; writes to its
+    arrays reach the files if these are writable.
 
     Args:
         prefix: folder or archive.
         device: move the arrays there.
         non_blocking: accepted for compatibility.
-        out: fill this TensorDict: its entries become the loaded ones, others are removed.
-        robust_key: file names are escaped keys (names as old versions wrote them are found too).
+        out: replace all entries of this TensorDict by the loaded ones.
+        robust_key: file names are escaped keys (unescaped names of old versions are found too).
         subpath: load only the nested entry at this key, or path with "/".
-        mode: "r+" lets writes to an archive's arrays reach the file; otherwise they stay in memory.
+        mode: "r+" makes writes to arrays of an archive reach the file; otherwise they stay in memory.
             Folders are always writable. See `lite.refresh_archive_checksums`.
         num_threads: accepted for compatibility.
         allow_pickle: unpickle objects that JSON could not hold. Unpickling can run any code.
@@ -238,7 +236,7 @@ def load_memmap(
 
     Returns:
         The saved TensorDict, lazy stack, non-tensor data or tensorclass. A tensorclass whose class is
-        not known comes back as a TensorDict.
+        not known is returned as a TensorDict.
 
     Raises:
         FileNotFoundError: a file is missing.
@@ -289,7 +287,7 @@ def load(cls: type[Any], prefix: _PathLike, *args: Any, **kwargs: Any) -> Any:
 
 
 def _as_instance(cls: type[Any], found: Any) -> Any:
-    """A TensorDict, or what the tensorclass that was asked makes of it."""
+    """A TensorDict, or an instance of the tensorclass whose method was called."""
     wrap = getattr(cls, "from_tensordict", None)
     return found if wrap is None else wrap(found)
 
@@ -297,7 +295,7 @@ def _as_instance(cls: type[Any], found: Any) -> Any:
 def load_memmap_(
     td: T, prefix: _PathLike, robust_key: bool | None = True, *, allow_pickle: bool = False
 ) -> T:
-    """Make the entries of self those saved at `prefix`; locked again if it was; returns self."""
+    """Replace the entries of self by those saved at `prefix`; keeps the lock; returns self."""
     from lite._files.read import fill, load
 
     node: Any = getattr(td, "_tensordict", td)
@@ -336,8 +334,8 @@ def make_memmap(
         robust_key: see `memmap`.
 
     Raises:
-        RuntimeError: self is not mapped, the key exists, here or by now in the files, or these have
-            another batch size by now.
+        RuntimeError: self is not mapped, the key exists in self or in the files, or the files have another
+            batch size.
 
     Example:
         >>> import tempfile
@@ -370,11 +368,11 @@ def make_memmap_from_tensor(
         key: a new key.
         tensor: the array.
         copy_data: write its values, else zeros.
-        existsok: whether a file of the name, left by an entry that is no more, may be there.
+        existsok: whether a file of the name, left by a removed entry, may exist.
         robust_key: see `memmap`.
 
     Raises:
-        RuntimeError: as `make_memmap`; or such a file is there, and `existsok` is False.
+        RuntimeError: as `make_memmap`; or such a file exists and `existsok` is False.
     """
     from lite._files.entries import add_leaf
 
@@ -383,7 +381,7 @@ def make_memmap_from_tensor(
 
 
 def memmap_refresh_(td: T, *, allow_pickle: bool = False) -> T:
-    """Map the files anew, which another process may have replaced or added to; returns self.
+    """Map the files again, as another process may have replaced them or added to them; returns self.
 
     Raises:
         RuntimeError: self is not mapped to a folder.
@@ -404,7 +402,7 @@ NonTensorBase._saving = staticmethod(_saving)
 
 
 def is_memmap(td: Container) -> bool:
-    """Whether every array lies in a mapped file (or shared memory); views of such arrays do, too."""
+    """Whether every array, or its base, lies in a mapped file or shared memory."""
     from lite._files.mapping import source_of
 
     node: Any = getattr(td, "_tensordict", td)
@@ -420,7 +418,7 @@ def saved_path(td: Any) -> str:
     """The folder that the arrays are mapped to.
 
     Raises:
-        AttributeError: they are not.
+        AttributeError: they are not mapped.
     """
     path = _saved_path(td)
     if path is None:
@@ -468,7 +466,7 @@ def from_h5(
         mode: only "r".
         auto_batch_size: use the longest leading shape that all entries share.
         batch_dims: cap on the number of batch dimensions found.
-        batch_size: of all levels; None for what `to_h5` has noted, else `()`.
+        batch_size: of all levels; by default the batch size that `to_h5` stored, else `()`.
 
     Raises:
         ImportError: without h5py.

@@ -85,7 +85,7 @@ def from_parquet(
 
 
 def _parquet() -> Any:
-    """The module that reads and writes Parquet files."""
+    """The module `pyarrow.parquet`; ImportError if it is missing."""
     pyarrow_module()
     import pyarrow.parquet
 

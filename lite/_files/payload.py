@@ -1,7 +1,7 @@
-"""Non-tensor values in files: JSON where it can hold them, pickle only where that is asked for.
+"""Non-tensor values in files: JSON if it can hold them, pickle only with `allow_pickle`.
 
-JSON turns tuples and sets into lists. Where that happens, a second, tagged form beside the JSON value
-lets lite restore them; other readers see lists.
+JSON converts tuples and sets to lists. Such values are also written in a second, tagged form, from which lite
+restores them; other readers see lists.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _TAGS = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
 
 def to_json(value: Any) -> tuple[Any, Any]:
-    """The JSON form, and the tagged form where JSON alone loses a type (else None).
+    """The JSON form, and the tagged form if JSON alone loses a type (else None).
 
     Raises:
-        TypeError: JSON has no form for the value.
+        TypeError: JSON cannot hold the value.
     """
     plain = _plain(value)
     return plain, (_tagged(value) if _loses(value) else None)
@@ -92,7 +92,7 @@ def as_pickle(value: Any, allow_pickle: bool, key: str) -> bytes:
         TypeError: `allow_pickle` is False.
     """
     if not allow_pickle:
-        held = value["data"] if isinstance(value, dict) else value  # as the file holds one object
+        held = value["data"] if isinstance(value, dict) else value  # if the file holds one object
         raise TypeError(
             f"the object at key {key!r} is a {type(held).__name__} that JSON cannot hold: remove it, or "
             "pass allow_pickle=True (the default is False) to write a pickle, which a reader must trust."
@@ -112,17 +112,17 @@ def from_pickle(data: bytes, allow_pickle: bool, where: str) -> Any:
 
 
 def if_pickled(path: str) -> str:
-    """The end of an error about a file that could not be read: the way out if it is a pickle, else ""."""
+    """The end of an error about an unreadable file: advice if it is a pickle, else ""."""
     if not os.path.isfile(path):
         return ""
     with open(path, "rb") as file:
         start = file.read(256)
-    in_zip = start.startswith(b"PK") and b"/data.pkl" in start  # torch.save, which puts it first
+    in_zip = start.startswith(b"PK") and b"/data.pkl" in start  # torch.save, which writes it first
     return _PICKLED if in_zip or start[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05") else ""
 
 
 def is_json(value: Any) -> bool:
-    """Whether JSON has a form for a value."""
+    """Whether JSON can hold a value."""
     try:
         meta.dumps(to_json(value)[0])
     except (TypeError, ValueError, RecursionError):

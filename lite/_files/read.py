@@ -1,8 +1,8 @@
-"""Read saved trees: folders (whole, or a part of one) and archives.
+"""Reading saved trees: folders (whole or in part) and archives.
 
-A `Reader` builds containers. It trusts nothing: what does not fit together raises ValueError. `load`
-opens the files and reads again where a writer has been at work meanwhile; `fill` puts what was read into
-a container.
+A `Reader` builds containers. Files are untrusted, and inconsistent ones raise ValueError. `load` opens the
+files, and reads again if a writer replaced them meanwhile; `fill` replaces the entries of an existing
+container.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from lite._tree.keys import to_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names
 from lite._tree.nontensor import MetaData, NonTensorData, NonTensorStack
-from lite._tree.protocol import kinds
+from lite._tree.protocol import class_registry
 
 _MAX_DEPTH = 200
 _RETRIES = 200
-_TYPED = meta.META_DATA.removesuffix("'>") + "["  # metadata of a type, which the files cannot name
+_TYPED = meta.META_DATA.removesuffix("'>") + "["  # typed metadata, whose type the files do not have
 
 
 class Reader:
@@ -38,7 +38,7 @@ class Reader:
 
     Args:
         store: where the files are.
-        robust: keys are escaped in file names (the raw names of old versions are tried as well).
+        robust: keys are escaped in file names (the unescaped names of old versions are tried too).
         allow_pickle: unpickle objects that JSON could not hold.
         verify: compare arrays with the checksums that were written for them.
     """
@@ -50,12 +50,12 @@ class Reader:
         self._allow_pickle = allow_pickle
 
     def node(self, at: str, batch_size: Shape = ()) -> Any:
-        """The entry saved as the folder `at`, of a parent with the given batch size.
+        """The entry saved as the folder `at`; `batch_size` is that of its parent.
 
         Raises:
-            FileNotFoundError: there is no such folder, or a file of it is missing.
+            FileNotFoundError: the folder or a file in it is missing.
             ValueError: damaged or foreign files.
-            RuntimeError: a pickle, and `allow_pickle` is False.
+            RuntimeError: a pickle while `allow_pickle` is False.
         """
         if at.count("/") > _MAX_DEPTH:
             raise ValueError(f"{self._name(at)[:200]}... is nested more than {_MAX_DEPTH} levels deep.")
@@ -106,7 +106,9 @@ class Reader:
             if extra:
                 raise ValueError(f"{where} is damaged or foreign: it has no entries for {sorted(extra)}.")
         try:
-            out = kinds.dense._make(data, size, _device(node.get("device")), check_names(names, len(size)))
+            out = class_registry.dense._make(
+                data, size, _device(node.get("device")), check_names(names, len(size))
+            )
         except (TypeError, ValueError) as error:
             raise ValueError(f"{where} is damaged or foreign: {error}") from error
         out._source = self._store.place(at)
@@ -157,7 +159,7 @@ class Reader:
                 return stack._mapped_to(self._store.place(at))
             if not parts:
                 raise ValueError("a lazy stack without parts.")
-            out = kinds.lazy(*parts, stack_dim=meta.stack_dim_of(dim, parts, where))
+            out = class_registry.lazy(*parts, stack_dim=meta.stack_dim_of(dim, parts, where))
             out._dim_name = about.get("name")
         except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
             raise ValueError(f"{where} is damaged or foreign: {error}") from error
@@ -247,21 +249,21 @@ class Reader:
 
 
 def _extension(node: meta.Json) -> meta.Json:
-    """What lite has added to the node of a stack."""
+    """lite's extension of the node of a stack."""
     extension = node.get("_lite")
     found = extension[0] if isinstance(extension, list) and extension else {}
     return found if isinstance(found, dict) else {}
 
 
 def _device(value: Any) -> str | None:
-    # Arrays are read to memory wherever they were when they were written.
+    # Arrays are read to host memory, whatever their device was.
     return None if value in (None, "None") or not isinstance(value, str) else "cpu"
 
 
 def tensorclass_named(name: str) -> Any:
-    """The tensorclass that a file names; those of lite by their last name, as their modules have moved."""
+    """The tensorclass of a name in a file. Classes of lite are found by their last name, as modules move."""
     own = name.rpartition(".")[2] if name.startswith("<class 'lite.") else None
-    waiting: list[Any] = [kinds.tensorclass]
+    waiting: list[Any] = [class_registry.tensorclass]
     while waiting:
         cls = waiting.pop()
         if str(cls) == name or (cls.__module__.startswith("lite.") and f"{cls.__qualname__}'>" == own):
@@ -291,7 +293,7 @@ def load(prefix: str, subpath: Any, mode: str, robust: bool, allow_pickle: bool,
     folder = os.path.abspath(prefix)
     top, below = outermost(folder)
     for attempt in range(_RETRIES):
-        # Where new files wait in the outermost folder, what is below it belongs to them.
+        # New files that wait in the outermost folder are also newer than those of nested folders.
         waiting = below and os.path.isdir(f"{top}/{COMMIT}")
         root, at = (top, below) if waiting else (folder, "")
         store = Folder(root)
@@ -310,7 +312,7 @@ def load(prefix: str, subpath: Any, mode: str, robust: bool, allow_pickle: bool,
         finally:
             store.close()
         time.sleep(min(0.001 * attempt, 0.02))
-    raise RuntimeError(f"{prefix} was replaced each of {_RETRIES} times that it was read.")
+    raise RuntimeError(f"{prefix} was replaced during each of {_RETRIES} attempts to read it.")
 
 
 def _read(reader: Reader, at: str, keys: tuple[str, ...], prefix: str) -> Any:
@@ -339,10 +341,10 @@ def _subpath(subpath: Any) -> tuple[str, ...]:
 
 
 def fill(out: Any, found: Any) -> Any:
-    """Make the entries of `out` those of `found`; returns `out`.
+    """Replace the entries of `out` by those of `found`; returns `out`.
 
     Raises:
-        RuntimeError: `out` is locked, or `found` does not start with its batch size.
+        RuntimeError: `out` is locked, or the batch size of `found` does not start with that of `out`.
         ValueError: lazy stacks of different length.
     """
     target, source = getattr(out, "_tensordict", out), getattr(found, "_tensordict", found)
@@ -371,10 +373,10 @@ def _replace(target: Any, source: Any) -> None:
             _replace(mine, its)
     else:
         for key in list(target._keys()):
-            if source._peek(key) is None:
+            if source._peek_entry(key) is None:
                 target._remove(key)
         for key, entry in source._items():
-            mine, its = target._as_node(target._get_str(key)), target._as_node(entry)
+            mine, its = target._as_node(target._get_entry(key)), target._as_node(entry)
             if mine is None or its is None or (mine._parts() is None) != (its._parts() is None):
                 target._put(key, target._convert(entry))
             else:

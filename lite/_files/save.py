@@ -1,4 +1,4 @@
-"""What `memmap` and its relatives share: where to, folder or archive, now or in the background."""
+"""Shared code of `memmap` and its variants: writes a folder or an archive, now or in a thread."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def save_tree(
         out = with_leaves(td, iter(mapped), folders, path, inplace)
         if path is None and not isinstance(out, NonTensorBase):
             for node in nodes(getattr(out, "_tensordict", out)):
-                if node._parts() is None:  # a lazy stack sends its parts
+                if node._parts() is None:  # the parts of a lazy stack are sent one by one
                     send_by_handle(type(node))
         return out.lock_()
 
@@ -84,7 +84,7 @@ def _zeros(file: Array | bytes) -> Array | bytes:
 
 
 def in_background(run: Callable[[], Any]) -> Future[Any]:
-    """Start in a thread of its own."""
+    """Run a function in a new thread, and return its future."""
     from concurrent.futures import ThreadPoolExecutor
 
     pool = ThreadPoolExecutor(1)

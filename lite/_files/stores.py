@@ -1,4 +1,4 @@
-"""Where the files of a saved tree come from: a folder, or (in `archive`) a zip file."""
+"""Sources of the files of a saved tree: a folder, or (in `archive`) a zip file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lite._files.meta import MAX_BYTES, NAME
 
 
 class Store(Protocol):
-    """Files by path below the root of the tree; `/` separates folders."""
+    """Files by path relative to the root of the tree; `/` separates folders."""
 
     where: str
 
@@ -23,29 +23,29 @@ class Store(Protocol):
         """The content of a small file, None if there is none."""
 
     def leaf(self, path: str, dtype: np.dtype[Any], shape: Shape) -> Array | None:
-        """The array that a file holds, None if there is no such file."""
+        """The array in a file, None if there is no such file."""
 
     def is_folder(self, path: str) -> bool:
-        """Whether a folder is there."""
+        """Whether a folder exists."""
 
     def leaves(self, path: str) -> set[str]:
-        """The names of the files of arrays in a folder; none where not all of them need be entries."""
+        """The names of files of arrays in a folder; empty if some of them may not be entries."""
 
     def place(self, path: str) -> str | None:
-        """Where a folder is in the file system, None in an archive."""
+        """The path of a folder in the file system, None in an archive."""
 
 
 class Folder:
     """A folder, possibly with a new tree in it that is not in place yet (see `commit`).
 
-    It holds on to the `meta.json` at the root, which every writer replaces, and so can tell whether one
-    has: as long as the old file is open, its inode number cannot be given to another. Close it after use.
+    It keeps the `meta.json` of the root open. Every writer replaces that file, and a new file cannot get the
+    inode number of an open one, so a changed number means a new tree. Close the store after use.
     """
 
     def __init__(self, root: str) -> None:
         self.where = root
-        # A file in the new tree counts before the one at its place. It may move there at any moment,
-        # so the order of looking matters.
+        # A file in the new tree takes precedence over the one in its final place. It may be moved there at
+        # any moment, so the new tree must be tried first.
         commit = f"{root}/{COMMIT}"
         self._places = [commit, root] if kind_of(commit) == stat.S_IFDIR else [root]
         self._descriptor, self._inode = -1, -1
@@ -58,7 +58,7 @@ class Folder:
             return
 
     def is_current(self) -> bool:
-        """Whether no writer has been here meanwhile."""
+        """Whether no writer has replaced the tree since it was opened."""
         for path in (f"{self.where}/{COMMIT}/{NAME}", f"{self.where}/{NAME}"):
             try:
                 return os.stat(path).st_ino == self._inode
@@ -67,7 +67,7 @@ class Folder:
         return self._descriptor < 0
 
     def close(self) -> None:
-        """Let go."""
+        """Close the open `meta.json`."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -101,7 +101,7 @@ class Folder:
         return False
 
     def leaves(self, path: str) -> set[str]:
-        if len(self._places) > 1:  # a writer has yet to remove those of former entries
+        if len(self._places) > 1:  # files of removed entries may still exist while a writer is active
             return set()
         return {name for name in os.listdir(self.place(path)) if name.endswith(".memmap")}
 
@@ -110,7 +110,7 @@ class Folder:
 
 
 def kind_of(path: str) -> int:
-    """The kind of what is at a path, as `stat.S_IFMT` gives it; 0 for nothing."""
+    """The file type at a path, as from `stat.S_IFMT`; 0 if there is none."""
     try:
         return stat.S_IFMT(os.lstat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):

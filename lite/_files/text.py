@@ -1,6 +1,6 @@
 """CSV and JSON files of a column per array and object; pandas reads and writes them.
 
-Both formats hold text: nothing in a file is run, and dtypes are found anew.
+Both formats hold text: no code in a file is run, and dtypes are inferred from the text.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def from_json(
 
 
 def _write(write: Callable[..., None], path: Any, options: dict[str, Any]) -> None:
-    """Let pandas write a file as a whole, or go on with one that it was told the mode of."""
+    """Let pandas write a complete new file; an open file, or a path with `mode`, is passed on unchanged."""
     if "mode" in options or not isinstance(path, str | os.PathLike):
         write(path, **options)
         return
@@ -184,7 +184,7 @@ def _write(write: Callable[..., None], path: Any, options: dict[str, Any]) -> No
 
     from lite._files.commit import new_file
 
-    # pandas knows the ending of a path, not that of an open file.
+    # pandas infers the compression from a path, not from an open file.
     options["compression"] = infer_compression(path, options.get("compression", "infer"))
     with new_file(os.fspath(path)) as file:
         write(file, **options)

@@ -1,8 +1,8 @@
-"""What can be done with a container: functions whose first argument is the container, listed by the facade.
+"""Operations on containers: functions whose first argument is the container, listed by the facade.
 
-    entries by key      access (set, delete)  read (get, keys)  update (many at once)
-    the set of keys     structure (select, flatten, split)  entries (join, take out, ask)
-                        lifted (what lazy stacks do otherwise)
+    entries by key      access (get, set, delete, keys)  update (many at once)
+    the set of keys     structure (select, flatten, split)  entries (join, take out, inspect)
+                        lifted (operations that differ on lazy stacks)
     numbers             pointwise (one row per operation) <- elementwise (the engine) <- operands
                         reduce (one row per reduction)  scans (sorting, cumulative functions)
                         choose (masks, rows)  compare (within a tolerance)
@@ -12,6 +12,8 @@
     new containers      create
     left out            not_in_lite
 
-They visit leaves by the walks of `_tree/walks.py`. NumPy's functions register beside the operation they are
-(`implements`). `methods` types the methods that are made from rows.
+Leaves are visited by the traversals of `_tree/walks.py`. NumPy functions are registered beside the operation
+that implements them (`implements`). `methods` has the types of methods that are generated from tables. An
+operation calls other operations as methods of the container, so that lazy stacks and parameters use their
+own.
 """

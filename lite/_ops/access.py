@@ -12,7 +12,7 @@ from lite._arrays.numbers import NUMBERS
 from lite._arrays.settings import capture_non_tensor_stack, get_defaults_to_none
 from lite._arrays.types import HostArray, Shape, computed, has_namespace, is_array
 from lite._containers.ragged import read
-from lite._tree.entry_errors import below
+from lite._tree.entry_errors import error_path
 from lite._tree.key_views import TensorDictKeysView, leaf_pairs, walk
 from lite._tree.keys import NestedKey, require_path, to_path
 from lite._tree.lock import LOCK_ERROR
@@ -27,8 +27,8 @@ def get(td: Container, key: NestedKey, default: Any = MISSING, **lazy_kwargs: An
     Args:
         key: a string, or a tuple for a nested entry.
         default: returned when the key is missing (None unless given).
-        lazy_kwargs: how a lazy stack gives ragged leaves (see `LazyStackedTensorDict.get`);
-            without effect on leaves that are one array already.
+        lazy_kwargs: the form of ragged leaves of a lazy stack (see `LazyStackedTensorDict.get`);
+            without effect on dense leaves.
 
     Raises:
         KeyError: if `key` is not a nested key, or is missing while
@@ -42,10 +42,10 @@ def get(td: Container, key: NestedKey, default: Any = MISSING, **lazy_kwargs: An
     """
     path = (key,) if type(key) is str else require_path(key)
     if lazy_kwargs:
-        node = td if len(path) == 1 else td._as_node(td._peek_path(path[:-1]))
+        node = td if len(path) == 1 else td._as_node(td._peek_entry(path[:-1]))
         entry = None if node is None else read(node, path[-1], **lazy_kwargs)
     else:
-        entry = td._get_path(path)
+        entry = td._get_entry(path)
     if entry is not None:
         return entry
     if default is MISSING:
@@ -57,14 +57,14 @@ def get(td: Container, key: NestedKey, default: Any = MISSING, **lazy_kwargs: An
 
 def get_at(td: Container, key: NestedKey, index: Any, default: Any = MISSING) -> Any:
     """`get(key, default)`, indexed with `index` if there is such an entry."""
-    entry = td._get_path(require_path(key))
+    entry = td._get_entry(require_path(key))
     return td.get(key, default) if entry is None else entry[index]
 
 
 def get_item_shape(td: Container, key: NestedKey) -> Shape:
     """Shape of an entry; in a lazy stack -1 where the parts differ, (-1,) where their ndim does."""
     path = require_path(key)
-    node = td if len(path) == 1 else td._as_node(td._peek_path(path[:-1]))
+    node = td if len(path) == 1 else td._as_node(td._peek_entry(path[:-1]))
     shape: Shape | None = None if node is None else node._item_shape(path[-1])
     if shape is None:
         raise td._missing(path)
@@ -75,14 +75,14 @@ def getitem(td: Container, index: Any) -> Any:
     path = to_path(index) if isinstance(index, str) or type(index) is tuple else ()
     if not path:
         return td._index(index)
-    entry = td._get_path(path)
+    entry = td._get_entry(path)
     if entry is None:
         raise td._missing(path)
     return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
 
 
 def getitems(td: Container, index: Any) -> Any:
-    """Batched fetch, for data loaders that ask for a list of indices."""
+    """Batched fetch, called by data loaders with a list of indices."""
     return td._index(index)
 
 
@@ -90,18 +90,18 @@ def get_non_tensor(td: Container, key: NestedKey, default: Any = MISSING) -> Any
     """Return the object stored under `key`, unwrapped."""
     entry = td.get(key, default)
     if isinstance(entry, NonTensorStack) and capture_non_tensor_stack():
-        with suppress(AttributeError):  # they differ
+        with suppress(AttributeError):  # the objects differ
             return entry.data
     return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
 
 
 def contains(td: Container, key: object) -> bool:
     if type(key) is str:
-        return td._peek(key) is not None
+        return td._peek_entry(key) is not None
     path = to_path(key)
     if not path:
         raise RuntimeError("key must be a NestedKey (a str or a possibly tuple of str).")
-    return td._peek_path(path) is not None
+    return td._peek_entry(path) is not None
 
 
 def keys(
@@ -138,8 +138,8 @@ def items(
 ) -> Iterable[tuple[Any, Any]]:
     """The (key, entry) pairs, in the order of `keys` with the same arguments.
 
-    Without arguments this is a live view, as `dict.items` gives it; a lazy stack and other arguments
-    give the pairs of the moment, so that entries may be set while they are gone through.
+    Without arguments this is a live view, as `dict.items` is. On a lazy stack, or with arguments, it is a
+    list of the current pairs, so entries may be set during the iteration.
     """
     if not (include_nested or leaves_only or sort):
         return td._items()
@@ -170,7 +170,7 @@ def values(
 def is_empty(td: Container) -> bool:
     """True if there is no leaf at any depth; non-tensor data counts as a leaf."""
     for name in td._keys():
-        node = td._as_node(td._peek(name))
+        node = td._as_node(td._peek_entry(name))
         if node is None or not node.is_empty():
             return False
     return True
@@ -217,19 +217,19 @@ def set_(td: T, key: NestedKey, item: Any, *, non_blocking: bool = False) -> T:
         KeyError: the key, or one of the keys of a nested value, does not exist.
         ValueError: the value cannot be broadcast to the entry, or is of another kind.
     """
-    target = td._reach(key)
+    target = td._get_dense(key)
     number = type(item) in NUMBERS
     ready = fitting(target, td._to_entry(item), ()) if number else fitting(target, item)
     if ready is not None:
         target[...] = ready
         return td
     path = require_path(key)
-    current = td._peek_path(path)
+    current = td._peek_entry(path)
     if current is None:
         raise td._missing(path)
     node = td._as_node(current)
     if node is not None and (isinstance(item, Mapping) or td._as_node(item) is not None):
-        with below(*path):
+        with error_path(*path):
             node.update_(item)
     else:
         td._set_path(path, item, True)
@@ -239,8 +239,8 @@ def set_(td: T, key: NestedKey, item: Any, *, non_blocking: bool = False) -> T:
 def set_at_(td: T, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> T:
     """Write `value` at `index` of the existing entry `key`: `td.get(key)[index] = value`."""
     path = require_path(key)
-    node = td if len(path) == 1 else td._as_node(td._peek_path(path[:-1]))
-    target = None if node is None or node._parts() is not None else node._get_str(path[-1])
+    node = td if len(path) == 1 else td._as_node(td._peek_entry(path[:-1]))
+    target = None if node is None or node._parts() is not None else node._get_entry(path[-1])
     if is_array(target) and not has_namespace(target) and not isinstance(computed(value), HostArray):
         write_leaf(target, index, value)
         return td
@@ -261,11 +261,11 @@ def del_(td: T, key: NestedKey) -> T:
         raise RuntimeError(LOCK_ERROR)
     node: Container | None = td
     for name in path[:-1]:
-        node = td._as_node(node._peek(name)) if node is not None else None
+        node = td._as_node(node._peek_entry(name)) if node is not None else None
         if node is None:
             raise KeyError(f"No sub-tensordict with key {name}.")
     if node is td:
-        if td._peek(path[-1]) is None:
+        if td._peek_entry(path[-1]) is None:
             raise td._missing(path)
         td._remove(path[-1])
     elif node is not None:
@@ -284,7 +284,7 @@ def pop(td: Container, key: NestedKey, default: Any = MISSING) -> Any:
         KeyError: if the key is missing and no default is given.
         RuntimeError: if self is locked and the key exists.
     """
-    entry = td._get_path(require_path(key))
+    entry = td._get_entry(require_path(key))
     if entry is None:
         if default is MISSING:
             raise KeyError(
@@ -318,16 +318,16 @@ def setdefault(td: Container, key: NestedKey, default: Any, inplace: bool = Fals
     if key in td:
         return td.get(key)
     with Writes() as writes:
-        writes.keep(td)  # rows of different shapes can be stored in a lazy stack, but not be returned
+        writes.keep(td)  # ragged rows can be stored in a lazy stack, but not read as one array
         td.set(key, default, inplace=inplace)
         return td.get(key)
 
 
 def create_nested(td: T, key: NestedKey) -> T:
     """Store an empty TensorDict under `key`; returns self."""
-    return td.set(key, td._blank())
+    return td.set(key, td._empty_like())
 
 
 def key_completions(td: Container) -> list[Any]:
-    """What a notebook offers after `td["`: the keys, those of nested entries as tuples."""
+    """The completions that a notebook offers after `td["`: all keys, those of nested entries as tuples."""
     return list(td.keys(True))

@@ -1,7 +1,7 @@
 """Call a function on every leaf: `apply`, `apply_`, `named_apply`.
 
-The walk is its own: the function may leave entries out, with the nodes that become empty, may get nodes for
-leaves, and results may go to another tree, in place, when all are there.
+It has its own traversal: the function may leave entries out, together with nodes that become empty, nodes may
+count as leaves, and results may be written in place to another tree after all calls.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import MISSING, Container, T
 from lite._tree.shape import as_shape
 from lite._tree.unbatched import UnbatchedTensor
-from lite._tree.walks import as_of
+from lite._tree.walks import like_leaf
 from lite._tree.writes import Writes, fitting
 
 
 @dataclass(slots=True)
 class _Call:
-    """What one `apply` does at every node of the tree."""
+    """The arguments of one `apply`, which are the same at every node."""
 
     fn: Callable[..., Any]
     naming: str  # "": no name is passed, "last": the last key, "path": the whole key
@@ -36,8 +36,9 @@ class _Call:
     filter_empty: bool | None
     call_on_nested: bool
     is_leaf: Callable[[type], bool]
-    writes: Writes | None = None  # to `out`, and in place where more is needed than for `copies`
-    copies: list[tuple[Any, Any]] = field(default_factory=list)  # (array of self, what it takes as it is)
+    writes: Writes | None = None  # to `out`, and in place if a plain copy is not enough
+    # (array of self, result that needs no conversion).
+    copies: list[tuple[Any, Any]] = field(default_factory=list)
 
     def leaf(self, path: Path, entry: Any, others: list[Any]) -> Any:
         if not self.naming:
@@ -64,10 +65,9 @@ def apply(
 ) -> Any:
     """Build a TensorDict from `fn(leaf, *leaves of others)` for every leaf, nested ones included.
 
-    What `fn` returns is converted and checked as `set` does it; where it returns None the key is
-    left out. Non-tensor data is kept and not passed to `fn`, unless `is_leaf` accepts it. What is
-    written, in place or to `out`, is written when `fn` has been called for all leaves: if it raises,
-    nothing is.
+    Results of `fn` are converted and checked as by `set`; a key whose result is None is left out. Non-tensor
+    data is kept and not passed to `fn`, unless `is_leaf` accepts it. Writes, in place or to `out`, happen
+    after `fn` has been called for all leaves: if it raises, nothing is written.
 
     Args:
         fn: called with the leaf of self and the leaves of `others` under the same key.
@@ -77,7 +77,7 @@ def apply(
         names: dimension names of the result.
         inplace: copy results into self's arrays and return self, or None if there are none; allowed
             when locked.
-        default: stands for leaves that `others` lack.
+        default: the value of leaves that `others` lack.
         filter_empty: None drops nodes that received nothing, and returns None if nothing at all
             was set (unless self is empty); True does so for an empty self, too; False keeps
             everything.
@@ -92,8 +92,7 @@ def apply(
         KeyError: `others` lack a key and there is no `default`.
         RuntimeError: a result does not fit the batch size, or `out` is locked, or has another batch size or
             device than those given.
-        ValueError: self is a lazy stack, and to change in place and to have another batch size, device or
-            names.
+        ValueError: self is a lazy stack, and `inplace` is combined with `batch_size`, `device` or `names`.
 
     Example:
         >>> import numpy as np
@@ -213,11 +212,12 @@ def _apply_root(
 
 
 def _called_ahead(td: Container, call: _Call, others: list[Any], threads: int) -> Callable[..., Any]:
-    """The function of the call, called by threads for all leaves; gives one result after the other."""
-    from concurrent.futures import ThreadPoolExecutor  # which imports half as much as lite does
+    """Call the function for all leaves in threads; the result is a function that returns them in order."""
+    # Imported here, as it takes half as long as `import lite`.
+    from concurrent.futures import ThreadPoolExecutor
 
     found: list[tuple[Any, ...]] = []
-    # A walk in which every leaf is left out only tells what the function is to be called with.
+    # A first traversal, which leaves out every leaf, collects the arguments of the calls.
     note = replace(call, fn=lambda *args: found.append(args), inplace=False)
     _apply_node(td, note, others, None, ())
     with ThreadPoolExecutor(threads) as pool:
@@ -234,11 +234,11 @@ def _apply_node(td: Container, call: _Call, others: list[Any], out: Any, path: P
         return _apply_parts(td, call, others, out, path, *stacked)
     target: Any = td if call.inplace else out
     if target is None:
-        target = td._with({}) if stacked is None else td._blank()
+        target = td._with({}) if stacked is None else td._empty_like()
         if call.batch_size is not None and call.batch_size != td.batch_size:
             target.names = None
             target.batch_size = call.batch_size
-    # A new container takes its entries over all at once.
+    # A new container gets all its entries at once.
     entries: dict[str, Any] | None = {} if target is not td and out is None else None
     received = False
     simple = not others and call.is_leaf is default_is_leaf
@@ -275,14 +275,14 @@ def _apply_entry(
     td: Container, call: _Call, key: str, entry: Any, others: list[Any], target: Any, path: Path
 ) -> Any:
     if call.batch_size is not None and isinstance(entry, UnbatchedTensor) and not call.inplace:
-        return entry  # what changes the batch leaves it alone
+        return entry  # a change of the batch does not apply to it
     if call.call_on_nested or call.is_leaf(type(entry)):
-        return as_of(entry, call.leaf(path, entry, [_other(td, call, other, key) for other in others]))
+        return like_leaf(entry, call.leaf(path, entry, [_other(td, call, other, key) for other in others]))
     node = td._as_node(entry)
     if node is None:
-        return entry._apart() if isinstance(entry, NonTensorBase) and not call.inplace else entry
+        return entry._shallow_copy() if isinstance(entry, NonTensorBase) and not call.inplace else entry
     nested = [td._as_node(_other(td, call, other, key, nested=True)) for other in others]
-    held = target._get_str(key) if target is not td else None
+    held = target._get_entry(key) if target is not td else None
     onto = td._as_node(held)
     result = _apply_node(node, call, nested, onto, path)
     if result is None or call.inplace:
@@ -291,7 +291,7 @@ def _apply_entry(
 
 
 def _other(td: Container, call: _Call, other: Any, key: str, nested: bool = False) -> Any:
-    entry = None if other is None else other._get_str(key)
+    entry = None if other is None else other._get_entry(key)
     if entry is not None:
         return entry
     if call.default is MISSING:

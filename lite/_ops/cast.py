@@ -1,4 +1,4 @@
-"""dtypes, devices and memory: `to`, the casts by name, and what a tree of arrays weighs."""
+"""dtypes, devices and memory: `to`, casts by name, contiguity, and sizes in bytes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from lite._tree.walks import leaves, map_kept, map_tree, nodes
 
 
 def _astype(td: Any, dtype: np.dtype[Any]) -> Any:
-    # Asking first is cheaper than `copy=False`.
+    # Comparing dtypes is cheaper than `copy=False`.
     return map_kept(td, lambda leaf: leaf if leaf.dtype == dtype else leaf.astype(dtype))
 
 
 def _cast(name: str, dtype: str) -> SelfMethod:
-    known = None if dtype == "bfloat16" else np.dtype(dtype)  # which another package has to define
+    # Extension dtypes, which another package defines.
+    known = None if dtype == "bfloat16" else np.dtype(dtype)
 
     def method(self: Any) -> Any:
         return _astype(self, as_dtype(dtype) if known is None else known)
@@ -36,7 +37,7 @@ def _cast(name: str, dtype: str) -> SelfMethod:
 
 
 class DtypeCasts(Container):
-    """One cast per dtype; their names hide builtins, so nothing else lives in this class."""
+    """One cast per dtype. It is a class of its own, as names such as `int` hide builtins in its body."""
 
     __slots__ = ()
 
@@ -84,8 +85,8 @@ def to(
         device: "cpu" or "cuda".
         other: same as a TensorDict as `dest`.
         non_blocking: accepted for compatibility.
-        batch_size: batch size of the result; that of self is set where nothing else changes.
-        inplace: give self, and the nested TensorDicts that it has, the arrays, and return it.
+        batch_size: batch size of the result; if nothing else changes, it is set on self.
+        inplace: replace the arrays of self and of its nested TensorDicts, and return self.
         non_blocking_pin: accepted for compatibility, as memory is not pinned.
         num_threads: accepted for compatibility, as nothing is pinned by threads.
 
@@ -94,8 +95,8 @@ def to(
         arrays are copied only where they change.
 
     Raises:
-        RuntimeError: "cuda" where no GPU can be used, or self is locked and to change in place.
-        TypeError: `dest` is none of these, or given again by keyword; `batch_size` for a lazy stack.
+        RuntimeError: "cuda" without a usable GPU, or `inplace` if self is locked.
+        TypeError: `dest` is of another type or also given by keyword; `batch_size` for a lazy stack.
         ValueError: `other` is on another device than the one given.
 
     Example:
@@ -114,7 +115,7 @@ def to(
     elif dest is not None:
         dtype = _once("dtype", dtype, _dtype_of(dest))
     if batch_size is not None and td._parts() is not None:
-        raise TypeError("batch_size cannot be set with those of a lazy stack, which follow from its parts.")
+        raise TypeError("batch_size cannot be set on a lazy stack, whose batch size follows from its parts.")
     name = parse_device(device)
     if other is not None:
         node = td._as_node(other)
@@ -143,7 +144,7 @@ def to(
 
 
 def _dtype_of(dest: Any) -> Any:
-    """What is neither a TensorDict nor a device, as a dtype."""
+    """A dtype from `dest`, which is neither a TensorDict nor a device; TypeError if it is not a dtype."""
     try:
         return as_dtype(dest)
     except TypeError as error:
@@ -159,7 +160,7 @@ def _once(argument: str, given: Any, dest: Any) -> Any:
 
 
 def _take_leaves(td: Any, made: Any) -> None:
-    """Give the nodes of a tree the leaves and devices of one made from it, which has the same nodes."""
+    """Replace the leaves and devices of a tree by those of a result with the same nodes."""
     stacked = td._parts()
     if stacked is not None:
         for part, other in zip(stacked[0], made._parts()[0], strict=True):
@@ -170,12 +171,12 @@ def _take_leaves(td: Any, made: Any) -> None:
         if node is None:
             td._put(key, entry)
         else:
-            _take_leaves(td._as_node(td._get_str(key)), node)
+            _take_leaves(td._as_node(td._get_entry(key)), node)
     td._set_device(made.device)
 
 
 def _on(td: T, device: str | None) -> T:
-    """An unlocked copy that is bound to a device, its arrays moved there."""
+    """An unlocked copy with `device` set and its arrays moved there."""
 
     def bound(node: Any, entries: dict[str, Any]) -> Any:
         out = node._with(entries)
@@ -196,12 +197,12 @@ def cpu(td: T) -> T:
 
 
 def cuda(td: T, device: int | None = None) -> T:
-    """Same as `to("cuda")`; RuntimeError where no GPU can be used."""
+    """Same as `to("cuda")`; RuntimeError without a usable GPU."""
     return td.to("cuda" if device is None else f"cuda:{device}")
 
 
 def clear_device_(td: T) -> T:
-    """Remove the device constraint, here and in nested TensorDicts; arrays stay where they are."""
+    """Set `device` to None, also in nested TensorDicts, without moving arrays; returns self."""
     for node in nodes(td):
         if node._parts() is None:
             node._set_device(None)
@@ -217,7 +218,7 @@ def dtype(td: Container) -> np.dtype[Any] | None:
 def as_tensor(td: T) -> T:
     """The same TensorDict with plain NumPy arrays in place of those of subclasses, over the same memory.
 
-    The arrays of files that `MemoryMappedTensor` maps become plain ones.
+    Arrays of class `MemoryMappedTensor` become plain ones too.
 
     Source:
         tensordict.TensorDict.as_tensor.
@@ -246,9 +247,9 @@ def contiguous(td: Container, *, canonical: bool = False, inplace: bool = False)
     """A dense TensorDict whose arrays are C-contiguous, copied only where they are not.
 
     Args:
-        canonical: also copy where the strides of dimensions of size 1 are not those of a new array, which
-            does not matter for contiguity, but for what reads strides.
-        inplace: give self the arrays, and return it.
+        canonical: also copy an array whose strides of dimensions of size 1 differ from those of a new array.
+            They do not affect contiguity, but matter to code that reads strides.
+        inplace: replace the arrays of self, and return it.
 
     Raises:
         RuntimeError: a lazy stack in it has arrays of different shapes.
@@ -262,19 +263,19 @@ def contiguous(td: Container, *, canonical: bool = False, inplace: bool = False)
     """
     leaf = _canonical if canonical else _contiguous
     out = map_tree(td, leaf, dense=lambda stack: stack.contiguous(canonical=canonical))
-    return td._adopt(out, "contiguous") if inplace else out
+    return td._replace_inplace(out, "contiguous") if inplace else out
 
 
 def detach(td: T) -> T:
-    """A TensorDict over the same arrays, those of parameters too, which have no gradients.
+    """A TensorDict of the same arrays, and of the arrays of parameters, without gradients.
 
-    Results that remember how they were computed become arrays that are not to be written.
+    Traced results become read-only arrays.
     """
     return map_kept(td, stored)
 
 
 def detach_(td: T) -> T:
-    """Have results forget how they were computed; parameters stay what they are. Returns self."""
+    """Detach traced results from their computation; parameters stay parameters. Returns self."""
     for node in nodes(td):
         for key, entry in list(node._items()):
             if isinstance(entry, HostArray):

@@ -10,7 +10,7 @@ import numpy as np
 from lite._arrays.device import unwrap, with_value, wrap
 from lite._arrays.types import Array, HostArray, Unbatched, as_array, computed, has_namespace, is_array
 from lite._ops.elementwise import choose
-from lite._ops.operands import Node, meeting
+from lite._ops.operands import Node, with_equal_dims
 from lite._ops.out import write_out
 from lite._ops.pointwise import run
 from lite._tree.keys import NestedKey
@@ -31,14 +31,14 @@ def where(
     """Entries of self where `condition` holds, of `other` elsewhere.
 
     Args:
-        condition: bool array over the leading batch dimensions, or one that broadcasts to them; the
-            dimensions that it lacks, and feature dimensions, follow.
+        condition: bool array over the leading batch dimensions, or one that broadcasts to them; it applies to
+            all following batch and feature dimensions.
         other: a number, an array over the batch, or a TensorDict.
         out: TensorDict whose arrays receive the result, and which is returned; entries that it lacks are
             added.
-        pad: stands for entries that only one side has.
-        update_batch_size: let `out` take the batch size and the arrays of the result, instead of
-            writing into its own.
+        pad: value for entries that only one side has.
+        update_batch_size: replace the batch size and the arrays of `out` by those of the result, instead of
+            writing into its arrays.
 
     Raises:
         KeyError: an entry is missing on one side and there is no `pad`.
@@ -54,7 +54,7 @@ def where(
     mask = condition if type(condition) is np.ndarray else as_array(wrap(condition))
     size = td.batch_size
     node = td._as_node(other)
-    if node is not None and node.batch_size[: len(size)] == size:  # the line between batch and features
+    if node is not None and node.batch_size[: len(size)] == size:  # the number of batch dimensions
         size = node.batch_size
     if mask.ndim > len(size):
         raise RuntimeError(f"condition has shape {mask.shape}, more dims than batch size {size}.")
@@ -93,7 +93,9 @@ def masked_fill_(td: T, mask: Any, value: Any) -> T:
             f"the mask has shape {array.shape} but the leading batch dims are {td.batch_size[: array.ndim]}."
         )
     if any(isinstance(leaf, Unbatched) for leaf in leaves(td)):
-        raise RuntimeError("a mask of the batch does not go with unbatched entries; leave them out first.")
+        raise RuntimeError(
+            "a mask of the batch cannot be applied to unbatched entries; leave them out first."
+        )
     _fill_masked(td, array, value)
     return td
 
@@ -137,18 +139,18 @@ def _fill_masked(td: Any, mask: Array, value: Any) -> None:
 
 
 def _choose_objects(td: Container, key: str, entry: Any, operands: Sequence[Any]) -> Any:
-    """Per-element objects where the two sides differ; the entry of self where there is no other."""
+    """Per-element objects if the two sides differ; the entry of self if the other side has none."""
     other = operands[0].leaf(key, entry) if isinstance(operands[0], Node) else None
     if not isinstance(other, NonTensorBase):
-        return entry._apart()
-    mine, theirs = (payload._objects() for payload in meeting(entry, other))
+        return entry._shallow_copy()
+    mine, theirs = (payload._objects() for payload in with_equal_dims(entry, other))
     if all(same_object(a, b) for a, b in np.broadcast(mine, theirs)):
-        return entry._apart()
+        return entry._shallow_copy()
     return NonTensorStack._wrap(np.where(operands[1].leaf(key, entry), mine, theirs))
 
 
 def isin(input: Any, reference: Any, key: NestedKey, dim: int = 0) -> Array:
-    """Tell for every index of a batch dimension whether its values of `key` are in `reference`, too.
+    """Tell for every index of a batch dimension whether its values of `key` also occur in `reference`.
 
     Args:
         input: the TensorDict to test.
@@ -161,8 +163,8 @@ def isin(input: Any, reference: Any, key: NestedKey, dim: int = 0) -> Array:
 
     Raises:
         KeyError: one of the two has no array at `key`.
-        ValueError: numbers of batch dimensions differ, `dim` is no batch dimension, or the shapes of the
-            arrays differ elsewhere.
+        ValueError: numbers of batch dimensions differ, `dim` is not a batch dimension, or the shapes of the
+            arrays differ in other dimensions.
 
     Example:
         >>> import numpy as np
@@ -184,13 +186,13 @@ def isin(input: Any, reference: Any, key: NestedKey, dim: int = 0) -> Array:
 
 
 def remove_duplicates(input: Any, key: NestedKey, dim: int = 0, *, return_indices: bool = False) -> Any:
-    """The first of every group of indices whose values of `key` are equal, in the order of these values.
+    """Keep the first of all indices with equal values of `key`, sorted by these values.
 
     Args:
         input: a TensorDict.
         key: an array in it.
         dim: the batch dimension.
-        return_indices: also return, for every index of `input`, where its values are in the result.
+        return_indices: also return, for every index of `input`, the index of its values in the result.
 
     Raises:
         KeyError: there is no array at `key`.

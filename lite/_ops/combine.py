@@ -9,11 +9,11 @@ import numpy as np
 
 from lite._arrays.device import wrap
 from lite._arrays.types import as_array
-from lite._containers.joining import CAT, MAYBE_DENSE, STACK, How, join
+from lite._containers.joining import CAT, MAYBE_DENSE, STACK, JoinFunctions, join
 from lite._ops.out import write_out
 from lite._tree.collection import TensorCollection, is_leaf_nontensor
 from lite._tree.numpy_protocol import implements
-from lite._tree.protocol import Container, kinds
+from lite._tree.protocol import Container, class_registry
 
 
 @implements(np.stack)
@@ -102,7 +102,7 @@ def lazy_stack(
         out: a TensorDict of the result's batch size whose arrays receive the values; entries that it lacks
             are added. A lazy stack, along whatever dimension, takes rows that are ragged.
         stack_dim_name: name of the new dimension.
-        strict_shape: refuse batch sizes that differ.
+        strict_shape: raise if batch sizes differ.
 
     Raises:
         RuntimeError: `input` is empty, or numbers of batch dimensions or devices differ.
@@ -116,13 +116,13 @@ def lazy_stack(
         [array([1.]), array([1., 1.])]
     """
 
-    how = _side_by_side("lazy_stack", stack_dim_name=stack_dim_name, strict_shape=strict_shape)
-    result = join(_listed(input, "lazy_stack"), how, dim)
+    functions = _side_by_side("lazy_stack", stack_dim_name=stack_dim_name, strict_shape=strict_shape)
+    result = join(_listed(input, "lazy_stack"), functions, dim)
     return result if out is None else write_out(out, result, "lazy_stack")
 
 
 def maybe_dense_stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
-    """Stack densely where keys and shapes allow it, lazily where they do not, node by node.
+    """Stack each node densely if its keys and shapes allow it, else lazily.
 
     Args:
         input: an iterable of TensorDicts.
@@ -149,7 +149,7 @@ def dense_stack_tds(td_list: Any, dim: int | None = None) -> Any:
         RuntimeError: keys or shapes differ, or `dim` is not the stack dimension of a lazy stack.
     """
     node = Container._as_node(td_list)
-    if isinstance(node, kinds.lazy):
+    if isinstance(node, class_registry.lazy):
         if dim is not None and dim % node.ndim != node.stack_dim:
             raise RuntimeError(f"dim must be the stack dim {node.stack_dim} of the lazy stack, got {dim}.")
         return node._rewrap(td_list, stack(node.tensordicts, node.stack_dim))
@@ -157,12 +157,12 @@ def dense_stack_tds(td_list: Any, dim: int | None = None) -> Any:
 
 
 def merge_tensordicts(*tensordicts: Any, callback_exist: Any = None) -> Any:
-    """The union of the entries of several TensorDicts; the first that has a key gives its value.
+    """The union of the entries of several TensorDicts; the value of a key is from the first that has it.
 
     Args:
         tensordicts: at least two, of one batch size.
-        callback_exist: called with the values of all where every TensorDict has the key; or a
-            mapping from key to such a function.
+        callback_exist: function of all values of a key that every TensorDict has; or a mapping from key to
+            such a function.
 
     Raises:
         RuntimeError: fewer than two TensorDicts, or batch sizes do not fit.
@@ -171,7 +171,11 @@ def merge_tensordicts(*tensordicts: Any, callback_exist: Any = None) -> Any:
         raise RuntimeError(f"merge_tensordicts needs at least 2 tensordicts, got {len(tensordicts)}.")
     first = tensordicts[0]
     node = Container._as_node(first)
-    out = kinds.dense({}, first.batch_size, first.device) if node._parts() is not None else node.empty()
+    out = (
+        class_registry.dense({}, first.batch_size, first.device)
+        if node._parts() is not None
+        else node.empty()
+    )
     for td in tensordicts:
         for key, value in td.items(True, True, is_leaf=is_leaf_nontensor):
             if key in out:
@@ -223,17 +227,19 @@ def _listed(items: Any, name: str) -> list[Any]:
     return out
 
 
-def _stack_into(out: Any, items: list[Any], how: How, dim: int) -> Any:
-    """A stack written into `out`; a lazy one takes rows that would make no array."""
+def _stack_into(out: Any, items: list[Any], functions: JoinFunctions, dim: int) -> Any:
+    """Write a stack into `out`. A lazy `out` also takes ragged rows."""
     node = Container._as_node(out)
     lazy = node is not None and node._parts() is not None
-    return write_out(out, join(items, _side_by_side(how.name) if lazy else how, dim), how.name)
+    return write_out(
+        out, join(items, _side_by_side(functions.name) if lazy else functions, dim), functions.name
+    )
 
 
-def _side_by_side(name: str, **options: Any) -> How:
-    """Stacking without copying; `options` are those of the constructor."""
+def _side_by_side(name: str, **options: Any) -> JoinFunctions:
+    """The functions of `lazy_stack`; `options` are those of the constructor of lazy stacks."""
 
     def nodes(items: list[Any], dim: int) -> Any:
-        return kinds.lazy(*items, stack_dim=dim, **options)
+        return class_registry.lazy(*items, stack_dim=dim, **options)
 
-    return How(name, STACK.arrays, STACK.objects, nodes)
+    return JoinFunctions(name, STACK.arrays, STACK.objects, nodes)

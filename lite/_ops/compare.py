@@ -44,7 +44,7 @@ def _numpy_array_equal(a1: Any, a2: Any) -> bool:
     """Whether batch size, keys and all values are equal."""
     if np.shape(a1) != np.shape(a2) or set(a1.keys(True)) != set(a2.keys(True)):
         return False
-    # Objects beside arrays are equal to nothing, for which `==` has no element.
+    # `==` of an object and an array has no elements, and all() of none would be True.
     objects = [{key for key, _ in td.non_tensor_items(True)} for td in (a1, a2)]
     return objects[0] == objects[1] and bool((a1 == a2).all())
 
@@ -103,7 +103,7 @@ def _assert_close(
     msg: str,
     path: tuple[str, ...],
 ) -> None:
-    """The walk is its own, as the message of a failure names the path, and nothing is made."""
+    """Compare two nodes. The traversal is separate, as messages name the path and no tree is built."""
     first, second = actual._parts(), expected._parts()
     if first is not None and second is not None and first[1] == second[1] and len(first[0]) == len(second[0]):
         for mine, theirs in zip(first[0], second[0], strict=True):
@@ -117,7 +117,7 @@ def _assert_close(
         )
     for key in [key for key in actual._keys() if key in theirs]:
         where = (*path, key)
-        a, b = actual._get_str(key), expected._get_str(key)
+        a, b = actual._get_entry(key), expected._get_entry(key)
         node, other = actual._as_node(a), actual._as_node(b)
         if node is not None and other is not None:
             _assert_close(node, other, rtol, atol, equal_nan, intersection, msg, where)

@@ -1,4 +1,4 @@
-"""New TensorDicts in the form of another one, or of a description, and what fills their arrays."""
+"""New TensorDicts with the keys and shapes of another one or of a schema, and filling of arrays."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lite._arrays.device import beside, unwrap, with_value, wrap, write_leaf
+from lite._arrays.device import to_library_of, unwrap, with_value, wrap, write_leaf
 from lite._arrays.dtypes import as_dtype
 from lite._arrays.types import Array, Shape, has_namespace, is_array
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorData
 from lite._tree.numpy_protocol import implements
-from lite._tree.protocol import Container, T, kinds
+from lite._tree.protocol import Container, T, class_registry
 from lite._tree.shape import as_shape
 from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.walks import leaves, map_kept, map_tree, nodes
@@ -27,7 +27,9 @@ def _like(
     td: Like, make: Callable[[Shape, np.dtype[Any]], Array], dtype: DTypeLike | None, device: Any
 ) -> Like:
     wanted = None if dtype is None else as_dtype(dtype)
-    out = map_kept(td, lambda leaf: beside(leaf, make(leaf.shape, leaf.dtype if wanted is None else wanted)))
+    out = map_kept(
+        td, lambda leaf: to_library_of(leaf, make(leaf.shape, leaf.dtype if wanted is None else wanted))
+    )
     return out if device is None else out.to(device)
 
 
@@ -166,8 +168,8 @@ def new_zeros(
         size: the batch size, as one sequence or as numbers.
         dtype: of all arrays.
         device: see `TensorDict`.
-        empty_lazy: lazy stacks stay lazy, of parts without leaves, where the new batch size has their
-            stack dimension; else they become dense.
+        empty_lazy: if the new batch size has the stack dimension of a lazy stack, keep the stack lazy, with
+            parts without leaves; else it becomes dense.
 
     Raises:
         RuntimeError: a lazy stack that is to become dense is ragged.
@@ -240,7 +242,7 @@ def fill_(td: T, key: Any, value: Any) -> T:
 def _fill(td: Container, value: Any) -> None:
     for leaf in leaves(td):
         if type(leaf) is not np.ndarray and has_namespace(leaf):
-            break  # entries are to be replaced, which takes the nodes that have them
+            break  # replacing entries needs their nodes
         write_leaf(leaf, ..., value)
     else:
         return
@@ -255,54 +257,54 @@ def _fill(td: Container, value: Any) -> None:
 def _resized(
     td: Any, shape: Shape, make: Callable[..., Array], dtype: np.dtype[Any] | None, empty_lazy: bool
 ) -> Any:
-    """A new array for every array, with `shape` in the place of the batch size of `td`."""
+    """A tree of new arrays, in whose shapes `shape` replaces the batch size of `td`."""
     ndim = td.ndim
 
     def array(leaf: Any, node: Container) -> Any:
         if isinstance(leaf, UnbatchedTensor):
             return leaf._rebatch(shape + node.batch_size[ndim:])
         made = make(shape + tuple(leaf.shape[ndim:]), leaf.dtype if dtype is None else dtype)
-        return unwrap(beside(wrap(leaf), made))
+        return unwrap(to_library_of(wrap(leaf), made))
 
-    return _remade(td, array, lambda size: shape + size[ndim:], empty_lazy)
+    return _with_batch_size(td, array, lambda size: shape + size[ndim:], empty_lazy)
 
 
-def _remade(
+def _with_batch_size(
     td: Any,
     array: Callable[[Any, Container], Any],
     resized: Callable[[Shape], Shape],
     empty_lazy: bool = False,
 ) -> Any:
-    """Of another batch size, dense or with empty lazy stacks; what was one object per element is empty."""
+    """A TensorDict of another batch size, dense or with empty lazy stacks, without per-element objects."""
 
     def payload(entry: Any, node: Container) -> Any:
         size = resized(node.batch_size)
         if isinstance(entry, NonTensorData):
             return entry._rebatch(size)
-        return kinds.dense._make({}, size, node.device)
+        return class_registry.dense._make({}, size, node.device)
 
     def node(old: Any, entries: dict[str, Any]) -> Any:
         size, names = resized(old.batch_size), old._names
-        if names is not None:  # as feature dimensions stay on the right, so do the names
+        if names is not None:  # names are aligned on the right, as feature dimensions are
             more = len(size) - len(names)
             names = check_names([None] * more + names[max(0, -more) :], len(size))
         return old._make(entries, size, old.device, names)
 
     def stack(old: Any) -> Any:
-        return _emptied(old, resized(old.batch_size)) if empty_lazy else old.contiguous()
+        return _empty_stack(old, resized(old.batch_size)) if empty_lazy else old.contiguous()
 
     return map_tree(td, array, payload, node, stack)
 
 
-def _emptied(stack: Any, size: Shape) -> Any:
-    """A stack of another size, of parts like the first one without leaves; dense if there is no such dim."""
+def _empty_stack(stack: Any, size: Shape) -> Any:
+    """A lazy stack of another size, of copies of the first part without leaves; dense without a stack dim."""
     parts, dim = stack._parts()
     if not parts or len(size) <= dim or -1 in size:
         return stack.contiguous()
     inner, ndim = size[:dim] + size[dim + 1 :], stack.ndim - 1
 
     def part() -> Any:
-        return _remade(parts[0], lambda leaf, node: None, lambda own: inner + own[ndim:], True)
+        return _with_batch_size(parts[0], lambda leaf, node: None, lambda own: inner + own[ndim:], True)
 
     return stack._from_parts([part() for _ in range(size[dim])])
 
@@ -320,13 +322,13 @@ def from_schema(
     device: str | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Zeros for every entry of a description.
+    """Zeros for every entry of a schema.
 
     Args:
         schema: for every key the shape of one element and the dtype.
         batch_size: the batch size.
-        storage: None for arrays in memory, "memmap" for files below `prefix`, which take no space until
-            they are written to, "shared" for memory that processes share (see `share_memory_`).
+        storage: None for arrays in memory, "memmap" for files in the folder `prefix`, which take no space
+            until they are written to, "shared" for memory that processes share (see `share_memory_`).
         device: see `TensorDict`.
         kwargs: arguments of `memmap_like`, with "memmap".
 
@@ -347,7 +349,7 @@ def from_schema(
         raise NotImplementedError(f"storage={storage!r} is not available; use None, 'memmap' or 'shared'.")
     if kwargs and storage != "memmap":
         raise TypeError(f"from_schema got unexpected arguments {sorted(kwargs)}.")
-    out = kinds.dense({}, batch_size, device)
+    out = class_registry.dense({}, batch_size, device)
     for key, (shape, dtype) in schema.items():
         full, kind = out.batch_size + tuple(int(n) for n in shape), as_dtype(dtype)
         zeros = np.zeros(full, kind) if storage is None else np.broadcast_to(np.zeros((), kind), full)
@@ -374,7 +376,7 @@ def new_tensor(td: Container, data: Any, *, dtype: DTypeLike | None = None, devi
     if node is None:
         array = np.asarray(data)
         shape = as_shape((array.shape,), "data")
-        out = _remade(
+        out = _with_batch_size(
             td, lambda leaf, _: array.astype(leaf.dtype if wanted is None else wanted), lambda _: shape
         )
         out.names = None
@@ -397,11 +399,10 @@ def copy_at_(td: T, tensordict: Any, idx: Any, non_blocking: bool = False, *, fa
         tensordict: the rows to write; it has self's keys.
         idx: an index into the batch.
         non_blocking: accepted for compatibility.
-        fast: accept only what needs no conversion: dense TensorDicts of arrays, rows of exactly
-            the indexed batch size.
+        fast: accept only dense TensorDicts of arrays whose batch size is the indexed one.
 
     Raises:
-        RuntimeError: `fast` and the arguments are not of that kind.
+        RuntimeError: `fast` with other arguments.
         KeyError: self lacks an entry.
     """
     node = td._as_node(tensordict)
@@ -416,7 +417,7 @@ def copy_at_(td: T, tensordict: Any, idx: Any, non_blocking: bool = False, *, fa
 
 
 def _plain(td: Container) -> bool:
-    """Whether there are only arrays and dense TensorDicts."""
+    """Whether all entries are arrays or dense TensorDicts, at any depth."""
     return all(
         node._parts() is None
         and all(is_array(entry) or td._as_node(entry) is not None for entry in node._values())

@@ -1,4 +1,4 @@
-"""Join entries of one TensorDict, take entries out of it, and ask what kind they are."""
+"""Joining, moving and inspecting entries of one TensorDict."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lite._tree.keys import NestedKey, require_path, to_key
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorBase
-from lite._tree.protocol import MISSING, Container, T, kinds
+from lite._tree.protocol import MISSING, Container, T, class_registry
 from lite._tree.walks import keep, leaves, map_tree, nodes
 
 
@@ -25,8 +25,8 @@ def cat_tensors(td: T, *keys: NestedKey, out_key: NestedKey, dim: int = 0, keep_
     Args:
         keys: the entries to join; they are removed unless `keep_entries`.
         out_key: key of the joined array.
-        dim: dimension of the arrays (not only of the batch) to join along.
-        keep_entries: leave the joined entries where they are.
+        dim: dimension of the arrays (batch or feature) to join along.
+        keep_entries: keep the joined entries.
 
     Raises:
         KeyError: an entry is missing.
@@ -57,13 +57,13 @@ def _join(
         raise RuntimeError(LOCK_ERROR)
     arrays = []
     for path in paths:
-        entry = td._get_path(path)
+        entry = td._get_entry(path)
         if entry is None:
             raise td._missing(path)
         if not is_array(entry):
-            raise TypeError(f"the entry {to_key(path)!r} is no array but a {type(entry).__name__}.")
+            raise TypeError(f"the entry {to_key(path)!r} must be an array, got a {type(entry).__name__}.")
         arrays.append(entry)
-    # Converted before anything is removed: a failure leaves self as it was.
+    # Converted before anything is removed, so that an error leaves self unchanged.
     joined = td._convert(join(arrays, dim))
     if not keep:
         for path in dict.fromkeys(paths):
@@ -79,8 +79,8 @@ def cat_from_tensordict(
 
     Args:
         dim: dimension of the arrays to join along.
-        sorted: True for alphabetical order, a list of keys for that order and choice; else the
-            order of insertion.
+        sorted: True for alphabetical order; a list of the keys to join, in order; else the order of
+            insertion.
         out: array that receives the result.
 
     Raises:
@@ -103,7 +103,7 @@ def _ordered(td: Container, order: bool | Sequence[NestedKey] | None) -> list[Ar
         keys = td.keys(True, True, sort=True) if order is True else order
     found = []
     for key in keys:
-        entry = td._get_path(require_path(key))
+        entry = td._get_entry(require_path(key))
         if entry is None:
             raise td._missing(require_path(key))
         found.append(as_array(wrap(entry)))
@@ -134,8 +134,8 @@ def separates(
     if td.is_locked:
         raise RuntimeError(LOCK_ERROR)
     paths = [require_path(key) for key in keys]
-    found = {path: td._get_path(path) for path in paths}
-    out = td._blank()
+    found = {path: td._get_entry(path) for path in paths}
+    out = td._empty_like()
     for path, entry in found.items():
         if entry is None and default is MISSING:
             if strict:
@@ -151,7 +151,7 @@ def separates(
 def _without_empty_nodes(td: Container, paths: list[Path], out: Any) -> Any:
     for path in paths:
         for n in range(len(path) - 1, 0, -1):
-            node = td._as_node(td._get_path(path[:n]))
+            node = td._as_node(td._get_entry(path[:n]))
             if node is not None and node.is_empty():
                 td.del_(to_key(path[:n]))
     return out
@@ -184,14 +184,14 @@ def entry_class(td: Container, key: NestedKey) -> type:
         'NonTensorData'
     """
     path = require_path(key)
-    entry = td._peek_path(path)
+    entry = td._peek_entry(path)
     if entry is None:
         raise td._missing(path)
     return type(entry)
 
 
 def depth(td: Container) -> int:
-    """How deep leaves are nested: 0 where all are direct entries.
+    """The depth of the deepest leaf; 0 if all leaves are direct entries.
 
     Example:
         >>> from lite import TensorDict
@@ -221,13 +221,15 @@ def data_ptr(td: Container, *, storage: bool = False) -> Any:
         td,
         lambda leaf, _: np.asarray(_address(leaf, storage), np.int64),
         lambda *_: None,
-        lambda _, entries: kinds.dense(entries),
-        lambda stack: kinds.dense({str(i): part for i, part in enumerate((stack._parts() or [()])[0])}),
+        lambda _, entries: class_registry.dense(entries),
+        lambda stack: class_registry.dense(
+            {str(i): part for i, part in enumerate((stack._parts() or [()])[0])}
+        ),
     )
 
 
 def auto_device_(td: T) -> T:
-    """Bind to the device that all arrays are on, or to none if they differ; returns self."""
+    """Set `device` to the device of all arrays, or to None if they differ; returns self."""
     devices = {_device(leaf) for leaf in leaves(td)}
     device = devices.pop() if len(devices) == 1 else None
     for node in nodes(td):
@@ -241,10 +243,10 @@ def _device(leaf: Any) -> str | None:
 
 
 def rename_(td: T, *names: Any, **rename_map: str) -> T:
-    """Give the dimensions other names: all of them, or by `old="new"`; returns self.
+    """Rename the dimensions: all of them, or by `old="new"`; returns self.
 
     Raises:
-        ValueError: names of both kinds, a wrong number of them, or an unknown old name.
+        ValueError: both forms together, a wrong number of names, or an unknown old name.
     """
     if names and rename_map:
         raise ValueError("Passed both a name map and a name list. Only one is accepted.")
@@ -263,7 +265,7 @@ def rename_(td: T, *names: Any, **rename_map: str) -> T:
 
 
 def rename(td: T, *names: Any, **rename_map: str) -> T:
-    """A copy of the containers with other dimension names; see `rename_`."""
+    """A shallow copy with other dimension names; see `rename_`."""
     out: Any = td._clone(False)
     return out.rename_(*names, **rename_map)
 

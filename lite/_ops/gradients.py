@@ -1,4 +1,4 @@
-"""Gradients by the parameters in a TensorDict, and of the results in one."""
+"""Gradients of the Parameters in a TensorDict, and the backward pass from results in one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lite._tree.walks import leaves
 
 
 def grad(td: Container) -> Any:
-    """The gradients of the parameters among the entries, under the same keys; None if there are none.
+    """The gradients of all Parameters, under the same keys; None if there are none.
 
     Example:
         >>> import numpy as np
@@ -29,11 +29,11 @@ def grad(td: Container) -> Any:
 
 
 def set_grad(td: Container, gradients: Any) -> None:
-    """Give the parameters gradients, which are copied where there are some already.
+    """Set the gradients of Parameters; existing gradients are written in place.
 
     Raises:
-        KeyError: `gradients` lack an entry.
-        RuntimeError: an entry is no parameter.
+        KeyError: `gradients` lacks an entry.
+        RuntimeError: an entry is not a Parameter.
     """
     found = []
     for key, leaf in td.items(True, True):
@@ -48,10 +48,10 @@ def set_grad(td: Container, gradients: Any) -> None:
 
 
 def zero_grad(td: T, set_to_none: bool = True) -> T:
-    """Forget the gradients of all parameters among the entries; returns self.
+    """Remove the gradients of all Parameters; returns self.
 
     Args:
-        set_to_none: False sets them to zeros, in place, where there are any.
+        set_to_none: False sets existing gradients to zeros in place instead.
     """
     for leaf in leaves(td):
         if isinstance(leaf, ArrayHolder):
@@ -60,16 +60,15 @@ def zero_grad(td: T, set_to_none: bool = True) -> T:
 
 
 def requires_grad(td: Container) -> bool:
-    """Whether gradients by an entry are wanted, or one was computed from such."""
+    """Whether an entry requires gradients or was computed from one that does."""
     return any(getattr(leaf, "requires_grad", False) for leaf in leaves(td))
 
 
 def requires_grad_(td: T, requires_grad: bool = True) -> T:
-    """Say whether gradients by the entries, which must be parameters, are wanted; returns self.
+    """Set `requires_grad` of all entries, which must be Parameters; returns self.
 
     Raises:
-        RuntimeError: gradients are wanted by an entry that is no parameter, or not of floats; no flag is set
-            then.
+        RuntimeError: an entry is not a Parameter of floats. No flag is set then.
     """
     found = list(leaves(td))
     for leaf in found:
@@ -97,19 +96,17 @@ def backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Add the gradients of all entries that were computed from parameters to the `grad` of those.
+    """Run the backward pass from all traced entries, and add the gradients to `grad` of the Parameters.
 
-    Args:
-        gradient: a TensorDict with what the gradient of each such entry is multiplied by; without one, they
-            must be single numbers, and it is 1.
-        retain_graph: whether it can be called again.
-        create_graph: must be False: there are no gradients of gradients.
-        inputs: the parameters that get gradients, in a list or a TensorDict; all if not given.
+    Args: gradient: a TensorDict with the gradient of each traced entry; by default 1 for entries of one
+        element. retain_graph: whether `backward` can be called again. create_graph: must be False, as second
+        derivatives are not supported. inputs: the Parameters that get gradients, in a list or a TensorDict;
+        all if not given.
 
     Raises:
-        RuntimeError: no entry was computed from parameters, or one is no single number.
-        TypeError: `gradient` is no TensorDict.
-        KeyError: it lacks an entry.
+        RuntimeError: no entry was computed from Parameters, or one needs a `gradient`.
+        TypeError: `gradient` is not a TensorDict.
+        KeyError: `gradient` lacks an entry.
         NotImplementedError: `create_graph`.
 
     Example:
@@ -160,5 +157,5 @@ def backward(
 
 
 def _is_result(leaf: Any) -> bool:
-    """Whether an entry remembers how it was computed."""
+    """Whether an entry is a traced result."""
     return isinstance(leaf, HostArray) and getattr(leaf, "requires_grad", False)

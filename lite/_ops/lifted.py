@@ -1,7 +1,7 @@
-"""What lazy stacks do in a way of their own, so that ragged and exclusive entries take part.
+"""Operations with an implementation of their own for lazy stacks, which handles ragged and exclusive entries.
 
-The facade lists these for `LazyStackedTensorDict` in the place of the operations of the same names. What is
-the operation on every part, and no more, is `lifted` there (`_tree/walks.py`) and has no code here.
+The facade lists them for `LazyStackedTensorDict` instead of the operations of the same names. Operations that
+only call the method of every part are `lifted` in the facade (`_tree/walks.py`) and have no code here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lite._ops import update as updates
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.lock import LOCK_ERROR
-from lite._tree.protocol import MISSING, kinds
+from lite._tree.protocol import MISSING, class_registry
 from lite._tree.undo import flattened, unflattened
 from lite._tree.walks import change_parts, each_part
 from lite._tree.writes import Writes
@@ -26,14 +26,14 @@ from lite._tree.writes import Writes
 
 def _require_all(td: Any, paths: Iterable[Path]) -> None:
     for path in paths:
-        if td._peek_path(path) is None:
+        if td._peek_entry(path) is None:
             raise td._missing(path)
 
 
 def flatten_keys(
     td: Any, separator: str = ".", inplace: bool = False, is_leaf: Callable[[type], bool] | None = None
 ) -> Any:
-    """Bring nested entries of every part to its top; RuntimeError if parts have exclusive keys."""
+    """Flatten the keys of every part; RuntimeError if parts have exclusive keys."""
     require_shared(td, "flatten_keys")
     out = each_part(td, lambda part: part.flatten_keys(separator, inplace=inplace, is_leaf=is_leaf), inplace)
     return td._remember(out, unflattened(separator))
@@ -62,8 +62,8 @@ def split_keys(
         raise RuntimeError(LOCK_ERROR)
     with Writes() as writes:
         if inplace:
-            writes.keep(td)  # a part may fail when others are done
-        split = {  # once, where one part is there more than once
+            writes.keep(td)  # the call may raise for one part after it changed others
+        split = {  # a repeated part is changed once
             id(part): part.split_keys(
                 *sets, inplace=inplace, default=default, strict=strict, reproduce_struct=reproduce_struct
             )
@@ -79,7 +79,7 @@ def del_(td: Any, key: NestedKey) -> Any:
     path = require_path(key)
     if td.is_locked:
         raise RuntimeError(LOCK_ERROR)
-    holders = [part for part in td.tensordicts if part._peek_path(path) is not None]
+    holders = [part for part in td.tensordicts if part._peek_entry(path) is not None]
     if not holders:
         raise td._missing(path)
     change_parts(td, holders, lambda part: part.del_(path))
@@ -107,7 +107,7 @@ def update_at_(
 ) -> Any:
     """Write the entries of a source at a batch index of existing entries; returns self."""
     node = td._as_node(input_dict_or_td)
-    if not isinstance(node, kinds.lazy) or keys_to_update is not None:
+    if not isinstance(node, class_registry.lazy) or keys_to_update is not None:
         return updates.update_at_(td, input_dict_or_td, idx, clone, keys_to_update=keys_to_update)
     _require_all(td, map(require_path, node.keys(True)))
     td._set_index(idx, node)
@@ -142,7 +142,7 @@ def densify(td: Any, padding_value: Any = 0.0, padding_side: str = "right") -> A
         raise RuntimeError(f"a ragged batch of size {td.batch_size} cannot become dense.")
     entries = {}
     for key in td._keys():
-        entry = td._peek(key)
+        entry = td._peek_entry(key)
         node = td._as_node(entry)
         if node is not None:
             dense = node.densify(padding_value, padding_side)
@@ -152,5 +152,5 @@ def densify(td: Any, padding_value: Any = 0.0, padding_side: str = "right") -> A
                 td, key, as_padded_tensor=True, padding_value=padding_value, padding_side=padding_side
             )
         else:
-            entries[key] = td._get_str(key)
-    return kinds.dense._make(entries, td.batch_size, td.device, td._names)
+            entries[key] = td._get_entry(key)
+    return class_registry.dense._make(entries, td.batch_size, td.device, td._names)

@@ -1,4 +1,4 @@
-"""Types of methods that are generated from a table, as a type checker sees them."""
+"""Types of methods that are generated from tables, for type checkers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AnyMethod(Protocol):
 
 
 def described(fn: Callable[..., Any], name: str, doc: str) -> Any:
-    """Give a generated method the name and docstring that a written one would have."""
+    """Set the name and docstring of a generated method."""
     fn.__name__ = name
     fn.__qualname__ = f"TensorDictBase.{name}"
     fn.__doc__ = doc

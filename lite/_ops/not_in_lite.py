@@ -1,4 +1,4 @@
-"""What tensordict has and lite has not, on purpose: each name raises and says what to use instead."""
+"""Methods of tensordict that lite omits on purpose: each raises, and the error names the replacement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the other arguments of a pointwise operation contribute to each leaf."""
+"""Operands of pointwise operations: the value that each argument has for each leaf."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from lite._arrays.types import (
 )
 from lite._tree.batch_ops import Expand
 from lite._tree.collection import Entry, TensorCollection
+from lite._tree.duck_typed_columns import duck_typed_column
 from lite._tree.entry_errors import entry_error
-from lite._tree.lookalikes import from_lookalike
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import Container
 from lite._tree.unbatched import UnbatchedTensor
@@ -31,13 +31,13 @@ from lite._tree.values import numeric_array
 
 
 class Operand:
-    """One argument, resolved once: the same for every leaf, one row per batch element, or by key."""
+    """A parsed argument: one value for every leaf, one row per batch element, or a tree matched by key."""
 
     __slots__ = ()
     batch_size: Shape = ()
 
     def leaf(self, key: str, entry: Any) -> Any:
-        """The value that goes with a leaf; None if there is none."""
+        """The value for a leaf; None if there is none."""
         raise NotImplementedError
 
     def child(self, key: str) -> Operand:
@@ -45,7 +45,7 @@ class Operand:
         return self
 
     def expand(self, batch_size: Shape) -> Operand:
-        """The operand for a batch size that its own broadcasts to."""
+        """The operand expanded to a batch size."""
         return self
 
     def parts(self, count: int, dim: int) -> list[Operand]:
@@ -54,7 +54,7 @@ class Operand:
 
 
 class Const(Operand):
-    """A number, or an array that is used as it is."""
+    """A number, or an array that is used without alignment to the batch."""
 
     __slots__ = ("value",)
 
@@ -66,7 +66,7 @@ class Const(Operand):
 
 
 class Rows(Operand):
-    """An array that is broadcast against the batch size; feature dimensions follow on the right."""
+    """An array that is broadcast against the batch size; dimensions of size 1 are added for features."""
 
     __slots__ = ("_shaped", "array", "batch_size")
 
@@ -78,11 +78,11 @@ class Rows(Operand):
         if isinstance(entry, Unbatched):
             raise entry_error(
                 RuntimeError,
-                f"rows of shape {self.batch_size} do not go with the entry{{at}}, which is unbatched; leave "
-                "it out first.",
+                f"rows of shape {self.batch_size} cannot be matched with the unbatched entry{{at}}; leave it "
+                "out first.",
                 (key,),
             )
-        # Leaves tend to have as many dimensions as the one before.
+        # Cached, as most leaves have as many dimensions as the one before.
         if self._shaped.ndim != entry.ndim:
             self._shaped = self.array.reshape(self.batch_size + (1,) * (entry.ndim - self.array.ndim))
         return self._shaped
@@ -91,16 +91,16 @@ class Rows(Operand):
         return Rows(np.broadcast_to(self.array, batch_size))
 
     def parts(self, count: int, dim: int) -> list[Operand]:
-        if dim >= self.array.ndim:  # a dimension of the part only, over which the rows broadcast
+        if dim >= self.array.ndim:  # only the part has this dimension, and the rows broadcast along it
             return [self] * count
         return [Rows(row) if row.ndim else Const(row) for row in np.moveaxis(self.array, dim, 0)]
 
 
 class Node(Operand):
-    """A TensorDict, matched by key; its leaves may have other features than those they meet.
+    """A TensorDict, matched by key. Feature shapes of two leaves may differ.
 
-    Leaves of equal shape meet as they are. Otherwise rows meet rows, and features meet features: whichever
-    leaf has fewer dimensions gets those that it lacks between the two.
+    Leaves of equal shape are used unchanged. Otherwise batch dimensions are aligned with batch dimensions and
+    features with features: the leaf with fewer dimensions gets dimensions of size 1 between the two.
     """
 
     __slots__ = ("td",)
@@ -114,14 +114,14 @@ class Node(Operand):
         return size
 
     def leaf(self, key: str, entry: Any) -> Any:
-        value = self.td._get_str(key)
+        value = self.td._get_entry(key)
         plain = type(value) is np.ndarray and type(entry) is np.ndarray
         if (plain or (_reshapes(value) and _reshapes(entry))) and value.ndim < entry.ndim:
-            return widened(value, entry.ndim, self.td.batch_dims)
+            return align_features(value, entry.ndim, self.td.batch_dims)
         return value
 
     def child(self, key: str) -> Operand:
-        node = self.td._as_node(self.td._get_str(key))
+        node = self.td._as_node(self.td._get_entry(key))
         return NOTHING if node is None else Node(node)
 
     def parts(self, count: int, dim: int) -> list[Operand]:
@@ -129,19 +129,19 @@ class Node(Operand):
 
 
 def _reshapes(leaf: Any) -> bool:
-    """Whether a leaf is of NumPy or JAX, which can give it further dimensions."""
+    """Whether a leaf can be reshaped: an array of NumPy or JAX."""
     return type(leaf) is np.ndarray or has_namespace(leaf)
 
 
-def fitted(td: Any, size: Shape, others: Sequence[Any]) -> Any:
-    """A tree with another batch size: leaves that meet one of their shape stay, the others are expanded.
+def expand_to(td: Any, size: Shape, others: Sequence[Any]) -> Any:
+    """A tree with another batch size. Leaves that match one of equal shape stay, the others are expanded.
 
     Args:
         td: the tree.
-        size: the batch size, to which that of `td` broadcasts, or of which all its leaves have the shape.
-        others: the trees it meets.
+        size: the batch size. That of `td` broadcasts to it, or the shapes of all leaves start with it.
+        others: the trees that it is matched with.
     """
-    stay = _stay(td, size, others)
+    stay = _leaves_stay(td, size, others)
     if False not in stay:
         return td if td.batch_size[: len(size)] == size else td._rebatch(size)
     if True not in stay or td._parts() is not None:
@@ -153,9 +153,11 @@ def fitted(td: Any, size: Shape, others: Sequence[Any]) -> Any:
         node = td._as_node(entry)
         if node is not None:
             met = _below(others, key)
-            # A node whose leaves all stay keeps its own batch size, if that is longer.
-            inner = size + node.batch_size[ndim:] if False in _stay(node, size, met) else node.batch_size
-            entries[key] = td._rewrap(entry, fitted(node, max(size, inner, key=len), met))
+            # A node whose leaves all stay keeps its batch size if that is longer.
+            inner = (
+                size + node.batch_size[ndim:] if False in _leaves_stay(node, size, met) else node.batch_size
+            )
+            entries[key] = td._rewrap(entry, expand_to(node, max(size, inner, key=len), met))
         elif isinstance(entry, UnbatchedTensor):
             entries[key] = entry._run(widen)
         elif _meets_its_shape(key, tuple(entry.shape), size, others):
@@ -168,28 +170,28 @@ def fitted(td: Any, size: Shape, others: Sequence[Any]) -> Any:
     return td._make(entries, size, td.device, names)
 
 
-def agree(trees: Sequence[Any]) -> bool:
-    """Whether arrays that meet in several trees have equal shapes, and some do meet."""
+def leaf_shapes_match(trees: Sequence[Any]) -> bool:
+    """Whether the arrays of each key have equal shapes in several trees, with at least one common key."""
     first, *others = trees
     found = False
     for key in first._keys():
-        node = first._as_node(first._peek(key))
+        node = first._as_node(first._peek_entry(key))
         if node is not None:
             below = _below(others, key)
-            if below and not agree([node, *below]):
+            if below and not leaf_shapes_match([node, *below]):
                 return False
             found = found or bool(below)
-        elif not isinstance(first._peek(key), Entry):
+        elif not isinstance(first._peek_entry(key), Entry):
             shape = first._item_shape(key)
-            met = [other._item_shape(key) for other in others if _is_leaf(other._peek(key))]
+            met = [other._item_shape(key) for other in others if _is_leaf(other._peek_entry(key))]
             if met.count(shape) < len(met):
                 return False
             found = found or bool(met)
     return found
 
 
-def meeting(entry: Any, other: Any) -> tuple[Any, Any]:
-    """Two payloads that meet, with as many batch dims: those that one lacks follow its own."""
+def with_equal_dims(entry: Any, other: Any) -> tuple[Any, Any]:
+    """Two matched non-tensor entries with equal numbers of batch dimensions; missing ones are appended."""
     gap = entry.ndim - other.ndim
     if gap > 0:
         other = _wider(other, entry.batch_size)
@@ -205,22 +207,22 @@ def _wider(payload: Any, size: Shape) -> Any:
 
 
 def _below(trees: Sequence[Any], key: str) -> list[Any]:
-    """The nodes that several trees have at a key."""
-    return [node for tree in trees if (node := tree._as_node(tree._peek(key))) is not None]
+    """The nested nodes of several trees at a key."""
+    return [node for tree in trees if (node := tree._as_node(tree._peek_entry(key))) is not None]
 
 
 def _is_leaf(entry: Any) -> bool:
     return entry is not None and not isinstance(entry, TensorCollection)
 
 
-def _stay(td: Any, size: Shape, others: Sequence[Any]) -> set[bool]:
-    """Whether leaves start with `size` and have the shape of one that they meet: all, none or some."""
+def _leaves_stay(td: Any, size: Shape, others: Sequence[Any]) -> set[bool]:
+    """Whether all, none or some leaves start with `size` and have the shape of the leaf they match."""
     found: set[bool] = set()
     for key in td._keys():
-        entry = td._peek(key)
+        entry = td._peek_entry(key)
         node = td._as_node(entry)
         if node is not None:
-            found |= _stay(node, size, _below(others, key))
+            found |= _leaves_stay(node, size, _below(others, key))
         elif isinstance(entry, NonTensorBase):
             if not isinstance(entry, NonTensorData):
                 found.add(entry.batch_size[: len(size)] == size)
@@ -234,13 +236,13 @@ def _meets_its_shape(key: str, shape: Shape, size: Shape, others: Sequence[Any])
     return starts and any(other._item_shape(key) == shape for other in others)
 
 
-def widened(array: Array, ndim: int, batch_dims: int) -> Array:
-    """A leaf with as many dimensions as the one it meets: those it lacks follow the batch."""
+def align_features(array: Array, ndim: int, batch_dims: int) -> Array:
+    """A leaf with as many dimensions as the one it matches; those of size 1 are added after the batch."""
     return array.reshape(array.shape[:batch_dims] + (1,) * (ndim - array.ndim) + array.shape[batch_dims:])
 
 
 class Nothing(Operand):
-    """A nested TensorDict that the other side lacks."""
+    """The operand for a nested TensorDict that the other side lacks."""
 
     __slots__ = ()
 
@@ -252,26 +254,26 @@ NOTHING = Nothing()
 
 
 def _drop_absent(like: Container, node: Container) -> None:
-    """Drop the None that a dict has for each field that a tensorclass in `like` has no value of."""
+    """Drop the Nones of a dict for fields without value of a tensorclass in `like`."""
     for key, entry in like._items():
         fields = getattr(entry, "_fields", ())
-        model, given = like._as_node(entry), node._as_node(node._get_str(key))
+        model, given = like._as_node(entry), node._as_node(node._get_entry(key))
         if model is None or given is None:
             continue
         for name in fields:
-            held = given._get_str(name)
-            if isinstance(held, NonTensorData) and held.data is None and model._get_str(name) is None:
+            held = given._get_entry(name)
+            if isinstance(held, NonTensorData) and held.data is None and model._get_entry(name) is None:
                 given._remove(name)
         _drop_absent(model, given)
 
 
 def as_operand(value: Any, like: Any) -> Operand | None:
-    """Read an argument of a pointwise operation; None if it can be none.
+    """Parse an argument of a pointwise operation; None if its type is not supported.
 
     Args:
-        value: a number, an operand, an array, a column of another library (pandas, ...) or a nested list of
-            numbers, a TensorDict or a mapping.
-        like: the TensorDict it meets, whose batch size a mapping gets.
+        value: a number, an operand, an array, a duck-typed column (pandas, ...), a nested list of numbers, a
+            TensorDict or a mapping.
+        like: the TensorDict that it is matched with. A mapping gets its batch size.
     """
     if type(value) in NUMBERS:
         return Const(value)
@@ -283,7 +285,7 @@ def as_operand(value: Any, like: Any) -> Operand | None:
     if node is not None:
         return Node(node)
     if isinstance(value, Mapping):
-        node = like._blank()
+        node = like._empty_like()
         node.update(value)
         _drop_absent(like, node)
         return Node(node)
@@ -304,5 +306,5 @@ def as_operand(value: Any, like: Any) -> Operand | None:
         return Rows(array) if array.ndim else Const(array)
     if is_array(value):
         return Const(value)
-    column = from_lookalike(value)
+    column = duck_typed_column(value)
     return None if column is None else as_operand(column, like)

@@ -1,6 +1,6 @@
-"""What `out=` means: the arrays of a TensorDict are written into, and entries that it lacks are created.
+"""`out=`: results are written into the arrays of a TensorDict, and missing entries are created.
 
-`apply` is no such case: what the function returns takes the place of the entries, whatever they were.
+`apply` does not use it: with its `out`, results replace the entries.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import is_array
-from lite._tree.entry_errors import below, entry_error
+from lite._tree.entry_errors import entry_error, error_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.protocol import Container
 
 
 def write_out(out: Any, result: Any, name: str, casting: Any = "same_kind", locked: bool = True) -> Any:
-    """Write a result into `out`, all of it or nothing; returns `out`.
+    """Write a result into `out`, completely or not at all; returns `out`.
 
     Args:
-        out: a TensorDict or tensorclass, or an array where the result is one.
-        result: what the operation gave; what `out` lacks is copied from it, as it may hold inputs.
-        name: the operation, for errors.
-        casting: which dtypes may be cast, as in NumPy's functions.
+        out: a TensorDict or tensorclass; an array if the result is one.
+        result: the result of the operation. Entries that `out` lacks are copied, as they may be inputs.
+        name: the name of the operation, for errors.
+        casting: the casting rule, as in NumPy's functions.
         locked: whether a locked `out` may be written into; it never gets new entries.
 
     Raises:
         TypeError: `out` is of another kind, or a dtype cannot be cast.
         ValueError: an array has another shape, or is read-only.
-        RuntimeError: `out` has another batch size, is locked, or an array meets a nested TensorDict.
+        RuntimeError: `out` has another batch size, is locked, or has a nested TensorDict for an array.
     """
     given = Container._as_node(result)
     if given is None:
@@ -58,33 +58,33 @@ def _write_array(out: Any, result: Any, name: str, casting: Any) -> Any:
 
 
 def _check(out: Any, result: Any, casting: Any) -> bool:
-    """Whether `out` has all entries of the result; raises if an array of it cannot be written into."""
+    """Whether `out` has all entries of the result; raises if a result does not fit its array."""
     if out._parts() is not None:
         pairs = list(_side_by_side(out, result))
         return all([_check(part, row, casting) for part, row in pairs])  # noqa: C419 - all are to be checked
     complete = True
     for key, value in result._items():
-        entry = out._get_str(key)
+        entry = out._get_entry(key)
         both = type(entry) is np.ndarray and type(value) is np.ndarray
         if both and entry.dtype is value.dtype and entry.shape == value.shape and entry.flags.writeable:
-            continue  # as nearly all do
+            continue  # true for nearly all
         node, given = out._as_node(entry), out._as_node(value)
         if entry is None:
             complete = False
         elif node is not None and given is not None:
-            with below(key):
+            with error_path(key):
                 complete = _check(node, given, casting) and complete
         elif (node is None) != (given is None) or is_array(entry) != is_array(value):
             kinds = type(entry).__name__, type(value).__name__
             raise entry_error(RuntimeError, f"{kinds[0]} {{key}} of out cannot take a {kinds[1]}.", (key,))
         elif is_array(entry):
-            with below(key):
+            with error_path(key):
                 _check_array(entry, value, casting)
     return complete
 
 
 def _side_by_side(out: Any, result: Any) -> Iterator[tuple[Any, Any]]:
-    """What of a result goes to each part of a lazy stack; both may be ragged along other dims."""
+    """Pairs of a part of a lazy stack and its piece of the result; both may be ragged."""
     parts, dim = out._parts()
     given = result._parts()
     if given is None or given[1] == dim:

@@ -1,4 +1,4 @@
-"""Grow batches and sequences to a common size: `pad`, `pad_sequence`, and lazy stacks made dense."""
+"""Padding of batches and sequences to a common size: `pad`, `pad_sequence`, dense forms of lazy stacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lite._tree.key_views import walk
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.lock import require_unlocked
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
-from lite._tree.protocol import Container, T, kinds
+from lite._tree.protocol import Container, T, class_registry
 from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.walks import keep, map_tree
 
@@ -30,12 +30,12 @@ def pad(td: T, pad_size: Sequence[int], value: float = 0.0, inplace: bool = Fals
         pad_size: (before, after) of the first batch dimension, then of the second, and so on;
             negative counts crop.
         value: the constant.
-        inplace: give self, and every node in it, the padded entries and batch size, and return it.
-        safe: accepted for compatibility; everything is always checked first.
+        inplace: replace the entries and batch size of self and of every node, and return self.
+        safe: accepted for compatibility; arguments are always checked.
 
     Raises:
-        RuntimeError: `pad_size` has an odd length or names more than the batch dimensions, or
-            crops more than there is; a ragged batch; `inplace` where something is locked.
+        RuntimeError: `pad_size` has an odd length, more pairs than batch dimensions, or crops more than there
+            is; a ragged batch; `inplace` on a locked node.
 
     Example:
         >>> from lite import TensorDict
@@ -64,9 +64,9 @@ def pad(td: T, pad_size: Sequence[int], value: float = 0.0, inplace: bool = Fals
         parts, dim = stacked
         kept, made = parts[op.kept[dim]], out._parts()[0]
         for part, padded in zip(kept, made[op.within[dim]], strict=True):
-            part._become(padded)
+            part._replace_content(padded)
         made[op.within[dim]] = kept
-    return td._become(out)
+    return td._replace_content(out)
 
 
 def pad_sequence(
@@ -83,8 +83,8 @@ def pad_sequence(
         pad_dim: dimension of the entries that differs in length; negative counts from their last.
         padding_value: fills the padded elements of arrays; objects are padded with None.
         out: TensorDict whose arrays receive the result, and which is returned.
-        return_mask: add, under "masks" or the given key, a bool entry for every array that tells
-            its elements from the padding.
+        return_mask: add, under "masks" or the given key, a bool entry for every array that is True for its
+            elements and False for the padding.
 
     Returns:
         A TensorDict of batch size `(N, *batch)`; `batch` is padded, too, if `pad_dim` is in it.
@@ -166,10 +166,10 @@ def _longest(path: Path, shapes: list[Shape], pad_dim: int) -> tuple[Shape, int]
 
 
 def to_lazystack(td: Container, dim: int = 0) -> Any:
-    """A lazy stack of the slices along a batch dimension, whose arrays are views.
+    """A lazy stack of the slices along a batch dimension. Its arrays are views.
 
     Raises:
-        IndexError: `dim` is no batch dimension.
+        IndexError: `dim` is not a batch dimension.
 
     Example:
         >>> import numpy as np
@@ -182,11 +182,11 @@ def to_lazystack(td: Container, dim: int = 0) -> Any:
     d = td._dim(dim)
     size, names = td.batch_size, td._names
     name = None if names is None else names[d]
-    return kinds.lazy._make(list(td.unbind(d)), d, name, size[:d] + size[d + 1 :])
+    return class_registry.lazy._make(list(td.unbind(d)), d, name, size[:d] + size[d + 1 :])
 
 
 def densify(td: Container, padding_value: Any = 0.0, padding_side: str = "right") -> Any:
-    """Self with the lazy stacks in it made dense; ragged arrays are padded along their first dimension."""
+    """Make all lazy stacks in self dense; ragged arrays are padded along their first dimension."""
 
     def dense(stack: Any) -> Any:
         return stack.densify(padding_value, padding_side)
@@ -199,11 +199,11 @@ def to_padded_tensor(td: Container, padding: Any = 0.0, mask_key: NestedKey | No
 
     Args:
         padding: fills arrays; objects are padded with None.
-        mask_key: key of a bool array over the batch that tells elements from padding.
+        mask_key: key of a bool array over the batch that is False for padding.
 
     Raises:
-        RuntimeError: `mask_key` without a ragged batch, or arrays of different dtypes' kinds or
-            numbers of dimensions.
+        RuntimeError: `mask_key` without a ragged batch, or arrays of one key differ in kind of dtype or in
+            number of dimensions.
 
     Example:
         >>> import numpy as np
@@ -240,10 +240,10 @@ def _padded_stack(stack: Any, padding: Any) -> Any:
 
 
 def _unified(tds: list[Any], padding: Any) -> list[Any]:
-    """Dense TensorDicts padded to one batch size and one shape per key; keys that all have."""
+    """Dense TensorDicts of their common keys, padded to one batch size and one shape per key."""
     size = _largest([td.batch_size for td in tds])
-    keys = [key for key in tds[0]._keys() if all(td._get_str(key) is not None for td in tds[1:])]
-    columns = {key: _unified_column([td._get_str(key) for td in tds], size, padding, key) for key in keys}
+    keys = [key for key in tds[0]._keys() if all(td._get_entry(key) is not None for td in tds[1:])]
+    columns = {key: _unified_column([td._get_entry(key) for td in tds], size, padding, key) for key in keys}
     return [
         td._make({key: columns[key][i] for key in keys}, size, td.device, td._names)
         for i, td in enumerate(tds)
@@ -276,7 +276,7 @@ def _grown_objects(entry: Any, size: Shape) -> Any:
 
 
 def _grown_to(array: Array, shape: Shape, value: Any) -> Array:
-    """The array with `value` (None for objects) after its elements, as far as `shape` has dimensions."""
+    """The array padded to `shape` at the ends of its dimensions, with `value` or, for objects, None."""
     size = array.shape[: len(shape)]
     after = [n - m for n, m in zip(shape, size, strict=True)]
     return Pad(size, [0] * len(size), after, value).array(array)

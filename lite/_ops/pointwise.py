@@ -1,8 +1,8 @@
 """Arithmetic, comparisons and logic, element by element: one row per operation.
 
-From a row come the method, its in-place form, and the operators with their reflections; the facade lists them
-by name. `elementwise` runs all of them. NumPy's ufuncs end there, too, so that `np.exp(td)` is `td.exp()`.
-Below the table stand the operations that have arguments of their own.
+A row defines the method, its in-place form, and the operators with their reflections; the facade lists them
+by name. `elementwise` computes all of them, and also NumPy's ufuncs, so `np.exp(td)` equals `td.exp()`.
+Operations with other arguments are functions after the table.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Op(NamedTuple):
 
     Attributes:
         fn: the function of arrays; if it is a ufunc, `fn(td)` is the operation, too.
-        doc: what it computes.
-        operands: how many arguments it has beside the array.
-        inplace: whether there is a method that writes the results into the arrays.
+        doc: the docstring of the method.
+        operands: the number of arguments beside the array.
+        inplace: whether there is an in-place method.
         symbol: the operator, if there is one.
-        numpy: NumPy's function that it is, where that is no ufunc.
+        numpy: the NumPy function that it implements, if `fn` is not a ufunc.
     """
 
     fn: Pointwise
@@ -135,13 +135,13 @@ _OPERANDS = """        Args:
 def run(
     td: Any, name: str, fn: Pointwise, *others: Any, default: Any = None, objects: Objects | None = None
 ) -> Any:
-    """The result of a named method, which owes a TypeError for operands of other kinds."""
+    """The result of a method. Raises TypeError if an operand's type is not supported."""
     wanted = MISSING if default is None else default
     return _accepted(elementwise(td, fn, others, wanted, objects), name, others)
 
 
 def run_(td: Any, name: str, fn: Pointwise, *others: Any) -> Any:
-    """The same in place."""
+    """The same for an in-place method."""
     return _accepted(elementwise_(td, fn, others), name, others)
 
 
@@ -415,7 +415,7 @@ def array_ufunc(td: Container, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
         left, right = inputs
         result = left @ right if at == 0 else right.__rmatmul__(left)
         return result if out is None or result is NotImplemented else write_out(out[0], result, "matmul")
-    fn = _placed(ufunc, at, kwargs)
+    fn = _with_leaf_at(ufunc, at, kwargs)
     others = [x for i, x in enumerate(inputs) if i != at]
     if out is not None and ufunc.nout == 1 and at == 0 and out[0] is inputs[0]:
         return elementwise_(td, fn, others)
@@ -435,8 +435,8 @@ def array_ufunc(td: Container, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
     return written if ufunc.nout > 1 else written[0]
 
 
-def _placed(ufunc: np.ufunc, at: int, kwargs: dict[str, Any]) -> Pointwise:
-    """The ufunc with the leaf in position `at`."""
+def _with_leaf_at(ufunc: np.ufunc, at: int, kwargs: dict[str, Any]) -> Pointwise:
+    """The ufunc as a function whose first argument, the leaf, is argument `at` of the ufunc."""
     if at == 0:
         return partial(ufunc, **kwargs) if kwargs else ufunc
     fn = for_bools(ufunc) if not kwargs else ufunc

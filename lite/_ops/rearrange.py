@@ -1,6 +1,6 @@
-"""Pick, repeat, move and split batch elements, and add dimensions; nearly every method is an index.
+"""Picking, repeating, moving and splitting batch elements; most methods are implemented by an index.
 
-Reshaping and permuting, which the containers themselves do, are in `_tree/shape.py`.
+Reshaping and permuting are in `_tree/shape.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lite._tree.shape import as_shape, shape_of
 
 
 class Gather(Index):
-    """`numpy.take_along_axis` on one batch dimension: an index array for each, made once for all leaves."""
+    """`numpy.take_along_axis` on one batch dimension; its index arrays are created once for all leaves."""
 
     __slots__ = ()
 
@@ -40,7 +40,7 @@ def _copied(leaf: Any) -> Any:
 
 def _take(td: T, dim: int, indices: Array) -> T:
     out: Any = td._index((*[slice(None)] * dim, indices))
-    # Index arrays alias the parts of lazy stacks, which a result of these methods does not.
+    # An index array returns the same parts of a lazy stack, but results of these methods are copies.
     return out if td._parts() is None else out._clone(True)
 
 
@@ -51,10 +51,10 @@ def gather(td: Container, dim: int, index: Any, out: Any = None, *, inplace: boo
         dim: the batch dimension to pick from.
         index: integers with as many dimensions as the batch.
         out: TensorDict whose arrays receive the result, and which is returned.
-        inplace: give self the result's entries and batch size, and return it.
+        inplace: replace the entries and batch size of self, and return it.
 
     Raises:
-        RuntimeError: `dim` is no batch dimension, or `index` has other dimensions.
+        RuntimeError: `dim` is not a batch dimension, or `index` has other dimensions.
         ValueError: both `out` and `inplace`.
 
     Example:
@@ -80,14 +80,14 @@ def gather(td: Container, dim: int, index: Any, out: Any = None, *, inplace: boo
             f"{array.shape} and dtype {array.dtype}."
         )
     source: Any = td
-    if source._parts() is not None and source._is_stackable():  # otherwise part by part
+    if source._parts() is not None and source._is_stackable():  # otherwise for each part
         source = source.contiguous()
-    rows = array.ndim == 1 and source._flat()
+    rows = array.ndim == 1 and source._plain_arrays()
     result = source._run(Take(size, 0, array) if rows else Gather(dim % len(size), array))
-    if td._own_names() is not None:  # index arrays drop those of lazy stacks, at any depth
+    if td._own_names() is not None:  # an index array drops names in lazy stacks, at any depth
         result._set_names(td._own_names())
     if inplace:
-        return td._adopt(result, "gather")
+        return td._replace_inplace(result, "gather")
     return result if out is None else write_out(out, result, "gather")
 
 
@@ -109,7 +109,7 @@ def repeat(td: T, *repeats: Any, inplace: bool = False) -> T:
         if count != 1:
             out = out._take(dim, np.tile(np.arange(td.batch_size[dim]), count))
     if inplace:
-        return td._adopt(out, "repeat")
+        return td._replace_inplace(out, "repeat")
     if out is td:
         out = td.clone()
     return out.lock_() if td.is_locked else out
@@ -129,11 +129,11 @@ def repeat_interleave(
         repeats: one count, or one per element.
         dim: the batch dimension.
         output_size: the size that the dimension is to have afterwards.
-        inplace: give self the result's entries and batch size, and return it; needs `dim`.
+        inplace: replace the entries and batch size of self, and return it; needs `dim`.
 
     Raises:
-        RuntimeError: the result has another size than `output_size`, or would have another number of batch
-            dims in place.
+        RuntimeError: the result has another size than `output_size`, or another number of batch dims with
+            `inplace`.
 
     Example:
         >>> from lite import TensorDict
@@ -141,7 +141,7 @@ def repeat_interleave(
         array([1, 2, 2])
     """
     flat = dim is None or not td.batch_size
-    if flat and inplace and td._parts() is None:  # a stack is told that it has no such form
+    if flat and inplace and td._parts() is None:  # a lazy stack raises that it does not support it
         raise RuntimeError(
             f"repeat_interleave(inplace=True) needs a dim of the batch, got dim={dim} for batch size "
             f"{td.batch_size}."
@@ -153,7 +153,7 @@ def repeat_interleave(
         raise RuntimeError(f"repeat_interleave gives size {len(rows)}, and output_size is {output_size}.")
     out = source._take(d, rows)
     if inplace:
-        return td._adopt(out, "repeat_interleave")
+        return td._replace_inplace(out, "repeat_interleave")
     return out.lock_() if td.is_locked else out
 
 
@@ -165,7 +165,7 @@ def roll(
     Args:
         shifts: places to move by, one per dimension.
         dims: the batch dimensions.
-        inplace: give self the result's entries, and return it.
+        inplace: replace the entries of self, and return it.
 
     Example:
         >>> from lite import TensorDict
@@ -178,7 +178,7 @@ def roll(
         out = td.flatten().roll(shifts, 0).reshape(td.batch_size)
         if inplace:
             require_unlocked(td)
-            return td._become(out)
+            return td._replace_content(out)
         return td._remember(out, lambda td, _: td.roll(-shifts))
     moves = list(shifts) if not isinstance(shifts, int) else [shifts]
     where = list(dims) if not isinstance(dims, int) else [dims]
@@ -190,13 +190,13 @@ def roll(
         out = out._take(d, np.roll(np.arange(td.batch_size[d]), shift))
     if inplace:
         require_unlocked(td)
-        return td._become(out)
+        return td._replace_content(out)
     back = [-shift for shift in moves]
     return td._remember(out, lambda td, _: td.roll(back, where))
 
 
 def flip(td: T, *args: Any, dims: Any = None) -> T:
-    """Reverse batch dimensions, given one by one or as `dims`; arrays are copies, those on a device views.
+    """Reverse batch dimensions, given one by one or as `dims`. Arrays are copies, device arrays views.
 
     Example:
         >>> from lite import TensorDict
@@ -230,8 +230,8 @@ def tile(td: T, *args: Any, dims: Any = None) -> T:
 
     Args:
         args: the counts.
-        dims: the counts, as a keyword. Fewer than batch dimensions are those of the last ones, more add
-            dimensions in front.
+        dims: the counts, as a keyword. Fewer counts than batch dimensions apply to the last ones; more counts
+            add dimensions in front.
 
     Example:
         >>> from lite import TensorDict
@@ -250,7 +250,7 @@ def rot90(td: T, k: int = 1, dims: Sequence[int] = (0, 1)) -> T:
     """Rotate `k` times by 90 degrees, from the first to the second of two batch dimensions.
 
     Raises:
-        RuntimeError: fewer than 2 batch dimensions, or not two different ones are named.
+        RuntimeError: fewer than 2 batch dimensions, or `dims` are not two different ones.
     """
     if td.ndim < 2:
         raise RuntimeError("rot90 requires at least 2 batch dimensions")
@@ -310,8 +310,8 @@ def tensor_split(td: T, indices_or_sections: Any, dim: int = 0) -> tuple[T, ...]
     """Split along a batch dimension as `numpy.array_split`; the pieces are views.
 
     Args:
-        indices_or_sections: a number of pieces, of sizes that differ by one at most; or where to
-            cut.
+        indices_or_sections: the number of pieces, whose sizes differ by at most one; or the indices of the
+            splits.
         dim: the batch dimension.
 
     Raises:

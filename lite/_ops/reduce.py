@@ -1,4 +1,4 @@
-"""Reductions over batch dimensions, features or everything: one row per method, and the walk they share."""
+"""Reductions over batch dimensions, features or everything: one table row per method, and their traversal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FEATURE = "feature"
 
 
 class Extremes(NamedTuple):
-    """Values, and where they were found: positions along the dimension(s) reduced."""
+    """Extreme values and their indices along the reduced dimension(s)."""
 
     values: Any
     indices: Any
@@ -38,13 +38,13 @@ class Extremes(NamedTuple):
 
 @dataclass(slots=True)
 class Scope:
-    """Which dimensions of every array are reduced, and what becomes of batch size and names.
+    """The dimensions of every array that are reduced, and the resulting batch size and names.
 
     Attributes:
         dims: batch dimensions; None for all dimensions of every array, features included.
         feature: reduce the feature dimensions instead.
         keepdim: keep reduced dimensions with size 1.
-        lead: dimensions that the reducer puts before all others.
+        lead: dimensions that the reducer adds in front.
     """
 
     dims: tuple[int, ...] | None
@@ -80,11 +80,11 @@ class Scope:
 
 
 def scope_of(td: Any, dim: Any, keepdim: bool = False, lead: Shape = ()) -> Scope:
-    """Read `dim`: not given or None, an int, several ints, or "feature".
+    """Parse `dim`: not given or None, an int, several ints, or "feature".
 
     Raises:
-        IndexError: a dimension is no batch dimension.
-        TypeError: `dim` is none of these, or "feature" with `keepdim`.
+        IndexError: a dimension is not a batch dimension.
+        TypeError: `dim` has another type, or is "feature" with `keepdim`.
         ValueError: a dimension is named twice.
     """
     if dim is MISSING or dim is None:
@@ -114,10 +114,10 @@ def batch_dim(td: Any, dim: int) -> int:
 
 
 def reduced(td: Any, name: str, fn: Reducer, scope: Scope) -> Any:
-    """A dense TensorDict of every array reduced; results are unlocked.
+    """A dense, unlocked TensorDict of all reduced arrays.
 
-    Data shared by the batch is kept. One object per element has no reduction and is left out, unless the
-    batch size stays as it is.
+    Non-tensor data shared by the batch is kept. Per-element objects cannot be reduced and are left out,
+    unless the batch size stays the same.
     """
     dims, keepdim, feature = scope.dims, scope.keepdim, scope.feature
 
@@ -126,7 +126,8 @@ def reduced(td: Any, name: str, fn: Reducer, scope: Scope) -> Any:
             out = fn(entry, dims, keepdim)
             return out if type(out) is np.ndarray else as_array(out)
         if isinstance(entry, UnbatchedTensor):
-            # Whether all are true is asked of its elements; other reductions of the batch leave it alone.
+            # For an unbatched array, all() and any() reduce its elements; other reductions of the batch keep
+            # it.
             own = np.asarray(fn(np.asarray(entry), None, False)) if name in ("all", "any") else entry
             return UnbatchedTensor(own, scope.size(node.batch_size))
         return unwrap(scope.array(fn, wrap(entry), node.ndim))
@@ -136,7 +137,7 @@ def reduced(td: Any, name: str, fn: Reducer, scope: Scope) -> Any:
         shape = scope.size(size)
         if isinstance(entry, NonTensorData):
             return entry._rebatch(shape)
-        return entry._apart() if shape == size else None
+        return entry._shallow_copy() if shape == size else None
 
     def node(old: Any, entries: dict[str, Any]) -> Any:
         return old._make(entries, scope.size(old.batch_size), old.device, scope.names(old._names))
@@ -148,23 +149,23 @@ def dense(td: Any, name: str) -> Any:
     """The dense form of a lazy stack.
 
     Raises:
-        RuntimeError: parts of a lazy stack differ in shape, so that there is no dense form.
+        RuntimeError: parts of a lazy stack differ in shape.
     """
     try:
         return td.contiguous()
     except RuntimeError as error:
         raise RuntimeError(
-            f"{name} requires this object to be cast to a regular TensorDict, which its ragged entries "
-            "prevent."
+            f"{name} requires this object to be cast to a regular TensorDict, which its ragged "
+            "entries prevent."
         ) from error
 
 
 def joined(td: Any, name: str, dim: Any) -> Array:
-    """All arrays in one: flat without `dim`, by feature for "feature", else along (the first) `dim`.
+    """All arrays joined: flattened without `dim`, along features for "feature", else along (the first) `dim`.
 
     Raises:
         ValueError: there is no array.
-        RuntimeError: shapes do not fit together.
+        RuntimeError: shapes do not match.
     """
     if dim is MISSING or dim is None:
         pieces = [as_array(wrap(leaf)).reshape(-1) for leaf in leaves(td)]
@@ -189,8 +190,8 @@ def joined(td: Any, name: str, dim: Any) -> Array:
 
 
 def with_keys(td: Any, transform: Callable[[Any], Any]) -> Any:
-    """The entries of `td` under the keys that `transform` gives, at every level."""
-    out = td._blank()
+    """The entries of `td` under keys transformed by `transform`, at every level."""
+    out = td._empty_like()
     for key, entry in td._items():
         node = None if isinstance(entry, NonTensorBase) else td._as_node(entry)
         out._set_path(
@@ -241,7 +242,7 @@ def _run_joined(td: Any, name: str, fn: Reducer, dim: Any, keepdim: bool) -> Any
 
 
 def _with_dtype(name: str, make: Callable[[Any], Reducer], what: str) -> AnyMethod:
-    """Methods that have a `dtype`."""
+    """Methods with an argument `dtype`."""
     plain = make(None)
 
     def method(
@@ -260,7 +261,7 @@ def _with_dtype(name: str, make: Callable[[Any], Reducer], what: str) -> AnyMeth
 
 
 def _with_correction(name: str, root: bool, what: str) -> AnyMethod:
-    """Methods that have a `correction`, which NumPy calls ddof."""
+    """Methods with an argument `correction`, which NumPy calls ddof."""
 
     def method(
         self: Any,
@@ -278,7 +279,7 @@ def _with_correction(name: str, root: bool, what: str) -> AnyMethod:
 
 
 def _plain(name: str, fn: Reducer, what: str) -> AnyMethod:
-    """Methods without arguments of their own."""
+    """Methods without further arguments."""
 
     def method(
         self: Any,
@@ -294,7 +295,7 @@ def _plain(name: str, fn: Reducer, what: str) -> AnyMethod:
 
 
 def _extremes(name: str, fns: tuple[Reducer, Reducer], what: str) -> AnyMethod:
-    """Methods that give values and where they were found."""
+    """Methods that return values and indices."""
     value, where = fns
 
     def method(
@@ -329,7 +330,7 @@ _EXTREMES = """
 
 
 def _truth(name: str, fns: tuple[Reducer, Callable[[Any], bool]], what: str) -> AnyMethod:
-    """Methods that give a bool of all arrays, unless there is a dimension."""
+    """Methods that return one bool for all arrays, unless a dimension is given."""
     fn, found = fns
 
     def method(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
@@ -370,7 +371,7 @@ _ARGMAX, _ARGMIN = over.position(np.argmax), over.position(np.argmin)
 
 
 class _Row(NamedTuple):
-    """A reduction: the family of its arguments, what that needs, its doc, and NumPy's function."""
+    """A row of the table: the family of the arguments, its parameters, the docstring, NumPy's function."""
 
     family: Callable[[str, Any, str], AnyMethod]
     fn: Any
@@ -482,7 +483,7 @@ def quantile(
     """Quantiles of every array.
 
     Args:
-        q: a number in [0, 1], or a 1-d array of them, which makes a new first batch dimension.
+        q: a number in [0, 1], or a 1-d array of them, which adds a new first batch dimension.
         dim: as in `sum`.
         keepdim: as in `sum`.
         interpolation: a method of `numpy.quantile`: "linear", "lower", "higher", "nearest", ...
@@ -506,7 +507,7 @@ def quantile(
 def logsumexp(td: Container, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """`log(sum(exp(x)))` over batch dimensions (all of them unless given), without overflow.
 
-    Over no dimension it is `x`, which is what a batch without dimensions gives.
+    Over no dimension, as for a batch without dimensions, the result is `x`.
 
     Args:
         dim: batch dimension(s).

@@ -21,7 +21,7 @@ from lite._tree.walks import map_kept
 
 
 def _along(td: Any, name: str, dim: int, fn: Callable[[Array, int], Any], reduce: bool | None = None) -> Any:
-    """`fn(array, axis)` for every array, or for all of them joined."""
+    """`fn(array, axis)` for every array, or for all arrays joined."""
     d = batch_dim(td, dim)
     if reduce:
         return unwrap(as_array(fn(joined(td, name, (d,)), d)))
@@ -29,7 +29,7 @@ def _along(td: Any, name: str, dim: int, fn: Callable[[Array, int], Any], reduce
     def call(array: Array, axis: Axis, keepdims: bool) -> Any:
         return fn(array, d)
 
-    # With "keepdim" batch size and names stay; only the function sees the dimension.
+    # With "keepdim" batch size and names stay the same; only the function gets the dimension.
     return reduced(td, name, call, _Kept((d,), keepdim=True))
 
 
@@ -104,7 +104,7 @@ _CUMULATIVE = """
 
 
 class _Row(NamedTuple):
-    """A cumulative function: the family of its arguments, its ufunc, its doc, and NumPy's function."""
+    """A row of the table: the family of the arguments, the ufunc, the docstring, and NumPy's function."""
 
     family: Callable[[str, np.ufunc, str], AnyMethod]
     ufunc: np.ufunc
@@ -121,7 +121,7 @@ _ROWS = {
 
 
 def _numpy_form(name: str) -> Callable[..., Any]:
-    """`np.cumsum(td, axis, dtype)`: of the flattened batch where there is no axis."""
+    """`np.cumsum(td, axis, dtype)`; without an axis, of the flattened batch."""
 
     def call(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
         flat, along = (a.flatten(), 0) if axis is None else (a, axis)

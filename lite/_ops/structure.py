@@ -14,8 +14,8 @@ from lite._tree.protocol import MISSING, Container, T
 from lite._tree.undo import flattened, unflattened
 
 
-def _become(td: T, entries: Mapping[str, Any]) -> T:
-    """Replace self's entries by `entries`, which are known to fit."""
+def _with_entries(td: T, entries: Mapping[str, Any]) -> T:
+    """Replace the entries of self by `entries`, which are known to fit, and return self."""
     if td._locked:
         raise RuntimeError(LOCK_ERROR)
     for name in list(td._keys()):
@@ -28,7 +28,7 @@ def _become(td: T, entries: Mapping[str, Any]) -> T:
 def select(
     td: T, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False
 ) -> T:
-    """Keep only some keys, in the order given; leaves are aliased.
+    """Keep only some keys, in the given order; leaves are aliased.
 
     Args:
         keys: keys to keep; a nested key keeps its place in the tree.
@@ -50,9 +50,9 @@ def select(
             break
         found[key] = entry  # type: ignore[index]
     else:
-        return _become(td, found) if inplace else td._with(found)
+        return _with_entries(td, found) if inplace else td._with(found)
     out = td._selected([(k,) if type(k) is str else require_path(k) for k in keys], strict)
-    return _become(td, out._entries()) if inplace else out
+    return _with_entries(td, out._entries()) if inplace else out
 
 
 def _selected(td: T, paths: list[Path], strict: bool) -> T:
@@ -67,7 +67,8 @@ def _selected(td: T, paths: list[Path], strict: bool) -> T:
         if isinstance(entry, Container):
             return td._with({name: entry._selected([path[1:]], strict)})
     out: dict[str, Any] = {}
-    below: dict[str, list[Path]] = {}  # a key below a node narrows it, whether the node is named or not
+    # A nested key restricts its node to it, also if the node is selected too.
+    below: dict[str, list[Path]] = {}
     for path in paths:
         name = path[0]
         if name in own:
@@ -97,7 +98,7 @@ def exclude(td: T, *keys: NestedKey, inplace: bool = False) -> T:
             paths = [k if type(k) is str else require_path(k) for k in keys]
             break
     out = td._excluded(paths)
-    return _become(td, out._entries()) if inplace else out
+    return _with_entries(td, out._entries()) if inplace else out
 
 
 def _excluded(td: T, keys: Sequence[str | Path]) -> T:
@@ -137,17 +138,17 @@ def rename_key_(td: T, old_key: NestedKey, new_key: NestedKey, safe: bool = Fals
         return td
     if td._locked:
         raise RuntimeError(LOCK_ERROR)
-    entry = td._get_path(old)
+    entry = td._get_entry(old)
     if entry is None:
         raise td._missing(old)
-    if safe and td._get_path(new) is not None:
+    if safe and td._get_entry(new) is not None:
         raise KeyError(f"key {to_key(new)} already present in TensorDict.")
     if len(old) == len(new) == 1 and td._parts() is None:
         td._put(new[0], entry)  # known to fit
         td._remove(old[0])
         return td
     if new[: len(old)] == old:
-        # Below itself: the old place has to be free for the new node.
+        # Moved into itself: the old key must be free for the new node.
         td.del_(to_key(old))
         td._set_path(new, entry, False)
         return td
@@ -164,7 +165,7 @@ def rename_paths(old_key: Any, new_key: Any) -> tuple[Path, Path]:
 def flatten_keys(
     td: T, separator: str = ".", inplace: bool = False, is_leaf: Callable[[type], bool] | None = None
 ) -> T:
-    """Bring nested entries to the top under joined keys; empty nodes are dropped.
+    """Move nested entries to the top level under joined keys; empty nodes are dropped.
 
     Raises:
         KeyError: two keys become equal.
@@ -182,7 +183,7 @@ def flatten_keys(
         twice = sorted({name for name in names if names.count(name) > 1})
         raise KeyError(f"Flattening keys in tensordict causes keys {twice} to collide.")
     if inplace:
-        return _become(td, entries)
+        return _with_entries(td, entries)
     return td._remember(td._with(entries), unflattened(separator))
 
 
@@ -193,15 +194,15 @@ def unflatten_keys(td: T, separator: str = ".", inplace: bool = False) -> T:
         KeyError: a key would be both an entry and a node.
     """
     out: T = td._with({})
-    made: dict[Path, Any] = {(): out}  # the nodes that are new here, so that entries of self fit them
+    made: dict[Path, Any] = {(): out}  # the nodes created here, which entries of self fit
     for name, entry in td._items():
         path = tuple(name.split(separator))
         node = td._as_node(entry)
-        # Nodes are copied: entries that get into them are not for the nodes of self.
+        # Nodes are copied, so that new entries do not go into the nodes of self.
         value = entry if node is None else td._rewrap(entry, node._clone(False))
         parent = made.get(path[:-1])
         if parent is None:
-            parent = _made(path[:-1], made)
+            parent = _create_node(path[:-1], made)
         if parent is None:
             _require_free(out, path)
             out._set_path(path, value, False)
@@ -210,14 +211,14 @@ def unflatten_keys(td: T, separator: str = ".", inplace: bool = False) -> T:
         else:
             parent._put(path[-1], value)
     if inplace:
-        return _become(td, out._entries())
+        return _with_entries(td, out._entries())
     return td._remember(out, flattened(separator))
 
 
 def _require_free(td: Container, path: Path) -> None:
-    """KeyError if there is an entry at a path, or something that is no node on the way."""
+    """Raise KeyError if there is an entry at a path, or the path leads through a leaf."""
     for n in range(1, len(path) + 1):
-        taken = td._get_path(path[:n])
+        taken = td._get_entry(path[:n])
         if taken is not None and (n == len(path) or td._as_node(taken) is None):
             raise _overridden(path)
 
@@ -232,15 +233,14 @@ def split_keys(
 ) -> tuple[T, ...]:
     """Distribute entries over one TensorDict per key set, plus one with the rest.
 
-    Every entry goes to one of them: for later sets, what an earlier one took is missing.
+    Every entry goes to one of them: later sets do not see entries that an earlier one took.
 
     Args:
         key_sets: iterables of keys, or mappings from key to new key.
-        inplace: the rest is self, without the taken entries.
+        inplace: remove the taken entries from self, and return self as the rest.
         default: value of missing keys.
         strict: raise KeyError for a missing key without default.
-        reproduce_struct: keep the tree of nested TensorDicts in all results, also where nothing is
-            left in them.
+        reproduce_struct: keep the tree of nested TensorDicts in all results, also where they are empty.
 
     Raises:
         KeyError: a key is missing or in two sets, `strict`, and there is no default.
@@ -268,7 +268,7 @@ def split_keys(
             entry = _untaken(source, old, taken)
             if entry is None:
                 if default is MISSING and strict:
-                    raise td._missing(old) if td._peek_path(old) is None else _taken_twice(old)
+                    raise td._missing(old) if td._peek_entry(old) is None else _taken_twice(old)
                 if default is MISSING:
                     continue
                 entry = default
@@ -278,14 +278,14 @@ def split_keys(
         outputs.append(out)
     left = source._excluded(list(taken))._entries()
     rest: T = td._with(left if reproduce_struct else _without_empty(td, left))
-    return (*outputs, _become(td, {k: rest._get_str(k) for k in rest._keys()}) if inplace else rest)
+    return (*outputs, _with_entries(td, {k: rest._get_entry(k) for k in rest._keys()}) if inplace else rest)
 
 
 def _untaken(td: Container, path: Path, taken: Mapping[Path, None]) -> Any:
-    """The entry at a path without what is taken of it; None if there is none, or it is taken itself."""
+    """The entry at a path without its taken entries; None if it is missing or taken itself."""
     if any(path[:n] in taken for n in range(1, len(path) + 1)):
         return None
-    entry = td._get_path(path)
+    entry = td._get_entry(path)
     node = td._as_node(entry)
     if node is None:
         return entry
@@ -298,7 +298,7 @@ def filter_empty_(td: T) -> T:
     if td._locked:
         raise RuntimeError(LOCK_ERROR)
     for name in list(td._keys()):
-        node = td._as_node(td._peek(name))
+        node = td._as_node(td._peek_entry(name))
         if node is not None and node.is_empty():
             td._remove(name)
         elif node is not None:
@@ -306,16 +306,16 @@ def filter_empty_(td: T) -> T:
     return td
 
 
-def _made(path: Path, made: dict[Path, Any]) -> Any:
-    """The node at a path, newly made with those above it; None where another node or leaf is in the way."""
-    known = len(path) - 1  # mostly only the last node is new
+def _create_node(path: Path, made: dict[Path, Any]) -> Any:
+    """Create the node at a path and its parents; None if another node or leaf is at one of the paths."""
+    known = len(path) - 1  # in most cases only the last node is new
     while path[:known] not in made:
         known -= 1
     parent = made[path[:known]]
     for n in range(known, len(path)):
-        if parent._get_str(path[n]) is not None:
+        if parent._get_entry(path[n]) is not None:
             return None
-        node = made[path[: n + 1]] = parent._blank()
+        node = made[path[: n + 1]] = parent._empty_like()
         parent._put(path[n], node)
         parent = node
     return parent

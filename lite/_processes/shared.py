@@ -13,7 +13,7 @@ import numpy as np
 from lite._arrays.types import Array, ArrayHolder, host_array, is_array, raw
 from lite._files import blocks
 from lite._tree.protocol import Container, T
-from lite._tree.walks import as_of, leaves, nodes
+from lite._tree.walks import leaves, like_leaf, nodes
 
 
 def share_memory_(td: T) -> T:
@@ -79,4 +79,4 @@ def _replace(td: Any, moved: dict[int, Array]) -> None:
             if isinstance(entry, ArrayHolder) and shared is not None:
                 entry.data = shared
             elif shared is not None:
-                node._data[key] = as_of(entry, shared)
+                node._data[key] = like_leaf(entry, shared)

@@ -93,7 +93,7 @@ def _numbers(td: Any, row: Row) -> str:
     if stacked is not None and (-1 in row.shape or (row.nbytes or 0) > _MOST_STACKED):
         return ""
     holder = td if row.part is None else stacked[0][row.part]
-    array = raw(holder._get_str(row.key))
+    array = raw(holder._get_entry(row.key))
     if not isinstance(array, np.ndarray):
         return ""
     first = array.flat[: _MOST_VALUES + 1]  # not reshape, which may copy all of it

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from lite._arrays.device import device_of
 from lite._arrays.types import Shape, is_array
-from lite._containers.ragged import stand_in
+from lite._containers.ragged import peek_first_part
 from lite._tree.walks import leaves
 
 
@@ -56,7 +56,7 @@ def places(td: Any) -> Iterator[tuple[Any, str, int | None]]:
 def rows(td: Any) -> Iterator[Row]:
     """A row for every direct entry."""
     for holder, key, part in places(td):
-        found = stand_in(holder, key)
+        found = peek_first_part(holder, key)
         try:
             shape = holder._item_shape(key)
         except RuntimeError:  # a parameter has none before the first call of its module
@@ -66,7 +66,7 @@ def rows(td: Any) -> Iterator[Row]:
             yield Row(key, part, "Array", shape, str(found.dtype), device_of(found), nbytes, None)
             continue
         try:
-            entry = holder._get_str(key)
+            entry = holder._get_entry(key)
         except RuntimeError:  # parts that cannot be stacked
             entry = None
         yield Row(key, part, type(found).__name__, shape, "", "", None, entry)

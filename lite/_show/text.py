@@ -10,7 +10,7 @@ import numpy as np
 
 from lite._arrays.device import device_of
 from lite._arrays.types import Array, ArrayHolder, Shape, Unbatched, is_array
-from lite._containers.ragged import stand_in
+from lite._containers.ragged import peek_first_part
 from lite._files.blocks import is_shared
 from lite._show.options import PrintOptions, print_options
 from lite._show.rows import places
@@ -156,12 +156,12 @@ def _statistics(array: Array) -> str:
 
 def entry_text(td: Any, key: str) -> str:
     """One entry of a lazy stack, without stacking its arrays, which may be ragged."""
-    found = stand_in(td, key)
+    found = peek_first_part(td, key)
     if is_array(found):
         shape = td._item_shape(key)
         ragged = -1 in shape or not print_options().shows_contents
-        return _array(shape, found, None if ragged else td._get_str(key))
+        return _array(shape, found, None if ragged else td._get_entry(key))
     try:
-        return _entry(td._get_str(key), td.device)
+        return _entry(td._get_entry(key), td.device)
     except RuntimeError:  # objects that differ in shape, or in kind
         return f"{type(found).__name__}(batch_size={td._item_shape(key)}, device={td.device})"

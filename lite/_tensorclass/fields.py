@@ -79,7 +79,7 @@ class Field:
 
     def __get__(self, instance: Any, owner: Any) -> Any:
         if instance is not None:
-            entry = instance._tensordict._get_str(self.name)
+            entry = instance._tensordict._get_entry(self.name)
             if entry is None and owner._deletes and self.name in instance._was_deleted():
                 raise AttributeError(self.name)
             return self.read(entry)
@@ -91,7 +91,7 @@ class Field:
         instance._set_field(self, value)
 
     def __delete__(self, instance: Any) -> None:
-        if instance._tensordict._peek(self.name) is None:
+        if instance._tensordict._peek_entry(self.name) is None:
             raise AttributeError(f"the field {self.name!r} has no value that could be deleted.")
         instance._tensordict.del_(self.name)
         type(instance)._deletes = True

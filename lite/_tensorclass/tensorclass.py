@@ -24,7 +24,7 @@ from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey, require_path, to_path
 from lite._tree.nontensor import NonTensorBase, unwrap
-from lite._tree.protocol import MISSING, Container, kinds
+from lite._tree.protocol import MISSING, Container, class_registry
 
 _RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim"})  # also with shadow=True
 
@@ -280,7 +280,7 @@ class TensorClass(TensorCollection):
         node = self._tensordict
         if value is not None:
             node._set_here(field.name, field.entry(value, node.batch_size), inplace)
-        elif node._peek(field.name) is not None:
+        elif node._peek_entry(field.name) is not None:
             node.del_(field.name)
         elif field.name in self._was_deleted():
             self._deleted.discard(field.name)
@@ -364,7 +364,7 @@ class TensorClass(TensorCollection):
             KeyError: no such field, or no such entry below it.
         """
         path = require_path(key)
-        if len(path) > 1 or path[0] not in self._fields or self._tensordict._peek(path[0]) is not None:
+        if len(path) > 1 or path[0] not in self._fields or self._tensordict._peek_entry(path[0]) is not None:
             self._tensordict.del_(path)
         return self
 
@@ -544,4 +544,4 @@ def _hashable(entry: Any) -> Any:
 delegate(TensorClass)
 # Hints of subclasses are looked up with those of this class, in the module that it says: lite, not this file.
 TensorClass.__annotations__ = inspect.get_annotations(TensorClass, eval_str=True)
-kinds.tensorclass = TensorClass
+class_registry.tensorclass = TensorClass

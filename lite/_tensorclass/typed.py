@@ -38,7 +38,7 @@ class _Field:
     def __get__(self, instance: Any, owner: type) -> Any:
         if instance is None:
             return self
-        entry = instance._tensordict._get_str(self.name)
+        entry = instance._tensordict._get_entry(self.name)
         if entry is None:
             raise AttributeError(self.name)  # `__getattr__`, which is asked then, says more
         return entry
@@ -327,7 +327,7 @@ def _evaluated(annotation: Any, names: dict[str, Any], own: dict[str, Any]) -> A
 
 # What the container behind answers as it is: its entries, and results that are TensorDicts.
 _ANSWERS: Final = """
-    _keys _get_str _peek _item_shape _items _peek_items _entries _values _flat _reach _get_path _peek_path
+    _keys _get_entry _peek_entry _get_dense _item_shape _items _peek_items _entries _values _plain_arrays
     _missing _to_entry _convert _convert_at _parts _save _own_names _readable_names _rows
     get get_at get_non_tensor pop popitem setdefault to_tensordict to_module
     sum prod mean nansum nanmean std var amax amin argmax argmin max min all any quantile cummax cummin

@@ -1,14 +1,15 @@
-"""What a collection is, whatever holds its entries. In reading order:
+"""Trees of entries: the protocols of containers and entries. In reading order:
 
-`keys` turns nested keys into flat paths, and `key_views` lists them. `collection` is what an entry that is
-no array answers, `nontensor` the entries that are Python objects, `unbatched` arrays that take no part in
-the batch. `protocol` is what every container answers: read it to write an operation. `walks` visits the
-arrays of a tree. `object_methods` gives objects what TensorDicts can do.
+`keys` flattens nested keys to paths, and `key_views` lists them. `collection` is the protocol of entries that
+are not arrays; `nontensor` has the entries that are Python objects, `unbatched` the arrays without batch
+dimensions. `protocol` is the protocol of containers: read it to write an operation. `walks` visits the arrays
+of a tree. `object_methods` gives non-tensor data the methods of TensorDicts.
 
-`batch_ops` are operations on the batch as objects, `shape` the methods that make them, `indexing` what an
-index does to a shape. `names` and `lock` go down a tree, `undo` is for `with` statements.
+`batch_ops` has the operations on batch dimensions as objects, `shape` the methods that create them,
+`indexing` the effect of an index on a shape. `names` and `lock` apply to a whole tree, `undo` implements
+`with` statements.
 
-`values` turns what a user stores into entries, `lookalikes` columns of other libraries among it; `writes`
-plans the writes of a call so that all or nothing is done, `entry_errors` names the entry that an error is
-about. `numpy_protocol` registers NumPy's functions.
+`values` converts stored values to entries, with `duck_typed_columns` for columns of other libraries; `writes`
+plans the writes of a call so that all or none are done, `entry_errors` puts the entry's path into errors.
+`numpy_protocol` registers NumPy's functions.
 """

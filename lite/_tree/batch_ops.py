@@ -1,8 +1,9 @@
 """Batch-shape operations as small objects.
 
-Each operation computes the new batch shape once, from the batch size of the TensorDict it was
-called on; `array` then does the same to any leaf, nested node or object array, whatever dimensions
-follow the batch. Collections only differ in how they map it (`TensorCollection._run`).
+Each operation computes the new batch shape once, from the batch size of the TensorDict it was called on.
+`array` then applies it to any leaf or object array, whatever feature dimensions follow. Collections differ
+only in how they map it over their entries (`TensorCollection._run`). So a lazy stack can stay lazy by looking
+at the operation, and a nested node or an object array needs no code of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.device import beside, with_namespace_of
+from lite._arrays.device import to_library_of, with_namespace_of
 from lite._arrays.types import Array, Names, Shape, computed, has_namespace
 
 
@@ -21,10 +22,10 @@ class BatchOp:
     """An operation on the first `ndim` dimensions of every entry, giving `shape` instead.
 
     Attributes:
-        ndim: number of batch dimensions it reads.
-        shape: the batch shape it produces.
+        ndim: number of leading dimensions that the operation reads.
+        shape: the batch shape of the result.
         keeps_lock: whether the result of a locked TensorDict is locked.
-        fills: whether it adds elements, which no object belongs to.
+        fills: whether the operation adds elements, for which there are no objects.
     """
 
     __slots__ = ("ndim", "shape")
@@ -43,15 +44,15 @@ class BatchOp:
         return None
 
     def inverse(self, size: Shape) -> BatchOp:
-        """The operation that leads back to the batch size this one started from."""
+        """The operation that restores the original batch size."""
         return Reshape(len(self.shape), size[: self.ndim])
 
     def on_stack(self, stack: Any) -> Any:
-        """The result for a lazy stack whose stack dimension it reads; None leaves that to the stack."""
+        """The result for a lazy stack whose stack dimension is read; None if the stack computes it."""
         return None
 
     def _head(self, part: Any) -> Shape:
-        """The dimensions that are read of a part of a lazy stack."""
+        """The number of dimensions that are read of each part of a lazy stack."""
         size: Shape = part.batch_size
         return size[: self.ndim - 1]
 
@@ -69,7 +70,7 @@ class Reshape(BatchOp):
         self.known = None
 
     def _full(self, own: Shape) -> Shape:
-        """The new shape of a leaf; that of the last one mostly serves the next."""
+        """The new shape of a leaf, cached, as most leaves have the shape of the one before."""
         self.known = own
         self.full = full = self.shape + own[self.ndim :]
         return full
@@ -80,14 +81,14 @@ class Reshape(BatchOp):
 
 
 class View(Reshape):
-    """Reshape that refuses to copy; but for objects, whose views share nothing that is written to."""
+    """Reshape that raises instead of copying; object arrays may be copied, as writes replace them anyway."""
 
     __slots__ = ()
 
     def array(self, value: Array) -> Array:
         own = value.shape
         full = self.full if own == self.known else self._full(own)
-        # What is contiguous is never copied, and need not pay for the question.
+        # A contiguous array is never copied, so the slower check is left out.
         if value.flags.c_contiguous or value.dtype == object:
             return value.reshape(full)
         out: Array = value.reshape(full, copy=False)
@@ -123,7 +124,7 @@ class Squeeze(Reshape):
     def __init__(self, batch_size: Shape, dims: tuple[int, ...]) -> None:
         self.ndim = len(batch_size)
         self.dims = dims
-        # As in Unsqueeze, an index.
+        # An index, which costs less than a method, as in Unsqueeze.
         if len(dims) == 1:
             dim = dims[0]
             self.shape = batch_size[:dim] + batch_size[dim + 1 :]
@@ -187,7 +188,7 @@ class Permute(BatchOp):
         self.dims = self.order = dims
 
     def array(self, value: Array) -> Array:
-        if value.ndim != len(self.order):  # the order for the last leaf mostly serves the next one
+        if value.ndim != len(self.order):  # cached, as most leaves have as many dimensions as the one before
             self.order = self.dims + tuple(range(self.ndim, value.ndim))
         return value.transpose(self.order)
 
@@ -227,7 +228,7 @@ class Expand(BatchOp):
 
     def array(self, value: Array) -> Array:
         # The same view as np.broadcast_to at a quarter of the cost, for arrays that can be read as a buffer.
-        # What the last leaf was, the next one mostly is, too.
+        # The plan is cached, as most leaves have the shape and strides of the one before.
         if type(value) is np.ndarray:
             own, steps, dtype = value.shape, value.strides, value.dtype
             if own == self.known and steps == self.steps and dtype is self.dtype:
@@ -278,7 +279,7 @@ class Index(BatchOp):
 
 
 class TracedIndex(Index):
-    """Index with arrays of JAX whose values are not known, which look up in arrays of NumPy, too."""
+    """Index with traced arrays of JAX, whose values are unknown; JAX also indexes NumPy arrays with them."""
 
     __slots__ = ()
 
@@ -289,14 +290,14 @@ class TracedIndex(Index):
 
 
 class Piece(Index):
-    """A slice taken by `split`, `chunk` or `narrow`, which keep the lock."""
+    """A slice taken by `split`, `chunk` or `narrow`. The result keeps the lock."""
 
     __slots__ = ()
     keeps_lock = True
 
 
 class Take(Index):
-    """Pick `rows`, one dimension of integers within bounds, along dimension `dim`."""
+    """Pick the rows of a 1-d array of integers within bounds along dimension `dim`."""
 
     __slots__ = ("dim", "rows")
 
@@ -308,7 +309,7 @@ class Take(Index):
         self.rows = rows
 
     def array(self, value: Array) -> Array:
-        # `take` costs a third of an index array, but first copies arrays that are not laid out for it.
+        # `take` costs a third of an index array, but copies a non-contiguous array first.
         if type(value) is np.ndarray:
             flags = value.flags
             if flags.c_contiguous and flags.aligned:
@@ -321,9 +322,9 @@ class Take(Index):
 
 
 class Pad(BatchOp):
-    """Add elements before and after those of the batch; dimension names are dropped.
+    """Pad the batch dimensions at both ends; dimension names are dropped.
 
-    Negative counts crop. New elements hold `value`, those of objects None.
+    Negative counts crop. New elements hold `value`, or None in object arrays.
     """
 
     __slots__ = ("after", "before", "fills", "kept", "value", "within")
@@ -336,7 +337,7 @@ class Pad(BatchOp):
         self.after = after
         self.value = value
         self.fills = any(a > 0 or b > 0 for _, a, b in counts)
-        # Where the elements that are kept are, and where they go.
+        # The kept elements in the source and in the result.
         self.kept = tuple([slice(max(0, -a), max(0, n - max(0, -b))) for n, a, b in counts])
         self.within = tuple([slice(max(0, a), max(0, n + a + b - max(0, b))) for n, a, b in counts])
 
@@ -345,6 +346,6 @@ class Pad(BatchOp):
         out = np.empty(self.shape + value.shape[self.ndim :], dtype)
         out.fill(None if dtype.hasobject else self.value)
         held = computed(value)
-        out = beside(held, out)
+        out = to_library_of(held, out)
         out[self.within] = held[self.kept]
         return out

@@ -1,8 +1,7 @@
 """The protocol between a TensorDict and its entries that are not arrays.
 
-A parent never asks which kind of collection an entry is: nested TensorDicts, lazy stacks,
-tensorclasses and non-tensor data all answer the methods of `Entry`. So do arrays that take no part in the
-batch, which are no collections in the eyes of users.
+A parent never tests the class of an entry: nested TensorDicts, lazy stacks, tensorclasses and non-tensor data
+all implement `Entry`. Unbatched arrays implement it too, although users do not see them as collections.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from lite._tree.batch_ops import BatchOp
 
 
 class Entry:
-    """What answers for itself when the batch of the TensorDict that holds it changes."""
+    """An entry that implements batch operations itself, unlike a plain array."""
 
     __slots__ = ()
     _is_non_tensor: ClassVar[bool] = False
@@ -33,7 +32,7 @@ class Entry:
         raise NotImplementedError
 
     def _run(self, op: BatchOp) -> Entry:
-        """Apply a batch-shape operation, keeping batch dimensions beyond the parent's."""
+        """Apply a batch-shape operation. Batch dimensions beyond those of the parent are kept."""
         raise NotImplementedError
 
     def _clone(self, recurse: bool) -> Self:
@@ -54,7 +53,7 @@ class TensorCollection(Entry):
 
     __slots__ = ()
 
-    # What every kind has in a form of its own, and others call by name.
+    # Each class has its own implementation; other packages call these by name.
     clone: Callable[..., Self]
     items: Callable[..., Any]
     update_: Callable[..., Self]

@@ -1,8 +1,8 @@
-"""Batch indices: from what a user writes to an index that NumPy applies to every leaf.
+"""Batch indices: a user's index becomes an index that NumPy can apply to every leaf.
 
-`normalise` resolves everything that depends on the number of batch dimensions (ellipsis, too many
-indices, boolean masks of the wrong shape), so that applying the result to a leaf with extra feature
-dimensions can neither reach the features nor fail half way.
+`normalise` resolves everything that depends on the number of batch dimensions (ellipsis, too many indices,
+boolean masks of the wrong shape). So its result never indexes the feature dimensions of a leaf, never fails
+for one leaf only, and its trailing ellipsis makes every basic index a view.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _item(item: Any) -> Any:
 
 
 def _traced_item(item: Any) -> Any:
-    """An array of JAX as one of NumPy; itself where it is traced, and so has no values to check."""
+    """A JAX array as a NumPy array; a traced array, whose values cannot be checked, as it is."""
     found = known(item)
     if found is not None:
         return _array_item(found)
@@ -119,7 +119,7 @@ def _check_masks(items: list[Any], batch_size: Shape) -> None:
 
 
 def result_shape(items: tuple[Any, ...], batch_size: Shape) -> Shape:
-    """The batch size after indexing; NumPy itself decides, on an array that holds no data."""
+    """The batch size after indexing, computed by NumPy on an array without memory."""
     if len(items) == 1 and type(items[0]) is int and not -batch_size[0] <= items[0] < batch_size[0]:
         raise IndexError(f"index {items[0]} is out of bounds for dimension 0 with size {batch_size[0]}.")
     shape = basic_shape(items, batch_size)
@@ -127,14 +127,14 @@ def result_shape(items: tuple[Any, ...], batch_size: Shape) -> Shape:
 
 
 def indexed_shape(index: Any, shape: Shape) -> Shape:
-    """The shape that an index leaves of one; where traced arrays point to is not known."""
-    items = _stand_ins(index if isinstance(index, tuple) else (index,))
+    """The shape after indexing. Traced index arrays have no values, so their bounds are not checked."""
+    items = _with_placeholders(index if isinstance(index, tuple) else (index,))
     indexed: Array = np.broadcast_to(_NOTHING, shape)[items]
     return indexed.shape
 
 
-def _stand_ins(items: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What is to a shape as traced arrays are: with no dimensions an integer, else an array of them."""
+def _with_placeholders(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The items with zeros in place of traced arrays: the resulting shape is the same."""
     if not is_traced(items):
         return items
     sizes = [item.shape if has_namespace(item) else None for item in items]
@@ -147,12 +147,12 @@ def _stand_ins(items: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def is_traced(items: tuple[Any, ...]) -> bool:
-    """Whether a normalised index has an array whose values are not known."""
+    """Whether a normalised index has a traced array."""
     return not _PLAIN.issuperset(map(type, items)) and any(map(has_namespace, items))
 
 
 def basic_shape(items: tuple[Any, ...], batch_size: Shape) -> Shape | None:
-    """The batch size after at most as many integers in range and slices; None for anything else."""
+    """The batch size after an index of integers in range and slices; None for any other index."""
     if len(items) > len(batch_size):
         return None
     shape: list[int] = []
@@ -165,7 +165,7 @@ def basic_shape(items: tuple[Any, ...], batch_size: Shape) -> Shape | None:
 
 
 def views(index: tuple[Any, ...], size: Shape) -> tuple[tuple[Any, ...], Shape] | None:
-    """The index without its ellipsis and the batch size after it; None if it has arrays, or does not fit."""
+    """A basic index without its ellipsis, and the batch size after it; None for arrays or a bad index."""
     if not _VIEWS.issuperset(map(type, index)):
         return None
     rest = len(size) + index.count(None) + index.count(Ellipsis) - len(index)
@@ -206,12 +206,12 @@ _NOTHING = np.zeros((), dtype=np.bool_)
 
 
 def result_names(items: tuple[Any, ...], names: list[str | None], ndim: int) -> Names:
-    """Names after indexing: ints drop theirs, slices and a 1-d array keep, None adds None.
+    """Names after indexing: an integer drops a name, a slice or a 1-d array keeps it, None adds None.
 
-    Index arrays, bools and the integers beside them make one block of dimensions, which is unnamed
-    unless it comes from a single 1-d array. NumPy puts it where they stand, or first if they stand apart.
+    Index arrays, bools and the integers beside them make one block of dimensions, which is unnamed unless it
+    comes from a single 1-d array. NumPy puts the block at their position, or first if they are not adjacent.
     """
-    items = _stand_ins(items)
+    items = _with_placeholders(items)
     arrays = [item for item in items if isinstance(item, np.ndarray | bool)]
     block_at = [i for i, item in enumerate(items) if isinstance(item, np.ndarray | int)]
     together = not arrays or block_at[-1] - block_at[0] + 1 == len(block_at)

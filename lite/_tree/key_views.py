@@ -1,7 +1,8 @@
-"""The live, set-like view that `TensorDict.keys` returns, and the walk in the order of keys.
+"""The live, set-like view that `TensorDict.keys` returns, and the traversal in the order of keys.
 
-`walk` is no part of `walks.py`: it gives paths, nodes after their content, leaves as a predicate says, and
-never stacks the leaves of a lazy stack if only their names are asked for.
+`walk` is not in `walks.py`, as it differs from the traversals there: it yields paths, yields a node after its
+content, takes a predicate for leaves, and does not stack the leaves of a lazy stack where only keys are
+needed.
 """
 
 from __future__ import annotations
@@ -31,25 +32,29 @@ def walk(
 
     Args:
         node: where to start.
-        nested: go into nested nodes.
+        nested: descend into nested nodes.
         leaves_only: leave out nodes.
         is_leaf: predicate on the type of an entry.
-        peek: an entry may be a stand-in of its type, which costs a lazy stack nothing.
-        start: prefix of the paths; None gives keys as users see them, strings at the top.
+        peek: yield entries of `_peek_entry`, so that a lazy stack does not stack its leaves.
+        start: prefix of the paths; None yields public keys, which are strings at the top level.
         separator: joins the parts of a path, instead of tuples; needs `start=None`.
     """
     found: list[tuple[Any, Any]] = []
-    if nested and leaves_only and is_leaf is None and separator is None and not peek:  # asked most often
+    if (
+        nested and leaves_only and is_leaf is None and separator is None and not peek
+    ):  # the most frequent case
         leaf_pairs(node._items(), start, found)
         return found
-    known = is_leaf is None or is_leaf is is_leaf_nontensor  # both take arrays, and no container, for leaves
+    known = (
+        is_leaf is None or is_leaf is is_leaf_nontensor
+    )  # for both predicates arrays are leaves and containers are not
     how = (nested, leaves_only, is_leaf or default_is_leaf, known, peek, separator)
     _collect(node, start, how, found)
     return found
 
 
 def leaf_pairs(items: Iterable[tuple[str, Any]], prefix: Path | None, found: list[tuple[Any, Any]]) -> None:
-    """What `walk` finds most often: the arrays of the whole tree."""
+    """A faster `walk` for its most frequent case, the arrays of the whole tree."""
     for name, entry in items:
         key: Any = name if prefix is None else (*prefix, name)
         if type(entry) is ndarray:
@@ -64,7 +69,7 @@ def leaf_pairs(items: Iterable[tuple[str, Any]], prefix: Path | None, found: lis
 
 
 def _keys_below(node: Container, prefix: Path, leaves_only: bool, found: list[Any]) -> None:
-    """The keys of the whole tree in the order of `walk`, as users see them."""
+    """The public keys of the whole tree, in the order of `walk`."""
     for name, entry in node._peek_items():
         if type(entry) is not ndarray:
             child: Any = entry if isinstance(entry, Container) else Container._as_node(entry)
@@ -76,7 +81,7 @@ def _keys_below(node: Container, prefix: Path, leaves_only: bool, found: list[An
 
 
 def _count_below(node: Container, leaves_only: bool) -> int:
-    """How many there are: `list` asks every view for its length before it goes through it."""
+    """The number of keys. It is worth a function, as `list(view)` calls `len(view)` first."""
     count = 0
     for _, entry in node._peek_items():
         if type(entry) is not ndarray:
@@ -102,7 +107,7 @@ def _collect(
             found.append((key, entry))
             continue
         leaf, child = False, entry
-        if not (known and isinstance(entry, Container)):  # which saves two calls for each node
+        if not (known and isinstance(entry, Container)):  # saves two calls for each node
             leaf = is_leaf(type(entry))
             child = None if leaf else node._as_node(entry)
         if nested and child is not None:
@@ -159,9 +164,9 @@ class TensorDictKeysView(Set[Any]):
 
     def __contains__(self, key: object) -> bool:
         nested, leaves_only, is_leaf = self._args
-        if type(key) is str and not leaves_only:  # what most questions are about
-            return self._td._peek(key) is not None
-        if nested and not leaves_only and self._td._reach(key) is not None:
+        if type(key) is str and not leaves_only:  # the most frequent case
+            return self._td._peek_entry(key) is not None
+        if nested and not leaves_only and self._td._get_dense(key) is not None:
             return True
         path = to_path(key)
         if not path:
@@ -174,7 +179,7 @@ class TensorDictKeysView(Set[Any]):
                 "Nested membership checks with tuples of strings is only supported when setting "
                 "`include_nested=True`."
             )
-        entry = self._td._peek_path(path)
+        entry = self._td._peek_entry(path)
         if entry is None:
             return False
         return not leaves_only or (default_is_leaf if is_leaf is None else is_leaf)(type(entry))

@@ -1,7 +1,7 @@
-"""Keys: one place that turns any nested key into a flat path.
+"""Nested keys are flattened to paths here, once, where a public method gets them.
 
 A key is a string, or a (possibly nested) tuple of strings that addresses an entry of a nested
-TensorDict. Everything behind the public border works on flat tuples of strings.
+TensorDict. All private functions take paths, which are flat tuples of strings.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,9 @@ else:
 def to_path(key: Any) -> Path:
     """Flatten a nested key to a tuple of strings; `()` for anything that is not a nested key."""
     if isinstance(key, str):
-        return (key if type(key) is str else str.__str__(key),)  # an enum's value, a NumPy string's text
+        return (
+            key if type(key) is str else str.__str__(key),
+        )  # a subclass of str: the value of an enum, the text of a NumPy string
     if not isinstance(key, tuple):
         return ()
     for part in key:
@@ -52,15 +54,15 @@ _known_path = lru_cache(maxsize=1024)(to_path)  # programs use few keys, and eac
 
 
 def known_path(key: Any) -> Path:
-    """As `to_path`, for keys that are likely to come again: a third of the time for nested tuples."""
+    """`to_path` with a cache, which takes a third of the time for nested tuples."""
     try:
         return _known_path(key)
-    except TypeError:  # it cannot be hashed
+    except TypeError:  # not hashable
         return to_path(key)
 
 
 def require_path(key: Any) -> Path:
-    """Flatten a nested key, or raise the KeyError that reading and writing share."""
+    """Flatten a nested key; KeyError if it is not one."""
     path = to_path(key)
     if not path:
         raise KeyError(f"Only NestedKeys are supported. Got key {key!r}.")
@@ -88,7 +90,7 @@ def unravel_key(key: Any) -> NestedKey:
     """
     try:
         return _unravelled(key)
-    except TypeError:  # what cannot be hashed is no key
+    except TypeError:  # an unhashable object is not a key
         raise _no_key(key) from None
 
 
@@ -128,11 +130,11 @@ def unravel_key_list(keys: Iterable[Any]) -> list[NestedKey]:
 
 
 def require_utf8(text: str, what: str) -> None:
-    """Raise ValueError for text with lone surrogates, which formats of UTF-8 have no place for.
+    """Raise ValueError for text with lone surrogates, which UTF-8 cannot encode.
 
     Args:
         text: a key, or an object.
-        what: what to call it in the error.
+        what: the noun for it in the error message.
     """
     try:
         text.encode()

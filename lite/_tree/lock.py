@@ -1,4 +1,4 @@
-"""Locking: the key set of a tree frozen, tracked by weak references from node to locked parent."""
+"""Locking: freezes the key set of a tree. A locked node has weak references to its locked parents."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lock_(td: T) -> T:
 
 
 def require_unlocked(td: Any) -> None:
-    """RuntimeError if a container or a node in it is locked."""
+    """Raise RuntimeError if a container or any node in it is locked."""
     if td._locked:
         raise RuntimeError(LOCK_ERROR)
     for child in td._lock_children():
@@ -42,7 +42,7 @@ def require_unlocked(td: Any) -> None:
 
 
 def lock_below(td: Any, parent: Any) -> None:
-    """Lock a node and what is below it, as part of what `parent` holds."""
+    """Lock a node of `parent` and all nodes in it."""
     if parent is not None:
         td._lock_parents = [*td._lock_parents, weakref.ref(parent)]
     if not td._locked:
@@ -52,24 +52,24 @@ def lock_below(td: Any, parent: Any) -> None:
 
 
 def unlock_(td: T) -> T:
-    """Allow new and removed keys again, here and in all that is nested; returns self.
+    """Allow keys to be added and removed again, here and in all nested TensorDicts; returns self.
 
     Raises:
         RuntimeError: if a locked parent that is still alive holds this TensorDict.
     """
     td._before = td.is_locked
-    for node in _unlockable(td):  # what is below can be locked alone
+    for node in _unlockable(td):  # nested nodes can be locked although self is not
         node._locked = False
         node._lock_parents = ()
     return td
 
 
 def _unlockable(td: Any) -> list[Any]:
-    """The container and all that is below; RuntimeError if a locked one from outside holds any of it."""
+    """The container and all nodes in it; RuntimeError if a locked container outside holds one of them."""
     if td._lock_parents and _has_locked_parent(td) and _collected_and_still_locked(td):
         raise RuntimeError(_UNLOCK_ERROR)
     nodes: list[Any] = [td]
-    for node in nodes:  # grows while it is read
+    for node in nodes:  # grows during the iteration
         nodes += node._lock_children()
     if len(nodes) > 1:
         inside = set(map(id, nodes))
@@ -90,6 +90,6 @@ def _has_locked_parent(node: Any) -> bool:
 
 
 def _collected_and_still_locked(node: Any) -> bool:
-    # A parent that only a reference cycle keeps alive must not hold the lock.
+    # A parent that is alive only through a reference cycle must not keep the lock.
     gc.collect()
     return _has_locked_parent(node)

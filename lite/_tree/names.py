@@ -1,4 +1,4 @@
-"""Dimension names: validation and their way down to nested TensorDicts."""
+"""Dimension names: validation, and propagation to nested TensorDicts."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def check_names(names: Sequence[str | None] | None, ndim: int) -> Names:
 
 
 def take_names(found: list[tuple[Any, Names]]) -> None:
-    """Store what `_collect_names` found."""
+    """Store the names that `_collect_names` returned."""
     for node, names in found:
         node._take_names(names)
 
 
 def collect_names(td: Any, names: Names, found: list[tuple[Any, Names]], but: str | None = None) -> None:
-    """Which container gets which names, leaving out what is below the direct entry `but`.
+    """Append (container, new names) to `found` for the whole tree except the direct entry `but`.
 
     Raises:
-        ValueError: names would be twice on one nested container.
+        ValueError: a nested container would get two dimensions of one name.
     """
     found.append((td, names))
     for key, entry in td._items():
@@ -52,7 +52,7 @@ def collect_names(td: Any, names: Names, found: list[tuple[Any, Names]], but: st
 
 
 def set_names(td: Any, names: Names) -> None:
-    """Hand names down to the whole tree, unless they conflict somewhere."""
+    """Set the names in the whole tree, or nowhere if they conflict in a nested container."""
     found: list[tuple[Any, Names]] = []
     td._collect_names(names, found)
     take_names(found)

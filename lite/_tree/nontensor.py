@@ -1,9 +1,10 @@
 """Non-tensor data: any Python object as an entry.
 
-One value shared by the batch is a `NonTensorData`; one value per element is a `NonTensorStack`, an
-object array of the batch's shape, so that indexing and reshaping are NumPy's own. Here is what they do as
-entries, and what they do in a way of their own; every other method of a TensorDict they have, too, from
-`object_methods.py`. Past 600 lines, as two classes that turn into each other are one family.
+One value shared by the batch is a `NonTensorData`. One value per element is a `NonTensorStack`: an object
+array of the batch's shape, so that NumPy indexes and reshapes it. Results of these share the array, which is
+copied before one of them is written to. This file implements `Entry` and the methods that differ from those
+of TensorDicts; `object_methods.py` adds all others. Past 600 lines, as the two classes convert into each
+other.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from lite._arrays.settings import capture_non_tensor_stack
 from lite._arrays.types import Array, Names, Shape
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
-from lite._tree.entry_errors import misfit
+from lite._tree.entry_errors import shape_error
 from lite._tree.indexing import normalise
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.shape import BatchShape, parse_batch_size
@@ -30,12 +31,12 @@ class NonTensorBase(BatchShape):
 
     __slots__ = ("_about", "_batch_size")
     _is_non_tensor: ClassVar[bool] = True
-    _unsaid: ClassVar[dict[str, Any]] = {"_about": None}  # what pickles of version 0.1 do not have
+    _unsaid: ClassVar[dict[str, Any]] = {"_about": None}  # absent from pickles of version 0.1
     _content: ClassVar[tuple[str, ...]]  # the attributes that hold the object(s)
-    # What writes an entry to the folder that it is mapped to, after a check; `lite._files` sets it.
+    # The function that checks an entry and writes it to its memory-mapped folder; set by `lite._files`.
     _saving: ClassVar[Callable[[NonTensorBase, str], Callable[[], None]]]
     _batch_size: Shape
-    _about: Any  # a TensorDict without entries for device, names and lock; None while none was said
+    _about: Any  # a TensorDict without entries that holds device, names and lock; None until one is set
 
     @property
     def batch_size(self) -> Shape:
@@ -44,7 +45,7 @@ class NonTensorBase(BatchShape):
 
     @property
     def device(self) -> str | None:
-        """The device they were said to be on, or None: objects live in Python."""
+        """The device that was set, or None. It has no effect on Python objects."""
         return None if self._about is None else self._about.device
 
     def _own_names(self) -> Names:
@@ -61,10 +62,10 @@ class NonTensorBase(BatchShape):
         return False
 
     def _map_leaves(self, fn: Callable[[Array], Any]) -> Self:
-        return self._apart()
+        return self._shallow_copy()
 
-    def _apart(self) -> Self:
-        """The same object(s) in a result, which is written without a change to self."""
+    def _shallow_copy(self) -> Self:
+        """A shallow copy: writing to it does not change self."""
         raise NotImplementedError
 
     def clone(self, recurse: bool = True) -> Self:
@@ -77,8 +78,8 @@ class NonTensorBase(BatchShape):
     def __copy__(self) -> Self:
         return self._clone(False)
 
-    def _said(self, about: Any) -> Self:
-        """Take over a copy of what was said of another with the same batch size."""
+    def _copy_metadata(self, about: Any) -> Self:
+        """Copy the device, names and lock of `other`, which has the same batch size."""
         self._about = about._clone(False)
         return self
 
@@ -111,21 +112,21 @@ class NonTensorBase(BatchShape):
         return self._export()
 
     def numpy(self) -> Any:
-        """Same as `to_dict`: objects are no arrays."""
+        """Same as `to_dict`, as objects have no array form."""
         return self._export()
 
     def to_tensordict(self, *, retain_none: bool | None = None) -> Self:
-        """Self: there are no entries to convert."""
+        """Self, as there are no entries to convert."""
         return self
 
     def is_empty(self) -> bool:
-        """False: an object counts as a leaf."""
+        """False, as an object counts as a leaf."""
         return False
 
     def empty(
         self, recurse: bool = False, *, batch_size: Any = None, device: Any = None, names: Any = None
     ) -> Any:
-        """The same object(s): there are no entries to leave out.
+        """The same object(s), as there are no entries to leave out.
 
         Args:
             recurse: accepted for compatibility.
@@ -146,7 +147,7 @@ class NonTensorBase(BatchShape):
         return NonTensorStack._wrap(self._objects().copy())._on(self.device) if self._batch_size else self
 
     def _on(self, device: str | None) -> Self:
-        """Say which device the object(s) are on; returns self."""
+        """Set `device`, which moves nothing; returns self."""
         if device is not None:
             self._about = self._node().empty(device=device)
         return self
@@ -174,7 +175,7 @@ class NonTensorBase(BatchShape):
     # -- writing ----------------------------------------------------------------------------------
 
     def _assign(self, index: Any, value: Any) -> NonTensorBase:
-        """What there is after writing `value` at a batch index; self stays as it is."""
+        """The result of writing `value` at a batch index; self is unchanged."""
         both = isinstance(self, NonTensorData) and isinstance(value, NonTensorData)
         if both and same_object(self._export(), value._export()):
             return self
@@ -186,8 +187,8 @@ class NonTensorBase(BatchShape):
         objects[at] = new
         return NonTensorStack._wrap(objects) if objects.ndim else NonTensorData._make(objects[()], ())
 
-    def _become(self, other: NonTensorBase) -> Self:
-        """Take over the object(s) of another of this class and batch size, in the files of self, too.
+    def _replace_content(self, other: NonTensorBase) -> Self:
+        """Take over the object(s) of `out`, of the same class and batch size, and write mapped files.
 
         Raises:
             RuntimeError: self is locked.
@@ -204,21 +205,21 @@ class NonTensorBase(BatchShape):
         raise NotImplementedError
 
     def _folder(self) -> str | None:
-        """The folder that the object(s) are mapped to, where what is written to them goes, too."""
+        """The folder that the object(s) are mapped to. Writes to the object(s) also go to its files."""
         folder = getattr(self._about, "_source", None)
         return folder if isinstance(folder, str) else None
 
     def _mapped_to(self, folder: str | None) -> Self:
-        """Say that the object(s) are those of a folder, which are written with them; returns self."""
+        """Map the object(s) to a folder, whose files every write updates; returns self."""
         if folder is not None:
             self._node()._source = folder
         return self
 
-    def _adopt(self, out: Any, name: str) -> Self:
+    def _replace_inplace(self, out: Any, name: str) -> Self:
         self._require_unlocked()
         if type(out) is not type(self):
             raise RuntimeError(
-                f"a {type(self).__name__} cannot become a {type(out).__name__} in place; `maybe_to_stack()` "
+                f"{type(self).__name__} cannot become {type(out).__name__} in place; `maybe_to_stack()` "
                 "gives one object per element."
             )
         for slot in ("_batch_size", "_about", *self._content):
@@ -230,14 +231,14 @@ class NonTensorBase(BatchShape):
             raise RuntimeError(LOCK_ERROR)
 
     def get(self, key: Any, default: Any = None, **lazy_kwargs: Any) -> Any:
-        """`default`: there are no keys; a `NonTensorData` has its object under "data"."""
+        """`default`, as there are no keys; only a `NonTensorData` has the key "data"."""
         return default
 
     def set(self, key: Any, item: Any, inplace: bool = False, *, non_blocking: bool = False) -> Self:
         """Replace the object(s), for the key "data"; returns self.
 
         Raises:
-            KeyError: any other key (AttributeError for one object for a whole batch, as of a tensorclass).
+            KeyError: any other key (AttributeError on a `NonTensorData`, as on a tensorclass).
             RuntimeError: self is locked.
         """
         if key not in ("data", ("data",)):
@@ -264,7 +265,7 @@ class NonTensorBase(BatchShape):
                     "`maybe_to_stack()` gives one object per element."
                 )
             new = self._make(objects[0], self._batch_size) if objects else self
-        self._become(new)
+        self._replace_content(new)
 
     def set_at_(self, key: Any, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
         """Write at an index of the batch; KeyError for another key than "data"."""
@@ -297,7 +298,7 @@ class NonTensorBase(BatchShape):
         Raises:
             TypeError: entries as keywords.
             ValueError: a `NonTensorStack` for a `NonTensorData`, or one of another batch size.
-            RuntimeError: self is locked, or anything that is no non-tensor data (NotImplementedError for a
+            RuntimeError: self is locked, or the argument is not non-tensor data (NotImplementedError on a
                 `NonTensorStack`).
 
         Example:
@@ -314,7 +315,7 @@ class NonTensorBase(BatchShape):
             if isinstance(source, TensorCollection) and not dict(source.items()):
                 return self
             raise self._no_source(source)
-        self._become(self._from_other(source._clone(True) if clone else source))
+        self._replace_content(self._from_other(source._clone(True) if clone else source))
         return self
 
     def update_(
@@ -336,7 +337,7 @@ class NonTensorBase(BatchShape):
     def update_at_(
         self, input_dict_or_td: Any, index: Any, clone: bool = False, *, non_blocking: bool = False
     ) -> Self:
-        """Write other non-tensor data at an index of the batch, which is the whole one for one object."""
+        """Write other non-tensor data at an index of the batch; a `NonTensorData` takes only a full index."""
         if not isinstance(input_dict_or_td, NonTensorBase):
             raise self._no_source(input_dict_or_td)
         self[index] = input_dict_or_td._clone(True) if clone else input_dict_or_td
@@ -347,7 +348,7 @@ class NonTensorBase(BatchShape):
         return error(f"{type(self).__name__}.update takes non-tensor data, got a {type(source).__name__}.")
 
     def _from_other(self, other: NonTensorBase) -> NonTensorBase:
-        """What other non-tensor data is for the class and batch of self; ValueError if it does not fit."""
+        """Convert non-tensor data to the class and batch size of self; ValueError if it does not fit."""
         raise NotImplementedError
 
     # -- as a TensorDict (object_methods.py) ------------------------------------------------------
@@ -364,7 +365,7 @@ class NonTensorBase(BatchShape):
     # -- comparison -------------------------------------------------------------------------------
 
     def _elements(self, other: NonTensorBase, fn: Callable[[Any, Any], Any]) -> Array:
-        """Whether `fn` of two objects holds, for every element."""
+        """`fn(own, other)` for every element, as an array of bools."""
         pairs = np.broadcast(self._objects(), other._objects())
         return np.array([fn(a, b) for a, b in pairs], dtype=np.bool_).reshape(pairs.shape)
 
@@ -386,21 +387,21 @@ class NonTensorBase(BatchShape):
 
 
 def equal_objects(a: Any, b: Any) -> bool:
-    """What `a == b` says, also of arrays, which differ if their shapes do."""
+    """Whether `a == b`. Arrays are equal if their shapes and all elements are."""
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape != b.shape:
         return False
     return bool(np.all(a == b))
 
 
 def same_object(a: Any, b: Any) -> bool:
-    """Whether one object can stand for both; not if they cannot tell."""
+    """Whether two objects are the same or equal; False if comparing them raises."""
     if a is b:
         return True
     if type(a) is not type(b) or (isinstance(a, np.ndarray) and a.dtype != b.dtype):
         return False
     try:
         return equal_objects(a, b)
-    except Exception:  # comparing is the objects' own code
+    except Exception:  # `__eq__` of any class may raise anything
         return False
 
 
@@ -420,13 +421,13 @@ def common_device(items: Sequence[Any]) -> str | None:
 class NonTensorData(NonTensorBase):
     """One Python object shared by every element of a batch.
 
-    It has the methods of TensorDicts: those of the batch, of files, names and the lock work as for an entry,
-    numbers leave it alone, and there are no keys.
+    It has the methods of TensorDicts. Those for the batch, files, names and the lock work as on an entry,
+    arithmetic does not change it, and it has no keys.
 
     Args:
-        data: any object; that of other non-tensor data is taken out of it.
+        data: any object; non-tensor data is unwrapped.
         batch_size: the batch it belongs to.
-        device: what `device` says; objects stay where they are.
+        device: the value of `device`; nothing is moved.
         names: one name or None per batch dimension.
 
     Raises:
@@ -459,7 +460,7 @@ class NonTensorData(NonTensorBase):
         self._about = None
         return self
 
-    def _apart(self) -> Self:
+    def _shallow_copy(self) -> Self:
         return self._make(self.data, self._batch_size)
 
     def _like(self, batch_size: Shape, about: Any) -> Self:
@@ -503,7 +504,7 @@ class NonTensorData(NonTensorBase):
 
     def _clone(self, recurse: bool) -> Self:
         out = self._make(copy.deepcopy(self.data) if recurse else self.data, self._batch_size)
-        return out if self._about is None else out._said(self._about)
+        return out if self._about is None else out._copy_metadata(self._about)
 
     def _objects(self) -> Array:
         return np.broadcast_to(_boxed(self.data), self._batch_size)
@@ -552,11 +553,11 @@ class NonTensorData(NonTensorBase):
 
 
 class MetaData(NonTensorData):
-    """A `NonTensorData` that stays one: stacking those of one and the same object gives one again.
+    """A `NonTensorData` that stays one: stacking several of the same object gives one `MetaData`.
 
-    `MetaData[int]` is the class of those that hold an `int`: its constructor raises TypeError for any other
-    object. The type may be whatever `isinstance` takes, also as the annotation of a tensorclass field, whose
-    values become such metadata with `autocast=True`.
+    `MetaData[int]` holds an `int`: its constructor raises TypeError for any other object. The type may be
+    anything that `isinstance` takes. As the annotation of a tensorclass field with `autocast=True` it
+    converts values to metadata.
 
     Example:
         >>> from lite import MetaData, TensorDict, stack
@@ -593,13 +594,13 @@ class MetaData(NonTensorData):
     def __reduce_ex__(self, protocol: Any) -> Any:
         if self._expected is None:
             return super().__reduce_ex__(protocol)
-        # A class that is made on demand has no name to be found by.
+        # The class was created on demand, so a pickle cannot name it.
         state = (None, {"data": self.data, "_batch_size": self._batch_size, "_about": self._about})
         return MetaData._unfilled, (self._expected,), state
 
     @classmethod
     def _unfilled(cls, kind: Any) -> MetaData:
-        """Metadata of a type that a pickle fills."""
+        """Empty metadata of a type, which unpickling fills."""
         typed = cls.__class_getitem__(kind)
         return typed.__new__(typed)
 
@@ -614,14 +615,14 @@ class NonTensorStack(NonTensorBase):
     Args:
         items: the objects, in order along the new dimension; non-tensor data of one batch size are stacked.
         stack_dim: where the new dimension goes.
-        batch_size: of the stack, checked; without items, what an item would have.
-        device: accepted for compatibility: that of the items, which are Python's.
+        batch_size: the expected batch size of the stack; without items, the batch size of one item.
+        device: accepted for compatibility.
         names: accepted for compatibility; names can be set.
         stack_dim_name: name of the new dimension.
         strict_shape: accepted for compatibility; batch sizes must always be equal.
 
-    Raises:
-        RuntimeError: batch sizes of items differ, `batch_size` is another, or an item has entries.
+    Raises: RuntimeError: the items' batch sizes differ, `batch_size` is not that of the stack, or an item has
+        entries.
 
     Example:
         >>> from lite import NonTensorStack
@@ -633,7 +634,7 @@ class NonTensorStack(NonTensorBase):
     _unsaid: ClassVar[dict[str, Any]] = {"_about": None, "_shared": False}
     _content = ("_array", "_shared")
     _array: Array
-    _shared: bool  # whether others have the array, too, so that it is copied before it is written
+    _shared: bool  # whether other instances share the array, which is then copied before a write
 
     def __init__(
         self,
@@ -688,13 +689,15 @@ class NonTensorStack(NonTensorBase):
         self._about = None
         return self
 
-    def _apart(self) -> Any:
+    def _shallow_copy(self) -> Any:
         out = self._wrap(self._array)
         out._shared = self._shared = True
         return out
 
     def _linked(self) -> LinkedList:
-        """The objects as lists whose item assignment writes into self alone."""
+        """Nested lists of the objects. Item assignment writes into self, not into instances that share the
+        array.
+        """
         if self._shared:
             self._array = self._array.copy()
             self._shared = False
@@ -746,7 +749,7 @@ class NonTensorStack(NonTensorBase):
 
     @classmethod
     def from_nontensordata(cls, non_tensor: NonTensorData) -> NonTensorBase:
-        """The object of a `NonTensorData` for every element of its batch; itself where that has no dims.
+        """A stack with the object of a `NonTensorData` once per element; the argument if its batch is 0-d.
 
         Example:
             >>> from lite import NonTensorData, NonTensorStack
@@ -764,12 +767,12 @@ class NonTensorStack(NonTensorBase):
         raise AttributeError("Cannot get the non-unique data of a NonTensorStack. Use .tolist() instead.")
 
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
-        """Self: objects are in the order of the batch."""
+        """Self, as the objects are in the order of the batch."""
         return self
 
     @property
     def stack_dim(self) -> int:
-        """0: the objects are in the order of the batch."""
+        """0, as the objects are in the order of the batch."""
         return 0
 
     @property
@@ -807,12 +810,12 @@ class NonTensorStack(NonTensorBase):
 
     def _rebatch(self, batch_size: Shape) -> Self:
         if self._batch_size[: len(batch_size)] != batch_size:
-            raise misfit(batch_size, self._batch_size)
+            raise shape_error(batch_size, self._batch_size)
         return self
 
     def _clone(self, recurse: bool) -> Any:
         out = self._wrap(copy.deepcopy(self._array) if recurse else self._array.copy())
-        return out if self._about is None else out._said(self._about)
+        return out if self._about is None else out._copy_metadata(self._about)
 
     def _take(self, other: NonTensorBase) -> None:
         self._array = other._objects()
@@ -843,7 +846,7 @@ class NonTensorStack(NonTensorBase):
 
 
 def _list_shape(rows: list[Any]) -> tuple[Shape, list[Any]]:
-    """The shape that nested lists have in common, and the items in them."""
+    """The common shape of nested lists, and their items."""
     shape: list[int] = [len(rows)]
     level: list[Any] = rows
     while level and all(isinstance(row, list) for row in level) and len({len(row) for row in level}) == 1:
@@ -853,21 +856,21 @@ def _list_shape(rows: list[Any]) -> tuple[Shape, list[Any]]:
 
 
 def _rows(item: Any) -> Any:
-    """Non-tensor data with batch dims as lists of such without, also in lists."""
+    """Replace non-tensor data with batch dimensions, also inside lists, by lists of 0-d non-tensor data."""
     if isinstance(item, NonTensorBase):
         return [_rows(row) for row in item.unbind(0)] if item._batch_size else item
     return [_rows(row) for row in item] if isinstance(item, list) else item
 
 
 def _plain(item: Any) -> Any:
-    """The objects of non-tensor data, also in lists."""
+    """Unwrap non-tensor data, also inside lists."""
     if isinstance(item, NonTensorBase):
         return item._export()
     return [_plain(row) for row in item] if isinstance(item, list) else item
 
 
 def element_objects(array: Array, ndim: int) -> NonTensorStack:
-    """The elements of a batch of `ndim` dims as objects: numbers, or the arrays that they are."""
+    """An object array of the elements of a batch of `ndim` dimensions: numbers, or arrays of the features."""
     out = np.empty(array.shape[:ndim], dtype=object)
     for at in np.ndindex(out.shape):
         out[at] = array[at].item() if array.ndim == ndim else array[at]
@@ -875,7 +878,7 @@ def element_objects(array: Array, ndim: int) -> NonTensorStack:
 
 
 class LinkedList(list[Any]):
-    """What `td["key"]` gives for per-element objects: a list whose item assignment writes back.
+    """The list that `td["key"]` returns for a `NonTensorStack`: item assignment writes back to the entry.
 
     Example:
         >>> from lite import TensorDict
@@ -890,7 +893,7 @@ class LinkedList(list[Any]):
             LinkedList(item, source[i], mapped) if source.ndim > 1 else item for i, item in enumerate(items)
         )
         self._source: Array | None = source
-        self._mapped = mapped  # what has the objects, where they are to be written to files, too
+        self._mapped = mapped  # the entry, if writes also go to mapped files
 
     def __setitem__(self, index: Any, value: Any) -> None:
         # Once resized the list no longer mirrors the batch, so it stops writing back.
@@ -900,7 +903,7 @@ class LinkedList(list[Any]):
             source[index, ...] = _boxed(_plain(value))
             try:
                 if self._mapped is not None:
-                    self._mapped._become(self._mapped)
+                    self._mapped._replace_content(self._mapped)
             except BaseException:
                 source[index, ...] = old
                 raise
@@ -908,7 +911,7 @@ class LinkedList(list[Any]):
 
 
 def unwrap(entry: NonTensorBase) -> Any:
-    """What indexing with a key returns: the object, or a list that writes back."""
+    """The value that `td["key"]` returns: the object, or a `LinkedList`."""
     if isinstance(entry, NonTensorData):
         return entry.data
     if isinstance(entry, NonTensorStack):

@@ -1,7 +1,7 @@
 """NumPy functions that take TensorDicts: `np.stack(tds)`, `np.where(cond, td, other)`, ...
 
-Axes are batch dimensions. What implements a function registers itself, beside the operation in `lite._ops`;
-`__array_function__` looks it up.
+Axes are batch dimensions. Implementations are registered with `@implements`, beside the operations in
+`lite._ops`; `__array_function__` looks them up. So this package imports none of them.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def implements_with(numpy_function: Callable[..., Any], method: str) -> None:
 def array_function(
     td: Container, func: Callable[..., Any], types: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    """Run lite's form of a NumPy function; TypeError (raised by NumPy) if it has none."""
+    """Call the registered implementation of a NumPy function; NumPy raises TypeError if there is none."""
     implementation = _IMPLEMENTATIONS.get(func)
     return NotImplemented if implementation is None else implementation(*args, **kwargs)
 
 
 def no_array(td: Container, dtype: Any = None, copy: Any = None) -> Any:
-    """TypeError: a TensorDict is many arrays (NumPy would take it for a sequence of its rows)."""
+    """Raise TypeError for `np.asarray(td)`, which NumPy would convert as a sequence of rows."""
     raise TypeError(
-        f"a {type(td).__name__} is no array but holds some, at the keys {list(td._keys())}: take one by its "
-        "key, or all as td.to_dict(), or as one structured array, td.to_struct_array()."
+        f"{type(td).__name__} cannot be converted to an array; its keys are {list(td._keys())}: read one by "
+        "its key, all with td.to_dict(), or one structured array with td.to_struct_array()."
     )

@@ -1,8 +1,8 @@
-"""The methods of TensorDicts that non-tensor data has, too, none of them written twice.
+"""Methods of TensorDicts on non-tensor data, generated from those of TensorDict.
 
-Non-tensor data has a batch but no keys. So what asks for keys (`keys`, `select`, `pop`, `state_dict` ...), or
-is about the names and the lock, is done to a TensorDict of that batch without entries. Everything else is
-done to a TensorDict whose one entry it is: what an operation does to an entry, it does to the data alone.
+Non-tensor data has a batch but no keys. Methods for keys (`keys`, `select`, `pop`, `state_dict` ...), names
+and the lock are called on a TensorDict of the same batch size without entries. All other methods are called
+on a TensorDict with the data as its only entry, and the entry of the result is returned.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from functools import wraps
 from typing import Any
 
 from lite._tree.nontensor import NonTensorBase
-from lite._tree.protocol import Container, kinds
+from lite._tree.protocol import Container, class_registry
 
 _KEY = "data"
 
-# Where the operations stand that ask for keys, or for what is about the batch and not in it.
+# Modules of operations on keys and on properties of the batch. They are called without the entry.
 _ABOUT_KEYS = frozenset(
     {
         "lite._ops.access",
@@ -30,9 +30,9 @@ _ABOUT_KEYS = frozenset(
     }
 )
 _ABOUT_BATCH = frozenset({"is_memmap", "is_consolidated", "clear_device_"})
-# What writes files takes non-tensor data for what it is.
+# Methods that write files take non-tensor data directly.
 _WRITES_FILES = frozenset({"memmap", "memmap_", "memmap_like", "save"})
-# What only containers have: entries to make, and the way to other kinds of containers.
+# Methods that non-tensor data does not get: they create entries, or convert between containers.
 _OF_CONTAINERS = frozenset(
     {
         "make_memmap",
@@ -41,7 +41,6 @@ _OF_CONTAINERS = frozenset(
         "to_module",
         "auto_batch_size_",
         "from_dict_instance",
-        "kinds",
     }
 )
 _CLASS_METHODS = frozenset({"stack", "cat", "lazy_stack", "maybe_dense_stack", "load", "load_memmap"})
@@ -50,36 +49,36 @@ _CLASS_METHODS = frozenset({"stack", "cat", "lazy_stack", "maybe_dense_stack", "
 def _node(data: NonTensorBase) -> Any:
     """A TensorDict without entries that has the batch size, device, names and lock."""
     if data._about is None:
-        data._about = kinds.dense._make({}, data._batch_size, None)
+        data._about = class_registry.dense._make({}, data._batch_size, None)
     return data._about
 
 
 def _holder(data: NonTensorBase) -> Any:
-    """A TensorDict like `_node`, whose one entry is the data."""
+    """A TensorDict like `_node` with the data as its only entry."""
     about = data._about
-    holder = kinds.dense._make({_KEY: data}, data._batch_size, None)
+    holder = class_registry.dense._make({_KEY: data}, data._batch_size, None)
     if about is not None:
         holder._device, holder._names, holder._locked = about._device, about._names, about._locked
     return holder
 
 
-def _held(value: Any) -> Any:
+def _to_holder(value: Any) -> Any:
     return _holder(value) if isinstance(value, NonTensorBase) else value
 
 
-def _taken_out(data: NonTensorBase, holder: Any, result: Any) -> Any:
-    """What is in a result, which may be the holder itself, changed in place."""
+def _entry_of_result(data: NonTensorBase, holder: Any, result: Any) -> Any:
+    """The entry of a result of a method. The result is the holder itself if the method worked in place."""
     if isinstance(result, tuple | list):
-        return _like(result, [_taken_out(data, holder, item) for item in result])
-    entry = result._get_str(_KEY) if isinstance(result, Container) else None
+        return _like(result, [_entry_of_result(data, holder, item) for item in result])
+    entry = result._get_entry(_KEY) if isinstance(result, Container) else None
     if not isinstance(entry, NonTensorBase):
         return result if entry is None else entry
     if result is holder:
-        return data if entry is data else data._adopt(entry, "an operation")
+        return data if entry is data else data._replace_inplace(entry, "an operation")
     if entry is data:
         entry = data._clone(False)
     if result.device is not None or result._readable_names() is not None or result.is_locked:
-        entry._about = kinds.dense._make({}, entry._batch_size, result.device)
+        entry._about = class_registry.dense._make({}, entry._batch_size, result.device)
         entry._about._names = result._readable_names()
         entry._about._locked = result.is_locked
     return entry
@@ -89,8 +88,8 @@ def _through_holder(name: str) -> Callable[..., Any]:
     def call(data: NonTensorBase, *args: Any, **kwargs: Any) -> Any:
         holder = _holder(data)
         method = getattr(holder, name)
-        given = {key: _held(value) for key, value in kwargs.items()}
-        return _taken_out(data, holder, method(*map(_held, args), **given))
+        given = {key: _to_holder(value) for key, value in kwargs.items()}
+        return _entry_of_result(data, holder, method(*map(_to_holder, args), **given))
 
     return call
 
@@ -108,7 +107,7 @@ def _through_node(name: str) -> Callable[..., Any]:
 
 
 def _with_objects(data: NonTensorBase, result: Any) -> Any:
-    """The data instead of each container without entries in a result."""
+    """Replace each container without entries in a result by the data."""
     if isinstance(result, tuple | list):
         return _like(result, [_with_objects(data, item) for item in result])
     if not isinstance(result, Container):
@@ -121,24 +120,24 @@ def _with_objects(data: NonTensorBase, result: Any) -> Any:
 
 
 def _like(sequence: Any, items: list[Any]) -> Any:
-    """A list, a tuple or a named tuple of other items."""
+    """A list, tuple or named tuple of the same class with other items."""
     return type(sequence)(*items) if hasattr(sequence, "_fields") else type(sequence)(items)
 
 
 def _to_files(write: Callable[..., Any]) -> Callable[..., Any]:
     def call(data: NonTensorBase, *args: Any, **kwargs: Any) -> Any:
-        # The result is locked, which self is only where it is the result.
+        # Self is locked like the result if it is the result.
         return write(data if write.__name__ == "memmap_" else data._clone(False), *args, **kwargs)
 
     return call
 
 
 def load_memmap_(data: Any, prefix: Any, robust_key: bool | None = True, **options: Any) -> Any:
-    """Take over the object(s) that `memmap` wrote, also where self is locked; returns self.
+    """Load the object(s) that `memmap` wrote, also if self is locked; returns self.
 
     See `TensorDict.load_memmap_`.
     """
-    found = kinds.dense.load_memmap(prefix, robust_key=robust_key, **options)
+    found = class_registry.dense.load_memmap(prefix, robust_key=robust_key, **options)
     locked = data._about is not None and data._about.is_locked
     if locked:
         data.unlock_()
@@ -159,12 +158,12 @@ def _property(name: str, on_container: property) -> property:
     return property(read, write if on_container.fset is not None else None, doc=on_container.__doc__)
 
 
-def _form(name: str, member: Any) -> Any:
-    """What stands for a member of TensorDict on non-tensor data; None for what it has no form of."""
+def _member_for(name: str, member: Any) -> Any:
+    """The attribute of non-tensor data that corresponds to one of TensorDict; None if there is none."""
     if isinstance(member, property):
         return _property(name, member)
     if isinstance(member, classmethod):
-        return staticmethod(getattr(kinds.dense, name)) if name in _CLASS_METHODS else None
+        return staticmethod(getattr(class_registry.dense, name)) if name in _CLASS_METHODS else None
     if not inspect.isfunction(member) or name in _OF_CONTAINERS:
         return None
     if member.__name__ in _WRITES_FILES:
@@ -173,14 +172,14 @@ def _form(name: str, member: Any) -> Any:
     return wraps(member)((_through_node if about else _through_holder)(name))
 
 
-def complete() -> None:
-    """Give non-tensor data the public methods, and the operators, of TensorDict that it does not define."""
+def add_methods() -> None:
+    """Add the public methods and operators of TensorDict that non-tensor data does not define itself."""
     NonTensorBase._node = _node  # type: ignore[assignment]
     NonTensorBase.load_memmap_ = NonTensorBase.load_ = load_memmap_  # type: ignore[attr-defined]
-    for base in kinds.dense.__mro__:
+    for base in class_registry.dense.__mro__:
         for name, member in vars(base).items():
             operator = name.startswith("__") and getattr(member, "__module__", "") == "lite._ops.pointwise"
             if (operator or not name.startswith("_")) and not hasattr(NonTensorBase, name):
-                form = _form(name, member)
+                form = _member_for(name, member)
                 if form is not None:
                     setattr(NonTensorBase, name, form)

@@ -1,10 +1,9 @@
-"""The protocol that the containers implement: what the dense and the lazily stacked kind have in common.
+"""The protocol of containers, which dense containers and lazy stacks implement.
 
-Operations are functions of a `Container`. What they ask it stands here in the order in which one meets it:
-its entries, those at the end of a path, writing, kinds and parts, metadata, names, lock, `with`
-statements. Methods that raise NotImplementedError are for the two kinds to write (`lite._containers`). At
-the end are the names of operations that lower packages call as methods, because a kind or a subclass may
-have its own form.
+Operations are functions of a `Container` and call the methods listed here: entries, writes, conversions,
+metadata, names, lock, `with` statements. Methods that raise NotImplementedError are implemented by the two
+classes of `lite._containers`. The last section declares operations that lower packages call as methods,
+because subclasses override them.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from lite._arrays.types import Names, Path, Shape
 from lite._tree import lock, undo
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
-from lite._tree.entry_errors import put_below
+from lite._tree.entry_errors import prefix_error_path
 from lite._tree.names import check_names, collect_names, refine_names, set_names
 from lite._tree.nontensor import NonTensorBase, unwrap
 from lite._tree.shape import BatchShape
@@ -34,10 +33,10 @@ class _Missing:
 MISSING: Final[Any] = _Missing()
 
 
-class Kinds:
-    """The classes that users see, for those who make an instance and stand below them.
+class ClassRegistry:
+    """The public classes, for lower packages that make instances of them and cannot import them.
 
-    The files that define them (`lite._tensordict`, `lite._tensorclass.tensorclass`) set them, once.
+    The files that define the classes (`lite._tensordict`, `lite._tensorclass.tensorclass`) set them, once.
     """
 
     dense: type[Any]
@@ -45,7 +44,7 @@ class Kinds:
     tensorclass: type[Any]
 
 
-kinds = Kinds()
+class_registry = ClassRegistry()
 
 
 class Container(BatchShape):
@@ -61,9 +60,9 @@ class Container(BatchShape):
         "_origin",
         "_source",
     )
-    _converts: ClassVar[bool] = False  # whether storing an array that fits makes something else of it
+    _converts: ClassVar[bool] = False  # whether a subclass converts arrays when they are stored
     _names: Names
-    _source: Any  # what the leaves are mapped to: a folder, None for memory; or the buffer they are views of
+    _source: Any  # the folder that the leaves are mapped to, the buffer that they are views of, or None
     _locked: bool
     _before: bool | None  # whether it was locked before the last `lock_` or `unlock_`
     _lock_parents: Sequence[weakref.ref[Any]]
@@ -76,25 +75,35 @@ class Container(BatchShape):
         """Direct keys, in order."""
         raise NotImplementedError
 
-    def _get_str(self, key: str) -> Any:
-        """The direct entry, or None."""
+    def _get_entry(self, key: str | Path) -> Any:
+        """The entry at a direct key or a path; None if it is missing or the path leads through a leaf."""
         raise NotImplementedError
 
-    def _peek(self, key: str) -> Any:
-        """What tells whether an entry exists and of which kind it is, without stacking leaves."""
-        return self._get_str(key)
+    def _peek_entry(self, key: str | Path) -> Any:
+        """Like `_get_entry`, but a leaf of a lazy stack is the leaf of one part, as stacking takes time.
+
+        It tells whether there is an entry, and its class.
+        """
+        raise NotImplementedError
+
+    def _get_dense(self, path: Any) -> Any:
+        """The entry at any object that is a key or flat path through dense TensorDicts only; else None.
+
+        Writes to it change self, where an entry of a lazy stack is a copy.
+        """
+        return None
 
     def _item_shape(self, key: str) -> Shape | None:
         """Shape of a direct entry, -1 where stacked ones differ; None if there is no such entry."""
-        entry = self._get_str(key)
+        entry = self._get_entry(key)
         return None if entry is None else tuple(entry.shape)
 
     def _items(self) -> Iterable[tuple[str, Any]]:
         """Direct (key, entry) pairs, in order."""
-        return ((key, self._get_str(key)) for key in self._keys())
+        return ((key, self._get_entry(key)) for key in self._keys())
 
     def _peek_items(self) -> Iterable[tuple[str, Any]]:
-        """Direct keys, each with what `_peek` gives."""
+        """Direct (key, entry) pairs, with entries of `_peek_entry`."""
         return self._items()
 
     def _entries(self) -> dict[str, Any]:
@@ -105,16 +114,16 @@ class Container(BatchShape):
         """Direct entries, in order."""
         return (entry for _, entry in self._items())
 
-    def _flat(self) -> dict[str, Any] | None:
-        """The entries, not to be changed, if all are NumPy arrays held as they are; else None."""
+    def _plain_arrays(self) -> dict[str, Any] | None:
+        """The dict of entries, not to be changed, if all are plain NumPy arrays; else None."""
         return None
 
     def _put(self, key: str, entry: Any) -> None:
-        """Store a converted and checked entry, whatever the lock says."""
+        """Store a converted and checked entry, also if self is locked."""
         raise NotImplementedError
 
     def _put_arrays(self, entries: dict[str, Any]) -> None:
-        """Store arrays that are known to fit as they are."""
+        """Store valid leaves."""
         for key, entry in entries.items():
             self._put(key, entry)
 
@@ -131,42 +140,18 @@ class Container(BatchShape):
         raise NotImplementedError
 
     def _convert_at(self, key: str, value: Any) -> Any:
-        """As `_convert`, with errors that name the key."""
+        """`_convert`, with the key in errors."""
         try:
             return self._convert(value)
         except Exception as error:
-            put_below(error, key)
+            prefix_error_path(error, key)
             raise
-
-    # -- entries at the end of a path -----------------------------------------------------------
-
-    def _reach(self, path: Any) -> Any:
-        """The entry at a flat path through nothing but dense TensorDicts; None for all other keys."""
-        return None
-
-    def _get_path(self, path: Path) -> Any:
-        """The entry at a path, or None; going through anything that has no keys is a miss."""
-        node: Any = self
-        for name in path[:-1]:
-            node = self._as_node(node._peek(name))
-            if node is None:
-                return None
-        return node._get_str(path[-1])
-
-    def _peek_path(self, path: Path) -> Any:
-        """Like `_get_path`, for those who only need to know whether there is an entry and of what kind."""
-        node: Any = self
-        for name in path[:-1]:
-            node = self._as_node(node._peek(name))
-            if node is None:
-                return None
-        return node._peek(path[-1])
 
     def _missing(self, path: Path) -> KeyError:
         """The KeyError for a path, listing the keys of the node where the search ended."""
         node: Container = self
         for name in path[:-1]:
-            entry = node._peek(name)
+            entry = node._peek_entry(name)
             child = self._as_node(entry)
             if child is None and entry is not None:
                 kind = type(unwrap(entry) if isinstance(entry, NonTensorBase) else entry).__name__
@@ -181,16 +166,16 @@ class Container(BatchShape):
         return KeyError(f"key {shown} not found in TensorDict with keys {sorted(node._keys())}{hint}")
 
     def _key_like(self, name: str) -> str:
-        """For an error: the nested or similar key that may be meant by a name that no entry has."""
+        """The end of an error message about a missing key: a nested or similar key that may be meant."""
         for separator in "./":
             path = tuple(name.split(separator))
-            if len(path) > 1 and self._peek_path(path) is not None:
+            if len(path) > 1 and self._peek_entry(path) is not None:
                 return _read_as(path)
         for key in self._keys():
-            node = self._as_node(self._peek(key))
-            if node is not None and node._peek(name) is not None:
+            node = self._as_node(self._peek_entry(key))
+            if node is not None and node._peek_entry(name) is not None:
                 return _read_as((key, name))
-        from difflib import get_close_matches  # which `import lite` need not wait for
+        from difflib import get_close_matches  # imported here, as `import lite` is faster without
 
         similar = get_close_matches(name, self._keys(), 1)
         return f"; did you mean {similar[0]!r}?" if similar else ""
@@ -198,15 +183,15 @@ class Container(BatchShape):
     # -- writing, as part of the writes of a call (lite/_containers/assignment.py, lazy_writes.py) ------
 
     def _set_here(self, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
-        """Store a user's value as the direct entry `key`, or write it into the one that is there."""
+        """Store a user's value as the direct entry `key`, or write it into the array there if `inplace`."""
         raise NotImplementedError
 
     def _set_path(self, path: Path, item: Any, inplace: bool, writes: Writes | None = None) -> None:
-        """As `_set_here`, at the end of a path; nodes that are missing are created."""
+        """`_set_here` at a path. Missing nodes are created."""
         raise NotImplementedError
 
     def _create(self, path: Path, item: Any, writes: Writes | None = None) -> None:
-        """Store a user's value at a path of which not even the first node is there."""
+        """Store a user's value at a path whose first node does not exist."""
         raise NotImplementedError
 
     def _set_at(self, path: Path, value: Any, index: Any, writes: Writes) -> None:
@@ -218,13 +203,12 @@ class Container(BatchShape):
         raise NotImplementedError
 
     def _take_batch(self, source: Any, inplace: bool, chosen: list[Path] | None, writes: Writes) -> None:
-        """Take the batch size of a source, node by node, and drop the leaves where it is another.
+        """Give every node the batch size of the source. Nodes whose size changes lose their leaves.
 
-        What is dropped is among the entries of the source, which are set next.
+        The caller sets the entries of the source next, which replace them.
 
         Raises:
-            RuntimeError: sizes differ, and either the source lacks a key, or only the chosen entries or
-                those that can be written in place are to be set.
+            RuntimeError: sizes differ, and either the source lacks a key, or `inplace` or `chosen` is given.
         """
         raise NotImplementedError
 
@@ -243,10 +227,10 @@ class Container(BatchShape):
     def _copy_entries(
         self, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
     ) -> None:
-        """Copy the chosen entries of a source into arrays that are there; `above` is for errors."""
+        """Copy chosen entries of a source into existing arrays; `above` is the path of self for errors."""
         raise NotImplementedError
 
-    # -- kinds and parts ------------------------------------------------------------------------
+    # -- conversions and parts ------------------------------------------------------------------
 
     @staticmethod
     def _as_node(entry: Any) -> Any:
@@ -265,35 +249,36 @@ class Container(BatchShape):
         """An unlocked container like self that takes over `entries`, which are known to fit."""
         raise NotImplementedError
 
-    def _blank(self) -> Self:
+    def _empty_like(self) -> Self:
         """An empty unlocked container of the same batch size, device and names."""
         raise NotImplementedError
 
     def _parts(self) -> tuple[Sequence[Any], int] | None:
-        """The stacked containers and the dimension they are stacked along; None unless lazy.
+        """The stacked containers and their stack dimension; None unless self is a lazy stack.
 
-        What works per entry (pointwise operations, apply, casts, repr) goes through the parts where
-        there are some, so that ragged and exclusive entries take part.
+        Operations on each entry (pointwise operations, apply, casts, repr) visit the parts, as ragged entries
+        and entries of one part cannot be stacked.
         """
         return None
 
     def _from_parts(self, parts: Sequence[Any]) -> Self:
-        """A lazy stack like self of other containers, all of one batch size; unlocked."""
+        """An unlocked lazy stack of other containers of one batch size, with the stack dimension of self."""
         raise NotImplementedError
 
-    def _become(self, out: Self) -> Self:
-        """Take over the content of a container of this kind that was made from self, and return self.
+    def _replace_content(self, out: Self) -> Self:
+        """Replace the content of self by that of `out`, a result computed from self, and return self.
 
-        Nodes stay the objects they are and take over theirs. The caller has asked for the locks.
+        Nested containers keep their identity and get the content of the nested results. The caller has
+        checked the locks.
         """
         raise NotImplementedError
 
     def _save(self) -> Any:
-        """What `_reset` needs to undo every change of the container itself; arrays are not copied."""
+        """The state that `_reset` restores; arrays are not copied."""
         raise NotImplementedError
 
     def _reset(self, saved: Any) -> None:
-        """Return to what `_save` gave."""
+        """Restore a state that `_save` returned."""
         raise NotImplementedError
 
     # -- metadata -------------------------------------------------------------------------------
@@ -313,7 +298,7 @@ class Container(BatchShape):
         raise NotImplementedError
 
     def _set_device(self, device: str | None) -> None:
-        """Bind to a device; the entries, known to be there, stay as they are."""
+        """Set the device without moving the entries, which are known to be on it."""
         raise NotImplementedError
 
     # -- names of the dimensions (names.py) -----------------------------------------------------
@@ -356,7 +341,7 @@ class Container(BatchShape):
             self.unlock_()
 
     def _lock_children(self) -> list[Any]:
-        """The nodes right below, which are locked with self."""
+        """The direct nested nodes, which are locked with self."""
         raise NotImplementedError
 
     _lock = lock.lock_below
@@ -425,5 +410,5 @@ class Container(BatchShape):
 
 
 def _read_as(path: Path) -> str:
-    # As a KeyError shows its text, these quotes are the ones that need no backslash.
+    # A KeyError prints the repr of its text, which escapes single quotes.
     return f"; nested entries are read with a tuple: {path}".replace("'", '"')

@@ -1,4 +1,7 @@
-"""Batch-shape methods, shared by every collection: each builds one `BatchOp` and runs it."""
+"""Batch-shape methods: each builds one `BatchOp` and runs it.
+
+TensorDicts, tensorclasses and non-tensor data share them. They are one base class, as three class bodies
+would otherwise list the same thirty functions."""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from lite._tree.indexing import is_traced, normalise, result_names, result_shape
 
 
 def as_shape(sizes: tuple[Any, ...], argument: str) -> Shape:
-    """Read sizes given as `f(2, 3)`, `f((2, 3))` or `f([2, 3])`."""
+    """Parse sizes given as `f(2, 3)`, `f((2, 3))` or `f([2, 3])`."""
     if len(sizes) == 1 and not isinstance(sizes[0], int | np.integer):
         sizes = tuple(sizes[0])
     try:
@@ -26,7 +29,7 @@ def as_shape(sizes: tuple[Any, ...], argument: str) -> Shape:
 
 
 def shape_of(sizes: tuple[Any, ...], keyword: Any, argument: str) -> Shape:
-    """Sizes or dims given one by one, as one sequence, or by keyword; TypeError for both."""
+    """Sizes or dims from positional arguments, one sequence, or a keyword; TypeError if both are given."""
     if keyword is None:
         return as_shape(sizes, argument)
     if sizes:
@@ -59,7 +62,7 @@ def parse_batch_size(batch_size: Any) -> Shape:
     if batch_size is None:
         return ()
     if type(batch_size) is tuple or type(batch_size) is list:
-        # First, because asking an abstract class costs more than all the rest.
+        # First, as isinstance with an abstract class costs more than all the rest.
         for n in batch_size:
             if type(n) is not int or n < 0:
                 break
@@ -85,7 +88,7 @@ def _size(given: Any) -> int:
 
 
 class BatchShape(TensorCollection):
-    """Batch properties and batch-shape operations; they never touch feature dimensions."""
+    """Batch properties and batch-shape operations, which never change feature dimensions."""
 
     __slots__ = ()
 
@@ -152,7 +155,7 @@ class BatchShape(TensorCollection):
         return dim % ndim
 
     def _index(self, index: Any) -> Any:
-        """Index the batch dimensions; a full slice or ellipsis gives the object itself."""
+        """Index the batch dimensions; a full slice or ellipsis returns the object itself."""
         batch_size = self.batch_size
         if index is Ellipsis or (isinstance(index, tuple) and not index):
             return self
@@ -171,16 +174,16 @@ class BatchShape(TensorCollection):
     def _own_names(self) -> list[str | None] | None:
         return None
 
-    def _adopt(self, out: Any, name: str) -> Self:
-        """Take over the entries and the batch size of a result, for `inplace=True`."""
+    def _replace_inplace(self, out: Any, name: str) -> Self:
+        """Replace the content of self by that of a result, for `inplace=True`."""
         raise NotImplementedError(f"{name}(inplace=True) is not supported on {type(self).__name__}.")
 
     def _unchanged(self) -> Self:
-        """Self, as the result of an operation that changes nothing."""
+        """Self, returned by an operation that changes nothing."""
         return self
 
     def _shaped(self, op: batch_ops.BatchOp) -> Self:
-        """The result of an operation that a `with` statement can undo."""
+        """The result of an operation, prepared to be undone by a `with` statement."""
         return self._run(op)  # type: ignore[return-value]
 
     def view(
@@ -208,7 +211,7 @@ class BatchShape(TensorCollection):
         return self._unchanged() if new == old else self._shaped(batch_ops.View(len(old), new))
 
     def _view_dtype(self, dtype: np.dtype[Any], batch_size: Any) -> Self:
-        """Objects have no dtype."""
+        """Raise, as only TensorDicts have dtypes."""
         return self
 
     def reshape(self, *shape: Any, size: Any = None, inplace: bool = False) -> Self:
@@ -229,7 +232,7 @@ class BatchShape(TensorCollection):
         old = self.batch_size
         new = infer_size(shape_of(shape, size, "size"), self.numel())
         out: Any = self if new == old else self._run(batch_ops.Reshape(len(old), new))
-        return self._adopt(out, "reshape") if inplace else out
+        return self._replace_inplace(out, "reshape") if inplace else out
 
     def flatten(
         self, start_dim: int | None = None, end_dim: int | None = None, *, inplace: bool = False
@@ -242,7 +245,7 @@ class BatchShape(TensorCollection):
         start_dim = 0 if start_dim is None else start_dim
         end_dim = -1 if end_dim is None else end_dim
         if inplace:
-            return self._adopt(self.flatten(start_dim, end_dim), "flatten")
+            return self._replace_inplace(self.flatten(start_dim, end_dim), "flatten")
         if not self.batch_size:
             return self.unsqueeze(0)
         start, end = self._dim(start_dim), self._dim(end_dim)
@@ -258,7 +261,7 @@ class BatchShape(TensorCollection):
         With `inplace` self gets the result's entries and batch size, and is returned.
         """
         if inplace:
-            return self._adopt(self.unflatten(dim, unflattened_size), "unflatten")
+            return self._replace_inplace(self.unflatten(dim, unflattened_size), "unflatten")
         d = self._dim(dim)
         sizes = infer_size(as_shape((unflattened_size,), "unflattened_size"), self.batch_size[d])
         return self._shaped(batch_ops.Unflatten(self.batch_size, d, sizes))
@@ -370,7 +373,7 @@ class BatchShape(TensorCollection):
             new = given[:lead] + tuple([m if n == -1 else n if m in (n, 1) else -1 for n, m in pairs])
         if not new or min(new) >= 0:
             out: Any = self._run(batch_ops.Expand(len(old), new))
-            return self._adopt(out, "expand") if inplace else out
+            return self._replace_inplace(out, "expand") if inplace else out
         raise RuntimeError(f"Incompatible expanded shape: {given} for a batch size of {old}.")
 
     def unbind(self, dim: int) -> tuple[Any, ...]:

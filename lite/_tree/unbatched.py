@@ -1,8 +1,8 @@
-"""Unbatched arrays: entries whose shape has nothing to do with the batch of the TensorDict that holds them.
+"""Unbatched arrays: entries whose shape is independent of the batch size of their TensorDict.
 
-To NumPy such an entry is an array like any other, and so it is to what works element by element. To the
-batch it answers as a collection does (`Entry`): an operation gives it the new batch size and leaves its
-memory alone.
+An unbatched array is a subclass of ndarray, so elementwise operations work on it and return one again. It
+also implements `Entry`: a batch operation changes its recorded batch size only, and loops over plain arrays,
+which test for the exact type, pay nothing.
 """
 
 from __future__ import annotations
@@ -22,21 +22,20 @@ from lite._tree.shape import as_shape
 
 
 class UnbatchedTensor(np.ndarray, Unbatched, Entry):
-    """An array that takes no part in the batch of the TensorDict it is stored in.
+    """An array without batch dimensions in a TensorDict.
 
-    A table, a mask or a set of constants that all elements share: its shape need not start with the batch
-    size, and indexing, reshaping, stacking, concatenating, expanding or reducing the TensorDict leave it as
-    it is (of several that are joined the first stays; a warning says so where others hold other values), as
-    do assignments at an index. What works element by element, such as arithmetic, `apply`, casts and
-    `clone`, works on it, and gives one again. It is a NumPy array over the memory of the one that it is made
-    of. No file format has a place for it.
+    It holds a table, a mask or constants that all elements share. Its shape need not start with the batch
+    size. Indexing, reshaping, stacking, concatenating, expanding and reducing the TensorDict, and assignments
+    at an index, leave it unchanged. Joining several keeps the first, with a warning if the values differ.
+    Elementwise operations such as arithmetic, `apply`, casts and `clone` work on it and return an
+    UnbatchedTensor. It is a NumPy array that shares memory with `data`. No file format can hold it.
 
     Args:
-        data: an array or numbers; of another UnbatchedTensor the memory is shared.
-        batch_size: that of the TensorDict it is to be stored in, which gives it its own.
+        data: an array, numbers, or an UnbatchedTensor, whose memory is shared.
+        batch_size: the initial value of `batch_size`; a TensorDict that stores it sets its own.
 
     Raises:
-        TypeError: the data are no numbers.
+        TypeError: the data are not numbers.
 
     Example:
         >>> import numpy as np
@@ -67,7 +66,7 @@ class UnbatchedTensor(np.ndarray, Unbatched, Entry):
 
     @property
     def batch_size(self) -> Shape:
-        """Batch size of the TensorDict that it belongs to."""
+        """Batch size of the TensorDict that it is stored in."""
         return self._batch_size
 
     @batch_size.setter
@@ -97,7 +96,7 @@ class UnbatchedTensor(np.ndarray, Unbatched, Entry):
         return self._rebatch(op.shape + self._batch_size[op.ndim :])
 
     def unbind(self, dim: int) -> tuple[Self, ...]:
-        """One for every index of batch dimension `dim`, all over the same memory."""
+        """One view of the whole array for every index of batch dimension `dim`."""
         size = self._batch_size
         at = dim % len(size)
         return tuple([self._rebatch(size[:at] + size[at + 1 :]) for _ in range(size[at])])
@@ -109,10 +108,10 @@ class UnbatchedTensor(np.ndarray, Unbatched, Entry):
         return self._like(fn(self))
 
     def _like(self, array: Any) -> Any:
-        """What was computed from it, as one of the same batch."""
+        """An UnbatchedTensor of the same batch size that holds a computed array."""
         if not isinstance(array, np.ndarray | np.generic):
             raise TypeError(
-                f"an {type(self).__name__} lies in host memory, got a {type(array).__name__}; leave it out "
+                f"{type(self).__name__} must be in host memory, got a {type(array).__name__}; leave it out "
                 "first: td.exclude(...)."
             )
         return array if isinstance(array, UnbatchedTensor) else type(self)(array, self._batch_size)
@@ -121,14 +120,14 @@ class UnbatchedTensor(np.ndarray, Unbatched, Entry):
         return self
 
     def to(self, device: Any) -> Self:
-        """Itself on the CPU, the only device it can be on."""
+        """Self for the CPU; TypeError for any other device."""
         if device is not None and device != "cpu":
             raise TypeError(f"an {type(self).__name__} cannot be moved to {device!r}; leave it out first.")
         return self
 
 
 def joined(items: Sequence[UnbatchedTensor], size: Shape) -> UnbatchedTensor:
-    """The first of several, for the batch of all of them; a warning if it cannot stand for the others."""
+    """The first of several, with the batch size of the joined TensorDict; warns if values differ."""
     first = items[0]
     memory = first.__array_interface__["data"]
     for other in items:
@@ -143,7 +142,7 @@ def joined(items: Sequence[UnbatchedTensor], size: Shape) -> UnbatchedTensor:
 
 
 def require_equal_shapes(items: Sequence[UnbatchedTensor]) -> None:
-    """RuntimeError unless all have one shape."""
+    """Raise RuntimeError if shapes differ."""
     shape = items[0].shape
     for other in items:
         if other.shape != shape:

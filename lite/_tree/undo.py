@@ -1,7 +1,7 @@
-"""`with td.view(...) as v:` - work on another form of a TensorDict; leaving writes the result back.
+"""`with td.view(...) as v:`: the body works on another form of a TensorDict, and the exit writes it back.
 
-A result of a shape operation remembers its source (weakly) and how to come back. That is one tuple in a
-slot: nothing is inverted, and nothing looked up, unless the result is used in a `with` statement.
+The result of a shape operation refers weakly to its source and to the operation, in one slot. The inverse is
+computed only if the result is used in a `with` statement.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from lite._tree.batch_ops import BatchOp
 
 T = TypeVar("T", bound=Any)
 
-# (result after the body, source) -> the result in the form of the source
+# fn(result after the body, source) gives the result in the form of the source
 Inverse = Callable[[Any, Any], Any]
 
 
 class Leave:
-    """What leaving a `with` statement does, where that is more than writing a result to its source."""
+    """An exit of a `with` statement that does more than write a result to its source."""
 
     __slots__ = ()
 
     def leave(self, failed: bool) -> None:
-        """Called once per `with`; `failed` if the body raised."""
+        """Called once per `with`; `failed` tells whether the body raised."""
         raise NotImplementedError
 
 
 def shaped(td: T, op: BatchOp) -> T:
-    """The result of an operation that a `with` statement can undo."""
+    """The result of an operation, prepared to be undone by a `with` statement."""
     out: T = td._run(op)
     out._origin = (ref(td), op)
     if out._locked:
@@ -38,26 +38,26 @@ def shaped(td: T, op: BatchOp) -> T:
 
 
 def unchanged(td: T) -> T:
-    """Self as the result of an operation that changes nothing: leaving a `with` does nothing, too."""
+    """Self, returned by an operation that changes nothing. The exit of a `with` statement does nothing."""
     td._origin = None
     td._before = None
     return td
 
 
 def remember(td: Any, out: T, inverse: Inverse) -> T:
-    """Note on a result of `td` how to come back to the form of `td`."""
+    """Store in a result of `td` how to restore the form of `td`."""
     out._origin = None if out is td else (ref(td), inverse)
     out._before = None
     return out
 
 
 def enter(td: T) -> T:
-    """Enter the form that the last operation gave: leaving undoes it.
+    """Enter a `with` statement, whose exit undoes the last operation.
 
-    After `lock_` and `unlock_` the state from before is restored, also when the body raises. After
-    shape operations, `flatten_keys`, `unflatten_keys` and `to`, the entries are brought back to the
-    form of the source and written to it (into its arrays if it is locked), unless the body raises.
-    After `to_module` the module gets its own parameters back, also when the body raises.
+    After `lock_` and `unlock_` the exit restores the previous lock, also if the body raises. After shape
+    operations, `flatten_keys`, `unflatten_keys` and `to`, it converts the entries to the form of the source
+    and writes them to it (into its arrays if it is locked), unless the body raises. After `to_module` it
+    gives the module its own parameters back, also if the body raises.
 
     Example:
         >>> import numpy as np
@@ -95,8 +95,8 @@ def _write_back(td: Any, source: Any, inverse: BatchOp | Inverse) -> None:
     if isinstance(inverse, BatchOp):
         if td.batch_size[: len(inverse.shape)] != inverse.shape:
             raise RuntimeError(
-                f"the batch size became {td.batch_size} inside the `with` statement, so that nothing "
-                f"can be written back: it was {inverse.shape}."
+                f"the batch size changed from {inverse.shape} to {td.batch_size} inside `with`, "
+                "so the entries cannot be written back."
             )
         result = td._run(inverse.inverse(source.batch_size))
     else:
@@ -116,7 +116,7 @@ def flattened(separator: str) -> Inverse:
 
 
 def as_before(td: Any, source: Any) -> Any:
-    """The entries on the source's device, and in the source's dtypes where it has the entry."""
+    """The entries moved to the source's device and cast to the dtypes of the source's entries."""
     out = td if td.device == source.device else td._on(source.device)
 
     def cast(name: Any, leaf: Any) -> Any:

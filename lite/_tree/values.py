@@ -1,4 +1,4 @@
-"""From what a user stores to what a TensorDict holds: an array or a collection."""
+"""Conversion of stored values to entries: arrays or collections."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from lite._arrays.numbers import SCALARS
 from lite._arrays.settings import list_to_stack
 from lite._arrays.types import Array, Path, Shape, Unbatched, has_namespace, is_array, refuse_masked
 from lite._tree.collection import Entry, TensorCollection
-from lite._tree.entry_errors import misfit
+from lite._tree.duck_typed_columns import duck_typed_column
+from lite._tree.entry_errors import shape_error
 from lite._tree.keys import to_path
-from lite._tree.lookalikes import from_lookalike
 from lite._tree.nontensor import NonTensorData, NonTensorStack
-from lite._tree.protocol import kinds
+from lite._tree.protocol import class_registry
 
 
-def unready(entries: dict[Any, Any], batch_size: Shape, device: str | None) -> list[str] | None:
-    """Keys of entries that cannot be stored as they are; None if there is a key that is not a string.
+def invalid_keys(entries: dict[Any, Any], batch_size: Shape, device: str | None) -> list[str] | None:
+    """Keys of entries that must be converted before they are stored; None if a key is not a string.
 
-    Nearly always the answer is none: arrays that fit, on the host. One loop over plain attributes tells.
+    A valid leaf is a NumPy array of numbers whose leading dimensions are the batch size. Nearly all entries
+    are, so the test is a copy of `is_valid_leaf` in one loop over plain attributes.
 
     Args:
-        entries: what a user gave.
+        entries: the user's keys and values.
         batch_size: of the container.
         device: of the container.
     """
@@ -43,7 +44,7 @@ def unready(entries: dict[Any, Any], batch_size: Shape, device: str | None) -> l
             return None
         if (
             type(value) is not ndarray
-            # The length costs a quarter of what the shape costs, which is a new tuple each time.
+            # len() costs a quarter of .shape, which creates a tuple.
             or (ndim == 1 and (not value.ndim or len(value) != rows))
             or (ndim > 1 and value.shape[:ndim] != batch_size)
             or value.dtype.kind not in "fibuc"
@@ -54,7 +55,7 @@ def unready(entries: dict[Any, Any], batch_size: Shape, device: str | None) -> l
 
 
 def as_tree(entries: dict[Any, Any]) -> dict[str, Any] | None:
-    """Entries under flat and nested keys as dicts in dicts; None if two keys meet, or one is none."""
+    """Nested dicts of entries under flat and nested keys; None if two keys collide or one is not a key."""
     out: dict[str, Any] = {}
     nodes: dict[Path, dict[str, Any]] = {(): out}
     for key, value in entries.items():
@@ -77,8 +78,8 @@ def as_tree(entries: dict[Any, Any]) -> dict[str, Any] | None:
     return out
 
 
-def as_is(value: Any, batch_size: Shape, device: str | None) -> bool:
-    """Whether one value can be stored as it is."""
+def is_valid_leaf(value: Any, batch_size: Shape, device: str | None) -> bool:
+    """Whether a value can be stored without conversion; see `invalid_keys`."""
     ndim = len(batch_size)
     return (
         type(value) is ndarray
@@ -122,7 +123,7 @@ def to_entry(
         return NonTensorData._make(value, batch_size)
     if is_tensor(value):
         return from_dlpack(value)
-    column = from_lookalike(value)
+    column = duck_typed_column(value)
     if column is not None:
         return _from_array(column, batch_size, make_node)
     if is_foreign(value) and not is_array(value):
@@ -139,7 +140,9 @@ def _from_array(
 ) -> Any:
     if type(value) is not ndarray:
         refuse_masked(value)
-        if isinstance(value, np.matrix):  # as todense() of a sparse array: an index of it would stay a matrix
+        if isinstance(
+            value, np.matrix
+        ):  # np.matrix, as from todense() of a sparse array: indexing it would give matrices
             value = np.asarray(value)
     if is_numeric(value.dtype):
         return value
@@ -148,7 +151,7 @@ def _from_array(
     if value.ndim and value.shape[: len(batch_size)] == batch_size:
         objects = value.astype(object)
         if value.dtype.kind in "mM" and any(isinstance(item, int) for item in objects.flat):
-            # Dates and times that Python's own cannot hold, such as nanoseconds, stay NumPy's.
+            # Dates and times that Python's classes cannot hold, such as nanoseconds, stay NumPy scalars.
             objects = np.empty(value.shape, object)
             objects.reshape(-1)[:] = list(value.flat)
         return NonTensorStack._wrap(objects)
@@ -169,7 +172,7 @@ def _from_list(value: list[Any], batch_size: Shape) -> Any:
     if not value:
         return np.zeros((0,), dtype=get_default_dtype())
     if any(isinstance(item, TensorCollection) and not item._is_non_tensor for item in value):
-        return kinds.dense.maybe_dense_stack(value)
+        return class_registry.dense.maybe_dense_stack(value)
     if all(isinstance(item, np.ndarray) and is_numeric(item.dtype) for item in value):
         for item in value:
             if type(item) is not ndarray:
@@ -195,7 +198,7 @@ def _from_list(value: list[Any], batch_size: Shape) -> Any:
 
 
 def _joined(value: list[Any]) -> Any:
-    """The array of JAX from a list of them, and of others of their shape; or a payload for each item."""
+    """A JAX array stacked from a list with JAX arrays; otherwise one object per item."""
     if not all(is_array(item) or isinstance(item, SCALARS) for item in value):
         return NonTensorStack.from_list(value)
     shapes = {np.shape(item) for item in value}
@@ -205,7 +208,7 @@ def _joined(value: list[Any]) -> Any:
 
 
 def numeric_array(value: Any) -> Array | None:
-    """The array of a rectangular nest of numbers, Python floats in the default dtype; else None."""
+    """The array of rectangular nested lists of numbers, Python floats in the default dtype; else None."""
     kinds = _number_types(value)
     if kinds is None:
         return None
@@ -220,7 +223,7 @@ def numeric_array(value: Any) -> Array | None:
 
 
 def _number_types(value: Any) -> set[type] | None:
-    """The scalar types in a nest of lists and tuples, or None if anything is not a number."""
+    """The scalar types in nested lists and tuples; None if any item is not a number."""
     kinds: set[type] = set()
     stack = [value]
     while stack:
@@ -243,13 +246,13 @@ def _is_ragged_numbers(value: list[Any]) -> bool:
 
 
 def fit_leaf(value: Any, batch_size: Shape) -> None:
-    """Check that a leaf starts with the batch size; the RuntimeError names both shapes."""
+    """Raise the shape error unless the leading dimensions of a leaf are the batch size."""
     if value.shape[: len(batch_size)] != batch_size:
-        raise misfit(batch_size, value.shape)
+        raise shape_error(batch_size, value.shape)
 
 
 def fit_node(value: Entry, batch_size: Shape) -> Entry:
-    """An entry whose batch size starts with `batch_size`: itself, or a shallow copy."""
+    """The collection, or a shallow copy with `batch_size` if its own does not start with that."""
     own = value.batch_size
     if own[: len(batch_size)] == batch_size and (own == batch_size or not isinstance(value, Unbatched)):
         return value
@@ -257,7 +260,7 @@ def fit_node(value: Entry, batch_size: Shape) -> Entry:
 
 
 def plain(obj: Any) -> Any:
-    """Containers as plain dicts and `NonTensorStack`s, data frames as TensorDicts; anything else as it is."""
+    """Convert other classes' containers to dicts and `NonTensorStack`s, and data frames to TensorDicts."""
     kind = type(obj)
     if kind is np.ndarray and obj.dtype.names is None:
         return obj
@@ -278,12 +281,12 @@ def plain(obj: Any) -> Any:
     if isinstance(obj, list):
         return _list(obj)
     if is_data_frame(obj):
-        return kinds.dense.from_pandas(obj)
+        return class_registry.dense.from_pandas(obj)
     return obj
 
 
 def _column(field: Array) -> Any:
-    """A field of a structured array; a single text or object is taken out of its 0-d array."""
+    """A field of a structured array. A 0-d array of text or objects is unwrapped."""
     if field.dtype.names is not None:
         return plain(field)
     return field.item() if not field.ndim and field.dtype.kind in "USOV" else field
@@ -301,7 +304,7 @@ def _list(items: list[Any]) -> Any:
 
 
 def is_data_frame(obj: Any) -> bool:
-    """Whether this is one of pandas' tables; who has one has imported pandas."""
+    """Whether a value is a pandas DataFrame. pandas is not imported, as an instance exists only if it was."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(obj, pandas.DataFrame)
 

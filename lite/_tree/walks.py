@@ -1,14 +1,14 @@
-"""The walks through a tree of containers: what an operation does to a leaf is given, the way through is here.
+"""Traversals of a tree of containers, which call the operation's functions on every leaf or node.
 
     leaves     every array                                          sizes, addresses, writes of one value
-    nodes      every container, before those in it                  devices, locks
+    nodes      every container, parents first                       devices, locks
     map_tree   the same tree with other leaves                      casts, reductions, new arrays
     zip_tree   several trees, matched by key                        comparisons
     lifted     the method on every part of a lazy stack             changes to the set of keys
 
-Only these know how a tensorclass holds its TensorDict, what is no array, and that a lazy stack is walked part
-by part, so that ragged and exclusive entries take part. The order of keys that users see is that of
-`key_views.walk`; whoever else goes another way says why.
+Only these functions handle tensorclasses and entries that are not arrays. A lazy stack is visited part by
+part, as ragged entries and entries of one part cannot be stacked. `key_views.walk` has the public order of
+keys. Any other traversal says in its docstring why it is separate.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lite._tree.writes import Writes
 
 
 def leaves(td: Container) -> Iterator[Any]:
-    """Every array at any depth; a lazy stack gives those of its parts, which are never stacked."""
+    """Every array at any depth; for a lazy stack, the arrays of its parts."""
     stacked = td._parts()
     if stacked is not None:
         for part in stacked[0]:
@@ -43,7 +43,7 @@ def leaves(td: Container) -> Iterator[Any]:
 
 
 def nodes(td: Container) -> Iterator[Any]:
-    """The container and all below it, a parent before its children; a lazy stack before its parts."""
+    """The container and all nested ones, parents first; a lazy stack before its parts."""
     yield td
     stacked = td._parts()
     for entry in td._values() if stacked is None else stacked[0]:
@@ -52,7 +52,7 @@ def nodes(td: Container) -> Iterator[Any]:
 
 
 def map_kept(td: T, fn: Callable[[Array], Any]) -> T:
-    """Replace every array; batch size, device, names, non-tensors and lock state are kept."""
+    """Replace every array; keep batch size, device, names, non-tensor data and the lock."""
     out: T = td._map_leaves(fn)
     if td.is_locked:
         out.lock_()
@@ -60,17 +60,17 @@ def map_kept(td: T, fn: Callable[[Array], Any]) -> T:
 
 
 def keep_objects(entry: NonTensorBase, node: Container) -> Any:
-    """For `map_tree`: the same objects, in an entry of the result's own."""
-    return entry._apart()
+    """For `map_tree`: a shallow copy of a non-tensor entry."""
+    return entry._shallow_copy()
 
 
-def as_of(entry: Any, result: Any) -> Any:
-    """What was computed from a leaf, unbatched if that is."""
+def like_leaf(entry: Any, result: Any) -> Any:
+    """An array computed from a leaf, as an UnbatchedTensor if the leaf is one."""
     return entry._like(result) if isinstance(entry, UnbatchedTensor) and result is not None else result
 
 
 def keep(entry: Any, node: Container) -> Any:
-    """For `map_tree`: the entry stays as it is."""
+    """For `map_tree`: the entry itself."""
     return entry
 
 
@@ -89,10 +89,10 @@ def map_tree(
 
     Args:
         td: the tree.
-        array: gives what stands for an array, from it and the container that holds it; None leaves it out.
-        payload: the same for non-tensor entries, which are kept unless it is given.
-        node: makes a container from the one in its place and its new entries; one like it unless given.
-        dense: gives the form of a lazy stack that is walked, instead of its parts; a lazy one is the result.
+        array: `array(leaf, container)` returns the new leaf; None leaves it out.
+        payload: the same for non-tensor entries, which are kept by default.
+        node: `node(container, entries)` returns the new container; by default one like the old.
+        dense: converts a lazy stack to the container that is visited instead of its parts.
     """
     stacked = td._parts()
     if stacked is not None:
@@ -106,7 +106,7 @@ def map_tree(
         if type(entry) is ndarray:
             new = array(entry, td)
         elif is_array(entry):
-            new = as_of(entry, array(entry, td))
+            new = like_leaf(entry, array(entry, td))
         elif isinstance(entry, Container):
             new = map_tree(entry, array, payload, node, dense)
         elif isinstance(entry, NonTensorBase):
@@ -119,16 +119,16 @@ def map_tree(
 
 
 class Counterpart(Protocol):
-    """What goes with the entries of a container: another tree, or a value that is the same everywhere."""
+    """The operand that `zip_tree` matches with a container: another tree, or one value for all entries."""
 
     def leaf(self, key: str, entry: Any) -> Any:
-        """What goes with an entry that is no container; None if there is nothing."""
+        """The operand for an entry that is not a container; None if there is none."""
 
     def child(self, key: str) -> Any:
-        """The counterpart of a nested container."""
+        """The operand for a nested container."""
 
     def parts(self, count: int, dim: int) -> Sequence[Any]:
-        """The counterparts of the parts of a lazy stack along `dim`."""
+        """The operands for the parts of a lazy stack along `dim`."""
 
 
 def zip_tree(
@@ -139,16 +139,15 @@ def zip_tree(
     check: Callable[[Container, Sequence[Any]], None],
     finish: Callable[[Container, dict[str, Any], Sequence[Any]], Any],
 ) -> Any:
-    """A tree from several: what `leaf` and `payload` make of the entries at the same places, unlocked.
+    """A tree computed from several: `leaf` and `payload` combine the entries of equal keys; unlocked.
 
     Args:
-        td: decides the order.
+        td: the first tree, which decides the order of keys.
         others: a `Counterpart` for each of the other trees.
-        leaf: gives an entry from a container, the key, the array there, and what the container is met by;
-            None leaves it out.
+        leaf: `leaf(container, key, array, counterparts)` returns the new entry; None leaves it out.
         payload: the same for non-tensor entries.
-        check: called with each container and its counterparts before anything in it is visited.
-        finish: makes a container from the one in its place, its new entries, and the counterparts.
+        check: called with each container and its counterparts before its entries are visited.
+        finish: `finish(container, entries, counterparts)` returns the new container.
     """
     stacked = td._parts()
     if stacked is not None:
@@ -166,7 +165,7 @@ def zip_tree(
         if type(entry) is ndarray:
             new = leaf(td, key, entry, others)
         elif is_array(entry):
-            new = as_of(entry, leaf(td, key, entry, others))
+            new = like_leaf(entry, leaf(td, key, entry, others))
         elif isinstance(entry, NonTensorBase):
             new = payload(td, key, entry, others)
         else:
@@ -179,13 +178,12 @@ def zip_tree(
 
 
 def lifted(op: Callable[..., Any], inplace: bool = False) -> Callable[..., Any]:
-    """The form of an operation for lazy stacks: its method on every part, and the results stacked.
+    """An operation for lazy stacks, which calls its method on every part and stacks the results.
 
-    In place the parts change, and the stack is returned; if that fails for one of them, none has changed.
+    In place, the parts change and the stack is returned. If the method raises for one part, no part changes.
 
-    Args:
-        op: the operation, a method of the parts under its own name.
-        inplace: always in place, as it is anyway if its name ends with "_"; else where the call says so.
+    Args: op: the operation, which the parts have as a method of the same name. inplace: whether it always
+        works in place. Names that end in "_" do; others take an argument `inplace`.
     """
     name = op.__name__
     always = inplace or name.endswith("_")
@@ -199,7 +197,7 @@ def lifted(op: Callable[..., Any], inplace: bool = False) -> Callable[..., Any]:
 
 
 def each_part(td: Any, fn: Callable[[Any], Any], inplace: bool = False) -> Any:
-    """`fn` of every part, stacked; or, in place, every part changed or none, and the stack."""
+    """`fn` of every part, stacked; in place, the stack after `fn` changed all parts or, on an error, none."""
     if not inplace:
         return td._from_parts([fn(part) for part in td.tensordicts])
     change_parts(td, td.tensordicts, fn)
@@ -207,8 +205,8 @@ def each_part(td: Any, fn: Callable[[Any], Any], inplace: bool = False) -> Any:
 
 
 def change_parts(td: Any, parts: Sequence[Any], fn: Callable[[Any], Any]) -> None:
-    """Change some parts of a stack by `fn`: all of them, each once however often it is there, or none."""
+    """Change parts of a stack by `fn`, each once even if it is repeated; on an error, none changes."""
     with Writes() as writes:
-        writes.keep(td)  # a part may fail when others are done
+        writes.keep(td)  # fn may raise for one part after it changed others
         for part in {id(part): part for part in parts}.values():
             fn(part)

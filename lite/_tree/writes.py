@@ -1,4 +1,4 @@
-"""Writes of one call that happen all together or not at all."""
+"""The plan of the writes of one call: all of them happen, or none."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from lite._tree.nontensor import NonTensorBase
 
 
 class Writes:
-    """What a call is about to write; used as `with Writes() as writes:`.
+    """The plan of the writes of a call, used as `with Writes() as writes:`.
 
-    Arrays are written when the block ends, after everything has been checked: `copy` raises for a value
-    that its array cannot take. Containers change at once, because later steps of the call look at them,
-    and get their old content back if the block raises. Values that are views of what is written to are
-    read before anything is written.
+    Arrays are written when the block ends, after all checks: `copy` raises for a value that does not fit its
+    array. Containers change at once, because later steps of the call read them, and are restored if the block
+    raises. Values that overlap a target in memory are copied before the first write.
     """
 
     __slots__ = ("_pending", "_saved", "_saves")
@@ -44,7 +43,9 @@ class Writes:
             if kind is None:
                 for save in self._saves:
                     save()
-                values = apart([target for target, _, _ in self._pending], [v for _, _, v in self._pending])
+                values = without_overlap(
+                    [target for target, _, _ in self._pending], [v for _, _, v in self._pending]
+                )
                 for (target, index, _), value in zip(self._pending, values, strict=True):
                     if type(target) is ndarray:
                         target[index] = value
@@ -65,29 +66,29 @@ class Writes:
     ) -> None:
         """Plan `target[index] = value` for a leaf.
 
-        A leaf that cannot be written to (JAX), or that cannot hold the value (an ndarray and a traced or
-        mapped value), is replaced at once. An ndarray gets the numbers of a traced value, too: others may
-        hold it.
+        A leaf that is read-only by design (JAX) or cannot hold the value (an ndarray, for a traced or mapped
+        value) is replaced at once. The ndarray then also gets the numbers of a traced value, as other
+        containers may share it.
 
         Args:
             target: the leaf.
             value: an entry or a number.
-            index: of the elements to write.
-            wanted: the shape of those elements, where it is known.
-            place: the container that has the leaf, and its key there.
+            index: the index of the elements to write.
+            wanted: the shape of those elements, if it is known.
+            place: the container of the leaf, and its key.
 
         Raises:
             IndexError: the index does not fit the array.
             ValueError: the value does not fit the indexed shape, or the array is read-only.
-            TypeError: the value is no array, or cannot be cast.
+            TypeError: the value is not an array, or cannot be cast.
         """
         if (wanted is not None or index is Ellipsis) and self.take(target, value, index, wanted):
             return
         target, value = raw(target), computed(value)
         numbers = value.detach() if isinstance(value, HostArray) else None
         if numbers is not None and not is_inexact(target.dtype):
-            value, numbers = numbers, None  # there is no derivative of integers
-        # What a view belongs to would get the numbers alone, and lose the derivative without a word.
+            value, numbers = numbers, None  # integers have no derivative
+        # The base of a view would get only the numbers, and its derivative would be lost in silence.
         traced = numbers is not None and type(target) is ndarray and target.base is None
         replaced = place is not None and (traced or has_namespace(target))
         if isinstance(target, np.ndarray) or replaced:
@@ -109,7 +110,7 @@ class Writes:
             if not fits(shape, wanted):
                 raise ValueError(f"a value of shape {shape} does not fit the shape {wanted}.")
             if isinstance(value, np.ndarray) and not np.can_cast(value.dtype, target.dtype):
-                value = value.astype(target.dtype)  # what NumPy has to say about the numbers, it says here
+                value = value.astype(target.dtype)  # NumPy's warnings about the numbers are raised here
         if replaced and place is not None:
             self.put(*place, with_value(target, index, value))
             if isinstance(numbers, ndarray):
@@ -118,16 +119,16 @@ class Writes:
             self._pending.append((target, index, value))
 
     def take(self, target: Any, value: Any, index: Any = ..., wanted: Shape | None = None) -> bool:
-        """Plan as `copy` does, if nothing but a cast is needed, or one number goes everywhere."""
+        """A fast `copy` for a value that needs at most a cast, or for one number; False if it needs more."""
         ready = fitting(target, value, () if type(value) is ndarray and not value.ndim else wanted)
         if ready is not None:
             self._pending.append((target, index, ready))
         return ready is not None
 
     def put(self, node: Any, key: str, entry: Any) -> None:
-        """Store a converted and checked entry, which can be taken back.
+        """Store a converted and checked entry, and restore the old one on an error.
 
-        Objects that take the place of some that are mapped to a folder are written there, too.
+        Objects that replace memory-mapped ones are also written to their folder.
         """
         if isinstance(entry, NonTensorBase):
             stacked = node._parts()
@@ -135,7 +136,7 @@ class Writes:
                 for part, piece in zip(stacked[0], node._pieces(entry), strict=True):
                     self.put(part, key, piece)
                 return
-            held = node._get_str(key)
+            held = node._get_entry(key)
             folder = held._folder() if isinstance(held, NonTensorBase) else None
             if folder is not None:
                 entry = entry._clone(False)._mapped_to(folder)
@@ -147,7 +148,7 @@ class Writes:
         node._put(key, entry)
 
     def keep(self, node: Any) -> None:
-        """Remember a container and everything below it, before it changes."""
+        """Save the state of a container and of all nested ones before it changes."""
         if id(node) in self._saved:
             return
         found = [node]
@@ -160,19 +161,19 @@ class Writes:
 
 @cache
 def _castable(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool | None:
-    """Whether numbers of one dtype can be stored in another without loss; None if they are no numbers."""
+    """Whether numbers of one dtype fit another without loss; None if a dtype is not numeric."""
     if given == wanted:
         return True
     return np.can_cast(given, wanted) if given.kind in "fibuc" and wanted.kind in "fibuc" else None
 
 
 def fitting(target: Any, value: Any, wanted: Shape | None = None) -> Any:
-    """What can be written to an array where `value` is to go: it, if it has the shape and casts; else None.
+    """`value` as an array that can be written to `target` without further checks; None if there is none.
 
     Args:
         target: the leaf to write to.
         value: an entry.
-        wanted: the shape to have, if that is not the shape of the target.
+        wanted: the required shape, by default the shape of the target.
     """
     if (
         type(value) is not ndarray
@@ -185,12 +186,12 @@ def fitting(target: Any, value: Any, wanted: Shape | None = None) -> Any:
     if given is dtype:
         return value
     castable = _castable(given, dtype)
-    # What NumPy has to say about numbers that may not fit, it says now and not half way.
+    # Cast now, so that NumPy's errors and warnings come before the first write.
     return value if castable else None if castable is None else value.astype(dtype)
 
 
-def apart(targets: Sequence[Any], values: Sequence[Any]) -> Sequence[Any]:
-    """The values for some targets, with copies of those that a write to another target may change first."""
+def without_overlap(targets: Sequence[Any], values: Sequence[Any]) -> Sequence[Any]:
+    """The values, with copies of those that a write to another target could change before they are read."""
     if len(targets) < 2:
         return values
     written = set(map(_owner, targets)) - {None}
@@ -198,7 +199,7 @@ def apart(targets: Sequence[Any], values: Sequence[Any]) -> Sequence[Any]:
 
 
 def _owner(array: Any) -> int | None:
-    """The identity of the array whose memory an array is a view of; None for anything else."""
+    """The id of the base array of an array; None for anything else."""
     if not isinstance(array, ndarray):
         return None
     while isinstance(array.base, ndarray):
@@ -207,7 +208,7 @@ def _owner(array: Any) -> int | None:
 
 
 def trimmed(value: Any, ndim: int) -> Any:
-    """A value without the leading dims of size 1 that NumPy drops when it assigns to `ndim` dims."""
+    """The value without leading dimensions of size 1 beyond `ndim`, which NumPy drops in assignments."""
     shape = np.shape(value)
     extra = len(shape) - ndim
     return value.reshape(shape[extra:]) if extra > 0 and shape[:extra] == (1,) * extra else value

@@ -13,7 +13,7 @@ from lite.models.generation.options import GenerationConfig
 from lite.models.generation.stops import DecodeText, has_stopped
 from lite.models.text.history import History
 from lite.models.wrapper.entries import holding
-from lite.models.wrapper.input import below
+from lite.models.wrapper.input import nested_key
 from lite.models.wrapper.options import InputMode, WrapperOptions
 
 
@@ -62,8 +62,8 @@ def cut_off(
     """
     shape = tuple(td.batch_size)
     flat = td.reshape(-1)
-    ids = flat.get(below(options.tokens_key, "response"), as_list=True)
-    masks = flat.get(below(options.masks_key, "all_attention_mask"), as_list=True)
+    ids = flat.get(nested_key(options.tokens_key, "response"), as_list=True)
+    masks = flat.get(nested_key(options.masks_key, "all_attention_mask"), as_list=True)
     if ids is None or masks is None:
         raise KeyError(f"there are no responses at {options.tokens_key!r} and {options.masks_key!r}")
     cut = [

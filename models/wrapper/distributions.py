@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lite import NestedKey, nn
 from lite.models.text.nesting import flatten
 from lite.models.text.rows import TokenRows
-from lite.models.wrapper.input import below, read_mask, read_tokens
+from lite.models.wrapper.input import nested_key, read_mask, read_tokens
 from lite.models.wrapper.options import LLMWrapperBase, WrapperOptions
 from lite.models.wrapper.output import Layout
 
@@ -164,7 +164,7 @@ class DistributionMethods(LLMWrapperBase):
         """
         scored = self._scored(tensordict, "get_dist_with_prompt_mask", logits_key)
         options = self.options
-        key = below(options.tokens_key, "prompt") if tokens_key is None else tokens_key
+        key = nested_key(options.tokens_key, "prompt") if tokens_key is None else tokens_key
         value = tensordict.get(key, None, as_list=True)
         if value is None:
             mask = self._assistant(tensordict, scored, assistant_mask_key)
@@ -265,7 +265,7 @@ class DistributionMethods(LLMWrapperBase):
         """
         if self.options.generate:
             raise RuntimeError("log_prob not callable when generate=True.")
-        return self(data).get(below(self.options.log_probs_key, "full"), **get_kwargs)
+        return self(data).get(nested_key(self.options.log_probs_key, "full"), **get_kwargs)
 
     @property
     def log_prob_keys(self) -> list[NestedKey]:
@@ -327,9 +327,9 @@ class DistributionMethods(LLMWrapperBase):
     def _mask(self, td: Any, scored: _Scored, key: NestedKey | None) -> Mask:
         """A mask (N, T) of the output or of the input; without a key that of the real tokens."""
         masks_key = self.options.masks_key
-        if key in (None, below(masks_key, "all_attention_mask")):
+        if key in (None, nested_key(masks_key, "all_attention_mask")):
             return scored.rows.mask
-        if key == below(masks_key, "all_assistant_mask") and scored.said is not None:
+        if key == nested_key(masks_key, "all_assistant_mask") and scored.said is not None:
             return scored.said
         value = td.get(key, None, as_list=True)
         if value is None:
@@ -345,7 +345,7 @@ class DistributionMethods(LLMWrapperBase):
         return mask & scored.rows.mask
 
     def _assistant(self, td: Any, scored: _Scored, key: NestedKey | None) -> Mask:
-        own = below(self.options.masks_key, "all_assistant_mask")
+        own = nested_key(self.options.masks_key, "all_assistant_mask")
         if key is not None and key != own:
             return self._mask(td, scored, key)
         if scored.said is None:

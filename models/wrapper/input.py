@@ -164,7 +164,7 @@ class InputReader:
 
     def _preferred(self, td: Any) -> TokenRows | None:
         for name in ("prompt", "full"):
-            key = below(self.options.tokens_key, name)
+            key = nested_key(self.options.tokens_key, name)
             value = td.get(key, None, as_list=True)
             if value is not None:
                 return self._tokens(td, value, key)
@@ -175,7 +175,7 @@ class InputReader:
             value, key, len(td.batch_size), pad_id=self.pad_id, pad_is_eos=self.pad_id in self.end_ids
         )
         masks_key, own_key = (
-            below(self.options.masks_key, "all_attention_mask"),
+            nested_key(self.options.masks_key, "all_attention_mask"),
             self.options.attention_mask_key,
         )
         for mask_key in (masks_key, own_key):
@@ -192,10 +192,12 @@ class InputReader:
         options = self.options
         if options.input_mode != "tokens":
             return False
-        return options.generate or td.get(below(options.tokens_key, "prompt"), None, as_list=True) is None
+        return (
+            options.generate or td.get(nested_key(options.tokens_key, "prompt"), None, as_list=True) is None
+        )
 
     def _assistant_mask(self, td: Any, rows: TokenRows) -> NDArray[np.bool_] | None:
-        return self._mask(td, below(self.options.masks_key, "all_assistant_mask"), rows)
+        return self._mask(td, nested_key(self.options.masks_key, "all_assistant_mask"), rows)
 
     def _mask(self, td: Any, key: NestedKey, rows: TokenRows) -> NDArray[np.bool_] | None:
         value = td.get(key, None, as_list=True)
@@ -294,6 +296,6 @@ def read_mask(value: Any, rows: TokenRows, ndim: int) -> NDArray[np.bool_] | Non
     return out
 
 
-def below(key: NestedKey, name: str) -> NestedKey:
+def nested_key(key: NestedKey, name: str) -> NestedKey:
     """The key of an entry inside the one at ``key``."""
     return (key, name) if isinstance(key, str) else (*key, name)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lite import LazyStackedTensorDict, NestedKey
 from lite.models.text.data import LogProbs
 from lite.models.text.nesting import nest, ragged, rows_of
-from lite.models.wrapper.input import below
+from lite.models.wrapper.input import nested_key
 from lite.models.wrapper.output import by_row
 from lite.nn import TensorDictModuleBase, TensorDictSequential
 
@@ -76,7 +76,7 @@ class RetrieveLogProb(TensorDictModuleBase):
                 f"device={device!r} differs from the model's, {own!r}; give it where the model is made"
             )
         if log_probs_full_key is None:
-            log_probs_full_key = below(model.log_probs_key, "full")
+            log_probs_full_key = nested_key(model.log_probs_key, "full")
         elif isinstance(log_probs_full_key, str) or log_probs_full_key[-1] != "full":
             warnings.warn(
                 f"log_probs_full_key should be a tuple that ends with 'full', got {log_probs_full_key!r}",
@@ -104,9 +104,9 @@ class RetrieveLogProb(TensorDictModuleBase):
         """
         model, ndim = self.model, len(tensordict.batch_size)
         scored = model(tensordict.copy())
-        rows = rows_of(scored.get(below(model.log_probs_key, "full"), as_list=True), ndim)
+        rows = rows_of(scored.get(nested_key(model.log_probs_key, "full"), as_list=True), ndim)
         if self.assistant_only:
-            said = scored.get(below(model.masks_key, "all_assistant_mask"), None, as_list=True)
+            said = scored.get(nested_key(model.masks_key, "all_assistant_mask"), None, as_list=True)
             if said is None:
                 raise ValueError(
                     "there is no assistant mask: the chat template does not tell what assistants said. Use"

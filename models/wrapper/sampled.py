@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lite.models.text.nesting import flatten, rows_of
 from lite.models.text.rows import TokenRows
-from lite.models.wrapper.input import below
+from lite.models.wrapper.input import nested_key
 from lite.models.wrapper.options import WrapperOptions
 
 Support = tuple[NDArray[np.int64], NDArray[np.int32]]
@@ -51,7 +51,7 @@ def _temperatures(temperature: Any, shape: tuple[int, ...], count: int) -> list[
 
 
 def _supports(td: Any, options: WrapperOptions, rows: TokenRows, ndim: int) -> list[Support]:
-    keys = [below(options.sampling_key, name) for name in ("kept_offsets", "kept_ids")]
+    keys = [nested_key(options.sampling_key, name) for name in ("kept_offsets", "kept_ids")]
     parts = [td.get(key, None, as_list=True) for key in keys]
     if any(part is None for part in parts):
         raise ValueError(
@@ -61,7 +61,7 @@ def _supports(td: Any, options: WrapperOptions, rows: TokenRows, ndim: int) -> l
     offsets, ids = (rows_of(part, ndim) for part in parts)
     if not len(offsets) == len(ids) == len(rows.ids):
         raise ValueError(f"{keys[0]!r} must have one row for each of {len(rows.ids)}, got {len(offsets)}")
-    response = td.get(below(options.tokens_key, "response"), None, as_list=True)
+    response = td.get(nested_key(options.tokens_key, "response"), None, as_list=True)
     responses = [None] * len(offsets) if response is None else rows_of(response, ndim)
     padded = not (isinstance(parts[0], list) and ndim)
     real = _real_columns(td, options, rows, ndim) if padded else [None] * len(offsets)
@@ -76,7 +76,7 @@ def _supports(td: Any, options: WrapperOptions, rows: TokenRows, ndim: int) -> l
 
 def _real_columns(td: Any, options: WrapperOptions, rows: TokenRows, ndim: int) -> list[NDArray[np.bool_]]:
     """Which columns of a padded record, at the end of these, are of tokens."""
-    mask = td.get(below(options.masks_key, "all_assistant_mask"), None, as_list=True)
+    mask = td.get(nested_key(options.masks_key, "all_assistant_mask"), None, as_list=True)
     return list(rows.mask) if mask is None else [row.astype(np.bool_) for row in rows_of(mask, ndim)]
 
 

@@ -394,7 +394,7 @@ def test_indices_that_are_traced(jax: Any) -> None:
         assert some["s"] == "text"
     out = jax.jit(lambda td, i: assigned(td, i, 0))(of_jax(jax, plain.exclude("s")), 1)
     np.testing.assert_array_equal(out["a"], x * [[1], [0], [1]])
-    with pytest.raises(TypeError, match="one object per element cannot be looked up"):
+    with pytest.raises(TypeError, match="per-element objects cannot be indexed"):
         jax.jit(lambda i: TensorDict({"each": ["x", "y"]}, [2])[i])(0)
     with pytest.raises(IndexError, match="must be of integers, got bool"):
         jax.jit(lambda td: td[td["a"][:, 0] > 1])(of_jax(jax, plain))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lite import TensorDict
-from lite._arrays.numbers import adopted, beside
+from lite._arrays.numbers import number_as_array, operands_for
 
 DTYPES = ["bool", "int8", "uint8", "int32", "int64", "uint64", "float16", "float32", "float64", "complex64"]
 NUMBERS: list[Any] = [
@@ -45,7 +45,7 @@ def assert_outcomes(got: tuple[Any, set[str]], expected: tuple[Any, set[str]]) -
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_as_the_ufunc_does_it(dtype: str, number: Any) -> None:
     leaf = np.array([0, 1, 2, 7], dtype)
-    value = adopted(number, leaf.dtype)
+    value = number_as_array(number, leaf.dtype)
     for fn in FUNCTIONS:
         assert_outcomes(outcome(fn, leaf, value), outcome(fn, leaf, number))
     mask = np.array([True, False, True, False])
@@ -54,12 +54,12 @@ def test_as_the_ufunc_does_it(dtype: str, number: Any) -> None:
 
 def test_numbers_are_converted_once_per_dtype() -> None:
     leaves = [np.ones(2, np.float32), np.ones(3, np.float32), np.ones(2, np.int8)]
-    first, second, third = beside(2, leaves)
+    first, second, third = operands_for(2, leaves)
     assert first is second
     assert (first.dtype, third.dtype) == (np.float32, np.int8)
-    assert beside(2.5, leaves)[2] == 2.5
-    assert type(beside(2.5, leaves)[2]) is float
-    assert beside(300, leaves)[2] == 300
+    assert operands_for(2.5, leaves)[2] == 2.5
+    assert type(operands_for(2.5, leaves)[2]) is float
+    assert operands_for(300, leaves)[2] == 300
 
 
 def test_in_place_with_numbers_of_other_kinds() -> None:

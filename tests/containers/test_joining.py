@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lite import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, lazy_stack, tensorclass
-from lite._containers.joining import CAT, MAYBE_DENSE, STACK, How, join, join_column
+from lite._containers.joining import CAT, MAYBE_DENSE, STACK, JoinFunctions, join, join_column
 
 
 @tensorclass
@@ -26,7 +26,7 @@ def td(n: int = 2, /, **entries: Any) -> TensorDict:
 
 
 @pytest.mark.parametrize("how", [STACK, MAYBE_DENSE, CAT], ids=lambda how: how.name)
-def test_each_kind_becomes_one_of_its_kind(how: How) -> None:
+def test_each_kind_becomes_one_of_its_kind(how: JoinFunctions) -> None:
     joined = (2, 2) if how is not CAT else (4,)
     arrays = join_column([np.arange(2), np.arange(2.0)], how, 0)
     np.testing.assert_array_equal(arrays.ravel(), [0, 1, 0, 1])
@@ -44,7 +44,7 @@ def test_each_kind_becomes_one_of_its_kind(how: How) -> None:
 
 
 @pytest.mark.parametrize("how", [STACK, MAYBE_DENSE, CAT], ids=lambda how: how.name)
-def test_kinds_do_not_mix(how: How) -> None:
+def test_kinds_do_not_mix(how: JoinFunctions) -> None:
     for other in (td(), NonTensorData("x", (2,))):
         with pytest.raises(RuntimeError, match="of different kinds"):
             join_column([np.zeros(2), other], how, 0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lite import TensorDict, cat, lazy_stack, stack
-from lite._tree.entry_errors import below, entry_error, put_below
+from lite._tree.entry_errors import entry_error, error_path, prefix_error_path
 
 KEY = ("n", "m", "c")
 
@@ -116,10 +116,10 @@ def test_batch_size_names_nested_entries() -> None:
 def test_keys_are_put_in_front() -> None:
     error = entry_error(ValueError, "no room{at}: {key} is full")
     assert str(error) == "no room:  is full"
-    put_below(error, "b")
+    prefix_error_path(error, "b")
     assert str(error) == "no room at key 'b': 'b' is full"
-    with pytest.raises(ValueError, match=r"^no room at key \('x', 'a', 'b'\)"), below("x", "a"):
+    with pytest.raises(ValueError, match=r"^no room at key \('x', 'a', 'b'\)"), error_path("x", "a"):
         raise error
     other = OSError(2, "no file")
-    put_below(other, "a")
+    prefix_error_path(other, "a")
     assert other.args == (2, "no file")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack, tensorclass
-from lite._tree.protocol import MISSING, Container, kinds
+from lite._tree.protocol import MISSING, Container, class_registry
 from lite.nn import TensorDictModule
 
 
@@ -23,8 +23,8 @@ def both() -> list[Any]:
     return [td, lazy_stack(list(td.unbind(0)))]
 
 
-def test_the_kinds_are_the_public_classes() -> None:
-    assert (kinds.dense, kinds.lazy) == (TensorDict, LazyStackedTensorDict)
+def test_class_registry_holds_the_public_classes() -> None:
+    assert (class_registry.dense, class_registry.lazy) == (TensorDict, LazyStackedTensorDict)
     assert all(isinstance(td, Container) for td in both())
     assert repr(MISSING) == "<missing>"
 
@@ -32,14 +32,14 @@ def test_the_kinds_are_the_public_classes() -> None:
 @pytest.mark.parametrize("td", both(), ids=["dense", "lazy"])
 def test_entries_by_key_and_by_path(td: Any) -> None:
     assert sorted(td._keys()) == ["a", "n", "p", "s"]
-    assert td._get_path(("a",)).shape == (2, 3)
-    np.testing.assert_array_equal(td._get_path(("n", "b")), [1, 1])
-    assert td._get_path(("a", "b")) is td._get_path(("n", "z")) is td._get_path(("z", "b")) is None
+    assert td._get_entry(("a",)).shape == (2, 3)
+    np.testing.assert_array_equal(td._get_entry(("n", "b")), [1, 1])
+    assert td._get_entry(("a", "b")) is td._get_entry(("n", "z")) is td._get_entry(("z", "b")) is None
     assert td._item_shape("a") == (2, 3)
     assert td._item_shape("z") is None
-    assert isinstance(td._as_node(td._peek("p")), Container)
-    assert td._as_node(td._peek("a")) is td._as_node(td._peek("s")) is None
-    assert isinstance(td._rewrap(td._get_str("p"), td._as_node(td._get_str("p"))), Point)
+    assert isinstance(td._as_node(td._peek_entry("p")), Container)
+    assert td._as_node(td._peek_entry("a")) is td._as_node(td._peek_entry("s")) is None
+    assert isinstance(td._rewrap(td._get_entry("p"), td._as_node(td._get_entry("p"))), Point)
 
 
 @pytest.mark.parametrize("td", both(), ids=["dense", "lazy"])
@@ -48,7 +48,7 @@ def test_what_is_saved_comes_back(td: Any) -> None:
     td.names = ["rows"]
     td._reset(saved)
     assert td.names == [None]
-    blank = td._blank()
+    blank = td._empty_like()
     assert (type(blank), blank.batch_size, list(blank.keys())) == (type(td), shape, [])
 
 

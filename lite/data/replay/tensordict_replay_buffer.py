@@ -63,7 +63,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
     def _priority_in(self, data: Any) -> Any:
         key = self.priority_key
         return (
-            data._get_str(key)
+            data._get_entry(key)
             if type(key) is str and isinstance(data, TensorDictBase)
             else data.get(key, None)
         )

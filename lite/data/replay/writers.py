@@ -210,4 +210,4 @@ belong_to("lite.data", Writer, ImmutableDatasetWriter, RoundRobinWriter, TensorD
 
 def _without_index(data: Any) -> Any:
     node = getattr(data, "_tensordict", data)
-    return data.exclude("index") if is_container(data) and node._get_str("index") is not None else data
+    return data.exclude("index") if is_container(data) and node._get_entry("index") is not None else data

@@ -207,7 +207,7 @@ class Module(Casting, StateDictMethods):
             ...     OnnxModule(path)(np.zeros((32, 4), np.float32)).shape
             (32, 2)
         """
-        from lite.nn._export.to_onnx import to_onnx  # a door
+        from lite.nn._export.to_onnx import to_onnx  # a lazy hook
 
         return to_onnx(
             self,

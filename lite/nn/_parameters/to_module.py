@@ -96,10 +96,10 @@ def _compare(
     own: dict[str, Any], given: dict[str, Any], node: Any, changed: list[tuple[Any, str, Any]]
 ) -> None:
     """Note what the body assigned to the names of a node; what it did to other names, the module keeps."""
-    for name in [name for name in own if name not in given and node._peek(name) is None]:
+    for name in [name for name in own if name not in given and node._peek_entry(name) is None]:
         del own[name]
     for name, found in given.items():
-        value = node._peek(name)
+        value = node._peek_entry(name)
         if value is None:
             own[name] = found
         # The Parameter that was made for an array is no change.
@@ -286,7 +286,7 @@ def _fill(dest: Any, held: Any) -> None:
     """Put objects into a TensorDict as they are, nodes below into those it has."""
     for name, value in held._items():
         node = TensorDict._as_node(value)
-        inner = None if node is None else TensorDict._as_node(dest._get_str(name))
+        inner = None if node is None else TensorDict._as_node(dest._get_entry(name))
         if inner is not None:
             _fill(inner, node)
         else:

@@ -11,7 +11,7 @@ from lite import TensorDict
 from lite._arrays.dtypes import is_floating
 from lite._arrays.types import Path, Unbatched, is_array, raw
 from lite._tree.collection import TensorCollection
-from lite._tree.walks import as_of
+from lite._tree.walks import like_leaf
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
 from lite.nn._modules.state_dict import StateDictMethods, remember_values
@@ -45,7 +45,7 @@ def replace_arrays(node: Any, fn: Callable[[Any], Any]) -> None:
         elif isinstance(entry, Parameter):
             entry.data = fn(entry.data)
         elif not isinstance(entry, TensorCollection):
-            node._data[key] = as_of(entry, fn(entry))
+            node._data[key] = like_leaf(entry, fn(entry))
 
 
 def kept(node: Any, fn: Callable[[Any], Any], memo: dict[int, Any]) -> Any:
@@ -59,7 +59,7 @@ def kept(node: Any, fn: Callable[[Any], Any], memo: dict[int, Any]) -> Any:
             entries[key] = entry._clone(True)
         else:
             if id(entry) not in memo:
-                new = as_of(entry, fn(raw(entry)))
+                new = like_leaf(entry, fn(raw(entry)))
                 memo[id(entry)] = Parameter(new, entry.requires_grad) if isinstance(entry, Parameter) else new
             entries[key] = memo[id(entry)]
     return TensorDict._make(entries, node._batch_size, node._device, node._names)
@@ -144,7 +144,7 @@ class ParamsState(StateDictMethods):
 
     def _replace_entry(self, name: str, leaf: Any) -> None:
         path = next(path for found, path, _ in self._named_leaves() if found == name)
-        node = self._param_td if len(path) == 1 else self._as_node(self._param_td._get_path(path[:-1]))
+        node = self._param_td if len(path) == 1 else self._as_node(self._param_td._get_entry(path[:-1]))
         node._put(path[-1], leaf)
 
     def _assign_entry(self, name: str, current: Any, value: Any) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from lite import NestedKey, unravel_key
 from lite._arrays.public import belong_to
-from lite._arrays.settings import Scoped, Setting, said
+from lite._arrays.settings import Scoped, Setting, from_environment
 
-_aggregate: Setting[bool] = Setting("lite.nn.composite_lp_aggregate", bool(said("COMPOSITE_LP_AGGREGATE")))
+_aggregate: Setting[bool] = Setting(
+    "lite.nn.composite_lp_aggregate", bool(from_environment("COMPOSITE_LP_AGGREGATE"))
+)
 
 
 def composite_lp_aggregate(nowarn: bool = False) -> bool:

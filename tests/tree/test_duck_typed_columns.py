@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lite import NonTensorData, TensorDict
-from lite._tree.lookalikes import from_lookalike
+from lite._tree.duck_typed_columns import duck_typed_column
 
 
 def stored(value: Any) -> Any:
@@ -31,8 +31,8 @@ def test_what_is_no_column_stays_an_object() -> None:
 
     nameless = type("Series", (), {"__module__": None})()
     one = Series()
-    assert from_lookalike(one) is None
-    assert from_lookalike(nameless) is None
+    assert duck_typed_column(one) is None
+    assert duck_typed_column(nameless) is None
     assert isinstance(TensorDict({"v": one}, [3]).get("v"), NonTensorData)
 
 

@@ -1,7 +1,8 @@
-"""Columns and tables of other libraries, which look like arrays: what they become, or why they are refused.
+"""Duck-typed columns: columns and tables of other libraries, which look like arrays.
 
-Otherwise they would be objects, one for the whole batch, that rows and arithmetic pass over without a word.
-No library is imported: a class says by its module which it is from.
+Columns are converted to arrays; tables, sparse and lazy arrays raise TypeError. Without this, each would be
+stored as one Python object for the whole batch, which indexing and arithmetic skip in silence. No library is
+imported: classes are recognised by the names of their modules.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _FRAME = "makes an entry of each column, and to_numpy() one array of them all"
 _SPARSE = "has no rows in memory; store value.toarray()"
 _LAZY = "is not computed yet; store value.compute()"
 _MISSING = "lacks some values, as no array can; store value.{}(...), and which are missing as another entry"
-# What it cannot be, since it is not clear which of two things is meant, or since that could take all memory.
+# Refused, because the conversion is ambiguous or could exhaust memory.
 _REFUSED = {
     "pandas.DataFrame": f"has columns of its own; TensorDict.from_pandas(value) {_FRAME}",
     "polars.DataFrame": f"has columns of its own; lite.from_arrow(value.to_arrow()) {_FRAME}",
@@ -51,7 +52,7 @@ _TIMES = {"M": "datetime64[ns]", "m": "timedelta64[ns]"}
 
 @lru_cache(1024)
 def _known(kind: type) -> str | None:
-    """The name under which a class, or the nearest one that it inherits from, is listed above."""
+    """The listed name of a class or of its nearest listed base class."""
     for base in kind.__mro__:
         name = f"{str(base.__module__).partition('.')[0]}.{base.__name__}"
         if name in _COLUMNS or name in _REFUSED:
@@ -59,11 +60,11 @@ def _known(kind: type) -> str | None:
     return None
 
 
-def from_lookalike(value: Any) -> Array | None:
-    """The array of a column of another library; None for what is no such thing.
+def duck_typed_column(value: Any) -> Array | None:
+    """The array of a duck-typed column; None if `value` is of no class listed above.
 
-    pandas' columns become what they do in `TensorDict.from_pandas`. Memory is shared where the library lets
-    others write to it, else copied.
+    Columns of pandas are converted as in `TensorDict.from_pandas`. Memory is shared if the library makes it
+    writeable, else copied.
 
     Raises:
         TypeError: a table, a sparse or a lazy array, or a column with missing values.
@@ -83,7 +84,7 @@ def from_lookalike(value: Any) -> Array | None:
         kind = value.dtype.kind
         if kind in "iubmM" and value.isna().any():
             raise _refusal(value, _MISSING.format("fillna"))
-        if kind == "f" and hasattr(value.dtype, "numpy_dtype"):  # what is missing is NaN, which floats have
+        if kind == "f" and hasattr(value.dtype, "numpy_dtype"):  # missing values are NaN
             array = value.to_numpy(value.dtype.numpy_dtype, na_value=np.nan)
         else:
             array = column_values(value)
@@ -96,11 +97,15 @@ def from_lookalike(value: Any) -> Array | None:
 
 
 def column_values(series: Any) -> Array:
-    """A column of pandas: numbers, codes of categories, nanoseconds (of times since 1970), or objects."""
+    """The array of a pandas column: numbers, codes of categories, nanoseconds (since 1970 for times), or
+    objects.
+    """
     if str(series.dtype) == "category":
         series = getattr(series, "cat", series).codes
     unit = _TIMES.get(getattr(series.dtype, "kind", ""))
-    if unit is not None and hasattr(series, "to_numpy"):  # of a time zone, too, whose values would be objects
+    if unit is not None and hasattr(
+        series, "to_numpy"
+    ):  # also with a time zone, where to_numpy() gives objects
         return np.asarray(series.to_numpy(dtype=unit)).astype(np.int64)
     values: Array = np.asarray(series.to_numpy() if hasattr(series, "to_numpy") else series)
     return values

@@ -1,7 +1,7 @@
-"""The doors from containers to modules: `from_module`, `from_modules`, `to_module`.
+"""Lazy hooks from containers to modules: `from_module`, `from_modules`, `to_module`.
 
-The containers know nothing of modules; `lite.nn` is imported when one of these is called, and nowhere else
-does a lower package open a higher one.
+These methods of TensorDict are implemented in `lite.nn`, a higher package. Each hook imports it on its first
+call, so that containers know nothing of modules. The only other lazy hook is `Module.to_onnx`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _to_module: Callable[..., Any] | None = None
 
 
 def _import_to_module() -> Callable[..., Any]:
-    # Once: an import statement costs as much as a third of a swap.
+    # Cached, as an import statement costs a third of the time of a swap.
     global _to_module
     from lite.nn._parameters.to_module import to_module
 

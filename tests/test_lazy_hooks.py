@@ -1,4 +1,4 @@
-"""The doors from containers to modules: they open on the first call, and not before."""
+"""Lazy hooks from containers to modules import `lite.nn` on the first call, not before."""
 
 import subprocess
 import sys
