@@ -21,6 +21,8 @@ def test_demo_computes_returns_from_rewards(capsys: pytest.CaptureFixture[str]) 
     assert {s["task"] for s in out["samples"]} == {
         "addition", "subtraction", "comparison", "sorting", "counting", "reversing", "copying",
     }  # fmt: skip
+    assert out["tokens"] == sum(s["tokens"] for s in out["samples"])
+    np.testing.assert_allclose(out["tokens_per_second"] * out["seconds"], out["tokens"])
     for sample in out["samples"]:
         assert sample["reward"] == (1.0 if sample["response"] == sample["answer"] else sample["reward"])
         expected = sample["reward"] * 0.9 ** np.arange(sample["tokens"])[::-1]

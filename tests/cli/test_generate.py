@@ -28,7 +28,7 @@ def test_generate_is_the_greedy_continuation(capsys: pytest.CaptureFixture[str])
     assert out["responses"][0]["response"] == tokenizer.decode(expected.tokens, skip_special_tokens=True)
     assert out["tokens"] == len(expected.tokens)
     np.testing.assert_allclose(out["responses"][0]["log_prob"], expected.log_probs.sum(), rtol=1e-5)
-    assert out["tokens_per_second"] > 0
+    np.testing.assert_allclose(out["tokens_per_second"] * out["seconds"], out["tokens"])
 
 
 def test_generate_prints_text_count_and_speed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,6 +37,24 @@ def test_generate_prints_text_count_and_speed(capsys: pytest.CaptureFixture[str]
     assert "3 tokens in " in err
     assert "tokens/s" not in out  # which holds the text alone
     assert len(out.splitlines()) == 1
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"], ["--output"]])
+def test_responses_are_counted_where_a_terminal_does_not_show_them(
+    flags: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    given = [*flags, str(tmp_path / "rows.jsonl")] if flags == ["--output"] else flags
+    for stream in ("stdout", "stderr"):
+        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
+    command = ["generate", "--model", str(MODEL), "--max-new-tokens", "2"]
+    assert main([*command, *given, "hello"]) == 0
+    out, err = capsys.readouterr()
+    assert ("1 of 1 responses" in err) is bool(flags)
+    assert bool(out) is (flags != ["--output"])
+    assert flags != ["--json"] or json.loads(out)["tokens"] == 2
 
 
 def test_samples_follow_the_seed(capsys: pytest.CaptureFixture[str]) -> None:

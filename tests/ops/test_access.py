@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,24 @@ def test_removal() -> None:
     assert td.clear().is_empty()
     with pytest.raises(KeyError):
         td.popitem()
+
+
+@pytest.mark.parametrize("pairs", [TensorDict.items, TensorDict.values])
+def test_items_and_values_are_snapshots_once_they_are_walked(pairs: Any) -> None:
+    """A live view by default; a list or an iterator of what there was, as tensordict gives them."""
+    td = TensorDict({"b": 1, "a": {"c": 2}})
+    view, nested, leaves = pairs(td), pairs(td, True), pairs(td, False, True)
+    td["d"] = 3
+    assert [len(list(found)) for found in (view, nested, leaves)] == [3, 3, 1]
+
+
+def test_which_items_are_a_list() -> None:
+    td = TensorDict({"b": 1, "a": {"c": 2}})
+    for options in ({"sort": True}, {"include_nested": True, "leaves_only": True}):
+        assert type(td.items(**options)) is list
+    assert [key for key, _ in td.items(True, sort=True)] == ["a", ("a", "c"), "b"]
+    for options in ({"include_nested": True}, {"leaves_only": True}):
+        assert isinstance(td.items(**options), Iterator)
 
 
 def test_setdefault_and_create_nested() -> None:

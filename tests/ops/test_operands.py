@@ -9,6 +9,7 @@ import pytest
 from helpers.trees import tree, unchanged
 
 from lite import NonTensorData, TensorDict, lazy_stack
+from lite._ops.operands import agree
 
 
 def test_arrays_meet_the_batch_from_the_left() -> None:
@@ -233,3 +234,29 @@ def test_arrays_compared_with_objects_give_an_empty_node(op: str) -> None:
         assert not np.array_equal(left, right)
     with unchanged(array, payload), pytest.raises(KeyError):
         array + payload
+
+
+@pytest.mark.parametrize(
+    ("trees", "expected"),
+    [
+        ([{"a": 2}, {"a": 2}], True),
+        ([{"a": 2}, {"a": 3}], False),
+        ([{"a": 2}, {"b": 2}], False),  # none meet
+        ([{"a": 2, "b": 2}, {"a": 2}], True),
+        ([{"a": 2, "b": 2}, {"b": 2}], True),
+        ([{"a": 2, "b": 2}, {"a": 2, "b": 3}], False),
+        ([{"a": 2}, {"a": 2}, {"a": 3}], False),
+        ([{"a": 2}, {"a": 2}, {"b": 3}], True),
+        ([{"n": {"a": 2}}, {"n": {"a": 2}}], True),
+        ([{"n": {"a": 2}, "b": 2}, {"n": {"a": 3}, "b": 2}], False),
+        ([{"n": {"a": 2}}, {"n": 2}], False),
+        ([{"a": 2, "n": {"b": 2}}, {"a": 2}], True),
+    ],
+)
+def test_which_trees_agree_in_the_shapes_that_meet(trees: list[dict[str, Any]], expected: bool) -> None:
+    """Of each array the length is given."""
+
+    def grown(tree: dict[str, Any]) -> TensorDict:
+        return TensorDict({k: grown(v) if isinstance(v, dict) else np.zeros(v) for k, v in tree.items()})
+
+    assert agree([grown(tree) for tree in trees]) is expected

@@ -102,10 +102,10 @@ def _extreme(op: str, both: str) -> Any:
             if initial is _NO_VALUE or initial is None:
                 raise NoRule("where needs initial")
             x = _masked(graph, x, where, initial)
-        if x.dtype == BOOL:
-            return graph.cast(reduce(graph, op, graph.cast(x, np.int32), axis, keepdims), BOOL)
-        out = reduce(graph, op, x, axis, keepdims)
-        return out if initial is _NO_VALUE or initial is None else binary(graph, both, out, initial)
+        out = reduce(graph, op, graph.cast(x, np.int32) if x.dtype == BOOL else x, axis, keepdims)
+        if initial is not _NO_VALUE and initial is not None:
+            out = binary(graph, both, out, initial)
+        return graph.cast(out, x.dtype)
 
     return run
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lite.models.text.template_budget import left_to_rendering
 from lite.models.text.template_rendering import render_chat
 
 USER = {"role": "user", "content": "Hi"}
@@ -49,3 +50,11 @@ def test_time_is_limited(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lite.models.text.template_budget.MAX_SECONDS", 0.05)
     with pytest.raises(ValueError, match="chat template failed: it takes too long"):
         render_chat(source, [USER])
+
+
+def test_a_budget_ends_with_its_rendering() -> None:
+    assert render_chat("{{ messages[0].content ~ '!' }}", [USER]).text == "Hi!"
+    assert left_to_rendering.get(None) is None
+    with pytest.raises(ValueError, match="chat template failed"):
+        render_chat("{{ raise_exception('no') }}", [USER])
+    assert left_to_rendering.get(None) is None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 
 from lite import nn
 
@@ -45,3 +48,26 @@ def test_lstm(rng: np.random.Generator) -> None:
     new_h, new_c = cell(x, (h, c))
     np.testing.assert_allclose(new_c, after, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(new_h, sigmoid(o) * np.tanh(after), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("input", "state", "error", "match"),
+    [
+        ((4, 1, 2), None, ValueError, r"the input must be .* got shape \(4, 1, 2\)"),
+        ((), None, ValueError, r"the input must be .* got shape \(\)"),
+        ((4, 2), (4, 1, 3), ValueError, r"hx must be .* got shape \(4, 1, 3\)"),
+        ((4, 2), (3,), RuntimeError, r"hx must have shape \(4, 3\), got \(3,\)"),
+        ((2,), (2,), RuntimeError, r"hx must have shape \(3,\), got \(2,\)"),
+    ],
+)
+@pytest.mark.parametrize("kind", [nn.RNNCell, nn.GRUCell, nn.LSTMCell])
+def test_errors_of_shapes(kind: type[nn.Module], input: Any, state: Any, error: Any, match: str) -> None:
+    h = None if state is None else np.zeros(state)
+    good = None if state is None else np.zeros((*input[:-1], 3))
+    with pytest.raises(error, match=match):
+        kind(2, 3)(np.zeros(input), (good, h) if kind is nn.LSTMCell and state is not None else h)
+
+
+def test_unknown_nonlinearities_are_refused() -> None:
+    with pytest.raises(ValueError, match="nonlinearity must be 'tanh' or 'relu', got 'elu'"):
+        nn.RNNCell(2, 3, nonlinearity="elu")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from helpers.nn.transitions import categorical, critic, transitions
+import pytest
+from helpers.nn.transitions import categorical, critic, linear, transitions
 
-from lite import enable_grad
+from lite import enable_grad, nn
 from lite.nn.losses import ReinforceLoss, SoftUpdate
 
 
@@ -14,6 +15,23 @@ def test_by_hand() -> None:
     td = transitions(6, action=np.arange(6) % 3, advantage=np.ones((6, 1)), value_target=np.ones((6, 1)))
     out = ReinforceLoss(policy, critic(), reduction="sum")(td)
     np.testing.assert_allclose(out["loss_actor"], -policy.get_dist(td.copy()).log_prob(td["action"]).sum())
+
+
+def test_defaults() -> None:
+    policy, value = categorical(), critic()
+    td = transitions(6, action=np.arange(6) % 3, advantage=np.ones((6, 1)), value_target=np.full((6, 1), 1.0))
+    loss = ReinforceLoss(policy, value)
+    distance = np.abs(value(td.copy())["state_value"] - 1)
+    assert (distance < 1).any()
+    assert (distance > 1).any()
+    out = loss(td)
+    expected = np.where(distance < 1, distance**2 / 2, distance - 0.5).mean()  # smooth_l1
+    np.testing.assert_allclose(out["loss_value"], expected)
+    assert list(out.keys()) == ["loss_actor", "loss_value"]
+    assert (
+        loss.target_critic_network_params["module", "weight"]
+        is loss.critic_network_params["module", "weight"].data
+    )
 
 
 def test_the_policy_does_not_learn_through_the_advantage() -> None:
@@ -26,3 +44,15 @@ def test_the_policy_does_not_learn_through_the_advantage() -> None:
     assert policy[0].module.weight.grad is not None
     assert value.module.weight.grad is None
     assert "advantage" not in td
+
+
+@pytest.mark.parametrize("options", [{}, {"separate_losses": True}])
+def test_a_shared_network_learns_from_values_unless_losses_are_separate(options: dict[str, bool]) -> None:
+    shared = nn.TensorDictModule(linear(4, 4), ["observation"], ["hidden"])
+    logits = nn.TensorDictModule(linear(4, 3), ["hidden"], ["logits"])
+    value = nn.TensorDictSequential(shared, nn.ValueOperator(linear(4, 1), in_keys=["hidden"]))
+    policy = nn.ProbabilisticTensorDictSequential(shared, logits, categorical()[1])
+    td = transitions(6, action=np.arange(6) % 3, advantage=np.ones((6, 1)), value_target=np.ones((6, 1)))
+    with enable_grad():
+        ReinforceLoss(policy, value, **options)(td)["loss_value"].backward()
+    assert (shared.module.weight.grad is None) is bool(options)

@@ -240,9 +240,10 @@ def test_parameters_in_the_place_of_attributes() -> None:
     weight, plain = module.weight, ones(1)
     module.gain = plain
     params = TensorDict(weight=nn.Parameter(ones(1, 1)), gain=nn.Parameter(ones(1)))
-    with params.to_module(module):
+    with params.to_module(module) as swap:
         assert list(module._parameters) == ["weight", "bias", "gain"]
         assert module.gain is params["gain"]
+        assert swap["gain"] is plain
     assert module.weight is weight
     assert module.gain is plain
     assert list(module._parameters) == ["weight", "bias"]
@@ -323,6 +324,13 @@ def test_td_params_are_exchanged_as_a_whole() -> None:
         assert module.params["a"] is inner
         assert inner[0] == 4
     assert inner[0] == 1
+
+
+def test_leaves_of_params_are_written_whatever_the_batch_size_of_their_nodes() -> None:
+    params = nn.TensorDictParams(TensorDict({"n": {"a": ones(2)}}))
+    with TensorDict(n=TensorDict(a=np.zeros(2), batch_size=[2])).to_module(params, inplace=True):
+        np.testing.assert_array_equal(params["n", "a"], np.zeros(2))
+    np.testing.assert_array_equal(params["n", "a"], np.ones(2))
 
 
 def test_a_lazy_stack_of_parameters_can_be_put_in() -> None:

@@ -339,7 +339,10 @@ class TestListMethods:
         assert list(seq.module) == ["x", "y", "z", "new"]
         assert seq.in_keys == ["aa", "c"]
         assert "z" in seq
+        assert "zz" not in seq
+        assert 2 not in seq
         del seq["z"]
+        assert "z" not in seq
         assert seq.in_keys == ["aa"]
         part = seq[:2]
         assert list(part.module) == ["x", "y"]

@@ -105,6 +105,23 @@ def test_a_nan_that_is_the_result_gets_the_derivative() -> None:
     np.testing.assert_array_equal(grad_of(np.nanmax, [1.0, np.nan, 2.0]), [0, 0, 1])
 
 
+@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:Degrees of freedom")
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "var", "std"])
+def test_rows_without_an_element_have_no_share(name: str) -> None:
+    """Their means are NaN, their gradient is not, and the other rows have what they have alone."""
+    x, mask = np.array([[1.0, 2.0, 4.0], [1.0, 2.0, 4.0]]), np.array([[False] * 3, [True, True, False]])
+    options = {"initial": 1.0} if name in ("max", "min") else {}
+
+    def chosen(x: Any) -> Any:
+        with np.errstate(invalid="ignore"):
+            return getattr(np, name)(x, 1, where=mask, **options)
+
+    got = grad_of(chosen, x)
+    np.testing.assert_array_equal(got[0], np.zeros(3))
+    np.testing.assert_allclose(got[1, :2], grad_of(lambda x: getattr(np, name)(x, **options), x[1, :2]))
+    assert got[1, 2] == 0
+
+
 def test_elements_below_the_initial_value_have_no_share() -> None:
     np.testing.assert_array_equal(grad_of(lambda x: np.max(x, initial=5.0), [1.0, 2.0]), [0, 0])
 

@@ -79,6 +79,29 @@ def test_without_nan_and_weighted() -> None:
     check(lambda x: np.cumulative_sum(x, axis=1, include_initial=True), numbers(5, 3))
 
 
-def test_norms_of_matrices_are_refused() -> None:
-    with pytest.raises(NotImplementedError, match=r"numpy\.linalg\.norm .*norms of matrices"):
-        check(lambda x: np.linalg.norm(x, 2), numbers(5, 3))
+@pytest.mark.parametrize(
+    ("function", "match"),
+    [
+        (lambda x: np.linalg.norm(x, 2), r"numpy\.linalg\.norm .*norms of matrices"),
+        (lambda x: np.linalg.norm(x, 2, axis=(0, 1)), r"numpy\.linalg\.norm .*norms of matrices"),
+        (lambda x: np.max(x, 1, where=x > 0), r"numpy\.a?max .*where needs initial"),
+        (lambda x: np.min(x, 1, initial=None, where=x > 0), r"numpy\.a?min .*where needs initial"),
+        (lambda x: np.var(x, 1, where=x > 0), r"numpy\.var"),
+        (lambda x: np.argmax(x, keepdims=True), r"numpy\.argmax"),
+    ],
+)
+def test_what_has_no_operator_is_refused(function, match) -> None:
+    with pytest.raises(NotImplementedError, match=match):
+        check(function, numbers(5, 3))
+
+
+def test_norms_of_all_elements() -> None:
+    check(
+        lambda x: (np.linalg.norm(x), np.linalg.norm(x, axis=(0, 1)), np.linalg.norm(x[0], 3)), numbers(5, 3)
+    )
+
+
+def test_extremes_with_an_initial_value() -> None:
+    for dtype in (np.float32, np.bool_):
+        x = numbers(5, 3, dtype=dtype)
+        check(lambda x: (np.max(x, 1, initial=1), np.min(x, 1, initial=0)), x)

@@ -37,6 +37,7 @@ def branch(v: Any) -> Any:
         (lambda v: v[5], IndexError, "out of bounds"),
         (lambda v: v[:, 0], IndexError, "too many indices"),
         (lambda v: v @ np.ones(3), ValueError, "matmul"),
+        (lambda v: v[0].view(np.int8), ValueError, "keeps its itemsize"),
     ],
 )
 def test_errors_of_mapped_arrays(fn: Any, error: Any, match: str) -> None:
@@ -93,3 +94,10 @@ def test_writes_into_a_mapped_argument_reach_it_as_in_a_loop() -> None:
 
     np.testing.assert_array_equal(vmap(fn)(x)[:, 0], 9)
     np.testing.assert_array_equal(x[:, 0], 9)
+
+
+def test_views_as_another_dtype() -> None:
+    x = rows()
+    np.testing.assert_array_equal(vmap(lambda v: v.view(np.int8))(x), x.view(np.int8))
+    same = np.dtype(f"i{x.itemsize}")
+    np.testing.assert_array_equal(vmap(lambda v: v[0].view(same))(x), x.view(same)[:, 0])

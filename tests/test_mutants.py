@@ -1,0 +1,42 @@
+"""The mutations of bench/mutants.py."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from helpers import bench_files
+
+
+@pytest.mark.parametrize(
+    ("source", "changes"),
+    [
+        ("a = b < c <= d", ["< -> <=", "<= -> <"]),
+        ("a = b not in c or d is None", ["or -> and", "not in -> in", "is -> is not"]),
+        ('a = "é" + (b) + 2 * f"{1}"', ["+ -> -", "* -> //", "2 -> 3"]),
+        ("a = 0, 1, 1.5, True, 'b'", ["0 -> 1", "1 -> 0", "1.5 -> 2.5", "True -> False"]),
+        ("if not (a):\n  b(c)", ["not -> ", "b(c) -> pass"]),
+        ("if a: b.c = d", ["a -> (not (a))", "b.c = d -> pass"]),
+        ("a[b] += c", ["+ -> -", "a[b] += c -> pass"]),
+        ("while True:\n  break", ["True -> False", "break -> continue"]),
+        (
+            "def a(b: c(1) = None, *, d='é') -> c(2):\n  'Doc.'\n  return b",
+            ["None -> False", "'é' -> 'é_'", "b -> None"],
+        ),
+        ("if TYPE_CHECKING: a = 1\n__all__ = [1]\nif a: raise b(1)", ["a -> (not (a))"]),
+    ],
+)
+def test_each_mutation_is_one_change_of_the_program(
+    source: str, changes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = source.encode()
+    found = bench_files.imported("mutants", monkeypatch).mutations(text)
+    assert [f"{text[m.start : m.end].decode()} -> {m.text}" for m in found] == changes
+    for mutation in found:
+        assert ast.dump(ast.parse(mutation.apply(text))) != ast.dump(ast.parse(text))
+
+
+def test_mirrored_files_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the name of the file, and by that of the package where a file has none of its own."""
+    mirrored = bench_files.imported("mutants", monkeypatch).mirrored
+    assert mirrored(Path("lite/_tree/keys.py")) == ["tests/tree/test_keys.py"]
+    assert "tests/kernels/cuda/test_cuda.py" in mirrored(Path("kernels/cuda/scans.py"))
