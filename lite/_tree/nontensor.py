@@ -30,7 +30,6 @@ class NonTensorBase(BatchShape):
 
     __slots__ = ("_about", "_batch_size")
     _is_non_tensor: ClassVar[bool] = True
-    _unsaid: ClassVar[dict[str, Any]] = {"_about": None}  # what pickles of version 0.1 do not have
     _content: ClassVar[tuple[str, ...]]  # the attributes that hold the object(s)
     # What writes an entry to the folder that it is mapped to, after a check; `lite._files` sets it.
     _saving: ClassVar[Callable[[NonTensorBase, str], Callable[[], None]]]
@@ -81,10 +80,6 @@ class NonTensorBase(BatchShape):
         """Take over a copy of what was said of another with the same batch size."""
         self._about = about._clone(False)
         return self
-
-    def __setstate__(self, state: Any) -> None:
-        for slot, value in {**self._unsaid, **state[1]}.items():
-            setattr(self, slot, value)
 
     # -- the object(s) ----------------------------------------------------------------------------
 
@@ -630,7 +625,6 @@ class NonTensorStack(NonTensorBase):
     """
 
     __slots__ = ("_array", "_shared")
-    _unsaid: ClassVar[dict[str, Any]] = {"_about": None, "_shared": False}
     _content = ("_array", "_shared")
     _array: Array
     _shared: bool  # whether others have the array, too, so that it is copied before it is written

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -10,7 +11,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lite._arrays.methods import ArrayMethods
 from lite._arrays.types import HostArray, Shape
-from lite._transforms.handles import HookDict, RemovableHandle, add_hook
+from lite._transforms.handles import RemovableHandle, add_hook
 from lite._transforms.levels import innermost
 from lite._tree.collection import TensorCollection
 
@@ -55,7 +56,7 @@ class _Hooked:
     def __init__(self, links: Any, joint: Any) -> None:
         self.links = links
         self.joint = joint
-        self.hooks: HookDict[int, Any] = HookDict()
+        self.hooks: OrderedDict[int, Any] = OrderedDict()
 
     def __call__(self, g: Any) -> Any:
         for hook in tuple(self.hooks.values()):
