@@ -1,4 +1,4 @@
-"""The scripts that documents' figures come from, by the names of their results, for `lite bench --full`.
+"""The scripts that documents' figures come from, by the names of their results, for `full.py`.
 
 Each takes `--rounds` and `--output` (`side_by_side.arguments`) and writes DIR/<name>.json.
 """
@@ -8,10 +8,8 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import readme_table
 from side_by_side import RESULTS
@@ -19,7 +17,7 @@ from side_by_side import RESULTS
 # tensordict 0.15.3 is the peer for speed, and torchrl 0.14.1 needs 0.14.3: one environment has one of them.
 BESIDE_TENSORDICT = 'pip install -e ".[bench]" torch==2.13.0 tensordict==0.15.3'
 BESIDE_TORCHRL = 'pip install -e ".[bench,parity]"'
-MODELS = "python bench/llm_models.py DIR makes its models: lite bench --full llm --models DIR --output ..."
+MODELS = "python bench/llm_models.py DIR makes its models: python bench/full.py llm --models DIR --output ..."
 
 
 @dataclass(frozen=True)
@@ -145,29 +143,13 @@ def versions_of(folder: Path, name: str, packages: tuple[str, ...]) -> dict[str,
     }
 
 
-def other_versions(name: str, script: Script) -> list[tuple[str, str, str]]:
-    """(package, version that the claim was measured beside, installed version), where they differ."""
-    found = []
-    for package, claimed in versions_of(RESULTS, name, script.beside).items():
-        try:
-            here = version(package).partition("+")[0]
-        except PackageNotFoundError:
-            continue
-        if here != claimed:
-            found.append((package, claimed, here))
-    return found
-
-
 def minutes(name: str, folder: Path = RESULTS) -> float | None:
     """How long a script takes, by the run that `scripts.json` is of; None if it has not been timed.
 
     Processor time, as another program on the machine makes the clock on the wall tell anything.
     """
-    try:
-        rows: list[dict[str, Any]] = readme_table.rows("scripts", folder)
-    except (FileNotFoundError, ValueError):
-        return None
-    return next((row["processor_seconds"] / 60 for row in rows if row.get("script") == name), None)
+    rows = readme_table.rows("scripts", folder)
+    return next((row["processor_seconds"] / 60 for row in rows if row["script"] == name), None)
 
 
 def table() -> str:

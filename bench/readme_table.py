@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,6 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).resolve().parent / "results"
 DASH = "-"
-_LEAST, _MOST = 1e-4, 1e9  # what lies beyond was not measured
-_LARGEST = 1 << 25  # bytes of a file of results, a hundred times what any has
 HEAD = "| what | times faster | table |\n|---|---|---|\n"
 # The braces hold what `numbers` has under that name.
 LINES = """\
@@ -45,41 +43,16 @@ greedy, {drawn} sampled with log-probs, {samples} for 8 samples of 8 prompts; {s
 """
 
 
-def _read(name: str, folder: Path) -> dict[str, Any]:
-    path = folder / f"{name}.json"
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no {path}")
-    if path.stat().st_size > _LARGEST:
-        raise ValueError(f"{path} is damaged: it has more than {_LARGEST:,} bytes")
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from None
-    if not isinstance(found, dict) or not isinstance(found.get("rows"), list):
-        raise ValueError(f"{path} is damaged: it has no rows")
-    if not all(isinstance(row, dict) for row in found["rows"]):
-        raise ValueError(f"{path} is damaged: not all of its rows have names")
-    return found
-
-
 def rows(name: str, folder: Path = RESULTS) -> list[dict[str, Any]]:
-    """The rows of `name`.json in a folder of results.
-
-    Raises:
-        FileNotFoundError: it is not there.
-        ValueError: it is not what a benchmark writes.
-    """
-    found: list[dict[str, Any]] = _read(name, folder)["rows"]
+    """The rows of `name`.json in a folder of results."""
+    found: list[dict[str, Any]] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))["rows"]
     return found
 
 
 def about(name: str, folder: Path = RESULTS) -> dict[str, Any]:
-    """What the figures of `name`.json depend on; nothing where the file says nothing or is not there."""
-    try:
-        found = _read(name, folder).get("about")
-    except (FileNotFoundError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    """What the figures of `name`.json depend on."""
+    found: dict[str, Any] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))["about"]
+    return found
 
 
 def ratios(
@@ -89,25 +62,17 @@ def ratios(
 
     Raises:
         LookupError: no row matches, or none of them was measured.
-        FileNotFoundError, ValueError: as for `rows`.
+        FileNotFoundError: there are no such results.
     """
     measured = [
-        _ratio(row)
+        row.get("ratio", math.nan)
         for row in rows(name, folder)
         if re.search(cases, str(row.get(column, ""))) and re.search(against, str(row.get("against", "")))
     ]
-    measured = [ratio for ratio in measured if _LEAST < ratio < _MOST]
+    measured = [ratio for ratio in measured if ratio > 0]  # NaN where something was not measured
     if not measured:
         raise LookupError(f"{name}.json has no row of {cases!r} beside {against!r}")
     return measured
-
-
-def _ratio(row: dict[str, Any]) -> float:
-    value = row.get("ratio")
-    try:
-        return float(value) if isinstance(value, (int, float)) else math.nan
-    except OverflowError:
-        return math.inf
 
 
 def number(value: float) -> str:
@@ -203,16 +168,12 @@ class Claim:
         source: the name of the results.
         claimed: the figures of the table.
         here: those of the other results; a dash stands for what they lack. None without any.
-        ratios: single figures of both, by name, as far as both have them.
-        damage: what is wrong with the results' file, if anything is.
     """
 
     what: str
     source: str
     claimed: str
     here: str | None = None
-    ratios: dict[str, tuple[str, str]] = field(default_factory=dict)
-    damage: str | None = None
 
 
 def claims(folder: Path) -> list[Claim]:
@@ -223,16 +184,8 @@ def claims(folder: Path) -> list[Claim]:
         (source,) = {FORMULAS[name][0] for name in names}
         what, figures, _ = line.strip("| ").split(" | ")
         claim = Claim(what.replace("`", ""), source, figures.format(**own))
-        try:
-            here = {name: _or_dash(name, folder) for name in names}
-        except FileNotFoundError:
-            here = {}
-        except ValueError as error:
-            here, claim = {}, replace(claim, damage=str(error))
-        known = {name: text for name, text in here.items() if text != DASH}
-        if known:
-            both = {name: (own[name], text) for name, text in known.items() if name != "operations"}
-            claim = replace(claim, here=figures.format(**here), ratios=both)
+        if (folder / f"{source}.json").is_file():
+            claim = replace(claim, here=figures.format(**{name: _or_dash(name, folder) for name in names}))
         found.append(claim)
     return found
 

@@ -20,7 +20,6 @@ from lite.kernels.token_log_probs import token_log_probs
 
 _SERIAL = 100_000  # logits: below, starting a thread costs more than it saves
 _HOTTEST = float(np.finfo(np.float32).max)  # -inf divided by more would be NaN
-_NAMES = "temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty"
 _NO_FLAGS, _NO_BITS, _NO_IDS = np.empty(0, np.bool_), np.empty(0, np.int32), np.empty(0, np.int64)
 _NO_SCORES = np.empty(0, np.float32)
 

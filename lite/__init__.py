@@ -60,7 +60,6 @@ from lite._ops.combine import (
 from lite._ops.compare import assert_allclose_td, assert_close
 from lite._ops.create import empty_like, full_like, ones_like, rand_like, randn_like, zeros_like
 from lite._ops.padding import pad_sequence
-from lite._processes.former_names import register as _register_former_names
 from lite._show.options import get_printoptions, set_printoptions
 from lite._tensorclass.decorator import from_dataclass, is_tensorclass, tensorclass
 from lite._tensorclass.tensorclass import TensorClass
@@ -177,7 +176,6 @@ __all__ = [
 ]
 
 _belong_here(globals())
-_register_former_names()
 
 
 # What many programs never need: imported when it is first asked for.

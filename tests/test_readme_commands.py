@@ -28,8 +28,6 @@ READMES = sorted(
 ELSEWHERE = {
     "python bench/": "takes minutes; tests/test_bench_catalogue.py reads these scripts",
     "lite bench --peers": "takes minutes; tests/cli/test_bench.py times a case",
-    "lite bench --full": "takes minutes; tests/cli/test_bench_scripts.py runs a script",
-    "lite bench --compare": "is about what the line above found; tests/cli/test_bench_scripts.py",
     "lite warmup": "compiles all kernels for minutes; tests/cli/test_warmup.py",
     "lite footprint": "measures for a minute, in fresh processes; tests/cli/test_footprint.py",
     "lite generate --file prompts.txt": "tests/cli/test_output_files_pipeline.py runs the chain",

@@ -21,7 +21,6 @@ Pointwise = Callable[..., Any]
 Quotient = tuple[tuple[float, ...], tuple[float, ...]]
 
 _BLOCK = 1 << 14
-_FLOAT64 = np.dtype(np.float64)
 _BOOL = np.dtype(np.bool_)
 _STIRLING_CONSTANT = (math.log(2 * math.pi) - 1) / 2
 # fmt: off

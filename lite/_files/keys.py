@@ -10,7 +10,6 @@ import os
 import re
 
 _UNSAFE = re.compile(r'[/<>:"|?*\\ %\x00-\x1f\x7f]')
-_ESCAPED = re.compile("%([0-9A-F]{2})")
 _MAX_NAME = 255  # bytes of one path component, on every common file system
 
 
@@ -28,11 +27,6 @@ def encode_key(key: str) -> str:
     if key in (".", ".."):
         return "%2E" * len(key)
     return _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", key)
-
-
-def decode_key(name: str) -> str:
-    """Inverse of `encode_key`."""
-    return "" if name == "%" else _ESCAPED.sub(lambda match: chr(int(match[1], 16)), name)
 
 
 def is_plain(key: str) -> bool:

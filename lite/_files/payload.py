@@ -10,8 +10,6 @@ import os
 import pickle
 from typing import Any
 
-from lite._files import meta
-
 REFUSED = (
     "Refusing to load pickled non-tensor data from {where}: unpickling can run any code. Pass "
     "allow_pickle=True (the default is False) only if you trust where the files come from."
@@ -119,12 +117,3 @@ def if_pickled(path: str) -> str:
         start = file.read(256)
     in_zip = start.startswith(b"PK") and b"/data.pkl" in start  # torch.save, which writes it first
     return _PICKLED if in_zip or start[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05") else ""
-
-
-def is_json(value: Any) -> bool:
-    """Whether JSON can hold a value."""
-    try:
-        meta.dumps(to_json(value)[0])
-    except (TypeError, ValueError, RecursionError):
-        return False
-    return True

@@ -277,11 +277,11 @@ def _apply_entry(
     if call.batch_size is not None and isinstance(entry, UnbatchedTensor) and not call.inplace:
         return entry  # a change of the batch does not apply to it
     if call.call_on_nested or call.is_leaf(type(entry)):
-        return like_leaf(entry, call.leaf(path, entry, [_other(td, call, other, key) for other in others]))
+        return like_leaf(entry, call.leaf(path, entry, [_other(call, other, key) for other in others]))
     node = td._as_node(entry)
     if node is None:
         return entry._shallow_copy() if isinstance(entry, NonTensorBase) and not call.inplace else entry
-    nested = [td._as_node(_other(td, call, other, key, nested=True)) for other in others]
+    nested = [td._as_node(_other(call, other, key, nested=True)) for other in others]
     held = target._get_entry(key) if target is not td else None
     onto = td._as_node(held)
     result = _apply_node(node, call, nested, onto, path)
@@ -290,7 +290,7 @@ def _apply_entry(
     return td._rewrap(entry, result) if onto is None else held
 
 
-def _other(td: Container, call: _Call, other: Any, key: str, nested: bool = False) -> Any:
+def _other(call: _Call, other: Any, key: str, nested: bool = False) -> Any:
     entry = None if other is None else other._get_entry(key)
     if entry is not None:
         return entry

@@ -1,3 +1,3 @@
 """Several processes: `map` cuts a batch into chunks, `workers` call a function of each; `shared` is memory
-that processes share; `pickling` and `former_names` write and find what travels or waits in a pickle.
+that processes share; `pickling` writes what travels or waits in a pickle.
 """

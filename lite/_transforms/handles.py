@@ -9,7 +9,6 @@ from typing import Any
 
 from lite._arrays.public import belong_to
 
-HookDict = OrderedDict  # hooks by number, in calling order; pickles of older versions have this name
 _ids = itertools.count()
 
 
@@ -26,7 +25,7 @@ class RemovableHandle:
         1
     """
 
-    def __init__(self, hooks: HookDict[int, Any]) -> None:
+    def __init__(self, hooks: OrderedDict[int, Any]) -> None:
         self.id = next(_ids)
         # A handle must not keep the module alive through its hooks.
         self._hooks = weakref.ref(hooks)
@@ -44,7 +43,7 @@ class RemovableHandle:
         self.remove()
 
 
-def add_hook(hooks: HookDict[int, Any], hook: Any, prepend: bool = False) -> RemovableHandle:
+def add_hook(hooks: OrderedDict[int, Any], hook: Any, prepend: bool = False) -> RemovableHandle:
     """Put a hook at the end (or the front) of an ordered dict and return its handle."""
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook

@@ -31,7 +31,6 @@ class NonTensorBase(BatchShape):
 
     __slots__ = ("_about", "_batch_size")
     _is_non_tensor: ClassVar[bool] = True
-    _unsaid: ClassVar[dict[str, Any]] = {"_about": None}  # absent from pickles of version 0.1
     _content: ClassVar[tuple[str, ...]]  # the attributes that hold the object(s)
     # The function that checks an entry and writes it to its memory-mapped folder; set by `lite._files`.
     _saving: ClassVar[Callable[[NonTensorBase, str], Callable[[], None]]]
@@ -82,10 +81,6 @@ class NonTensorBase(BatchShape):
         """Copy the device, names and lock of `other`, which has the same batch size."""
         self._about = about._clone(False)
         return self
-
-    def __setstate__(self, state: Any) -> None:
-        for slot, value in {**self._unsaid, **state[1]}.items():
-            setattr(self, slot, value)
 
     # -- the object(s) ----------------------------------------------------------------------------
 
@@ -631,7 +626,6 @@ class NonTensorStack(NonTensorBase):
     """
 
     __slots__ = ("_array", "_shared")
-    _unsaid: ClassVar[dict[str, Any]] = {"_about": None, "_shared": False}
     _content = ("_array", "_shared")
     _array: Array
     _shared: bool  # whether other instances share the array, which is then copied before a write

@@ -9,7 +9,6 @@ In reading order:
 - `options`, `prompts`, `reply`, `text_stream`: flags of generation, what is read, what is printed as it comes
 - `model`, `on_ray`: the model of a command; the same work in a Ray cluster
 - `progress`: what is said on standard error
-- `bench_scripts`: what `bench --full` runs, and the figures of README beside what it finds
 - `output_files`, `demo_page`, `score_page`, `mismatch_page`, `bench_page`: pages
 """
 

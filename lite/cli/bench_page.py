@@ -1,21 +1,14 @@
-"""The pages of `lite bench --plot`: quick cases with a chart, or README's figures beside this machine's."""
+"""The page of `lite bench --plot`: times and a chart."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
 from typing import Any
 
 from lite._show.page import WIDE, escape, heading, page, svg, table
 
 HEAD = ("kind", "case", "lite", "beside", "its time", "times faster")
 _BAR, _LABEL, _NUMBER = 22, 400, 60  # heights and widths of the chart
-_TOP, _LINE = 22, 48  # heights of that of claims
-_STYLE = (
-    "svg .claim{fill:currentColor;fill-opacity:.45}svg .mark{fill-opacity:.7}"
-    "svg .power{stroke:var(--line);stroke-dasharray:2 4}"
-)
 
 
 def _time(milliseconds: float | None) -> str:
@@ -40,7 +33,7 @@ def cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def cases_page(about: dict[str, Any], rows: list[dict[str, Any]]) -> str:
-    """The whole page of quick cases."""
+    """The whole page."""
     compared = [row for row in rows if row["times_faster"]]
     sections = [table(("", ""), [(key, str(value)) for key, value in about.items()])]
     if compared:
@@ -67,64 +60,3 @@ def _chart(rows: list[dict[str, Any]]) -> str:
             f' height="{_BAR - 6}"/><text x="{max(one, end) + 6:.1f}" y="{y + 15}">{cells(row)[-1]}</text>'
         )
     return svg("Times faster", _BAR * len(rows), parts)
-
-
-def claims_page(
-    about: dict[str, Any],
-    scripts: Sequence[Sequence[str]],
-    claims: Sequence[Sequence[str]],
-    drawn: Sequence[tuple[str, Sequence[tuple[str, str]]]],
-) -> str:
-    """The whole page of claims.
-
-    Args:
-        about: this machine.
-        scripts: what ran: name, and what became of it.
-        claims: what is compared, the figures of README, those of this machine.
-        drawn: what is compared, and pairs of those figures: "1.4", "1.4 to 4.3", "5, 1.3".
-    """
-    sections = [table(("", ""), [(key, str(value)) for key, value in about.items()])]
-    if drawn:
-        legend = "Grey, above: README. In colour, below: this machine. To the left of 1 lite is slower."
-        sections += [heading("Times faster"), f"<p>{legend}</p>", _lanes(drawn)]
-    sections += [heading("Figures"), table(("what", "README says", "on this machine"), claims)]
-    if scripts:
-        sections += [heading("Scripts"), table(("script", "what became of it"), scripts)]
-    return page("README's figures on this machine", sections, _STYLE)
-
-
-def _ranges(text: str) -> list[tuple[float, float]]:
-    """The least and the greatest of each figure.
-
-    Example:
-        >>> _ranges("5, 1.4 to 4.3")
-        [(5.0, 5.0), (1.4, 4.3)]
-    """
-    found = re.findall(r"(\d+(?:\.\d+)?)(?: to (\d+(?:\.\d+)?))?", text)
-    return [(float(low), float(high or low)) for low, high in found]
-
-
-def _lanes(drawn: Sequence[tuple[str, Sequence[tuple[str, str]]]]) -> str:
-    """Two rows of marks for each thing, on one scale of powers of ten."""
-    every = [
-        [[one for text in side for one in _ranges(text)] for side in zip(*pairs, strict=True)]
-        for _, pairs in drawn
-    ]
-    ends = [end for sides in every for side in sides for both in side for end in both]
-    low, high = math.floor(math.log10(min(1, *ends))), math.ceil(math.log10(max(10, *ends)))
-    scale, bottom = WIDE / (high - low), _TOP + _LINE * len(drawn)
-    parts = []
-    for power in range(low, high + 1):
-        at, anchor = scale * (power - low), "start" if power == low else "end" if power == high else "middle"
-        style = "axis" if power == 0 else "power"
-        parts.append(f'<path class="{style}" d="M{at:.1f} {_TOP}V{bottom}"/>')
-        parts.append(f'<text x="{at:.1f}" y="{_TOP - 6}" text-anchor="{anchor}">{10.0**power:g}</text>')
-    for i, ((what, _), sides) in enumerate(zip(drawn, every, strict=True)):
-        y = _TOP + _LINE * i
-        parts.append(f'<text x="4" y="{y + 16}">{escape(what)}</text>')
-        for lane, (style, side) in enumerate(zip(("claim", "mark"), sides, strict=True)):
-            for least, most in side:
-                x, wide = scale * (math.log10(least) - low), max(3.0, scale * math.log10(most / least))
-                place = f'x="{x:.1f}" y="{y + 21 + 11 * lane}" width="{wide:.1f}" height="8"'
-                parts.append(f'<rect class="{style}" {place}/>')
-    return svg("Times faster, by README and on this machine", bottom, parts)

@@ -237,56 +237,14 @@ def _bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name",
         nargs="*",
-        help="of tensordicts, files, modules, gradients, returns, logits, replay and generation"
-        " (all of these); with --full, of tensordict, files, nn, layers, vmap, grad, kernels, data, llm"
-        " (these), growth, small_calls, onnx_export, prebuilt, backends, cartpole, bounds, ray and footprint",
+        help="of tensordicts, files, modules, gradients, returns, logits, replay and generation (all)",
     )
     parser.add_argument(
         "--peers", action="store_true", help="time the libraries beside it, as far as they are installed"
     )
-    parser.add_argument(
-        "--full",
-        action="store_true",
-        help="run the scripts that README's figures come from, minutes each, and show its figures beside"
-        " those of this machine; they need the libraries that they compare with",
-    )
-    parser.add_argument("--output", metavar="DIR", help="folder for what --full finds, made if need be")
-    parser.add_argument(
-        "--compare",
-        metavar="DIR",
-        help="show README's figures beside those that --full has written to this folder; runs nothing",
-    )
-    parser.add_argument(
-        "--list",
-        action="store_true",
-        help="list what there is to run, the minutes it takes, and what is missing for it",
-    )
-    parser.add_argument(
-        "--models", metavar="DIR", help="folder that bench/llm_models.py has filled, for --full llm"
-    )
-    parser.add_argument(
-        "--rounds", type=_positive, metavar="N", help="runs of each (15; scripts have theirs)"
-    )
+    parser.add_argument("--rounds", type=_positive, default=15, metavar="N", help="runs of each (15)")
     parser.add_argument("--plot", metavar="DIR", help="write bench.html, with a chart, to this folder, too")
     parser.add_argument("--json", action="store_true", help="print JSON for machines")
-
-
-def _check_bench(args: argparse.Namespace) -> None:
-    def wrong(said: str) -> argparse.ArgumentError:
-        return argparse.ArgumentError(None, said)
-
-    if sum((args.full, args.compare is not None, args.list)) > 1:
-        raise wrong("--full, --compare and --list are three things to do: give one of them")
-    if args.full and args.output is None:
-        raise wrong("--full needs --output DIR, a folder for what the scripts find")
-    for flag in ("output", "models", "compare"):
-        if getattr(args, flag) == "":  # of a variable of the shell that is not set, and not this folder
-            raise wrong(f"--{flag} got an empty name")
-    for flag in ("output", "models"):
-        if getattr(args, flag) is not None and not args.full:
-            raise wrong(f"--{flag} is for --full")
-    if args.name and (args.compare is not None or args.list):
-        raise wrong(f"{'--list' if args.list else '--compare'} takes no names, got {', '.join(args.name)}")
 
 
 def _warmup(parser: argparse.ArgumentParser) -> None:
@@ -454,11 +412,7 @@ COMMANDS = {
             "lite bench                            # a minute or two",
             "lite bench tensordicts returns --peers",
             "lite bench --peers --json --plot .",
-            "lite bench --list                     # what there is, and how long it takes",
-            "lite bench --full layers --output figures  # README's figures and yours",
-            "lite bench --compare figures          # the same table again",
         ),
-        _check_bench,
     ),
     "warmup": Command(
         "compile and cache all kernels",

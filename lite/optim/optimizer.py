@@ -24,7 +24,6 @@ from lite.optim.leaves import advance, by_dtype, compute_dtype
 from lite.optim.trees import check_state, new_state, pair
 
 Options: TypeAlias = dict[str, Any]
-Schedule: TypeAlias = Callable[[int], float]
 
 
 class Optimizer:

@@ -7,8 +7,7 @@
 | half, float, double, bfloat16 | | test_nn_module: test_casts |
 | type, to, to_empty, cpu, meta | test_to, test_type | test_nn_module: test_errors |
 | cuda, xpu, ipu, mtia | test_other_devices | tests/nn/modules/test_casting.py |
-| compile | test_compile_gives_the_same | tests/nn/modules/test_compile.py |
-| train, eval, requires_grad_, zero_grad | test_flags | |
+| train, eval, requires_grad_, zero_grad, compile | test_flags | |
 | get_submodule, get_parameter, get_buffer, set_submodule | test_access | test_nn_module: test_errors |
 | get_extra_state, set_extra_state | test_extra_state | |
 | state_dict | test_state_dict | test_nn_module: test_names_of_random_trees |
@@ -35,8 +34,6 @@ torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
 
 from parity.module_cases import QUIET, described, filled, small, values  # noqa: E402
 from parity.modules import LITE, TORCH, agree  # noqa: E402
-
-from lite.nn import TensorDictModule  # noqa: E402
 
 pytestmark = QUIET
 
@@ -158,19 +155,6 @@ def test_other_devices(kind: str) -> None:
             getattr(lib.nn.Linear(1, 1), kind)()
 
 
-def test_compile_gives_the_same() -> None:
-    """torch.compile and Numba of one function, on the same numbers."""
-
-    def function(x: Any) -> Any:
-        return x * x + 1
-
-    module = TensorDictModule(function, ["x"], ["y"])
-    module.compile(fullgraph=True, dynamic=False, backend="inductor")
-    x = np.linspace(-1, 1, 7, dtype=np.float32)
-    for _ in range(2):
-        np.testing.assert_allclose(module(x), function(torch.from_numpy(x)), rtol=1e-6)
-
-
 def test_flags() -> None:
     def run(lib: Any) -> Any:
         net = lib.nn.Sequential(lib.nn.Linear(1, 1), lib.nn.Sequential(lib.nn.Linear(1, 1)))
@@ -179,7 +163,7 @@ def test_flags() -> None:
         log += [net[1].train() is net[1], [m.training for m in net.modules()]]
         log += [net.requires_grad_(False) is net, [p.requires_grad for p in net.parameters()]]
         log += [net.zero_grad(), net.zero_grad(set_to_none=False), [p.grad for p in net.parameters()]]
-        return log
+        return [*log, net.compile(fullgraph=True)]
 
     agree(run)
 

@@ -17,7 +17,6 @@ from lite._transforms.levels import numbers
 
 INT64 = np.dtype(np.int64)
 BOOL = np.dtype(np.bool_)
-Dtype = np.dtype[Any]
 
 
 @dataclass(frozen=True)

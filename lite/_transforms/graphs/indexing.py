@@ -165,8 +165,7 @@ def set_index(x: GraphArray, index: Any, value: Any) -> None:
         graph.fail("writes at indices that are an array or a new axis: use np.where")
     new = _without_ones(graph, new, sum(isinstance(item, slice) for item in items))
     whole = all(
-        isinstance(item, slice) and _covers(graph, item, size)
-        for item, size in zip(items, x.shape, strict=True)
+        isinstance(item, slice) and _covers(item, size) for item, size in zip(items, x.shape, strict=True)
     )
     if whole:
         x.replace(graph.cast(graph.expand(new, x.shape), x.dtype))
@@ -182,7 +181,7 @@ def _without_ones(graph: Graph, x: GraphArray, ndim: int) -> GraphArray:
     return x
 
 
-def _covers(graph: Graph, item: slice, size: int) -> bool:
+def _covers(item: slice, size: int) -> bool:
     if item == slice(None):
         return True
     if item.step not in (None, 1) or item.start not in (None, 0):
@@ -194,7 +193,7 @@ def _write_part(graph: Graph, x: GraphArray, items: list[Any], new: GraphArray) 
     """What is given, put in its place by numbers, where the index points; elsewhere what was there."""
     dynamic = [graph.size(size) is not None for size in x.shape]
     for axis, (item, size) in enumerate(zip(items, x.shape, strict=True)):
-        if dynamic[axis] and not (isinstance(item, slice) and _covers(graph, item, size)):
+        if dynamic[axis] and not (isinstance(item, slice) and _covers(item, size)):
             graph.fail(f"writes into a part of the dynamic dimension {axis}: use np.where")
     places = [  # along each dimension, which are written; None for all of a dynamic one
         None if moves else np.arange(size)[item if isinstance(item, slice) else slice(item, item + 1 or None)]

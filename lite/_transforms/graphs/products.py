@@ -117,10 +117,10 @@ def _einsum(graph: Graph, subscripts: Any, *operands: Any, optimize: Any = False
             raise NoRule("an ellipsis without ->")
         letters = equation.replace(",", "")
         equation += "->" + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
-    return graph.emit("Einsum", arrays, _einsum_shape(graph, equation, arrays), dtype, equation=equation)
+    return graph.emit("Einsum", arrays, _einsum_shape(equation, arrays), dtype, equation=equation)
 
 
-def _einsum_shape(graph: Graph, equation: str, arrays: list[GraphArray]) -> tuple[int, ...]:
+def _einsum_shape(equation: str, arrays: list[GraphArray]) -> tuple[int, ...]:
     given, result = equation.split("->")
     sizes: dict[str, int] = {}
     rest: tuple[int, ...] | None = None

@@ -252,10 +252,10 @@ def _norm(graph: Graph, x: Any, ord: Any = None, axis: Any = None, keepdims: boo
         raise NoRule("norms of matrices")
     if isinstance(axis, tuple) and len(axis) != 1 and ord is not None:
         raise NoRule("norms of matrices")
-    return _vector_norm(graph, x, axis, keepdims, 2 if ord is None else ord)
+    return _vector_norm(x, axis, keepdims, 2 if ord is None else ord)
 
 
-def _vector_norm(graph: Graph, x: GraphArray, axis: Any, keepdims: bool, ord: Any) -> Any:
+def _vector_norm(x: GraphArray, axis: Any, keepdims: bool, ord: Any) -> Any:
     if ord == 2:
         return np.sqrt(np.sum(x * x, axis, keepdims=keepdims))
     if ord == np.inf:
@@ -271,7 +271,7 @@ def _vector_norm(graph: Graph, x: GraphArray, axis: Any, keepdims: bool, ord: An
 
 @composed(np.linalg.vector_norm)
 def _named_vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    return _vector_norm(x.graph, x, axis, keepdims, ord)
+    return _vector_norm(x, axis, keepdims, ord)
 
 
 @composed(np.cumulative_sum)

@@ -177,7 +177,7 @@ class LazyMemmapStorage(LazyTensorStorage):
         self._takeovers += 1
         if self._next is not None:
             self._next.find_free(len(self))
-        self._paths = _files_of(self._table, self.scratch_dir)
+        self._paths = _files_of(self._table)
         self._space = DiskSpace(columns.arrays, self._filled_rows())
 
     def close(self) -> None:
@@ -427,7 +427,7 @@ def _remove(folder: str, pid: int) -> None:
         shutil.rmtree(folder, True)
 
 
-def _files_of(table: Any, folder: str) -> list[str]:
+def _files_of(table: Any) -> list[str]:
     """The files of the arrays of a table."""
     arrays = [table] if isinstance(table, np.ndarray) else list(table.values(True, True))
     sources = [source_of(array) for array in arrays]

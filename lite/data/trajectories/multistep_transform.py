@@ -123,11 +123,6 @@ class MultiStepTransform(Module):
             raise ValueError(f"n_steps must be an integer of at least 1, got {value!r}.")
         self._n_steps = steps
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        rest = {name: value for name, value in state.items() if name != "_withheld"}
-        rest.setdefault("shift_done", False)  # pickles of version 0.1 have none
-        super().__setstate__({**rest, "_withheld": state["_withheld"]})
-
     @property
     def withheld(self) -> TensorDictBase | None:
         """The frames that are withheld, as they came, or None; what is set goes in place of them."""

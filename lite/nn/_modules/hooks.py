@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from lite._transforms.handles import HookDict, RemovableHandle, add_hook
+from lite._transforms.handles import RemovableHandle, add_hook
 from lite.nn._modules.backward_hooks import BackwardHooks
 
 Hook = Callable[..., Any]
@@ -24,15 +24,15 @@ class HookEntry(NamedTuple):
 class Hooks:
     """Registration of hooks; `Module` is the public face."""
 
-    _forward_pre_hooks: HookDict[int, Any]
-    _forward_hooks: HookDict[int, Any]
-    _backward_hooks: HookDict[int, Any]
-    _backward_pre_hooks: HookDict[int, Any]
+    _forward_pre_hooks: OrderedDict[int, Any]
+    _forward_hooks: OrderedDict[int, Any]
+    _backward_hooks: OrderedDict[int, Any]
+    _backward_pre_hooks: OrderedDict[int, Any]
     _is_full_backward_hook: bool | None
-    _state_dict_pre_hooks: HookDict[int, Any]
-    _state_dict_hooks: HookDict[int, Any]
-    _load_state_dict_pre_hooks: HookDict[int, Any]
-    _load_state_dict_post_hooks: HookDict[int, Any]
+    _state_dict_pre_hooks: OrderedDict[int, Any]
+    _state_dict_hooks: OrderedDict[int, Any]
+    _load_state_dict_pre_hooks: OrderedDict[int, Any]
+    _load_state_dict_post_hooks: OrderedDict[int, Any]
 
     def _init_hooks(self) -> None:
         state = self.__dict__

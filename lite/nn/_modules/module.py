@@ -14,7 +14,6 @@ from lite._arrays.public import belong_to
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import state as grad_state
 from lite.nn._modules.casting import Casting
-from lite.nn._modules.compile import compile_functions
 from lite.nn._modules.hooks import call_with_hooks
 from lite.nn._modules.namespaces import call_shown, without_shown
 from lite.nn._modules.parameter import Parameter, check_requires_grad
@@ -105,38 +104,11 @@ class Module(Casting, StateDictMethods):
             param.clear_grad(set_to_none)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the plain functions in this module and its descendants with Numba, when they are called.
+        """Does nothing, whatever the options of torch.compile: layers call compiled functions already.
 
-        That is, functions of arrays and numbers that were given to a `TensorDictModule`. It pays for those
-        that loop in Python; a few operations on whole arrays are as fast or faster in NumPy, as layers are,
-        which stay as they are. The first call with arguments of a kind (dtypes, numbers of dimensions)
-        compiles, which takes seconds, and compares the result with that of Python. A function that Numba does
-        not compile, or that gives another result compiled, runs in Python, after a warning that names it and
-        the reason.
-
-        Args:
-            args: none; torch's are by keyword, too.
-            kwargs: the options of torch.compile: `fullgraph=True` raises RuntimeError instead of running in
-                Python, `disable=True` does nothing, the others (`dynamic`, `backend`, `mode`, `options`) have
-                no meaning here.
-
-        Raises:
-            TypeError: for another argument.
-
-        Example:
-            >>> import numpy as np
-            >>> from lite.nn import TensorDictModule
-            >>> def clipped_sum(x):
-            ...     total = 0.0
-            ...     for value in x:
-            ...         total += min(value, 1.0)
-            ...     return total
-            >>> module = TensorDictModule(clipped_sum, ["x"], ["y"])
-            >>> module.compile()
-            >>> float(module(np.array([0.5, 3.0])))
-            1.5
+        A function that loops over numbers in Python can be compiled before a module gets it:
+        `TensorDictModule(numba.njit(function), ...)`.
         """
-        compile_functions(self, args, kwargs)
 
     def to_onnx(
         self,

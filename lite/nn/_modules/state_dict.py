@@ -24,7 +24,6 @@ from lite.nn._modules.parameter import Parameter
 from lite.nn._modules.registry import Registry, assignments
 from lite.nn._modules.uninitialized import UninitializedParameter, is_uninitialized
 
-StateDict = OrderedDict  # the name that pickles of older versions have
 EXTRA_STATE = "_extra_state"
 _PENDING = "pending"
 
@@ -95,7 +94,7 @@ class StateDictMethods(Registry, Hooks):
             prefix = args[1] if len(args) > 1 and prefix == "" else prefix
             keep_vars = args[2] if len(args) > 2 and not keep_vars else keep_vars
         if destination is None:
-            destination = StateDict()
+            destination = OrderedDict()
             destination._metadata = {}  # the format version of each module
         local_metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):

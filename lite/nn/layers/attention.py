@@ -180,7 +180,7 @@ class MultiheadAttention(Module):
         )
         arrays = [query] if same else [query, key, value]
         arrays = [(a if batched else a[None]).astype(compute, copy=False) for a in arrays]
-        heads = [self._heads(x, not batched or self.batch_first) for x in self._project(arrays, compute)]
+        heads = [self._heads(x, not batched or self.batch_first) for x in self._project(arrays)]
         q, k, v = self._extended(heads, compute)
         mask = self._mask(key_padding_mask, attn_mask, q, compute)
 
@@ -203,7 +203,7 @@ class MultiheadAttention(Module):
         weights = weights.mean(1) if average_attn_weights else weights
         return out, (weights if batched else weights[0]).astype(result, copy=False)
 
-    def _project(self, arrays: list[Any], compute: Dtype) -> list[Any]:
+    def _project(self, arrays: list[Any]) -> list[Any]:
         """Queries, keys and values after their maps; one product if all come from one array."""
         size = self.embed_dim
         weight, bias = self._tensor("in_proj_weight"), self._tensor("in_proj_bias")

@@ -14,16 +14,7 @@ from lite.nn._modules.module import Module
 from lite.nn.layers.linear import linear
 from lite.nn.layers.recorded import is_recorded
 from lite.nn.layers.recurrent_gradients import recorded_walk
-from lite.nn.layers.recurrent_steps import (  # where pickles of version 0.1 look for the steps of an RNN
-    RNN_STEPS,
-    State,
-    Step,
-    gru_step,
-    lstm_step,
-    rnn_relu_step,  # noqa: F401
-    rnn_tanh_step,  # noqa: F401
-    split_bias,
-)
+from lite.nn.layers.recurrent_steps import RNN_STEPS, State, Step, gru_step, lstm_step, split_bias
 
 if TYPE_CHECKING:
     from lite.nn._modules.initial import Rng
