@@ -9,7 +9,7 @@ import pytest
 from helpers.trees import tree, unchanged
 
 from lite import NonTensorData, TensorDict, lazy_stack
-from lite._ops.operands import agree
+from lite._ops.operands import leaf_shapes_match
 
 
 def test_arrays_meet_the_batch_from_the_left() -> None:
@@ -259,4 +259,4 @@ def test_which_trees_agree_in_the_shapes_that_meet(trees: list[dict[str, Any]], 
     def grown(tree: dict[str, Any]) -> TensorDict:
         return TensorDict({k: grown(v) if isinstance(v, dict) else np.zeros(v) for k, v in tree.items()})
 
-    assert agree([grown(tree) for tree in trees]) is expected
+    assert leaf_shapes_match([grown(tree) for tree in trees]) is expected
