@@ -131,6 +131,7 @@ def test_single_files_survive_kills(kind, tmp_path):
         last = min(values)
 
 
+@pytest.mark.depth
 @pytest.mark.parametrize("fresh", [True, False])
 def test_stopping_before_each_system_call(fresh, tmp_path, monkeypatch):
     """Every prefix of the sequence of changes to the disk leaves the old or the new tree."""

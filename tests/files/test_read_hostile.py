@@ -105,6 +105,7 @@ def reads_or_refuses(root: Path, read: Callable[[], Any]) -> None:
     assert content() == before
 
 
+@pytest.mark.depth
 @hostile
 @given(data=st.data())
 def test_changed_descriptions_of_a_folder(data, tmp_path_factory):

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from helpers.models.hostile import Cases, graph_of_size
 from helpers.models.real_models import MODELS
+from helpers.tiers import standing_for_all
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is limited as Linux does it")
 pytest.importorskip("onnxruntime")
@@ -102,7 +103,7 @@ def cut(name: str, share: float) -> Change:
     return lambda folder: os.truncate(folder / name, int((folder / name).stat().st_size * share))
 
 
-@pytest.mark.parametrize("export", [LEFT, SLOTS, "genai-qwen2-int4", "handmade-no-cache"])
+@pytest.mark.parametrize("export", standing_for_all([SLOTS, LEFT, "genai-qwen2-int4", "handmade-no-cache"]))
 def test_what_is_not_changed_is_fine(result: Callable[..., str], export: str) -> None:
     assert result(lambda folder: None, export=export) == FINE
 
@@ -112,7 +113,9 @@ def test_what_is_not_changed_is_fine(result: Callable[..., str], export: str) ->
 CONFIGS = ["config.json", "generation_config.json", "tokenizer_config.json", "special_tokens_map.json"]
 
 
-@pytest.mark.parametrize("name", [*CONFIGS, "model.onnx", "tokenizer.json", "chat_template.jinja"])
+@pytest.mark.parametrize(
+    "name", standing_for_all(["model.onnx", "chat_template.jinja", "tokenizer.json", *CONFIGS], 2)
+)
 @pytest.mark.parametrize("kind", ["pipe", "folder", "device", "link to itself"])
 def test_what_is_no_file_is_none(result: Callable[..., str], name: str, kind: str) -> None:
     make: dict[str, Callable[[Path], Any]] = {
@@ -203,7 +206,7 @@ JSON: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", [*CONFIGS, "tokenizer.json"])
+@pytest.mark.parametrize("name", standing_for_all([*CONFIGS, "tokenizer.json"]))
 @pytest.mark.parametrize("kind", JSON)
 def test_json_that_is_none(result: Callable[..., str], name: str, kind: str) -> None:
     found = result(write(name, JSON[kind]))
@@ -211,7 +214,7 @@ def test_json_that_is_none(result: Callable[..., str], name: str, kind: str) -> 
     assert name in found
 
 
-@pytest.mark.parametrize("name", [*CONFIGS, "tokenizer.json", "chat_template.jinja"])
+@pytest.mark.parametrize("name", standing_for_all(["chat_template.jinja", *CONFIGS, "tokenizer.json"], 2))
 def test_files_of_a_terabyte(result: Callable[..., str], name: str) -> None:
     found = result(lambda folder: os.truncate(folder / name, 1 << 40))
     assert found.startswith(REFUSED)
@@ -293,7 +296,7 @@ def test_a_graph_that_makes_more_than_fits(
     assert "alloc" in found.lower() or "dimensions" in found or "too big" in found or "graph failed" in found
 
 
-@pytest.mark.parametrize("share", [0, 0.01, 0.5, 0.999])
+@pytest.mark.parametrize("share", standing_for_all([0.5, 0, 0.01, 0.999]))
 @pytest.mark.parametrize(
     ("name", "export"), [("model.onnx", LEFT), ("model.onnx", SLOTS), ("model.onnx.data", SLOTS)]
 )
@@ -303,7 +306,7 @@ def test_graphs_that_are_cut(result: Callable[..., str], name: str, export: str,
     assert "model.onnx" in found
 
 
-@pytest.mark.parametrize("export", ["optimum-gpt2", SLOTS, "handmade-no-cache"])
+@pytest.mark.parametrize("export", standing_for_all([SLOTS, "optimum-gpt2", "handmade-no-cache"]))
 def test_graphs_with_other_bytes(cases: Cases, tmp_path: Path, export: str) -> None:
     refused = 0
     for seed in range(8):
@@ -422,7 +425,9 @@ TEMPLATES = {
 }
 
 
-@pytest.mark.parametrize("name", TEMPLATES)
+@pytest.mark.parametrize(
+    "name", standing_for_all(sorted(TEMPLATES, key="loops".__eq__), -1)
+)
 def test_templates_that_are_refused(result: Callable[..., str], name: str) -> None:
     found = result(write("chat_template.jinja", TEMPLATES[name]))
     assert found.startswith(REFUSED), found

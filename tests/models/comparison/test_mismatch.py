@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.models.real_models import MODELS
+from helpers.tiers import standing_for_all
 from numpy.typing import NDArray
 
 from lite.models import (
@@ -115,7 +116,8 @@ def test_two_exports_of_one_model_agree(model: OnnxDecoder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("temperature", "noise"), [(0.3, 0.0), (0.6, 0.02), (0.9, 0.02), (1.1, 0.0), (1.5, 0.02), (3.0, 0.0)]
+    ("temperature", "noise"),
+    standing_for_all([(0.6, 0.02), (1.1, 0.0), (0.3, 0.0), (0.9, 0.02), (1.5, 0.02), (3.0, 0.0)], 2),
 )
 def test_a_temperature(temperature: float, noise: float, model: OnnxDecoder) -> None:
     rng = np.random.default_rng(0)
@@ -128,7 +130,7 @@ def test_a_temperature(temperature: float, noise: float, model: OnnxDecoder) -> 
 
 @pytest.mark.parametrize(
     ("kind", "value"),
-    [("top_p", 0.8), ("top_p", 0.93), ("top_k", 20), ("top_k", 130), ("min_p", 0.07)],
+    standing_for_all([("top_p", 0.8), ("top_k", 20), ("min_p", 0.07), ("top_p", 0.93), ("top_k", 130)], 3),
 )
 def test_a_truncated_support(kind: str, value: float, model: OnnxDecoder) -> None:
     rows = drawn(model, 4, **{kind: int(value) if kind == "top_k" else value})
@@ -194,7 +196,7 @@ def test_a_beginning_token_too_many_or_missing(model: OnnxDecoder) -> None:
     check(mismatch(model, other, bos_token_id=7), "special tokens", added=7)
 
 
-@pytest.mark.parametrize("deviation", [0.01, 0.05, 0.2])
+@pytest.mark.parametrize("deviation", standing_for_all([0.05, 0.01, 0.2]))
 def test_noise_is_quantisation(deviation: float, model: OnnxDecoder) -> None:
     found = mismatch(model, written(model, drawn(model, 9), noisy(deviation)))
     check(found, "quantisation", deviation=found.estimates.deviation)
@@ -217,7 +219,7 @@ def test_another_model_and_a_single_odd_row_stay_unexplained(model: OnnxDecoder)
 OTHERS = ("optimum-gpt2", "genai-qwen2-int4", "handmade-lora", "optimum-llama")
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", standing_for_all(OTHERS))
 def test_no_cause_is_named_for_unrelated_models(name: str) -> None:
     """Where A is sure of itself, a high temperature comes nearest to any other model."""
     a, b = OnnxDecoder(embedded_model_path()), OnnxDecoder(MODELS / name)

@@ -10,7 +10,10 @@ import sys
 import pytest
 from helpers.models import template_attacks
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limits are read from /proc")
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(sys.platform != "linux", reason="the limits are read from /proc"),
+]
 pytest.importorskip("jinja2")
 
 # What does no harm and fails nowhere.

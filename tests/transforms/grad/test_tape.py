@@ -155,6 +155,7 @@ def test_a_rule_that_forgets_inner_maps_is_told() -> None:
         lite.grad(lambda w: lite.vmap(lambda x: forgetful(x, w))(np.ones((2, 3))).sum())(np.ones(3))
 
 
+@pytest.mark.depth
 def test_long_chains_are_freed_without_recursion() -> None:
     def loss(x: Any) -> Any:
         for _ in range(50_000):
