@@ -425,9 +425,7 @@ TEMPLATES = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", standing_for_all(sorted(TEMPLATES, key="loops".__eq__), -1)
-)
+@pytest.mark.parametrize("name", standing_for_all(sorted(TEMPLATES, key="loops".__eq__), -1))
 def test_templates_that_are_refused(result: Callable[..., str], name: str) -> None:
     found = result(write("chat_template.jinja", TEMPLATES[name]))
     assert found.startswith(REFUSED), found

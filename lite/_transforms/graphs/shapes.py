@@ -101,14 +101,15 @@ def _squeeze(graph: Graph, a: Any, axis: Any = None) -> Any:
 @rule(np.broadcast_to)
 def _broadcast_to(graph: Graph, array: Any, shape: Any, subok: bool = False) -> Any:
     shape = shape if isinstance(shape, Iterable) else (shape,)
-    return graph.expand(graph.operand(array), tuple(shape))
+    x = graph.operand(array)
+    return view_of(x, graph.expand(x, tuple(shape)))
 
 
 @rule(np.broadcast_arrays)
 def _broadcast_arrays(graph: Graph, *args: Any, subok: bool = False) -> Any:
     arrays = [graph.operand(x) for x in args]
     shape = graph.broadcast([x.shape for x in arrays])
-    return tuple(graph.expand(x, shape) for x in arrays)
+    return tuple(view_of(x, graph.expand(x, shape)) for x in arrays)
 
 
 @rule(np.atleast_1d)
@@ -239,7 +240,7 @@ def _diagonal(graph: Graph, a: Any, offset: int = 0, axis1: int = 0, axis2: int 
         raise NoRule("of a dynamic dimension")
     places = np.diagonal(np.arange(rows * columns).reshape(rows, columns), offset)
     flat = graph.reshape(x, (*x.shape[:-2], rows * columns))
-    return graph.gather(flat, graph.constant(places), flat.ndim - 1)
+    return view_of(a, graph.gather(flat, graph.constant(places), flat.ndim - 1))
 
 
 @composed(np.linalg.diagonal)

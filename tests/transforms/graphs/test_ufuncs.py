@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from helpers.graphs import check, numbers
@@ -187,3 +189,43 @@ def test_a_write_through_another_order_is_refused() -> None:
 
     with pytest.raises(NotImplementedError, match="writes into a view that is another shape or order"):
         check(function, numbers(5, 3))
+
+
+VIEWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "reshape": lambda x: np.reshape(x, (9,)),
+    "ravel": np.ravel,
+    "transpose": np.transpose,
+    "swapaxes": lambda x: np.swapaxes(x, 0, 1),
+    "moveaxis": lambda x: np.moveaxis(x, 0, 1),
+    "rollaxis": lambda x: np.rollaxis(x, 1),
+    "expand_dims": lambda x: np.expand_dims(x, 0),
+    "squeeze": lambda x: np.squeeze(x[None]),
+    "diagonal": np.diagonal,
+    "linalg.diagonal": np.linalg.diagonal,
+    "broadcast_to": lambda x: np.broadcast_to(x, (2, 3, 3)),
+    "broadcast_arrays": lambda x: np.broadcast_arrays(x, np.ones((2, 3, 3), np.float32))[0],
+    "flip": np.flip,
+    "rot90": np.rot90,
+    "split": lambda x: np.split(x, 3)[0],
+    "unstack": lambda x: np.unstack(x)[0],
+    "real": np.real,
+    "slice": lambda x: x[1:],
+    "step": lambda x: x[::-1],
+    "number": lambda x: x[0],
+    "new axis": lambda x: x[:, None],
+    "T": lambda x: x.T,
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_shows_what_is_written_below_or_is_refused(name: str) -> None:
+    def function(x: np.ndarray) -> np.ndarray:
+        out = x.sum(0) + np.zeros((3, 3), np.float32)
+        view = VIEWS[name](out)
+        out += 1
+        return view * 1
+
+    try:
+        check(function, numbers(5, 3))
+    except NotImplementedError as error:
+        assert "uses a view of an array that was written since" in str(error)
