@@ -208,7 +208,6 @@ VIEWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "rot90": np.rot90,
     "split": lambda x: np.split(x, 3)[0],
     "unstack": lambda x: np.unstack(x)[0],
-    "real": np.real,
     "slice": lambda x: x[1:],
     "step": lambda x: x[::-1],
     "number": lambda x: x[0],
@@ -218,14 +217,12 @@ VIEWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_a_view_shows_what_is_written_below_or_is_refused(name: str) -> None:
+def test_every_view_of_an_array_that_is_written_is_refused(name: str) -> None:
     def function(x: np.ndarray) -> np.ndarray:
         out = x.sum(0) + np.zeros((3, 3), np.float32)
         view = VIEWS[name](out)
         out += 1
         return view * 1
 
-    try:
+    with pytest.raises(NotImplementedError, match="uses a view of an array that was written since"):
         check(function, numbers(5, 3))
-    except NotImplementedError as error:
-        assert "uses a view of an array that was written since" in str(error)
