@@ -231,7 +231,7 @@ def open_regular(path: str, flags: int) -> tuple[int, os.stat_result]:
 
 
 def open_to_map(path: str) -> tuple[int, bool, os.stat_result]:
-    """(descriptor, read-only, status) of a file, opened for writing if permissions allow, else for reading."""
+    """(descriptor, read-only, status) of a file, opened for writing if permissions allow it."""
     try:
         descriptor, status = open_regular(path, os.O_RDWR)
     except OSError as error:

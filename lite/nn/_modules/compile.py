@@ -1,8 +1,8 @@
-"""`Module.compile`: Numba for the plain numeric functions in a module, and Python for what Numba cannot do.
+"""`Module.compile`: compiles the plain numeric functions in a module with Numba.
 
-A compiled function must give what the Python function gives. So the first call with arguments of a kind
-(types, dtypes, numbers of dimensions) runs both, and compares; later calls run the compiled code alone, and
-give its results the dtypes of NumPy, whose rules for numbers beside arrays are not Numba's.
+Functions that Numba does not support stay in Python. Compiled and Python function must return the same, so
+the first call for each signature (types, dtypes, numbers of dimensions) runs both and compares. Later calls
+run only compiled code, and cast its results to NumPy's dtypes, as Numba promotes Python numbers differently.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _lock = threading.RLock()
 
 
 class CannotCompile(Exception):
-    """Why a function stays in Python."""
+    """Raised with the reason why a function stays in Python."""
 
 
 class CompiledFunction:
-    """A Python function that runs as compiled code where that gives the same results.
+    """A Python function that runs as compiled code if that returns the same results.
 
     Args:
-        function: the function; what it reads from outside may change, and it is compiled again.
-        fullgraph: raise RuntimeError where it would fall back to Python.
+        function: the function; it is compiled again if a global or closure variable that it reads changes.
+        fullgraph: raise RuntimeError instead of falling back to Python.
     """
 
     def __init__(self, function: Callable[..., Any], fullgraph: bool = False) -> None:
@@ -46,7 +46,7 @@ class CompiledFunction:
     def _forget(self) -> None:
         self._compiled: Any = None
         self._given_up = False
-        self._forms: dict[Any, Any] = {}  # kinds of arguments -> form of the result
+        self._forms: dict[Any, Any] = {}  # signature of the arguments -> types of the result
         self._constants: list[tuple[str, Any]] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -65,14 +65,14 @@ class CompiledFunction:
             try:
                 bound = self._signature.bind(*args, **kwargs)
             except TypeError:
-                return self.function(*args, **kwargs)  # which says what is wrong
+                return self.function(*args, **kwargs)  # raises the error of the Python function
             if not bound.kwargs:
                 return self(*bound.args)
             self._give_up("it takes arguments by keyword only")
         return self.function(*args, **kwargs)
 
     def _first(self, kinds: Any, args: tuple[Any, ...]) -> Any:
-        """Both ways, once for each kind of arguments."""
+        """The first call for a signature: run the compiled and the Python function, and compare."""
         with _lock:
             if self._stale():
                 self._forget()
@@ -87,9 +87,10 @@ class CompiledFunction:
                 compiled = self._compiled(*copies)
             except CannotCompile as error:
                 reason = str(error)
-            except Exception as error:  # Numba's errors, and those of the function itself
+            except Exception as error:  # errors of Numba, and of the function itself
                 reason = _short(error)
-            result = self.function(*args)  # its own errors are raised here, as without compilation
+            # Errors of the function itself are raised here, as without compilation.
+            result = self.function(*args)
             if not reason:
                 form = _form(result)
                 reason = _difference(result, compiled) if form is not None else _unsupported(result)
@@ -103,7 +104,7 @@ class CompiledFunction:
             return result
 
     def _stale(self) -> bool:
-        """Whether something that the function reads from outside is another object now."""
+        """Whether a global or closure variable that the function reads is another object now."""
         return any(_outside(self.function, name) is not value for name, value in self._constants)
 
     def _give_up(self, reason: str) -> None:
@@ -129,7 +130,7 @@ class CompiledFunction:
 
 
 def compile_functions(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """What `Module.compile` does; see there."""
+    """Implements `Module.compile`; see there."""
     unknown = [name for name in kwargs if name not in _OPTIONS]
     if args or unknown:
         what = f"the keyword {unknown[0]!r}" if unknown else "positional arguments"
@@ -160,18 +161,18 @@ def _compile(function: Any) -> tuple[Any, list[tuple[str, Any]]]:
         if isinstance(value, np.ndarray) or (
             not isinstance(value, (*_CONSTANTS, types.ModuleType)) and not callable(value)
         ):
-            # Compiled code keeps the content as it is now, and changes in place do not show.
+            # Compiled code copies the current content, so later changes in place would be ignored.
             raise CannotCompile(
                 f"it reads {name!r}, of type {type(value).__name__}, from outside; give it as an input"
             )
         constants.append((name, value))
-    from lite.kernels.backends.compiler import import_numba  # with all kernels, which a policy need not load
+    from lite.kernels.backends.compiler import import_numba  # imported here, as it loads all kernels
 
     try:
         numba = import_numba("compiling")
     except ImportError as error:
         raise CannotCompile(str(error)) from error
-    # Indices are checked as by NumPy, and divisions by zero give infinity as there.
+    # As in NumPy, indices are checked and division by zero gives infinity.
     return numba.njit(function, error_model="numpy", boundscheck=True, nogil=True), constants
 
 
@@ -194,10 +195,10 @@ def _outside(function: Any, name: str) -> Any:
 
 
 def _kind(value: Any) -> Any:
-    """What decides how a function is compiled; None for what stays in Python.
+    """The part of the signature for one argument; None if the call stays in Python.
 
-    That is arrays under vmap, missing entries, objects, and arrays without dimensions, for which Numba has
-    few functions.
+    It does for arrays under vmap, missing entries, objects, and 0-d arrays, for which Numba has few
+    functions.
     """
     if type(value) is np.ndarray:
         if not value.ndim or value.dtype.kind not in "biufc":
@@ -207,7 +208,7 @@ def _kind(value: Any) -> Any:
 
 
 def _form(result: Any) -> Any:
-    """How results are to be: dtypes of arrays, types of numbers, tuples of those; None for others."""
+    """The expected types of results: dtypes of arrays, types of numbers, tuples of these; None for others."""
     if type(result) is np.ndarray:
         return result.dtype if result.dtype.kind in "biufc" else None
     if isinstance(result, SCALARS):
@@ -231,7 +232,7 @@ def _unsupported(result: Any) -> str:
 
 
 def _difference(expected: Any, got: Any) -> str:
-    """What differs between two results of the same call; empty if they agree to rounding."""
+    """A description of the difference of two results; empty if they are equal up to rounding."""
     if isinstance(expected, tuple) or isinstance(got, tuple):
         if not (isinstance(expected, tuple) and isinstance(got, tuple) and len(expected) == len(got)):
             return "compiled, it returns another number of results"
@@ -251,13 +252,13 @@ def _difference(expected: Any, got: Any) -> str:
 
 
 def _class(array: Any) -> str:
-    """Bool, whole, real or complex."""
+    """The class of a number: bool, integer, real or complex."""
     kind: str = array.dtype.kind
     return "i" if kind == "u" else kind
 
 
 def _short(error: Exception) -> str:
-    """The line of Numba's message that says what is wrong."""
+    """The line with the cause in a message of Numba."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     said = [line for line in lines if not line.startswith(("Failed in", "- Resolution", "During:"))]
     return f"{type(error).__name__}: {(said or lines or [''])[0]}"
