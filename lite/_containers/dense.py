@@ -122,13 +122,13 @@ class Dense(Container):
         return self._data
 
     def _get_entry(self, key: str | Path) -> Any:
-        if not isinstance(key, tuple):
+        if isinstance(key, str):
             return self._data.get(key)
         node = self._node_of(key)
         return None if node is None else node._get_entry(key[-1])
 
     def _peek_entry(self, key: str | Path) -> Any:
-        if not isinstance(key, tuple):
+        if isinstance(key, str):
             return self._data.get(key)
         node = self._node_of(key)
         return None if node is None else node._peek_entry(key[-1])

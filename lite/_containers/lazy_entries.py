@@ -43,7 +43,7 @@ def _shared_keys(stack: Any, dicts: list[dict[str, Any]] | None) -> list[str]:
 
 
 def get_entry(stack: Any, key: str | Path) -> Any:
-    path = key if isinstance(key, tuple) else (key,)
+    path = (key,) if isinstance(key, str) else key
     entries = _part_entries(stack.tensordicts, path)
     if entries is None:
         try:
@@ -85,7 +85,7 @@ READ = JoinFunctions("read from a lazy stack", stack_arrays, stack_objects, _laz
 
 def peek_entry(stack: Any, key: str | Path) -> Any:
     """The stack of nested containers at a path, or the leaf of one part."""
-    path = key if isinstance(key, tuple) else (key,)
+    path = (key,) if isinstance(key, str) else key
     entries = _part_entries(stack.tensordicts, path)
     if entries is None:
         entries = _until_missing(stack.tensordicts, lambda part: part._peek_entry(path))

@@ -133,7 +133,7 @@ def _check_run(output: str, then: Any, now: Mapping[str, Any]) -> None:
         )
     now = json.loads(json.dumps(now))  # as the file has it
     told = [
-        f"{name} was {_told(then.get(name))} and is {_told(now.get(name))}"
+        f"{name} was {_shown_value(then.get(name))} and is {_shown_value(now.get(name))}"
         for name in {**now, **then}
         if _compared(then.get(name)) != _compared(now.get(name))
     ]
@@ -145,7 +145,7 @@ def _compared(value: Any) -> Any:
     return value["sha256"] if isinstance(value, dict) and "sha256" in value else value
 
 
-def _told(value: Any) -> str:
+def _shown_value(value: Any) -> str:
     return "not given" if value is None else _short(value)
 
 

@@ -3,9 +3,9 @@
 Each folder imports only those before it:
 
 - `specs`: what entries look like before there are any
-- `trajectories`: transforms of what was collected, `MultiStep` first
+- `trajectories`: transforms of collected data, `MultiStep` first
 - `tables`: rows of tables, as jobs on many machines get them
-- `replay`: keeps what was collected, and draws batches from it
+- `replay`: stores collected data, and draws batches from it
 - `values`: advantages among the responses to one prompt; those along time are estimated in `lite.nn.values`
 - `datasets`: reads data that others recorded
 - `collectors`: step environments, and have language models respond

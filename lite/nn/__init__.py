@@ -10,9 +10,10 @@ distributions       what samples are drawn from
 tensordict_modules  modules that read entries of a TensorDict and write others
 _parameters         the parameters of a module as a TensorDict, exchanged, or several sets of them
 values              estimators of advantages, and of the targets of value networks
-losses              what is minimised: DQN, PPO, SAC and others, as modules
+losses              loss modules: DQN, PPO, SAC and others
 
-Each package says what its files are. Names are loaded on first use: a policy brings what it is made of.
+Each package's docstring lists its files. Names are imported on first use, so a policy loads only the layers
+it uses.
 """
 
 from importlib import import_module

@@ -1,9 +1,9 @@
 """Losses and activations as functions, of arrays and of TensorDicts, under the names of torch.nn.functional.
 
-A function of TensorDicts gives a TensorDict: what it gives of the arrays under each key. All run under
+A function of TensorDicts is applied to the arrays under each key and returns a TensorDict. All run under
 `grad`, `enable_grad` and `vmap`.
 
-Losses are made of `input`, what a network gives, and `target`, of the same shape unless said otherwise.
+Losses take `input`, the output of a network, and `target`, of the same shape unless documented otherwise.
 `reduction` is "mean", "sum", or "none" for a loss of that shape. torch's `size_average` and `reduce` are
 deprecated there, and not taken.
 """
@@ -491,7 +491,7 @@ def _of_leaves(
     *items: Any,
     allowed: tuple[str, ...] = ("mean", "sum", "none"),
 ) -> Any:
-    """`fn` of arrays; of TensorDicts, what it gives of the arrays under each key."""
+    """`fn` of arrays; for TensorDicts, `fn` of the arrays under each key."""
     if reduction not in allowed:
         raise ValueError(f"reduction must be one of {allowed}, got {reduction!r}.")
 

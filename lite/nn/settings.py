@@ -16,11 +16,11 @@ from lite._arrays.settings import Scoped, Setting
 
 
 class InteractionType(StrEnum):
-    """What a probabilistic module takes from its distribution.
+    """The value that a probabilistic module takes from its distribution.
 
     MODE, MEDIAN and MEAN are the properties of these names (the mean may be estimated from samples), RANDOM
-    draws a sample. DETERMINISTIC is what the distribution says stands for it when chance is off; where it
-    says nothing, the mean or the mode.
+    draws a sample. DETERMINISTIC takes `deterministic_sample` of the distribution; if it has none, the mean
+    or the mode.
 
     Example:
         >>> from lite.nn import InteractionType
@@ -39,7 +39,7 @@ class InteractionType(StrEnum):
         """The type of this name, in any case.
 
         Raises:
-            ValueError: there is none.
+            ValueError: the name is unknown.
         """
         return cls(type_str)
 
@@ -65,7 +65,7 @@ class set_interaction_type(Scoped[InteractionType | None]):
         type: an `InteractionType`, its name in any case, or None for the default of each module.
 
     Raises:
-        ValueError: there is no such type.
+        ValueError: the type is unknown.
 
     Example:
         >>> from lite.nn import interaction_type, set_interaction_type
@@ -104,7 +104,7 @@ class set_skip_existing(Scoped[bool | None]):
     TensorDictModule and TensorDictSequential obey the flag without decoration.
 
     Args:
-        mode: the flag. None, for decorators only, obeys whatever is set outside.
+        mode: the flag. None, for decorators only, keeps the current setting.
         in_key_attr: attribute of the decorated method's object that lists the inputs.
         out_key_attr: attribute that lists the outputs.
 
@@ -159,7 +159,7 @@ class set_skip_existing(Scoped[bool | None]):
 
 _FROM_ENVIRONMENT = os.environ.get("DISPATCH_TDNN_MODULES", "1").lower() not in ("0", "false", "no", "off")
 DISPATCH = Setting("lite.nn.dispatch", _FROM_ENVIRONMENT)
-# Tells whether functions decorated with `dispatch` take arrays in place of a TensorDict; asked in every call.
+# Whether functions decorated with `dispatch` take arrays instead of a TensorDict; read in every call.
 dispatching = DISPATCH.get
 
 

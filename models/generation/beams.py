@@ -121,7 +121,7 @@ class Search:
         self._decode_text = decode_text
         count = config.num_beams
         self._running = _Beams.first(count)
-        self._told: list[DrawDetails] = []  # of each step, an entry per beam
+        self._draws: list[DrawDetails] = []  # of each step, an entry per beam
         self._best: list[tuple[np.float32, Found]] = []
         needed = Processors.needed(config) or config.repetition_penalty != 1
         self._processors = [Processors(config, len(prompt), vocab_size)] * count if needed else None
@@ -156,7 +156,7 @@ class Search:
         sampled = np.zeros(len(chosen))
         if config.wants_details:
             told, own = self._details(logits, raw, free, left)
-            self._told.append(told)
+            self._draws.append(told)
             sampled = own[parents, tokens]
         candidates = self._running.continued(parents, tokens, raw[parents, tokens], sampled, scores[chosen])
         reasons = [self._reason(sequence) for sequence in candidates.tokens]
@@ -242,7 +242,7 @@ class Search:
         del self._best[self.config.num_beams :]
 
     def _found(self, beams: _Beams, i: int, reason: str, score: float) -> Found:
-        details = joined(list(zip(self._told, beams.parents[i].tolist(), strict=False)), self.config)
+        details = joined(list(zip(self._draws, beams.parents[i].tolist(), strict=False)), self.config)
         if details is not None:
             details = replace(details, sampled_log_probs=beams.sampled[i])
         return Found(beams.tokens[i], beams.log_probs[i], reason, score, details)

@@ -370,7 +370,7 @@ class Collector:
             return TensorDictModule(policy, in_keys=["observation"], out_keys=["action"])
         return policy
 
-    # -- what is known of the run ---------------------------------------------------------------
+    # -- statistics and state -------------------------------------------------------------------
 
     def stats(self) -> dict[str, int | float | bool]:
         """How far the collector is, and how the last 100 episodes went.
@@ -391,13 +391,13 @@ class Collector:
         return found | self._rollout.statistics.summary()
 
     def __len__(self) -> int:
-        """How many batches there are in all; RuntimeError if there is no end."""
+        """The number of batches in all; RuntimeError if it is unlimited."""
         if self.total_frames < 0:
             raise RuntimeError("a collector with total_frames=-1 has no end, and so no length.")
         return -(self.total_frames // -self.requested_frames_per_batch)
 
     def state_dict(self) -> dict[str, Any]:
-        """What another collector needs to go on from here; numbers, lists, dicts, and the policy's arrays.
+        """The state from which another collector can continue: numbers, containers, the policy's arrays.
 
         Environments cannot be saved: after `load_state_dict` they start new episodes, with ids that go on,
         and where `seed` was given with seeds that follow from it and from the number of frames. Save it
@@ -421,7 +421,7 @@ class Collector:
         """Go on where `state_dict` was taken.
 
         Args:
-            state_dict: what it gave.
+            state_dict: a result of `state_dict`.
             strict: raise where the policy's names differ.
 
         Raises:
@@ -520,7 +520,7 @@ class Collector:
         return None
 
     def _given(self, data: Any) -> Any:
-        """A batch after everything that was asked for; None where a buffer got it."""
+        """A batch after all requested transforms; None if it was written to the replay buffer."""
         if self.split_trajs:
             data = split_trajectories(data, prefix="collector")
             if self._environments.skips:  # a step that only starts anew is no trajectory
@@ -537,7 +537,7 @@ class Collector:
         return None
 
     def _trajectories(self, have_ids: bool) -> WholeTrajectories | None:
-        """What puts trajectories together, if that is asked for."""
+        """The object that assembles trajectories; None if they are not split."""
         for name in ("trajs_per_batch", "trajs_per_write"):
             count = getattr(self, name)
             if count is not None and integer(name, count) < 1:
@@ -564,7 +564,7 @@ def _require_gymnasium() -> None:
 
 
 def _with_counter(transforms: Sequence[StepTransform], max_steps: int) -> list[StepTransform]:
-    """The transforms, with a counter of steps in front if there is none."""
+    """The transforms, with a step counter in front unless they have one."""
     for transform in transforms:
         if not isinstance(transform, StepTransform):
             raise TypeError(f"transforms must be StepTransforms, got {type(transform).__name__}.")

@@ -23,7 +23,7 @@ class Fault(Exception):
 
     Attributes:
         index: which, if that is known.
-        cause: what it raised.
+        cause: the error that it raised.
     """
 
     def __init__(self, message: str, index: int | None, cause: BaseException | None = None) -> None:
@@ -33,12 +33,12 @@ class Fault(Exception):
 
 
 class EnvError(RuntimeError):
-    """An environment raised, hung, or gave something else than its spaces say.
+    """Raised when an environment raises, hangs, or returns values outside its spaces.
 
     Attributes:
-        index: which environment, 0 for one alone; None if that cannot be told.
+        index: the number of the environment, 0 for a single one; None if it is unknown.
         step: how many steps each environment had made before.
-        frames: the frames of the batch that was being collected, a TensorDict; None where there are none.
+        frames: the frames of the current batch so far, a TensorDict; None if there are none.
     """
 
     def __init__(self, message: str, index: int | None, step: int, frames: Any = None) -> None:
@@ -55,7 +55,7 @@ belong_to("lite.data", EnvError)
 
 
 class Outcome(NamedTuple):
-    """What a step gave, every array of shape (*batch, ...).
+    """The result of a step, with arrays of shape (*batch, ...).
 
     Attributes:
         reached: the observation that each action led to, that at the end of an episode too; an array for
@@ -89,7 +89,7 @@ class Environments:
         timeout: seconds that a step or a reset may take; None for any.
 
     Raises:
-        TypeError: it is no environment of gymnasium, or has spaces of other kinds.
+        TypeError: the object is not a gymnasium environment, or has unsupported spaces.
         ValueError: an observation is called as an entry that the collector writes; a bad timeout.
     """
 
@@ -178,7 +178,7 @@ class Environments:
         if not stuck:
             self.env.close()
             return
-        # The thread that hangs uses the environment, so that only what needs no answer can be done.
+        # The hanging thread uses the environment, so only calls that need no answer are possible.
         processes = getattr(self._base, "processes", ())
         for process in processes:
             process.terminate()
@@ -202,7 +202,7 @@ class Environments:
             ) from error
 
     def _culprit(self, error: Exception) -> int | None:
-        """Which environment raised an error, if that can be told."""
+        """The number of the environment that raised an error; None if it is unknown."""
         if not self.batch:
             return 0
         pipes = getattr(self._base, "parent_pipes", None)
@@ -216,7 +216,8 @@ class Environments:
         index = self._owner(frames)
         if index is not None:
             return index
-        # gymnasium's SyncVectorEnv keeps what each environment observed, and fails where it stacks that.
+        # gymnasium's SyncVectorEnv keeps the observations of all environments, and raises when it stacks
+        # them.
         for i, value in enumerate(getattr(self._base, "_env_obs", ())):
             arrays = self.observation.arrays(value)
             if any(
@@ -298,5 +299,7 @@ def _takes_reset_mask(env: Any, base: Any, mode: str) -> bool:
 
 
 def _is_envpool(base: Any) -> bool:
-    """Told by the name, as it need not be installed; its resets give only the rows that were asked for."""
+    """Whether it is EnvPool, by name, as that may not be installed. Its resets return only the requested
+    rows.
+    """
     return any(cls.__module__.startswith("envpool.") for cls in type(base).__mro__)

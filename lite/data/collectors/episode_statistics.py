@@ -1,4 +1,4 @@
-"""`EpisodeStatistics`: how long the last episodes were, and what they returned."""
+"""`EpisodeStatistics`: lengths and returns of the last episodes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class EpisodeStatistics:
         self.episodes += int(np.count_nonzero(ended))
 
     def start(self, started: NDArray[np.bool_], steps: int) -> None:
-        """Forget what was summed where episodes start, a mask of shape `batch`."""
+        """Reset the sums where `start`, a mask of shape `batch`, marks a new episode."""
         self.running[started] = 0
         self.started[started] = steps
 
@@ -48,7 +48,7 @@ class EpisodeStatistics:
         return found
 
     def state_dict(self) -> dict[str, Any]:
-        """What was kept of episodes that ended; running ones cannot be taken up again."""
+        """The statistics of ended episodes; running ones cannot be continued."""
         return {"episodes": self.episodes, "returns": list(self.returns), "lengths": list(self.lengths)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -54,7 +54,7 @@ class LLMCollector:
             reward entry.
         repeats: responses per prompt. A policy with several samples of its own (`num_samples`) gives that
             many, for each repeat.
-        postproc: is given each batch, and gives what is yielded.
+        postproc: function of each batch, whose result is yielded.
         total_dialog_turns: responses after which the collection ends; -1 for no end.
         replay_buffer: is extended by each batch, and None is yielded.
         flatten_data: yield batches of one dimension; by default if there is a replay buffer.
@@ -65,7 +65,7 @@ class LLMCollector:
     Raises:
         TypeError: one of `policy` and `policy_factory` must be given; an argument is of a wrong kind.
         ValueError: a number is out of range; the policy does not generate.
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: the file does not exist.
 
     Example:
         >>> from lite.data import LLMCollector
@@ -143,7 +143,7 @@ class LLMCollector:
             yield batch if self.replay_buffer is None else None
 
     def __len__(self) -> int:
-        """How many batches there are in all, if the prompts last; TypeError if there is no end."""
+        """The number of batches in all, if there are enough prompts; TypeError if it is unlimited."""
         if self.total_dialog_turns < 0:
             raise TypeError("a collector with total_dialog_turns=-1 has no end, and so no length.")
         return -(self.total_dialog_turns // -self.dialog_turns_per_batch)
@@ -154,10 +154,10 @@ class LLMCollector:
         return batch if self.replay_buffer is None else None
 
     def rollout(self) -> TensorDictBase:
-        """One batch, whatever `total_dialog_turns` says, and not for a replay buffer.
+        """One batch, independent of `total_dialog_turns`, which is not written to a replay buffer.
 
         Raises:
-            StopIteration: there are no prompts any more.
+            StopIteration: all prompts are used.
         """
         batch = self._collect(bounded=False)
         if batch is None:
@@ -187,7 +187,7 @@ class LLMCollector:
             if bounded and self.replay_buffer is not None:
                 self.replay_buffer.extend(batch)
         except BaseException:
-            self._prompts.give_back(prompts)  # whoever goes on after the error gets them
+            self._prompts.give_back(prompts)  # the next call after the error gets them
             raise
         self._turns += turns
         return batch
@@ -263,7 +263,7 @@ class LLMCollector:
         return self._version if self.track_policy_version else None
 
     def get_policy_version(self) -> int | None:
-        """`policy_version`, for who can call methods only."""
+        """`policy_version` as a method, for remote calls."""
         return self.policy_version
 
     def increment_version(self) -> None:
@@ -287,7 +287,7 @@ class LLMCollector:
     # -- going on ----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the collection stands, between two batches: plain numbers.
+        """The state of the collection between two batches: plain numbers.
 
         With `seed`, a collector that goes on from there yields what this one would.
         """

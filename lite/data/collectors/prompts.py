@@ -22,7 +22,7 @@ class Prompt(NamedTuple):
 
     Attributes:
         value: a text, a list of messages, a row of token ids, or a TensorDict with what the policy reads.
-        fields: what else was said of it, by name.
+        fields: all other fields of the prompt, by name.
     """
 
     value: Any
@@ -42,8 +42,8 @@ class Prompts:
         position: how many have been taken.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: there are none.
+        FileNotFoundError: the file does not exist.
+        ValueError: there are no prompts.
         TypeError: `given` cannot be iterated over.
     """
 
@@ -65,7 +65,7 @@ class Prompts:
         """The next prompts, fewer where they end.
 
         Raises:
-            ValueError, TypeError: an item is no prompt. Nothing is taken then.
+            ValueError, TypeError: an item is not a prompt. No prompt is used up then.
         """
         fresh = count - len(self._ahead)
         if fresh > 0:
@@ -116,7 +116,7 @@ class Prompts:
             yield from self._again(start)
 
     def _again(self, start: int) -> Iterator[Any]:
-        """Items of what is read from its beginning each time, without the first ones."""
+        """The items of a source after the first ones; the source is read from its beginning in each pass."""
         while True:
             count = 0
             for item in _lines(self._path) if self._path is not None else self._given:

@@ -50,7 +50,7 @@ class RandomPolicy:
         """Write actions to `td`, and return it.
 
         Raises:
-            RuntimeError: there is no spec.
+            RuntimeError: the action spec is missing.
             ValueError: an action has no bounds.
         """
         spec = self.action_spec

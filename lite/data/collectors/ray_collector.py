@@ -194,7 +194,8 @@ class RayCollector:
         self._connection = RayConnection(ray_init_config)
         self._ray = self._connection.ray
         self._check_processors()
-        # As they are now: a successor gets what its predecessor got, whatever becomes of the policy here.
+        # A copy of the current weights: a replacement actor gets those of its predecessor, also if the policy
+        # changes.
         self._parts = [
             self._ray.put((collector_class, env if workers == 1 else _Vector(env, workers), policy, factory))
             for env, factory in zip(lists["create_env_fn"], lists["policy_factory"], strict=True)
@@ -256,7 +257,7 @@ class RayCollector:
         """The batch of an actor that is ready."""
         each = self.frames_per_batch
         for i in range(self.num_collectors):
-            # No more is asked for than is needed, so that nothing that was collected is thrown away.
+            # No more batches are requested than needed, so that no collected frames are discarded.
             needed = self.total_frames < 0 or len(self._pending) * each < self._left()
             if needed and i not in self._pending.values():
                 self._ask(i)
@@ -333,7 +334,7 @@ class RayCollector:
         raise _Closed
 
     def _hand_over(self, waiting: list[int]) -> None:
-        """Ask an actor that has started where only others are asked, which may never start."""
+        """Request a batch from a started actor if all others may never start."""
         if not set(self._pending.values()) <= set(waiting):
             return
         request, i = next(iter(self._pending.items()))
@@ -382,7 +383,7 @@ class RayCollector:
                 self._actors[i] = self._new_actor(i)
                 self._ask(i)
                 continue
-            except errors.RayError:  # what the environment or the policy raised
+            except errors.RayError:  # an error of the environment or the policy
                 self._actors[i] = None
                 self._ray.kill(actor.handle)
                 raise
@@ -420,7 +421,7 @@ class RayCollector:
         self.policy_version += 1
         self._since_update = 0
 
-    # -- what is known, and the end ----------------------------------------------------------------
+    # -- state and shutdown ------------------------------------------------------------------------
 
     def stats(self) -> dict[str, int | bool]:
         """Frames so far, how many actors there are, and how often one was replaced."""
@@ -436,13 +437,13 @@ class RayCollector:
         return found
 
     def __len__(self) -> int:
-        """How many batches there are in all; RuntimeError if there is no end."""
+        """The number of batches in all; RuntimeError if it is unlimited."""
         if self.total_frames < 0:
             raise RuntimeError("a collector with total_frames=-1 has no end, and so no length.")
         return -(self.total_frames // -self.frames_per_batch)
 
     def state_dict(self) -> dict[str, Any]:
-        """What another collector needs to go on from here: numbers, and the arrays of a `Module` as policy.
+        """The state from which another collector can continue: numbers, and the policy's arrays.
 
         Batches that are under way are not a part of it: the other's actors begin new episodes, with seeds and
         ids that none had before.
@@ -500,7 +501,7 @@ belong_to("lite.data", RayCollector)
 
 
 class CollectorActor:
-    """What runs in an actor: one collector, and the version of the weights that its policy has.
+    """The class of the actors: a collector, and the version of its policy's weights.
 
     Args:
         parts: the class of the collector, what makes the environment, the policy, and what makes it.
@@ -510,7 +511,7 @@ class CollectorActor:
 
     def __init__(self, parts: tuple[Any, Any, Any, Any], options: Mapping[str, Any], first_id: int) -> None:
         kind, env, policy, factory = parts
-        # What lies in the object store is read-only, and weights will be written into the policy's arrays.
+        # Arrays in the object store are read-only, but weights are written into the policy's arrays.
         policy = copy.deepcopy(policy) if factory is None else factory()
         self._collector = kind(env, policy, total_frames=-1, **{"track_policy_version": True, **options})
         self._first_id = first_id

@@ -28,11 +28,11 @@ class _Written(NamedTuple):
     key: Any
     shape: tuple[int, ...]
     target: Array
-    following: Array | None  # for entries of "next", what the next step starts with
+    following: Array | None  # for entries of "next", the array of the next step's root
 
 
 class _Plan(NamedTuple):
-    """What is copied where at each step: arrays of this step, and those of all steps of a batch."""
+    """The copies of each step: from an array of the step to the array of all steps of a batch."""
 
     root: list[tuple[Array, Array]]
     following: list[tuple[Array, Array]]
@@ -54,7 +54,7 @@ class Rollout:
     across it.
 
     Args:
-        environments: what is stepped.
+        environments: the environments.
         transforms: entries that are computed.
         time: frames of each environment in a batch.
         traj_ids: write ("collector", "traj_ids").
@@ -261,7 +261,7 @@ class Rollout:
             self._start_anew(dones | truncations, anew)
 
     def _read(self, out: Any, written: _Written) -> Array:
-        """What the policy gave, as an array of the entry's shape and dtype."""
+        """The output of the policy as an array of the entry's shape and dtype."""
         value = out.get(written.key, None)
         if type(value) is np.ndarray and value.shape == written.shape and value.dtype == written.target.dtype:
             return value
@@ -293,7 +293,7 @@ class Rollout:
         """Start episodes where others ended, a mask of shape `batch`; some started `anew` by themselves."""
         self.statistics.end(ended & ~self._skipping, self.steps)
         if self.environments.skips:
-            # They do so in the next step, which is no frame of an episode.
+            # They reset in the next step, which is not a frame of an episode.
             self._skipping = ended & ~self._skipping
         else:
             asked = ended if anew is None else ended & ~anew
@@ -336,10 +336,10 @@ class Rollout:
                 bad = np.isnan(array.reshape(len(numbers), -1)).any(1)
                 raise Fault(f"gave {what} of NaN", int(numbers[bad][0]))
 
-    # -- what is written ------------------------------------------------------------------------
+    # -- writes ---------------------------------------------------------------------------------
 
     def _learn(self, out: Any, before: dict[Path, Array], only_actions: bool = False) -> None:
-        """Find out what the policy writes, and plan what is copied where."""
+        """Find the entries that the policy writes, and plan the copies."""
         if not isinstance(out, TensorDictBase):
             raise TypeError(f"the policy must return a TensorDict, got {type(out).__name__}.")
         for key in list(out.keys(True, True, is_leaf=is_leaf_nontensor)):

@@ -23,7 +23,7 @@ _ONE = np.ones((), np.int64)  # half the time of a Python number
 
 
 class StepTransform(ABC):
-    """What computes entries of each step from those of the step: the base of `StepCounter` and its like.
+    """Base of step transforms such as `StepCounter`, which compute entries of a step from its other entries.
 
     A `Collector` keeps the entries: those of `"next"` are at the root one step later, and where an episode
     starts they are what `initial` said.
@@ -39,7 +39,7 @@ class StepTransform(ABC):
 
     @abstractmethod
     def step(self, entries: Entries, following: Entries) -> None:
-        """Write into `following`, the entries of "next", what comes after `entries`.
+        """Write the values that follow `entries` into `following`, the entries of "next".
 
         Args:
             entries: what `initial` gave, one step after the other; read only.
@@ -56,7 +56,7 @@ class StepCounter(StepTransform):
 
     Args:
         max_steps: after how many steps an episode is truncated; None for never.
-        truncated_key: what is set then, shaped as the count.
+        truncated_key: the entry that is set then, with the shape of the count.
         step_count_key: where the count goes.
         update_done: set `"done"` then, too. An environment that is done or `"truncated"` starts anew.
 
@@ -203,8 +203,8 @@ class TensorDictPrimer(StepTransform):
         **specs: specs by key, too.
 
     Raises:
-        ValueError: there are no specs.
-        TypeError: something is no spec of an array, or `default_value` no number.
+        ValueError: no specs are given.
+        TypeError: a value is not a spec of an array, or `default_value` is not a number.
 
     Source:
         torchrl.envs.TensorDictPrimer.

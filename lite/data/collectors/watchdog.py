@@ -33,7 +33,7 @@ class Watchdog:
         self._thread.start()
 
     def call(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-        """What the call returns or raises; TimeoutError if it takes too long, or one before it did."""
+        """The result of the call; TimeoutError if it, or an earlier one, takes too long."""
         if self.stuck:
             raise TimeoutError("a call that was given up has not returned.")
         self._calls.put((function, args, keywords))
@@ -47,7 +47,7 @@ class Watchdog:
         return result
 
     def frames(self) -> Iterator[FrameType]:
-        """Where the thread is, the innermost call first."""
+        """The stack of the thread, the innermost call first."""
         frame = sys._current_frames().get(self._thread.ident or 0)
         while frame is not None:
             yield frame

@@ -50,7 +50,7 @@ def lerobot_to_memmap(source: str | os.PathLike[str], folder: str | os.PathLike[
         The TensorDict over the files, locked; writes to its arrays reach them.
 
     Raises:
-        FileNotFoundError: there is no `meta/info.json`, or no Parquet file.
+        FileNotFoundError: `meta/info.json` or all Parquet files are missing.
         FileExistsError: there is something at `folder`.
         ImportError: pyarrow is missing.
         ValueError: another version, files of different columns, rows of different sizes, missing values,
@@ -89,7 +89,7 @@ def lerobot_to_memmap(source: str | os.PathLike[str], folder: str | os.PathLike[
 
 
 class _Frames:
-    """The frames of all files: what they hold, and copying them."""
+    """The frames of all files: their entries, and copying them."""
 
     def __init__(self, paths: list[str], info: dict[str, Any]) -> None:
         self._pq = _package()
@@ -150,7 +150,7 @@ class _Frames:
             self._write_following(out.get(key), out.get(("next", *key)), out.get(_DONE))
 
     def _describe(self, file: Any, path: str) -> None:
-        """Note what a frame holds."""
+        """Record the entries of a frame."""
         first = next(_batches(file, path, None, 1), None)
         if first is None or not first.num_rows:
             raise ValueError(f"{path} is damaged: it says that it has rows, and has none.")

@@ -93,13 +93,13 @@ class _Files(Protocol):
     numbers: list[int]  # of the episodes, rising
 
     def read(self, number: int) -> dict[str, list[tuple[Path, Any]]]:
-        """The entries of an episode by Minari's names, each as the paths below it and what lies there.
+        """The entries of an episode by Minari's names, each as relative paths and their data.
 
         That has a `name`, a `shape`, a `dtype` (object for what is no number), and gives arrays for slices.
         """
 
     def numeric(self, data: Any, where: str) -> Any:
-        """The same data; ValueError if it is no plain numbers in these files."""
+        """The same data; ValueError unless it holds plain numbers and lies in these files."""
 
 
 class _Episodes:

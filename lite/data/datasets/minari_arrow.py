@@ -160,7 +160,7 @@ class ArrowFiles:
 
 
 class _Place:
-    """Where columns are, and how many of their rows count."""
+    """The files of columns, and the numbers of their valid rows."""
 
     def __init__(self, files: ArrowFiles, path: str, rows: int, count: int) -> None:
         self.files, self.path, self.rows, self.count = files, path, rows, count

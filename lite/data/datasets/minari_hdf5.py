@@ -22,8 +22,8 @@ class Hdf5File:
 
     Raises:
         ImportError: h5py is missing.
-        FileNotFoundError: there is no such file.
-        ValueError: it is damaged, has links, or entries that are no episodes.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is damaged, has links, or entries that are not episodes.
     """
 
     def __init__(self, folder: str) -> None:

@@ -45,7 +45,7 @@ def is_container(data: Any) -> bool:
 
 
 def blank(example: Any, rows: int, make: Callable[[Shape, Any], Array] = np.zeros) -> Any:
-    """What holds `rows` rows like those of `example`, whose first dimension is rows, too.
+    """A new table of `rows` rows like those of `example`, whose first dimension is also rows.
 
     Args:
         example: a container or an array.
@@ -105,7 +105,7 @@ class Columns:
             _gather_arrays(self._root, self.arrays)
 
     def pairs(self, data: Any, many: bool) -> Pairs:
-        """Each array with what is to be written into it; nothing is written yet.
+        """Pairs of an array and the value to write into it; nothing is written yet.
 
         Args:
             data: of the kind of the table, with the keys of the table.
@@ -199,7 +199,7 @@ def _refuse_keys(node: _Node, entries: dict[str, Any], path: Path) -> None:
     if expected == got:
         return
     raise KeyError(
-        f"the data {where}has other keys than what was stored first: "
+        f"the data {where}has other keys than the stored rows: "
         f"missing {sorted(expected - got)}, not known {sorted(got - expected)}."
     )
 

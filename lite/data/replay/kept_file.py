@@ -1,4 +1,4 @@
-"""What else has to survive with the rows of a ring: the frames that transforms withhold.
+"""The file of frames that transforms withhold, which must survive together with the rows of a ring.
 
 As long as there are no rows, it is in the file `%first`. After that,
 the file `%kept` has two places of equal size. What is kept is written into the one that does not count;
@@ -35,7 +35,7 @@ class KeptFile:
         return os.path.lexists(self._first)
 
     def read_first(self) -> Any:
-        """What is kept as long as there are no rows, or None."""
+        """The withheld frames while there are no rows, or None."""
         if not self.has_first:
             return None
         descriptor, status = open_regular(self._first, os.O_RDONLY)
@@ -46,7 +46,7 @@ class KeptFile:
         return from_bytes(np.frombuffer(data, np.uint8), self._first) if data else None
 
     def write_first(self, content: Any) -> None:
-        """Keep a container, or None, as long as there are no rows."""
+        """Store a container, or None, while there are no rows."""
         with new_file(self._first) as file:
             file.write(b"" if content is None else to_bytes(content))
 
@@ -56,7 +56,7 @@ class KeptFile:
             os.unlink(self._first)
 
     def read(self, kept: tuple[int, int]) -> Any:
-        """What is kept: a container, or None.
+        """The withheld frames: a container, or None.
 
         Args:
             kept: the place that counts, and the size in bytes of what is there.

@@ -1,4 +1,4 @@
-"""A storage whose rows lie in mapped files, for one process that writes and any number that read."""
+"""A storage of rows in memory-mapped files, with one writing process and any number of readers."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class LazyMemmapStorage(LazyTensorStorage):
     # -- opening ----------------------------------------------------------------------------------
 
     def _find(self) -> None:
-        """Open the table if there is one by now."""
+        """Open the table if it has been created meanwhile."""
         folder = self.scratch_dir
         if self._columns is not None or not self.existsok or not ring_file.is_table(folder):
             return
@@ -214,7 +214,7 @@ class LazyMemmapStorage(LazyTensorStorage):
 
     @property
     def initialized(self) -> bool:
-        """Whether there are arrays, so that the kind of the data is known."""
+        """Whether the arrays exist, so that the structure of the data is known."""
         self._find()
         return self._columns is not None
 
@@ -281,7 +281,7 @@ class LazyMemmapStorage(LazyTensorStorage):
     # -- frames that transforms withhold ------------------------------------------------------------
 
     def keep(self, content: Any, alone: bool) -> None:
-        """Keep a container, or None, in place of what is kept, together with the rows that are written next.
+        """Replace the withheld frames by a container or None, together with the next write of rows.
 
         Args:
             content: the container.
@@ -310,11 +310,11 @@ class LazyMemmapStorage(LazyTensorStorage):
             self.keep(self._to_keep[0], True)
 
     def keep_nothing_new(self) -> None:
-        """Rows were not written: forget what was to be kept with them."""
+        """Discard the withheld frames of a write that failed."""
         self._to_keep = None
 
     def kept(self) -> Any:
-        """What is kept."""
+        """The withheld frames."""
         self._find()
         file, kept = self._file, KeptFile(self.scratch_dir)
         if file is None or file.is_new:

@@ -20,7 +20,7 @@ _REDUCTIONS: dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min, "mea
 
 
 class TensorDictMaxValueWriter(Writer):
-    """Fill the storage, then write over the element of the lowest rank what has a higher one.
+    """Fill the storage, then replace the element of the lowest rank by elements of higher rank.
 
     Args:
         rank_key: the entry that ranks an element. None: `("next", "reward")`.
@@ -62,7 +62,7 @@ class TensorDictMaxValueWriter(Writer):
         self._rank_what_is_there()
 
     def _rank_what_is_there(self) -> None:
-        """Ranks are computed from what is stored, so that they need not be saved."""
+        """Empty, as ranks are computed from the stored elements."""
         count = len(self._storage)
         ranks = self._ranks(stacked(self._storage.get(slice(None)))) if count else np.zeros(0)
         self._heap = list(zip(ranks.tolist(), range(count), strict=True))
@@ -81,12 +81,12 @@ class TensorDictMaxValueWriter(Writer):
         return _REDUCTIONS[self._reduction](flat, axis=1)
 
     def get_insert_index(self, data: Any) -> int | None:
-        """Where one element would go; None for nowhere. Nothing changes."""
+        """The index that one element would be written to; None if it would be discarded. Nothing changes."""
         place = self._places(data.unsqueeze(0), self._heap.copy())[0]
         return None if place < 0 else int(place)
 
     def _places(self, data: Any, heap: list[tuple[float, int]]) -> NDArray[np.int64]:
-        """Where each row of `data` goes, -1 for nowhere; `heap` is brought up to date."""
+        """The index for each row of `data`, -1 for discarded rows; updates `heap`."""
         size = self._storage.max_size
         ranks = self._ranks(data)
         places = np.full(len(ranks), -1, np.int64)
@@ -95,7 +95,7 @@ class TensorDictMaxValueWriter(Writer):
             places[row] = len(heap)
             heapq.heappush(heap, (rank, len(heap)))
         rest = ranks[full:]
-        # What is no higher than the lowest one by now never will be.
+        # The lowest stored rank only rises, so rows that do not exceed it now never will.
         for row in np.flatnonzero(rest > heap[0][0]).tolist() if heap else ():
             rank = rest[row].item()
             if rank > heap[0][0]:
@@ -112,8 +112,8 @@ class TensorDictMaxValueWriter(Writer):
         """Write the elements whose rank is high enough; gives their indices, -1 for those left out.
 
         Raises:
-            KeyError: there is no entry to rank them by.
-            RuntimeError: `data` is no TensorDict, or has no batch dimension.
+            KeyError: the entry of ranks is missing.
+            RuntimeError: `data` is not a TensorDict, or has no batch dimension.
         """
         if not is_container(data):
             raise RuntimeError(f"TensorDictMaxValueWriter needs a TensorDict, got {type(data).__name__}.")

@@ -1,10 +1,10 @@
-"""Where a ring of rows stands: how many rows there are, and where the next one goes."""
+"""The position of a ring of rows: the number of rows, and the index of the next write."""
 
 from __future__ import annotations
 
 
 class Position:
-    """Where a ring stands, in memory; `ring_file.RingFile` is the same in a file.
+    """The position of a ring, in memory; `ring_file.RingFile` is the same in a file.
 
     Attributes:
         length: rows that hold something.

@@ -33,7 +33,7 @@ _ABOUT = "buffer_metadata.json"
 
 
 class ReplayBuffer:
-    """Keep what was experienced, and draw batches of it.
+    """Store experience, and draw batches of it.
 
     `extend` and `add` write, `sample` draws, `len` counts, `buffer[index]` reads, iterating gives batches.
     Any number of threads may do all of this at the same time. With a `LazyMemmapStorage` other processes
@@ -49,7 +49,7 @@ class ReplayBuffer:
         transform: called with each batch that is drawn. If it has a method `inv`, that is called with what
             `extend` and `add` get; where it gives None, nothing is stored.
         transform_factory: a function that makes the transform instead.
-        batch_size: how much `sample` draws unless it is told.
+        batch_size: the default batch size of `sample`.
         dim_extend: the dimension of what `extend` gets along which it is added; the last one that the
             storage counts unless given, which is time in batches `[envs, time]` for `ndim=2`.
         prefetch: how many batches a thread draws ahead of time; needs `batch_size`.
@@ -58,7 +58,7 @@ class ReplayBuffer:
 
     Raises:
         ValueError: `prefetch` without `batch_size`, or a negative `dim_extend`.
-        TypeError: both a transform and a factory; or a storage, sampler, or writer that is none.
+        TypeError: both a transform and a factory; or a storage, sampler or writer of another class.
 
     Source:
         `ReplayBuffer` of TorchRL, https://github.com/pytorch/rl.
@@ -122,7 +122,7 @@ class ReplayBuffer:
         self._ahead_lock = threading.RLock()
         self._warned = False
         self._transforms = Transforms(transform_factory() if transform_factory is not None else transform)
-        self._told = self._takeovers = 0
+        self._notified = self._takeovers = 0
         self._go_on()
 
     @staticmethod
@@ -134,7 +134,7 @@ class ReplayBuffer:
             self._sampler._rng = self._rng
 
     def _go_on(self) -> None:
-        """Take up what the storage has from before."""
+        """Continue with the existing elements of the storage."""
         storage = self._storage
         length = len(storage)
         if not length and not isinstance(storage, LazyMemmapStorage):
@@ -145,7 +145,7 @@ class ReplayBuffer:
             self._sampler.extend(index)
         if isinstance(storage, LazyMemmapStorage):
             begun = storage._begin()
-            self._told = 0 if begun is None else begun[1]
+            self._notified = 0 if begun is None else begun[1]
             if self._transforms.withholds:
                 self._transforms.withheld = storage.kept()
 
@@ -155,7 +155,8 @@ class ReplayBuffer:
         """Write one element; gives its index, or an empty array if a transform withholds it.
 
         Raises:
-            KeyError, RuntimeError, TypeError: it is not of the kind of what is stored; nothing has changed.
+            KeyError, RuntimeError, TypeError: its structure differs from that of stored elements; nothing
+                changes.
         """
         with self._storage.lock:
             if not len(self._transforms):
@@ -176,7 +177,8 @@ class ReplayBuffer:
 
         Raises:
             RuntimeError: there are no elements.
-            KeyError, RuntimeError, TypeError: they are not like what is stored; nothing has changed.
+            KeyError, RuntimeError, TypeError: their structure differs from that of stored elements; nothing
+                changes.
         """
         with self._storage.lock:
             if not len(self._transforms):
@@ -197,7 +199,7 @@ class ReplayBuffer:
                 raise
 
     def _through(self, data: Any, write: Callable[[Any], Any]) -> Any:
-        """Send data through the inverses, and write what comes out; all of it happens, or nothing."""
+        """Apply the inverse transforms and write the result, completely or not at all."""
         self._take_over()
         before = self._transforms.withheld if self._transforms.withholds else None
         try:
@@ -215,7 +217,7 @@ class ReplayBuffer:
             raise
 
     def _take_over(self) -> None:
-        """Where another process may have written, go on with what it has withheld."""
+        """Load the withheld frames of another process that may have written."""
         storage = self._storage
         if self._transforms.withholds and isinstance(storage, LazyMemmapStorage):
             takeovers = storage._take_over()
@@ -224,14 +226,14 @@ class ReplayBuffer:
             self._takeovers = takeovers
 
     def _withhold_again(self, before: Any) -> None:
-        """Nothing was written: what was withheld before is so still."""
+        """Restore the withheld frames after a failed write."""
         if self._transforms.withholds:
             self._transforms.withheld = before
         if isinstance(self._storage, LazyMemmapStorage):
             self._storage.keep_nothing_new()
 
     def _keep(self, alone: bool) -> None:
-        """Let what is withheld survive as the rows do."""
+        """Save the withheld frames together with the rows."""
         if self._transforms.withholds and isinstance(self._storage, LazyMemmapStorage):
             self._storage.keep(self._transforms.withheld, alone)
 
@@ -246,7 +248,7 @@ class ReplayBuffer:
         return index
 
     def _write_frames(self, data: Any) -> Any:
-        """What came of one frame: often one again."""
+        """The result for one frame, which often is one frame."""
         if is_container(data) and data.shape[-1] == 1:
             return self._write_one(data.squeeze(-1))
         return self._write_many(data)
@@ -255,13 +257,13 @@ class ReplayBuffer:
         if self._dim_extend:
             data = self._transposed(data)
         index = self._writer.extend(data)
-        # What the writer left out has no index.
+        # Elements that the writer discarded have no index.
         written = index[index >= 0] if isinstance(self._writer, TensorDictMaxValueWriter) else index
         self._tell(written, self._sampler.extend)
         return index
 
     def _tell(self, index: Any, new: Callable[[Any], None]) -> None:
-        """Tell the sampler, and the buffers that share the storage, what was written."""
+        """Notify the sampler, and the buffers that share the storage, of written rows."""
         storage = self._storage
         self._sampler.mark_update(index, storage=storage)
         new(index)
@@ -374,11 +376,11 @@ class ReplayBuffer:
     def _tell_of_others(self, storage: Any, begun: Any) -> None:
         """Tell the sampler of rows that another process has added since."""
         cursor, total, _ = begun
-        if total == self._told:
+        if total == self._notified:
             return
         rows = storage._rows()
-        new = min(total - self._told, storage.shape[0]) if total > self._told else storage.shape[0]
-        self._told = total
+        new = min(total - self._notified, storage.shape[0]) if total > self._notified else storage.shape[0]
+        self._notified = total
         if new:
             index = self._writer._replicate((cursor - new + np.arange(new)) % rows)
             self._sampler.mark_update(index, storage=storage)
@@ -429,7 +431,7 @@ class ReplayBuffer:
 
     @property
     def write_count(self) -> int:
-        """How many elements were written since the buffer was empty, those written over by now included."""
+        """The number of elements written since the buffer was empty, including overwritten ones."""
         return self._writer._write_count
 
     def __getitem__(self, index: Any) -> Any:
@@ -463,7 +465,7 @@ class ReplayBuffer:
             if len(self._transforms):
                 value = self._transforms.inv(value)
             if self._dim_extend:
-                # What is indexed here along the first dimension lies along another one in the storage.
+                # The first dimension of the index is another dimension of the storage.
                 value = value if isinstance(index, int | np.integer) else self._transposed(value)
                 index = (slice(None),) * self._dim_extend + (index,)
             self._storage[index] = value
@@ -472,17 +474,17 @@ class ReplayBuffer:
 
     @property
     def storage(self) -> Storage:
-        """What keeps the data."""
+        """The storage of the data."""
         return self._storage
 
     @property
     def sampler(self) -> Sampler:
-        """What draws."""
+        """The sampler of indices."""
         return self._sampler
 
     @property
     def writer(self) -> Writer:
-        """What decides where data goes."""
+        """The writer, which chooses the indices of new data."""
         return self._writer
 
     @property
@@ -492,7 +494,7 @@ class ReplayBuffer:
 
     @property
     def batch_size(self) -> int | None:
-        """How much `sample` draws unless it is told."""
+        """The default batch size of `sample`."""
         return self._batch_size
 
     @property

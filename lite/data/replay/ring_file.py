@@ -100,7 +100,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class RingFile(Position):
-    """Where a ring stands, in a mapped file; of use to one writer and to any number of readers.
+    """The position of a ring in a memory-mapped file, for one writer and any number of readers.
 
     Args:
         folder: that of the rows.
@@ -206,7 +206,7 @@ class RingFile(Position):
     # -- writing ----------------------------------------------------------------------------------
 
     def become_writer(self, arrays: list[Array], before: Array | None) -> bool:
-        """Take the lock, and undo what a writer left that died; True if there was anything to undo.
+        """Take the lock, and undo the unfinished write of a dead writer; True if there was one.
 
         Args:
             arrays: those of the rows, first dimension rows.
@@ -223,7 +223,7 @@ class RingFile(Position):
         return self.roll_back(before)
 
     def roll_back(self, before: Array | None) -> bool:
-        """Undo what was begun and does not count; True if there was anything. See `become_writer`."""
+        """Undo an unfinished write; True if there was one. See `become_writer`."""
         words, lock, undo = self._words, self.lock, self.undo
         assert lock is not None
         assert undo is not None
@@ -262,7 +262,7 @@ class RingFile(Position):
             if self._waits:
                 flush(undo.path)
                 flush(f"{self.folder}/{NAME}")
-            with _fence:  # what was stored before is seen before what is stored after
+            with _fence:  # other processes see earlier stores before later ones
                 pass
             words[_UNDO_AT] = words[_SEQUENCE]
             if self._waits:
@@ -283,7 +283,7 @@ class RingFile(Position):
         kept: tuple[int, int] | None = None,
         paths: list[str] | None = None,
     ) -> None:
-        """What was written counts, from one store on.
+        """Make the written rows valid, by one atomic store.
 
         Args:
             length, cursor, writes: the new state.

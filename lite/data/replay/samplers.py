@@ -24,7 +24,7 @@ Seed = np.random.Generator | int | None
 
 
 class StorageView(Protocol):
-    """What a sampler reads of a storage."""
+    """The interface of a storage for samplers."""
 
     max_size: int
 
@@ -232,7 +232,7 @@ class SamplerWithoutReplacement(Sampler):
         return index, {}
 
     def _next(self, length: int, batch_size: int) -> NDArray[np.int64]:
-        """The next batch of what has `length` members."""
+        """The next batch of indices below `length`."""
         if not length:
             raise RuntimeError(EMPTY)
         if self.drop_last and length < batch_size:

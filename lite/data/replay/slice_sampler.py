@@ -112,7 +112,7 @@ class SliceSampler(Sampler):
             raise ValueError("pad_output=True needs strict_length=False: others are never short.")
         self.pad_output = pad_output
         self.span = _sides(span)
-        # What a batch gets beside `truncated_key`.
+        # Entries that a batch gets in addition to `truncated_key`.
         self._flags: tuple[NestedKey, ...] = ()
         if truncated_key is not None:
             self._flags = _beside(truncated_key, "done"), _beside(truncated_key, "terminated")
@@ -184,7 +184,7 @@ class SliceSampler(Sampler):
         return index
 
     def _signal(self, storage: StorageView) -> Signal:
-        """What tells trajectories apart."""
+        """The entries that distinguish trajectories."""
 
         def stored(key: NestedKey) -> bool:
             return values_at(storage, key, slice(0, 1)) is not None

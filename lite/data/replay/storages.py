@@ -1,4 +1,4 @@
-"""What a replay buffer keeps its data in: the base of storages, and lists of objects or TensorDicts."""
+"""Storages of replay buffers: the base class, and lists of objects or TensorDicts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Storage(ABC):
         self.max_size = _count("max_size", max_size)
         self.lock = threading.RLock()
         self._readers: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._changes = 0  # writes by this process that no position tells of, as rows were not appended
+        self._changes = 0  # writes by this process that do not change the position, as rows were not appended
         self.is_shared = False  # whether several buffers have been attached
 
     # -- what samplers and buffers read -----------------------------------------------------------
@@ -146,7 +146,7 @@ class Storage(ABC):
         return self.get(index)
 
     def _begin(self) -> Any:
-        """What `_unchanged` compares with: how far writers are before a batch is drawn."""
+        """The state of writes before a batch is drawn, which `_unchanged` compares with."""
         return None
 
     def _unchanged(self, begun: Any, index: Any) -> bool:

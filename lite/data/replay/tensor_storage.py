@@ -1,4 +1,4 @@
-"""Storages whose rows lie in arrays: those of a TensorDict, one array, or a tuple or dict of arrays."""
+"""Storages of rows in arrays: of a TensorDict, one array, or a tuple or dict of arrays."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class TensorStorage(Storage):
 
     @property
     def initialized(self) -> bool:
-        """Whether there are arrays, so that the kind of the data is known."""
+        """Whether the arrays exist, so that the structure of the data is known."""
         return self._columns is not None
 
     @property
@@ -182,7 +182,7 @@ class TensorStorage(Storage):
 
         Raises:
             IndexError: a row beyond `max_size`.
-            KeyError, RuntimeError, TypeError: the data is not of the kind of what is there.
+            KeyError, RuntimeError, TypeError: the structure of the data differs from that of the storage.
         """
         many = not isinstance(cursor, int | np.integer)
         data = self._as_rows(data, many)
@@ -320,7 +320,7 @@ class TensorStorage(Storage):
     # -- the arrays -------------------------------------------------------------------------------
 
     def _start(self, data: Any, many: bool) -> Columns:
-        """The arrays, which are made if there are none."""
+        """The arrays, which are created if they do not exist."""
         if self._columns is not None:
             return self._columns
         raise RuntimeError("a TensorStorage has its arrays from the start.")
@@ -386,7 +386,7 @@ class TensorStorage(Storage):
             raise RuntimeError(f"the storage has the shape {target.shape}, what is loaded {table.shape}.")
         whole = Columns(target)
         pairs = whole.pairs(table, True)
-        self._empty()  # whoever is stopped half way leaves no mixture
+        self._empty()  # an interrupted load must not leave a mixture
         self._before_anywhere(np.arange(0))
         for array, value in pairs:
             array[...] = value
@@ -462,7 +462,8 @@ class LazyTensorStorage(TensorStorage):
             apart. Samples are the same, bit by bit. Needs `ndim=1`, and rows in the order of time.
 
     Source:
-        `LazyTensorStorage` of TorchRL, https://github.com/pytorch/rl; `next_of` of cpprb, https://github.com/ymd-h/cpprb.
+        `LazyTensorStorage` of TorchRL, https://github.com/pytorch/rl; `next_of` of cpprb,
+            https://github.com/ymd-h/cpprb.
 
     Example:
         >>> import numpy as np

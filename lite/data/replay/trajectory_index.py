@@ -28,7 +28,7 @@ _VIEWS = 8  # lengths of slices that are remembered
 
 
 class Signal(NamedTuple):
-    """The entries that tell trajectories apart."""
+    """The entries that distinguish trajectories."""
 
     keys: tuple[NestedKey, ...]
     by_id: bool
@@ -36,7 +36,7 @@ class Signal(NamedTuple):
 
 
 def values_at(storage: StorageView, key: NestedKey, index: Any) -> NDArray[Any] | None:
-    """What the storage has of one key at an index, or None.
+    """The entry of the storage under a key at an index, or None.
 
     Raises:
         RuntimeError: the elements have no keys.
@@ -117,7 +117,7 @@ class TrajectoryIndex:
         self.forget()
 
     def _clear(self, row: int) -> None:
-        """Know nothing of what is before `row`."""
+        """Discard all information about rows before `row`."""
         self.written = row
         self._since = np.full(self.lanes, row, np.int64)  # first rows of the trajectories that go on
         self._last_ids: NDArray[Any] | None = None
@@ -133,7 +133,7 @@ class TrajectoryIndex:
         return self._storage() is storage
 
     def values(self, storage: StorageView, keys: tuple[NestedKey, ...], index: Any) -> list[Any]:
-        """What the storage has of some keys at an index, copied: an array or None for each."""
+        """Copies of the entries of the storage under some keys at an index: an array or None for each."""
         found: list[Any] = []
         elements: Any = None
         for key in keys:

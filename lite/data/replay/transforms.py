@@ -63,14 +63,14 @@ class Transforms:
         return data
 
     def flush(self) -> Iterator[Any]:
-        """What transforms have withheld, each piece through those that come after on the way in."""
+        """The frames that transforms withheld, each passed through the following transforms."""
         for at in range(len(self._list) - 1, -1, -1):
             flush = getattr(self._list[at], "flush", None)
             data = None if flush is None else flush()
             if data is not None and (data := self._inv(data, at)) is not None:
                 yield data
 
-    # -- what is withheld ---------------------------------------------------------------------------
+    # -- withheld frames ----------------------------------------------------------------------------
 
     @property
     def withholds(self) -> bool:

@@ -40,7 +40,7 @@ class Tree(NamedTuple):
 
     @classmethod
     def from_json(cls, found: Any, depth: int = 0) -> Tree:
-        """What `to_json` gave.
+        """The inverse of `to_json`.
 
         Raises:
             ValueError: anything else.
@@ -130,7 +130,7 @@ def joined(rows: list[Any]) -> Any:
 
 
 def mapped(data: Any, function: Callable[[Any], Any]) -> Any:
-    """The same tree of what a function makes of each leaf."""
+    """The same tree with a function applied to each leaf."""
     if not _is_node(data):
         return function(data)
     if isinstance(data, dict):

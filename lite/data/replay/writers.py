@@ -18,7 +18,7 @@ _METADATA = "metadata.json"
 
 
 class Writer(ABC):
-    """The base of writers; a replay buffer tells it which storage to write to.
+    """The base class of writers; a replay buffer registers its storage.
 
     Source:
         `Writer` of TorchRL, https://github.com/pytorch/rl.
@@ -45,7 +45,7 @@ class Writer(ABC):
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
-        """What a writer needs to go on like this one."""
+        """The state from which another writer can continue."""
 
     @abstractmethod
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -198,7 +198,7 @@ class TensorDictRoundRobinWriter(RoundRobinWriter):
         return super().add(_without_index(data))
 
     def extend(self, data: Any) -> Any:
-        """Write elements; see `Writer.extend`. None are written where there are none."""
+        """Write elements; see `Writer.extend`. An empty batch is allowed."""
         if not self._storage._length_of(data):
             ndim = self._storage.ndim
             return np.zeros((0,) if ndim == 1 else (0, ndim), np.int64)

@@ -29,7 +29,7 @@ class ArraySpec(TensorSpec):
             raise TypeError(f"dtype must be bool, an integer or a float, got {self.dtype}")
 
     def is_in(self, value: Any) -> bool:
-        """Whether an array, or a (nested) list of arrays, is as the spec says.
+        """Whether an array, or a (nested) list of arrays, is in the spec.
 
         A list stands for a stack of rows whose sizes may differ where the spec's size is -1.
         """

@@ -15,7 +15,7 @@ Shape = tuple[int, ...]
 
 
 class TensorSpec(ABC):
-    """What is known of a value: the base of all specs.
+    """The description of a value; base class of all specs.
 
     Attributes:
         shape: its last dimensions; -1 where the size is not known.
@@ -32,7 +32,7 @@ class TensorSpec(ABC):
 
     @abstractmethod
     def is_in(self, value: Any) -> bool:
-        """Whether `value` is as the spec says."""
+        """Whether `value` is in the spec."""
 
     @abstractmethod
     def zero(self, shape: Any = ()) -> Any:
@@ -53,7 +53,7 @@ class TensorSpec(ABC):
 
     @abstractmethod
     def project(self, value: Any) -> Any:
-        """`value` if it is in the spec, else what is nearest to it.
+        """`value` if it is in the spec, else the nearest value that is.
 
         Raises:
             ValueError: the shape is another one, or nothing is near.

@@ -22,14 +22,14 @@ class Composite(TensorSpec):
     Args:
         specs: specs, or dicts of them, by key; a nested key makes the composites on its way.
         shape: the batch size; the shapes of all specs begin with it.
-        data_cls: the class of values, if it is no TensorDict.
+        data_cls: the class of values, if not TensorDict.
         **more: specs by key, too.
 
     Values that have all of the entries are in, also if they have more; their batch size is not asked for.
 
     Raises:
         ValueError: the shape of a spec does not begin with `shape`.
-        TypeError: something is no spec, or no key.
+        TypeError: a value is not a spec, or a key is invalid.
 
     Source:
         torchrl.data.Composite.
@@ -111,7 +111,7 @@ class Composite(TensorSpec):
         return len(self._specs)
 
     def get(self, key: NestedKey, default: Any = NOTHING) -> Any:
-        """The spec at a key; `default` where there is none, and KeyError without one."""
+        """The spec at a key; `default` if it is missing, or KeyError without a default."""
         try:
             return self[key]
         except KeyError:
@@ -178,7 +178,7 @@ class Composite(TensorSpec):
         return self._filled({name: spec.rand(shape, rng=rng) for name, spec in self._specs.items()}, shape)
 
     def project(self, value: Any) -> Any:
-        """Replace entries that are not in their spec by what is nearest; returns `value`.
+        """Replace entries that are not in their spec by the nearest values; returns `value`.
 
         Raises:
             KeyError: an entry is missing.

@@ -1,4 +1,4 @@
-"""Batches of tables, as Ray and others hand them out: a dict of columns, which are NumPy arrays or lists.
+"""Batches of tables, as from Ray and others: a dict of columns, which are NumPy arrays or lists.
 
 Columns may be read-only and are never written to. Lists of any lengths are objects in a column.
 """
@@ -20,7 +20,7 @@ def rows_of(batch: Mapping[str, Any]) -> int:
     """How many rows a batch has.
 
     Raises:
-        TypeError: it is no mapping of names to columns.
+        TypeError: the batch is not a mapping of names to columns.
         ValueError: its columns have different lengths.
     """
     if not isinstance(batch, Mapping) or not all(isinstance(name, str) for name in batch):
@@ -105,7 +105,7 @@ def id_row(value: Any) -> NDArray[np.int64]:
     """Token ids of one row.
 
     Raises:
-        ValueError: they are no integers in a row.
+        ValueError: they are not consecutive integers.
     """
     row = np.asarray(value)
     if row.ndim != 1 or (row.size and row.dtype.kind not in "iu"):

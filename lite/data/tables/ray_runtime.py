@@ -1,4 +1,4 @@
-"""Ray: imported when it is asked for, and connected to for as long as it is needed."""
+"""Ray: imported on first use, and connected as long as it is needed."""
 
 from __future__ import annotations
 

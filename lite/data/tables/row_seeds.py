@@ -29,7 +29,7 @@ def row_seeds(seed: int, ids: Iterable[int | str], samples: int = 1) -> NDArray[
         uint64 (N, samples).
 
     Raises:
-        TypeError: an id is neither an integer nor a text, or a number is no integer.
+        TypeError: an id is neither an integer nor a text, or a number is not an integer.
         ValueError: `samples` is below 1.
 
     Source:

@@ -1,4 +1,4 @@
-"""The contract of an exported graph: a JSON file beside it that says what goes in and what comes out.
+"""The contract of an exported graph: a JSON file beside it that describes its inputs and outputs.
 
 It is called like the graph, with `.json` at the end: `policy.onnx.json`. Whoever runs the graph, in whichever
 language, finds keys, shapes, dtypes and states there; `lite.models.OnnxModule` reads its keys from it. It is
@@ -49,7 +49,7 @@ class ContractTensor:
 
 @dataclass(frozen=True)
 class Contract:
-    """What a graph takes and gives.
+    """The inputs and outputs of a graph.
 
     Attributes:
         inputs: in the order of the graph.
@@ -86,22 +86,22 @@ class Contract:
 
 
 def digest(content: bytes) -> str:
-    """What the graph says of its contract."""
+    """The metadata of a graph that identify its contract."""
     return hashlib.sha256(content).hexdigest()
 
 
 def contract_path(graph: str | Path) -> Path:
-    """Where the contract of a graph is."""
+    """The path of the contract of a graph."""
     graph = Path(graph)
     return graph.with_name(graph.name + SUFFIX)
 
 
 def read_contract(graph: str | Path, metadata: Mapping[str, str] | None = None) -> Contract | None:
-    """The contract beside a graph; None if there is none.
+    """Read the contract of a graph; None if there is no file.
 
     Args:
         graph: path of the ONNX file.
-        metadata: what the graph says about itself; if it names a contract, the file has to be that one.
+        metadata: the metadata of the graph; if they identify a contract, the file must be that one.
 
     Raises:
         ValueError: the file is too large, no such contract, or that of another graph.
@@ -127,14 +127,14 @@ def parse(content: bytes) -> Contract:
     """A contract from the bytes of its file.
 
     Raises:
-        ValueError: they are none.
+        ValueError: the bytes are not a valid contract.
     """
     try:
         value = json.loads(content)
     except RecursionError:
         raise ValueError("it is nested too deeply.") from None
     except ValueError as error:  # no JSON, no UTF-8, or a number of thousands of digits
-        raise ValueError(f"it is no JSON: {error}") from None
+        raise ValueError(f"expected JSON: {error}") from None
     top = _object(value, "the contract")
     if top.get("format") != FORMAT:
         raise ValueError(f"it must have the format {FORMAT!r}, got {_shown(top.get('format'))}.")

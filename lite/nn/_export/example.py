@@ -1,4 +1,4 @@
-"""What a module is called with: examples as inputs of a graph, with names and dynamic sizes."""
+"""Example arguments of a module as inputs of a graph, with names and dynamic sizes."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _entries(out: Any, keys: Iterable[NestedKey]) -> Iterator[tuple[NestedKey, A
             continue
         entry = out.get(key)
         if isinstance(entry, NonTensorBase):
-            raise NotImplementedError(f"cannot be exported: the output {key!r} is no array.")
+            raise NotImplementedError(f"cannot be exported: the output {key!r} must be an array.")
         if isinstance(entry, TensorCollection):
             prefix = (key,) if isinstance(key, str) else tuple(key)
             for below, leaf in TensorDict._as_node(entry).items(True, True):
@@ -280,7 +280,7 @@ def names_of_outputs(
 
 
 def _first_axes(inputs: Sequence[ExampleInput]) -> None:
-    """Unless told otherwise, the first axis of all inputs is the batch."""
+    """The dynamic axes; by default the first axis of all inputs, as the batch."""
     sizes = {one.array.shape[0] for one in inputs if one.array.ndim}
     if len(sizes) > 1:
         shapes = {one.name: one.array.shape for one in inputs}

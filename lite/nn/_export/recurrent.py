@@ -29,7 +29,7 @@ def _two_states(graph: Graph, layer: Any, input: GraphArray, hx: Any = None) -> 
 
 
 def _layers(graph: Graph, layer: Any, input: GraphArray, given: Any) -> Any:
-    """Output and last states; None where there is no operator."""
+    """Output and last states; None if ONNX has no such operator."""
     dtypes = [input.dtype, layer._tensor("weight_ih_l0").dtype, *(h.dtype for h in given or ())]
     compute, result = compute_dtype(*dtypes)
     if compute != np.float32 or layer.proj_size:

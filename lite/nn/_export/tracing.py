@@ -74,7 +74,7 @@ def symbolic(graph: Graph, module: Module, prefix: str = "") -> Module:
 
     Args:
         graph: where nodes go.
-        module: what is copied; arrays are shared with the copy.
+        module: the module to copy; the copy shares its arrays.
         prefix: in front of the names of weights and modules.
     """
     arrays = arrays_of(module)
@@ -93,12 +93,12 @@ def symbolic(graph: Graph, module: Module, prefix: str = "") -> Module:
             if id(buffer) in weights:
                 new._buffers[name] = weights[id(buffer)]
     for name, part in twin.named_modules():
-        part.__dict__["forward"] = _told(graph, f"{prefix}{name}".rstrip("."), part)
+        part.__dict__["forward"] = _with_scope(graph, f"{prefix}{name}".rstrip("."), part)
     return twin
 
 
-def _told(graph: Graph, path: str, module: Module) -> Callable[..., Any]:
-    """`forward` of a module, which says that it runs, or its operator in place of it."""
+def _with_scope(graph: Graph, path: str, module: Module) -> Callable[..., Any]:
+    """`forward` of a module within the scope of its name, or the operator that replaces it."""
     forward = type(module).forward
     written = NATIVE.get(type(module))
 

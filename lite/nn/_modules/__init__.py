@@ -1,7 +1,7 @@
-"""What a module is.
+"""The base class of modules, and its parts.
 
-In reading order: `meta` are arrays without data, `parameter` is an array with a name, `initial` makes and
-fills those of layers, `uninitialized` are those without a shape yet; `registry` holds parameters, buffers
-and children and walks them; `hooks`, `casting` (to other dtypes) and `state_dict` build on it; `module`
-is all of them, and `lazy` a module that finds out its sizes. `load` reads arrays from a file.
+In reading order: `meta` has arrays without data, `parameter` the class of parameters, `initial` their
+creation and initial values, `uninitialized` parameters without a shape; `registry` holds and traverses
+parameters, buffers and children; `hooks`, `casting` (dtypes and devices) and `state_dict` build on it;
+`module` combines all of them, and `lazy` has modules that infer their sizes. `load` reads arrays from a file.
 """

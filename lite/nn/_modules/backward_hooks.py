@@ -1,7 +1,7 @@
-"""The hooks of a module that see gradients on their way back, and may replace them.
+"""Backward hooks of a module, which get gradients in the backward pass and may replace them.
 
-Around the forward of a module with such hooks stand two nodes: behind its outputs one that collects their
-gradients, and before its inputs one that collects theirs.
+A module with such hooks adds two nodes to the graph of the backward pass: one after its outputs and one
+before its inputs. Each collects the gradients that pass through it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Gradients = tuple[Any, ...]
 
 
 class BackwardHooks:
-    """The way back through one call of a module.
+    """The backward hooks of one call of a module.
 
     Args:
         module: the module.
@@ -28,12 +28,12 @@ class BackwardHooks:
         self._module = module
         self._full = tuple(module._backward_hooks.values())
         self._before = tuple(module._backward_pre_hooks.values())
-        self._inputs: int | None = None  # how many arguments there are; None if no gradient goes to them
+        self._inputs: int | None = None  # the number of arguments; None if they get no gradient
         self._count = 0
         self._given: Gradients | None = None
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments, with a node before those that are traced."""
+        """The arguments, with a node inserted before the traced ones."""
         self._count = len(args)
         places = [i for i, x in enumerate(args) if type(x) is TracedArray]
         if not places:
@@ -41,8 +41,8 @@ class BackwardHooks:
         self._inputs = len(args)
 
         def back(shares: Gradients) -> Gradients:
-            spread = _spread(shares, places, len(args))
-            found = self._run_full(tuple(map(_filled, spread, args)))
+            gradients = _at_positions(shares, places, len(args))
+            found = self._run_full(tuple(map(_or_zeros, gradients, args)))
             return tuple(found[i] for i in places)
 
         traced = [args[i] for i in places]
@@ -50,14 +50,14 @@ class BackwardHooks:
         return tuple(new.get(i, x) for i, x in enumerate(args))
 
     def leave(self, result: Any) -> Any:
-        """The result, with a node behind the arrays in it that are traced."""
+        """The result, with a node inserted after its traced arrays."""
         if not isinstance(result, tuple | TracedArray):
             return result
         outputs = result if isinstance(result, tuple) else (result,)
         places = [i for i, x in enumerate(outputs) if type(x) is TracedArray]
 
         def back(shares: Gradients) -> Gradients:
-            found = self._run_before(_spread(shares, places, len(outputs)))
+            found = self._run_before(_at_positions(shares, places, len(outputs)))
             self._given = found
             if self._inputs is None and self._full:
                 self._run_without_inputs(found)
@@ -72,7 +72,7 @@ class BackwardHooks:
 
     def _run_before(self, gradients: Gradients) -> Gradients:
         for hook in self._before:
-            gradients = _replaced(hook(self._module, gradients), gradients, "pre-hook", "grad_output")
+            gradients = _hook_result(hook(self._module, gradients), gradients, "pre-hook", "grad_output")
         return gradients
 
     def _run_full(self, gradients: Gradients) -> Gradients:
@@ -83,7 +83,7 @@ class BackwardHooks:
                 "outputs: backward hooks need a forward whose output is an array or a tuple of arrays."
             )
         for hook in self._full:
-            gradients = _replaced(hook(self._module, gradients, given), gradients, "hook", "grad_input")
+            gradients = _hook_result(hook(self._module, gradients, given), gradients, "hook", "grad_input")
         return gradients
 
     def _run_without_inputs(self, given: Gradients) -> None:
@@ -101,19 +101,19 @@ class BackwardHooks:
                 )
 
 
-def _spread(shares: Gradients, places: list[int], count: int) -> Gradients:
-    """Gradients at their places among `count`, and None elsewhere."""
+def _at_positions(shares: Gradients, places: list[int], count: int) -> Gradients:
+    """A tuple of length `count` with gradients at their positions and None elsewhere."""
     found = dict(zip(places, shares, strict=True))
     return tuple(found.get(i) for i in range(count))
 
 
-def _filled(share: Any, x: Any) -> Any:
-    """A gradient of an argument: zeros where nothing depends on an array."""
+def _or_zeros(share: Any, x: Any) -> Any:
+    """The gradient of an argument; zeros for an array that nothing depends on."""
     return np.zeros_like(value_of(x)) if share is None and isinstance(x, np.ndarray | TracedArray) else share
 
 
-def _replaced(result: Any, gradients: Gradients, kind: str, name: str) -> Gradients:
-    """What a hook gives, or what it was given if that is None."""
+def _hook_result(result: Any, gradients: Gradients, kind: str, name: str) -> Gradients:
+    """The result of a hook, or the old gradients if it is None."""
     if result is None:
         return gradients
     found = result if isinstance(result, tuple) else (result,)

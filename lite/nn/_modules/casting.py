@@ -35,11 +35,11 @@ class Casting(Registry):
         return self
 
     def _convert_arrays(self, fn: Callable[[Any], Any], recurse: bool = True) -> Self:
-        """As `_apply`, but an error of `fn`, which gets all arrays beforehand, leaves them as they were.
+        """As `_apply`, but `fn` is called for all arrays first, so an error leaves them unchanged.
 
-        What several names hold is still one array afterwards.
+        An array under several names is still shared afterwards.
         """
-        made: dict[int, tuple[Any, Any]] = {}  # with the arrays themselves, whose ids must stay taken
+        made: dict[int, tuple[Any, Any]] = {}  # keeps the arrays alive, so that their ids are not reused
         for module in self.modules() if recurse else [self]:
             for value in (*module._parameters.values(), *module._buffers.values()):
                 if value is None:
@@ -80,11 +80,11 @@ class Casting(Registry):
         """Cast all parameters and buffers, integers too, to a dtype or the name of one; returns self.
 
         Raises:
-            TypeError: if `dst_type` is no dtype of numbers.
+            TypeError: if `dst_type` is not a numeric dtype.
         """
         dtype = _as_dtype(dst_type)
         if dtype is None or not is_numeric(dtype):
-            raise TypeError(f"type() takes a dtype of numbers or its name, got {dst_type!r}.")
+            raise TypeError(f"type() takes a numeric dtype or its name, got {dst_type!r}.")
         return self._convert_arrays(lambda x: x.astype(dtype, copy=False))
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
@@ -167,7 +167,7 @@ class Casting(Registry):
 def parse_to(
     args: tuple[Any, ...], kwargs: dict[str, Any], check: Callable[[Any], str] = check_device
 ) -> tuple[str | None, np.dtype[Any] | None]:
-    """Read the arguments of `to` as (device, dtype), each None if not given; `check` refuses devices."""
+    """Parse the arguments of `to` to (device, dtype), each None if not given; `check` validates a device."""
     unknown = set(kwargs) - {"device", "dtype", "tensor", "non_blocking", "memory_format"}
     if unknown or len(args) > 3:
         raise TypeError(
@@ -177,7 +177,7 @@ def parse_to(
     device, dtype, array = kwargs.get("device"), kwargs.get("dtype"), kwargs.get("tensor")
     for position, arg in enumerate(args):
         if arg is None or isinstance(arg, bool):
-            continue  # a device left open, or non_blocking
+            continue  # device=None, or non_blocking
         if isinstance(arg, str) and position == 0:
             device = arg
         elif isinstance(arg, np.ndarray | Parameter | np.generic):

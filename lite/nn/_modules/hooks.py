@@ -78,7 +78,7 @@ class Hooks:
     def register_backward_hook(self, hook: Hook) -> RemovableHandle:
         """The same as `register_full_backward_hook`; a module takes hooks of one of the two names.
 
-        torch's of this name, which it advises against, see the gradients of the module's last operation.
+        The deprecated hooks of this name in torch get the gradients of the module's last operation instead.
         """
         return self._add_backward_hook(hook, full=False, prepend=False)
 
@@ -86,16 +86,17 @@ class Hooks:
         """Run `hook(module, grad_input, grad_output)` when the gradients of the module's inputs are known.
 
         Args:
-            hook: gets two tuples, the gradients of the positional arguments and of the outputs.
-                They have None for what is no array, and where nothing depends on it zeros for an argument and
-                None for an output. The hook must not write to them. A result other than None, a tuple of as
-                many, replaces `grad_input` from there on. If no gradient goes to the arguments, it runs when
-                those of the outputs are known, `grad_input` holds only None, and it must return None.
+            hook: gets two tuples, the gradients of the positional arguments and of the outputs. Values that
+                are not arrays have None. An array that nothing depends on has zeros as an argument and None
+                as an output. The hook must not write to them. A result other than None, a tuple of equal
+                length, replaces `grad_input`. If the arguments get no gradient, the hook runs when the
+                gradients of the outputs are known, `grad_input` holds only None, and the hook must return
+                None.
             prepend: run before the hooks registered so far.
 
         Raises:
-            RuntimeError: there are hooks of `register_backward_hook`; on the way back, a hook gives another
-                number of gradients.
+            RuntimeError: there are hooks of `register_backward_hook`; in the backward pass, a hook returns
+                another number of gradients.
 
         Example:
             >>> import numpy as np
@@ -115,7 +116,7 @@ class Hooks:
         """Run `hook(module, grad_output)` when the gradients of the module's outputs are known.
 
         Args:
-            hook: a result other than None, a tuple of as many arrays, replaces `grad_output` from there on.
+            hook: a result other than None, a tuple of equal length, replaces `grad_output`.
             prepend: run before the hooks registered so far.
         """
         return add_hook(self._backward_pre_hooks, hook, prepend)
@@ -204,6 +205,6 @@ def _run_after_failure(entry: HookEntry, module: Any, args: Any, kwargs: Any, re
     try:
         return _run_forward_hook(entry, module, args, kwargs, result)
     except Exception as err:
-        # The exception on its way out matters more than the one of a clean-up hook.
+        # The original exception matters more than one of a clean-up hook.
         warnings.warn(f"a forward hook with always_call=True raised, which is ignored: {err}", stacklevel=2)
         return result

@@ -11,12 +11,12 @@ from lite._arrays.dtypes import as_dtype
 from lite.nn._modules.meta import MetaArray, check_device
 from lite.nn._modules.parameter import Parameter
 
-if TYPE_CHECKING:  # touching numpy.random imports it, which costs more than the rest of lite.nn
+if TYPE_CHECKING:  # accessing numpy.random imports it, which takes longer than importing the rest of lite.nn
     Rng = np.random.Generator | int | None
 
 
 def reset(module: Any, rng: Rng) -> None:
-    """Call `reset_parameters`, which in a subclass need not take a generator, as torch's do not."""
+    """Call `reset_parameters`, with a generator if the method takes one; methods for torch do not."""
     if rng is None:
         module.reset_parameters()
     else:

@@ -1,4 +1,4 @@
-"""Modules that find out their sizes at their first call."""
+"""Lazy modules, which infer their sizes from the arguments of the first call."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _turn = threading.RLock()  # two threads may call a module for the first time
 class LazyModuleMixin(Module):
     """Makes a module initialise its parameters from the arguments of its first call.
 
-    Stands before the module's class among the bases. The module registers `UninitializedParameter` and
-    `UninitializedBuffer`, and defines `initialize_parameters`, which is called with the arguments of the
-    first call, before its other hooks; afterwards the module's class is `cls_to_become`, if that is given.
-    A state dict that has the arrays initialises them, too.
+    The mixin must precede the module's class in the list of bases. The module registers
+    `UninitializedParameter` and `UninitializedBuffer` objects, and defines `initialize_parameters`, which is
+    called with the arguments of the first call, before all hooks. Afterwards the class of the module is
+    `cls_to_become`, if given. Loading a state dict with the arrays also initialises them.
 
     Raises:
-        RuntimeError: something is uninitialised after `initialize_parameters`.
+        RuntimeError: a parameter or buffer is uninitialised after `initialize_parameters`.
 
     Source:
         torch.nn.modules.lazy.LazyModuleMixin.
@@ -75,13 +75,13 @@ class LazyModuleMixin(Module):
 
 
 class LazyLayer(LazyModuleMixin):
-    """What the lazy forms of layers share: one size, which the first input tells, and shapes that follow."""
+    """Base of the lazy layers: one size, inferred from the first input, determines all shapes."""
 
     _size_name: ClassVar[str]
     _rng: Any = None
 
     def _size_of(self, input: Any) -> int:
-        """The size that an input tells, if it fits the layer at all."""
+        """The size inferred from an input; raises if the input does not fit the layer."""
         raise NotImplementedError
 
     def _shapes(self, size: int) -> dict[str, tuple[int, ...]]:
@@ -89,11 +89,11 @@ class LazyLayer(LazyModuleMixin):
         raise NotImplementedError
 
     def _known_size(self) -> int | None:
-        """The size that arrays which were loaded tell."""
+        """The size inferred from loaded arrays."""
         raise NotImplementedError
 
     def initialize_parameters(self, input: Any) -> None:
-        """Take the size from the input and draw the initial values, or take it from what was loaded."""
+        """Infer the size from the input and draw initial values, or infer it from loaded arrays."""
         if not self.has_uninitialized_params():
             if not getattr(self, self._size_name):
                 known = self._known_size()
@@ -121,7 +121,7 @@ class LazyLayer(LazyModuleMixin):
             self.reset_parameters(rng)
 
     def reset_parameters(self, *args: Any) -> None:
-        """As of the layer, once there are parameters."""
+        """`reset_parameters` of the layer; does nothing while parameters are uninitialised."""
         if not self.has_uninitialized_params():
             super().reset_parameters(*args)  # type: ignore[misc]  # of the layer, the next base
 

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def load_safetensors(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read the arrays of a safetensors file, by name: a state dict, when it holds a module's weights.
+    """Read the arrays of a safetensors file, by name: the state dict, if the file holds a module's weights.
 
     Args:
         path: the file.
@@ -30,7 +30,7 @@ def load_safetensors(path: str | os.PathLike[str]) -> dict[str, Any]:
         >>> nn.Linear(2, 1).load_state_dict(nn.load_safetensors(path))
         <All keys matched successfully>
     """
-    from lite._files.flat import read_safetensors  # file code is imported when it is used
+    from lite._files.flat import read_safetensors  # imported on use, as most programs read no files
 
-    os.stat(path)  # FileNotFoundError, which is not a damaged file
+    os.stat(path)  # raises FileNotFoundError, where the next call would report a damaged file
     return read_safetensors(os.fspath(path))[0]

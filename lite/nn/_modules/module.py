@@ -15,7 +15,7 @@ from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import state as grad_state
 from lite.nn._modules.casting import Casting
 from lite.nn._modules.hooks import call_with_hooks
-from lite.nn._modules.namespaces import call_shown, without_shown
+from lite.nn._modules.namespaces import call_wrapped, unwrap_result
 from lite.nn._modules.parameter import Parameter, check_requires_grad
 from lite.nn._modules.state_dict import StateDictMethods
 
@@ -25,7 +25,7 @@ class Module(Casting, StateDictMethods):
 
     Assigning a `Parameter`, a `Module` or (with `register_buffer`) an array to an attribute puts it
     in the state dict under the attribute's name. Subclasses call `super().__init__()` first and
-    define `forward`. Under `lite.enable_grad()` its parameters take part in gradients.
+    define `forward`. Under `lite.enable_grad()` operations on its parameters are traced for gradients.
 
     Example:
         >>> import numpy as np
@@ -57,12 +57,12 @@ class Module(Casting, StateDictMethods):
             or state["_backward_hooks"]
             or state["_backward_pre_hooks"]
         ):
-            return call_shown(partial(_hooked, self), args, kwargs)
+            return call_wrapped(partial(_hooked, self), args, kwargs)
         for arg in args:
             if type(arg) is not ndarray and type(arg) is not TracedArray:
-                return call_shown(self.forward, args, kwargs)
+                return call_wrapped(self.forward, args, kwargs)
         out = self.forward(*args, **kwargs)
-        return out if type(out) is ndarray or type(out) is TracedArray else without_shown(out)
+        return out if type(out) is ndarray or type(out) is TracedArray else unwrap_result(out)
 
     def train(self, mode: bool = True) -> Self:
         """Set `training` on this module and its descendants; returns self.
@@ -82,7 +82,7 @@ class Module(Casting, StateDictMethods):
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Say whether gradients by all parameters are wanted under `lite.enable_grad()`; returns self.
+        """Set `requires_grad` of all parameters; returns self.
 
         Raises:
             RuntimeError: if one of them is neither floating nor complex; no flag is set then.
@@ -95,10 +95,10 @@ class Module(Casting, StateDictMethods):
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget `grad` of all parameters.
+        """Remove `grad` of all parameters.
 
         Args:
-            set_to_none: False sets it to zeros, in place, where there is one.
+            set_to_none: False sets existing gradients to zeros in place instead.
         """
         for param in self.parameters():
             param.clear_grad(set_to_none)
@@ -127,13 +127,13 @@ class Module(Casting, StateDictMethods):
     ) -> Path:
         """Write the module as an ONNX graph that computes what it does in evaluation mode.
 
-        The module runs on symbolic arrays of the examples' shapes and dtypes; its numbers are not looked at.
-        Parameters and buffers keep their names of the state dict. Beside the graph, ``<path>.json`` says
-        what goes in and comes out; `lite.models.OnnxModule` takes its keys from there. What is at `path` is
-        replaced, as torch.onnx.export does; each file takes its place at once. The module stays as it is.
+        The module runs on symbolic arrays of the examples' shapes and dtypes; values of the examples are not
+        used. Parameters and buffers keep their names of the state dict. A second file, ``<path>.json``,
+        describes inputs and outputs; `lite.models.OnnxModule` reads its keys. Existing files are replaced,
+        each atomically, as by torch.onnx.export. The module does not change.
 
-        Batches may be empty, too, but for GRU, LSTM and RNN, where onnxruntime ends the process: `OnnxModule`
-        keeps empty batches from it.
+        Batches may be empty, except for GRU, LSTM and RNN, for which onnxruntime ends the process:
+        `OnnxModule` does not pass empty batches to it.
 
         Args:
             path: of the ONNX file.
@@ -145,17 +145,17 @@ class Module(Casting, StateDictMethods):
                 arguments (``hx_0``, ``hx_1`` for a tuple); of a TensorDict the keys, the parts of a nested
                 one joined by dots: ("next", "state") is ``next.state``.
             output_names: likewise; ``output``, or ``output_0``, ``output_1`` for a tuple. An output whose
-                name is an input's gets "new_" in front.
+                name is that of an input gets the prefix "new_".
             dynamic_axes: as of torch.onnx.export, the axes that may have any size: {name: {axis: label}} or
                 {name: [axes]}. By default the batch of the TensorDict (called "batch", "batch_1", or as its
                 dimensions are named), or the first axis of all arrays; {} for none.
             states: keys of inputs with those of the outputs that are their next values, for the contract. By
-                default ("next", key) of each key, or the key itself, where such an output is.
-            normalization: modules by the keys of inputs that they are applied to first, in the graph; the
-                contract says so.
-            interaction_type: which value of a distribution is computed: "deterministic", "mode", "mean" or
+                default ("next", key) of each key, or the key itself, if there is such an output.
+            normalization: modules by the keys of inputs that they are applied to first. They become part of
+                the graph, which the contract records.
+            interaction_type: the value of a distribution that is computed: "deterministic", "mode", "mean" or
                 "median".
-            external_data: whether weights go into a file beside the graph; by default those beyond 2 GB.
+            external_data: whether weights are written to a second file; by default if they exceed 2 GB.
             contract: whether to write the JSON file.
             opset: the version of ONNX's operators, from 20 to 25.
 
@@ -198,7 +198,7 @@ class Module(Casting, StateDictMethods):
         )
 
     def extra_repr(self) -> str:
-        """What `repr` puts between the parentheses; empty by default."""
+        """The text between the parentheses of `repr`; empty by default."""
         return ""
 
     def __repr__(self) -> str:
@@ -208,13 +208,13 @@ class Module(Casting, StateDictMethods):
         return repr_lines(type(self).__name__, lines, children)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # For subclasses that call it, as those of torch do.
+        # Subclasses written for torch call it.
         self.__dict__.update(state)
 
     def _tensor(self, name: str) -> Any:
-        """What a parameter computes as (None if it is); also when a plain array took its place.
+        """The array to compute with for a parameter, or for a plain array in its place; None for None.
 
-        That is the raw array, or a traced one under `enable_grad`.
+        It is the raw array, or a traced one under `enable_grad`.
         """
         params = self.__dict__["_parameters"]
         value = params[name] if name in params else getattr(self, name)
@@ -223,7 +223,7 @@ class Module(Casting, StateDictMethods):
         return value
 
     def _held(self, name: str) -> Any:
-        """The raw array of a parameter (None if it is), to be written to; also under `enable_grad`."""
+        """The raw array of a parameter, which can be written to also under `enable_grad`; None for None."""
         params = self.__dict__["_parameters"]
         value = params[name] if name in params else getattr(self, name)
         return value.data if isinstance(value, Parameter) else value

@@ -1,7 +1,7 @@
-"""Modules that are called with arrays of JAX, whose own library has to compute them.
+"""Calls of modules with arrays of JAX.
 
-`forward` is written with NumPy's functions. So the outermost call shows it such arrays as `NamespaceArray`s,
-and gives back what lies behind those that come out.
+`forward` is written with NumPy's functions. So the outermost call wraps JAX arrays in `NamespaceArray`s, and
+unwraps those in the result.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from lite._arrays.namespace import NamespaceArray
 from lite._arrays.types import has_namespace
 
 
-def call_shown(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`forward(*args, **kwargs)`, which sees NumPy's protocols where there are arrays of JAX.
+def call_wrapped(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`forward(*args, **kwargs)` with arrays of JAX wrapped in `NamespaceArray`s.
 
-    A call from inside another one gets such arrays, and gives them back.
+    A nested call gets and returns wrapped arrays.
     """
     inner, shown = False, []
     for arg in (*args, *kwargs.values()):
@@ -25,15 +25,15 @@ def call_shown(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
         shown.append(_shown(arg))
     given = len(args)
     out = forward(*shown[:given], **dict(zip(kwargs, shown[given:], strict=True)))
-    return out if inner else without_shown(out)
+    return out if inner else unwrap_result(out)
 
 
-def without_shown(out: Any) -> Any:
-    """A result with the arrays that lie behind `NamespaceArray`s, also in tuples and lists."""
+def unwrap_result(out: Any) -> Any:
+    """A result with all `NamespaceArray`s unwrapped, also in tuples and lists."""
     if isinstance(out, NamespaceArray):
         return out.leaf
     if type(out) is tuple or type(out) is list:
-        return type(out)(map(without_shown, out))
+        return type(out)(map(unwrap_result, out))
     return out
 
 

@@ -1,4 +1,10 @@
-"""Parameter: the array of a module that a state dict names."""
+"""Parameter: an array of a module that is saved in its state dict.
+
+A Parameter holds its array in `data` and is not a subclass of ndarray. A module registers, shares and
+restores its identity, while the array changes dtype, is replaced or has no data yet; the memory of an ndarray
+cannot change. A subclass would also propagate to results and slow down each operation
+(bench/results/bounds.md). Layers pay nothing, as they compute with `data`. TensorDicts hold Parameters as
+leaves of class `ArrayHolder`, for which loops test after plain arrays."""
 
 from __future__ import annotations
 
@@ -20,19 +26,18 @@ from lite.nn._modules.meta import MetaArray
 
 
 class Parameter(NDArrayOperatorsMixin, ArrayHolder):
-    """Marks an array as a parameter: assigned to a module's attribute, it is registered by name.
+    """An array that a module registers by name when it is assigned to an attribute.
 
     A parameter holds its array in `data` and computes like it: operators, NumPy functions, indexing
-    and the array's own methods all work, and give plain arrays. The object stays the same when a
+    and the array's own methods all work, and return plain arrays. The object stays the same when a
     module changes its dtype (`module.half()`) or its values, so that shared parameters stay shared.
 
-    Under `lite.enable_grad()` it computes as an array that remembers how results came from it, and
-    `backward` of a result adds its gradient to `grad`. Then it cannot be written to, but under
-    `lite.no_grad()`, or in `data`.
+    Under `lite.enable_grad()` operations on it are traced, and `backward` of a result adds its gradient to
+    `grad`. Then it can only be written to under `lite.no_grad()` or by writing to `data`.
 
     Args:
         data: an array (kept, not copied), or numbers (Python floats take the default dtype).
-        requires_grad: whether gradients by it are wanted.
+        requires_grad: whether gradients are computed.
 
     Attributes:
         data: the array.
@@ -67,7 +72,7 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
 
     @classmethod
     def _over(cls, array: Any, requires_grad: bool) -> Parameter:
-        """The constructor that trusts its arguments: something with shape and dtype, and a flag that fits."""
+        """The constructor without checks, for an object with shape and dtype and a valid flag."""
         self = object.__new__(cls)
         self.data = array
         self.requires_grad = requires_grad
@@ -97,7 +102,7 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
 
     @property
     def device(self) -> str:
-        """Where the data live: "cpu", or "meta" without data."""
+        """The device of the data: "cpu", or "meta" without data."""
         return "meta" if self.is_meta else "cpu"
 
     def numpy(self) -> Any:
@@ -105,7 +110,7 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
         return self.data
 
     def requires_grad_(self, requires_grad: bool = True) -> Parameter:
-        """Say whether gradients by it are wanted; returns self."""
+        """Set `requires_grad`; returns self."""
         check_requires_grad(self.dtype, requires_grad)
         self.requires_grad = bool(requires_grad)
         return self
@@ -165,20 +170,20 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
     retains_grad = False
 
     def backward(self, gradient: Any = None, retain_graph: bool = False) -> None:
-        """Add the gradient of this parameter by itself, which is `gradient`, to `grad`.
+        """Add `gradient`, the gradient of this parameter with respect to itself, to `grad`.
 
         Args:
             gradient: of the parameter's shape; 1 for a single number.
-            retain_graph: has no meaning here.
+            retain_graph: accepted for compatibility.
 
         Raises:
-            RuntimeError: it requires no gradient, gradients are not enabled, or there is no `gradient`
-                although it is no single number.
+            RuntimeError: it requires no gradient, gradients are not enabled, or `gradient` is missing
+                although the parameter has more than one element.
         """
         array = leaf(self)
         if array is self.data:
             raise RuntimeError(
-                "backward() computes gradients by parameters that require them, of what was computed inside "
+                "backward() needs a parameter that requires a gradient, inside "
                 f"`with lite.enable_grad():`; got requires_grad={self.requires_grad}, and gradients are "
                 f"{'disabled' if state.leaf is None else 'enabled'}."
             )
@@ -188,7 +193,7 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
         """Run `hook(gradient)` for the gradient of each `backward`, before it is added to `grad`.
 
         Args:
-            hook: must not write to what it gets; a result other than None takes its place.
+            hook: must not write to its argument; a result other than None replaces the gradient.
 
         Raises:
             RuntimeError: the parameter requires no gradient.
@@ -226,10 +231,10 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
         """Do nothing: a parameter keeps its gradient."""
 
     def accumulate_grad(self, gradient: Any) -> None:
-        """Add a gradient to `grad`, through the hooks; what `backward` calls.
+        """Add a gradient to `grad` after calling the hooks; called by `backward`.
 
         Args:
-            gradient: an array of the shape and dtype of the parameter; it is not kept.
+            gradient: an array of the shape and dtype of the parameter; it is copied.
         """
         for hook in tuple((getattr(self, "_hooks", None) or {}).values()):
             found = hook(gradient)
@@ -237,14 +242,14 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
         if self.grad is None:
             self.grad = np.array(gradient)
         elif isinstance(self.grad, np.ndarray) and self.grad.flags.writeable:
-            self.grad += gradient  # whoever holds the array sees it, as in torch
+            self.grad += gradient  # in place, so that other references see the sum, as in torch
         else:
             self.grad = self.grad + gradient
         for after in tuple((getattr(self, "_post_hooks", None) or {}).values()):
             after(self)
 
     def clear_grad(self, set_to_none: bool) -> None:
-        """Forget `grad`, or set it to zeros, in place."""
+        """Remove `grad`, or set it to zeros in place."""
         if set_to_none or self.grad is None:
             self.grad = None
         elif isinstance(self.grad, np.ndarray) and self.grad.flags.writeable:
@@ -253,11 +258,11 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
             self.grad = np.zeros_like(self.data)
 
     def computing(self) -> Any:
-        """What it computes as: the raw array, or a traced one under `enable_grad`."""
+        """The array to compute with: the raw array, or a traced one under `enable_grad`."""
         return leaf(self)
 
     def detach(self) -> Any:
-        """The raw array, sharing memory, by which there is no gradient."""
+        """The raw array, sharing memory, without gradient."""
         return self.data
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -271,7 +276,7 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
         if out is not None:
             kwargs["out"] = tuple(_target(item) for item in out)
         result = getattr(ufunc, method)(*[_raw(item) for item in inputs], **kwargs)
-        # An in-place operator must give the parameter back, or `m.weight += 1` would unregister it.
+        # An in-place operator must return the parameter, or `m.weight += 1` would unregister it.
         if out is not None and len(out) == 1 and isinstance(out[0], Parameter):
             return out[0]
         return result
@@ -330,12 +335,12 @@ def check_requires_grad(dtype: Any, requires_grad: bool) -> None:
 
 
 def _raw(value: Any) -> Any:
-    """What a parameter computes as; all else as it is."""
+    """The array to compute with for a Parameter; other values unchanged."""
     return leaf(value) if isinstance(value, Parameter) else value
 
 
 def _target(value: Any) -> Any:
-    """What a result is written into."""
+    """The array of `out`, which a result is written into."""
     if not isinstance(value, Parameter):
         return value
     if state.leaf is not None and value.requires_grad:

@@ -1,7 +1,7 @@
 """The three registries of a module: parameters, buffers and children.
 
-They are filled by name or by assignment, and walked by dotted name. What they hold is typed `Any`, as the
-class of the children, `Module`, is built on this one.
+They are filled by name or by assignment, and traversed by dotted name. Children are typed `Any`, as their
+class, `Module`, is a subclass of this one.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from lite.nn._modules.uninitialized import UninitializedBuffer
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 
-# Another object since a name of any module was given one, which tells at no cost that none was. No number:
-# two threads that count at the same time may write the same.
+# A new object after each assignment to a name of any module, so that a check for assignments costs nothing.
+# It is no counter, as two threads could write the same number.
 assignments = [object()]
 
 
 def is_buffer_value(value: Any) -> bool:
-    """True for what a buffer can hold: an array (of NumPy, on a device, or without data), or a TensorDict."""
+    """True for values of buffers: an array (of NumPy, on a device, or without data), or a TensorDict."""
     if isinstance(value, np.ndarray | np.generic | MetaArray | UninitializedBuffer | TensorCollection):
         return True
     return hasattr(value, "__cuda_array_interface__")
 
 
 class Registry:
-    """Parameters, buffers and children by name; `Module` is the public face, and what the children are."""
+    """Parameters, buffers and children by name; a base class of `Module`."""
 
     training: bool
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Any]
-    _modules: dict[str, Any]  # modules, or None for a name that is kept
+    _modules: dict[str, Any]  # modules, or None for a reserved name
     _non_persistent_buffers: set[str]
 
     def _init_registries(self) -> None:
@@ -98,12 +98,12 @@ class Registry:
             self._non_persistent_buffers.add(name)
 
     def _set_parameter(self, name: str, value: Parameter) -> None:
-        """Another Parameter for a name that exists."""
+        """Replace the Parameter of an existing name."""
         assignments[0] = object()
         self._parameters[name] = value
 
     def _set_buffer(self, name: str, value: Any) -> None:
-        """Another array for a buffer that exists."""
+        """Replace the array of an existing buffer."""
         assignments[0] = object()
         self._buffers[name] = value
 
@@ -177,13 +177,13 @@ class Registry:
                     f"cannot assign {_type_name(value)} as buffer '{name}': expected an array or None."
                 )
             assignments[0] = object()
-            # NumPy turns 0-d results into scalars; a buffer stays an array.
+            # NumPy converts 0-d results to scalars, but a buffer must be an array.
             state["_buffers"][name] = np.asarray(value) if isinstance(value, np.generic) else value
         else:
             object.__setattr__(self, name, value)
 
     def _forget(self, name: str, keep: str) -> None:
-        """Remove `name` from everywhere but the registry it is about to enter."""
+        """Remove `name` from all registries but the one that it is about to enter."""
         assignments[0] = object()
         self.__dict__.pop(name, None)
         for registry in _REGISTRIES:
@@ -323,13 +323,13 @@ class Registry:
         """Put `module` at a dotted name.
 
         Args:
-            target: where; all but the last part must exist.
+            target: the dotted name; all but the last part must exist.
             module: the new module.
             strict: only replace a child that exists, never create one.
 
         Raises:
             ValueError: if `target` is empty or `module` is not a Module.
-            AttributeError: if the parent is missing, the place holds something that is not a
+            AttributeError: if the parent is missing, the name belongs to something that is not a
                 module, or (with `strict`) there is nothing to replace.
         """
         if not target:

@@ -1,7 +1,7 @@
 """State dicts: the module's arrays by dotted name, and loading them back.
 
-Names and order are torch's, so that weights trained there load by name. Loading checks the whole
-dict first and writes afterwards: a dict that does not fit leaves the module as it was.
+Names and order are those of torch, so that weights trained there load by name. Loading checks the whole dict
+before the first write: a dict that does not fit leaves the module unchanged.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ class IncompatibleKeys(NamedTuple):
 
 
 class _Pending(NamedTuple):
-    """What loading is to write once the whole dict has been checked."""
+    """The writes of a load, which run after the whole dict has been checked."""
 
     arrays: list[Callable[[], None]]
-    states: list[Callable[[], None]]  # extra states, by methods of subclasses, which may raise
+    states: list[Callable[[], None]]  # calls of set_extra_state, a method of subclasses that may raise
 
 
 class StateDictMethods(Registry, Hooks):
-    """Saving and loading; `Module` is the public face."""
+    """Saving and loading, as a base class of `Module`."""
 
-    # Number of the state dict's format; a subclass whose names change raises it.
+    # Version of the state dict's format; a subclass increments it when its names change.
     _version: ClassVar[int] = 1
 
     def get_extra_state(self) -> Any:
-        """What a subclass stores beside its arrays, under `<prefix>_extra_state`; override both or none."""
+        """Extra state that a subclass saves under `<prefix>_extra_state`; override both methods or none."""
         raise RuntimeError(f"{type(self).__name__} does not define get_extra_state.")
 
     def set_extra_state(self, state: Any) -> None:
@@ -73,7 +73,7 @@ class StateDictMethods(Registry, Hooks):
         Args:
             destination: a dict to fill; a new ordered dict by default.
             prefix: put before every name.
-            keep_vars: give the Parameter objects instead of their arrays.
+            keep_vars: return the Parameter objects instead of their arrays.
 
         Returns:
             `destination`: own parameters, own buffers, extra state, then the children's. Arrays share
@@ -113,7 +113,7 @@ class StateDictMethods(Registry, Hooks):
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         for name, param in self._parameters.items():
             if param is not None:
-                # One that has no array yet is in the state dict itself.
+                # An uninitialised one has no array, so the object itself is saved.
                 itself = keep_vars or isinstance(param, UninitializedParameter)
                 destination[prefix + name] = param if itself else param.data
         for name, buffer in self._buffers.items():
@@ -133,8 +133,8 @@ class StateDictMethods(Registry, Hooks):
         """Load arrays by dotted name.
 
         Args:
-            state_dict: names to arrays (also arrays of other libraries that convert to NumPy). A TensorDict
-                with such names is one, too: `TensorDict.from_module(other).flatten_keys(".")`.
+            state_dict: names to arrays (also arrays of other libraries that convert to NumPy). It may be a
+                TensorDict with such names: `TensorDict.from_module(other).flatten_keys(".")`.
             strict: raise if names are missing or unexpected. Wrong shapes raise in any case.
             assign: take the given arrays (and their dtypes) instead of copying values into the
                 module's own arrays, which keep their dtype.
@@ -146,7 +146,7 @@ class StateDictMethods(Registry, Hooks):
             TypeError: if `state_dict` is neither a mapping nor a TensorDict.
             RuntimeError: if names (with `strict`), shapes or types do not fit; the message lists all
                 of them. After any error, also one of a hook or of `set_extra_state`, parameters and
-                buffers are what they were.
+                buffers are unchanged.
 
         Example:
             >>> import numpy as np
@@ -171,10 +171,10 @@ class StateDictMethods(Registry, Hooks):
         post_hooks = [
             (module, hook) for module in visited for hook in module._load_state_dict_post_hooks.values()
         ]
-        # Without post-hooks nothing can silence an error any more, so raise before writing.
+        # Without post-hooks nothing can clear the errors, so raise before writing.
         if errors or not post_hooks:
             self._raise_on_errors(strict, keys, errors)
-        # Arrays that were checked are written without fail; what others define may raise.
+        # Writing checked arrays cannot raise, but methods of subclasses can.
         may_fail = post_hooks or pending.states
         restores = [module._restorer() for module in visited] if may_fail else []
         try:
@@ -193,7 +193,7 @@ class StateDictMethods(Registry, Hooks):
         return keys
 
     def _restorer(self) -> Callable[[], None]:
-        """What gives this module its own parameters and buffers back, with the values of now."""
+        """A function that restores the current parameters and buffers of this module, with their values."""
         registries = [(registry, dict(registry)) for registry in (self._parameters, self._buffers)]
         values = remember_values(self._local_state().values())
 
@@ -225,7 +225,7 @@ class StateDictMethods(Registry, Hooks):
         for name, child in self._modules.items():
             if child is not None:
                 start = f"{prefix}{name}."
-                # A child sees its own entries only, as its hooks and overrides expect.
+                # A child gets only its own entries, as its hooks and overrides expect.
                 own = {key: value for key, value in entries.items() if key.startswith(start)}
                 child._plan_load(own, start, metadata, assign, keys, errors, pending, visited)
         visited.append(self)
@@ -356,7 +356,7 @@ def _quoted(keys: list[str]) -> str:
 
 
 def checked(value: Any, current: Any, assign: bool) -> tuple[Any, str | None]:
-    """The value as an array (or Parameter) that can take the place of `current`, or what is wrong with it."""
+    """The value as an array (or Parameter) that can replace `current`, or the text of an error."""
     if is_uninitialized(value):
         if is_uninitialized(current):
             return value, None
@@ -379,11 +379,11 @@ def checked(value: Any, current: Any, assign: bool) -> tuple[Any, str | None]:
 
 
 def _typed(value: Any, current: Any, assign: bool) -> tuple[Any, str | None]:
-    """The value with a dtype that can take the place of `current`'s, or what is wrong with it."""
+    """The value cast to a dtype that can replace that of `current`, or the text of an error."""
     if value.dtype.kind != current.dtype.kind and not is_numeric(value.dtype):
         return None, f"expected an array of numbers, got the dtype {value.dtype}."
     if not assign:
-        # Here, where what fails has changed nothing yet.
+        # Converted here, as an error must come before the first write.
         return raw(value).astype(current.dtype, copy=False), None
     if isinstance(current, Parameter) and current.requires_grad and not is_inexact(value.dtype):
         return None, f"a Parameter that requires_grad takes floating or complex arrays, got {value.dtype}."
@@ -391,7 +391,7 @@ def _typed(value: Any, current: Any, assign: bool) -> tuple[Any, str | None]:
 
 
 def remember_values(leaves: Collection[Any]) -> Callable[[], None]:
-    """What gives Parameters and arrays the content of now."""
+    """A function that restores the current content of Parameters and arrays."""
     kept: list[tuple[Any, Any, Any]] = []
     kinds = [(leaf, type(leaf)) for leaf in leaves if is_uninitialized(leaf) and isinstance(leaf, Parameter)]
     for leaf in leaves:
@@ -417,7 +417,7 @@ def remember_values(leaves: Collection[Any]) -> Callable[[], None]:
 
 
 def _tree_problem(value: Any, current: Any) -> str | None:
-    """What keeps a TensorDict from taking the place of a buffer that is one."""
+    """The text of an error if a TensorDict cannot replace a buffer that is a TensorDict; else None."""
     if not (isinstance(current, TensorCollection) and isinstance(value, TensorCollection)):
         return f"expected {_kind(current)}, got {_kind(value)}."
     shapes, wanted = (

@@ -1,4 +1,4 @@
-"""Parameters and buffers whose shape is known at the first call of their module only."""
+"""Parameters and buffers whose shape is not known before the first call of their module."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _WHEN = "call the module once, or load a state dict, before"
 
 
 class UninitializedBuffer:
-    """The place of a module's array that has a dtype but no shape yet.
+    """A buffer of a module that has a dtype but no shape yet.
 
     Args:
         requires_grad: accepted for compatibility.
-        device: "cpu" or "meta": where the array will be.
+        device: the device of the later array, "cpu" or "meta".
         dtype: its dtype; the default float dtype if not given.
 
     Raises:
@@ -45,7 +45,9 @@ class UninitializedBuffer:
         self.dtype: np.dtype[Any] = get_default_dtype() if dtype is None else as_dtype(dtype)
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> Any:
-        """A new array without values yet, to be assigned in the place of this; torch's changes in place."""
+        """A new uninitialised array, to be assigned instead of this buffer; in torch the buffer changes in
+        place.
+        """
         return empty_array(
             tuple(shape), self.device if device is None else device, self.dtype if dtype is None else dtype
         )
@@ -81,7 +83,7 @@ class UninitializedParameter(Parameter):
     """A Parameter that has a dtype but no shape yet; `materialize` makes a plain Parameter of it, in place.
 
     Args:
-        requires_grad: whether gradients by it are wanted.
+        requires_grad: whether gradients are computed.
         device: "cpu" or "meta": where its array will be.
         dtype: its dtype; the default float dtype if not given.
 
@@ -116,7 +118,7 @@ class UninitializedParameter(Parameter):
 
     @property
     def device(self) -> str:
-        """Where the array will be."""
+        """The device of the later array."""
         device: str = self.data.device
         return device
 

@@ -1,6 +1,6 @@
 """The parameters of modules as TensorDicts.
 
-In reading order: `tree` is what is done to a tree of parameters, `params` the TensorDict that is a module;
-`from_module` and `to_module` take parameters from a module and put them into it; `ensemble` is a module with
-several sets of them.
+In reading order: `tree` has operations on a tree of parameters, `params` the TensorDict that is a module;
+`from_module` reads the parameters of a module and `to_module` exchanges them; `ensemble` is a module with
+several sets of parameters.
 """

@@ -16,15 +16,15 @@ from lite.nn.tensordict_modules.base import TensorDictModuleBase
 class EnsembleModule(TensorDictModuleBase):
     """Run a module with `num_copies` independent sets of parameters.
 
-    The parameters are in `params_td`, each stacked along a new first dimension and initialised anew for
-    every copy; `module` stays as the template. The result of a call is a new TensorDict in which every
-    entry, inputs too, has the copies as first dimension.
+    `params_td` holds the parameters, each stacked along a new first dimension with its own initial values for
+    every copy; `module` is the template. The result of a call is a new TensorDict in which the first
+    dimension of every entry, also of inputs, is that of the copies.
 
     Args:
         module: a module with `in_keys` and `out_keys`.
-        num_copies: how many sets of parameters.
-        expand_input: give every copy the whole input. False takes an input whose first batch dimension
-            has one element per copy, such as another ensemble gives.
+        num_copies: the number of sets of parameters.
+        expand_input: pass the whole input to every copy. False takes an input whose first batch dimension
+            has one element per copy, such as the result of another ensemble.
         rng: generator or seed for the initial parameters.
 
     Raises:
@@ -59,7 +59,7 @@ class EnsembleModule(TensorDictModuleBase):
         self.params_td = TensorDictParams(params)
 
     def forward(self, tensordict: Any) -> Any:
-        """Run all copies at once; the input is left as it is."""
+        """Run all copies at once; the input is not changed."""
         if not self.expand_input:
             size = tuple(tensordict.batch_size)
             if size[:1] != (self.num_copies,):
@@ -79,7 +79,7 @@ class EnsembleModule(TensorDictModuleBase):
     def reset_parameters_recursive(
         self, parameters: Any = None, *, rng: np.random.Generator | int | None = None
     ) -> Any:
-        """Initialise sets of parameters of `module` anew, in place.
+        """Reset sets of parameters of `module` to new initial values, in place.
 
         Args:
             parameters: a TensorDict of `module`'s parameters; each element of its batch is one set.

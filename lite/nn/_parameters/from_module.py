@@ -36,7 +36,7 @@ def from_module(
 
 
 def _collect(module: Any, prefix: str, use_state_dict: bool, filter_empty: bool) -> Any:
-    """The entries of one module and below, or None if there are none and `filter_empty`."""
+    """The entries of a module and its children; None if there are none and `filter_empty`."""
     if isinstance(module, TensorDictParams):
         return module
     entries = _saved(module, prefix) if use_state_dict else _own(module)
@@ -55,7 +55,7 @@ def _own(module: Any) -> dict[str, Any]:
 
 
 def _saved(module: Any, prefix: str) -> dict[str, Any]:
-    """What the module puts into a state dict, hooks included."""
+    """The state dict of the module, including its hooks."""
     for hook in tuple(module._state_dict_pre_hooks.values()):
         hook(module, prefix, False)
     entries: dict[str, Any] = {}
@@ -98,7 +98,7 @@ def from_modules(
 
 
 def _like_first(stacked: Any, first: Any) -> Any:
-    """The stacked arrays in place, as Parameters where the first module has Parameters."""
+    """Replace stacked arrays by Parameters, in place, where the first module has Parameters."""
     for key, leaf in first.items(True, True):
         if isinstance(leaf, Parameter):
             stacked.set(key, Parameter(stacked.get(key), leaf.requires_grad))
@@ -106,7 +106,7 @@ def _like_first(stacked: Any, first: Any) -> Any:
 
 
 def _require_shapes(trees: list[Any]) -> None:
-    """Raise RuntimeError for modules that have not found out their sizes."""
+    """Raise RuntimeError for uninitialised modules."""
     for number, tree in enumerate(trees):
         for key, leaf in tree.items(True, True):
             if is_uninitialized(leaf):
@@ -117,7 +117,7 @@ def _require_shapes(trees: list[Any]) -> None:
 
 
 def _require_data(trees: list[Any]) -> None:
-    """Raise RuntimeError where there is nothing to stack."""
+    """Raise RuntimeError for parameters without data."""
     for number, tree in enumerate(trees):
         for key, leaf in tree.items(True, True):
             if isinstance(raw(leaf), MetaArray):

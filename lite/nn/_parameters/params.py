@@ -1,8 +1,8 @@
 """TensorDictParams: a TensorDict of parameters that is a Module.
 
-It is a TensorDict whose content (`_data`, batch size, device, names) is another TensorDict's, so every
-method of TensorDict works on it; and a Module whose registries are computed from that content. Methods that
-build a result build a plain TensorDict.
+It is a TensorDict that shares its content (`_data`, batch size, device, names) with a wrapped TensorDict, so
+every method of TensorDict works on it. It is also a Module, whose registries are computed from that content.
+Results of operations are plain TensorDicts.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class TensorDictParams(ParamsState, TensorDict, Module):
 
     The TensorDict is wrapped, not copied; its floating arrays become `Parameter`s. As a child of a module,
     its entries appear in the module's `named_parameters`, `named_buffers` and state dict under their dotted
-    keys. What is set later becomes a Parameter, too. Methods such as `apply`, `expand` or indexing give
-    plain TensorDicts; `clone`, `copy` and `to` give TensorDictParams.
+    keys. Arrays that are set later become Parameters too. Methods such as `apply`, `expand` or indexing
+    return plain TensorDicts; `clone`, `copy` and `to` return TensorDictParams.
 
     Args:
         parameters: a TensorDict or a mapping.
-        no_convert: True keeps the Parameters that are there and makes none; what else is set is a buffer.
-            "skip" means the same and is what tensordict calls it when nothing is looked at.
+        no_convert: True keeps existing Parameters and converts no arrays, which are buffers then. "skip"
+            means the same, for compatibility.
         lock: lock the wrapped TensorDict. It can still be written through the TensorDictParams, which has
             a lock of its own (`lock_`).
         kwargs: entries, instead of `parameters`.
@@ -145,7 +145,7 @@ class TensorDictParams(ParamsState, TensorDict, Module):
     _converts = True
 
     def _lock_children(self) -> list[Any]:
-        # The wrapped TensorDict, unless somebody else has locked it and is to unlock it.
+        # The wrapped TensorDict is unlocked with self unless other code has locked it.
         inner = self._param_td
         mine = not inner._locked or any(ref() is self for ref in inner._lock_parents)
         return [inner] if mine else []
@@ -160,7 +160,7 @@ class TensorDictParams(ParamsState, TensorDict, Module):
 
     @contextmanager
     def _open(self) -> Iterator[None]:
-        """The wrapped TensorDict unlocked for a while, and its new entries converted afterwards."""
+        """Context manager: unlocks the wrapped TensorDict, and converts new entries at the end."""
         inner = self._param_td
         locked = inner.is_locked
         if locked:
@@ -190,7 +190,7 @@ class TensorDictParams(ParamsState, TensorDict, Module):
     _put_arrays = Container._put_arrays  # each as a Parameter
 
     def _set_here(self, key: str, item: Any, inplace: bool, *writes: Any) -> None:
-        # Not TensorDict's, which stores an array that fits as it is.
+        # Overrides the method of TensorDict, which stores valid leaves without conversion.
         assignment.set_here(self, key, item, inplace, *writes)
 
     def _set_path(self, path: Path, item: Any, inplace: bool, *writes: Any) -> None:
@@ -229,7 +229,7 @@ class TensorDictParams(ParamsState, TensorDict, Module):
         """Run `hook(self, leaf)` on every array read by `get`, `[]`, `items` and `values`.
 
         Args:
-            hook: what it returns is read instead of the leaf, unless it is None.
+            hook: its result is read instead of the leaf, unless it is None.
 
         Raises:
             ValueError: `hook` is not callable.
@@ -280,11 +280,11 @@ class TensorDictParams(ParamsState, TensorDict, Module):
         return out
 
     def _clone(self, recurse: bool) -> Self:
-        """Copy; a deep one keeps what is a Parameter, `requires_grad`, and which entries are tied."""
+        """Copy. A deep copy keeps Parameters, their `requires_grad`, and tied entries."""
         return self._wrapping(kept(self._param_td, np.copy, {}) if recurse else self._param_td._clone(False))
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """As `TensorDict.to`; what was a Parameter is one afterwards."""
+        """As `TensorDict.to`; Parameters stay Parameters."""
         moved = self._param_td.to(*args, **kwargs)
         if moved is self._param_td:
             return self
@@ -308,7 +308,7 @@ class TensorDictParams(ParamsState, TensorDict, Module):
         raise RuntimeError(f"a TensorDictParams has no {kind} beside its entries: use params[name] = value.")
 
     def __getattr__(self, name: str) -> Any:
-        # A name with an underscore is asked for by protocols, which an entry must not answer.
+        # Protocols look up names with an underscore, and must not find an entry.
         inner = self.__dict__.get("_param_td")
         if inner is None or name.startswith("_") or name not in inner._keys():
             return super().__getattr__(name)
@@ -333,16 +333,16 @@ class TensorDictParams(ParamsState, TensorDict, Module):
         return sorted({*super().__dir__(), *map(str, self._param_td.keys())})
 
     def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Self:
-        """Replace every array, for the module that this is part of; Parameter objects stay the same."""
+        """Replace every array, called by the parent module; Parameter objects stay the same."""
         replace_arrays(self._param_td, fn)
         return self
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Say whether gradients by all Parameters are wanted under `lite.enable_grad()`; returns self."""
+        """Set `requires_grad` of all Parameters; returns self."""
         return Module.requires_grad_(self, requires_grad)
 
     def zero_grad(self, set_to_none: bool = True) -> Self:  # type: ignore[override]
-        """Forget the gradients of all Parameters, or set them to zeros, in place; returns self."""
+        """Remove the gradients of all Parameters, or set them to zeros in place; returns self."""
         Module.zero_grad(self, set_to_none)
         return self
 

@@ -1,4 +1,4 @@
-"""What `TensorDictParams` does to the tree that it wraps: convert, copy, replace, flatten."""
+"""Operations of `TensorDictParams` on its wrapped tree: convert, copy, replace, flatten."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from lite.nn._modules.uninitialized import UninitializedParameter, is_uninitiali
 
 
 def as_parameter(leaf: Any) -> Any:
-    """A floating array as a Parameter, anything else as it is; what takes no part in a batch is a buffer."""
+    """Convert a floating array to a Parameter; unbatched and other arrays are buffers and stay unchanged."""
     batched = isinstance(leaf, np.ndarray) and not isinstance(leaf, Unbatched)
     return Parameter(leaf) if batched and is_floating(leaf.dtype) else leaf
 
 
 def convert_node(node: Any) -> None:
-    """Make floating arrays Parameters, here and below; what is a module itself stays."""
+    """Convert floating arrays to Parameters at any depth; nested TensorDictParams stay unchanged."""
     for key, entry in list(node._data.items()):
         inner = node._as_node(entry)
         if inner is None:
@@ -37,7 +37,7 @@ def convert_node(node: Any) -> None:
 
 
 def replace_arrays(node: Any, fn: Callable[[Any], Any]) -> None:
-    """Put `fn` of every array in its place; Parameters stay the same objects."""
+    """Replace every array by `fn` of it; Parameters stay the same objects."""
     for key, entry in list(node._data.items()):
         inner = node._as_node(entry)
         if inner is not None:
@@ -49,7 +49,7 @@ def replace_arrays(node: Any, fn: Callable[[Any], Any]) -> None:
 
 
 def kept(node: Any, fn: Callable[[Any], Any], memo: dict[int, Any]) -> Any:
-    """A tree with `fn` of every array, Parameters where there were some, tied where they were tied."""
+    """A tree with `fn` of every array; Parameters stay Parameters, and tied ones stay tied."""
     entries = {}
     for key, entry in node._data.items():
         inner = node._as_node(entry)
@@ -66,7 +66,7 @@ def kept(node: Any, fn: Callable[[Any], Any], memo: dict[int, Any]) -> Any:
 
 
 def as_kinds(moved: Any, before: Any) -> Any:
-    """The leaves of a tree as Parameters where another tree of the same keys has them, if they can be."""
+    """A tree whose leaves are Parameters where another tree of the same keys has Parameters, if possible."""
     for key, entry in before._data.items():
         inner = before._as_node(entry)
         if inner is not None:
@@ -78,7 +78,7 @@ def as_kinds(moved: Any, before: Any) -> Any:
 
 
 def flattened(state: Any, prefix: str) -> Any:
-    """A state dict with nested mappings and TensorDicts brought to dotted names; a flat one as it is."""
+    """A state dict with nested mappings and TensorDicts flattened to dotted names."""
     tree = TensorDict._as_node(state)
     if tree is None and not any(map(_is_nested, state.values())):
         return {prefix + name: value for name, value in state.items()} if prefix else state
@@ -86,7 +86,7 @@ def flattened(state: Any, prefix: str) -> Any:
     for name, value in state.items() if tree is None else tree._items():
         if _is_nested(value):
             out.update(flattened(value, f"{prefix}{name}."))
-        elif tree is None or is_array(value):  # objects are no part of a state dict
+        elif tree is None or is_array(value):  # a state dict has no objects
             out[prefix + name] = value
     return out
 
@@ -96,7 +96,7 @@ def _is_nested(value: Any) -> bool:
 
 
 def nodes(node: Any) -> Iterator[Any]:
-    """A TensorDict and all below."""
+    """A TensorDict and all nested ones."""
     yield node
     for entry in node._data.values():
         inner = node._as_node(entry)
@@ -118,7 +118,7 @@ def refuse_lazy(node: Any) -> None:
 
 
 class ParamsState(StateDictMethods):
-    """Saving and loading; `TensorDictParams` is the public face."""
+    """Saving and loading, as a base class of `TensorDictParams`."""
 
     data: Any
     _param_td: Any

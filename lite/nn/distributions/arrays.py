@@ -67,7 +67,7 @@ def as_value(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def in_double(formula: Callable[..., Any], *arrays: Any, dtype: np.dtype[Any] | None = None) -> Any:
-    """What a formula gives of arrays as float64, in the dtype that the arrays have together, or in `dtype`.
+    """A formula computed in float64 and cast to the common dtype of its arguments, or to `dtype`.
 
     For formulas that lose digits, or overflow, on the way to a result that has neither problem.
     """
@@ -81,7 +81,7 @@ def in_double(formula: Callable[..., Any], *arrays: Any, dtype: np.dtype[Any] | 
 
 
 def limits(dtype: np.dtype[Any]) -> Any:
-    """What `np.finfo` says, of extension floats such as bfloat16 too."""
+    """`np.finfo`, also for extension floats such as bfloat16."""
     if dtype.kind != "V":
         return np.finfo(dtype)
     import ml_dtypes
@@ -98,7 +98,7 @@ def inside_of_simplex(shares: Any, dtype: np.dtype[Any]) -> Any:
 def require(passed: Any, message: str, values: Any, error: type[Exception] = ValueError) -> None:
     """Raise `error` unless all of `passed` is True; `message` is followed by an offending value.
 
-    Only plain arrays are looked at: inside of vmap there is no single answer.
+    Only plain arrays are checked, as inside vmap the elements may differ.
     """
     if type(passed) is np.ndarray:
         if np.count_nonzero(passed) == passed.size:  # a third of the time of all()
@@ -110,7 +110,7 @@ def require(passed: Any, message: str, values: Any, error: type[Exception] = Val
 
 
 def untraced(draw: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What a function gives under `no_grad`."""
+    """The result of a function under `no_grad`."""
     from lite._transforms.grad.mode import no_grad  # it imports all rules
 
     with no_grad():
@@ -188,10 +188,10 @@ def drawn(rng: Rng, kind: str, sample_shape: Any, *parameters: Any) -> Any:
 
 
 def drawn_without_slope(rng: Rng, kind: str, sample_shape: Any, *parameters: Any) -> Any:
-    """`drawn` where the reference has a derivative of draws by the parameters, and here is none.
+    """Return `drawn`; raise if its gradient is requested, which torch supports and lite does not.
 
     Raises:
-        NotImplementedError: a derivative by the parameters is asked for.
+        NotImplementedError: the gradient with respect to the parameters is requested.
     """
     for parameter in parameters:
         if type(parameter) is TracedArray and has_derivative(parameter):

@@ -174,7 +174,7 @@ class CompositeDistribution(Distribution, Mapping[NestedKey, Distribution]):
 
     @property
     def deterministic_sample(self) -> TensorDict:
-        """What stands for each when chance is off."""
+        """The deterministic sample of each distribution."""
         return self._each(deterministic_sample)
 
     # -- log-probs and entropies -------------------------------------------------------------------

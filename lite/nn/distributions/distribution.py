@@ -1,4 +1,4 @@
-"""Distribution: what every distribution offers, and the value that stands for one where chance is off."""
+"""Distribution: the base class of distributions, and their deterministic samples."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ class Distribution:
 
     @property
     def _dtype(self) -> np.dtype[Any]:
-        """Dtype of the parameters, or of those of what it is made of."""
+        """Dtype of the parameters, or of those of the base distribution."""
         for name in self._batched:
             value = self.__dict__.get(name)
             if value is not None:
@@ -197,10 +197,10 @@ def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 
 
 def deterministic_sample(dist: Distribution) -> Any:
-    """The value that stands for a distribution when chance is off.
+    """The deterministic sample of a distribution.
 
-    That is its `deterministic_sample`. Where there is none, it is the mean if the support is the real line
-    or not known, otherwise the mode, and a warning says so.
+    It is `deterministic_sample`. Without that attribute, it is, with a warning, the mean if the support is
+    the real line or unknown, otherwise the mode.
 
     Raises:
         NotImplementedError: there is no such mean or mode either.

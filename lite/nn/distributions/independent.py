@@ -90,7 +90,7 @@ class Independent(Distribution):
 
     @property
     def deterministic_sample(self) -> Any:
-        """What the base gives when chance is off."""
+        """The deterministic sample of the base."""
         return deterministic_sample(self.base_dist)
 
     @property

@@ -49,7 +49,7 @@ def register_kl(type_p: type[Distribution], type_q: type[Distribution]) -> Calla
         type_q: class of the other.
 
     Raises:
-        TypeError: one of them is no class of distributions.
+        TypeError: one of them is not a class of distributions.
 
     Example:
         >>> import numpy as np
@@ -85,7 +85,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Any:
         Numbers of the shape of the batch, infinite where `q` excludes what `p` may draw.
 
     Raises:
-        NotImplementedError: there is no formula for the two classes, or for what they are made of.
+        NotImplementedError: there is no formula for the two classes or their base distributions.
 
     Example:
         >>> import numpy as np
@@ -396,7 +396,7 @@ _CROSSES: dict[type[Distribution], tuple[type[Distribution], ...]] = {
     Pareto: (Exponential, Gamma, Normal),
     Uniform: (Beta, Exponential, Gamma, Gumbel, Normal, Pareto),
 }
-# Pairs of which the first draws what the second excludes, whatever their parameters.
+# Pairs whose supports always differ: the first draws values with probability 0 under the second.
 _EXCLUDED: dict[type[Distribution], tuple[type[Distribution], ...]] = {
     Beta: (Pareto,),
     Exponential: (Beta, Pareto, Uniform),

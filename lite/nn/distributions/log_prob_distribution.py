@@ -1,4 +1,4 @@
-"""LogProbDistribution: log-probs that are known already, behind the interface of a distribution."""
+"""LogProbDistribution: stored log-probs with the interface of a distribution."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LogProbDistribution(Distribution):
-    """What is left of a distribution when only the log-probs of the given tokens were kept.
+    """A distribution of which only the log-probs of given tokens are stored.
 
     Args:
         log_probs: floats (*batch, T).

@@ -1,4 +1,4 @@
-"""How log-probs of several samples are given: an entry for each, or their sum."""
+"""Keys of the log-probs of several samples: an entry for each, or one for their sum."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def log_prob_names(
 
     Args:
         samples: keys of the samples.
-        key: the key that was asked for, if there is one log-prob.
-        keys: the keys that were asked for, one for each sample.
+        key: the requested key, if there is one log-prob.
+        keys: the requested keys, one for each sample.
 
     Raises:
         RuntimeError: `key` or `keys` is given where only the other has a meaning.

@@ -26,7 +26,7 @@ class MixtureSameFamily(Distribution):
         validate_args: has no effect here: both have checked their parameters.
 
     Raises:
-        ValueError: they are none, or their shapes do not fit.
+        ValueError: an argument has another class, or shapes do not match.
 
     Example:
         >>> import numpy as np

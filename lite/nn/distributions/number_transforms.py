@@ -22,7 +22,7 @@ class AffineTransform(Transform):
     """loc + scale x.
 
     Args:
-        loc: what is added, a number or an array.
+        loc: the added number or array.
         scale: the factor, a number or an array.
         event_dim: how many dimensions one value has.
         cache_size: 1 gives it a cache.

@@ -22,7 +22,7 @@ class Support:
     event_dim = 0
 
     def check(self, value: ArrayLike) -> NDArray[np.bool_]:
-        """Whether values lie in the set, one answer for each event."""
+        """Whether values lie in the set, one bool for each event."""
         raise NotImplementedError
 
     def __repr__(self) -> str:

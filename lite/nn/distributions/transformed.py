@@ -1,4 +1,4 @@
-"""TransformedDistribution: what a distribution draws, put through maps."""
+"""TransformedDistribution: samples of a distribution after transforms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TransformedDistribution(Distribution):
     """The values of a distribution after one or more maps.
 
     Args:
-        base_distribution: what is drawn from.
+        base_distribution: the distribution of the samples.
         transforms: a map, or several, the first one first.
         validate_args: has no effect here: the base has checked its parameters.
 
@@ -30,7 +30,7 @@ class TransformedDistribution(Distribution):
         transforms: the maps, as a list.
 
     Raises:
-        ValueError: `transforms` are none, or need more dimensions than the base has.
+        ValueError: `transforms` are not transforms, or need more dimensions than the base has.
 
     Example:
         >>> import numpy as np
@@ -106,7 +106,7 @@ class TransformedDistribution(Distribution):
         return x
 
     def log_prob(self, value: Any) -> Any:
-        """Logarithm of the density; -inf for what no map gives."""
+        """Logarithm of the density; -inf for values that the transforms cannot return."""
         y = as_value(value, self._dtype)
         dims = len(self.event_shape)
         given = _all_rightmost(y == y, dims)  # NaN scores NaN
@@ -147,7 +147,7 @@ class TransformedDistribution(Distribution):
 
     @property
     def support(self) -> Support:
-        """What the last map gives."""
+        """The support after the last transform."""
         if not self.transforms:
             return self.base_dist.support
         support = self.transforms[-1].codomain
@@ -163,7 +163,7 @@ def _all_rightmost(flags: Any, dims: int) -> Any:
 
 
 def _nearest(y: Any, support: Support) -> Any:
-    """Numbers moved to the end of an interval that they lie beyond."""
+    """Clip numbers to an interval."""
     while isinstance(support, IndependentSupport):
         support = support.base
     return np.clip(y, getattr(support, "low", None), getattr(support, "high", None))

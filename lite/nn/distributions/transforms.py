@@ -1,8 +1,8 @@
-"""Transforms: what a map of values is, maps in a row, maps of events. `number_transforms` has more.
+"""Transforms: the base class, compositions, and transforms of events. `number_transforms` has more.
 
-`TransformedDistribution` is made of them. With ``cache_size=1`` a transform knows what its last result came
-from, so that scoring what was just drawn takes no inverse, which near a bound of the values has no digits. A
-result that was changed in place is still taken for what it was: copy it first.
+`TransformedDistribution` uses them. With ``cache_size=1`` a transform stores its last argument and result, so
+that scoring a fresh sample needs no inverse, which is inaccurate near the bounds of the values. The cache
+does not notice changes of a result in place: copy it before.
 """
 
 from __future__ import annotations
@@ -124,11 +124,11 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__} has no log_abs_det_jacobian")
 
     def forward_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of what comes out for the shape of what goes in."""
+        """The shape of the result for a shape of the argument."""
         return shape
 
     def inverse_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of what goes in for the shape of what comes out."""
+        """The shape of the argument for a shape of the result."""
         return shape
 
     def __eq__(self, other: object) -> bool:
@@ -272,7 +272,7 @@ class ComposeTransform(Transform):
         return total
 
     def forward_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """What they make of a shape, one after the other."""
+        """The shape after all of them, applied in order."""
         for part in self.parts:
             shape = part.forward_shape(shape)
         return shape

@@ -394,7 +394,7 @@ def gelu(x: Any, approximate: str = "none") -> Any:
     formula = _FORMULAS.get(approximate)
     if formula is None:
         raise RuntimeError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
-    with np.errstate(over="ignore", invalid="ignore"):  # where x / inf is what it should be
+    with np.errstate(over="ignore", invalid="ignore"):  # where x / inf is correct
         name = "gelu_by_tanh" if approximate == "tanh" else "gelu"
         return pointwise(formula, x, name, _SLOPES[approximate])
 
@@ -437,13 +437,13 @@ _SLOPES = {"none": _exact_slope, "tanh": _slope_by_tanh}
 
 
 def softmax_shares(g: Any, out: Any, axis: int) -> Any:
-    """What the input of softmax gets of the gradient of its result `out`."""
+    """The gradient of the input of softmax from that of its result `out`."""
     weighted = g * out
     return weighted - out * weighted.sum(axis, keepdims=True)
 
 
 def log_softmax_shares(g: Any, out: Any, axis: int) -> Any:
-    """What the input of log_softmax gets of the gradient of its result `out`."""
+    """The gradient of the input of log_softmax from that of its result `out`."""
     return g - np.exp(out) * g.sum(axis, keepdims=True)
 
 
@@ -451,7 +451,7 @@ class _AlongDim(Module):
     """A function along one dimension, NaN without a warning where there is nothing to normalise."""
 
     _function: Callable[[Any, int], Any]
-    _shares: Callable[[Any, Any, int], Any]  # what the input gets of a gradient, given the result
+    _shares: Callable[[Any, Any, int], Any]  # the gradient of the input, given the result
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lite.nn._modules.initial import Rng
 
 
-_BLOCK = 1 << 20  # scores that are held at once, where weights are not asked for
+_BLOCK = 1 << 20  # scores in memory at once, if weights are not requested
 
 
 class NonDynamicallyQuantizableLinear(Linear):
@@ -134,7 +134,7 @@ class MultiheadAttention(Module):
         return self.kdim == self.embed_dim == self.vdim
 
     def reset_parameters(self, rng: Rng = None) -> None:
-        """Draw the weights of the inputs anew, and set the biases of the maps to zero, in place."""
+        """Reset the weights of the inputs to random values and the biases to zero, in place."""
         rng = np.random.default_rng(rng)
         for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"):
             xavier_uniform(self._held(name), rng)
@@ -166,7 +166,7 @@ class MultiheadAttention(Module):
             attn_mask: (L, S) or (N num_heads, L, S): bool, true for pairs to leave out, or floats that are
                 added to the scores.
             average_attn_weights: whether the weights are means over heads.
-            is_causal: says that `attn_mask` is the causal mask, which has to be given nevertheless.
+            is_causal: whether `attn_mask`, which must be given, is the causal mask.
 
         Returns:
             the output, and weights (N, L, S), or (N, num_heads, L, S) if not averaged, without N if the
@@ -204,7 +204,7 @@ class MultiheadAttention(Module):
         return out, (weights if batched else weights[0]).astype(result, copy=False)
 
     def _project(self, arrays: list[Any]) -> list[Any]:
-        """Queries, keys and values after their maps; one product if all come from one array."""
+        """Projected queries, keys and values; one product if all come from one array."""
         size = self.embed_dim
         weight, bias = self._tensor("in_proj_weight"), self._tensor("in_proj_bias")
         if len(arrays) == 1 and weight is not None:
@@ -240,7 +240,7 @@ class MultiheadAttention(Module):
         return [q, *rest]
 
     def _mask(self, key_padding_mask: Any, attn_mask: Any, q: Any, compute: Dtype) -> Any:
-        """What is added to the scores (N, heads, L, S): 0 where both masks allow, -inf where one does not."""
+        """The bias of the scores (N, heads, L, S): 0 where both masks allow attention, else -inf."""
         batch = q.shape[0]
         added = ((self._tensor("bias_k") is not None) + self.add_zero_attn,)
         masks = []

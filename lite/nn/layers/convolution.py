@@ -23,7 +23,7 @@ from lite.nn.layers.windows import Sizes, blocks, offset_slices, pad, sizes, spa
 if TYPE_CHECKING:
     from lite.nn._modules.initial import Rng
 
-# torch's names of what lies outside the input, and NumPy's (None: zeros).
+# Padding modes by their names in torch and in NumPy (None: zeros).
 _MODES = {"zeros": None, "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 # Entries of the matrix of patches that are made at once: what a core's cache takes, whatever the batch.
 _BLOCK = 1 << 18
@@ -38,7 +38,7 @@ def _check_groups(groups: int, in_channels: int, out_channels: int) -> None:
 
 
 class _Convolution(Module):
-    """What convolutions over one and two dimensions share."""
+    """Base of convolutions over one and two dimensions."""
 
     _dims: int
 

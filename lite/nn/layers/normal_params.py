@@ -116,7 +116,7 @@ def mappings(key: str) -> Mapping:
 
     Raises:
         ValueError: "biased_softplus" with more than two numbers.
-        NotImplementedError: there is no mapping of this name.
+        NotImplementedError: the name of a mapping is unknown.
 
     Example:
         >>> import numpy as np

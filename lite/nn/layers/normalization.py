@@ -23,7 +23,7 @@ from lite.nn.layers.large_arrays import layers_for
 
 
 class _OverLastDims(Module):
-    """What LayerNorm and RMSNorm share: the dimensions at the end that they normalise over."""
+    """Base of LayerNorm and RMSNorm: the trailing dimensions that are normalised over."""
 
     def __init__(self, normalized_shape: int | Sequence[int], eps: float | None, affine: bool) -> None:
         super().__init__()
@@ -358,7 +358,7 @@ class BatchNorm1d(Module):
 
 
 class LazyBatchNorm1d(LazyLayer, BatchNorm1d):
-    """A `BatchNorm1d` whose first input tells `num_features`; with it, it becomes a `BatchNorm1d`.
+    """A `BatchNorm1d` that infers `num_features` from its first input, and then becomes a `BatchNorm1d`.
 
     Args:
         eps, momentum, affine, track_running_stats, device, dtype, bias: as of `BatchNorm1d`.
@@ -435,7 +435,7 @@ def _record(
     Args:
         out: its result.
         state: gives the normalised input, before weight and bias, and what the centred one was multiplied by.
-        parents: input, weight and bias; None for what there is not.
+        parents: input, weight and bias; None for missing ones.
         axes: what mean and variance were taken over; None if they were given.
         centres: whether the mean was subtracted.
         row: the shape in which weight and bias broadcast, if it is another than their own.

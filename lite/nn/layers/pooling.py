@@ -22,7 +22,7 @@ _One = int | Iterable[int]
 
 
 class _Pool2d(Module):
-    """What both poolings share: the geometry of the windows."""
+    """Base of both poolings: the geometry of the windows."""
 
     def __init__(self, kernel_size: _One, stride: _One | None, padding: _One, ceil_mode: bool) -> None:
         super().__init__()
@@ -209,7 +209,7 @@ class AvgPool2d(_Pool2d):
     def _entries(self, size: int, out: int, kernel: int, stride: int, padding: int) -> Any:
         """How many entries of one dimension each window counts."""
         start = np.arange(out) * stride - padding
-        # What lies beyond the padding, where a window of ceil_mode may reach, never counts.
+        # Entries beyond the padding, which a window of ceil_mode may reach, are never counted.
         end = np.minimum(start + kernel, size + padding)
         if not self.count_include_pad:
             start, end = np.maximum(start, 0), np.minimum(end, size)

@@ -1,6 +1,6 @@
-"""Which calls of layers are one node: those of traced arrays that have plain arrays behind them.
+"""Decides which calls of layers become one node: those with traced arrays that wrap plain arrays.
 
-Others, as of arrays of an outer `vmap`, are what their formulas are.
+In other calls, such as those with arrays of an outer `vmap`, every operation of the formula is a node.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lite._transforms.grad.array import TracedArray
 
 
 def is_recorded(*arrays: Any) -> bool:
-    """Whether some arrays are traced, and there are plain arrays behind all; None is no array."""
+    """Whether some arrays are traced, and all wrap plain arrays; None is ignored."""
     traced = False
     for array in arrays:
         if type(array) is TracedArray:

@@ -1,6 +1,6 @@
 """Recurrent layers over whole sequences: RNN, LSTM, GRU.
 
-`weight_ih` is applied to all time steps in one product of matrices; what is left for each step is in
+`weight_ih` is applied to all time steps in one product of matrices; the rest of each step is in
 `lite.nn.layers.recurrent_steps`.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Recurrent(Module):
-    """RNN, LSTM and GRU but for what they do in a step."""
+    """Base of RNN, LSTM and GRU: everything but the computation of a step."""
 
     _gates: int
     _states: tuple[str, ...] = ("hx",)
@@ -117,7 +117,7 @@ class Recurrent(Module):
         return [[getattr(self, name) for name in names] for names in self._names]
 
     def _step_function(self) -> Step:
-        """What happens at each time."""
+        """The computation of one time step."""
         raise NotImplementedError
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Cell(Module):
-    """What the cells share: weights, and the checks of input and state."""
+    """Base of the cells: weights, and checks of input and state."""
 
     _gates: int
 
@@ -85,7 +85,7 @@ class _Cell(Module):
         return tuple(h.astype(result, copy=False) for h in out)
 
     def extra_repr(self) -> str:
-        """The sizes, and whether there are no biases."""
+        """The sizes, and `bias=False` if there are no biases."""
         return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias is True else f", bias={self.bias}")
 
 

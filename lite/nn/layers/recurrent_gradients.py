@@ -32,7 +32,7 @@ Shares = tuple[Any, Any, State, Any]
 
 
 class Kept(NamedTuple):
-    """What a walk has kept.
+    """The intermediate results of a forward pass that the backward pass needs.
 
     Attributes:
         outputs: (T, N, size).

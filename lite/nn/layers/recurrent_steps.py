@@ -1,4 +1,4 @@
-"""What recurrent networks do in a step, given an input that `weight_ih` has been applied to already.
+"""The steps of recurrent networks, given an input that is already multiplied by `weight_ih`.
 
 The layers of `lite.nn.layers.recurrent` do that for all time steps at once.
 """
@@ -49,7 +49,7 @@ def lstm_step(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> 
 
 
 def split_bias(step: Step, b_ih: Any, b_hh: Any) -> tuple[Any, Any]:
-    """What of both biases goes into the projected input, and what the step has to add itself."""
+    """Split the biases into the part added to the projected input and the part added in the step."""
     if step is not gru_step or b_hh is None:
         return (b_ih if b_hh is None else b_ih + b_hh), None
     gates = b_hh.shape[-1] // 3 * 2

@@ -35,7 +35,7 @@ _ACTIVATIONS = {"relu": relu, "gelu": gelu}
 
 
 class _Layer(Module):
-    """What both layers share: the feed-forward network, and where the normalisations come."""
+    """Base of both layers: the feed-forward network and the order of normalisations."""
 
     _attentions: tuple[str, ...]
 
@@ -86,7 +86,7 @@ class _Layer(Module):
         self.activation = activation
 
     def _residual(self, x: Any, index: int, block: Callable[[Any], Any]) -> Any:
-        """x plus what a block makes of it, normalised before the block or after the sum."""
+        """x plus a block of x, normalised before the block or after the sum."""
         norm, dropout = getattr(self, f"norm{index}"), getattr(self, f"dropout{index}")
         if self.norm_first:
             return x + dropout(block(norm(x)))
@@ -415,7 +415,7 @@ class Transformer(Module):
         reset(self, rng)
 
     def reset_parameters(self, rng: Rng = None) -> None:
-        """Draw all matrices anew, as Glorot and Bengio do, in place; vectors stay."""
+        """Reset all matrices to random values by Glorot and Bengio's method, in place; vectors stay."""
         rng = np.random.default_rng(rng)
         for parameter in self.parameters():
             if parameter.ndim > 1:

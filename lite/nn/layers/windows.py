@@ -1,6 +1,7 @@
 """Windows that slide over the last dimensions: padding, sizes, and their entries one offset at a time.
 
-Everything is made of slices and joins, which also work on arrays that are not NumPy's own.
+All functions use slices and joins only, which also work on arrays of other libraries and inside
+transformations.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Losses: modules that read a batch and give what is minimised.
+"""Losses: modules that read a batch and return the losses.
 
 base        what all losses have
 reduction   distances between values, and from losses per element to one number
 estimators  which estimator of targets and advantages a loss makes
 updates     how target parameters follow those that learn
 dqn         temporal differences of action values
-policies    what losses ask of a policy's distribution
+policies    functions of a policy's distribution
 ppo         a policy that stays near the one that acted; kl_ppo, with a penalty instead of a limit
 ensembles   several networks of one form, called at once
 alpha       the weight of entropy, learned or fixed

@@ -24,7 +24,7 @@ from lite.nn.values.value_norm import require_norm, update_where
 
 
 class ActorCriticLoss(LossModule):
-    """What `A2CLoss` and `ReinforceLoss` share: a policy that learns from log-probs, and a critic."""
+    """Base of `A2CLoss` and `ReinforceLoss`: a policy that learns from log-probs, and a critic."""
 
     _AcceptedKeys = PolicyKeys
     default_keys = PolicyKeys

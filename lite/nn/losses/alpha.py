@@ -59,7 +59,9 @@ class EntropyWeightedLoss(LossModule):
         return np.exp(value)
 
     def _alpha_loss(self, log_prob: Any) -> Any:
-        """What the weight learns from: less of it where the entropy, the negative `log_prob`, is enough."""
+        """The loss of the weight, which decreases it if the entropy, the negative `log_prob`, exceeds the
+        target.
+        """
         log_alpha: Any = self.log_alpha
         return -log_alpha * (log_prob + self._number("target_entropy"))
 

@@ -29,7 +29,7 @@ from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.values.base import ValueEstimatorBase
 from lite.nn.values.detached import detached
 
-# What marks padding: a slice sampler's, and steps for which a shifted estimator had no room.
+# Keys of padding masks: of a slice sampler, and of steps that a shifted estimator could not compute.
 AUTO_LOSS_MASK_KEYS: tuple[NestedKey, ...] = (("collector", "mask"), "shifted_valid")
 _NO_UPDATER = (
     "the loss has target parameters, but no SoftUpdate or HardUpdate was made for it: unless you write them "
@@ -151,7 +151,7 @@ class LossModule(TensorDictModuleBase):
         """Change keys by their names in `tensor_keys`; None sets the default again.
 
         Raises:
-            ValueError: there is no such name, or what is given is no key.
+            ValueError: the name is unknown, or the value is not a key.
 
         Example:
             >>> from lite import nn
@@ -166,14 +166,16 @@ class LossModule(TensorDictModuleBase):
         changed = {}
         for name, key in kwargs.items():
             if name not in names:
-                raise ValueError(f"{name!r} is no key of {type(self).__name__}; these are {sorted(names)}.")
+                raise ValueError(
+                    f"{name!r} is not a key of {type(self).__name__}; expected one of {sorted(names)}."
+                )
             changed[name] = getattr(defaults, name) if key is None else _checked_key(name, key)
         for name, key in changed.items():
             setattr(self.tensor_keys, name, key)
         self._forward_value_estimator_keys()
 
     def _forward_value_estimator_keys(self, **kwargs: Any) -> None:
-        """Tell the estimator of the keys, and find `in_keys` anew."""
+        """Pass the keys to the estimator, and update `in_keys`."""
         if self._value_estimator is not None:
             self._value_estimator.set_keys(**self._estimator_keys())
         self._set_in_keys()
@@ -207,7 +209,7 @@ class LossModule(TensorDictModuleBase):
 
     @property
     def vmap_randomness(self) -> str:
-        """What an ensemble's networks draw: "different" or the "same" numbers, or "error".
+        """The randomness of an ensemble's networks: "different" or the "same" numbers, or "error".
 
         "different" unless it was set, if a network has a Dropout; else "error".
         """
@@ -315,7 +317,9 @@ class LossModule(TensorDictModuleBase):
 
     @property
     def value_estimator(self) -> ValueEstimatorBase:
-        """What gives targets and advantages; the default one, unless `make_value_estimator` chose another."""
+        """The estimator of targets and advantages: the default one, unless `make_value_estimator` chose
+        another.
+        """
         if self._value_estimator is None:
             self.make_value_estimator()
         found: Any = self._value_estimator
@@ -338,7 +342,7 @@ class LossModule(TensorDictModuleBase):
             The loss.
 
         Raises:
-            KeyError: there is no estimator of that name.
+            KeyError: the name of the estimator is unknown.
             NotImplementedError: the loss has no use for this one.
 
         Example:
@@ -388,7 +392,7 @@ class LossModule(TensorDictModuleBase):
         self.register_buffer(name, array.astype(dtype).view(Coefficient))
 
     def _number(self, name: str) -> float:
-        """A coefficient as a number, which takes the dtype of what it multiplies."""
+        """A coefficient as a Python number, so that products keep the dtype of the other factor."""
         return float(detached(getattr(self, name)))
 
     # -- from losses per element to one number -------------------------------------------------------------
@@ -413,7 +417,7 @@ class LossModule(TensorDictModuleBase):
         reduction: str | None = None,
         weights: Any = None,
     ) -> Any:
-        """A loss per element as one number (or with "none" as it is), without what is masked."""
+        """Reduce a loss per element to one number, without masked elements; unchanged for "none"."""
         if mask is not None:
             mask = expanded(mask, loss)
         if tensordict is not None:
@@ -427,7 +431,7 @@ class LossModule(TensorDictModuleBase):
         return out
 
     def _masks(self, tensordict: TensorDictBase) -> list[Any]:
-        """The entries that say which steps count."""
+        """The entries that mask steps."""
         key = self._loss_mask_key
         keys = () if key is None else AUTO_LOSS_MASK_KEYS if key == "auto" else (key,)
         found = [tensordict.get(key, None) for key in keys]
@@ -436,7 +440,8 @@ class LossModule(TensorDictModuleBase):
     def _batch(self, tensordict: TensorDictBase) -> TensorDictBase:
         """A copy of the batch, which is written to, with 0 for NaN in steps that do not count.
 
-        Times 0, as derivatives of what is masked are, NaN would stay NaN and reach every parameter.
+        Derivatives of masked elements are multiplied by 0, but NaN times 0 is NaN and would reach every
+        parameter.
         """
         td = tensordict.copy()
         for mask in self._masks(td):

@@ -20,7 +20,7 @@ _DISTANCES = {"l1": "l1", "l2": "l2", "mse": "l2", "smooth_l1": "smooth_l1"}
 
 @dataclass
 class BCKeys:
-    """Where `BCLoss` reads."""
+    """The keys that `BCLoss` reads."""
 
     action: NestedKey = "action"
     pad_mask: NestedKey | None = None

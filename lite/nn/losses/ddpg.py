@@ -16,7 +16,7 @@ from lite.nn.values.detached import detached
 
 @dataclass
 class DDPGKeys:
-    """Where `DDPGLoss` reads and writes; reward, done and terminated are under "next"."""
+    """The keys that `DDPGLoss` reads and writes; reward, done and terminated are under "next"."""
 
     state_action_value: NestedKey = "state_action_value"
     priority: NestedKey = "td_error"
@@ -133,7 +133,7 @@ class DDPGLoss(LossModule):
         return self._reduce_loss(-value[..., 0], tensordict, weights=weights), {}
 
     def loss_value(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Any]]:
-        """The critic's loss, reduced, and what is logged."""
+        """The critic's reduced loss, and values to log."""
         weights = self._maybe_get_priority_weight(tensordict)
         td = tensordict.select(*self.value_network.in_keys, strict=False)
         with self.value_network_params.to_module(self.value_network):
@@ -155,7 +155,7 @@ class DDPGLoss(LossModule):
         return self._reduce_loss(loss, tensordict, weights=weights), known
 
     def _value_of_policy(self, data: TensorDictBase, actor_params: Any, value_params: Any) -> Any:
-        """What the critic says of the policy's own actions, (*batch, 1)."""
+        """The critic's values of the policy's actions, (*batch, 1)."""
         written = set(self.actor_network.out_keys)
         inputs = [*self.actor_network.in_keys, *(k for k in self.value_network.in_keys if k not in written)]
         td = data.select(*inputs, strict=False)

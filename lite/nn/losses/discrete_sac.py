@@ -23,7 +23,7 @@ from lite.nn.values.detached import detached
 
 @dataclass
 class DiscreteSACKeys:
-    """Where `DiscreteSACLoss` reads and writes; reward, done and terminated are under "next"."""
+    """The keys that `DiscreteSACLoss` reads and writes; reward, done and terminated are under "next"."""
 
     action: NestedKey = "action"
     value: NestedKey = "state_value"
@@ -207,7 +207,7 @@ class DiscreteSACLoss(EntropyWeightedLoss):
         return loss, (detached(log_prob) * detached(prob)).sum(-1)
 
     def _target(self, tensordict: TensorDictBase) -> Any:
-        """What the critics learn: reward and soft value of the next state, constants."""
+        """The targets of the critics: reward plus soft value of the next state, without gradient."""
         td = tensordict.copy()
         following: Any = td.get("next")
         done = following.get(self.tensor_keys.done, None)

@@ -17,7 +17,7 @@ from lite.nn.values.detached import detached
 
 @dataclass
 class DQNKeys:
-    """Where `DQNLoss` reads and writes; reward, done and terminated are under "next"."""
+    """The keys that `DQNLoss` reads and writes; reward, done and terminated are under "next"."""
 
     advantage: NestedKey = "advantage"
     value_target: NestedKey = "value_target"
@@ -112,7 +112,9 @@ class DQNLoss(LossModule):
         for name in ("action_space", "spec"):
             space = getattr(value_network, name, None) if space is None else space
         if space is None:
-            raise ValueError("action_space must be given, as the value network does not say what it is.")
+            raise ValueError(
+                "action_space must be given, as the value network has no attribute action_space."
+            )
         self.action_space = action_space_of(space)
         if not isinstance(value_network, TensorDictModuleBase):
             value_network = QValueActor(value_network, action_space=self.action_space)

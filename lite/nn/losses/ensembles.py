@@ -19,12 +19,12 @@ def values_of_each(
     loop: bool = False,
     randomness: str = "error",
 ) -> Any:
-    """What each set of parameters makes of the same data, or of data of its own: (networks, *batch, ...).
+    """The results of each set of parameters, on the same or on separate data: (networks, *batch, ...).
 
     Args:
         network: a TensorDictModule.
         params: its parameters, stacked along the first dimension.
-        data: what it reads; nothing is written there.
+        data: the input, which is not changed.
         key: of the entry that is wanted.
         each: the first dimension of `data` counts the sets, too, and each reads its part.
         loop: call the network once for each set, instead of once under `vmap` for all.

@@ -48,13 +48,13 @@ _BY_NAME = {member.name.lower(): member for member in ValueEstimators}
 
 
 def default_value_kwargs(value_type: ValueEstimators | str) -> dict[str, Any]:
-    """The arguments that a loss gives an estimator if it is not told others.
+    """The default arguments of an estimator that a loss creates.
 
     Args:
         value_type: a `ValueEstimators`, or its name in any case.
 
     Raises:
-        KeyError: there is no estimator of that name.
+        KeyError: the name of the estimator is unknown.
         TypeError: neither of the two.
     """
     lmbda = {"lmbda": 0.95} if named(value_type) in _WITH_LAMBDA else {}
@@ -70,7 +70,7 @@ def named(value_type: ValueEstimators | str) -> ValueEstimators:
             f"value_type must be a ValueEstimators, its name, or an estimator, got {value_type!r}."
         )
     if value_type.lower() not in _BY_NAME:
-        raise KeyError(f"there is no value estimator {value_type!r}; these are {sorted(_BY_NAME)}.")
+        raise KeyError(f"unknown value estimator {value_type!r}; expected one of {sorted(_BY_NAME)}.")
     return _BY_NAME[value_type.lower()]
 
 

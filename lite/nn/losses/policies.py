@@ -1,4 +1,4 @@
-"""What losses ask of a policy's distribution: log-probs of actions, entropies, draws with their log-probs."""
+"""Functions of a policy's distribution for losses: log-probs, entropies, samples with log-probs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def require_policy(network: Any, name: str = "actor_network") -> None:
 
 
 def policy_keys(network: Any) -> dict[str, Any]:
-    """Where a policy writes its actions and their log-probs, as keys of a loss, as far as it says that."""
+    """The keys of a loss for actions and log-probs, as far as the policy declares them."""
     found: dict[str, Any] = {}
     for name, attribute in (("sample_log_prob", "log_prob_keys"), ("action", "dist_sample_keys")):
         keys = getattr(network, attribute, None)
@@ -80,7 +80,7 @@ def drawn(dist: Distribution, sample_shape: tuple[int, ...], rng: Any) -> tuple[
 
 
 def entropy_of(dist: Distribution, samples: int, rng: Any) -> Any:
-    """Entropy, from a formula or, where there is none, from so many samples.
+    """Entropy, from a formula or, if there is none, from samples.
 
     Returns:
         (*batch), or of a CompositeDistribution a TensorDict with `<name>_entropy` for each part, unless

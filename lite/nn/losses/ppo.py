@@ -40,7 +40,7 @@ from lite.nn.values.value_norm import require_norm, update_where
 
 @dataclass
 class PolicyKeys:
-    """Where losses of a policy and a critic read; reward, done and terminated are under "next"."""
+    """The keys that losses of a policy and a critic read; reward, done and terminated are under "next"."""
 
     advantage: NestedKey = "advantage"
     value_target: NestedKey = "value_target"

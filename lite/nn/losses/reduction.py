@@ -68,7 +68,7 @@ def expanded(mask: Any, loss: Any, name: str = "mask") -> Any:
     """A mask or weights with the shape of a loss: dimensions of 1 at the end come and go.
 
     Raises:
-        ValueError: the mask says of single numbers what the loss has only a sum of, or another shape.
+        ValueError: the mask has another shape, or masks single numbers of which the loss has only the sum.
     """
     given = mask.shape
     while mask.ndim > loss.ndim and mask.shape[-1] == 1:

@@ -24,7 +24,7 @@ from lite.nn.values.detached import detached
 
 @dataclass
 class SACKeys:
-    """Where `SACLoss` reads and writes; reward, done and terminated are under "next"."""
+    """The keys that `SACLoss` reads and writes; reward, done and terminated are under "next"."""
 
     action: NestedKey = "action"
     value: NestedKey = "state_value"
@@ -198,7 +198,7 @@ class SACLoss(EntropyWeightedLoss):
 
     @property
     def target_entropy(self) -> Any:
-        """What the entropy of the policy comes to."""
+        """The entropy of the policy."""
         return self._target_entropy
 
     def _set_in_keys(self) -> None:
@@ -257,10 +257,10 @@ class SACLoss(EntropyWeightedLoss):
         """The value network's loss, reduced, and {}.
 
         Raises:
-            RuntimeError: there is no value network.
+            RuntimeError: the loss has no value network.
         """
         if self.value_network is None:
-            raise RuntimeError("there is no value_loss without a value_network.")
+            raise RuntimeError("value_loss needs a value_network, got None.")
         return self._value_loss(tensordict), {}
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Any]]:
@@ -269,7 +269,7 @@ class SACLoss(EntropyWeightedLoss):
         return loss, {"log_prob": log_prob}
 
     def _values(self, params: Any, data: TensorDictBase, *, each: bool = False) -> Any:
-        """What each critic says, of the same data or of its share: (critics, *batch)."""
+        """The values of each critic, on the same or on separate data: (critics, *batch)."""
         inputs = data.select(*self.qvalue_network.in_keys, strict=False)
         key = self.tensor_keys.state_action_value
         values = values_of_each(
@@ -313,7 +313,7 @@ class SACLoss(EntropyWeightedLoss):
         return self._reduce_loss(loss, tensordict, weights=weights), (detached(predicted) - target) ** 2
 
     def _value_loss(self, tensordict: TensorDictBase) -> Any:
-        """How far values are from what the critics say of the policy's actions, and their entropy."""
+        """The distance of values from the critics' values of the policy's actions plus their entropy."""
         weights = self._maybe_get_priority_weight(tensordict)
         data = tensordict.select(*self.value_network.in_keys, strict=False)
         with self.value_network_params.to_module(self.value_network):
@@ -346,7 +346,7 @@ class SACLoss(EntropyWeightedLoss):
         return self._reduce_loss(loss, tensordict, weights=weights), detached(log_prob)
 
     def _target(self, tensordict: TensorDictBase) -> Any:
-        """What the critics learn: reward and soft value of the next state, constants."""
+        """The targets of the critics: reward plus soft value of the next state, without gradient."""
         td = tensordict.copy()
         following: Any = td.get("next")
         chosen = following

@@ -20,7 +20,7 @@ from lite.nn.values.detached import detached
 
 @dataclass
 class TD3Keys:
-    """Where `TD3Loss` reads and writes; reward, done and terminated are under "next"."""
+    """The keys that `TD3Loss` reads and writes; reward, done and terminated are under "next"."""
 
     action: NestedKey = "action"
     state_action_value: NestedKey = "state_action_value"
@@ -174,7 +174,7 @@ class TD3Loss(LossModule):
         return values[..., 0]
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Any]]:
-        """The policy's loss, reduced, and what is logged of it."""
+        """The policy's reduced loss, and values to log."""
         weights = self._maybe_get_priority_weight(tensordict)
         inputs = [*self.actor_network.in_keys, *self.qvalue_network.in_keys]
         td = tensordict.select(*inputs, strict=False)
@@ -185,7 +185,7 @@ class TD3Loss(LossModule):
         return loss, {"state_action_value_actor": detached(values)}
 
     def value_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Any]]:
-        """The critics' loss, reduced, and what is logged of it."""
+        """The critics' reduced loss, and values to log."""
         weights = self._maybe_get_priority_weight(tensordict)
         taken = self._read(tensordict, self.tensor_keys.action)
         noise = standard_normal(self._generator, taken.shape, taken.dtype) * self.policy_noise

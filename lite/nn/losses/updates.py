@@ -23,7 +23,7 @@ class TargetNetUpdater:
 
     Raises:
         RuntimeError: the loss has none.
-        ValueError: it is no LossModule.
+        ValueError: `loss_module` is not a LossModule.
 
     Source:
         torchrl.objectives.utils.TargetNetUpdater.
@@ -77,7 +77,7 @@ class TargetNetUpdater:
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """How far it is, beside the parameters, which are the loss's."""
+        """The state of the updater, without the parameters, which belong to the loss."""
         state: dict[str, Any] = {"initialized": self.initialized}
         if hasattr(self, "counter"):
             state["counter"] = self.counter
@@ -97,7 +97,7 @@ class SoftUpdate(TargetNetUpdater):
 
     Args:
         loss_module: a loss with target parameters.
-        eps: what is kept, in [0, 1].
+        eps: the share of the old value that is kept, in [0, 1].
         tau: 1 - eps; one of the two is given.
 
     Raises:

@@ -1,4 +1,4 @@
-"""TensorDictModuleBase: a module that says which entries it reads and which it writes."""
+"""TensorDictModuleBase: a module that declares the entries that it reads and writes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TensorDictModuleBase(Module):
         2
     """
 
-    # What selecting several keys raises when one of them is not written by the module.
+    # The error for selecting keys of which the module does not write all.
     _selection_error: ClassVar[type[Exception]] = RuntimeError
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -72,7 +72,7 @@ class TensorDictModuleBase(Module):
 
     @property
     def out_keys_source(self) -> list[NestedKey]:
-        """All keys that the module writes, whatever is selected."""
+        """All keys that the module writes, independent of `select_out_keys`."""
         keys: list[NestedKey] | None = self.__dict__.get("_out_keys")
         return self._class_keys("out_keys") if keys is None else keys
 

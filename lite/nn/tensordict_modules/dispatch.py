@@ -131,7 +131,7 @@ def _packed(keys: Sequence[Any], args: Any, kwargs: dict[str, Any], separator: s
 
 
 def _outputs(out: Any, dest: Sequence[Any]) -> Any:
-    """What a dispatched call returns: the value under the only key, or a tuple of values."""
+    """The result of a dispatched call: the value under the only key, or a tuple of values."""
     node = out if type(out) is TensorDict else TensorDict._as_node(out)
     values = []
     for key in dest:

@@ -1,4 +1,4 @@
-"""What makes a module's distribution: a class, a function or a name; and why it could not be made."""
+"""The class of a module's distribution, also by name, and errors of its constructor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def distribution_of(given: Callable[..., Any] | str) -> Callable[..., Any]:
     """The class or function itself, or the class of this name, in any case.
 
     Raises:
-        ValueError: there is no such name, or it is none of these.
+        ValueError: the name is unknown, or the value is of another type.
     """
     if not isinstance(given, str):
         if not callable(given):
@@ -27,10 +27,10 @@ def distribution_of(given: Callable[..., Any] | str) -> Callable[..., Any]:
 
 
 def explained(err: Exception, module: Any, params: dict[str, Any]) -> Exception:
-    """What to raise where a module's distribution could not be made: says which entries it was made of.
+    """The error for a module whose distribution cannot be constructed; it lists the entries of the arguments.
 
     Args:
-        err: what was raised.
+        err: the error of the constructor.
         module: a `ProbabilisticTensorDictModule`.
         params: keyword arguments from entries; None for those that are missing.
     """

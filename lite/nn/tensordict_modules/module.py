@@ -175,7 +175,7 @@ class TensorDictModule(TensorDictModuleBase):
             raise
 
     def _target(self, tensordict: Any) -> Any:
-        """Where outputs go."""
+        """The TensorDict that outputs are written to."""
         if self.inplace == "empty":
             return tensordict.empty()
         return tensordict if self.inplace else TensorDict()
@@ -255,12 +255,12 @@ def _methods_of(module: Any) -> str:
 
 
 def _named(function: Any) -> str:
-    """What to call a module or a function in an error."""
+    """The name of a module or function in errors."""
     return getattr(function, "__name__", type(function).__name__)
 
 
 def _payload(state: dict[str, Any]) -> Any:
-    """What is wrapped: a registered child, or an attribute if it is a plain callable."""
+    """The wrapped callable: a registered child if it is a module, else an attribute."""
     child = state["_modules"].get("module") if "_modules" in state else None
     return state.get("module") if child is None else child
 
@@ -293,7 +293,7 @@ def store(target: Any, keys: Sequence[NestedKey], values: Sequence[Any]) -> None
 
 
 def _node_of(tensordict: Any) -> Any:
-    """The container itself; behind a tensorclass, the one it wraps."""
+    """The container, or the TensorDict of a tensorclass."""
     node = TensorDict._as_node(tensordict)
     if node is None:
         raise TypeError(f"expected a TensorDict, got {type(tensordict).__name__}.")

@@ -29,8 +29,8 @@ _OUT_KEYS_ERROR = "out_keys must be of type list, str or tuples of str."
 class ProbabilisticTensorDictModule(TensorDictModuleBase):
     """Read the parameters of a distribution from a TensorDict and write a sample of it there.
 
-    How a sample is taken is said by `set_interaction_type`, otherwise by `default_interaction_type`. A sample
-    is taken anew at each call. Called with arrays instead of a TensorDict, the module returns the values of
+    `set_interaction_type`, otherwise `default_interaction_type`, decides how a sample is taken. Each call
+    takes a new sample. Called with arrays instead of a TensorDict, the module returns the values of
     `out_keys`.
 
     Args:
@@ -151,7 +151,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
 
     @property
     def out_keys_source(self) -> list[NestedKey]:
-        """All keys that the module writes, whatever is selected."""
+        """All keys that the module writes, independent of `select_out_keys`."""
         samples: list[NestedKey] = self.__dict__["_out_keys"]
         if not self.return_log_prob:
             return list(samples)
@@ -159,7 +159,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
 
     @property
     def log_prob_keys(self) -> list[NestedKey]:
-        """Where log-probs go.
+        """The keys of log-probs.
 
         Raises:
             RuntimeError: the mode of `set_composite_lp_aggregate` is not that in which the module was made.
@@ -169,7 +169,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
 
     @property
     def log_prob_key(self) -> NestedKey:
-        """Where the log-prob goes, if there is one.
+        """The key of the log-prob, if there is one.
 
         Raises:
             RuntimeError: there are several, or the mode is not that in which the module was made.

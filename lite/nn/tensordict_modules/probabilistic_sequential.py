@@ -34,7 +34,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         inplace: as for `TensorDictSequential`.
 
     Raises:
-        ValueError: there are no modules.
+        ValueError: no modules are given.
         TypeError: `return_composite` is False, and the last module is not probabilistic.
 
     Example:
@@ -119,12 +119,12 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
 
     @property
     def log_prob_keys(self) -> list[NestedKey]:
-        """Where log-probs go, from the last module to the first."""
+        """The keys of log-probs, from the last module to the first."""
         return self._collected("log_prob_keys")
 
     @property
     def log_prob_key(self) -> NestedKey:
-        """Where the log-prob goes, if there is one.
+        """The key of the log-prob, if there is one.
 
         Raises:
             RuntimeError: there are none or several.

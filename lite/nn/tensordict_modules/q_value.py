@@ -1,4 +1,4 @@
-"""Networks that say what actions and states are worth: QValueModule, QValueActor, ValueOperator."""
+"""Modules for the values of actions and states: QValueModule, QValueActor, ValueOperator."""
 
 from __future__ import annotations
 

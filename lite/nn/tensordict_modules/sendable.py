@@ -36,7 +36,7 @@ class Sendable:
                     "or install cloudpickle."
                 ) from error
             return pickle.loads, (dumps(self.function),)
-        # The function itself, said in names of the standard library, so that pickles outlive this file.
+        # The function by names of the standard library, so that pickles do not depend on this file.
         return operator.getitem, ((self.function,), 0)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Sendable:
@@ -49,6 +49,6 @@ def packed(state: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def unpacked(state: dict[str, Any], name: str) -> dict[str, Any]:
-    """The state again, as of a copy, which meets no pickle."""
+    """The state as it is, for copies, which are not pickled."""
     held = state.get(name)
     return {**state, name: held.function} if isinstance(held, Sendable) else state

@@ -100,7 +100,7 @@ class TensorDictSequential(TensorDictModule):
     def _forward(
         self, tensordict: Any, tensordict_out: Any, kwargs: dict[str, Any], run: Callable[[Any], Any]
     ) -> Any:
-        """What surrounds running the modules: where they run, and what is kept of it."""
+        """Run the modules on the right TensorDict, and keep the selected outputs."""
         if SKIP_EXISTING.get() and all_present(tensordict, self.in_keys, self.out_keys):
             return tensordict
         if kwargs:
@@ -122,7 +122,7 @@ class TensorDictSequential(TensorDictModule):
         return current
 
     def _execute(self, tensordict: Any, named: list[tuple[str, Any]] | None = None) -> Any:
-        """Run the modules, or some of them, as far as `partial_tolerant` asks for it."""
+        """Run the modules; with `partial_tolerant`, only those that have their inputs."""
         if named is None:
             named = self._named()
         if self.partial_tolerant:
@@ -130,7 +130,7 @@ class TensorDictSequential(TensorDictModule):
         return self._chain(named, tensordict)
 
     def _run(self, module: Any, tensordict: Any) -> Any:
-        """Run a module on what has its inputs: all, some elements of a lazy stack, or nothing."""
+        """Run a module on the TensorDict, on the parts of a lazy stack with its inputs, or not at all."""
         if all(key in tensordict for key in module.in_keys):
             return module(tensordict)
         for element in getattr(tensordict, "tensordicts", ()):
@@ -155,8 +155,8 @@ class TensorDictSequential(TensorDictModule):
         if it writes something that `out_keys` depend on. Nested sequences are narrowed likewise.
 
         Args:
-            in_keys: what is given; this sequence's `in_keys` by default.
-            out_keys: what is wanted; this sequence's `out_keys` by default.
+            in_keys: the available keys; this sequence's `in_keys` by default.
+            out_keys: the required keys; this sequence's `out_keys` by default.
 
         Raises:
             ValueError: if no module is left.
@@ -223,17 +223,17 @@ class TensorDictSequential(TensorDictModule):
         self._rebuild([(name, module) for name, module in self._named() if name not in drop])
 
     def append(self, module: Any) -> Self:
-        """Add a module at the end and infer the keys anew; returns self."""
+        """Add a module at the end and update the keys; returns self."""
         return self.insert(len(self), module)
 
     def extend(self, modules: Iterable[Any]) -> Self:
-        """Add modules at the end and infer the keys anew; returns self."""
+        """Add modules at the end and update the keys; returns self."""
         self._require_list("extend")
         self._rebuild([*self._named(), *[("", _as_td_module(module)) for module in modules]])
         return self
 
     def insert(self, index: int, module: Any) -> Self:
-        """Insert a module before `index` and infer the keys anew; returns self.
+        """Insert a module before `index` and update the keys; returns self.
 
         Raises:
             TypeError: for a sequence built from a dict, whose modules need names: use
@@ -246,7 +246,7 @@ class TensorDictSequential(TensorDictModule):
         return self
 
     def pop(self, index: int | str = -1) -> Any:
-        """Remove a module and return it; the keys are inferred anew."""
+        """Remove a module, update the keys, and return the module."""
         module = self[index]
         del self[index]
         return module
@@ -262,7 +262,7 @@ class TensorDictSequential(TensorDictModule):
             )
 
     def _rebuild(self, named: list[tuple[str, Any]]) -> None:
-        """Change the container in place, so that whoever holds it sees the same modules."""
+        """Change the container in place, so that other references to it have the same modules."""
         container = self._container()
         named_form = isinstance(container, ModuleDict)
         container._modules.clear()

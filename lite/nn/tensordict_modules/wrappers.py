@@ -64,7 +64,7 @@ class WrapModule(TensorDictModuleBase):
 
 
 class TensorDictModuleWrapper(TensorDictModuleBase):
-    """Behaves as the module it holds, except for what a subclass overrides.
+    """Behaves as the wrapped module, except for attributes that a subclass overrides.
 
     Calls, keys and attributes go to the wrapped module, whose forward hooks are copied at
     construction.

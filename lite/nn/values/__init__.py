@@ -1,10 +1,10 @@
 """Value estimators: modules that write advantages and the targets of a value network to a TensorDict.
 
-entries              what is asked of a TensorDict that a module reads
+entries              checks of entries that modules read
 base                 keys, options, what all estimators read and check
 network_calls        the value network on observations and next observations
 td                   TD(0), TD(1) and TD(lambda)
-advantage_estimator  what the next two share
+advantage_estimator  base of the next two
 gae                  generalized advantage estimates, for one agent and for several
 off_policy           V-trace and Retrace, which learn from the steps of another policy
 standardize          mean 0 and deviation 1, of all values or in groups

@@ -1,4 +1,4 @@
-"""What `GAE`, `VTrace` and `Retrace` share: a kernel gives advantages and targets at once."""
+"""Base of `GAE`, `VTrace` and `Retrace`: one kernel computes advantages and targets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lite.nn.values.base import Array, ValueEstimatorBase, Writes
 
 
 class AdvantageEstimator(ValueEstimatorBase):
-    """Base of the estimators of advantages; subclasses say how they are found and averaged."""
+    """Base of the estimators of advantages; subclasses compute and average them."""
 
     @dispatch
     def forward(
@@ -35,7 +35,7 @@ class AdvantageEstimator(ValueEstimatorBase):
         Raises:
             KeyError: rewards, done, log-probs or an input of a network is missing.
             RuntimeError: no batch dimension, or shapes that differ.
-            TypeError: the input is no TensorDict, or an entry no array.
+            TypeError: the input is not a TensorDict, or an entry is not an array.
             ValueError: no values and no network, no such time_dim, `target_params` without `params`.
         """
         found, valid, writes = self._estimates(tensordict, params, target_params, time_dim)

@@ -1,4 +1,4 @@
-"""What all value estimators have: keys, options, and what they read of a TensorDict."""
+"""Base of all value estimators: keys, options, and reading of entries."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class AcceptedKeys:
 
 
 class Options(TypedDict, total=False):
-    """The options of all estimators; `ValueEstimatorBase` says what they are."""
+    """The options of all estimators, which `ValueEstimatorBase` documents."""
 
     shifted: bool
     differentiable: bool
@@ -106,7 +106,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
 
     Raises:
         RuntimeError: one of the keys that `set_keys` sets.
-        TypeError: a number of chunks that is no integer.
+        TypeError: the number of chunks is not an integer.
         ValueError: numbers out of range, both ways to cut, `shifted` that is no bool.
 
     Source:
@@ -186,8 +186,8 @@ class ValueEstimatorBase(TensorDictModuleBase):
         """Change keys by their names in `tensor_keys`.
 
         Raises:
-            KeyError: there is no such name, or the value network does not write that value.
-            ValueError: what is given is no key.
+            KeyError: the name is unknown, or the value network does not write that value.
+            ValueError: the value is not a key.
 
         Example:
             >>> from lite.data import GAE
@@ -202,7 +202,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
             if not isinstance(key, str | tuple):
                 raise ValueError(f"a key must be a string or a tuple of strings, got {name}={key!r}.")
             if name not in names:
-                raise KeyError(f"{name!r} is no key of {self.__name__}; these are {sorted(names)}.")
+                raise KeyError(f"{name!r} is not a key of {self.__name__}; expected one of {sorted(names)}.")
             changed[name] = unravel_key(key)
             written = getattr(self.value_network, "out_keys", None)
             if name == "value" and written is not None and changed[name] not in written:
@@ -223,7 +223,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
 
     @property  # type: ignore[misc]
     def out_keys(self) -> list[NestedKey]:
-        """Where advantages and targets go."""
+        """The TensorDict that advantages and targets are written to."""
         return [self.tensor_keys.advantage, self.tensor_keys.value_target]
 
     # -- what subclasses call ------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
         return gamma ** steps.reshape(reward.shape).astype(np.float64)
 
     def _time(self, tensordict: TensorDictBase, time_dim: int | None = None) -> int:
-        """The batch dimension that is time: that asked for, the one of that name, or the last."""
+        """The time dimension of the batch: the given one, the one of that name, or the last."""
         dim = self.time_dim if time_dim is None else time_dim
         if dim is None:
             names = tensordict.names

@@ -58,10 +58,10 @@ def test_the_file_beside_the_graph(tmp_path: Path) -> None:
 
 TENSOR = {"name": "x", "key": ["x"], "shape": [1], "dtype": "float32"}
 HOSTILE = [
-    (b"", "it is no JSON"),
-    (b"\xff\xfe\x00", "it is no JSON"),
+    (b"", "expected JSON"),
+    (b"\xff\xfe\x00", "expected JSON"),
     (b"[" * 100_000, "nested too deeply"),
-    (b'{"version": ' + b"9" * 10_000 + b"}", "it is no JSON"),
+    (b'{"version": ' + b"9" * 10_000 + b"}", "expected JSON"),
     (b"[]", "the contract must be a JSON object"),
     (b"{}", "must have the format"),
     (changed(version=2), "version 2 is unknown"),

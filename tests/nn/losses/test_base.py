@@ -27,7 +27,7 @@ def batch() -> TensorDict:
 
 def test_keys_are_checked_before_any_is_set() -> None:
     loss = dqn()
-    with pytest.raises(ValueError, match="'rewards' is no key of DQNLoss; these are"):
+    with pytest.raises(ValueError, match="'rewards' is not a key of DQNLoss; expected one of"):
         loss.set_keys(action="choice", rewards="gain")
     with pytest.raises(ValueError, match="a key must be a string or a tuple of strings, got action=3"):
         loss.set_keys(reward="gain", action=3)
@@ -200,7 +200,7 @@ def test_an_estimator_may_be_given() -> None:
     assert float(loss.value_estimator.gamma) == 0.25
     with pytest.raises(NotImplementedError, match="GAE is not implemented for DQNLoss, which supports"):
         loss.make_value_estimator("gae")
-    with pytest.raises(KeyError, match="there is no value estimator 'td9'"):
+    with pytest.raises(KeyError, match="unknown value estimator 'td9'"):
         loss.make_value_estimator("td9")
     with pytest.raises(TypeError, match="value_type must be a ValueEstimators, its name"):
         loss.make_value_estimator(3)

@@ -87,7 +87,11 @@ MODULE: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     ),
     "to of integers": (lambda m: m.to(np.int32), TypeError, "floating or complex dtype, got int32"),
     "to of a device": (lambda m: m.to("cuda:0", np.float64), RuntimeError, "cuda:0"),
-    "type of objects": (lambda m: m.type(object), TypeError, "numbers or its name, got <class 'object'>"),
+    "type of objects": (
+        lambda m: m.type(object),
+        TypeError,
+        "numeric dtype or its name, got <class 'object'>",
+    ),
     "type of an unknown name": (lambda m: m.type("halff"), TypeError, "dtype or its name, got 'halff'"),
     "train": (lambda m: m.train("yes"), ValueError, "must be a bool, got 'yes'"),
     "apply": (lambda m: m.apply(fail), Hit, "inside"),

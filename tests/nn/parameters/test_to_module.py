@@ -111,7 +111,7 @@ def test_inplace_writes_the_modules_arrays() -> None:
     with pytest.raises(RuntimeError, match=r"'bias' has \(3,\), the entry \(4,\)"):
         TensorDict(weight=np.zeros((3, 2)), bias=np.zeros(4)).to_module(module, inplace=True)
     np.testing.assert_array_equal(array, values)
-    with pytest.raises(RuntimeError, match="no data"):
+    with pytest.raises(RuntimeError, match="needs data"):
         zeroed(module).to_module(nn.Linear(2, 3, device="meta"), inplace=True)
 
 

@@ -42,7 +42,7 @@ def test_keys(make):
 @each
 def test_keys_that_are_none(make):
     module = make(value_network=Counted().module)
-    with pytest.raises(KeyError, match="'adv' is no key of"):
+    with pytest.raises(KeyError, match="'adv' is not a key of"):
         module.set_keys(adv="x")
     for wrong in (None, 3):
         with pytest.raises(ValueError, match="a key must be a string or a tuple"):

@@ -146,7 +146,7 @@ class Dirichlet(Distribution):
         return inside_of_simplex(wide / wide.sum(-1, keepdims=True), self.concentration.dtype)
 
     def log_prob(self, value: Any) -> Any:
-        """Logarithm of the density of vectors (..., n); -inf for those that are no shares of 1."""
+        """Logarithm of the density of vectors (..., n); -inf for vectors outside the simplex."""
 
         def density(x: Any, c: Any) -> Any:
             return xlogy(c - 1, x).sum(-1) + log_gamma(c.sum(-1)) - log_gamma(c).sum(-1)

@@ -84,7 +84,7 @@ class Cauchy(Distribution):
 
     @property
     def mean(self) -> Any:
-        """NaN: there is none."""
+        """NaN, as it does not exist."""
         return np.full_like(self.loc, np.nan)
 
     @property

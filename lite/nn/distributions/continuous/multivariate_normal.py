@@ -30,7 +30,7 @@ class MultivariateNormal(Distribution):
         validate_args: False leaves `scale_tril` and the symmetry of the others unchecked.
 
     Raises:
-        ValueError: not exactly one form is given, it is no such matrix, or has too few dimensions.
+        ValueError: not exactly one form is given, the matrix is invalid, or it has too few dimensions.
 
     Example:
         >>> import numpy as np

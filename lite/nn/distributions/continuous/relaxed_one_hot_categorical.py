@@ -1,4 +1,4 @@
-"""RelaxedOneHotCategorical: shares of one that lie near to one-hot vectors, and have derivatives."""
+"""RelaxedOneHotCategorical: a differentiable distribution on the simplex near one-hot vectors."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class RelaxedOneHotCategorical(Distribution):
         return inside_of_simplex(softmax(scores / self.temperature[..., None], -1), self.logits.dtype)
 
     def log_prob(self, value: Any) -> Any:
-        """Logarithm of the density of vectors (..., V); -inf for those that are no shares of 1."""
+        """Logarithm of the density of vectors (..., V); -inf for vectors outside the simplex."""
 
         def density(y: Any, logits: Any, temperature: Any) -> Any:
             x, others = np.log(np.maximum(y, limits(y.dtype).tiny)), y.shape[-1] - 1

@@ -42,7 +42,7 @@ class TanhMap:
     Args:
         low: lower bounds.
         high: upper bounds.
-        dtype: dtype of the numbers; says how near the bounds can be reached.
+        dtype: dtype of the numbers, whose precision limits the distance to the bounds.
         safe: stay as far from the bounds as the inverse needs.
         error: what to raise if a bound is not above the other.
     """
@@ -65,7 +65,7 @@ class TanhMap:
         return y if self.is_plain else y * self.half + self.middle
 
     def inverse(self, value: Any) -> Any:
-        """From between the bounds to any number; what lies beyond counts as the bound."""
+        """The inverse map, from the interval to all numbers; values outside the interval are clipped."""
         y = value if self.is_plain else (value - self.middle) / self.half
         with np.errstate(divide="ignore"):  # the bound itself, where it can be reached
             inside = np.clip(value_of(y), -self._edge, self._edge)

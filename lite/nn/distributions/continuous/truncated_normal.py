@@ -16,7 +16,7 @@ from lite.nn.distributions.support import IndependentSupport, Interval, Support
 if TYPE_CHECKING:
     from lite.nn._modules.initial import Rng
 
-_EDGE = 1e-6  # probabilities, and distances from the bounds, below this are not told apart
+_EDGE = 1e-6  # the smallest probability and distance from the bounds that are distinguished
 
 
 class TruncatedNormal(Distribution):
@@ -115,7 +115,7 @@ class TruncatedNormal(Distribution):
         return self._quantile(uniform(rng, shape, self.loc.dtype))
 
     def log_prob(self, value: Any) -> Any:
-        """Logarithm of the density; -inf for an event that lies beyond a bound."""
+        """Logarithm of the density; -inf for an event outside the bounds."""
         inside = (value >= self._low) & (value <= self._high)
         z = self._standard(np.clip(value, self._low + _EDGE, self._high - _EDGE))
         out = -0.5 * z * z - HALF_LOG_2PI - self._log_inside - np.log(self.scale)

@@ -32,7 +32,7 @@ class Binomial(ProbsOrLogits):
 
     Raises:
         ValueError: both or none of `probs` and `logits` are given, a probability is outside [0, 1], or a
-            `total_count` is no number of trials.
+            `total_count` is not a number of trials.
 
     Example:
         >>> import numpy as np
@@ -65,7 +65,7 @@ class Binomial(ProbsOrLogits):
         return drawn(rng, "binomial", sample_shape, n, p).astype(self.total_count.dtype)
 
     def log_prob(self, value: Any) -> Any:
-        """Logarithm of the probability of counts; -inf for what is none of so many trials."""
+        """Logarithm of the probability of counts; -inf for values outside the support."""
 
         def probability(k: Any, n: Any, logits: Any) -> Any:
             rest = np.maximum(n - k, 0)
@@ -135,7 +135,7 @@ class Multinomial(Distribution):
     Raises:
         ValueError: both or none of `probs` and `logits` are given, or they are none of classes; or
             `total_count` is negative.
-        NotImplementedError: `total_count` is no int: there is one number for the whole batch.
+        NotImplementedError: `total_count` is not an int; the whole batch has one number of draws.
 
     Example:
         >>> import numpy as np
@@ -179,7 +179,7 @@ class Multinomial(Distribution):
         return multinomial(rng, self.total_count, sample_shape, shares).astype(self.probs.dtype)
 
     def log_prob(self, value: Any) -> Any:
-        """Logarithm of the probability of counts (..., V); -inf for those that are none of so many draws."""
+        """Logarithm of the probability of counts (..., V); -inf for counts outside the support."""
 
         def probability(k: Any, logits: Any) -> Any:
             powers = np.where(k == 0, 0.0, k * logits).sum(-1)

@@ -119,7 +119,7 @@ class LLMMaskedCategorical(Distribution):
         """Log-prob of a token at each position.
 
         Args:
-            value: integers (*batch, T). At positions that the mask excludes they are not looked at.
+            value: integers (*batch, T). Values at masked positions are ignored.
 
         Returns:
             Shape (*batch, T), float32 (float64 for float64 logits). 0 at masked positions and for
@@ -149,7 +149,7 @@ class LLMMaskedCategorical(Distribution):
         return record(out, (self.logits, lambda g: self._shares(g, logits, ids, counted)))
 
     def _shares(self, g: Any, logits: Any, ids: Any, counted: Any) -> Any:
-        """What the logits get of the gradient of log-probs, of tokens that count."""
+        """The gradient of the logits from that of the log-probs of unmasked tokens."""
         if self.position_level_masking:
             counted = counted & self.mask
         else:
@@ -169,7 +169,7 @@ class LLMMaskedCategorical(Distribution):
         return self.masked_dist.sample(sample_shape, rng=rng)
 
     def entropy(self) -> NDArray[Any]:
-        """Entropy in nats of what is sampled, (*batch, T); 0 where everything is masked."""
+        """Entropy in nats of the masked distribution, (*batch, T); 0 where everything is masked."""
         out = self.masked_dist.entropy()
         admitted = self.mask if self.position_level_masking else self.mask.any(-1)
         return np.where(admitted, out, out.dtype.type(0))

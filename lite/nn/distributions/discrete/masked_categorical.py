@@ -20,11 +20,11 @@ class MaskedCategorical(Categorical):
 
     Args:
         logits: floats (*batch, V), log-probs up to a constant per row.
-        probs: floats (*batch, V), non-negative; what is excluded counts as 0, the rest is divided by its sum.
-        mask: booleans that broadcast to (*batch, V), True for what is admitted.
+        probs: floats (*batch, V), non-negative; masked classes count as 0, the rest is divided by its sum.
+        mask: booleans that broadcast to (*batch, V), True for allowed classes.
         indices: integers that broadcast to (*batch, K), the classes that are admitted.
-        neg_inf: logits of what is excluded. A finite number leaves a chance of drawing it.
-        padding_value: an entry of `indices` that stands for none.
+        neg_inf: logits of masked classes. With a finite number they can still be drawn.
+        padding_value: an entry of `indices` that is ignored.
         use_cross_entropy: has no effect here.
         padding_side: kept as an attribute.
 
@@ -92,7 +92,7 @@ class MaskedCategorical(Categorical):
             self._indices = classes = np.where(admitted, classes, 0)
             table = np.take_along_axis(np.broadcast_to(table, (*lead, table.shape[-1])), classes, -1)
         self._admitted = admitted
-        # what is excluded of probabilities counts as 0 before the rest is normalised
+        # probabilities of masked classes are set to 0 before the rest is normalised
         fixed = table if probs is None else Categorical(logits=np.where(admitted, table, -np.inf)).logits
         super().__init__(logits=np.where(admitted, fixed, fixed.dtype.type(neg_inf)))
 
@@ -104,7 +104,7 @@ class MaskedCategorical(Categorical):
             ValueError: the distribution was made from indices.
         """
         if self._mask is None:
-            raise ValueError("there is no mask: the distribution was made from indices")
+            raise ValueError("a distribution created from indices has no mask")
         return self._mask
 
     @property
@@ -143,7 +143,7 @@ class MaskedCategorical(Categorical):
         return np.where(found.any(-1), out, out.dtype.type(self.neg_inf))
 
     def entropy(self) -> NDArray[Any]:
-        """Entropy in nats over the classes that are admitted, (*batch); 0 where there are none."""
+        """Entropy in nats over the allowed classes, (*batch); 0 if there are none."""
         out = Categorical(logits=np.where(self._admitted, self.logits, -np.inf)).entropy()
         return np.where(self._admitted.any(-1), out, out.dtype.type(0))
 

@@ -53,7 +53,7 @@ class Poisson(Distribution):
         return counts.astype(self.rate.dtype)
 
     def log_prob(self, value: Any) -> Any:
-        """Logarithm of the probability of counts; -inf for what is none."""
+        """Logarithm of the probability of counts; -inf for values outside the support."""
 
         def probability(k: Any, rate: Any) -> Any:
             return np.where(fails(k), -np.inf, xlogy(k, rate) - rate - log_gamma(k + 1))

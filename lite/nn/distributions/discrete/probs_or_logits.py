@@ -15,7 +15,7 @@ from lite.nn.distributions.distribution import Distribution
 
 
 class ProbsOrLogits(Distribution):
-    """Holds what is given of `probs` and `logits`, and makes the other when it is asked for."""
+    """Holds `probs` or `logits`, whichever is given, and computes the other on first access."""
 
     _batched: ClassVar[tuple[str, ...]] = ("probs", "logits")
 
@@ -33,7 +33,7 @@ class ProbsOrLogits(Distribution):
         self.event_shape = ()
 
     def _take_counts(self, total_count: Any, probs: Any, logits: Any) -> None:
-        """The same beside a number of trials, which takes the dtype of the others, and their shape."""
+        """The same with a number of trials, which gets the dtype and shape of the others."""
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         given = computed(logits if probs is None else probs)
@@ -57,7 +57,7 @@ class ProbsOrLogits(Distribution):
 
 
 def log_likelihood(ones: Any, zeros: Any, logits: Any) -> Any:
-    """ones log p + zeros log(1 - p), where what is not there counts as 0, also for infinite logits."""
+    """ones log p + zeros log(1 - p), where a term with count 0 is 0, also for infinite logits."""
     with np.errstate(invalid="ignore"):
         at_one, at_zero = ones * softplus(-logits), zeros * softplus(logits)
     none = at_one.dtype.type(0)
@@ -65,5 +65,5 @@ def log_likelihood(ones: Any, zeros: Any, logits: Any) -> Any:
 
 
 def fails(value: Any) -> Any:
-    """Where values are no counts: negative or not whole."""
+    """Mask of values that are not counts: negative or not integers."""
     return (value < 0) | (value % 1 > 0)
