@@ -1,4 +1,4 @@
-"""`python .ci/rule_table.py` writes lite/_transforms/rules/TABLE.md: which function of NumPy has which rules."""
+"""`python .ci/rule_table.py` writes lite/_transforms/rules/TABLE.md: functions of NumPy and their rules."""
 
 from __future__ import annotations
 

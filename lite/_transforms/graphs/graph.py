@@ -344,7 +344,7 @@ class Graph:
         ndim = parts[0].ndim + 1
         return self.concatenate([self.unsqueeze(x, axis % ndim) for x in parts], axis % ndim)
 
-    def pad(self, x: GraphArray, widths: Sequence[tuple[int, int]], mode: str, value: Any = 0) -> GraphArray:
+    def pad(self, x: GraphArray, widths: Sequence[Sequence[int]], mode: str, value: Any = 0) -> GraphArray:
         """`x` with (before, after) more in each dimension."""
         if not any(map(any, widths)):
             return x

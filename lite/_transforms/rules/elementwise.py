@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -169,7 +170,7 @@ def _onnx_clip(
 
 @VMAP.composed(np.isclose)
 def _vmap_isclose(a: Any, b: Any, rtol: Any = 1.0e-5, atol: Any = 1.0e-8, equal_nan: bool = False) -> Any:
-    return elementwise(lambda *values: np.isclose(*values, equal_nan), (a, b, rtol, atol))
+    return elementwise(functools.partial(np.isclose, equal_nan=equal_nan), (a, b, rtol, atol))
 
 
 @ONNX.composed(np.isclose)
@@ -187,7 +188,7 @@ def _vmap_array_equal(level: Level, a1: Any, a2: Any, equal_nan: bool = False) -
 
 
 def _type_of(item: Any) -> Any:
-    return item.dtype if isinstance(item, HostArray) else item
+    return item.dtype if isinstance(item, HostArray) else item  # type: ignore[attr-defined]
 
 
 @VMAP.composed(np.result_type)

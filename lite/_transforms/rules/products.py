@@ -288,7 +288,7 @@ def _subscripts(operands: tuple[Any, ...]) -> tuple[list[str], str, list[Any]]:
         terms = inputs.split(",")
     else:
         given, lists = list(operands[0::2]), list(operands[1::2])
-        arrow = len(operands) % 2
+        arrow = "->" * (len(operands) % 2)
         output = _term(given.pop()) if arrow else ""
         arrays, terms = as_arrays(given), list(map(_term, lists))
     if len(terms) != len(arrays):

@@ -480,13 +480,8 @@ def _skipping(plain: Any, neutral: int, a: Any, *args: Any, **kwargs: Any) -> An
     return plain(np.where(np.isnan(a), neutral, a), *args, **kwargs)
 
 
-for _function, _plain, _neutral in (
-    (np.nansum, np.sum, 0),
-    (np.nanprod, np.prod, 1),
-    (np.nancumsum, np.cumsum, 0),
-    (np.nancumprod, np.cumprod, 1),
-):
-    formula(_function)(functools.partial(_skipping, _plain, _neutral))
+for _name, _neutral in {"sum": 0, "prod": 1, "cumsum": 0, "cumprod": 1}.items():
+    formula(getattr(np, f"nan{_name}"))(functools.partial(_skipping, getattr(np, _name), _neutral))
 
 
 def _of_numbers(plain: Any, a: Any, *args: Any, where: Any = True, **kwargs: Any) -> Any:
@@ -494,8 +489,8 @@ def _of_numbers(plain: Any, a: Any, *args: Any, where: Any = True, **kwargs: Any
     return plain(a, *args, where=~np.isnan(a) & where, **kwargs)
 
 
-for _function, _plain in ((np.nanmean, np.mean), (np.nanvar, np.var), (np.nanstd, np.std)):
-    formula(_function)(functools.partial(_of_numbers, _plain))
+for _name in ("mean", "var", "std"):
+    formula(getattr(np, f"nan{_name}"))(functools.partial(_of_numbers, getattr(np, _name)))
 
 
 @formula(np.average)

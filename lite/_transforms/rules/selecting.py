@@ -56,8 +56,9 @@ def _vmap_where(condition: Any, *choices: Any) -> Any:
 def _onnx_where(graph: Graph, condition: Any, *choices: Any) -> Any:
     if not choices:
         raise NoRule("where the condition holds depends on numbers")
+    x, y = choices
     kinds = [item if type(item) in (int, float, bool) else graph.operand(item).dtype for item in choices]
-    return select(graph, truth(graph, graph.operand(condition)), *choices, np.result_type(*kinds))
+    return select(graph, truth(graph, graph.operand(condition)), x, y, np.result_type(*kinds))
 
 
 @GRAD.rule(np.take)
