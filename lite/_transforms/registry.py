@@ -1,11 +1,13 @@
-"""The rules of one interpreter: what it does in place of each NumPy function."""
+"""The rules of the interpreters: what each of them does in place of a NumPy function."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from typing import Any, TypeVar
+
+import numpy as np
 
 Rule = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -16,13 +18,16 @@ class NoRule(Exception):
 
 
 class Registry:
-    """Rules by the function that they stand for, called as `rules[function](context, *args, **kwargs)`.
+    """Rules of one interpreter, by the function that they stand for.
 
-    The context is what an interpreter gives its rules to work with, such as the level of a map.
+    Args:
+        has_context: whether rules are called as `rules[function](context, *args, **kwargs)`, where the
+            context is what the interpreter gives them to work with, such as the level of a map.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, has_context: bool = True) -> None:
         self.rules: dict[Any, Rule] = {}
+        self.has_context = has_context
 
     def rule(self, *functions: Any) -> Callable[[F], F]:
         """Register `fn(context, *args, **kwargs)`, which gets what the function was called with."""
@@ -37,7 +42,7 @@ class Registry:
         """Register `fn(*args, **kwargs)`, which is written with other functions that have rules."""
 
         def register(fn: F) -> F:
-            self.rules.update(dict.fromkeys(functions, lambda context, *args, **kwargs: fn(*args, **kwargs)))
+            self.rules.update(dict.fromkeys(functions, self.without_context(fn)))
             return fn
 
         return register
@@ -51,6 +56,38 @@ class Registry:
 
         return register
 
+    def without_context(self, fn: Rule) -> Rule:
+        """A rule that calls `fn` with the arguments alone."""
+        return wraps(fn)(lambda context, *args, **kwargs: fn(*args, **kwargs)) if self.has_context else fn
+
+
+# `lite.grad` and its kin call a rule with the function's arguments, `out` excepted; `lite.vmap` with the
+# `Level` of the map first; `Module.to_onnx` with the `Graph` that is written first.
+GRAD, VMAP, ONNX = Registry(has_context=False), Registry(), Registry()
+
+FORMULAS: dict[Any, Rule] = {}  # rules of all interpreters, by the function that they compute
+
+
+def formula(*functions: Any) -> Callable[[F], F]:
+    """Register `fn` as what the functions compute, written with other functions that have rules.
+
+    It is for all interpreters; a rule of an interpreter's own for the same function comes first. It raises
+    `NoRule` for arguments that it does not cover.
+    """
+
+    def register(fn: F) -> F:
+        for function in functions:
+            FORMULAS[function] = fn
+            for registry in (GRAD, VMAP, ONNX):
+                registry.rules.setdefault(function, registry.without_context(fn))
+        return fn
+
+    return register
+
+
+# Functions whose derivative is zero wherever there is one: `grad` calls them with values.
+ZERO_GRADIENT: set[Any] = set()
+
 
 @cache
 def parameters(function: Any) -> tuple[str, ...]:
@@ -63,6 +100,52 @@ def default(function: Any, name: str) -> Any:
     """The default of a parameter; None if it has none."""
     found = inspect.signature(function).parameters.get(name)
     return None if found is None or found.default is inspect.Parameter.empty else found.default
+
+
+# What NumPy has as the default of options that are passed on only if they are given.
+NOT_GIVEN = default(np.sum, "keepdims")
+
+
+@cache
+def _after_out(function: Any) -> tuple[int, tuple[str, ...]]:
+    """The position at which a function takes `out`, -1 if by name only, and the parameters after it."""
+    try:
+        found = inspect.signature(function).parameters.values()
+    except ValueError:  # functions in C tell their parameters from NumPy 2.4 on
+        return (2 if function in (np.concatenate, np.dot) else -1), ()
+    names = [p.name for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    at = names.index("out") if "out" in names else -1
+    return at, tuple(names[at + 1 :])
+
+
+def without_out(function: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
+    """Arguments of a call without `out`, which is given by name or position, and what it was."""
+    if "out" in kwargs:
+        return args, {key: value for key, value in kwargs.items() if key != "out"}, kwargs["out"]
+    if len(args) > 1:
+        at, names = _after_out(function)
+        if 0 <= at < len(args):
+            return args[:at], {**kwargs, **dict(zip(names, args[at + 1 :], strict=False))}, args[at]
+    return args, kwargs, None
+
+
+def ndim_of(x: Any) -> int:
+    """As `numpy.ndim`, which would ask an array of an interpreter through NumPy's protocol."""
+    try:
+        ndim: int = x.ndim
+    except AttributeError:
+        return np.ndim(x)
+    return ndim
+
+
+def as_array(x: Any) -> Any:
+    """An argument as an array: lists and Python's numbers become one."""
+    return x if hasattr(x, "dtype") else np.asarray(x)
+
+
+def as_arrays(items: Any) -> list[Any]:
+    """Each argument as an array."""
+    return list(map(as_array, items))
 
 
 def name_of(function: Any) -> str:

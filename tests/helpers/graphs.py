@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+from helpers.central_differences import seed_of
 
 from lite import nn
 from lite._transforms.graphs.graph import Graph
@@ -71,6 +73,8 @@ def check(
     `axes` are the dynamic axes of arrays by position, by default the first of all; `sizes` those to try.
     Returns the traced operators.
     """
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
     axes = {i: {0: "n"} for i in range(len(arrays))} if axes is None else axes
     with tempfile.TemporaryDirectory() as folder:
         path = Function(function).to_onnx(
@@ -114,3 +118,12 @@ def numbers(*shape: int, dtype: Any = np.float32, seed: int = 0) -> np.ndarray:
     if np.dtype(dtype).kind == "b":
         return rng.random(shape) < 0.5
     return rng.standard_normal(shape).astype(dtype)
+
+
+def check_onnx(name: str, fn: Callable[..., Any], specs: Any) -> None:
+    """A case of a rule as a graph gives what NumPy gives, or is refused; `TABLE.md` lists who has a rule."""
+    rng = seed_of(name)
+    try:
+        check(fn, *[np.asarray(spec.draw(rng, ())) for spec in specs], axes={}, atol=1e-5)
+    except NotImplementedError as error:
+        np.testing.assert_equal(str(error)[:18], "cannot be exported")

@@ -7,7 +7,37 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lite._transforms.registry import Registry, default, name_of, parameters
+from lite._transforms.registry import (
+    FORMULAS,
+    GRAD,
+    ONNX,
+    VMAP,
+    Registry,
+    as_array,
+    default,
+    formula,
+    name_of,
+    ndim_of,
+    parameters,
+    without_out,
+)
+
+
+def test_a_formula_is_a_rule_of_every_interpreter_that_has_no_own() -> None:
+    def own() -> None: ...
+
+    def of_all() -> str:
+        return "formula"
+
+    VMAP.rule(own)(lambda level: level)
+    formula(own, of_all)(of_all)
+    try:
+        assert (GRAD.rules[of_all](), VMAP.rules[of_all](1), ONNX.rules[own](2)) == ("formula",) * 3
+        assert VMAP.rules[own](1) == 1
+    finally:
+        for function in (own, of_all):
+            for table in (FORMULAS, GRAD.rules, VMAP.rules, ONNX.rules):
+                del table[function]
 
 
 def test_three_ways_to_register_a_rule() -> None:
@@ -44,3 +74,27 @@ def test_signatures_and_names() -> None:
 )
 def test_name_of(function: Any, name: str) -> None:
     assert name_of(function) == name
+
+
+def test_ndim_of() -> None:
+    assert [ndim_of(x) for x in (np.ones((3, 4)), 1.0, [[1, 2]])] == [2, 0, 2]
+
+
+def test_operands_are_arrays() -> None:
+    x = np.arange(3.0)
+    assert as_array(x) is x
+    np.testing.assert_array_equal(as_array([1.0, 2.0]), np.array([1.0, 2.0]))
+    assert as_array(2.0).shape == ()
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "kwargs", "expected"),
+    [
+        (np.sum, ("x", 0, None, "out", True), {}, (("x", 0, None), {"keepdims": True}, "out")),
+        (np.sum, ("x", 0), {"out": "out", "dtype": "f"}, (("x", 0), {"dtype": "f"}, "out")),
+        (np.concatenate, ("x", 0, "out"), {}, (("x", 0), {}, "out")),
+        (np.reshape, ("x", 2, "C"), {}, (("x", 2, "C"), {}, None)),
+    ],
+)
+def test_out_is_found_by_name_or_position(function: Any, args: Any, kwargs: Any, expected: Any) -> None:
+    assert without_out(function, args, kwargs) == expected

@@ -4,10 +4,9 @@ In reading order:
 
 - `transform`: `grad`, `value_and_grad` and `vjp`, with `leaves` (arguments taken apart, put together again);
 - `array`: the arrays that a function sees in between; `tape`: what they note, and the walk back;
-- `dispatch`: from a call of a NumPy function to its rule; `rules`: the table, and what has no derivative;
-- the rules: `ufuncs`, `indexing` for brackets and writes, `views` for writes that other arrays see,
-  `choosing`, `elementwise`, `special` for functions that lite has and NumPy lacks, `reductions`, `scans`,
-  `shapes`, `joining`, `sorting`, `products`, `linalg`, `creation`; `along` for axes;
+- `dispatch`: from a call of a NumPy function to its rule (`rules/`), `ufuncs` from one of a ufunc; `indexing`
+  for brackets and writes, `views` for writes that other arrays see, `special` for functions that lite has and
+  NumPy lacks; `along` for axes;
 - `custom`: derivatives that a user writes, and results computed anew instead of kept;
 - `mode`: whether parameters take part by themselves, and the way back to them.
 

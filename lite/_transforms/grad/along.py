@@ -10,10 +10,8 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from lite._arrays.types import HostArray, Shape
 from lite._transforms.grad.tape import is_traced
-from lite._transforms.registry import NoRule, default
+from lite._transforms.registry import NOT_GIVEN, NoRule
 
-# What NumPy has as the default of options that are passed on only if they are given.
-NOT_GIVEN = default(np.sum, "keepdims")
 _FEW = 1 << 14  # elements that are written sooner than NumPy makes an array that repeats one of them
 
 
@@ -21,17 +19,12 @@ def given(**options: Any) -> dict[str, Any]:
     """The options that were given, without derivatives.
 
     Raises:
-        NoRule: one of them is traced, or an array to write into that was no keyword.
+        NoRule: one of them is traced.
     """
     kept = {name: value for name, value in options.items() if value is not NOT_GIVEN and value is not None}
-    if "out" in kept or is_traced(kept):
+    if is_traced(kept):
         raise NoRule
     return kept
-
-
-def operand(x: Any) -> Any:
-    """An argument as an array: lists and Python's numbers become one."""
-    return x if hasattr(x, "dtype") else np.asarray(x)
 
 
 def kept_shape(shape: Shape, axis: Any) -> Shape:

@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-import sys
 from typing import Any
 
-import numpy as np
-
-# Each of these modules registers its rules.
-import lite._transforms.grad.choosing
-import lite._transforms.grad.creation
-import lite._transforms.grad.elementwise
-import lite._transforms.grad.joining
-import lite._transforms.grad.linalg
-import lite._transforms.grad.products
-import lite._transforms.grad.reductions
-import lite._transforms.grad.scans
-import lite._transforms.grad.shapes
-import lite._transforms.grad.sorting  # noqa: F401
+import lite._transforms.rules  # noqa: F401 - which registers them
 from lite._transforms.grad.array import rules
 from lite._transforms.grad.indexing import get_index, look, set_index, write
-from lite._transforms.grad.rules import FLAT, RULES
 from lite._transforms.grad.special import elementwise
 from lite._transforms.grad.tape import values_of
 from lite._transforms.grad.ufuncs import astype, binary, call_ufunc, copy
-from lite._transforms.registry import NoRule, name_of
+from lite._transforms.registry import GRAD, ZERO_GRADIENT, NoRule, name_of, without_out
 
 
 def call_function(func: Any, args: Any, kwargs: Any) -> Any:
     """Run a function whose arguments contain traced arrays; `out` is written afterwards."""
-    rule = RULES.get(func)
+    rule = GRAD.rules.get(func)
     if rule is None:
-        if func not in FLAT:
+        if func not in ZERO_GRADIENT:
             raise no_rule(func)
         return func(*values_of(args), **values_of(kwargs))
-    args, kwargs, out = _without_out(func, args, kwargs)
+    args, kwargs, out = without_out(func, args, kwargs)
     try:
         result = rule(*args, **kwargs)
     except NoRule as error:
@@ -50,29 +34,6 @@ def call_function(func: Any, args: Any, kwargs: Any) -> Any:
         if target is not None:
             write(target, value)
     return out[0] if len(out) == 1 else out
-
-
-def _without_out(func: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
-    if kwargs:
-        out = kwargs.get("out")
-        if out is not None:
-            return args, {key: value for key, value in kwargs.items() if key != "out"}, out
-    if len(args) > 1:
-        at = _place_of_out(func)
-        if at < len(args) and args[at] is not None:
-            return (*args[:at], None, *args[at + 1 :]), kwargs, args[at]
-    return args, kwargs, None
-
-
-@functools.cache
-def _place_of_out(func: Any) -> int:
-    """The position at which a function takes `out`; out of reach where it has to be named."""
-    try:
-        found = inspect.signature(func).parameters.values()
-    except ValueError:  # functions in C tell their parameters from NumPy 2.4 on
-        return 2 if func in (np.concatenate, np.dot) else sys.maxsize
-    by_position = [p.name for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return by_position.index("out") if "out" in by_position else sys.maxsize
 
 
 def no_rule(func: Any, error: Exception | None = None) -> NotImplementedError:

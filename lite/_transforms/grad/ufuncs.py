@@ -2,115 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import ArrayHolder, HostArray, Shape
+from lite._arrays.types import ArrayHolder, HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.indexing import write
-from lite._transforms.grad.rules import FLAT, RULES, flat, rule
 from lite._transforms.grad.running import leaf
-from lite._transforms.grad.scans import running_extreme
 from lite._transforms.grad.tape import mixed, noted, record, unbroadcast, value_of, values_of
 from lite._transforms.levels import innermost
-from lite._transforms.registry import NoRule, name_of
+from lite._transforms.registry import GRAD, ZERO_GRADIENT, NoRule, name_of
+from lite._transforms.rules.ufuncs import UFUNCS
 from lite._tree.collection import TensorCollection
 
-# Of one number: from the argument and the result to the derivative, a factor.
-_UNARY: dict[Any, Callable[[Any, Any], Any]] = {
-    np.exp: lambda x, y: y,
-    np.exp2: lambda x, y: y * math.log(2.0),
-    np.expm1: lambda x, y: np.exp(x),
-    np.log: lambda x, y: 1 / x,
-    np.log2: lambda x, y: 1 / (x * math.log(2.0)),
-    np.log10: lambda x, y: 1 / (x * math.log(10.0)),
-    np.log1p: lambda x, y: 1 / (1 + x),
-    np.sqrt: lambda x, y: 0.5 / y,
-    np.cbrt: lambda x, y: 1 / (3 * y * y),
-    np.square: lambda x, y: 2 * x,
-    np.reciprocal: lambda x, y: -y * y,
-    np.absolute: lambda x, y: np.sign(x),
-    np.fabs: lambda x, y: np.sign(x),
-    np.sin: lambda x, y: np.cos(x),
-    np.cos: lambda x, y: -np.sin(x),
-    np.tan: lambda x, y: 1 + y * y,
-    np.arcsin: lambda x, y: 1 / np.sqrt(1 - x * x),
-    np.arccos: lambda x, y: -1 / np.sqrt(1 - x * x),
-    np.arctan: lambda x, y: 1 / (1 + x * x),
-    np.sinh: lambda x, y: np.cosh(x),
-    np.cosh: lambda x, y: np.sinh(x),
-    np.tanh: lambda x, y: 1 - y * y,
-    np.arcsinh: lambda x, y: 1 / np.sqrt(x * x + 1),
-    np.arccosh: lambda x, y: 1 / np.sqrt(x * x - 1),
-    np.arctanh: lambda x, y: 1 / (1 - x * x),
-    np.deg2rad: lambda x, y: math.pi / 180,
-    np.radians: lambda x, y: math.pi / 180,
-    np.rad2deg: lambda x, y: 180 / math.pi,
-    np.degrees: lambda x, y: 180 / math.pi,
-    np.positive: lambda x, y: 1,
-    np.conjugate: lambda x, y: 1,
-    np.negative: lambda x, y: -1,
-}
-
-
-_HALF = np.float32(0.5)  # which leaves derivatives of every width as they are
-
-
-def _tie(a: Any, b: Any, greater: Any) -> Any:
-    """1 where an argument is the one that is chosen, 1/2 where both are, 0 elsewhere."""
-    return greater + _HALF * (a == b)
-
-
-def _power_base(g: Any, a: Any, b: Any, y: Any) -> Any:
-    if type(b) in (int, float):
-        return g * (b * a ** (b - 1)) if b else g * 0
-    return g * (b * a ** np.where(b == 0, 1, b - 1))
-
-
-def _power_exponent(g: Any, a: Any, b: Any, y: Any) -> Any:
-    zero = a == 0
-    return g * np.where(zero & (b >= 0), 0, y * np.log(np.where(zero, 1, a)))
-
-
-# Of two numbers: from the derivative by the result, the arguments and the result to those by each argument.
-_BINARY: dict[Any, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    np.add: (lambda g, a, b, y: g, lambda g, a, b, y: g),
-    np.subtract: (lambda g, a, b, y: g, lambda g, a, b, y: -g),
-    np.multiply: (lambda g, a, b, y: g * b, lambda g, a, b, y: g * a),
-    np.true_divide: (lambda g, a, b, y: g / b, lambda g, a, b, y: -g * y / b),
-    np.power: (_power_base, _power_exponent),
-    np.float_power: (_power_base, _power_exponent),
-    np.maximum: (lambda g, a, b, y: g * _tie(a, b, a > b), lambda g, a, b, y: g * _tie(a, b, b > a)),
-    np.minimum: (lambda g, a, b, y: g * _tie(a, b, a < b), lambda g, a, b, y: g * _tie(a, b, b < a)),
-    np.fmax: (
-        lambda g, a, b, y: g * _tie(a, b, (a > b) | (b != b)),
-        lambda g, a, b, y: g * _tie(a, b, (b > a) | (a != a)),
-    ),
-    np.fmin: (
-        lambda g, a, b, y: g * _tie(a, b, (a < b) | (b != b)),
-        lambda g, a, b, y: g * _tie(a, b, (b < a) | (a != a)),
-    ),
-    np.arctan2: (lambda g, a, b, y: g * b / (a * a + b * b), lambda g, a, b, y: -g * a / (a * a + b * b)),
-    np.hypot: (lambda g, a, b, y: g * a / y, lambda g, a, b, y: g * b / y),
-    np.logaddexp: (lambda g, a, b, y: g * np.exp(a - y), lambda g, a, b, y: g * np.exp(b - y)),
-    np.logaddexp2: (lambda g, a, b, y: g * np.exp2(a - y), lambda g, a, b, y: g * np.exp2(b - y)),
-    np.fmod: (lambda g, a, b, y: g, lambda g, a, b, y: -g * np.trunc(a / b)),
-    np.remainder: (lambda g, a, b, y: g, lambda g, a, b, y: -g * np.floor(a / b)),
-    np.copysign: (lambda g, a, b, y: g * np.sign(a) * np.copysign(1, b), lambda g, a, b, y: g * 0),
-    np.heaviside: (lambda g, a, b, y: g * 0, lambda g, a, b, y: g * (a == 0)),
-    np.nextafter: (lambda g, a, b, y: g, lambda g, a, b, y: g * 0),
-    np.ldexp: (lambda g, a, b, y: np.ldexp(g, b), lambda g, a, b, y: g * 0),
-}
-
-flat(
-    *(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.sign, np.signbit),
-    *(np.floor, np.ceil, np.trunc, np.rint, np.floor_divide, np.isfinite, np.isinf, np.isnan, np.spacing),
-    *(np.logical_and, np.logical_or, np.logical_not, np.logical_xor),
-)
+_DERIVATIVES = {ufunc: row.derivatives for ufunc, row in UFUNCS.items() if row.derivatives}
+_UNARY = {ufunc: given[0] for ufunc, given in _DERIVATIVES.items() if ufunc.nin == 1}
+_BINARY = {ufunc: given for ufunc, given in _DERIVATIVES.items() if ufunc.nin == 2}
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -173,13 +83,13 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any] | Non
             x = inputs[0].value
             y = ufunc(x)
             return record(y, (inputs[0], lambda g: g * derivative(x, y)))
-    rule = RULES.get(ufunc)
+    rule = GRAD.rules.get(ufunc)
     if rule is not None:
         try:
             return rule(*inputs, **(kwargs or {}))
         except NoRule as error:
             raise _no_rule(ufunc, "", str(error)) from None
-    if ufunc in FLAT:
+    if ufunc in ZERO_GRADIENT:
         return ufunc(*map(value_of, inputs), **values_of(kwargs or {}))
     raise _no_rule(ufunc, "")
 
@@ -243,11 +153,24 @@ def _call_where(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 _REDUCE: dict[Any, Any] = {np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min}
+
+
+def _running_extreme(ufunc: np.ufunc, a: Any, axis: int = 0, dtype: Any = None) -> Any:
+    """`ufunc.accumulate` for the largest or smallest so far: each is an element, the latest of equal ones."""
+    if dtype is not None:
+        raise NoRule
+    held = value_of(a)
+    best = ufunc.accumulate(held, axis)
+    steps = np.arange(held.shape[axis]).reshape((-1,) + (1,) * (held.ndim - axis % held.ndim - 1))
+    found = np.where((held == best) | np.isnan(held), steps, 0)
+    return np.take_along_axis(a, np.maximum.accumulate(found, axis), axis)
+
+
 _ACCUMULATE: dict[Any, Any] = {
     np.add: np.cumsum,
     np.multiply: np.cumprod,
-    np.maximum: partial(running_extreme, np.maximum),
-    np.minimum: partial(running_extreme, np.minimum),
+    np.maximum: partial(_running_extreme, np.maximum),
+    np.minimum: partial(_running_extreme, np.minimum),
 }
 
 
@@ -263,7 +186,7 @@ def _call_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: 
         a, b = inputs
         a = a if hasattr(a, "shape") else np.asarray(a)
         result = ufunc(a[(..., *[None] * np.ndim(b))], b, **kwargs)
-    elif ufunc in FLAT:
+    elif ufunc in ZERO_GRADIENT:
         result = getattr(ufunc, method)(*values_of(inputs), **values_of(kwargs))
     else:
         raise _no_rule(ufunc, f".{method}")
@@ -301,45 +224,3 @@ def astype(
 def copy(x: TracedArray) -> Any:
     """As the method of ndarrays."""
     return record(x.value.copy(), (x, lambda g: g))
-
-
-@rule(np.divmod)
-def _divmod(x: Any, y: Any) -> Any:
-    return np.floor_divide(x, y), np.remainder(x, y)
-
-
-@rule(np.modf)
-def _modf(x: Any) -> Any:
-    fraction, whole = np.modf(x.value)
-    return record(fraction, (x, lambda g: g)), whole
-
-
-@rule(np.frexp)
-def _frexp(x: Any) -> Any:
-    mantissa, exponent = np.frexp(x.value)
-    return record(mantissa, (x, lambda g: np.ldexp(g, -exponent))), exponent
-
-
-@rule(np.clip)
-def clip(
-    a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None
-) -> Any:
-    """As `numpy.clip`; at a bound the derivative is that of the array."""
-    low = a_min if a_min is not None else min
-    high = a_max if a_max is not None else max
-    value = value_of(a)
-    lower, upper = value_of(low), value_of(high)
-    y = np.clip(value, lower, upper)
-    below = False if low is None else value < lower
-    above = False if high is None else value > upper
-
-    def shares(g: Any) -> tuple[Any, ...]:
-        high_share = None if high is None else np.where(above, g, 0)
-        low_share = None if low is None else np.where(below & np.logical_not(above), g, 0)
-        return np.where(below | above, 0, g), low_share, high_share
-
-    def share(i: int, shape: Shape) -> Callable[[Any], Any]:
-        return lambda g: unbroadcast(shares(g)[i], shape)
-
-    links = [(x, share(i, np.shape(value_of(x)))) for i, x in enumerate((a, low, high)) if x is not None]
-    return record(y, *links)

@@ -5,9 +5,8 @@ In reading order:
 - `trace`: runs a function on symbolic arrays, and again with other sizes, so that nothing hangs on a size;
 - `array`: those arrays; `sizes`: integers that stand for a dynamic dimension;
 - `graph`: the nodes, constants and weights, and what a rule gets to work with;
-- `dispatch`: from a call of a NumPy function to its rule; `ufuncs`: those of ufuncs; `rules`: the table;
-- the rules: `elementwise`, `reductions`, `products`, `shapes`, `joining`, `sorting`, `creation`; `indexing`
-  for brackets;
+- `dispatch`: from a call of a NumPy function to its rule (`rules/`), `ufuncs` from one of a ufunc;
+  `operators` that many rules write; `indexing` for brackets;
 - `model`: the graph as a model of the onnx package, the only file that needs it.
 
 A function without a rule raises and names itself: nothing becomes a constant without a word. Nothing here is

@@ -4,30 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-# Each of these modules registers its rules.
-import lite._transforms.graphs.creation
-import lite._transforms.graphs.elementwise
-import lite._transforms.graphs.joining
-import lite._transforms.graphs.products
-import lite._transforms.graphs.reductions
-import lite._transforms.graphs.shapes
-import lite._transforms.graphs.sorting  # noqa: F401
+import lite._transforms.rules  # noqa: F401 - which registers them
 from lite._transforms.graphs.array import GraphArray, rules
 from lite._transforms.graphs.indexing import get_index, set_index
-from lite._transforms.graphs.rules import RULES
 from lite._transforms.graphs.ufuncs import call_ufunc, write
-from lite._transforms.registry import NoRule, name_of
+from lite._transforms.registry import ONNX, NoRule, name_of, without_out
 
 
 def call_function(graph: Any, func: Any, args: Any, kwargs: Any) -> Any:
     """Write the nodes of a function; NotImplementedError names the one that has no rule."""
-    out = kwargs.get("out")
-    if "out" in kwargs:
-        kwargs = {key: value for key, value in kwargs.items() if key != "out"}
-    if func not in RULES:
+    args, kwargs, out = without_out(func, args, kwargs)
+    if func not in ONNX.rules:
         graph.fail(f"calls {name_of(func)}, which has no rule for ONNX")
     try:
-        result = RULES[func](graph, *args, **kwargs)
+        result = ONNX.rules[func](graph, *args, **kwargs)
     except NoRule as error:
         graph.fail(f"calls {name_of(func)} with arguments that have no rule for ONNX{_because(error)}")
     return result if out is None else write(graph, (out,), result)
@@ -35,9 +25,9 @@ def call_function(graph: Any, func: Any, args: Any, kwargs: Any) -> Any:
 
 def call_elementwise(x: GraphArray, function: Any, *args: Any) -> Any:
     """Write the nodes of a function of lite that treats all numbers alike."""
-    if function not in RULES:
+    if function not in ONNX.rules:
         x.graph.fail(f"calls {name_of(function)}, which has no rule for ONNX")
-    return RULES[function](x.graph, *(args or (x,)))
+    return ONNX.rules[function](x.graph, *(args or (x,)))
 
 
 def _index_batch(td: Any, index: Any) -> Any:

@@ -343,10 +343,24 @@ class Graph:
         ndim = parts[0].ndim + 1
         return self.concatenate([self.unsqueeze(x, axis % ndim) for x in parts], axis % ndim)
 
+    def pad(self, x: GraphArray, widths: Sequence[Sequence[int]], mode: str, value: Any = 0) -> GraphArray:
+        """`x` with (before, after) more in each dimension."""
+        if not any(map(any, widths)):
+            return x
+        shape = [b + n + a for (b, a), n in zip(widths, x.shape, strict=True)]
+        ends = self.ints(*(b for b, _ in widths), *(a for _, a in widths))
+        filler = self.constant(np.array(value, x.dtype)) if mode == "constant" and value else None
+        return self.emit("Pad", [x, ends] if filler is None else [x, ends, filler], shape, x.dtype, mode=mode)
+
     def gather(self, x: GraphArray, indices: GraphArray, axis: int = 0) -> GraphArray:
         """Elements along an axis by their numbers; negative ones count from the end."""
         shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
         return self.emit("Gather", [x, indices], shape, x.dtype, axis=axis)
+
+
+def view_of(base: GraphArray, value: GraphArray, index: Any = None) -> GraphArray:
+    """The same value as a view of the memory of another array, at an index if there is one."""
+    return GraphArray(value.graph, value.name, value.shape, value.dtype, base, index)
 
 
 def _holds_symbolic(items: Any) -> bool:

@@ -10,8 +10,7 @@ import numpy as np
 
 from lite._arrays.types import ArrayHolder
 from lite._transforms.graphs.array import GraphArray
-from lite._transforms.graphs.graph import BOOL, INT64, Graph
-from lite._transforms.graphs.shapes import view_of
+from lite._transforms.graphs.graph import BOOL, INT64, Graph, view_of
 from lite._transforms.graphs.sizes import Size
 
 _FAR = np.iinfo(np.int64).max

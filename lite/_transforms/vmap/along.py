@@ -1,4 +1,4 @@
-"""Functions along axes: those axes of what a mapped array holds are one further."""
+"""Functions along axes. Axes are shifted by one: the batch dimension is at 0."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from lite._transforms.registry import NoRule
+from lite._transforms.registry import NoRule, parameters
 from lite._transforms.vmap.level import Level, batched_in
 
 
-def further(axis: int, ndim: int) -> int:
-    """An axis of `ndim` as an axis of what is held; AxisError if there is no such axis."""
+def shifted_axis(axis: int, ndim: int) -> int:
+    """An axis of an array of `ndim` dimensions in what it holds; AxisError if there is no such axis."""
     return normalize_axis_index(axis, ndim) + 1
 
 
-def all_further(axes: Any, ndim: int) -> tuple[int, ...]:
-    """One or more axes of `ndim` as axes of what is held."""
+def shifted_axes(axes: Any, ndim: int) -> tuple[int, ...]:
+    """One or more axes of an array of `ndim` dimensions in what it holds."""
     return tuple([axis + 1 for axis in normalize_axis_tuple(axes, ndim)])
 
 
@@ -33,7 +33,6 @@ def along(level: Level, function: Any, array: Any, axis: Any, rest: dict[str, An
         rest: its other arguments, by name. `where` broadcasts with the array.
     """
     rest = rest.copy()
-    out = rest.pop("out", None)
     value = level.full(array)
     ndim = value.ndim - 1
     where = rest.get("where", True)
@@ -51,12 +50,13 @@ def along(level: Level, function: Any, array: Any, axis: Any, rest: dict[str, An
             rest["where"] = where.reshape(flat)
         axis = 1
     elif isinstance(axis, tuple | list):
-        axis = all_further(tuple(axis), ndim)
+        axis = shifted_axes(tuple(axis), ndim)
     else:
-        axis = further(axis, ndim)
+        axis = shifted_axis(axis, ndim)
     result = function(value, axis=axis, **rest)
-    wrapped = level.wrap(result.reshape(level.size, *[1] * ndim) if keep else result)
-    if out is None:
-        return wrapped
-    out[...] = wrapped
-    return out
+    return level.wrap(result.reshape(level.size, *[1] * ndim) if keep else result)
+
+
+def bound_to(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Arguments by the names of a function's parameters."""
+    return {**dict(zip(parameters(function), args, strict=False)), **kwargs}

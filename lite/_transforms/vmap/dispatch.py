@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-# Each of these modules registers its rules.
-import lite._transforms.vmap.creation
-import lite._transforms.vmap.elementwise
-import lite._transforms.vmap.fourier
-import lite._transforms.vmap.joining
-import lite._transforms.vmap.linalg
-import lite._transforms.vmap.products
-import lite._transforms.vmap.reductions
-import lite._transforms.vmap.shapes
-import lite._transforms.vmap.sorting  # noqa: F401
-from lite._transforms.registry import NoRule
+import lite._transforms.rules  # noqa: F401 - which registers them
+from lite._transforms.registry import VMAP, NoRule, without_out
 from lite._transforms.vmap.array import rules
 from lite._transforms.vmap.indexing import get_index, set_index
 from lite._transforms.vmap.level import batched_in, level_of
-from lite._transforms.vmap.rules import RULES, loop
+from lite._transforms.vmap.loop import loop
 from lite._transforms.vmap.tensordicts import indexed
 from lite._transforms.vmap.ufuncs import call_ufunc, elementwise
 
@@ -26,12 +17,8 @@ from lite._transforms.vmap.ufuncs import call_ufunc, elementwise
 def call_function(func: Any, args: Any, kwargs: Any) -> Any:
     """Run a function whose arguments contain mapped arrays; `out` is written afterwards."""
     level = level_of(batched_in(kwargs.values(), batched_in(args, [])))
-    out = None
-    if kwargs:
-        out = kwargs.get("out")
-        if out is not None:
-            kwargs = {key: value for key, value in kwargs.items() if key != "out"}
-    rule = RULES.get(func)
+    args, kwargs, out = without_out(func, args, kwargs)
+    rule = VMAP.rules.get(func)
     if rule is None:
         result = loop(level, func, args, kwargs)
     else:

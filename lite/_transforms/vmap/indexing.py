@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lite._arrays.types import Shape
-from lite._transforms.formulas import ndim_of
+from lite._transforms.registry import ndim_of
 from lite._transforms.vmap.array import BatchedArray, SharedArray, has_batched
 from lite._transforms.vmap.level import Level, batched_in, level_of
-from lite._transforms.vmap.rules import loop
+from lite._transforms.vmap.loop import loop
 
 _ALL = slice(None)
 

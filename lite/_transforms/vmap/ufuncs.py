@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from lite._transforms.formulas import ndim_of
-from lite._transforms.registry import NoRule, name_of
+from lite._transforms.registry import VMAP, NoRule, as_array, as_arrays, name_of, ndim_of
 from lite._transforms.vmap.along import along
 from lite._transforms.vmap.array import BatchedArray
 from lite._transforms.vmap.indexing import advanced, mask_of, result_shape
 from lite._transforms.vmap.level import Level, aligned, batched_in, level_of
-from lite._transforms.vmap.rules import RULES, loop
+from lite._transforms.vmap.loop import loop
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -34,9 +33,8 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
         return elementwise(ufunc, inputs, kwargs)
     level = level_of(batched_in(inputs, []))
     try:
-        result = (
-            RULES[ufunc](level, *inputs, **kwargs) if ufunc in RULES else _core(level, ufunc, inputs, kwargs)
-        )
+        rule = VMAP.rules.get(ufunc)
+        result = rule(level, *inputs, **kwargs) if rule else _core(level, ufunc, inputs, kwargs)
     except NoRule:
         result = loop(level, ufunc, inputs, kwargs)
     return result if out is None else _write(out, result)
@@ -143,7 +141,7 @@ def _call_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: 
 
 
 def _outer(level: Level, ufunc: np.ufunc, a: Any, b: Any, **kwargs: Any) -> Any:
-    a = a if hasattr(a, "shape") else np.asarray(a)
+    a = as_array(a)
     return ufunc(a[(..., *[None] * ndim_of(b))], b, **kwargs)
 
 
@@ -174,7 +172,7 @@ def _at_indices(level: Level, ufunc: np.ufunc, a: Any, indices: Any, *b: Any) ->
         if found.mapped:
             raise NoRule
         # The same places in all elements, whose numbers for one place then lie along the last dimension.
-        items: list[Any] = [x if hasattr(x, "shape") else np.asarray(x) for x in b]
+        items: list[Any] = as_arrays(b)
         moved = [np.moveaxis(x.value, 0, -1) if level.on(x) else x[..., None] for x in items]
         ufunc.at(np.moveaxis(a.value, 0, -1), found.items, *moved)
         return

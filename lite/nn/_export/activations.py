@@ -10,7 +10,7 @@ import numpy as np
 from lite._arrays.dtypes import floats
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
-from lite._transforms.graphs.ufuncs import unary
+from lite._transforms.graphs.operators import unary
 from lite.nn._export.native import native
 from lite.nn.layers.activations import (
     ELU,

@@ -9,7 +9,6 @@ import numpy as np
 from lite._arrays.dtypes import compute_dtype, floats
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
-from lite._transforms.graphs.shapes import pad
 from lite.nn._export.native import native
 from lite.nn.layers.convolution import _MODES, Conv1d, Conv2d, LazyConv1d, LazyConv2d
 from lite.nn.layers.pooling import AvgPool2d, MaxPool2d
@@ -35,7 +34,7 @@ def _convolution(graph: Graph, layer: Any, input: GraphArray) -> Any:
     pads = [*before, *after]
     if mode is not None:
         width = [[0, 0], [0, 0], *([b, a] for b, a in zip(before, after, strict=True))]
-        x, pads = pad(graph, x, width, mode), [0] * (2 * dims)
+        x, pads = graph.pad(x, width, mode), [0] * (2 * dims)
     inner = tuple((n - e) // s + 1 for n, e, s in zip(sizes, extents, layer.stride, strict=True))
     inputs = [x, graph.operand(weight, compute)]
     if bias is not None:

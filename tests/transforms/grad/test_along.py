@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 
 import lite
-from lite._transforms.grad.along import NOT_GIVEN, Rows, given, kept_shape, masked, operand, spread, wide
-from lite._transforms.registry import NoRule
+from lite._transforms.grad.along import Rows, given, kept_shape, masked, spread, wide
+from lite._transforms.registry import NOT_GIVEN, NoRule
 
 
 def test_options_that_were_given() -> None:
     assert given(axis=1, keepdims=NOT_GIVEN, dtype=None, where=False) == {"axis": 1, "where": False}
-    with pytest.raises(NoRule):
-        given(out=np.zeros(2))
 
     def fn(x: Any) -> Any:
         with pytest.raises(NoRule):
@@ -23,13 +21,6 @@ def test_options_that_were_given() -> None:
         return x
 
     lite.grad(fn)(1.0)
-
-
-def test_operands_are_arrays() -> None:
-    x = np.arange(3.0)
-    assert operand(x) is x
-    np.testing.assert_array_equal(operand([1.0, 2.0]), np.array([1.0, 2.0]))
-    assert operand(2.0).shape == ()
 
 
 def test_shapes_with_the_reduced_axes_kept() -> None:

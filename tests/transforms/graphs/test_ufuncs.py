@@ -11,56 +11,6 @@ from helpers.graphs import check, numbers
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from lite._transforms.graphs.ufuncs import SUPPORTED
-
-POSITIVE = np.abs(numbers(5, 3)) + np.float32(0.1)
-SMALL = np.tanh(numbers(5, 3)) * np.float32(0.9)
-DOMAINS = {
-    np.log: POSITIVE,
-    np.log2: POSITIVE,
-    np.log10: POSITIVE,
-    np.sqrt: POSITIVE,
-    np.arcsin: SMALL,
-    np.arccos: SMALL,
-    np.arctanh: SMALL,
-    np.log1p: SMALL,
-    np.arccosh: POSITIVE + 1,
-    np.reciprocal: POSITIVE,
-}
-ONE = sorted((f for f in SUPPORTED if f.nin == 1), key=lambda f: f.__name__)
-TWO = sorted((f for f in SUPPORTED if f.nin == 2), key=lambda f: f.__name__)
-OF_INTEGERS = (np.bitwise_and, np.bitwise_or, np.bitwise_xor)
-
-
-@pytest.mark.parametrize("ufunc", ONE, ids=lambda f: f.__name__)
-def test_of_one_array(ufunc: np.ufunc) -> None:
-    x = DOMAINS.get(ufunc, numbers(5, 3) * 3)
-    x = numbers(5, 3, dtype=np.int64) if ufunc is np.invert else x
-    check(ufunc, x)
-    if ufunc is not np.invert:  # arccos, arcsin and arctan have float32's digits
-        check(ufunc, x.astype(np.float64))
-
-
-@pytest.mark.parametrize("ufunc", TWO, ids=lambda f: f.__name__)
-def test_of_two_arrays(ufunc: np.ufunc) -> None:
-    a, b = numbers(5, 3), numbers(3, seed=1)
-    if ufunc in OF_INTEGERS:
-        a, b = numbers(5, 3, dtype=np.int64), numbers(3, dtype=np.int64, seed=1)
-    elif ufunc in (np.power, np.float_power):
-        a = POSITIVE
-    check(ufunc, a, b, axes={0: {0: "n"}})
-
-
-@pytest.mark.parametrize("ufunc", [np.log1p, np.expm1])
-def test_small_numbers_keep_their_digits(ufunc: np.ufunc) -> None:
-    check(ufunc, np.float32([1e-7, -1e-7, 0, 1e-3, 0.5, -0.5, 3, 80]), rtol=2e-6, atol=0)
-
-
-def test_ends_of_the_range() -> None:
-    x = np.float32([np.inf, -np.inf, np.nan, 0, -1])
-    for ufunc in (np.isnan, np.isinf, np.isfinite, np.log1p, np.expm1, np.sign, np.maximum):
-        check(lambda x, f=ufunc: f(x, 0) if f.nin == 2 else f(x), x)
-
 
 @pytest.mark.parametrize(
     ("a", "b"),

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from lite._transforms.registry import NoRule
-from lite._transforms.vmap.along import all_further, along, further
+from lite._transforms.vmap.along import along, shifted_axes, shifted_axis
 from lite._transforms.vmap.level import Level
 
 
-def test_axes_are_one_further_and_must_exist() -> None:
-    assert [further(axis, 2) for axis in (0, 1, -1, -2)] == [1, 2, 2, 1]
-    assert all_further((0, -1), 3) == (1, 3)
+def test_axes_are_shifted_by_one_and_must_exist() -> None:
+    assert [shifted_axis(axis, 2) for axis in (0, 1, -1, -2)] == [1, 2, 2, 1]
+    assert shifted_axes((0, -1), 3) == (1, 3)
     with pytest.raises(np.exceptions.AxisError, match="axis 2 is out of bounds"):
-        further(2, 2)
+        shifted_axis(2, 2)
 
 
 @pytest.mark.parametrize("axis", [None, 0, -1, (0, 1)])

@@ -7,7 +7,7 @@ import pytest
 from helpers.vmap_cases import rows
 
 from lite import TensorDict, vmap
-from lite._transforms.vmap.rules import _warned
+from lite._transforms.vmap.loop import _warned
 
 
 def test_out_is_written_after_the_rule() -> None:

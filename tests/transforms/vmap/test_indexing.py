@@ -9,7 +9,7 @@ import pytest
 from helpers.vmap_cases import CHECKS, Case, b, f, i, put, put_at, written
 
 from lite import vmap
-from lite._transforms.vmap.rules import _warned
+from lite._transforms.vmap.loop import _warned
 
 CASES: list[Case] = [
     ("int", lambda x: x[-1], (f(3, 4),)),

@@ -1,0 +1,240 @@
+"""Rules of functions that make an array like another, or between two, show one or save it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NoReturn
+
+import numpy as np
+
+from lite._transforms.grad.tape import constant, value_of
+from lite._transforms.graphs.graph import Graph
+from lite._transforms.registry import GRAD, ONNX, VMAP, ZERO_GRADIENT, NoRule, formula, ndim_of
+from lite._transforms.vmap.along import shifted_axis
+from lite._transforms.vmap.level import Level, batched_in
+
+ZERO_GRADIENT.update((np.array_repr, np.array_str, np.array2string))
+ZERO_GRADIENT.update((np.diag_indices_from, np.tril_indices_from, np.triu_indices_from))
+
+
+def _sizes(a: Any, shape: Any) -> tuple[int, ...]:
+    """The sizes of an array like `a`, which the argument `shape` may give."""
+    return tuple(a.shape if shape is None else shape if isinstance(shape, tuple | list) else (shape,))
+
+
+@GRAD.rules_of(np.zeros_like, np.ones_like, np.empty_like)
+def _grad_like(function: Any) -> Any:
+    def run(a: Any, *args: Any, **kwargs: Any) -> Any:
+        # Traced, although nothing leads there yet: it may be written into.
+        return constant(function(value_of(a), *args, **kwargs), a)
+
+    return run
+
+
+@VMAP.rules_of(np.zeros_like, np.ones_like, np.empty_like)
+def _vmap_like(function: Any) -> Any:
+    def run(
+        level: Level,
+        a: Any,
+        dtype: Any = None,
+        order: str = "K",
+        subok: bool = True,
+        shape: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        return level.wrap(function(a.value, dtype, "C", shape=(level.size, *_sizes(a, shape))))
+
+    return run
+
+
+@ONNX.rules_of(np.zeros_like, np.ones_like, np.empty_like)
+def _onnx_like(function: Any) -> Any:
+    return lambda graph, a, *args, **kwargs: np.full_like(a, int(function is np.ones_like), *args, **kwargs)
+
+
+@GRAD.rule(np.full_like)
+def _grad_full_like(
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    **kwargs: Any,
+) -> Any:
+    filled = np.ones_like(a, shape=shape) * fill_value
+    return filled.astype(a.dtype if dtype is None else dtype, copy=False)
+
+
+@VMAP.composed(np.full_like)
+def _vmap_full_like(a: Any, fill_value: Any, *args: Any, **kwargs: Any) -> Any:
+    out = np.empty_like(a, *args, **kwargs)
+    out[...] = fill_value
+    return out
+
+
+@ONNX.rule(np.full_like)
+def _onnx_full_like(
+    graph: Graph,
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    **kwargs: Any,
+) -> Any:
+    filler = graph.operand(fill_value, a.dtype if dtype is None else dtype)
+    return graph.expand(filler, _sizes(a, shape)).copy()
+
+
+@GRAD.rule(np.linspace)
+def _grad_linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    parts = num - 1 if endpoint else num
+    difference = np.subtract(stop, start)
+    step = difference / parts if parts > 0 else difference * np.nan
+    places = np.arange(num, dtype=step.dtype).reshape(-1, *[1] * np.ndim(step))
+    if endpoint and num > 1:  # the end is met exactly
+        out = np.concatenate([start + step * places[:-1], np.broadcast_to(stop, (1, *step.shape))])
+    else:
+        out = start + (step * places if num > 1 else 0 * places)
+    out = np.moveaxis(out, 0, axis)
+    out = out if dtype is None else out.astype(dtype)
+    return (out, step) if retstep else out
+
+
+@GRAD.rule(np.logspace)
+def _grad_logspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    if np.ndim(base):
+        raise NoRule
+    out = np.power(base, np.linspace(start, stop, num, endpoint, axis=axis))
+    return out if dtype is None else out.astype(dtype)
+
+
+@GRAD.rule(np.geomspace)
+def _grad_geomspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+) -> Any:
+    ratio = np.true_divide(stop, start)
+    places = np.linspace(0.0, 1.0, num, endpoint).reshape(-1, *[1] * np.ndim(ratio))
+    out = np.moveaxis(start * np.power(ratio, places), 0, axis)
+    return out if dtype is None else out.astype(dtype)
+
+
+@VMAP.rules_of(np.linspace, np.logspace, np.geomspace)
+def _vmap_spaced(function: Any) -> Any:
+    def run(level: Level, start: Any, stop: Any, *args: Any, axis: int = 0, **kwargs: Any) -> Any:
+        if batched_in((args, kwargs), []):
+            raise NoRule
+        ndim = max(ndim_of(start), ndim_of(stop))
+        place = shifted_axis(axis, ndim + 1)
+        out = function(level.align(start, ndim), level.align(stop, ndim), *args, axis=place, **kwargs)
+        return level.wrap_all(out) if isinstance(out, tuple) else level.wrap(out)
+
+    return run
+
+
+@VMAP.rules_of(np.diag_indices_from, np.tril_indices_from, np.triu_indices_from)
+def _vmap_indices_from(function: Any) -> Any:
+    return lambda level, arr, *args, **kwargs: function(
+        np.broadcast_to(np.int8(0), arr.shape), *args, **kwargs
+    )
+
+
+@VMAP.composed(np.array_repr, np.array_str, np.array2string)
+def _vmap_text(a: Any, *args: Any, **kwargs: Any) -> str:
+    return repr(a)
+
+
+@GRAD.rule(np.save, np.savez, np.savez_compressed, np.savetxt)
+def _grad_refuse(*args: Any, **kwargs: Any) -> NoReturn:
+    raise TypeError(
+        "an array that a gradient is computed for is not saved, as its derivative would be lost: save what "
+        "detach() gives, or what the differentiated function returns."
+    )
+
+
+@VMAP.composed(np.save, np.savez, np.savez_compressed, np.savetxt)
+def _vmap_refuse(*args: Any, **kwargs: Any) -> NoReturn:
+    raise TypeError(
+        "an array inside vmap stands for one element along the mapped dimension and is not saved: return it "
+        "from the mapped function and save the result."
+    )
+
+
+# -- formulas ----------------------------------------------------------------------------------------------
+
+
+@formula(np.copy)
+def _copy(a: Any, order: str = "K", subok: bool = False) -> Any:
+    return a.copy()
+
+
+@formula(np.meshgrid)
+def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
+    if indexing not in ("xy", "ij"):
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    ndim = len(xi)
+    places = list(range(ndim))
+    if indexing == "xy" and ndim > 1:
+        places[:2] = 1, 0
+    grids = [
+        np.reshape(x, [-1 if d == place else 1 for d in range(ndim)])
+        for x, place in zip(xi, places, strict=True)
+    ]
+    if sparse:
+        return tuple(grids)
+    return tuple([grid.copy() if copy else grid for grid in np.broadcast_arrays(*grids)])
+
+
+@formula(np.diag)
+def _diag(v: Any, k: int = 0) -> Any:
+    if np.ndim(v) == 2:
+        return np.diagonal(v, k)
+    if np.ndim(v) != 1:
+        raise ValueError("Input must be 1- or 2-d.")
+    size = v.shape[0] + abs(k)
+    out = np.zeros_like(v, shape=(size, size))
+    rows = np.arange(v.shape[0]) + max(-k, 0)
+    out[rows, rows + k] = v
+    return out
+
+
+@formula(np.diagflat)
+def _diagflat(v: Any, k: int = 0) -> Any:
+    return np.diag(np.ravel(v), k)
+
+
+@formula(np.vander)
+def _vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    count = x.shape[0] if N is None else N
+    powers = np.arange(count)
+    return x[:, None] ** (powers if increasing else powers[::-1])
+
+
+@formula(np.resize)
+def _resize(a: Any, new_shape: Any) -> Any:
+    sizes = tuple(new_shape) if isinstance(new_shape, tuple | list) else (new_shape,)
+    flat = np.ravel(a)
+    count = math.prod(sizes)
+    if not flat.size:
+        return np.zeros_like(flat, shape=sizes)
+    return np.take(flat, np.arange(count) % flat.size).reshape(sizes)

@@ -1,0 +1,268 @@
+"""Rules of functions of single numbers that are no ufuncs, of dtypes and memory, and of counts."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from lite._arrays import formulas
+from lite._arrays.special import bessel_ratio
+from lite._arrays.types import HostArray
+from lite._transforms.grad.tape import is_traced, record, unbroadcast, value_of
+from lite._transforms.graphs.graph import Graph
+from lite._transforms.graphs.operators import unary
+from lite._transforms.registry import GRAD, ONNX, VMAP, ZERO_GRADIENT, NoRule, default, formula
+from lite._transforms.vmap.level import Level, batched_in
+from lite._transforms.vmap.ufuncs import elementwise
+
+ZERO_GRADIENT.update((np.isreal, np.iscomplex, np.isposinf, np.isneginf, np.round, np.around, np.fix))
+ZERO_GRADIENT.update((np.isclose, np.array_equal, np.array_equiv, np.shares_memory, np.may_share_memory))
+ZERO_GRADIENT.update((np.result_type, np.can_cast, np.min_scalar_type, np.common_type))
+ZERO_GRADIENT.update((np.iscomplexobj, np.isrealobj, np.imag, np.angle))  # of real numbers: angles of 0 or pi
+_NO_VALUE = default(np.clip, "a_min")
+
+
+@VMAP.rules_of(
+    *(np.real, np.imag, np.angle, np.round, np.around, np.fix, np.nan_to_num, np.sinc, np.i0),
+    *(np.isreal, np.iscomplex, np.isposinf, np.isneginf),
+)
+def _vmap_of_elements(function: Any) -> Any:
+    def run(level: Level, x: Any, *args: Any, **kwargs: Any) -> Any:
+        if not level.on(x) or batched_in((args, kwargs), []):
+            raise NoRule
+        return level.wrap(function(x.value, *args, **kwargs))
+
+    return run
+
+
+@GRAD.rule(np.real)
+@ONNX.composed(np.real, np.asarray, np.ascontiguousarray, np.real_if_close)
+def _itself(val: Any, *args: Any, **kwargs: Any) -> Any:
+    return val
+
+
+@ONNX.rule(np.round, np.around)
+def _onnx_round(graph: Graph, a: Any, decimals: int = 0) -> Any:
+    x = graph.operand(a)
+    if x.dtype.kind != "f":
+        if decimals < 0:
+            raise NoRule
+        return x.copy()
+    if not decimals:
+        return unary(graph, "Round", x)
+    return unary(graph, "Round", x * 10.0**decimals) / 10.0**decimals
+
+
+@ONNX.composed(np.fix)
+def _onnx_fix(x: Any) -> Any:
+    return np.trunc(x)
+
+
+@GRAD.rule(np.nan_to_num)
+def _grad_nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
+    if is_traced((nan, posinf, neginf)) or not copy:
+        raise NoRule
+    held = value_of(x)
+    value = np.nan_to_num(held, True, nan, posinf, neginf)
+    return record(value, (x, lambda g: np.where(np.isfinite(held), g, 0)))
+
+
+@ONNX.composed(np.nan_to_num)
+def _onnx_nan_to_num(
+    x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
+    if x.dtype.kind != "f":
+        return x.copy()
+    limits = np.finfo(x.dtype)
+    out = np.where(np.isnan(x), nan, x)
+    out = np.where(np.isposinf(x), float(limits.max) if posinf is None else posinf, out)
+    return np.where(np.isneginf(x), float(limits.min) if neginf is None else neginf, out)
+
+
+@ONNX.composed(np.isposinf)
+def _onnx_isposinf(x: Any) -> Any:
+    return np.isinf(x) & (x > 0)
+
+
+@ONNX.composed(np.isneginf)
+def _onnx_isneginf(x: Any) -> Any:
+    return np.isinf(x) & (x < 0)
+
+
+@GRAD.rule(np.sinc)
+def _grad_sinc(x: Any) -> Any:
+    held = value_of(x)
+    value = np.sinc(held)
+
+    def pull(g: Any) -> Any:
+        zero = held == 0
+        place = np.where(zero, 1, held)
+        return np.where(zero, 0, g * (np.cos(math.pi * place) - value) / place)
+
+    return record(value, (x, pull))
+
+
+@GRAD.rule(np.i0)
+def _grad_i0(x: Any) -> Any:
+    held = value_of(x)
+    value = np.i0(held)
+
+    def pull(g: Any) -> Any:
+        size = np.abs(held)
+        ratio = size.elementwise(bessel_ratio) if isinstance(size, HostArray) else bessel_ratio(size)
+        return g * value * np.sign(held) * ratio
+
+    return record(value, (x, pull))
+
+
+def _bounds(a_min: Any, a_max: Any, low: Any, high: Any) -> tuple[Any, Any]:
+    """The bounds of `numpy.clip`, whichever names they were given by; None where there is none."""
+    low = low if a_min is None or a_min is _NO_VALUE else a_min
+    return low, high if a_max is None or a_max is _NO_VALUE else a_max
+
+
+@GRAD.rule(np.clip)
+def _grad_clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Any:
+    """As `numpy.clip`; at a bound the derivative is that of the array."""
+    low, high = _bounds(a_min, a_max, min, max)
+    value = value_of(a)
+    lower, upper = value_of(low), value_of(high)
+    y = np.clip(value, lower, upper)
+    below = False if low is None else value < lower
+    above = False if high is None else value > upper
+    shape, lower_shape, upper_shape = (np.shape(x) for x in (value, lower, upper))
+    parents = [(a, lambda g: unbroadcast(np.where(below | above, 0, g), shape))]
+    if low is not None:
+        within = below & np.logical_not(above)
+        parents.append((low, lambda g: unbroadcast(np.where(within, g, 0), lower_shape)))
+    if high is not None:
+        parents.append((high, lambda g: unbroadcast(np.where(above, g, 0), upper_shape)))
+    return record(y, *parents)
+
+
+@VMAP.composed(np.clip)
+def _vmap_clip(
+    a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None, **kwargs: Any
+) -> Any:
+    low, high = _bounds(a_min, a_max, min, max)
+    if low is None and high is None:
+        return np.positive(a, **kwargs)
+    if low is None or high is None:
+        return np.maximum(a, low, **kwargs) if high is None else np.minimum(a, high, **kwargs)
+    return elementwise(np.clip, (a, low, high), kwargs)
+
+
+@ONNX.composed(np.clip)
+def _onnx_clip(
+    a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None, **kwargs: Any
+) -> Any:
+    low, high = _bounds(a_min, a_max, min, max)
+    out = a if low is None else np.maximum(a, low, **kwargs)
+    if high is not None:
+        out = np.minimum(out, high, **kwargs)
+    return np.positive(out) if out is a else out
+
+
+@VMAP.composed(np.isclose)
+def _vmap_isclose(a: Any, b: Any, rtol: Any = 1.0e-5, atol: Any = 1.0e-8, equal_nan: bool = False) -> Any:
+    return elementwise(functools.partial(np.isclose, equal_nan=equal_nan), (a, b, rtol, atol))
+
+
+@ONNX.composed(np.isclose)
+def _onnx_isclose(a: Any, b: Any, rtol: Any = 1.0e-5, atol: Any = 1.0e-8, equal_nan: bool = False) -> Any:
+    close = (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b) | (a == b)
+    return close | (np.isnan(a) & np.isnan(b)) if equal_nan else close
+
+
+@VMAP.rule(np.array_equal)
+def _vmap_array_equal(level: Level, a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    if np.shape(a1) != np.shape(a2):
+        return level.wrap(np.zeros(level.size, np.bool_))
+    same = np.equal(a1, a2)
+    return (same | (np.isnan(a1) & np.isnan(a2)) if equal_nan else same).all()
+
+
+def _type_of(item: Any) -> Any:
+    return item.dtype if isinstance(item, HostArray) else item  # type: ignore[attr-defined]
+
+
+@VMAP.composed(np.result_type)
+@ONNX.composed(np.result_type)
+def _result_type(*arrays_and_dtypes: Any) -> Any:
+    return np.result_type(*map(_type_of, arrays_and_dtypes))
+
+
+@VMAP.composed(np.can_cast)
+@ONNX.composed(np.can_cast)
+def _can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
+    return np.can_cast(_type_of(from_), to, casting)
+
+
+@VMAP.composed(np.iscomplexobj)
+@ONNX.composed(np.iscomplexobj)
+def _iscomplexobj(x: Any) -> bool:
+    return bool(x.dtype.kind == "c")
+
+
+@VMAP.composed(np.isrealobj)
+@ONNX.composed(np.isrealobj)
+def _isrealobj(x: Any) -> bool:
+    return bool(x.dtype.kind != "c")
+
+
+@VMAP.rules_of(np.shares_memory, np.may_share_memory)
+def _vmap_memory(function: Any) -> Any:
+    return lambda level, a, b, max_work=None: function(level.value(a), level.value(b), max_work)
+
+
+@GRAD.rule(np.bincount)
+def _grad_bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
+    if is_traced(x):
+        raise NoRule
+    counts = np.bincount(x, value_of(weights), minlength)
+    return record(counts, (weights, lambda g: np.take(g, x)))
+
+
+@GRAD.rule(np.histogram)
+def _grad_histogram(
+    a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+) -> Any:
+    if density or is_traced((bins, range, weights)) or (range is None and not np.ndim(bins)):
+        raise NoRule("where its bins end depends on the numbers, or how they count has a derivative")
+    return np.histogram(value_of(a), bins, range, None, weights)
+
+
+# -- functions of lite, which have an operator -------------------------------------------------------------
+
+
+@ONNX.rule(formulas.erf)
+def _onnx_erf(graph: Graph, x: Any) -> Any:
+    return unary(graph, "Erf", x)
+
+
+@ONNX.rule(formulas.erfc)
+def _onnx_erfc(graph: Graph, x: Any) -> Any:
+    return 1.0 - unary(graph, "Erf", x)
+
+
+@ONNX.rule(formulas.softplus)
+def _onnx_softplus(graph: Graph, x: Any) -> Any:
+    return unary(graph, "Softplus", x)
+
+
+# -- formulas ----------------------------------------------------------------------------------------------
+
+
+@formula(np.astype)
+def _astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    return x.astype(dtype, copy=copy)
+
+
+@formula(np.allclose)
+def _allclose(a: Any, b: Any, rtol: Any = 1.0e-5, atol: Any = 1.0e-8, equal_nan: bool = False) -> Any:
+    return np.isclose(a, b, rtol, atol, equal_nan).all()

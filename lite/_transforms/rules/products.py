@@ -1,0 +1,468 @@
+"""Rules of products: matmul, dot, einsum and their relatives.
+
+Where `vmap` maps one factor only, its batch dimension is one more row of a single product of matrices.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import string
+from typing import Any
+
+import numpy as np
+from numpy import linalg
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from lite._transforms.grad.along import wide
+from lite._transforms.grad.tape import record, unbroadcast, value_of
+from lite._transforms.graphs.array import GraphArray
+from lite._transforms.graphs.graph import Graph
+from lite._transforms.registry import (
+    FORMULAS,
+    GRAD,
+    ONNX,
+    VMAP,
+    NoRule,
+    as_array,
+    as_arrays,
+    formula,
+    ndim_of,
+)
+from lite._transforms.vmap.level import Level
+
+_LARGE = 1 << 14  # elements of an einsum from which a good order of its products pays
+_NARROW = 64  # columns, beyond which short rows take no longer than long ones
+
+
+@GRAD.rule(np.matmul)
+def _grad_matmul(a: Any, b: Any, **kwargs: Any) -> Any:
+    if kwargs:
+        raise NoRule
+    a, b = as_array(a), as_array(b)
+    x, y = value_of(a), value_of(b)
+    return record(np.matmul(x, y), (a, lambda g: _by_left(g, x, y)), (b, lambda g: _by_right(g, x, y)))
+
+
+def _by_left(g: Any, x: Any, y: Any) -> Any:
+    """The derivative by x of the product x y."""
+    g = wide(g)
+    if y.ndim == 1:
+        return g[..., None] * y if x.ndim > 1 else g * y
+    turned = y.swapaxes(-1, -2)
+    if x.ndim > 1:
+        share = np.matmul(g, turned)
+        return share if share.shape == x.shape else unbroadcast(share, x.shape)
+    if y.ndim == 2:
+        return np.matmul(g, turned)
+    return unbroadcast(np.matmul(g[..., None, :], turned)[..., 0, :], x.shape)
+
+
+def _by_right(g: Any, x: Any, y: Any) -> Any:
+    """The derivative by y of the product x y."""
+    g = wide(g)
+    if x.ndim == 1:
+        if y.ndim == 1:
+            return g * x
+        return g[..., None, :] * x[:, None]
+    if y.ndim == 1:
+        return np.matmul(g.reshape(-1), x.reshape(-1, x.shape[-1]))
+    if y.ndim == 2:  # all rows that one matrix was multiplied with, in one product
+        if x.ndim > 2:
+            x, g = x.reshape(-1, x.shape[-1]), g.reshape(-1, g.shape[-1])
+        return np.matmul(x.T, g)
+    share = np.matmul(x.swapaxes(-1, -2), g)
+    return share if share.shape == y.shape else unbroadcast(share, y.shape)
+
+
+@VMAP.rule(np.matmul)
+def _vmap_matmul(level: Level, a: Any, b: Any, **kwargs: Any) -> Any:
+    if kwargs:
+        raise NoRule
+    a_ndim, b_ndim = ndim_of(a), ndim_of(b)
+    if not a_ndim or not b_ndim:
+        raise ValueError("matmul: an argument does not have enough dimensions")
+    x, y = level.value(a), level.value(b)
+    if not level.on(b) and b_ndim <= 2:
+        return level.wrap(_rows_times(x, y))
+    if not level.on(a) and a_ndim == 1 and b_ndim == 2:
+        return level.wrap(np.matmul(x, y))  # a vector and a stack of matrices
+    if not level.on(a) and a_ndim == 2 and b_ndim == 1:
+        return level.wrap(np.matmul(y, np.swapaxes(x, 0, 1)))
+    if a_ndim == b_ndim == 2 and _is_narrow(x, y):
+        return level.wrap(_transposed(x, y))
+    # Vectors become matrices, so that what is in front of them is a stack for both factors.
+    if a_ndim == 1:
+        x = x[..., None, :]
+    if b_ndim == 1:
+        y = y[..., :, None]
+    loops = max(a_ndim, b_ndim, 2) + 1
+    x = _spread(x, loops) if level.on(a) else x
+    y = _spread(y, loops) if level.on(b) else y
+    out = np.matmul(x, y)
+    if b_ndim == 1:
+        out = out[..., 0]
+    if a_ndim == 1:
+        out = out[..., 0] if b_ndim == 1 else out[..., 0, :]
+    return level.wrap(out)
+
+
+def _rows_times(x: Any, b: Any) -> Any:
+    """A mapped factor times one that is not: its leading dimensions as the rows of one matrix."""
+    if x.ndim > 2 and b.ndim == 2 and type(x) is np.ndarray and x.flags.c_contiguous:
+        rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+        return np.matmul(rows, b).reshape(*x.shape[:-1], b.shape[-1])
+    return np.matmul(x, b)
+
+
+def _is_narrow(x: Any, y: Any) -> bool:
+    """Whether the products have so few columns that each should lie as a row in memory.
+
+    What follows (adding a bias, an activation) then goes through long rows in place of many short ones.
+    """
+    return type(x) is type(y) is np.ndarray and y.shape[-1] <= _NARROW and x.shape[-2] >= 2 * y.shape[-1]
+
+
+def _transposed(x: Any, y: Any) -> Any:
+    """Products of matrices, of which the second is mapped, computed and stored as their transposes."""
+    left, right = y.swapaxes(1, 2), x.swapaxes(-1, -2)
+    if right.ndim == 2 and left.flags.c_contiguous and left.shape[2] == right.shape[0]:
+        # The rows of all matrices are those of one.
+        rows = left.reshape(left.shape[0] * left.shape[1], left.shape[2])
+        out = np.matmul(rows, right).reshape(*left.shape[:2], right.shape[1])
+    else:
+        out = np.matmul(left, right)
+    return out.swapaxes(1, 2)
+
+
+def _spread(value: Any, ndim: int) -> Any:
+    """New dimensions after the first."""
+    missing = ndim - value.ndim
+    return value[(slice(None),) + (None,) * missing] if missing else value
+
+
+@ONNX.rule(np.matmul)
+def _onnx_matmul(graph: Graph, a: Any, b: Any, dtype: Any = None) -> GraphArray:
+    x, y = graph.operand(a), graph.operand(b)
+    wanted = np.result_type(x.dtype, y.dtype) if dtype is None else np.dtype(dtype)
+    x, y = graph.cast(x, wanted), graph.cast(y, wanted)
+    if not x.ndim or not y.ndim:
+        raise ValueError("matmul: Input operand does not have enough dimensions")
+    inner = y.shape[-2] if y.ndim > 1 else y.shape[-1]
+    if x.shape[-1] != inner:
+        raise ValueError(f"matmul: the sizes {x.shape[-1]} and {inner} of the dimensions summed over differ")
+    lead = graph.broadcast([x.shape[:-2], y.shape[:-2]])
+    shape = (*lead, *(x.shape[-2:-1] if x.ndim > 1 else ()), *(y.shape[-1:] if y.ndim > 1 else ()))
+    return graph.emit("MatMul", [x, y], shape, x.dtype)
+
+
+@GRAD.rule(np.vecdot)
+@ONNX.composed(np.vecdot)
+def _vecdot(a: Any, b: Any, /, *, axis: int = -1) -> Any:
+    if axis != -1:
+        a, b = np.moveaxis(a, axis, -1), np.moveaxis(b, axis, -1)
+    return np.sum(np.multiply(a, b), -1)
+
+
+if hasattr(np, "matvec"):  # NumPy 2.2
+
+    @GRAD.rule(np.matvec)
+    @ONNX.composed(np.matvec)
+    def _matvec(a: Any, b: Any, /) -> Any:
+        return np.matmul(a, as_array(b)[..., None])[..., 0]
+
+    @GRAD.rule(np.vecmat)
+    @ONNX.composed(np.vecmat)
+    def _vecmat(a: Any, b: Any, /) -> Any:
+        return np.matmul(as_array(a)[..., None, :], b)[..., 0, :]
+
+
+@VMAP.rule(np.tensordot)
+def _vmap_tensordot(level: Level, a: Any, b: Any, axes: Any = 2) -> Any:
+    if level.on(a) and level.on(b):
+        return FORMULAS[np.tensordot](a, b, axes)
+    first, second = summed_axes(ndim_of(a), ndim_of(b), axes)
+    if level.on(a):
+        return level.wrap(np.tensordot(a.value, b, (tuple(d + 1 for d in first), second)))
+    out = np.tensordot(a, b.value, (first, tuple(d + 1 for d in second)))
+    return level.wrap(np.moveaxis(out, ndim_of(a) - len(first), 0))
+
+
+@GRAD.rule(np.einsum)
+def _grad_einsum(*operands: Any, optimize: Any = False, **kwargs: Any) -> Any:
+    terms, output, arrays = _subscripts(operands)
+    values = [value_of(a) for a in arrays]
+    terms, output = _without_dots(terms, output, values)
+    value = np.einsum(f"{','.join(terms)}->{output}", *values, optimize=optimize, **kwargs)
+    return record(value, *[(a, _by_operand(i, terms, output, values)) for i, a in enumerate(arrays)])
+
+
+def _by_operand(i: int, terms: list[str], output: str, values: list[Any]) -> Any:
+    """The pullback of an einsum by its operand `i`: an einsum of the others and the derivative."""
+
+    def pull(g: Any) -> Any:
+        own, shape = terms[i], values[i].shape
+        inputs = [output, *terms[:i], *terms[i + 1 :]]
+        others = [wide(g), *values[:i], *values[i + 1 :]]
+        unique = "".join(dict.fromkeys(own))
+        known = set("".join(inputs))
+        for letter in unique:
+            if letter not in known:  # summed over in this operand alone
+                inputs.append(letter)
+                others.append(np.ones(shape[own.index(letter)], g.dtype))
+        fast = len(others) > 2 or sum(x.size for x in others) > _LARGE
+        share = np.einsum(f"{','.join(inputs)}->{unique}", *others, optimize=fast)
+        sizes = tuple([shape[own.index(letter)] for letter in unique])
+        if share.shape != sizes:  # the others have size 1 there, which was repeated, or this operand has
+            share = np.broadcast_to(share, np.broadcast_shapes(share.shape, sizes))
+        if len(unique) < len(own):
+            share = _on_diagonals(share, own, unique, shape)
+        return unbroadcast(share, shape)
+
+    return pull
+
+
+def _on_diagonals(share: Any, own: str, unique: str, shape: Any) -> Any:
+    """Zeros where the indices that one letter stands for differ."""
+    free = iter([letter for letter in string.ascii_letters if letter not in own])
+    target, inputs, units, seen = "", [unique], [], set()
+    for letter, size in zip(own, shape, strict=True):
+        if letter in seen:
+            again = next(free)
+            inputs.append(letter + again)
+            units.append(np.eye(size, dtype=share.dtype))
+            letter = again
+        seen.add(letter)
+        target += letter
+    return np.einsum(f"{','.join(inputs)}->{target}", share, *units)
+
+
+@VMAP.rule(np.einsum)
+def _vmap_einsum(level: Level, *operands: Any, **kwargs: Any) -> Any:
+    terms, output, arrays = _subscripts(operands)
+    used = {*"".join(terms)}
+    free = next(letter for letter in string.ascii_letters[::-1] if letter not in used)
+    terms = [free + term if level.on(a) else term for term, a in zip(terms, arrays, strict=True)]
+    values = [level.value(a) for a in arrays]
+    return level.wrap(np.einsum(f"{','.join(terms)}->{free}{output}", *values, **kwargs))
+
+
+@ONNX.rule(np.einsum)
+def _onnx_einsum(graph: Graph, *operands: Any, optimize: Any = False, **kwargs: Any) -> Any:
+    if not isinstance(operands[0], str) or kwargs:
+        raise NoRule
+    terms, output, given = _subscripts(operands)
+    arrays = [graph.operand(x) for x in given]
+    dtype = np.result_type(*[x.dtype for x in arrays])
+    arrays = [graph.cast(x, dtype) for x in arrays]
+    shape = _einsum_shape(terms, output, arrays)
+    return graph.emit("Einsum", arrays, shape, dtype, equation=f"{','.join(terms)}->{output}")
+
+
+def _einsum_shape(terms: list[str], output: str, arrays: list[GraphArray]) -> tuple[int, ...]:
+    sizes: dict[str, int] = {}
+    rest: tuple[int, ...] | None = None
+    for term, x in zip(terms, arrays, strict=True):
+        head, dots, tail = term.partition("...")
+        if len(head) + len(tail) > x.ndim or (not dots and len(head) != x.ndim):
+            raise ValueError(f"einsum: {term!r} does not fit an array of {x.ndim} dimensions")
+        end = x.ndim - len(tail)
+        for name, size in (*zip(head, x.shape, strict=False), *zip(tail, x.shape[end:], strict=True)):
+            if sizes.setdefault(name, size) == 1:
+                sizes[name] = size
+            if size not in (1, sizes[name]):
+                raise ValueError(f"einsum: the dimension {name!r} has the sizes {sizes[name]} and {size}")
+        if dots:
+            if rest is not None and tuple(rest) != tuple(x.shape[len(head) : end]):
+                raise NoRule("an ellipsis that broadcasts")
+            rest = x.shape[len(head) : end]
+    head, dots, tail = output.partition("...")
+    return (*(sizes[c] for c in head), *((rest or ()) if dots else ()), *(sizes[c] for c in tail))
+
+
+def _subscripts(operands: tuple[Any, ...]) -> tuple[list[str], str, list[Any]]:
+    """The terms of an einsum, that of its result, and its operands as arrays."""
+    if isinstance(operands[0], str):
+        text, arrays = operands[0].replace(" ", ""), as_arrays(operands[1:])
+        inputs, arrow, output = text.partition("->")
+        terms = inputs.split(",")
+    else:
+        given, lists = list(operands[0::2]), list(operands[1::2])
+        arrow = "->" * (len(operands) % 2)
+        output = _term(given.pop()) if arrow else ""
+        arrays, terms = as_arrays(given), list(map(_term, lists))
+    if len(terms) != len(arrays):
+        raise ValueError(f"einsum got {len(terms)} terms for {len(arrays)} operands")
+    if not arrow:
+        letters = "".join(terms)
+        once = sorted({letter for letter in letters if letter != "." and letters.count(letter) == 1})
+        output = ("..." if "." in letters else "") + "".join(once)
+    return terms, output, arrays
+
+
+def _term(axes: Any) -> str:
+    """The letters for a list of numbers."""
+    return "".join(["..." if axis is Ellipsis else string.ascii_letters[axis] for axis in axes])
+
+
+def _without_dots(terms: list[str], output: str, values: list[Any]) -> tuple[list[str], str]:
+    """Terms of the operands and of the result, with letters in place of dots."""
+    used = {*"".join(terms)}
+    free = [letter for letter in string.ascii_letters if letter not in used]
+    counts = [x.ndim - len(term.replace(".", "")) for term, x in zip(terms, values, strict=True)]
+    most = max((n for n, term in zip(counts, terms, strict=True) if "." in term), default=0)
+    dots = "".join(free[:most])
+    terms = [term.replace("...", dots[most - n :]) for n, term in zip(counts, terms, strict=True)]
+    return terms, output.replace("...", dots)
+
+
+@GRAD.rule(np.convolve)
+def _grad_convolve(a: Any, v: Any, mode: Any = "full") -> Any:
+    a, v = np.atleast_1d(as_array(a)), np.atleast_1d(as_array(v))
+    x, y = value_of(a), value_of(v)
+    value = np.convolve(x, y, mode)
+    long, short = max(x.shape[0], y.shape[0]), min(x.shape[0], y.shape[0])
+    # Where the result starts in the full one.
+    start = {"full": 0, "same": (short - 1) // 2, "valid": short - 1}[mode]
+    width = (start, long + short - 1 - start - value.shape[0])
+
+    def by(other: Any) -> Any:
+        return lambda g: np.correlate(np.pad(g, width), other, "valid")
+
+    return record(value, (a, by(y)), (v, by(x)))
+
+
+# -- formulas ----------------------------------------------------------------------------------------------
+
+
+@formula(np.polyval)
+def _polyval(p: Any, x: Any) -> Any:
+    out = np.zeros_like(x)
+    for coefficient in as_arrays(p):
+        out = out * x + coefficient
+    return out
+
+
+@formula(np.dot)
+def _dot(a: Any, b: Any) -> Any:
+    a, b = as_arrays((a, b))
+    if not a.ndim or not b.ndim:
+        return np.multiply(a, b)
+    return np.matmul(a, b) if b.ndim <= 2 else np.tensordot(a, b, axes=([-1], [-2]))
+
+
+@formula(np.tensordot)
+def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    a, b = as_arrays((a, b))
+    first, second = summed_axes(a.ndim, b.ndim, axes)
+    rows = [d for d in range(a.ndim) if d not in first]
+    columns = [d for d in range(b.ndim) if d not in second]
+    if [a.shape[d] for d in first] != [b.shape[d] for d in second]:
+        raise ValueError("shape-mismatch for sum")
+    size = math.prod([a.shape[d] for d in first])
+    sizes = [a.shape[d] for d in rows], [b.shape[d] for d in columns]
+    x = np.transpose(a, (*rows, *first)).reshape(math.prod(sizes[0]), size)
+    y = np.transpose(b, (*second, *columns)).reshape(size, math.prod(sizes[1]))
+    return np.matmul(x, y).reshape((*sizes[0], *sizes[1]))
+
+
+def summed_axes(a_ndim: int, b_ndim: int, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The axes of two arrays that `numpy.tensordot` sums over."""
+    if isinstance(axes, int | np.integer):
+        return tuple(range(a_ndim - axes, a_ndim)), tuple(range(axes))
+    return normalize_axis_tuple(axes[0], a_ndim), normalize_axis_tuple(axes[1], b_ndim)
+
+
+@formula(linalg.tensordot)
+def _linalg_tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+    return np.tensordot(x1, x2, axes)
+
+
+@formula(np.inner)
+def _inner(a: Any, b: Any, /) -> Any:
+    if not ndim_of(a) or not ndim_of(b):
+        return np.multiply(a, b)
+    return np.tensordot(a, b, axes=([-1], [-1]))
+
+
+@formula(np.vdot)
+def _vdot(a: Any, b: Any, /) -> Any:
+    return np.matmul(np.conjugate(np.ravel(a)), np.ravel(b))
+
+
+@formula(np.outer)
+def _outer(a: Any, b: Any) -> Any:
+    return np.ravel(a)[:, None] * np.ravel(b)
+
+
+@formula(linalg.outer)
+def _linalg_outer(x1: Any, x2: Any, /) -> Any:
+    return np.outer(x1, x2)
+
+
+@formula(linalg.matmul)
+def _linalg_matmul(x1: Any, x2: Any, /) -> Any:
+    return np.matmul(x1, x2)
+
+
+@formula(linalg.vecdot)
+def _linalg_vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    if axis != -1:
+        x1, x2 = np.moveaxis(x1, axis, -1), np.moveaxis(x2, axis, -1)
+    return np.vecdot(x1, x2)
+
+
+@formula(linalg.multi_dot)
+def _multi_dot(arrays: Any) -> Any:
+    return functools.reduce(np.dot, arrays)
+
+
+@formula(np.kron)
+def _kron(a: Any, b: Any) -> Any:
+    a, b = as_arrays((a, b))
+    ndim = max(a.ndim, b.ndim)
+    a = a.reshape(*[1] * (ndim - a.ndim), *a.shape)
+    b = b.reshape(*[1] * (ndim - b.ndim), *b.shape)
+    sizes = [n * m for n, m in zip(a.shape, b.shape, strict=True)]
+    wide = a.reshape([n for size in a.shape for n in (size, 1)])
+    return (wide * b.reshape([n for size in b.shape for n in (1, size)])).reshape(sizes)
+
+
+@formula(np.cross)
+def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    a, b = np.moveaxis(a, axisa, -1), np.moveaxis(b, axisb, -1)
+    if np.shape(a)[-1] != 3 or np.shape(b)[-1] != 3:
+        raise NoRule
+    out = [a[..., i] * b[..., j] - a[..., j] * b[..., i] for i, j in ((1, 2), (2, 0), (0, 1))]
+    return np.stack(out, axisc)
+
+
+@formula(linalg.cross)
+def _linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    return np.cross(x1, x2, axis=axis)
+
+
+@formula(np.correlate)
+def _correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
+    if np.shape(v)[0] > np.shape(a)[0] and mode == "same":
+        raise NoRule  # centred in another way
+    return np.convolve(a, np.conjugate(v[::-1]), mode)
+
+
+@formula(np.convolve)
+def _convolve(a: Any, v: Any, mode: str = "full") -> Any:
+    if np.shape(v)[0] > np.shape(a)[0]:
+        a, v = v, a
+    long, short = np.shape(a)[0], np.shape(v)[0]
+    ends = {"full": short - 1, "same": short // 2, "valid": 0}
+    padded = np.pad(a, (short - 1, short - 1))
+    terms = [padded[short - 1 - i : long + 2 * (short - 1) - i] * v[i] for i in range(short)]
+    out = functools.reduce(np.add, terms)
+    if mode == "full":
+        return out
+    if mode not in ends:
+        raise ValueError(f"mode must be 'full', 'same' or 'valid', got {mode!r}")
+    start = (short - 1) // 2 if mode == "same" else short - 1
+    return out[start : start + (long if mode == "same" else long - short + 1)]

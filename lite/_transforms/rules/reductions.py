@@ -1,0 +1,534 @@
+"""Rules of reductions.
+
+In a gradient several elements that are the largest or the smallest have equal shares, as with `torch.amax`.
+Elements that `where` leaves out, or a function for NaN skips, have none.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from lite._transforms.grad.along import Rows, given, kept_shape, masked, spread
+from lite._transforms.grad.tape import is_traced, record, value_of
+from lite._transforms.graphs.array import GraphArray
+from lite._transforms.graphs.graph import BOOL, Graph
+from lite._transforms.graphs.operators import select, truth
+from lite._transforms.registry import (
+    GRAD,
+    NOT_GIVEN,
+    ONNX,
+    VMAP,
+    ZERO_GRADIENT,
+    NoRule,
+    default,
+    formula,
+    ndim_of,
+    parameters,
+)
+from lite._transforms.vmap.along import along, bound_to
+from lite._transforms.vmap.level import Level
+
+ZERO_GRADIENT.update((np.all, np.any, np.count_nonzero, np.argmax, np.argmin, np.nanargmax, np.nanargmin))
+
+
+@VMAP.rules_of(
+    *(np.sum, np.prod, np.max, np.min, np.amax, np.amin, np.mean, np.std, np.var, np.any, np.all, np.ptp),
+    *(np.argmax, np.argmin, np.median, np.cumsum, np.cumprod, np.cumulative_sum, np.cumulative_prod),
+    *(np.nansum, np.nanprod, np.nanmax, np.nanmin, np.nanmean, np.nanstd, np.nanvar, np.nanmedian),
+    *(np.nanargmax, np.nanargmin, np.nancumsum, np.nancumprod, np.count_nonzero),
+    *(np.sort, np.argsort, np.partition, np.argpartition, np.unwrap, np.delete),
+)
+def _vmap_along_axis(function: Any) -> Any:
+    name, start = parameters(function)[0], default(function, "axis")
+
+    def run(level: Level, *args: Any, **kwargs: Any) -> Any:
+        bound = bound_to(function, args, kwargs)
+        array, axis = bound.pop(name), bound.pop("axis", start)
+        if axis is None and function in _ONE_DIMENSION and ndim_of(array) != 1:
+            raise ValueError(f"{function.__name__} of an array of {ndim_of(array)} dimensions needs an axis.")
+        return along(level, function, array, axis, bound)
+
+    return run
+
+
+_ONE_DIMENSION = (np.cumulative_sum, np.cumulative_prod)
+
+
+@GRAD.rule(np.sum)
+def _grad_sum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    keepdims: Any = NOT_GIVEN,
+    initial: Any = NOT_GIVEN,
+    where: Any = NOT_GIVEN,
+) -> Any:
+    if is_traced(initial):
+        return np.sum(a, axis, dtype, keepdims=keepdims, where=where) + initial
+    options = given(dtype=dtype, keepdims=keepdims, initial=initial, where=where)
+    held = value_of(a)
+    value = _floats(np.sum(held, axis, **options), held)
+    shape, mask = held.shape, options.get("where")
+    return record(value, (a, lambda g: masked(spread(g, shape, axis), mask)))
+
+
+def _floats(value: Any, held: Any) -> Any:
+    if value.dtype.kind in "biu" and held.dtype.kind not in "biu":
+        raise NoRule  # sums of integer parts, which no derivative would be of
+    return value
+
+
+@GRAD.rule(np.mean)
+def _grad_mean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    keepdims: Any = NOT_GIVEN,
+    *,
+    where: Any = NOT_GIVEN,
+) -> Any:
+    options = given(dtype=dtype, keepdims=keepdims, where=where)
+    held = value_of(a)
+    if not options and type(held) is np.ndarray and held.size and held.dtype.char in "fd":
+        total = np.add.reduce(held, axis=axis)  # as np.mean does, in a third of its time
+        value = total / (held.size // total.size)
+    else:
+        value = _floats(np.mean(held, axis, **options), held)
+    shape, mask = held.shape, options.get("where")
+    if mask is None:
+        factor = 1 / max(held.size // max(value.size, 1), 1)  # the count itself may be too large for float16
+        return record(value, (a, lambda g: spread(g * factor, shape, axis)))
+    return record(value, (a, lambda g: masked(spread(g, shape, axis) / _count(mask, shape, axis), mask)))
+
+
+def _count(mask: Any, shape: Any, axis: Any) -> Any:
+    """How many elements take part, with the reduced axes kept; 1 where there are none."""
+    full = np.broadcast_to(True if mask is None else mask, shape)
+    return np.maximum(np.sum(full, axis, keepdims=True), 1)
+
+
+@GRAD.rules_of(np.var, np.std)
+def _grad_variance(function: Any) -> Any:
+    def run(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        ddof: Any = 0,
+        keepdims: Any = NOT_GIVEN,
+        *,
+        where: Any = NOT_GIVEN,
+        mean: Any = NOT_GIVEN,
+        correction: Any = NOT_GIVEN,
+    ) -> Any:
+        if mean is not NOT_GIVEN:
+            raise NoRule  # it might depend on the array, or might not
+        free = correction if correction is not NOT_GIVEN else ddof
+        options = given(dtype=dtype, ddof=free, keepdims=keepdims, where=where)
+        held = value_of(a)
+        value = function(held, axis, **options)
+        shape, mask = held.shape, options.get("where")
+
+        def pull(g: Any) -> Any:
+            if function is np.std:  # as in torch, elements of which the deviation is 0 have no share
+                g = np.where(value == 0, 0, g / (2 * np.where(value == 0, 1, value)))
+            data = masked(held, mask)
+            count = _count(mask, shape, axis)
+            centred = data - np.sum(data, axis, keepdims=True) / count
+            return masked(spread(g, shape, axis) * centred * 2 / np.maximum(count - free, 0), mask)
+
+        return record(value, (a, pull))
+
+    return run
+
+
+@GRAD.rules_of(np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin)
+def _grad_extreme(function: Any) -> Any:
+    def run(
+        a: Any,
+        axis: Any = None,
+        keepdims: Any = NOT_GIVEN,
+        initial: Any = NOT_GIVEN,
+        where: Any = NOT_GIVEN,
+    ) -> Any:
+        options = given(keepdims=keepdims, initial=initial, where=where)
+        held = value_of(a)
+        value = function(held, axis, **options)
+        shape, mask = held.shape, options.get("where")
+
+        def pull(g: Any) -> Any:
+            # Where the result is NaN, it comes from elements that are NaN.
+            found = value.reshape(kept_shape(shape, axis))
+            chosen = (held == found) | ((held != held) & (found != found))
+            if mask is not None:
+                chosen = chosen & mask
+            ties = np.maximum(np.sum(chosen, axis, keepdims=True), 1)
+            return np.where(chosen, spread(g, shape, axis) / ties, 0)
+
+        return record(value, (a, pull))
+
+    return run
+
+
+@GRAD.rule(np.prod)
+def _grad_prod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    keepdims: Any = NOT_GIVEN,
+    initial: Any = NOT_GIVEN,
+    where: Any = NOT_GIVEN,
+) -> Any:
+    options = given(dtype=dtype, keepdims=keepdims, initial=initial, where=where)
+    held = value_of(a)
+    value = _floats(np.prod(held, axis, **options), held)
+    shape, mask = held.shape, options.get("where")
+
+    def pull(g: Any) -> Any:
+        rows = Rows(shape, axis)
+        data = rows.of(held if mask is None else np.where(mask, held, 1))
+        share = spread(g * options.get("initial", 1), shape, axis) * rows.undo(others(data))
+        return masked(share, mask)
+
+    return record(value, (a, pull))
+
+
+def others(x: Any) -> Any:
+    """For each element along the last axis the product of the others, which nothing is divided for."""
+    one = np.ones_like(x[..., :1])
+    before = np.cumprod(np.concatenate([one, x[..., :-1]], -1), -1)
+    after = np.flip(np.cumprod(np.concatenate([one, np.flip(x, -1)[..., :-1]], -1), -1), -1)
+    return before * after
+
+
+@GRAD.rules_of(np.median, np.nanmedian)
+def _grad_median(function: Any) -> Any:
+    def run(
+        a: Any,
+        axis: Any = None,
+        overwrite_input: bool = False,
+        keepdims: Any = False,
+    ) -> Any:
+        options = given(keepdims=keepdims)
+        held = value_of(a)
+        pull = _pull_quantile(held, np.asarray(0.5), axis, "linear", function is np.nanmedian)
+        return record(function(held, axis, **options), (a, pull))
+
+    return run
+
+
+@VMAP.rules_of(np.quantile, np.percentile, np.nanquantile, np.nanpercentile)
+def _vmap_quantile(function: Any) -> Any:
+    def run(level: Level, *args: Any, **kwargs: Any) -> Any:
+        bound = bound_to(function, args, kwargs)
+        array, axis = bound.pop("a"), bound.pop("axis", None)
+        if bound.get("weights") is not None:
+            raise NoRule
+        if bound.get("keepdims") is True and axis is None:
+            axis = tuple(range(ndim_of(array)))
+        ndim = ndim_of(bound["q"])
+
+        def first(a: Any, **rest: Any) -> Any:
+            # The dimensions of q come first, before the mapped one.
+            return np.moveaxis(function(a, **rest), ndim, 0)
+
+        return along(level, first, array, axis, bound)
+
+    return run
+
+
+@GRAD.rules_of(np.quantile, np.percentile, np.nanquantile, np.nanpercentile)
+def _grad_quantile(function: Any) -> Any:
+    parts = 100 if function in (np.percentile, np.nanpercentile) else 1
+    skips = function in (np.nanquantile, np.nanpercentile)
+
+    def run(
+        a: Any,
+        q: Any,
+        axis: Any = None,
+        overwrite_input: bool = False,
+        method: str = "linear",
+        keepdims: Any = False,
+        *,
+        weights: Any = None,
+    ) -> Any:
+        options = given(keepdims=keepdims)
+        if weights is not None or method not in _POSITIONS or given(q=q).keys() != {"q"}:
+            raise NoRule
+        held = value_of(a)
+        value = function(held, q, axis, method=method, **options)
+        return record(value, (a, _pull_quantile(held, np.true_divide(q, parts), axis, method, skips)))
+
+    return run
+
+
+# Places of quantiles among n sorted elements, counted from 0; in between neighbours are interpolated.
+_POSITIONS: dict[str, Any] = {
+    "linear": lambda q, n: q * (n - 1),
+    "lower": lambda q, n: np.floor(q * (n - 1)),
+    "higher": lambda q, n: np.ceil(q * (n - 1)),
+    "midpoint": lambda q, n: (np.floor(q * (n - 1)) + np.ceil(q * (n - 1))) / 2,
+    "interpolated_inverted_cdf": lambda q, n: q * n - 1,
+    "hazen": lambda q, n: q * n - 0.5,
+    "weibull": lambda q, n: q * (n + 1) - 1,
+    "median_unbiased": lambda q, n: q * (n + 1 / 3) - 2 / 3,
+    "normal_unbiased": lambda q, n: q * (n + 1 / 4) - 5 / 8,
+}
+
+
+def _pull_quantile(held: Any, q: Any, axis: Any, method: str, skips: bool) -> Any:
+    def pull(g: Any) -> Any:
+        rows = Rows(held.shape, axis)
+        data = rows.of(held)
+        order = np.argsort(data, -1, kind="stable")
+        count: Any = rows.length
+        if skips:  # NaN is sorted to the end
+            count = np.maximum(np.sum(~np.isnan(data), -1), 1)
+        lead = q.reshape((q.size, *[1] * len(rows.outer)))
+        place = np.clip(_POSITIONS[method](lead, count), 0, count - 1)
+        # Each quantile lies between two sorted elements, and goes with the nearer one more.
+        weights = np.maximum(1 - np.abs(place[..., None] - np.arange(rows.length)), 0)
+        shares = np.sum(g.reshape((q.size, *rows.outer, 1)) * weights, 0)
+        return rows.undo(np.take_along_axis(shares, np.argsort(order, -1), -1))
+
+    return pull
+
+
+# -- ONNX --------------------------------------------------------------------------------------------------
+
+
+def _axes(x: GraphArray, axis: Any) -> tuple[int, ...]:
+    """Axes as numbers from the front; None stands for all."""
+    return tuple(range(x.ndim)) if axis is None else tuple(sorted(normalize_axis_tuple(axis, x.ndim)))
+
+
+def _reduced(x: GraphArray, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+    """The shape after a reduction."""
+    return tuple(1 if axis in axes else n for axis, n in enumerate(x.shape) if keepdims or axis not in axes)
+
+
+def _reduce(graph: Graph, op: str, x: GraphArray, axis: Any, keepdims: Any) -> GraphArray:
+    """An operator along axes."""
+    keepdims = keepdims is not NOT_GIVEN and bool(keepdims)
+    axes = _axes(x, axis)
+    if not axes:
+        return x
+    # onnxruntime reduces few types of integers.
+    wide = x if x.dtype.kind == "f" or x.dtype in (np.int32, np.int64) else graph.cast(x, np.int64)
+    shape = _reduced(x, axes, keepdims)
+    out = graph.emit(op, [wide, graph.ints(*axes)], shape, wide.dtype, keepdims=int(keepdims))
+    return graph.cast(out, x.dtype)
+
+
+def _is_given(value: Any) -> bool:
+    return value is not None and value is not NOT_GIVEN
+
+
+def _masked(graph: Graph, x: GraphArray, where: Any, otherwise: Any) -> GraphArray:
+    if where is True or where is NOT_GIVEN:
+        return x
+    return select(graph, truth(graph, graph.operand(where)), x, otherwise, x.dtype)
+
+
+def summed_dtype(x: GraphArray, dtype: Any) -> np.dtype[Any]:
+    """The dtype that NumPy sums in."""
+    return np.dtype(dtype) if dtype is not None else np.add.reduce(np.zeros(1, x.dtype)).dtype
+
+
+@ONNX.rules_of(np.sum, np.prod)
+def _onnx_total(function: Any) -> Any:
+    op, combine, neutral = ("ReduceSum", np.add, 0) if function is np.sum else ("ReduceProd", np.multiply, 1)
+
+    def run(
+        graph: Graph,
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        keepdims: Any = False,
+        initial: Any = NOT_GIVEN,
+        where: Any = True,
+    ) -> Any:
+        x = graph.operand(a)
+        x = _masked(graph, graph.cast(x, summed_dtype(x, dtype)), where, neutral)
+        out = _reduce(graph, op, x, axis, keepdims)
+        return combine(out, graph.operand(initial, out.dtype)) if _is_given(initial) else out
+
+    return run
+
+
+@ONNX.rules_of(np.max, np.min, np.amax, np.amin)
+def _onnx_extreme(function: Any) -> Any:
+    largest = function in (np.max, np.amax)
+    op, combine = ("ReduceMax", np.maximum) if largest else ("ReduceMin", np.minimum)
+
+    def run(
+        graph: Graph,
+        a: Any,
+        axis: Any = None,
+        keepdims: Any = False,
+        initial: Any = NOT_GIVEN,
+        where: Any = True,
+    ) -> Any:
+        x = graph.operand(a)
+        if where is not True and where is not NOT_GIVEN:
+            if not _is_given(initial):
+                raise NoRule("where needs initial")
+            x = _masked(graph, x, where, initial)
+        out: Any = _reduce(graph, op, graph.cast(x, np.int32) if x.dtype == BOOL else x, axis, keepdims)
+        if _is_given(initial):
+            out = combine(out, graph.operand(initial, out.dtype))
+        return graph.cast(out, x.dtype)
+
+    return run
+
+
+@ONNX.rules_of(np.all, np.any)
+def _onnx_truth(function: Any) -> Any:
+    op, neutral = ("ReduceMin", True) if function is np.all else ("ReduceMax", False)
+
+    def run(graph: Graph, a: Any, axis: Any = None, keepdims: Any = False, where: Any = True) -> Any:
+        x = _masked(graph, truth(graph, graph.operand(a)), where, neutral)
+        return graph.cast(_reduce(graph, op, graph.cast(x, np.int32), axis, keepdims), BOOL)
+
+    return run
+
+
+@ONNX.rule(np.count_nonzero)
+def _onnx_count_nonzero(graph: Graph, a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    return np.sum(truth(graph, graph.operand(a)), axis, keepdims=keepdims)
+
+
+@ONNX.rule(np.mean)
+def _onnx_mean(
+    graph: Graph, a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Any:
+    x = graph.operand(a)
+    if where is not True and where is not NOT_GIVEN:
+        chosen = graph.cast(graph.expand(graph.operand(where), x.shape), x.dtype)
+        total = np.sum(x, axis, dtype, keepdims=keepdims, where=where)
+        return total / np.sum(chosen, axis, keepdims=keepdims)
+    wanted = dtype if dtype is not None else x.dtype if x.dtype.kind == "f" else np.float64
+    return _reduce(graph, "ReduceMean", graph.cast(x, wanted), axis, keepdims)
+
+
+@ONNX.rule(np.var)
+def _onnx_var(
+    graph: Graph,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    ddof: float = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = NOT_GIVEN,
+    correction: Any = NOT_GIVEN,
+) -> Any:
+    if where is not True and where is not NOT_GIVEN:
+        raise NoRule
+    ddof = ddof if correction is NOT_GIVEN else correction
+    x = graph.operand(a)
+    axes = _axes(x, axis)
+    centred = x - (np.mean(x, axes, dtype, keepdims=True) if mean is NOT_GIVEN else mean)
+    squares = centred * centred
+    if not ddof:
+        return np.mean(squares, axes, keepdims=keepdims)
+    if any(graph.size(x.shape[axis]) is not None for axis in axes):
+        raise NoRule("ddof along a dynamic dimension")
+    count = math.prod(x.shape[axis] for axis in axes)
+    return np.sum(squares, axes, keepdims=keepdims) / max(count - ddof, 0)
+
+
+@ONNX.composed(np.std)
+def _onnx_std(a: Any, *args: Any, **kwargs: Any) -> Any:
+    return np.sqrt(np.var(a, *args, **kwargs))
+
+
+@ONNX.rules_of(np.argmax, np.argmin)
+def _onnx_position(function: Any) -> Any:
+    op = "ArgMax" if function is np.argmax else "ArgMin"
+
+    def run(graph: Graph, a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+        x = graph.operand(a)
+        if x.dtype == BOOL:
+            x = graph.cast(x, np.int32)
+        keep = keepdims is not NOT_GIVEN and bool(keepdims)
+        if axis is None:
+            if keep:
+                raise NoRule
+            x, axis = graph.reshape(x, (x.size,)), 0
+        axis = normalize_axis_index(axis, x.ndim)
+        return graph.emit(op, [x], _reduced(x, (axis,), keep), np.int64, axis=axis, keepdims=int(keep))
+
+    return run
+
+
+# -- formulas ----------------------------------------------------------------------------------------------
+
+
+@formula(np.ptp)
+def _ptp(a: Any, axis: Any = None, keepdims: Any = NOT_GIVEN) -> Any:
+    return np.max(a, axis, keepdims=keepdims) - np.min(a, axis, keepdims=keepdims)
+
+
+def _skipping(plain: Any, neutral: int, a: Any, *args: Any, **kwargs: Any) -> Any:
+    """A sum or product of what is no NaN."""
+    return plain(np.where(np.isnan(a), neutral, a), *args, **kwargs)
+
+
+for _name, _neutral in {"sum": 0, "prod": 1, "cumsum": 0, "cumprod": 1}.items():
+    formula(getattr(np, f"nan{_name}"))(functools.partial(_skipping, getattr(np, _name), _neutral))
+
+
+def _of_numbers(plain: Any, a: Any, *args: Any, where: Any = True, **kwargs: Any) -> Any:
+    """A mean or variance of what is no NaN."""
+    return plain(a, *args, where=~np.isnan(a) & where, **kwargs)
+
+
+for _name in ("mean", "var", "std"):
+    formula(getattr(np, f"nan{_name}"))(functools.partial(_of_numbers, getattr(np, _name)))
+
+
+@formula(np.average)
+def _average(
+    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
+) -> Any:
+    if weights is None:
+        mean = np.mean(a, axis, keepdims=keepdims)
+        count = np.size(a) / max(np.size(mean), 1)
+        return (mean, np.full_like(mean, count)) if returned else mean
+    if np.shape(weights) != np.shape(a):
+        (place,) = normalize_axis_tuple(axis, ndim_of(a))
+        weights = np.reshape(weights, (-1, *[1] * (ndim_of(a) - 1 - place)))
+    weights = np.broadcast_to(weights, np.shape(a))
+    total = np.sum(weights, axis, keepdims=keepdims)
+    mean = np.sum(a * weights, axis, keepdims=keepdims) / total
+    return (mean, total) if returned else mean
+
+
+@formula(np.cov)
+def _cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None) -> Any:
+    rows = _rows(m, rowvar)
+    if y is not None:
+        rows = np.concatenate([rows, _rows(y, rowvar)], 0)
+    count = rows.shape[1] - (ddof if ddof is not None else 0 if bias else 1)
+    centred = rows - rows.mean(1, keepdims=True)
+    return np.squeeze(np.matmul(centred, np.conjugate(centred.T)) / count)
+
+
+@formula(np.corrcoef)
+def _corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
+    covariance = np.cov(x, y, rowvar)
+    if ndim_of(covariance) == 0:
+        return covariance / covariance
+    deviation = np.sqrt(np.diagonal(covariance).real)
+    return np.clip(covariance / deviation[:, None] / deviation, -1, 1)
+
+
+def _rows(x: Any, rowvar: bool) -> Any:
+    x = np.atleast_2d(x)
+    return x if rowvar or np.shape(x)[0] == 1 else x.T

@@ -1,0 +1,205 @@
+"""Rules of running sums and products, and of what else goes along one axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from lite._transforms.grad.along import given, wide
+from lite._transforms.grad.tape import is_traced, record, value_of
+from lite._transforms.graphs.graph import Graph
+from lite._transforms.registry import GRAD, ONNX, VMAP, NoRule, as_arrays, default, formula, ndim_of
+from lite._transforms.rules.reductions import summed_dtype
+from lite._transforms.vmap.level import Level
+
+
+def _reverse_sum(g: Any, axis: int) -> Any:
+    return np.flip(np.cumsum(np.flip(wide(g), axis), axis), axis)
+
+
+@GRAD.rule(np.cumsum)
+def _grad_cumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    options = given(dtype=dtype)
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    value = np.cumsum(value_of(a), axis, **options)
+    return record(_floats(value), (a, lambda g: _reverse_sum(g, axis)))
+
+
+def _floats(value: Any) -> Any:
+    if value.dtype.kind in "biu":
+        raise NoRule  # sums of integer parts, which no derivative would be of
+    return value
+
+
+@ONNX.rule(np.cumsum)
+def _onnx_cumsum(graph: Graph, a: Any, axis: Any = None, dtype: Any = None) -> Any:
+    x = graph.operand(a)
+    x = graph.cast(x, summed_dtype(x, dtype))
+    if axis is None:
+        x, axis = graph.reshape(x, (x.size,)), 0
+    place = graph.constant(np.array(normalize_axis_index(axis, x.ndim), np.int64))
+    return graph.emit("CumSum", [x, place], x.shape, x.dtype)
+
+
+@GRAD.rule(np.cumprod)
+def _grad_cumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    options = given(dtype=dtype)
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    held = value_of(a)
+    value = np.cumprod(held, axis, **options)
+
+    def pull(g: Any) -> Any:
+        # By x_i: what is in front of it, times s_i = g_i + x_(i+1) s_(i+1); zeros need no division.
+        x, s = np.moveaxis(held, axis, -1), np.moveaxis(g, axis, -1)
+        one = np.ones_like(x[..., :1])
+        before = np.cumprod(np.concatenate([one, x[..., :-1]], -1), -1)
+        return np.moveaxis(before * _recursion(np.concatenate([x[..., 1:], one], -1), s), -1, axis)
+
+    return record(_floats(value), (a, pull))
+
+
+def _recursion(a: Any, b: Any) -> Any:
+    """The s with s_i = b_i + a_i s_(i+1) along the last axis, where what is after the end is 0.
+
+    Maps s -> b + a s are composed with those 1, 2, 4, ... further on.
+    """
+    length, step = b.shape[-1], 1
+    while step < length:
+        b = np.concatenate([b[..., :-step] + a[..., :-step] * b[..., step:], b[..., -step:]], -1)
+        a = np.concatenate([a[..., :-step] * a[..., step:], np.zeros_like(a[..., -step:])], -1)
+        step *= 2
+    return b
+
+
+@GRAD.rule(np.unwrap)
+def _grad_unwrap(p: Any, *args: Any, **kwargs: Any) -> Any:
+    if is_traced((args, kwargs)):
+        raise NoRule
+    # What is added are whole periods, which change by jumps only.
+    return record(np.unwrap(value_of(p), *args, **kwargs), (p, lambda g: g))
+
+
+@GRAD.rule(np.interp)
+def _grad_interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    if period is not None:
+        raise NoRule
+    x, xp, fp = as_arrays((x, xp, fp))
+    places, points = value_of(x), value_of(xp)
+    if points.shape[0] == 1:
+        raise NoRule
+    last = len(points) - 1
+    i = np.clip(np.searchsorted(points, places, "right") - 1, 0, last - 1)
+    x0, x1, f0, f1 = xp[i], xp[i + 1], fp[i], fp[i + 1]
+    inner = f0 + (f1 - f0) * ((x - x0) / (x1 - x0))
+    low = fp[0] if left is None else left
+    high = fp[last] if right is None else right
+    return np.where(places < points[0], low, np.where(places > points[last], high, inner))
+
+
+@VMAP.rule(np.interp)
+def _vmap_interp(level: Level, x: Any, xp: Any, fp: Any, *args: Any, **kwargs: Any) -> Any:
+    if level.on(xp) or level.on(fp):
+        raise NoRule
+    return level.wrap(np.interp(x.value, xp, fp, *args, **kwargs))
+
+
+# -- formulas ----------------------------------------------------------------------------------------------
+
+
+@formula(np.cumulative_sum)
+def _cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
+    return _cumulative(np.cumsum(x, axis, dtype), 0, x, axis, include_initial)
+
+
+@formula(np.cumulative_prod)
+def _cumulative_prod(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
+    return _cumulative(np.cumprod(x, axis, dtype), 1, x, axis, include_initial)
+
+
+def _cumulative(result: Any, start: int, x: Any, axis: Any, include_initial: bool) -> Any:
+    if axis is None and x.ndim != 1:
+        raise ValueError(f"a running sum or product of {x.ndim} dimensions needs the argument axis.")
+    if not include_initial:
+        return result
+    axis = normalize_axis_index(axis or 0, x.ndim)
+    shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    return np.concatenate([np.full(shape, start, result.dtype), result], axis)
+
+
+@formula(np.diff)
+def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    no_value = default(np.diff, "prepend")
+    ends = [end for end in (prepend, append) if end is not None and end is not no_value]
+    if n < 0:
+        raise ValueError(f"order must be non-negative but got {n}")
+    if n and ends:
+        one = tuple(1 if d == axis % ndim_of(a) else size for d, size in enumerate(np.shape(a)))
+
+        def wide(end: Any) -> Any:
+            return np.broadcast_to(end, one) if ndim_of(end) == 0 else end
+
+        parts = [wide(prepend)] if prepend is not None and prepend is not no_value else []
+        parts.append(a)
+        if append is not None and append is not no_value:
+            parts.append(wide(append))
+        a = np.concatenate(parts, axis)
+    at = (slice(None),) * (axis % ndim_of(a))
+    for _ in range(n):
+        later, earlier = a[(*at, slice(1, None))], a[(*at, slice(None, -1))]
+        a = later != earlier if a.dtype.kind == "b" else later - earlier
+    return a
+
+
+@formula(np.trapezoid)
+def _trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    ndim = ndim_of(y)
+    at = (slice(None),) * (axis % ndim)
+    if x is not None:
+        dx = np.diff(x, axis=axis if ndim_of(x) > 1 else -1)
+        if ndim_of(dx) == 1:
+            dx = dx.reshape(-1, *[1] * (ndim - 1 - axis % ndim))
+    return (dx * (y[(*at, slice(1, None))] + y[(*at, slice(None, -1))]) / 2.0).sum(axis)
+
+
+@formula(np.gradient)
+def _gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    axes = tuple(range(f.ndim)) if axis is None else normalize_axis_tuple(axis, f.ndim)
+    if edge_order not in (1, 2):
+        raise ValueError(f"'edge_order' must be 1 or 2, got {edge_order}.")
+    steps = varargs or (1.0,)
+    if len(steps) == 1:
+        steps = steps * len(axes)
+    if len(steps) != len(axes):
+        raise TypeError("invalid number of arguments")
+    results = [_derivative(f, step, d, edge_order) for step, d in zip(steps, axes, strict=True)]
+    return results[0] if len(axes) == 1 else tuple(results)
+
+
+def _derivative(f: Any, step: Any, axis: int, edge_order: int) -> Any:
+    """The derivative along one axis: of parabolas through three neighbours, or of lines at the ends."""
+    if f.shape[axis] < edge_order + 1:
+        raise ValueError("Shape of array too small to calculate a numerical gradient.")
+    f = np.moveaxis(f, axis, -1)
+    if ndim_of(step):
+        steps = np.diff(step)
+    else:
+        steps = np.broadcast_to(step, f.shape[-1] - 1)
+    lines = np.diff(f) / steps
+    first, second = steps[:-1], steps[1:]
+    inner = (lines[..., :-1] * second + lines[..., 1:] * first) / (first + second)
+    low, high = lines[..., :1], lines[..., -1:]
+    if edge_order == 2:  # at an end a parabola is as far from the line as in the middle
+        low = 2 * low - inner[..., :1]
+        high = 2 * high - inner[..., -1:]
+    return np.moveaxis(np.concatenate([low, inner, high], -1), -1, axis)
+
+
+@formula(np.ediff1d)
+def _ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    inner = np.diff(np.ravel(ary))
+    parts = [np.ravel(part) for part in (to_begin, inner, to_end) if part is not None]
+    return np.concatenate(parts) if len(parts) > 1 else inner

@@ -1,0 +1,314 @@
+"""Rules of functions that choose elements or write some, in other forms than brackets."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from lite._transforms.grad.indexing import write
+from lite._transforms.grad.tape import record, unbroadcast, value_of
+from lite._transforms.graphs.array import GraphArray
+from lite._transforms.graphs.graph import INT64, Graph
+from lite._transforms.graphs.operators import select, truth
+from lite._transforms.registry import (
+    GRAD,
+    ONNX,
+    VMAP,
+    ZERO_GRADIENT,
+    NoRule,
+    as_array,
+    as_arrays,
+    formula,
+    ndim_of,
+)
+from lite._transforms.vmap.along import shifted_axis
+from lite._transforms.vmap.array import BatchedArray
+from lite._transforms.vmap.indexing import get_index, set_index, where_true
+from lite._transforms.vmap.level import Level
+from lite._transforms.vmap.ufuncs import elementwise
+
+ZERO_GRADIENT.add(np.nonzero)
+_NOTHING = object()
+
+
+@GRAD.rule(np.where)
+def _grad_where(condition: Any, x: Any = _NOTHING, y: Any = _NOTHING, /) -> Any:
+    chosen = value_of(condition)
+    if x is _NOTHING:
+        return np.where(chosen)
+    first, second = value_of(x), value_of(y)
+    value = np.where(chosen, first, second)
+    return record(
+        value,
+        (x, lambda g: unbroadcast(np.where(chosen, g, 0), np.shape(first))),
+        (y, lambda g: unbroadcast(np.where(chosen, 0, g), np.shape(second))),
+    )
+
+
+@VMAP.composed(np.where)
+def _vmap_where(condition: Any, *choices: Any) -> Any:
+    return elementwise(np.where, (condition, *choices)) if choices else np.nonzero(condition)
+
+
+@ONNX.rule(np.where)
+def _onnx_where(graph: Graph, condition: Any, *choices: Any) -> Any:
+    if not choices:
+        raise NoRule("where the condition holds depends on numbers")
+    x, y = choices
+    kinds = [item if type(item) in (int, float, bool) else graph.operand(item).dtype for item in choices]
+    return select(graph, truth(graph, graph.operand(condition)), x, y, np.result_type(*kinds))
+
+
+@GRAD.rule(np.take)
+def _grad_take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
+    if axis is None:
+        a, axis = a.reshape(-1), 0
+    axis = normalize_axis_index(axis, a.ndim)
+    indices = value_of(indices)
+    if not hasattr(indices, "dtype"):
+        indices = np.asarray(indices, np.intp)
+    return a[(*[slice(None)] * axis, _in_range(indices, a.shape[axis], mode))]
+
+
+def _in_range(indices: Any, size: int, mode: str) -> Any:
+    """Indices as `mode` reads them."""
+    if mode == "wrap":
+        return indices % size
+    return np.clip(indices, 0, size - 1) if mode == "clip" else indices
+
+
+@VMAP.rule(np.take)
+def _vmap_take(level: Level, a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    if not hasattr(indices, "shape"):
+        indices = np.asarray(indices, None if np.size(indices) else np.intp)
+    place = normalize_axis_index(axis, ndim_of(a))
+    indices = _in_range(indices, np.shape(a)[place], mode)
+    if not level.on(indices):
+        return level.wrap(np.take(a.value, indices, place + 1))
+    return get_index(a, (slice(None),) * place + (indices,))
+
+
+@ONNX.rule(np.take)
+def _onnx_take(graph: Graph, a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
+    if mode != "raise":
+        raise NoRule
+    x = graph.operand(a)
+    if axis is None:
+        x, axis = graph.reshape(x, (x.size,)), 0
+    return graph.gather(x, _integers(graph, indices), normalize_axis_index(axis, x.ndim))
+
+
+def _integers(graph: Graph, indices: Any) -> GraphArray:
+    """Indices as int64."""
+    found = graph.operand(indices)
+    if found.dtype.kind not in "iu":
+        raise NoRule("indices that are no integers")
+    return graph.cast(found, INT64)
+
+
+@GRAD.rule(np.take_along_axis)
+def _grad_take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+    if axis is None:
+        arr, axis = arr.reshape(-1), 0
+    held = value_of(arr)
+    shape = held.shape
+    axis = normalize_axis_index(axis, len(shape))
+    # Where one element of each row is taken, none is taken twice.
+    once = indices.shape == (*shape[:axis], 1, *shape[axis + 1 :])
+
+    def pull(g: Any) -> Any:
+        out = np.zeros_like(g, shape=shape)
+        if once:
+            np.put_along_axis(out, indices, g, axis)
+        else:
+            np.add.at(out, _places(indices, axis, shape), g)
+        return out
+
+    return record(np.take_along_axis(held, indices, axis), (arr, pull))
+
+
+def _places(indices: Any, axis: int, shape: Any) -> tuple[Any, ...]:
+    """The index that `take_along_axis` reads at."""
+    ndim = len(shape)
+    rows = [np.arange(size).reshape(*[1] * d, size, *[1] * (ndim - d - 1)) for d, size in enumerate(shape)]
+    return (*rows[:axis], indices, *rows[axis + 1 :])
+
+
+@VMAP.rule(np.take_along_axis)
+def _vmap_take_along_axis(level: Level, arr: Any, indices: Any, axis: int | None = -1) -> Any:
+    if axis is None:
+        arr, axis = np.ravel(arr), 0
+    at = shifted_axis(axis, ndim_of(arr))
+    return level.wrap(np.take_along_axis(level.full(arr), level.full(indices), at))
+
+
+@ONNX.rule(np.take_along_axis)
+def _onnx_take_along_axis(graph: Graph, arr: Any, indices: Any, axis: int | None = -1) -> Any:
+    x, found = graph.operand(arr), _integers(graph, indices)
+    if axis is None:
+        x, axis = graph.reshape(x, (x.size,)), 0
+    axis = normalize_axis_index(axis, x.ndim)
+    if x.ndim != found.ndim:
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    head = graph.broadcast([(*y.shape[:axis], *y.shape[axis + 1 :]) for y in (x, found)])
+    x, found = (graph.expand(y, (*head[:axis], y.shape[axis], *head[axis:])) for y in (x, found))
+    return graph.emit("GatherElements", [x, found], found.shape, x.dtype, axis=axis)
+
+
+@GRAD.rule(np.put_along_axis)
+def _grad_put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+    if axis is None:
+        new = arr.reshape(-1).copy()
+        new[value_of(indices)] = values
+        write(arr, new.reshape(arr.shape))
+        return
+    axis = normalize_axis_index(axis, arr.ndim)
+    arr[_places(value_of(indices), axis, arr.shape)] = values
+
+
+@VMAP.rule(np.put_along_axis)
+def _vmap_put_along_axis(level: Level, arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+    if not level.on(arr):
+        raise RuntimeError("vmap cannot put mapped values into an array that is not mapped itself.")
+    if axis is None:
+        raise NoRule
+    at = shifted_axis(axis, arr.ndim)
+    np.put_along_axis(arr.value, level.full(indices), level.align(values, ndim_of(indices)), at)
+
+
+@VMAP.rule(np.nonzero)
+def _vmap_nonzero(level: Level, a: Any) -> Any:
+    if type(a.value) is BatchedArray or not a.ndim:
+        raise NoRule
+    return tuple(where_true(level, a if a.dtype.kind == "b" else a != 0))
+
+
+@ONNX.rule(np.compress, np.extract, np.nonzero, np.flatnonzero, np.argwhere)
+def _onnx_refuse(graph: Graph, *args: Any, **kwargs: Any) -> NoReturn:
+    raise NoRule("the shape of the result depends on numbers")
+
+
+@GRAD.rule(np.copyto)
+def _grad_copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+    new = src if where is True else np.where(value_of(where), src, dst)
+    write(dst, new, casting if where is True else "unsafe", "numpy.copyto")
+
+
+@VMAP.rule(np.copyto)
+def _vmap_copyto(level: Level, dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+    if not level.on(dst):
+        set_index(dst, Ellipsis, src)  # says why not
+    ndim = dst.ndim
+    np.copyto(dst.value, level.align(as_array(src), ndim), casting, level.align(where, ndim))
+
+
+@GRAD.rule(np.put)
+def _grad_put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    numbers = _in_range(np.asarray(ind).reshape(-1), a.size, mode)
+    if numbers.size:
+        numbers = np.where(numbers < 0, numbers + a.size, numbers)
+        a[np.unravel_index(numbers, a.shape)] = np.resize(v, numbers.shape)
+
+
+@VMAP.rule(np.put)
+def _vmap_put(level: Level, a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    if mode != "raise" or not level.on(a) or ndim_of(v) > ndim_of(ind):
+        raise NoRule
+    flat = a.reshape(-1)
+    flat[ind] = v
+    if not np.shares_memory(flat.value, a.value):
+        a[...] = flat.reshape(a.shape)
+
+
+@GRAD.rule(np.place)
+def _grad_place(arr: Any, mask: Any, vals: Any) -> None:
+    chosen = np.asarray(value_of(mask), bool).reshape(arr.shape)
+    count = np.count_nonzero(chosen)
+    if count:
+        arr[chosen] = np.resize(vals, (count,))
+
+
+@GRAD.rule(np.putmask)
+def _grad_putmask(a: Any, mask: Any, values: Any) -> None:
+    np.copyto(a, np.resize(values, a.shape), "unsafe", value_of(mask))
+
+
+@GRAD.rule(np.fill_diagonal)
+def _grad_fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    mark = np.zeros(a.shape, bool)
+    np.fill_diagonal(mark, True, wrap)
+    places = np.nonzero(mark)
+    new = np.ravel(val)
+    a[places] = new if new.shape[0] == 1 else np.resize(new, places[0].shape)
+
+
+@VMAP.rule(np.fill_diagonal)
+def _vmap_fill_diagonal(level: Level, a: Any, val: Any, wrap: bool = False) -> None:
+    if a.ndim != 2 or wrap or np.ndim(val) > 1:
+        raise NoRule
+    rows = np.arange(min(a.shape))
+    if np.ndim(val) and np.shape(val)[0] != len(rows):
+        raise NoRule
+    a[rows, rows] = val
+
+
+# -- formulas ----------------------------------------------------------------------------------------------
+
+
+@formula(np.flatnonzero)
+def _flatnonzero(a: Any) -> Any:
+    return np.nonzero(np.ravel(a))[0]
+
+
+@formula(np.argwhere)
+def _argwhere(a: Any) -> Any:
+    return np.stack(np.nonzero(a), -1)
+
+
+@formula(np.compress)
+def _compress(condition: Any, a: Any, axis: int | None = None) -> Any:
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    return np.take(a, np.flatnonzero(condition), axis)
+
+
+@formula(np.extract)
+def _extract(condition: Any, arr: Any) -> Any:
+    return np.take(np.ravel(arr), np.flatnonzero(condition))
+
+
+@formula(np.choose)
+def _choose(a: Any, choices: Any, mode: str = "raise") -> Any:
+    if isinstance(choices, list | tuple):
+        choices = np.stack(np.broadcast_arrays(*choices))
+    shape = np.broadcast_shapes(np.shape(a), np.shape(choices)[1:])
+    indices = np.broadcast_to(a, shape)
+    choices = np.broadcast_to(
+        choices[(slice(None), *[None] * (len(shape) + 1 - ndim_of(choices)))], (len(choices), *shape)
+    )
+    if mode != "raise":
+        indices = indices % len(choices) if mode == "wrap" else np.clip(indices, 0, len(choices) - 1)
+    return np.take_along_axis(choices, indices[None], 0)[0]
+
+
+@formula(np.putmask)
+def _putmask(a: Any, mask: Any, values: Any) -> None:
+    if ndim_of(values):
+        raise NoRule  # repeated in the order of all elements
+    np.copyto(a, values, "unsafe", mask)
+
+
+@formula(np.select)
+def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    if len(condlist) != len(choicelist):
+        raise ValueError("list of cases must be same length as list of conditions")
+    arrays, out = as_arrays(choicelist), as_array(default)
+    dtype = np.result_type(*[a.dtype for a in arrays], out.dtype if out.ndim else default)
+    out = out.astype(dtype)
+    for condition, choice in zip(condlist[::-1], arrays[::-1], strict=True):
+        out = np.where(condition, choice.astype(dtype), out)
+    return out

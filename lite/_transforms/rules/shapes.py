@@ -1,0 +1,612 @@
+"""Rules of functions that change shapes, order or number of dimensions, repeat, pad or cut elements."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy import linalg
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+from numpy.lib.stride_tricks import sliding_window_view
+
+from lite._transforms.grad.along import wide
+from lite._transforms.grad.indexing import added
+from lite._transforms.grad.tape import is_traced, record, unbroadcast, value_of
+from lite._transforms.graphs.graph import Graph, view_of
+from lite._transforms.registry import GRAD, ONNX, VMAP, ZERO_GRADIENT, NoRule, as_array, as_arrays, formula
+from lite._transforms.vmap.along import shifted_axes, shifted_axis
+from lite._transforms.vmap.level import Level
+from lite._tree.shape import infer_size
+
+ZERO_GRADIENT.update((np.shape, np.ndim, np.size))
+
+
+@VMAP.composed(np.shape)
+@ONNX.composed(np.shape)
+def _shape(a: Any) -> Any:
+    return a.shape
+
+
+@VMAP.composed(np.ndim)
+@ONNX.composed(np.ndim)
+def _ndim(a: Any) -> int:
+    return int(a.ndim)
+
+
+@VMAP.composed(np.size)
+@ONNX.composed(np.size)
+def _size(a: Any, axis: Any = None) -> Any:
+    return a.size if axis is None else math.prod([a.shape[d] for d in np.atleast_1d(axis)])
+
+
+@GRAD.rule(np.reshape)
+def _grad_reshape(
+    a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: bool | None = None
+) -> Any:
+    if order == "A":
+        raise NoRule  # an order of memory that the derivative need not have
+    held = value_of(a)
+    old = held.shape
+    options: Any = {"order": order}
+    value = np.reshape(held, newshape if shape is None else shape, copy=copy, **options)
+    return record(value, (a, lambda g: np.reshape(g, old, **options)))
+
+
+@VMAP.rule(np.reshape)
+def _vmap_reshape(
+    level: Level, a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None
+) -> Any:
+    if order not in ("C", "F", None):
+        raise NoRule
+    sizes = newshape if shape is None else shape
+    many = isinstance(sizes, Sequence | np.ndarray)
+    new = tuple(map(operator.index, sizes)) if many else (operator.index(sizes),)
+    if order == "F":
+        return np.transpose(np.reshape(np.transpose(a), new[::-1], copy=copy))
+    own = a.shape
+    if new == own and not copy:
+        return level.wrap(a.value)
+    try:
+        new = infer_size(new, math.prod(own))
+    except RuntimeError as error:
+        raise ValueError(f"cannot reshape array of size {math.prod(own)} into shape {new}") from error
+    return level.wrap(np.reshape(a.value, (level.size, *new), copy=copy))
+
+
+@ONNX.rule(np.reshape)
+def _onnx_reshape(graph: Graph, a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
+    if order not in ("C", "A"):
+        raise NoRule
+    x = graph.operand(a)
+    sizes = list(shape) if isinstance(shape, Iterable) else [shape]
+    if any(n == -1 for n in sizes):
+        rest = math.prod(n for n in sizes if n != -1)
+        known: Any = x.size
+        if not rest or known % rest:
+            raise ValueError(f"cannot reshape array of size {known} into shape {tuple(sizes)}")
+        sizes[[n == -1 for n in sizes].index(True)] = known // rest
+    return view_of(x, graph.reshape(x, sizes))
+
+
+@GRAD.rule(np.ravel)
+def _grad_ravel(a: Any, order: Any = "C") -> Any:
+    held = value_of(a)
+    if order not in ("C", "F"):
+        if type(held) is not np.ndarray or not held.flags.c_contiguous:
+            raise NoRule("the derivative need not have its order of memory")
+        order = "C"
+    shape = held.shape
+    return record(np.ravel(held, order), (a, lambda g: np.reshape(g, shape, order=order)))
+
+
+@VMAP.rule(np.ravel)
+def _vmap_ravel(level: Level, a: Any, order: str = "C") -> Any:
+    if order == "F":
+        a = np.transpose(a)
+    return level.wrap(a.value.reshape(level.size, math.prod(a.shape)))
+
+
+@ONNX.rule(np.ravel)
+def _onnx_ravel(graph: Graph, a: Any, order: str = "C") -> Any:
+    if order not in ("C", "A", "K"):
+        raise NoRule
+    return view_of(a, graph.reshape(a, (a.size,)))
+
+
+@GRAD.rule(np.transpose, np.permute_dims)
+def _grad_transpose(a: Any, axes: Any = None) -> Any:
+    if axes is None:
+        return record(np.transpose(value_of(a)), (a, lambda g: np.transpose(g)))
+    if len(axes) != a.ndim:
+        raise ValueError("axes don't match array")
+    order = [normalize_axis_index(axis, a.ndim) for axis in axes]
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return record(np.transpose(value_of(a), order), (a, lambda g: np.transpose(g, back)))
+
+
+@VMAP.rule(np.transpose, np.permute_dims)
+def _vmap_transpose(level: Level, a: Any, axes: Any = None) -> Any:
+    ndim = a.ndim
+    if axes is not None and len(axes) != ndim:
+        raise ValueError("axes don't match array")
+    order = range(ndim, 0, -1) if axes is None else shifted_axes(axes, ndim)
+    return level.wrap(a.value.transpose(0, *order))
+
+
+@ONNX.rule(np.transpose, np.permute_dims)
+def _onnx_transpose(graph: Graph, a: Any, axes: Any = None) -> Any:
+    x = graph.operand(a)
+    order = range(x.ndim)[::-1] if axes is None else normalize_axis_tuple(axes, x.ndim)
+    if len(order) != x.ndim:
+        raise ValueError("axes don't match array")
+    return view_of(x, graph.transpose(x, order))
+
+
+@GRAD.rule(np.swapaxes)
+def _grad_swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    return record(np.swapaxes(value_of(a), axis1, axis2), (a, lambda g: np.swapaxes(g, axis1, axis2)))
+
+
+@VMAP.rule(np.swapaxes)
+def _vmap_swapaxes(level: Level, a: Any, axis1: int, axis2: int) -> Any:
+    return level.wrap(a.value.swapaxes(shifted_axis(axis1, a.ndim), shifted_axis(axis2, a.ndim)))
+
+
+@ONNX.composed(np.swapaxes)
+def _onnx_swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    order = list(range(a.ndim))
+    order[axis1], order[axis2] = order[axis2], order[axis1]
+    return np.transpose(a, order)
+
+
+@GRAD.rule(np.moveaxis)
+def _grad_moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    value = np.moveaxis(value_of(a), source, destination)
+    return record(value, (a, lambda g: np.moveaxis(g, destination, source)))
+
+
+@VMAP.rule(np.moveaxis)
+def _vmap_moveaxis(level: Level, a: Any, source: Any, destination: Any) -> Any:
+    return level.wrap(np.moveaxis(a.value, shifted_axes(source, a.ndim), shifted_axes(destination, a.ndim)))
+
+
+@ONNX.composed(np.moveaxis)
+def _onnx_moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    sources, targets = normalize_axis_tuple(source, a.ndim), normalize_axis_tuple(destination, a.ndim)
+    order = [axis for axis in range(a.ndim) if axis not in sources]
+    for target, axis in sorted(zip(targets, sources, strict=True)):
+        order.insert(target, axis)
+    return np.transpose(a, order)
+
+
+@GRAD.rules_of(np.expand_dims, np.squeeze)
+def _grad_ones(function: Any) -> Any:
+    def run(a: Any, axis: Any = None) -> Any:
+        held = value_of(a)
+        return record(function(held, axis), (a, lambda g: g.reshape(held.shape)))
+
+    return run
+
+
+@VMAP.rule(np.expand_dims)
+def _vmap_expand_dims(level: Level, a: Any, axis: Any) -> Any:
+    axes = axis if isinstance(axis, tuple | list) else (axis,)
+    return level.wrap(np.expand_dims(a.value, shifted_axes(axes, a.ndim + len(axes))))
+
+
+@ONNX.rule(np.expand_dims)
+def _onnx_expand_dims(graph: Graph, a: Any, axis: Any) -> Any:
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    return view_of(a, graph.unsqueeze(a, *normalize_axis_tuple(axes, a.ndim + len(axes))))
+
+
+@VMAP.rule(np.squeeze)
+def _vmap_squeeze(level: Level, a: Any, axis: Any = None) -> Any:
+    ones = [d + 1 for d, size in enumerate(a.shape) if size == 1]
+    return level.wrap(np.squeeze(a.value, tuple(ones) if axis is None else shifted_axes(axis, a.ndim)))
+
+
+@ONNX.rule(np.squeeze)
+def _onnx_squeeze(graph: Graph, a: Any, axis: Any = None) -> Any:
+    ones = tuple(i for i, n in enumerate(a.shape) if n == 1)
+    axes = ones if axis is None else normalize_axis_tuple(axis, a.ndim)
+    if not {*axes} <= {*ones}:
+        raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+    return view_of(a, graph.squeeze(a, *axes)) if axes else a
+
+
+@GRAD.rule(np.broadcast_to)
+def _grad_broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+    held = value_of(array)
+    return record(np.broadcast_to(held, shape), (array, lambda g: unbroadcast(g, held.shape)))
+
+
+@VMAP.rule(np.broadcast_to)
+def _vmap_broadcast_to(level: Level, array: Any, shape: Any, subok: bool = False) -> Any:
+    new = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    if len(new) < array.ndim:
+        raise ValueError(f"an array of {array.ndim} dimensions does not broadcast to the shape {new}")
+    return level.wrap(np.broadcast_to(level.align(array, len(new)), (level.size, *new)))
+
+
+@ONNX.rule(np.broadcast_to)
+def _onnx_broadcast_to(graph: Graph, array: Any, shape: Any, subok: bool = False) -> Any:
+    x = graph.operand(array)
+    return view_of(x, graph.expand(x, tuple(shape) if isinstance(shape, Iterable) else (shape,)))
+
+
+@GRAD.rule(np.flip)
+def _grad_flip(m: Any, axis: Any = None) -> Any:
+    return record(np.flip(value_of(m), axis), (m, lambda g: np.flip(g, axis)))
+
+
+@VMAP.rule(np.flip)
+def _vmap_flip(level: Level, m: Any, axis: Any = None) -> Any:
+    return level.wrap(np.flip(m.value, shifted_axes(range(m.ndim) if axis is None else axis, m.ndim)))
+
+
+@ONNX.composed(np.flip)
+def _onnx_flip(m: Any, axis: Any = None) -> Any:
+    axes = range(m.ndim) if axis is None else normalize_axis_tuple(axis, m.ndim)
+    return m[tuple(slice(None, None, -1) if i in axes else slice(None) for i in range(m.ndim))]
+
+
+@GRAD.rule(np.roll)
+def _grad_roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    if is_traced(shift):
+        raise NoRule
+    return record(np.roll(value_of(a), shift, axis), (a, lambda g: np.roll(g, np.negative(shift), axis)))
+
+
+@VMAP.rule(np.roll)
+def _vmap_roll(level: Level, a: Any, shift: Any, axis: Any = None) -> Any:
+    if not level.on(a) or hasattr(shift, "level"):
+        raise NoRule
+    if axis is None:
+        flat = a.value.reshape(level.size, math.prod(a.shape))
+        return level.wrap(np.roll(flat, shift, 1).reshape(a.value.shape))
+    axes = [shifted_axis(d, a.ndim) for d in (axis if isinstance(axis, tuple | list) else (axis,))]
+    return level.wrap(np.roll(a.value, shift, tuple(axes)))
+
+
+@ONNX.rule(np.roll)
+def _onnx_roll(graph: Graph, a: Any, shift: Any, axis: Any = None) -> Any:
+    if axis is None:
+        return np.reshape(np.roll(np.ravel(a), shift, 0), a.shape)
+    axes = normalize_axis_tuple(axis, a.ndim)
+    shifts = shift if isinstance(shift, Iterable) else (shift,) * len(axes)
+    for by, at in zip(shifts, axes, strict=True):
+        if graph.size(a.shape[at]) is not None:
+            raise NoRule("along a dynamic dimension")
+        cut = -by % a.shape[at] if a.shape[at] else 0
+        head: Any = (slice(None),) * at
+        a = np.concatenate([a[(*head, slice(cut, None))], a[(*head, slice(None, cut))]], at)
+    return a
+
+
+def _counts(reps: Any, ndim: int) -> tuple[Any, ...]:
+    """How often `numpy.tile` repeats each dimension, of `ndim` or more."""
+    counts = tuple(reps) if isinstance(reps, Iterable) else (reps,)
+    return (1,) * (ndim - len(counts)) + counts
+
+
+@GRAD.rule(np.tile)
+def _grad_tile(A: Any, reps: Any) -> Any:
+    held = value_of(A)
+    counts = _counts(reps, held.ndim)
+    sizes = (1,) * (len(counts) - held.ndim) + held.shape
+    pairs = [n for pair in zip(counts, sizes, strict=True) for n in pair]
+
+    def pull(g: Any) -> Any:
+        return np.sum(wide(g).reshape(pairs), tuple(range(0, len(pairs), 2))).reshape(held.shape)
+
+    return record(np.tile(held, reps), (A, pull))
+
+
+@VMAP.rule(np.tile)
+def _vmap_tile(level: Level, A: Any, reps: Any) -> Any:
+    counts = _counts(reps, A.ndim)
+    return level.wrap(np.tile(level.align(A, len(counts)), (1, *counts)))
+
+
+@ONNX.rule(np.tile)
+def _onnx_tile(graph: Graph, A: Any, reps: Any) -> Any:
+    x = graph.operand(A)
+    counts = _counts(reps, x.ndim)
+    x = graph.reshape(x, (*[1] * (len(counts) - x.ndim), *x.shape))
+    shape = [n * count for n, count in zip(x.shape, counts, strict=True)]
+    return graph.emit("Tile", [x, graph.shape_array(counts)], shape, x.dtype)
+
+
+@GRAD.rule(np.repeat)
+def _grad_repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
+    a = as_array(a)
+    if axis is None or not a.ndim:
+        a, axis = a.reshape(-1), 0 if axis is None else axis
+    if np.ndim(repeats) and len(repeats) != 1:
+        return np.take(a, np.repeat(np.arange(a.shape[axis]), repeats), axis)
+    held = value_of(a)
+    place = normalize_axis_index(axis, held.ndim)
+    value = np.repeat(held, repeats, place)
+    count = value.shape[place] // max(held.shape[place], 1)
+    shape = (*held.shape[: place + 1], count, *held.shape[place + 1 :])
+    return record(value, (a, lambda g: np.sum(wide(g).reshape(shape), place + 1)))
+
+
+@VMAP.rule(np.repeat)
+def _vmap_repeat(level: Level, a: Any, repeats: Any, axis: int | None = None) -> Any:
+    if not level.on(a) or hasattr(repeats, "level"):
+        raise NoRule
+    if axis is None:
+        return level.wrap(np.repeat(a.value.reshape(level.size, math.prod(a.shape)), repeats, 1))
+    return level.wrap(np.repeat(a.value, repeats, shifted_axis(axis, a.ndim)))
+
+
+@ONNX.rule(np.repeat)
+def _onnx_repeat(graph: Graph, a: Any, repeats: Any, axis: int | None = None) -> Any:
+    if np.ndim(repeats):
+        raise NoRule("another number of repeats for each element")
+    x: Any = a if axis is not None else np.ravel(a)
+    axis = normalize_axis_index(axis or 0, x.ndim)
+    size: Any = repeats if graph.size(repeats) is not None else operator.index(repeats)
+    expanded = graph.expand(graph.unsqueeze(x, axis + 1), (*x.shape[: axis + 1], size, *x.shape[axis + 1 :]))
+    return graph.reshape(expanded, (*x.shape[:axis], x.shape[axis] * size, *x.shape[axis + 1 :]))
+
+
+@GRAD.rule(np.diagonal)
+def _grad_diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    held = value_of(a)
+    value = np.diagonal(held, offset, axis1, axis2)
+    rows = np.arange(value.shape[-1])
+
+    def pull(g: Any) -> Any:
+        out = np.zeros_like(g, shape=held.shape)
+        np.moveaxis(out, (axis1, axis2), (-2, -1))[..., rows + max(-offset, 0), rows + max(offset, 0)] = g
+        return out
+
+    return record(value, (a, pull))
+
+
+@VMAP.rule(np.diagonal)
+def _vmap_diagonal(level: Level, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    return level.wrap(np.diagonal(a.value, offset, shifted_axis(axis1, a.ndim), shifted_axis(axis2, a.ndim)))
+
+
+@ONNX.rule(np.diagonal)
+def _onnx_diagonal(graph: Graph, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    x: Any = np.moveaxis(a, (axis1, axis2), (-2, -1))
+    rows, columns = x.shape[-2:]
+    if graph.size(rows) is not None or graph.size(columns) is not None:
+        raise NoRule("of a dynamic dimension")
+    places = np.diagonal(np.arange(rows * columns).reshape(rows, columns), offset)
+    flat = graph.reshape(x, (*x.shape[:-2], rows * columns))
+    return view_of(a, graph.gather(flat, graph.constant(places), flat.ndim - 1))
+
+
+@GRAD.rules_of(np.tril, np.triu)
+def _grad_triangle(function: Any) -> Any:
+    def run(m: Any, k: int = 0) -> Any:
+        if m.ndim == 1:  # a row repeated into a square
+            m = np.broadcast_to(m, (m.shape[0], m.shape[0]))
+        return record(function(value_of(m), k), (m, lambda g: function(g, k)))
+
+    return run
+
+
+@VMAP.rules_of(np.tril, np.triu)
+def _vmap_triangle(function: Any) -> Any:
+    def run(level: Level, m: Any, k: int = 0) -> Any:
+        if not level.on(m) or hasattr(k, "level"):
+            raise NoRule
+        value = m.value
+        if m.ndim == 1:  # a row repeated into a square
+            value = np.broadcast_to(value[:, None, :], (level.size, m.shape[0], m.shape[0]))
+        return level.wrap(function(value, k))
+
+    return run
+
+
+@ONNX.rules_of(np.tril, np.triu)
+def _onnx_triangle(function: Any) -> Any:
+    def run(graph: Graph, m: Any, k: int = 0) -> Any:
+        x, upper = graph.operand(m), int(function is np.triu)
+        if x.ndim == 1:  # a row repeated into a square
+            x = graph.expand(x, (x.size, x.size))
+        return graph.emit("Trilu", [x, graph.constant(np.array(k, np.int64))], x.shape, x.dtype, upper=upper)
+
+    return run
+
+
+@GRAD.rule(sliding_window_view)
+def _grad_windows(
+    x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+) -> Any:
+    if writeable:
+        raise NoRule
+    held = value_of(x)
+    value = sliding_window_view(held, window_shape, axis)
+    axes = normalize_axis_tuple(range(x.ndim) if axis is None else axis, x.ndim, allow_duplicate=True)
+    sizes = list(held.shape)
+    steps = []  # the size of each axis before it was seen through windows
+    for place, window in zip(axes, value.shape[held.ndim :], strict=True):
+        steps.append((place, window, sizes[place]))
+        sizes[place] -= window - 1
+
+    def pull(g: Any) -> Any:
+        for place, window, size in reversed(steps):
+            g = np.moveaxis(g, -1, place + 1)
+            shape = (*g.shape[:place], size, *g.shape[place + 2 :])
+            places = np.arange(size - window + 1)[:, None] + np.arange(window)
+            g = added(g, (*[slice(None)] * place, places), shape)
+        return g
+
+    return record(value, (x, pull))
+
+
+@VMAP.rule(sliding_window_view)
+def _vmap_windows(
+    level: Level, x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+) -> Any:
+    ndim = x.ndim
+    windows = window_shape if isinstance(window_shape, tuple | list) else (window_shape,)
+    axes = range(ndim) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
+    if len(windows) != len(axes):
+        raise ValueError(f"window_shape must have one size for each of the axes {tuple(axes)}, got {windows}")
+    places = tuple([a % ndim + 1 for a in axes])
+    return level.wrap(sliding_window_view(x.value, tuple(windows), places, writeable=writeable))
+
+
+@GRAD.rule(np.pad)
+def _grad_pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+    if callable(mode) or mode in ("maximum", "minimum", "median") or is_traced(kwargs):
+        raise NoRule
+    held = value_of(array)
+    value = np.pad(held, pad_width, mode, **kwargs)
+    widths = _pairs(pad_width, held.ndim)
+    if mode in ("constant", "empty"):
+        inner = tuple([slice(low, low + n) for (low, _), n in zip(widths, held.shape, strict=True)])
+        return record(value, (array, lambda g: g[inner]))
+    lengths = _pairs(kwargs.get("stat_length"), held.ndim)
+
+    def pull(g: Any) -> Any:
+        for axis, (width, length) in enumerate(zip(widths, lengths, strict=True)):
+            if width == (0, 0):
+                continue
+            # Such padding is linear: what it makes of each unit vector is a column of its matrix.
+            options = {"stat_length": (length, (1, 1))} if mode == "mean" and length[0] else {}
+            if "reflect_type" in kwargs:
+                options["reflect_type"] = kwargs["reflect_type"]
+            unit = np.eye(held.shape[axis], dtype=g.dtype)
+            matrix = np.pad(unit, (width, (0, 0)), mode, **options)
+            g = np.moveaxis(np.matmul(np.moveaxis(g, axis, -1), matrix), -1, axis)
+        return g
+
+    return record(value, (array, pull))
+
+
+@VMAP.rule(np.pad)
+def _vmap_pad(level: Level, array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+    if not level.on(array) or callable(mode) or any(hasattr(value, "level") for value in kwargs.values()):
+        raise NoRule
+    ndim = array.ndim
+    for name in ("constant_values", "end_values", "stat_length"):
+        if kwargs.get(name) is not None:
+            first = (0, 0) if name != "stat_length" else (1, 1)
+            kwargs[name] = (first, *_pairs(kwargs[name], ndim))
+    return level.wrap(np.pad(array.value, ((0, 0), *_pairs(pad_width, ndim)), mode, **kwargs))
+
+
+@ONNX.rule(np.pad)
+def _onnx_pad(
+    graph: Graph,
+    array: Any,
+    pad_width: Any,
+    mode: str = "constant",
+    *,
+    constant_values: Any = 0,
+    **kwargs: Any,
+) -> Any:
+    if kwargs or mode not in ("constant", "edge", "reflect", "wrap") or np.ndim(constant_values):
+        raise NoRule
+    x = graph.operand(array)
+    return graph.pad(x, _pairs(pad_width, x.ndim), mode, constant_values)
+
+
+def _pairs(given: Any, ndim: int) -> list[tuple[Any, Any]]:
+    """A pair for each axis, in the forms that `numpy.pad` takes."""
+    if given is None:
+        return [(None, None)] * ndim
+    if isinstance(given, dict):
+        pairs = {axis % ndim: pair for axis, pair in given.items()}
+        return [tuple(np.broadcast_to(pairs.get(axis, 0), 2).tolist()) for axis in range(ndim)]
+    return [tuple(pair) for pair in np.broadcast_to(np.asarray(given), (ndim, 2)).tolist()]
+
+
+# -- formulas ----------------------------------------------------------------------------------------------
+
+
+@formula(np.matrix_transpose, linalg.matrix_transpose)
+def _matrix_transpose(x: Any, /) -> Any:
+    if x.ndim < 2:
+        raise ValueError(f"matrix transpose needs at least 2 dimensions, got {x.ndim}")
+    return x.swapaxes(-1, -2)
+
+
+@formula(np.rollaxis)
+def _rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+    axis = normalize_axis_index(axis, a.ndim)
+    start = start + a.ndim if start < 0 else start
+    if not 0 <= start <= a.ndim:
+        raise ValueError(f"start must be between {-a.ndim} and {a.ndim}, got {start}")
+    return np.moveaxis(a, axis, start - 1 if axis < start else start)
+
+
+@formula(np.rot90)
+def _rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+    first, second = normalize_axis_tuple(axes, m.ndim)
+    if k % 4 == 2:
+        return np.flip(m, (first, second))
+    if k % 4:
+        m = np.flip(np.swapaxes(m, first, second), first if k % 4 == 1 else second)
+    return m
+
+
+@formula(linalg.diagonal)
+def _linalg_diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    return np.diagonal(x, offset, -2, -1)
+
+
+@formula(np.broadcast_arrays)
+def _broadcast_arrays(*args: Any, subok: bool = False) -> Any:
+    shape = np.broadcast_shapes(*map(np.shape, args))
+    return tuple([np.broadcast_to(a, shape) for a in args])
+
+
+@formula(np.atleast_1d)
+def _atleast_1d(*arys: Any) -> Any:
+    return _each(arys, lambda a: a.reshape(1) if a.ndim == 0 else a)
+
+
+@formula(np.atleast_2d)
+def _atleast_2d(*arys: Any) -> Any:
+    return _each(arys, lambda a: a if a.ndim > 1 else a.reshape(1, math.prod(a.shape)))
+
+
+@formula(np.atleast_3d)
+def _atleast_3d(*arys: Any) -> Any:
+    def grown(a: Any) -> Any:
+        shape = a.shape
+        new = {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}
+        return a.reshape(new[a.ndim]) if a.ndim < 3 else a
+
+    return _each(arys, grown)
+
+
+def _each(arys: Any, fn: Any) -> Any:
+    out = tuple(map(fn, as_arrays(arys)))
+    return out[0] if len(out) == 1 else out
+
+
+@formula(np.fliplr)
+def _fliplr(m: Any) -> Any:
+    if np.ndim(m) < 2:
+        raise ValueError("Input must be >= 2-d.")
+    return np.flip(m, 1)
+
+
+@formula(np.flipud)
+def _flipud(m: Any) -> Any:
+    return np.flip(m, 0)
+
+
+@formula(np.trace)
+def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
+    return np.diagonal(a, offset, axis1, axis2).sum(-1, dtype=dtype)
+
+
+@formula(linalg.trace)
+def _linalg_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    return np.diagonal(x, offset, -2, -1).sum(-1, dtype=dtype)

@@ -1,0 +1,130 @@
+"""Rules of functions that sort and search.
+
+In a gradient each element keeps its derivative wherever it goes; equal elements stay in their order (a stable
+sort), whatever `kind` says.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from lite._transforms.grad.tape import record, value_of
+from lite._transforms.graphs.array import GraphArray
+from lite._transforms.graphs.graph import INT64, Graph
+from lite._transforms.registry import GRAD, ONNX, VMAP, ZERO_GRADIENT, NoRule, as_array
+from lite._transforms.vmap.along import shifted_axis
+from lite._transforms.vmap.array import BatchedArray
+from lite._transforms.vmap.level import Level
+from lite._transforms.vmap.ufuncs import elementwise
+
+ZERO_GRADIENT.update((np.argsort, np.argpartition, np.searchsorted, np.digitize, np.lexsort, np.isin))
+
+
+@GRAD.rule(np.sort)
+def _grad_sort(
+    a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None
+) -> Any:
+    return _permuted(a, axis, lambda held, axis: np.argsort(held, axis, kind="stable"))
+
+
+@GRAD.rule(np.partition)
+def _grad_partition(
+    a: Any, kth: Any, axis: int | None = -1, kind: Any = "introselect", order: Any = None
+) -> Any:
+    return _permuted(a, axis, lambda held, axis: np.argpartition(held, kth, axis))
+
+
+def _permuted(a: Any, axis: int | None, permutation: Any) -> Any:
+    if axis is None:
+        a, axis = a.reshape(-1), 0
+    held = value_of(a)
+    order = permutation(held, axis)
+    back = np.argsort(order, axis)
+    value = np.take_along_axis(held, order, axis)
+    return record(value, (a, lambda g: np.take_along_axis(g, back, axis)))
+
+
+@ONNX.rules_of(np.sort, np.argsort)
+def _onnx_sort(function: Any) -> Any:
+    def run(graph: Graph, a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None) -> Any:
+        x = graph.operand(a)
+        if axis is None:
+            x, axis = graph.reshape(x, (x.size,)), 0
+        axis = normalize_axis_index(axis, x.ndim)
+        outputs = [(x.shape, x.dtype), (x.shape, INT64)]
+        inputs = [x, graph.size_array(x.shape[axis])]
+        found = graph.emit_all("TopK", inputs, outputs, axis=axis, largest=0, sorted=1)
+        return found[function is np.argsort]  # of equal ones TopK takes the first first
+
+    return run
+
+
+@ONNX.composed(np.partition)
+def _onnx_partition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
+    return np.sort(a, axis)
+
+
+@ONNX.composed(np.argpartition)
+def _onnx_argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
+    return np.argsort(a, axis)
+
+
+@VMAP.rule(np.lexsort)
+def _vmap_lexsort(level: Level, keys: Any, axis: int = -1) -> Any:
+    items = tuple([level.full(key) for key in keys])
+    return level.wrap(np.lexsort(items, shifted_axis(axis, items[0].ndim - 1)))
+
+
+@VMAP.rule(np.searchsorted)
+def _vmap_searchsorted(level: Level, a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+    if level.on(a) or level.on(sorter):
+        if sorter is not None:
+            a = np.take_along_axis(a, sorter, -1)
+        if side not in ("left", "right"):
+            raise ValueError(f"side must be 'left' or 'right', got {side!r}")
+        v = as_array(v)
+        # How many elements are before v; NaN comes after all numbers.
+        if side == "left":
+            return ((a < v[..., None]) | (np.isnan(v)[..., None] & ~np.isnan(a))).sum(-1)
+        return ((a <= v[..., None]) | np.isnan(v)[..., None]).sum(-1)
+    return level.wrap(np.searchsorted(a, v.value, side, sorter))
+
+
+@ONNX.rule(np.searchsorted)
+def _onnx_searchsorted(graph: Graph, a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    if sorter is not None:
+        raise NoRule
+    edges, values = graph.operand(a), graph.operand(v)
+    compare = np.less if side == "left" else np.less_equal
+    return np.sum(compare(edges, graph.unsqueeze(values, values.ndim)), -1)
+
+
+@VMAP.composed(np.digitize)
+def _vmap_digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    if isinstance(bins, BatchedArray):
+        raise NoRule
+    return elementwise(lambda values: np.digitize(values, bins, right), (x,))
+
+
+@ONNX.rule(np.digitize)
+def _onnx_digitize(graph: Graph, x: Any, bins: Any, right: bool = False) -> Any:
+    if isinstance(bins, GraphArray) or np.any(np.diff(bins) < 0):
+        raise NoRule("bins that may fall")
+    return np.searchsorted(graph.operand(bins), x, "left" if right else "right")
+
+
+@VMAP.rule(np.isin)
+def _vmap_isin(level: Level, element: Any, test_elements: Any, **kwargs: Any) -> Any:
+    if level.on(test_elements):
+        if kwargs:
+            raise NoRule
+        return (as_array(element)[..., None] == np.ravel(test_elements)).any(-1)
+    return level.wrap(np.isin(element.value, test_elements, **kwargs))
+
+
+@ONNX.rule(np.unique)
+def _onnx_refuse(graph: Graph, *args: Any, **kwargs: Any) -> NoReturn:
+    raise NoRule("the shape of the result depends on numbers")

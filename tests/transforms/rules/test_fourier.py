@@ -1,0 +1,35 @@
+"""Rules of `numpy.fft`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.vmap_cases import CHECKS as VMAP_CHECKS
+from helpers.vmap_cases import Case, f
+
+import lite
+
+VMAP_CASES: list[Case] = [
+    ("fft", lambda x: np.fft.fft(x), (f(2, 8),)),
+    ("rfft, axis", lambda x: np.fft.rfft(x, axis=0), (f(8, 2),)),
+    ("fftn", lambda x: np.fft.fftn(x), (f(4, 8),)),
+    ("fft2", lambda x: np.fft.fft2(x), (f(2, 4, 8),)),
+    ("fftshift", lambda x: np.fft.fftshift(x), (f(4, 5),)),
+]
+
+
+@pytest.mark.parametrize("check", VMAP_CHECKS)
+@pytest.mark.parametrize("case", VMAP_CASES, ids=[name for name, *_ in VMAP_CASES])
+def test_rule_equals_loop(case: Case, check: Any) -> None:
+    check(*case)
+
+
+@pytest.mark.parametrize(
+    "name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "irfft2", "fftn", "rfftn"]
+)
+def test_fourier_transforms_are_refused_by_name(name: str) -> None:
+    reason = "there are no derivatives of complex numbers"
+    with pytest.raises(NotImplementedError, match=rf"numpy\.fft\.{name}: {reason}"):
+        lite.grad(getattr(np.fft, name))(np.array([[1.0, 2.0]]))

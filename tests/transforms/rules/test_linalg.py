@@ -1,0 +1,177 @@
+"""Rules of numpy.linalg."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.central_differences import CHECKS, Case, assert_gradients
+from helpers.graphs import check_onnx
+from helpers.vmap_cases import CHECKS as VMAP_CHECKS
+from helpers.vmap_cases import f, spd
+
+import lite
+
+CASES: list[Case] = [
+    ("inv", np.linalg.inv, (f(2, 3, 3),)),
+    ("solve", np.linalg.solve, (f(3, 3), f(3))),
+    ("solve, matrix", np.linalg.solve, (f(3, 3), f(3, 2))),
+    ("solve, stacks", np.linalg.solve, (f(2, 3, 3), f(3, 2))),
+    ("solve, one matrix", np.linalg.solve, (f(3, 3), f(2, 3, 2))),
+    ("det", np.linalg.det, (f(2, 3, 3),)),
+    ("slogdet", lambda x: np.linalg.slogdet(x).logabsdet + np.linalg.slogdet(x)[0], (f(2, 3, 3),)),
+    ("cholesky", lambda x: np.linalg.cholesky((x + x.mT) / 2), (spd(2, 3, 3),)),
+    ("cholesky, upper", lambda x: np.linalg.cholesky((x + x.mT) / 2, upper=True), (spd(3, 3),)),
+    ("eigh", lambda x: (lambda w, v: (w, v * v))(*np.linalg.eigh((x + x.mT) / 2)), (f(2, 3, 3),)),
+    ("eigh, upper", lambda x: np.linalg.eigh((x + x.T) / 2, "U").eigenvectors ** 2, (f(3, 3),)),
+    ("eigvalsh", lambda x: np.linalg.eigvalsh((x + x.T) / 2), (f(3, 3),)),
+    ("svd, square", lambda x: (lambda u, s, vh: (u * u, s, vh * vh))(*np.linalg.svd(x)), (f(3, 3),)),
+    *(
+        (
+            f"svd {shape}",
+            lambda x: (lambda u, s, vh: (u * u, s, vh**2, u[..., :1] * vh[..., :1, :1]))(
+                *np.linalg.svd(x, full_matrices=False)
+            ),
+            (f(*shape),),
+        )
+        for shape in ((4, 2), (2, 4), (2, 3, 2))
+    ),
+    ("svd, values", lambda x: np.linalg.svd(x, compute_uv=False) * np.linalg.svdvals(x), (f(2, 4),)),
+    ("qr", lambda x: np.linalg.qr(x), (f(4, 3),)),
+    ("qr, stack", lambda x: np.linalg.qr(x).R, (f(2, 3, 3),)),
+    *((f"pinv {shape}", np.linalg.pinv, (f(*shape),)) for shape in ((3, 3), (4, 2), (2, 4), (2, 3, 2))),
+    *((f"matrix_power {n}", lambda x, n=n: np.linalg.matrix_power(x, n), (f(2, 2),)) for n in (-3, 1, 2, 5)),
+    ("matrix_power 0", lambda x: np.linalg.matrix_power(x, 0) + x, (f(2, 2),)),
+    ("tensorinv", lambda x: np.linalg.tensorinv(x), (f(2, 3, 6),)),
+    ("tensorsolve", lambda x, y: np.linalg.tensorsolve(x, y), (f(2, 3, 6), f(2, 3))),
+    ("tensorsolve, axes", lambda x, y: np.linalg.tensorsolve(x, y, (0,)), (f(6, 2, 3), f(2, 3))),
+    *(
+        (f"cond {p}", lambda x, p=p: np.linalg.cond(x, p), (f(3, 3),))
+        for p in (None, 2, -2, 1, np.inf, "fro")
+    ),
+    ("norm", np.linalg.norm, (f(2, 3, 4),)),
+    ("norm, keepdims", lambda x: np.linalg.norm(x, keepdims=True), (f(2, 3),)),
+    ("norm method", lambda x: np.linalg.norm(x, axis=1), (f(2, 3),)),
+    *(
+        (f"norm {p} of vectors", lambda x, p=p: np.linalg.norm(x, p, 0, True), (f(3, 2),))
+        for p in (1, 2, 3, np.inf, -np.inf)
+    ),
+    *(
+        (f"norm {p} of matrices", lambda x, p=p: np.linalg.norm(x, p, (0, -1), p == 1), (f(3, 2, 3),))
+        for p in (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
+    ),
+    ("norm of a matrix", lambda x: np.linalg.norm(x, 1) + np.linalg.norm(x[0], 3), (f(2, 3),)),
+    ("norm 0", lambda x: np.linalg.norm(x, 0, 1) + x[:, 0], (f(2, 3),)),
+    (
+        "vector_norm",
+        lambda x: np.linalg.vector_norm(x) + np.linalg.vector_norm(x, axis=(0, 1), ord=3),
+        (f(2, 3),),
+    ),
+    ("matrix_norm", lambda x: np.linalg.matrix_norm(x) + np.linalg.matrix_norm(x, ord="nuc"), (f(2, 3, 3),)),
+]
+
+
+@pytest.mark.parametrize("check", [*CHECKS, check_onnx])
+@pytest.mark.parametrize("case", CASES, ids=[name for name, *_ in CASES])
+def test_rule(case: Case, check: Any) -> None:
+    check(*case)
+
+
+def grad_of(fn: Any, *args: Any) -> Any:
+    return lite.grad(lambda x: np.sum(fn(x)))(*map(np.asarray, args))
+
+
+def test_determinants_of_singular_matrices() -> None:
+    x = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 0.0, 1.0]])
+    cofactors = [
+        [(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(x, i, 0), j, 1)) for j in range(3)]
+        for i in range(3)
+    ]
+    np.testing.assert_allclose(grad_of(np.linalg.det, x), cofactors, atol=1e-12)
+    np.testing.assert_array_equal(grad_of(np.linalg.det, np.zeros((3, 3))), np.zeros((3, 3)))
+
+
+def test_shares_of_symmetric_matrices_are_symmetric() -> None:
+    x = np.array([[2.0, 0.3], [0.3, 1.0]])
+    for fn in (np.linalg.cholesky, lambda x: np.linalg.eigh(x)[1], np.linalg.eigvalsh):
+        got = grad_of(lambda x, fn=fn: fn(x) * [[1.0, 2.0], [3.0, 4.0]], x)
+        np.testing.assert_allclose(got, got.T, rtol=1e-12)
+
+
+def test_zero_vectors_have_no_slope() -> None:
+    np.testing.assert_array_equal(
+        grad_of(lambda x: np.linalg.norm(x, axis=1), np.zeros((2, 3))), np.zeros((2, 3))
+    )
+
+
+def test_equal_eigenvalues_differentiate_by_values_alone() -> None:
+    np.testing.assert_allclose(grad_of(np.linalg.eigvalsh, np.eye(3)), np.eye(3), atol=1e-15)
+
+
+def test_least_squares() -> None:
+    rng = np.random.default_rng(0)
+    for shape in ((5, 3), (3, 3), (2, 4)):
+        x, y, z = (rng.standard_normal(size) for size in (shape, shape[0], (shape[0], 2)))
+        for right in (y, z):
+            assert_gradients(lambda x, y: (np.linalg.lstsq(x, y)[:2], np.linalg.lstsq(x, y)[3]), x, right)
+    x[1] = x[0]  # of rank 1: the shortest solution
+    assert_gradients(lambda y, x=x: np.linalg.lstsq(x, y)[0], y)
+
+
+def test_ranks_are_constants() -> None:
+    np.testing.assert_array_equal(
+        grad_of(lambda x: x * np.linalg.matrix_rank(x), np.eye(2)), np.full((2, 2), 2)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("svd", lambda x: np.linalg.svd(x).U),
+        ("qr", lambda x: np.linalg.qr(x, "complete")[0]),
+        ("qr", lambda x: np.linalg.qr(x.T)[1]),
+        ("eig", lambda x: np.linalg.eig(x @ x.T)[0]),
+        ("norm", lambda x: np.linalg.norm(x, x[0, 0], 0)),
+    ],
+)
+def test_what_is_not_covered_names_the_function(name: str, call: Any) -> None:
+    with pytest.raises(NotImplementedError, match=rf"numpy\.linalg\.(vector_)?{name}"):
+        grad_of(call, np.arange(6.0).reshape(3, 2) ** 2)
+
+
+VMAP_CASES: list[Case] = [
+    ("inv", lambda x: np.linalg.inv(x), (spd(3, 3),)),
+    ("pinv", lambda x: np.linalg.pinv(x), (f(3, 2),)),
+    ("det", lambda x: np.linalg.det(x), (f(2, 3, 3),)),
+    ("slogdet", lambda x: tuple(np.linalg.slogdet(x)), (f(3, 3),)),
+    ("cholesky", lambda x: np.linalg.cholesky(x), (spd(3, 3),)),
+    ("qr", lambda x: tuple(np.linalg.qr(x)), (f(4, 3),)),
+    ("svd", lambda x: np.linalg.svd(x).S, (f(4, 3),)),
+    ("svdvals", lambda x: np.linalg.svdvals(x), (f(4, 3),)),
+    ("eigh", lambda x: np.linalg.eigh(x).eigenvalues, (spd(3, 3),)),
+    ("eigvalsh", lambda x: np.linalg.eigvalsh(x), (spd(3, 3),)),
+    ("eigvals", lambda x: np.sort(np.linalg.eigvals(x).real), (spd(3, 3),)),
+    ("solve, vector", lambda a, x: np.linalg.solve(a, x), (spd(3, 3), f(3))),
+    ("solve, matrix", lambda a, x: np.linalg.solve(a, x), (spd(3, 3), f(3, 2))),
+    ("solve, stack", lambda a, x: np.linalg.solve(a, x), (spd(3, 3), f(5, 3, 2))),
+    ("norm", lambda x: np.linalg.norm(x), (f(2, 3, 4),)),
+    ("norm, axis", lambda x: np.linalg.norm(x, axis=0), (f(2, 3),)),
+    ("norm, ord", lambda x: np.linalg.norm(x, 1, keepdims=True), (f(2, 3),)),
+    ("norm of a vector, ord", lambda x: np.linalg.norm(x, np.inf), (f(3),)),
+    ("norm, keepdims", lambda x: np.linalg.norm(x, keepdims=True), (f(2, 3),)),
+    ("norm, axes", lambda x: np.linalg.norm(x, "nuc", (0, 1)), (f(2, 3, 4),)),
+    ("vector_norm", lambda x: np.linalg.vector_norm(x, ord=1), (f(2, 3),)),
+    ("matrix_norm", lambda x: np.linalg.matrix_norm(x), (f(2, 3),)),
+    ("tensorinv", lambda x: np.linalg.tensorinv(x), (f(2, 3, 6),)),
+    ("tensorsolve", lambda x, y: np.linalg.tensorsolve(x, y, (0,)), (f(6, 2, 3), f(2, 3))),
+    ("matrix_power", lambda x: np.linalg.matrix_power(x, 3), (f(3, 3),)),
+    ("matrix_rank", lambda x: np.linalg.matrix_rank(x), (f(3, 3),)),
+    ("cond", lambda x: np.linalg.cond(x), (spd(3, 3),)),
+]
+
+
+@pytest.mark.parametrize("check", VMAP_CHECKS)
+@pytest.mark.parametrize("case", VMAP_CASES, ids=[name for name, *_ in VMAP_CASES])
+def test_rule_equals_loop(case: Case, check: Any) -> None:
+    check(*case)

@@ -1,0 +1,317 @@
+"""Rules of reductions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.central_differences import CHECKS, Case, check_central
+from helpers.graphs import check as check_graph
+from helpers.graphs import check_onnx, numbers
+from helpers.vmap_cases import CHECKS as VMAP_CHECKS
+from helpers.vmap_cases import b, f, i, nan
+
+import lite
+
+CASES: list[Case] = [
+    *(
+        (f"{name}, axis={axis}", lambda x, name=name, axis=axis: getattr(np, name)(x, axis), (f(2, 3, 4),))
+        for name in ("sum", "prod", "max", "min", "mean", "std", "var", "median", "ptp")
+        for axis in (None, 0, -1, (0, 2))
+    ),
+    *(
+        (
+            f"{name} of nan, axis={axis}",
+            lambda x, name=name, axis=axis: getattr(np, name)(x, axis),
+            (nan(9, 8),),
+        )
+        for name in ("nansum", "nanprod", "nanmax", "nanmin", "nanmean", "nanstd", "nanvar", "nanmedian")
+        for axis in (None, 0, -1)
+    ),
+    *(
+        (f"{name}, keepdims", lambda x, name=name: getattr(np, name)(x, 1, keepdims=True), (f(2, 3, 4),))
+        for name in ("sum", "prod", "max", "min", "mean", "std", "var", "median", "ptp", "nansum", "nanmean")
+    ),
+    *(
+        (f"{name} of all, keepdims", lambda x, name=name: getattr(np, name)(x, keepdims=True), (f(2, 3),))
+        for name in ("sum", "prod", "max", "min", "mean", "std", "var", "median")
+    ),
+    *(
+        (
+            f"{name}, where",
+            lambda x, m, name=name: getattr(np, name)(x, 0, where=m | ~m.any(0)),
+            (f(4, 3), b(4, 3)),
+        )
+        for name in ("sum", "prod", "mean", "std", "var", "nansum", "nanmean", "nanvar")
+    ),
+    *(
+        (
+            f"{name}, where and initial",
+            lambda x, m, name=name, s=s: getattr(np, name)(x, 1, where=m, initial=s),
+            (f(2, 3), b(3)),
+        )
+        for name, s in (("sum", 2.0), ("prod", 3.0), ("max", -0.5), ("min", 0.5))
+    ),
+    ("sum without dimensions", lambda x: x.sum(), (f(),)),
+    ("sum, positions", lambda x: np.sum(x, 0, None, None, True), (f(2, 3),)),
+    ("mean method", lambda x: x.mean((0, 1)), (f(2, 3),)),
+    ("std, ddof", lambda x: x.std(ddof=1), (f(2, 3),)),
+    ("var, correction", lambda x: np.var(x, 0, correction=1), (f(4, 3),)),
+    ("reduce", lambda x: np.add.reduce(x) + np.multiply.reduce(x, axis=0) + np.maximum.reduce(x), (f(4, 3),)),
+    *(
+        (
+            f"quantile, {method}",
+            lambda x, method=method: np.quantile(x, [0.2, 0.71], 1, method=method),
+            (f(3, 6),),
+        )
+        for method in ("linear", "lower", "higher", "midpoint", "hazen", "weibull", "median_unbiased")
+    ),
+    ("quantile, normal_unbiased", lambda x: np.quantile(x, 0.3, method="normal_unbiased"), (f(5),)),
+    ("quantile, other", lambda x: np.quantile(x, 0.3, method="interpolated_inverted_cdf"), (f(5),)),
+    ("quantile, ends", lambda x: np.quantile(x, [0.0, 1.0], (0, 2), keepdims=True), (f(2, 3, 4),)),
+    ("percentile of all", lambda x: np.percentile(x, 30), (f(3, 4),)),
+    ("nanquantile", lambda x: np.nanquantile(x, [[0.1], [0.7]], 1), (nan(3, 9),)),
+    ("nanpercentile", lambda x: np.nanpercentile(x, 45, 0), (nan(9, 2),)),
+    ("average", lambda x, w: np.average(x, 1, w * w), (f(3, 4), f(3, 4))),
+    ("average without weights", lambda x: np.average(x, 1), (f(3, 4),)),
+    ("average, weights of an axis", lambda x, w: np.average(x, 0, w * w + 1, True), (f(3, 4), f(3))),
+    ("cov", lambda x: np.cov(x), (f(3, 8),)),
+    ("cov of two", lambda x, y: np.cov(x, y, rowvar=False, ddof=0), (f(8, 2), f(8))),
+    ("corrcoef", lambda x: np.corrcoef(x), (f(3, 8),)),
+]
+
+
+@pytest.mark.parametrize("check", [*CHECKS, check_onnx])
+@pytest.mark.parametrize("case", CASES, ids=[name for name, *_ in CASES])
+def test_rule(case: Case, check: Any) -> None:
+    check(*case)
+
+
+def test_initial_values_with_a_derivative() -> None:
+    check_central("initial", lambda x, y, m: np.sum(x, 0, initial=y, where=m), (f(2, 3), f(), b(3)))
+    check_central("initial of nanmax", lambda x, m: np.nanmax(x, 0, initial=0.1, where=m), (nan(4, 3), b(3)))
+
+
+def grad_of(fn: Any, *args: Any) -> Any:
+    return lite.grad(lambda x: np.sum(fn(x)))(*map(np.asarray, args))
+
+
+@pytest.mark.parametrize("name", ["max", "nanmax"])
+def test_ties_share_equally(name: str) -> None:
+    got = grad_of(lambda x: getattr(np, name)(x, -1), [[1.0, 2.0, 2.0, 0.0], [3.0, 1.0, 0.0, 0.0]])
+    np.testing.assert_array_equal(got, [[0, 0.5, 0.5, 0], [1, 0, 0, 0]])
+
+
+def test_a_nan_that_is_the_result_gets_the_derivative() -> None:
+    np.testing.assert_array_equal(grad_of(np.max, [1.0, np.nan, 2.0]), [0, 1, 0])
+    np.testing.assert_array_equal(grad_of(np.nanmax, [1.0, np.nan, 2.0]), [0, 0, 1])
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:Degrees of freedom")
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "var", "std"])
+def test_rows_without_an_element_have_no_share(name: str) -> None:
+    """Their means are NaN, their gradient is not, and the other rows have what they have alone."""
+    x, mask = np.array([[1.0, 2.0, 4.0], [1.0, 2.0, 4.0]]), np.array([[False] * 3, [True, True, False]])
+    options = {"initial": 1.0} if name in ("max", "min") else {}
+
+    def chosen(x: Any) -> Any:
+        with np.errstate(invalid="ignore"):
+            return getattr(np, name)(x, 1, where=mask, **options)
+
+    got = grad_of(chosen, x)
+    np.testing.assert_array_equal(got[0], np.zeros(3))
+    np.testing.assert_allclose(got[1, :2], grad_of(lambda x: getattr(np, name)(x, **options), x[1, :2]))
+    assert got[1, 2] == 0
+
+
+def test_elements_below_the_initial_value_have_no_share() -> None:
+    np.testing.assert_array_equal(grad_of(lambda x: np.max(x, initial=5.0), [1.0, 2.0]), [0, 0])
+
+
+@pytest.mark.parametrize("values", [[0.0, 2.0, 3.0], [0.0, 0.0, 3.0], [0.0, 0.0, 0.0], [2.0], []])
+def test_products_with_zeros(values: list[float]) -> None:
+    x = np.array(values)
+    wanted = [np.prod(np.delete(x, i)) for i in range(len(x))]
+    np.testing.assert_array_equal(grad_of(np.prod, x), wanted)
+
+
+def test_deviations_of_equal_elements_have_no_slope() -> None:
+    np.testing.assert_array_equal(grad_of(np.std, [2.0, 2.0, 2.0]), [0, 0, 0])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "prod", "var", "std", "median"])
+def test_derivatives_have_the_dtype_of_the_argument(name: str, dtype: Any) -> None:
+    x = np.arange(1, 7, dtype=dtype).reshape(2, 3) / 4
+    got = grad_of(lambda x: getattr(np, name)(x, 1), x)
+    assert got.dtype == dtype
+    np.testing.assert_allclose(got, grad_of(lambda x: getattr(np, name)(x, 1), x.astype(float)), rtol=4e-3)
+
+
+def test_sums_in_another_dtype() -> None:
+    check_central("sum in double", lambda x: np.sum(x, 0, np.float64), (f(3),))
+    with pytest.raises(NotImplementedError, match=r"numpy\.sum"):
+        grad_of(lambda x: np.sum(x, dtype=np.int64), [1.5])
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("var", lambda x: np.var(x, mean=np.mean(x, keepdims=True))),
+        ("quantile", lambda x: np.quantile(x, 0.5, method="nearest")),
+        ("quantile", lambda x: np.quantile(x, 0.5, method="inverted_cdf", weights=x)),
+        ("quantile", lambda x: np.quantile(np.arange(3.0), x[0])),
+        ("max", lambda x: np.max(x, initial=x[0])),
+    ],
+)
+def test_what_is_not_covered_names_the_function(name: str, call: Any) -> None:
+    with pytest.raises(NotImplementedError, match=rf"no gradient through numpy\.{name}"):
+        grad_of(call, [0.3, 0.2, 0.9])
+
+
+VMAP_CASES: list[Case] = [
+    *(
+        (f"{name}, axis={axis}", lambda x, name=name, axis=axis: getattr(np, name)(x, axis), (f(2, 3, 4),))
+        for name in ("sum", "prod", "max", "min", "mean", "std", "var", "median", "ptp", "nansum", "nanmax")
+        for axis in (None, 0, -1, (0, 2))
+    ),
+    *(
+        (f"{name}, axis={axis}", lambda x, name=name, axis=axis: getattr(np, name)(x, axis), (f(2, 3, 4),))
+        for name in ("argmax", "argmin", "cumsum", "cumprod", "nancumsum", "nanargmax")
+        for axis in (None, 1, -1)
+    ),
+    *(
+        (f"{name} of nan", lambda x, name=name: getattr(np, name)(x, -1), (nan(2, 9),))
+        for name in ("nanmean", "nanstd", "nanmedian", "nanmin", "nanprod", "nanvar")
+    ),
+    ("sum method", lambda x: x.sum(1, keepdims=True), (f(2, 3),)),
+    ("sum of all, keepdims", lambda x: x.sum(keepdims=True), (f(2, 3),)),
+    ("sum without dimensions", lambda x: x.sum(), (f(),)),
+    ("sum, where", lambda x, m: np.sum(x, where=m), (f(2, 3), b(3))),
+    ("sum, where and axis", lambda x, m: np.sum(x, 0, where=m), (f(2, 3), b(2, 1))),
+    ("sum, initial and dtype", lambda x: np.sum(x, 0, dtype=np.float32, initial=2), (f(2, 3),)),
+    ("mean method", lambda x: x.mean((0, 1)), (f(2, 3),)),
+    ("std, ddof", lambda x: x.std(ddof=1), (f(2, 3),)),
+    ("any and all", lambda x: (x.any(), x.all(0)), (b(2, 3),)),
+    ("count_nonzero", lambda x: np.count_nonzero(x, 1), (i(3, 4),)),
+    ("quantile", lambda x: np.quantile(x, [0.2, 0.7], axis=1), (f(3, 4),)),
+    ("percentile of all", lambda x: np.percentile(x, 30), (f(3, 4),)),
+    ("quantile, keepdims", lambda x: np.quantile(x, [0.2, 0.7], keepdims=True), (f(3, 4),)),
+    ("average", lambda x, w: np.average(x, 1, w * w), (f(3, 4), f(3, 4))),
+    ("average, weights of an axis", lambda x, w: np.average(x, 0, w * w + 1), (f(3, 4), f(3))),
+    ("diff", lambda x: np.diff(x, 2, 0), (f(4, 2),)),
+    ("diff, prepend", lambda x, y: np.diff(x, prepend=y), (f(2, 4), f(2, 1))),
+    ("diff of booleans", lambda x: np.diff(x), (b(5),)),
+    ("trapezoid", lambda y, x: np.trapezoid(y, x), (f(2, 4), f(4))),
+    ("trapezoid, dx", lambda y: np.trapezoid(y, dx=0.5, axis=0), (f(3, 4),)),
+    ("gradient", lambda x: np.gradient(x, axis=1, edge_order=2), (f(2, 5),)),
+    ("ediff1d", lambda x, y: np.ediff1d(x, y, 1.0), (f(2, 3), f(2))),
+    ("cov", lambda x: np.cov(x), (f(3, 8),)),
+    ("corrcoef", lambda x: np.corrcoef(x), (f(3, 8),)),
+    ("cumulative_sum", lambda x: np.cumulative_sum(x, axis=1, include_initial=True), (f(2, 3),)),
+    ("unwrap", lambda x: np.unwrap(x * 4), (f(3, 8),)),
+    ("polyval", lambda x: np.polyval([1.0, 2.0, 3.0], x), (f(3),)),
+]
+
+
+@pytest.mark.parametrize("check", VMAP_CHECKS)
+@pytest.mark.parametrize("case", VMAP_CASES, ids=[name for name, *_ in VMAP_CASES])
+def test_rule_equals_loop(case: Case, check: Any) -> None:
+    check(*case)
+
+
+FUNCTIONS = [
+    np.sum,
+    np.prod,
+    np.max,
+    np.min,
+    np.mean,
+    np.var,
+    np.std,
+    np.all,
+    np.any,
+    np.ptp,
+    np.count_nonzero,
+]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2)])
+def test_along_axes(function, axis) -> None:
+    x = numbers(5, 3, 4)
+    check_graph(lambda x: function(x, axis=axis), x, rtol=1e-4)
+    if function is not np.ptp:
+        check_graph(lambda x: function(x, axis=axis, keepdims=True), x, rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.bool_, np.float64, np.uint8])
+def test_dtypes(dtype) -> None:
+    x = numbers(5, 3, dtype=dtype)
+    check_graph(lambda x: (x.sum(1), x.max(1), x.mean(1), x.all(1), x.any(1)), x)
+
+
+def test_some_elements_only() -> None:
+    x, mask = numbers(5, 3), numbers(5, 3, dtype=np.bool_, seed=1)
+    check_graph(lambda x, m: np.sum(x, 1, where=m, initial=2.0), x, mask)
+    check_graph(lambda x, m: np.max(x, 1, where=m, initial=-9.0), x, mask)
+    check_graph(lambda x, m: np.mean(x, 1, where=m | (x > x.min(1, keepdims=True))), x, mask)
+
+
+def test_variance_with_fewer_degrees() -> None:
+    check_graph(lambda x: np.var(x, 1, ddof=1), numbers(5, 3))
+    with pytest.raises(NotImplementedError, match=r"numpy\.var .*ddof along a dynamic dimension"):
+        check_graph(lambda x: np.var(x, 0, ddof=1), numbers(5, 3))
+
+
+def test_positions() -> None:
+    x = numbers(5, 3)
+    x[:, 0] = x[:, 1]
+    check_graph(lambda x: (x.argmax(1), x.argmin(-1), x.argmax(1, keepdims=True), x.argmax()), x)
+
+
+def test_running_sums_and_differences() -> None:
+    x = numbers(5, 3)
+    check_graph(
+        lambda x: (np.cumsum(x, 1), np.cumsum(x, 0), np.diff(x, axis=1), np.diff(x, axis=0)), x, sizes=(2, 7)
+    )
+
+
+@pytest.mark.parametrize("order", [None, 1, 2, 3, np.inf, -np.inf, 0])
+def test_norms(order) -> None:
+    check_graph(lambda x: np.linalg.norm(x, order, axis=-1, keepdims=True), numbers(5, 3))
+    check_graph(lambda x: np.linalg.vector_norm(x, axis=-1), numbers(5, 3))
+
+
+def test_without_nan_and_weighted() -> None:
+    x = numbers(5, 3)
+    x[0, 1] = x[3, 2] = np.nan
+    check_graph(lambda x: (np.nansum(x, 1), np.nanprod(x, 1), np.nanmean(x, 1, keepdims=True)), x)
+    check_graph(lambda x: (np.average(x, 1), np.average(x, 1, np.float32([1, 2, 3]))), numbers(5, 3))
+    check_graph(lambda x: np.cumulative_sum(x, axis=1, include_initial=True), numbers(5, 3))
+
+
+@pytest.mark.parametrize(
+    ("function", "match"),
+    [
+        (lambda x: np.linalg.norm(x, 2), r"numpy\.linalg\.svdvals, which has no rule"),
+        (lambda x: np.max(x, 1, where=x > 0), r"numpy\.a?max .*where needs initial"),
+        (lambda x: np.min(x, 1, initial=None, where=x > 0), r"numpy\.a?min .*where needs initial"),
+        (lambda x: np.argmax(x, keepdims=True), r"numpy\.argmax"),
+    ],
+)
+def test_what_has_no_operator_is_refused(function: Any, match: str) -> None:
+    with pytest.raises(NotImplementedError, match=match):
+        check_graph(function, numbers(5, 3))
+
+
+def test_norms_of_all_elements() -> None:
+    check_graph(
+        lambda x: (np.linalg.norm(x), np.linalg.norm(x, axis=(0, 1)), np.linalg.norm(x[0], 3)), numbers(5, 3)
+    )
+
+
+def test_extremes_with_an_initial_value() -> None:
+    for dtype in (np.float32, np.bool_):
+        x = numbers(5, 3, dtype=dtype)
+        check_graph(lambda x: (np.max(x, 1, initial=1), np.min(x, 1, initial=0)), x)

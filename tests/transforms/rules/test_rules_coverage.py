@@ -1,0 +1,132 @@
+"""Each function of NumPy has a rule, a zero gradient, or is refused by name: none is a silent constant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lite
+import lite._transforms.vmap.dispatch
+from lite._transforms.grad.dispatch import call_function
+from lite._transforms.grad.ufuncs import call_ufunc
+from lite._transforms.registry import GRAD, VMAP, ZERO_GRADIENT, name_of
+from lite._transforms.rules.ufuncs import UFUNCS
+
+MODULES = (np, np.linalg, np.fft, np.lib.stride_tricks)
+
+
+def public(kind: Any) -> list[Any]:
+    names = [(module, name) for module in MODULES for name in dir(module) if not name.startswith("_")]
+    return sorted({item for item in (getattr(*pair) for pair in names) if kind(item)}, key=name_of)
+
+
+def dispatches(item: Any) -> bool:
+    """Whether NumPy asks the arguments of a function what it is to do."""
+    return hasattr(item, "_implementation")
+
+
+FUNCTIONS = public(dispatches)
+ALL_UFUNCS = public(lambda item: isinstance(item, np.ufunc))
+
+
+def test_there_are_functions_to_look_at() -> None:
+    assert len(FUNCTIONS) > 220
+    assert len(ALL_UFUNCS) > 80
+
+
+def traced(check: Any) -> None:
+    """Run a check with a traced array of two numbers."""
+
+    def fn(x: Any) -> Any:
+        check(x)
+        return x.sum()
+
+    lite.grad(fn)(np.array([0.25, 0.5]))
+
+
+@pytest.mark.parametrize(
+    "function", [f for f in FUNCTIONS if f not in GRAD.rules and f not in ZERO_GRADIENT], ids=name_of
+)
+def test_functions_without_a_rule_are_refused_by_name(function: Any) -> None:
+    def check(x: Any) -> None:
+        with pytest.raises(
+            NotImplementedError, match=f"no gradient through {name_of(function)}: there is no rule"
+        ):
+            call_function(function, (x,), {})
+
+    traced(check)
+
+
+@pytest.mark.parametrize("ufunc", ALL_UFUNCS, ids=name_of)
+def test_ufuncs_have_a_derivative_or_a_zero_gradient_or_are_refused(ufunc: Any) -> None:
+    known = ufunc in GRAD.rules or ufunc in UFUNCS
+
+    def check(x: Any) -> None:
+        if not known:
+            with pytest.raises(NotImplementedError, match=f"no gradient through {name_of(ufunc)}"):
+                call_ufunc(ufunc, "__call__", (x,) * ufunc.nin, {})
+        for method in ("reduceat", "accumulate"):
+            if (
+                not known
+                or ufunc in ZERO_GRADIENT
+                or (method == "accumulate" and ufunc in (np.add, np.multiply, np.maximum, np.minimum))
+            ):
+                continue
+            with pytest.raises(NotImplementedError, match=rf"no gradient through {name_of(ufunc)}.{method}"):
+                call_ufunc(ufunc, method, (x, [0]) if method == "reduceat" else (x,), {})
+
+    traced(check)
+
+
+def test_what_vmap_has_rules_for_has_them_here() -> None:
+    missing = {
+        name_of(function)
+        for function in VMAP.rules
+        if function not in GRAD.rules | dict.fromkeys(ZERO_GRADIENT)
+    }
+    assert missing == set()
+
+
+def test_no_function_with_a_zero_gradient_has_a_rule() -> None:
+    assert {name_of(function) for function in ZERO_GRADIENT & GRAD.rules.keys()} == set()
+
+
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")  # from NumPy 2.5 on
+@pytest.mark.parametrize(
+    "function", sorted((f for f in ZERO_GRADIENT if dispatches(f)), key=name_of), ids=name_of
+)
+def test_functions_with_a_zero_gradient_do_not_change_where_their_argument_does(function: Any) -> None:
+    """Called on numbers next to each other: what has a derivative would give other results."""
+    x = np.array([0.3, -1.2, 2.6])
+    second = {np.isin: [5.0], np.searchsorted: [0.0, 1.0], np.digitize: [0.0, 1.0], np.can_cast: np.float64}
+    if function in (np.array_repr, np.array_str, np.array2string):
+        return  # text shows the numbers
+
+    def run(x: Any) -> Any:
+        square = np.stack([x, x + 1, x - 1])
+        if function in (
+            np.diag_indices_from,
+            np.tril_indices_from,
+            np.triu_indices_from,
+            np.linalg.matrix_rank,
+        ):
+            return function(square)
+        if function is np.argpartition:
+            return function(x, 1)
+        if function is np.lexsort:
+            return function((x,))
+        if function in (
+            np.isclose,
+            np.allclose,
+            np.array_equal,
+            np.array_equiv,
+            np.shares_memory,
+            np.may_share_memory,
+        ):
+            return function(x, np.arange(3.0))
+        return function(*([x, second[function]] if function in second else [x]))
+
+    for here, there in zip(np.atleast_1d(run(x)), np.atleast_1d(run(x + 1e-7)), strict=True):
+        np.testing.assert_array_equal(here, there)

@@ -1,0 +1,119 @@
+"""Rules of running sums and products, differences and other functions along one axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.central_differences import CHECKS, Case, assert_gradients
+from helpers.graphs import check_onnx
+from helpers.vmap_cases import f, nan, ordered
+
+import lite
+
+CASES: list[Case] = [
+    *(
+        (
+            f"{name}.accumulate, axis={axis}",
+            lambda x, name=name, axis=axis: getattr(np, name).accumulate(x, axis),
+            (f(3, 4),),
+        )
+        for name in ("maximum", "minimum")
+        for axis in (0, 1, -1)
+    ),
+    *(
+        (f"{name}, axis={axis}", lambda x, name=name, axis=axis: getattr(np, name)(x, axis), (f(3, 4),))
+        for name in ("cumsum", "cumprod")
+        for axis in (None, 0, 1, -2)
+    ),
+    *(
+        (f"{name}, axis={axis}", lambda x, name=name, axis=axis: getattr(np, name)(x, axis), (nan(3, 4),))
+        for name in ("nancumsum", "nancumprod")
+        for axis in (None, 1)
+    ),
+    *(
+        (f"{name} of one dimension", lambda x, name=name: getattr(np, name)(x), (f(4),))
+        for name in ("cumulative_sum", "cumulative_prod")
+    ),
+    *(
+        (
+            f"{name}, initial",
+            lambda x, name=name: getattr(np, name)(x, axis=1, include_initial=True),
+            (f(2, 3),),
+        )
+        for name in ("cumulative_sum", "cumulative_prod")
+    ),
+    ("accumulate", lambda x: np.add.accumulate(x, 1) + np.multiply.accumulate(x), (f(3, 4),)),
+    ("diff", lambda x: np.diff(x, 2, 0), (f(4, 2),)),
+    ("diff, prepend and append", lambda x, y: np.diff(x, prepend=y, append=1.0), (f(2, 4), f(2, 1))),
+    ("ediff1d", lambda x, y: np.ediff1d(x, y, [1.0, 2.0]), (f(3, 2), f(2))),
+    ("trapezoid", lambda y, x: np.trapezoid(y, x), (f(2, 4), f(4))),
+    ("trapezoid, dx", lambda y: np.trapezoid(y, dx=0.5, axis=0), (f(3, 4),)),
+    ("gradient", lambda x: np.gradient(x), (f(5),)),
+    ("gradient, axes", lambda x: np.gradient(x, 0.5, 2.0), (f(3, 4),)),
+    ("gradient, one axis", lambda x: np.gradient(x, axis=1, edge_order=2), (f(3, 4),)),
+    ("gradient, places", lambda x: np.gradient(x, [0.0, 0.5, 2.0, 2.5], axis=0, edge_order=2), (f(4, 2),)),
+    ("gradient, places with a derivative", lambda x, y: np.gradient(x, y, axis=0), (f(4), ordered(4))),
+    ("unwrap", lambda x: np.unwrap(x * 4), (f(3, 8),)),
+    ("unwrap, period", lambda x: np.unwrap(x * 4, 0.7, 0, period=2.0), (f(8, 2),)),
+    ("polyval", lambda p, x: np.polyval(p, x), (f(3), f(4))),
+    ("vander", lambda x: np.vander(x, 4), (f(3),)),
+]
+
+
+@pytest.mark.parametrize("check", [*CHECKS, check_onnx])
+@pytest.mark.parametrize("case", CASES, ids=[name for name, *_ in CASES])
+def test_rule(case: Case, check: Any) -> None:
+    check(*case)
+
+
+def grad_of(fn: Any, *args: Any) -> Any:
+    return lite.grad(lambda x: np.sum(fn(x)))(*map(np.asarray, args))
+
+
+@pytest.mark.parametrize("values", [[0.0, 2.0, 3.0], [2.0, 0.0, 3.0, 0.0, 5.0], [0.0, 0.0], [3.0], []])
+def test_running_products_with_zeros(values: list[float]) -> None:
+    x = np.array(values)
+    wanted = [sum(np.prod(np.delete(x[:end], i)) for end in range(i + 1, len(x) + 1)) for i in range(len(x))]
+    np.testing.assert_array_equal(grad_of(np.cumprod, x), wanted)
+
+
+def test_long_running_products_keep_their_digits() -> None:
+    x = np.random.default_rng(0).uniform(0.9, 1.1, 1000)
+    got = grad_of(np.cumprod, x)
+    products = np.cumprod(x)
+    np.testing.assert_allclose(got, np.cumsum(products[::-1])[::-1] / x, rtol=1e-11)
+
+
+def test_interpolation() -> None:
+    places, values = np.array([0.0, 1.0, 3.0]), np.array([1.0, 4.0, 2.0])
+    x = np.array([0.3, 2.0, 1.4])
+    assert_gradients(np.interp, x, places, values)
+    assert_gradients(lambda f: np.interp([-1.0, 0.5, 7.0], [0.0, 1.0, 3.0], f), values)
+    assert_gradients(
+        lambda x: np.interp(x, [0.0, 1.0, 3.0], [1.0, 4.0, 2.0], -1.0, 9.0), np.array([-0.5, 2.0, 4.0])
+    )
+    np.testing.assert_array_equal(grad_of(lambda x: np.interp(x, places, values), [-5.0, 9.0]), [0, 0])
+    with pytest.raises(NotImplementedError, match=r"numpy\.interp"):
+        grad_of(lambda x: np.interp(x, places, values, period=4.0), x)
+
+
+def test_running_sums_of_integer_parts_name_the_function() -> None:
+    with pytest.raises(NotImplementedError, match=r"numpy\.cumsum"):
+        grad_of(lambda x: np.cumsum(x, dtype=np.int64), [1.5])
+
+
+def test_cumulative_functions_need_an_axis() -> None:
+    with pytest.raises(ValueError, match="axis"):
+        grad_of(np.cumulative_sum, [[1.5]])
+
+
+def test_the_latest_of_equal_extremes_has_the_gradient() -> None:
+    np.testing.assert_array_equal(
+        grad_of(np.maximum.accumulate, [1.0, 1.0, 0.0, np.nan, 2.0]), [1, 2, 0, 2, 0]
+    )
+    td = lite.TensorDict(a=lite.nn.Parameter(np.array([3.0, 1.0, 2.0], np.float32)), batch_size=[3])
+    with lite.enable_grad():
+        td.cummin(0).values["a"].sum().backward()
+    np.testing.assert_array_equal(td["a"].grad, [1, 2, 0])

@@ -1,0 +1,142 @@
+"""Rules of functions that choose elements or write some, in other forms than brackets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.central_differences import CHECKS, Case, assert_gradients
+from helpers.graphs import check as check_graph
+from helpers.graphs import check_onnx, numbers
+from helpers.vmap_cases import CHECKS as VMAP_CHECKS
+from helpers.vmap_cases import b, f, i
+from helpers.vmap_cases import written as written_to_copy
+
+import lite
+
+
+def written(write: Any) -> Any:
+    """A function that writes into an array that everything is in, and reads it."""
+
+    def fn(x: Any, *args: Any) -> Any:
+        out = x * 2 + sum(0 * arg.sum() for arg in args)
+        write(out, *args)
+        return out * out
+
+    return fn
+
+
+CASES: list[Case] = [
+    ("where", lambda m, x, y: np.where(m, x, y), (b(2, 3), f(2, 3), f(3))),
+    ("where of one", lambda m, x: np.where(m, x, 1.0) * np.where(m, 2, x), (b(2, 3), f())),
+    ("where of floats", lambda x: np.where(x, x * x, 0), (f(3),)),
+    ("take", lambda x, k: np.take(x, k % 2, 0), (f(2, 3), i(2, 2))),
+    ("take of all", lambda x: np.take(x, [[0, -1], [2, 2]]) * x.take(0), (f(2, 3),)),
+    (
+        "take, wrap",
+        lambda x: np.take(x, [5, -7], 1, mode="wrap") * np.take(x, [5, -7], 1, mode="clip"),
+        (f(2, 3),),
+    ),
+    ("take_along_axis", lambda x, k: np.take_along_axis(x, k % 3, -1), (f(2, 3), i(2, 1))),
+    ("take_along_axis, several", lambda x, k: np.take_along_axis(x, k % 3, -1), (f(2, 3), i(2, 5))),
+    ("take_along_axis, first", lambda x, k: np.take_along_axis(x, k % 2, 0), (f(2, 3), i(4, 3))),
+    ("take_along_axis of all", lambda x: np.take_along_axis(x, np.array([5, 0, 0]), None), (f(2, 3),)),
+    (
+        "put_along_axis",
+        written(lambda out, y: np.put_along_axis(out, np.array([[1], [2]]), y, 1)),
+        (f(2, 3), f(2, 1)),
+    ),
+    (
+        "put_along_axis of all",
+        written(lambda out, y: np.put_along_axis(out, np.array([5, 0]), y, None)),
+        (f(2, 3), f(2)),
+    ),
+    ("copyto", written(lambda out, y: np.copyto(out, y)), (f(2, 3), f(3))),
+    (
+        "copyto, where",
+        written(lambda out, y: np.copyto(out, y, where=np.array([True, False, True]))),
+        (f(2, 3), f(3)),
+    ),
+    ("put", written(lambda out, y: np.put(out, [1, -1, 2], y)), (f(2, 3), f(2))),
+    ("place", written(lambda out, y: np.place(out, np.eye(3, dtype=bool), y)), (f(3, 3), f(2))),
+    ("putmask", written(lambda out, y: np.putmask(out, np.eye(3, dtype=bool), y)), (f(3, 3), f(4))),
+    ("fill_diagonal", written(lambda out, y: np.fill_diagonal(out, y)), (f(3, 2), f())),
+    ("fill_diagonal, wrap", written(lambda out, y: np.fill_diagonal(out, y, wrap=True)), (f(5, 2), f(2))),
+    ("choose", lambda x, y: np.choose(np.array([0, 1, 1]), [x, y]), (f(3), f(3))),
+    ("select", lambda x, y: np.select([x > 0.5, x > 0], [x * y, y], x * x), (f(5), f(5))),
+    ("compress", lambda x: np.compress([True, False, True], x, 1) ** 2, (f(2, 3),)),
+    ("extract", lambda x: np.extract(np.array([True, False, True]), x) ** 2, (f(3),)),
+]
+
+
+CHECKED = [
+    (case, check)
+    for case in CASES
+    for check in (*CHECKS, check_onnx)
+    # vmap runs these in a loop, of which it warns, so that there is nothing to be told of its gradient.
+    if check is not CHECKS[2]
+    or case[0] not in ("put_along_axis of all", "put", "place", "putmask", "fill_diagonal, wrap")
+]
+
+
+@pytest.mark.parametrize(("case", "check"), CHECKED, ids=[f"{c[0]}-{k.__name__}" for c, k in CHECKED])
+def test_derivative(check: Any, case: Case) -> None:
+    check(*case)
+
+
+def test_where_of_a_condition_alone_has_no_derivative() -> None:
+    def loss(x: Any) -> Any:
+        (places,) = np.where(x > 0)
+        assert type(places) is np.ndarray
+        return x[places].sum()
+
+    assert_gradients(loss, np.array([1.0, -1.0, 2.0]))
+
+
+def test_the_side_that_is_not_chosen_is_not_zero_times_infinity() -> None:
+    x = np.array([0.0, 4.0])
+    np.testing.assert_array_equal(lite.grad(lambda x: np.where(x > 0, x, 0).sum())(x), [0, 1])
+    # As in every library: the root of 0 has an infinite slope, and 0 times that is no number.
+    got = lite.grad(lambda x: np.where(x > 0, np.sqrt(x), 0).sum())(x)
+    np.testing.assert_array_equal(got, [np.nan, 0.25])
+    got = lite.grad(lambda x: np.where(x > 0, np.sqrt(np.where(x > 0, x, 1)), 0).sum())(x)
+    np.testing.assert_array_equal(got, [0, 0.25])
+
+
+VMAP_CASES: list[Case] = [
+    ("take_along_axis", lambda x, k: np.take_along_axis(x, k, 1), (f(2, 5), i(2, 3))),
+    (
+        "put_along_axis",
+        written_to_copy(lambda x, k, y: np.put_along_axis(x, k, y, 1)),
+        (f(2, 5), i(2, 1), f(2, 1)),
+    ),
+    ("take", lambda x, k: np.take(x, k), (f(2, 5), i(3))),
+    ("take, axis", lambda x, k: x.take(k, 1), (f(2, 5), i(3, 2))),
+    ("take, clip", lambda x, k: np.take(x, k, 0, mode="clip"), (f(5), i(3, high=9))),
+    ("choose, clip", lambda k, x, y: np.choose(k, [x, y], mode="clip"), (i(3), f(3), f(2, 3))),
+    ("choose", lambda k, x, y: np.choose(k, [x, y], mode="wrap"), (i(3), f(3), f(2, 3))),
+    ("nonzero of as many", lambda x: np.nonzero(x > np.median(x))[0], (f(5),)),
+    ("flatnonzero", lambda x: np.flatnonzero(x > np.median(x)), (f(5),)),
+    ("copyto", written_to_copy(lambda x, y, m: np.copyto(x, y, where=m)), (f(2, 3), f(3), b(2, 1))),
+    ("putmask", written_to_copy(lambda x, m: np.putmask(x, m, 3.0)), (f(2, 3), b(2, 3))),
+]
+
+
+@pytest.mark.parametrize("check", VMAP_CHECKS)
+@pytest.mark.parametrize("case", VMAP_CASES, ids=[name for name, *_ in VMAP_CASES])
+def test_rule_equals_loop(case: Case, check: Any) -> None:
+    check(*case)
+
+
+def test_lookups() -> None:
+    x, ids = numbers(5, 4), np.int64([[0, 3], [1, -1], [2, 2], [0, 0], [3, 1]])
+    check_graph(lambda x, ids: (np.take_along_axis(x, ids % 4, 1), np.take(x, [1, 3], 1)), x, ids)
+    with pytest.raises(NotImplementedError, match="use functions that NumPy dispatches"):
+        check_graph(lambda ids: np.take(np.arange(4.0), ids), ids)  # NumPy looks at the table alone
+
+
+@pytest.mark.parametrize("function", [np.unique, np.nonzero, np.flatnonzero, np.argwhere])
+def test_shapes_that_depend_on_numbers_are_refused(function) -> None:
+    with pytest.raises(NotImplementedError, match="the shape of the result depends on numbers"):
+        check_graph(function, numbers(5))

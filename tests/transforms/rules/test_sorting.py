@@ -1,0 +1,88 @@
+"""Rules of functions that sort."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.central_differences import CHECKS, Case, assert_gradients
+from helpers.graphs import check as check_graph
+from helpers.graphs import check_onnx, numbers
+from helpers.vmap_cases import CHECKS as VMAP_CHECKS
+from helpers.vmap_cases import f, i, ordered, written
+
+import lite
+
+CASES: list[Case] = [
+    *((f"sort, axis={axis}", lambda x, axis=axis: np.sort(x, axis), (f(3, 4),)) for axis in (None, 0, -1)),
+    ("sort, kind", lambda x: np.sort(x, kind="heapsort") * np.sort(x, stable=True), (f(5),)),
+    ("partition", lambda x: np.sum(np.partition(x, 2, 1)[:, :2], 1), (f(3, 5),)),
+    ("partition, several", lambda x: np.partition(x, (1, 3), None)[1:4:2], (f(5),)),
+]
+
+
+@pytest.mark.parametrize("check", [*CHECKS, check_onnx])
+@pytest.mark.parametrize("case", CASES, ids=[name for name, *_ in CASES])
+def test_rule(case: Case, check: Any) -> None:
+    check(*case)
+
+
+def grad_of(fn: Any, *args: Any) -> Any:
+    return lite.grad(lambda x: np.sum(fn(x)))(*map(np.asarray, args))
+
+
+def test_sorting_in_place() -> None:
+    def fn(x: Any) -> Any:
+        x = x * 2.0
+        x.sort(0)
+        return x
+
+    assert_gradients(fn, np.random.default_rng(0).standard_normal((4, 3)))
+
+
+def test_equal_elements_stay_in_their_order() -> None:
+    got = grad_of(lambda x: np.sort(x) * np.arange(1.0, 5.0), [2.0, 1.0, 2.0, 0.0])
+    np.testing.assert_array_equal(got, [3, 2, 4, 1])
+
+
+def test_nan_is_sorted_to_the_end() -> None:
+    got = grad_of(lambda x: np.sort(x)[:2], [2.0, np.nan, 1.0])
+    np.testing.assert_array_equal(got, [1, 0, 1])
+
+
+VMAP_CASES: list[Case] = [
+    ("sort", lambda x: np.sort(x), (f(2, 5),)),
+    ("sort of all", lambda x: np.sort(x, None), (f(2, 5),)),
+    ("sort method", written(lambda x: x.sort(0)), (f(5, 2),)),
+    ("argsort", lambda x: x.argsort(0), (f(5, 2),)),
+    ("partition", lambda x: np.partition(x, 2)[..., 2], (f(5, 5),)),
+    ("argpartition", lambda x: np.take_along_axis(x, np.argpartition(x, 2), -1)[..., 2], (f(2, 5),)),
+    ("searchsorted", lambda x, y: np.searchsorted(x, y), (ordered(5), f(3, 2))),
+    ("searchsorted, right", lambda x, y: np.searchsorted(x, y, "right"), (ordered(5), f())),
+    ("lexsort", lambda x, y: np.lexsort((x, y)), (f(5), i(5))),
+    ("interp", lambda x: np.interp(x, [0.0, 1.0], [2.0, 3.0]), (f(3),)),
+    ("digitize", lambda x: np.digitize(x, [0.0, 1.0]), (f(3),)),
+    ("isin", lambda x, y: np.isin(x, y), (i(2, 3), i(2))),
+]
+
+
+@pytest.mark.parametrize("check", VMAP_CHECKS)
+@pytest.mark.parametrize("case", VMAP_CASES, ids=[name for name, *_ in VMAP_CASES])
+def test_rule_equals_loop(case: Case, check: Any) -> None:
+    check(*case)
+
+
+def test_sorting() -> None:
+    x = numbers(5, 4)
+    check_graph(lambda x: (np.sort(x), np.sort(x, 0), np.argsort(x, 1), np.sort(x, None)), x)
+
+
+def test_ties_are_stable() -> None:
+    check_graph(lambda x: np.argsort(x, -1, stable=True), np.float32([[1, 0, 1, 0], [2, 2, 1, 1]]))
+
+
+def test_places_between_edges() -> None:
+    edges = np.float32([-1, 0, 1])
+    check_graph(lambda x: (np.searchsorted(edges, x), np.digitize(x, edges)), numbers(5, 3))
+    check_graph(lambda x: np.searchsorted(edges, x, side="right"), np.float32([[-1, 0], [1, 2]]))
