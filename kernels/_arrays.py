@@ -13,7 +13,9 @@ _LINE = 64  # bytes
 
 
 class Memory:
-    """What NumPy asks for to build an array on foreign memory; keeps the owner alive."""
+    """An object with `__array_interface__`, from which NumPy builds an array on foreign memory; keeps its
+    owner alive.
+    """
 
     def __init__(
         self, owner: NDArray[Any], address: int, shape: tuple[int, ...], dtype: np.dtype[Any]
@@ -40,7 +42,7 @@ def to_numpy(name: str, value: ArrayLike) -> NDArray[Any]:
 
 
 def as_array(name: str, value: ArrayLike) -> Array:
-    """`value` as a NumPy array, or as a DeviceMemory where it lies in CUDA memory; neither is copied."""
+    """`value` as a NumPy array, or as a DeviceMemory if it is in CUDA memory; without a copy."""
     if isinstance(value, np.ndarray):
         return value
     if not in_cuda_memory(value):
@@ -51,7 +53,7 @@ def as_array(name: str, value: ArrayLike) -> Array:
 
 
 def on_host(name: str, value: ArrayLike, gpu: Any) -> NDArray[Any]:
-    """`value`, which is small and may lie beside arrays on a GPU, as a NumPy array."""
+    """A small `value`, also from a GPU, as a NumPy array."""
     if gpu is None or not in_cuda_memory(value):
         return to_numpy(name, value)
     from lite.kernels.cuda._copies import fetched
@@ -99,7 +101,7 @@ def contiguous(array: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
 
 
 def aligned_zeros(count: int) -> NDArray[np.float64]:
-    """Memory to work in, which begins with a cache line: vectors that lie across two take twice the time.
+    """Scratch memory aligned to a cache line, as vectors across two cache lines take twice the time.
 
     Not left as it is found: kernels may compute with more of it than they use, and on some numbers
     processors are slow.

@@ -1,4 +1,4 @@
-"""Where the arrays of a call lie: all on the host, or all on one GPU."""
+"""The device of the arrays of a call: all on the host, or all on one GPU."""
 
 from types import NoneType
 from typing import TYPE_CHECKING, Any

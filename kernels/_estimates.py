@@ -1,4 +1,4 @@
-"""What the returns and advantages check alike, and how they call the compiled recursions."""
+"""Checks shared by returns and advantages, and calls of the compiled recursions."""
 
 import functools
 from typing import TYPE_CHECKING, Any

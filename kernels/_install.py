@@ -1,4 +1,4 @@
-"""How to install what is missing, as errors say it: from a checkout.
+"""The command to install missing packages, for errors: from a checkout.
 
 `tensordict-lite` and `tensordict-lite-kernels` are on no index before a release. A command that asks an index
 for them would install whatever somebody else has put there under these names.

@@ -1,4 +1,4 @@
-"""What the functions of logits check alike."""
+"""Checks shared by the functions of logits."""
 
 from typing import Any
 

@@ -59,7 +59,7 @@ def numbers(
 
 
 def check_tokens(bad: NDArray[np.int64], tokens: Array, size: int) -> None:
-    """Raise IndexError if `bad[0]` is the number of a row, whose token is none of a vocabulary of `size`."""
+    """Raise IndexError if `bad[0]` is the number of a row whose token is outside a vocabulary of `size`."""
     if bad[0] >= 0:
         position = tuple(int(i) for i in np.unravel_index(int(bad[0]), tokens.shape))
         raise IndexError(

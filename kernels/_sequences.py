@@ -142,6 +142,6 @@ class Sequences:
 
 
 def work_dtype(*arrays: Array) -> np.dtype[Any]:
-    """What compiled loops read: float64 where an input has it or is of integers, else float32."""
+    """The dtype of compiled loops: float64 if an input has it or is of integers, else float32."""
     wide = any(not is_float(array.dtype) or array.dtype.char == "d" for array in arrays)
     return np.dtype(np.float64 if wide else np.float32)

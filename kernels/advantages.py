@@ -26,7 +26,7 @@ from lite.kernels._sequences import work_dtype
 
 
 class Advantage(NamedTuple):
-    """What `gae`, `vtrace` and `retrace` give: the shape of the rewards, the floating type of the values."""
+    """Results of `gae`, `vtrace` and `retrace`, with the shape of the rewards and the dtype of the values."""
 
     advantage: NDArray[Any]
     """How much better each step went than its value said."""
@@ -103,7 +103,7 @@ def gae(
 def _short(
     reward: Any, value: Any, next_value: Any, done: Any, ends: Any, gamma: Any, lmbda: Any, time: int
 ) -> Advantage:
-    """`gae` of arrays that `short_time` has looked at."""
+    """`gae` of arrays that `short_time` has checked."""
     n, shape, kind = reward.size, reward.shape, reward.dtype
     advantage, target, memory = np.empty(n, kind), np.empty(n, kind), np.empty(4 * n + n // time)
     compiled().short_advantages(
@@ -235,7 +235,7 @@ def _advantages(
     terminated: ArrayLike | None, learner: Array | None, actor: Array | None, gamma: ArrayLike,
     lmbda: ArrayLike, rho_thresh: float, c_thresh: float, time_dim: int, *, traced: bool = False,
 ) -> Advantage:  # fmt: skip
-    """All three; `traced` says that the policies' ratios weigh traces only, as for `retrace`."""
+    """The common code; `traced` tells whether the policies' ratios weigh only traces, as for `retrace`."""
     values, nexts = number_array("value", value), number_array("next_value", next_value)
     same_shape("reward", rewards.shape, value=values, next_value=nexts)
     flags = flag_array("done", done)

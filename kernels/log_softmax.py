@@ -1,4 +1,4 @@
-"""Log-softmax of logits, and what can be said of it without making it."""
+"""Log-softmax of logits, and statistics of it that need no array of its size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CACHED = 1 << 22  # bytes: a larger result is written past the caches, which it
 
 
 class LogSoftmaxStats(NamedTuple):
-    """What `log_softmax_stats` gives: two arrays of the shape of the logits without the vocabulary."""
+    """Results of `log_softmax_stats`: two arrays of the shape of the logits without the vocabulary."""
 
     max: NDArray[Any]
     """The highest logit / temperature."""
@@ -91,7 +91,7 @@ def masked_log_softmax(
 
 
 def _result(rows: Logits, out: NDArray[Any] | None) -> NDArray[Any]:
-    """`out`, checked, or a new array in which the rows lie side by side."""
+    """`out` after checks, or a new contiguous array."""
     if out is None:
         return np.moveaxis(np.empty(rows.array.shape, rows.dtype), -1, rows.axis)
     if not isinstance(out, np.ndarray):

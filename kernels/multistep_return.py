@@ -25,7 +25,7 @@ _OTHERS = [
 
 
 class MultiStepReturn(NamedTuple):
-    """What `multistep_return` gives; all but `reward` have the shape of `done`."""
+    """Results of `multistep_return`; all but `reward` have the shape of `done`."""
 
     reward: NDArray[Any]
     """Discounted sum of the rewards of the window, in the shape and type of the rewards."""
@@ -151,7 +151,7 @@ def _apart(reward: NDArray[Any], done: NDArray[Any], window: int, gamma: float) 
 
 
 def _few(reward: Any, done: Any, time: int, window: int, gamma: float) -> MultiStepReturn:
-    """`multistep_return` of arrays that `short_time` has looked at."""
+    """`multistep_return` of arrays that `short_time` has checked."""
     sums, *others = _sequences(reward.ravel(), done.ravel(), time, window, gamma)
     return MultiStepReturn(sums.reshape(reward.shape), *[array.reshape(done.shape) for array in others])
 

@@ -240,7 +240,7 @@ def discounted_return(
 
 
 def _short(reward: Any, value: Any, done: Any, ends: Any, gamma: Any, lmbda: Any, time: int) -> NDArray[Any]:
-    """Returns of arrays that `short_time` has looked at."""
+    """Returns of arrays that `short_time` has checked."""
     n = reward.size
     out, memory = np.empty(n, reward.dtype), np.empty(4 * n + n // time)
     compiled().short_lambda_returns(

@@ -1,4 +1,4 @@
-"""Draws from rows of logits whose options stay, with what is checked and allocated once."""
+"""Repeated draws with fixed options: arguments are checked and memory is allocated once."""
 
 from __future__ import annotations  # numpy.random is imported on first use, and is slow to import
 
@@ -28,7 +28,7 @@ Bias = tuple[ArrayLike, ArrayLike, ArrayLike]
 
 @dataclass(frozen=True, slots=True)
 class DrawDetails:
-    """What is known of the distributions that tokens were drawn from, one entry per row.
+    """Statistics of the distributions that tokens were drawn from, one entry per row.
 
     With `scores` for what penalty and finite bias made of the logits: `sampled_log_probs` are
     `log_softmax(scores / temperature)[token] - kept_log_mass`.

@@ -16,7 +16,7 @@ from lite.kernels._supports import Support, checked_support
 
 
 class TokenScores(NamedTuple):
-    """What `token_scores` gives: arrays of the shape of the tokens, float64."""
+    """Results of `token_scores`: float64 arrays of the shape of the tokens."""
 
     log_probs: NDArray[np.float64]
     """Of the tokens in the model: at temperature 1, among all tokens."""
@@ -92,7 +92,7 @@ def token_scores(
     logits: ArrayLike, tokens: ArrayLike, mask: ArrayLike | None = None, *, temperature: ArrayLike = 1.0,
     support: Support | None = None, ignore_index: int = -100, stream: Any = None,
 ) -> TokenScores:  # fmt: skip
-    """All that a trainer asks of the distributions that tokens were sampled from, in one pass.
+    """Statistics for training of the distributions that tokens were sampled from, in one pass.
 
     Beside the model's own log-prob and entropy: the log-prob under `softmax(logits / temperature)`
     restricted to the `support`, and the log of the probability that the support has there. Without penalties

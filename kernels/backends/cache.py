@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept between processes.
+"""The cache of compiled kernels on disk, shared by processes.
 
 Numba's own cache asks for a folder that it may write to before it looks for what is there. This one reads
 from every folder that it may read, so that what was compiled while an image was built serves on a read-only
@@ -54,7 +54,7 @@ class KernelCache(caching.FunctionCache):  # type: ignore[misc]
         self.enable()
 
     def flush(self) -> None:
-        """Forget what is in the folders."""
+        """Clear the index of cached code in all folders."""
         for file in self._files:
             file.flush()
 
@@ -110,7 +110,7 @@ def folders() -> tuple[Path, ...]:
 
 @functools.cache
 def _level() -> str | None:
-    """The portable level, if this processor has it; not where Numba is told to compile for another one."""
+    """The portable level, if this processor has it; None if Numba is set to compile for another one."""
     if config.CPU_NAME or not portable.fits(binding.get_host_cpu_features()):
         return None
     return portable.level()

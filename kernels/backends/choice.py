@@ -18,7 +18,7 @@ _REMEDIES = (
 
 
 class Choice(NamedTuple):
-    """What was found."""
+    """The chosen backend."""
 
     backend: Backend
     library: prebuilt.Library | None = None
@@ -26,7 +26,7 @@ class Choice(NamedTuple):
 
 
 def backend() -> Backend:
-    """What runs the kernels of this process: "prebuilt", "numba" or "numpy".
+    """The backend of this process: "prebuilt", "numba" or "numpy".
 
     A library compiled beforehand for this processor and version (the package `tensordict-lite-kernels`, or
     a folder named by LITE_KERNELS_PATH); else Numba; else plain NumPy, which is slower. It is decided once.

@@ -1,4 +1,4 @@
-"""Numba, imported, or an error that says what to do."""
+"""Import Numba; ImportError with the command to install it."""
 
 import importlib
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def import_numba(purpose: str, extra: str | None = None) -> Any:
 
 
 def _address_space() -> int | None:
-    """Its limit in bytes; None where there is none."""
+    """Its limit in bytes; None if there is no limit."""
     try:
         import resource
     except ImportError:  # no Unix

@@ -34,7 +34,7 @@ _loaded: list[ctypes.CDLL] = []  # whose kernels are in use until the process en
 
 
 class Refused(Exception):
-    """A folder or library that cannot be used; the text says why."""
+    """Raised for a folder or library that cannot be used; the text has the reason."""
 
 
 class _Method(ctypes.Structure):
@@ -79,7 +79,7 @@ class Library(NamedTuple):
 
 
 def find(level: str | None = None, reasons: list[str] | None = None) -> Library | None:
-    """The library for the highest level that the processor has, or for `level`; None where there is none.
+    """The library for the highest level that the processor has, or for `level`; None if there is none.
 
     Args:
         level: such as "x86-64-v3".
@@ -117,7 +117,7 @@ def _folders() -> list[Path]:
 
 
 class _Row(NamedTuple):
-    """What a manifest says of a library."""
+    """The entry of a library in a manifest."""
 
     level: int
     target: str
@@ -184,7 +184,7 @@ def _load(path: Path, row: _Row) -> Library:
 
 
 def _process() -> bytes:
-    """What a library is told of this process, in the order of `process` in prebuild/entries.c."""
+    """The data about this process that a library gets, in the order of `process` in prebuild/entries.c."""
     python, c = ctypes.pythonapi, _c_library()
     functions = (
         python.PyEval_SaveThread, python.PyEval_RestoreThread, python.PyLong_AsLongLongAndOverflow,

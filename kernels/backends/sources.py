@@ -1,4 +1,4 @@
-"""What the kernels were compiled from: a digest that tells compiled code of other sources apart."""
+"""A digest of the sources of the kernels, which identifies the code that was compiled from them."""
 
 import functools
 import hashlib

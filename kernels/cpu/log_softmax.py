@@ -68,7 +68,7 @@ def _shifted(o: Any, x: Any, highest: Any, inverse: Any, total: Any) -> Any:
 
 @written(parameters=1)
 def _extreme(o: Any, x: Any, total: Any) -> Any:
-    """Where the highest logit is infinite."""
+    """The result for a row whose highest logit is infinite."""
     return o.where(x == float("inf"), o.narrow(total) * -1.0, float("-inf"))
 
 

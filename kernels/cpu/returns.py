@@ -114,7 +114,7 @@ def _lambda_terms(
 def _after(
     value: Any, terminated: Any, row: Any, first: Any, time: Any, by_time: Any, n: Any, out: Any
 ) -> None:
-    """What follows the last step of n sequences from the `first` on: its value, or 0 where it terminated."""
+    """The value after the last step of n sequences from the `first` on; 0 if the step terminated."""
     values, stops = value[0], terminated[0]
     line, i = (first, time - 1) if by_time else (time - 1, first)
     v = row * value[1] + line * value[2] + i * value[3]

@@ -1,4 +1,4 @@
-"""What rows of logits say of their tokens, as the model has them and as they were sampled from.
+"""Statistics of tokens from rows of logits: under the model, and under the sampling distribution.
 
 A row stays in the second-level cache, so that it is read from memory once: for the softmax of the model, and
 again where the temperature is another one.

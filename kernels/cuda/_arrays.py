@@ -87,7 +87,7 @@ class DeviceMemory:
 
 
 def device_array(name: str, value: Any) -> DeviceMemory:
-    """`value`, which lies in CUDA memory; `name` is the argument's, for errors."""
+    """`value`, an array in CUDA memory; `name` is the name of the argument, for errors."""
     if SIMULATED and hasattr(type(value), "__cuda_ndarray__"):
         host = value._ary  # the simulator's arrays have no interface
         view = _stand_in(host.shape, host.strides, host.dtype)
@@ -107,7 +107,7 @@ def device_array(name: str, value: Any) -> DeviceMemory:
 
 
 def ordinal_of(value: Any) -> int:
-    """The number of the GPU that holds an array, as its library tells."""
+    """The number of the GPU of an array, from its library."""
     owner = getattr(getattr(value, "gpu_data", None), "_mem", None)  # Numba
     device = getattr(getattr(owner, "context", None), "device", None) or getattr(value, "device", None)
     for name in ("id", "index"):  # Numba and CuPy; torch
@@ -129,7 +129,7 @@ def _flat(owner: Any, address: int, span: int, typestr: str) -> Any:
 
 
 class _Interface:
-    """What Numba asks for to build an array on foreign memory; keeps the owner alive."""
+    """An object with `__cuda_array_interface__`, from which Numba builds an array; keeps its owner alive."""
 
     def __init__(self, owner: Any, description: dict[str, Any]) -> None:
         self.owner = owner

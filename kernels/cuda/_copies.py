@@ -40,7 +40,7 @@ def copy_into(gpu: Gpu, target: DeviceMemory, source: DeviceMemory) -> None:
 
 @device
 def _place(i: Any, first: Any, shape: Any, strides: Any) -> Any:
-    """Where element i, counted in C order, lies."""
+    """The offset of element i in C order."""
     at = first
     for axis in range(len(shape) - 1, -1, -1):
         above = i // shape[axis]

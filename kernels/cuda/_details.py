@@ -1,4 +1,4 @@
-"""What a row of scores says of the distribution that a token was drawn from, found by the threads of a block.
+"""Statistics of the distribution that a token was drawn from, computed by the threads of a block.
 
 Sums are float64 of float32 exponentials, so that a log-prob is right to 1e-6 whatever the vocabulary.
 """

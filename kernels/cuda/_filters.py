@@ -1,4 +1,4 @@
-"""What top-k, top-p, min-p and typical-p leave of a row of scores, found by the threads of a block.
+"""top-k, top-p, min-p and typical-p filters of a row of scores, computed by the threads of a block.
 
 Nothing is sorted: a threshold (the k-th largest score, or the score at which the largest ones hold a share p
 of the probability) is found by bisection of the scores' ordered bits, over the few candidates that a bound
@@ -190,7 +190,7 @@ def filtered(
     scores: Any, base: Any, size: Any, top_k: Any, top_p: Any, min_p: Any, typical_p: Any, highest: Any,
     candidates: Any, maxima: Any, own: Any, thread: Any, threads: Any, slots: Any, sums: Any,
 ) -> Any:  # fmt: skip
-    """What the filters of a row leave.
+    """The result of the filters of a row.
 
     Args:
         scores, candidates: those of the row from `base` on.

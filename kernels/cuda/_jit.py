@@ -31,7 +31,7 @@ def kernel(function: Callable[..., None]) -> Any:
 
 
 class _Silent:
-    """A kernel whose infinities and NaN are no news, in the simulator as on a GPU."""
+    """A kernel without NumPy's warnings for infinities and NaN, in the simulator as on a GPU."""
 
     def __init__(self, function: Callable[..., None]) -> None:
         functools.update_wrapper(self, function)

@@ -39,7 +39,7 @@ def flat(gpu: Gpu, array: DeviceMemory | NDArray[Any]) -> Any:
 
 
 def nothing(gpu: Gpu, dtype: DTypeLike) -> Any:
-    """Memory for what is not given; no kernel looks into it."""
+    """A placeholder for missing arguments, which no kernel reads."""
     return _nothing(gpu.ordinal, np.dtype(dtype))
 
 

@@ -121,7 +121,7 @@ class Sequences:
         return Tiles(self.gpu, self.sequences, self.time, _innermost(self._like, self.axis))
 
     def extent(self, tiles: Tiles) -> tuple[Any, ...]:
-        """What every kernel's last arguments are."""
+        """The last arguments of every kernel."""
         numbers = (self.time, self._lanes, self.sequences, tiles.log_steps, tiles.log_width)
         return (*_integers(*numbers, size=self.sequences), tiles.time_fast)
 

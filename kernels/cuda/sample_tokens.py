@@ -31,14 +31,14 @@ NUMBERS = 3  # of a row: log-prob in what was drawn from, log of the kept mass, 
 
 
 class Details(NamedTuple):
-    """What is asked of draws beside tokens: whether to list kept tokens, and how many of the best."""
+    """Options of draws: whether to list kept tokens, and how many of the best."""
 
     kept: bool
     best: int
 
 
 class Draws(NamedTuple):
-    """Tokens on the device; all else on the host, None where it was not asked for."""
+    """Tokens on the device; everything else on the host, None if it was not requested."""
 
     tokens: Any
     outcomes: NDArray[np.int64]

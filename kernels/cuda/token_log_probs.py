@@ -1,4 +1,4 @@
-"""What rows of logits in CUDA memory say of tokens, as the model has them and as they were sampled from.
+"""Statistics of tokens from rows of logits in CUDA memory: under the model, and as they were sampled.
 
 A row is read by neighbouring threads of one block: once for the softmax of the model, and once more where
 the temperature is another one. Its support is gathered. Sums that threads make together are float64.

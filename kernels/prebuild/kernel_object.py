@@ -145,7 +145,7 @@ class _Thunk:
 
 
 def _compiled(kernel: Any, parts: tuple[Part, ...]) -> Any:
-    """What Numba makes of a kernel, up to where machine code would follow."""
+    """The LLVM code that Numba generates for a kernel, before machine code."""
     from numba.core import caching
     from numba.core.compiler_lock import global_compiler_lock
 

@@ -1,4 +1,4 @@
-"""Shared libraries of kernels, and the manifest that says what they are."""
+"""Shared libraries of kernels, and the manifest that describes them."""
 
 import itertools
 import json
@@ -36,7 +36,7 @@ def _tell_nobody(line: str) -> None:
 
 
 class BuildError(RuntimeError):
-    """A library could not be compiled; the text says why."""
+    """Raised if a library cannot be compiled; the text has the reason."""
 
 
 def compiler_for(target: Target, asked: str | None) -> list[str]:
@@ -59,7 +59,7 @@ def compiler_for(target: Target, asked: str | None) -> list[str]:
 def _run(
     command: Sequence[str], what: str, environment: dict[str, str] | None = None, tell: Tell = _tell_nobody
 ) -> None:
-    """Run a command, and tell each line that it prints."""
+    """Run a command, and report each line of its output."""
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         try:
             process = subprocess.Popen(

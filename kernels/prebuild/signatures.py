@@ -1,4 +1,4 @@
-"""What the public functions call each kernel with: the code that a library holds.
+"""The signatures with which public functions call each kernel, and for which a library has code.
 
 A signature is the arguments' types, with spaces between: "f" is a number, "f[]" an array of one axis and
 "f[,]" one of two, in C order and writable; "-" is None, and brackets are around what a tuple holds. The
@@ -16,7 +16,7 @@ def _lines(letters: str) -> str:
 
 
 def _returns(x: str) -> Signatures:
-    """What is computed in float32 or float64."""
+    """Kernels that compute in float32 or float64."""
     walk = "q q ? ? q q q q"
     returns = f"{_lines(f'{x}{x}??dd{x}')} d[] d[] d[] {walk}"
     advantages = [
@@ -35,7 +35,7 @@ def _returns(x: str) -> Signatures:
 
 
 def _updates(x: str) -> Signatures:
-    """What is updated in place, float32 or float64."""
+    """Kernels that update float32 or float64 arrays in place."""
     return {
         "sum_tree.update": [f"{x}[] q[] {x}[] q[] ?"],
         "sum_tree.search": [f"{x}[] d[] q[]"],
@@ -47,7 +47,7 @@ def _updates(x: str) -> Signatures:
 
 
 def _logits(x: str) -> Signatures:
-    """What reads logits of any floating type; those of 16 bits give float32."""
+    """Kernels that read logits of any floating type; 16-bit ones give float32."""
     y = "d" if x == "d" else "f"
     rows = f"{x}[] ? q[] q ?[] q[] ?[] d[]"
     return {
@@ -58,7 +58,7 @@ def _logits(x: str) -> Signatures:
 
 
 def _draws() -> Signatures:
-    """What draws tokens: without and with changes of the scores, and details of the draws."""
+    """Kernels that draw tokens: with and without changes of the scores and details of the draws."""
     changes = ("- - - - - - - -", "f[] ?[] i[] q[] q[] q[] f[] q[]")
     details = ("- - - - - -", "d[] i[] q[] q q[] d[]")
     return {

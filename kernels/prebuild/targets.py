@@ -1,4 +1,4 @@
-"""What kernels are compiled for: levels of x86-64 and 64-bit ARM, under Linux."""
+"""Targets of compiled kernels: levels of x86-64 and 64-bit ARM, on Linux."""
 
 import platform
 import sys
@@ -24,7 +24,7 @@ class Target(NamedTuple):
 
     @property
     def environment(self) -> dict[str, str]:
-        """What makes Numba compile for it."""
+        """The settings that make Numba compile for it."""
         return {"NUMBA_CPU_NAME": self.processor, "NUMBA_CPU_FEATURES": self.features}
 
     @property

@@ -28,7 +28,7 @@ _AHEAD = 8192  # bytes: how far ahead of the loop memory is fetched
 
 @dataclass(frozen=True)
 class Registers:
-    """What loops know of the processor.
+    """The properties of the processor that loops use.
 
     Attributes:
         size: bytes of a vector. Where the processor's own are shorter, LLVM makes several of one.
@@ -279,7 +279,7 @@ def fold(
                 builder.store(joined(kind, more, Number(o, builder.load(place))).value, place)
 
     def all_of(k: int) -> Number:
-        """What the vectors side by side hold of the result k, and what was set aside."""
+        """Combine the accumulators of result k and the value that was set aside."""
         held_and_aside = [*held, aside] if source.registers.terms else held
         first, *others = (Number(o, builder.load(accumulators[k])) for accumulators in held_and_aside)
         for other in others:

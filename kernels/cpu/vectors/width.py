@@ -14,7 +14,7 @@ from lite.kernels.backends.choice import backend
 if backend() != "numba":
 
     def full_width() -> None:
-        """Without the compiler there is nothing to ask for."""
+        """The default, as the width is unknown without the compiler."""
 
 else:
     from numba.core import types
