@@ -71,6 +71,8 @@ def _fix(x: Any) -> Any:
 def _nan_to_num(
     graph: Graph, x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Any:
+    if not copy:
+        raise NoRule("copy=False")
     x = graph.operand(x)
     if x.dtype.kind != "f":
         return x.copy()

@@ -50,3 +50,5 @@ def test_a_function_without_a_rule_is_named() -> None:
         check(formulas.log_gamma, numbers(3, dtype=np.float64))
     with pytest.raises(NotImplementedError, match=r"calls numpy\.where with arguments .*depends on numbers"):
         check(np.where, numbers(3))
+    with pytest.raises(NotImplementedError, match=r"numpy\.nan_to_num .*copy=False"):
+        check(lambda x: np.nan_to_num(x, copy=False), numbers(3))
