@@ -76,6 +76,8 @@ def _grad_nan_to_num(
 def _onnx_nan_to_num(
     x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Any:
+    if not copy:
+        raise NoRule("copy=False")
     if x.dtype.kind != "f":
         return x.copy()
     limits = np.finfo(x.dtype)

@@ -192,6 +192,7 @@ def test_rounding_above_zero_is_zero(tmp_path: Path) -> None:
         ({**PLAIN, "completion_mask": [1, 1, 1]}, "'completion_mask' has 3 entries for 2 tokens"),
         ({"choices": []}, "'choices' must be a list of objects, at least one"),
         ({"choices": [{"text": "a", "logprobs": COMPLETION}], "prompt_token_ids": [1]}, "no token ids"),
+        ({"sequences": RESPONSE, "transition_scores": VALUES}, "the prompt has no token"),
         ({"sequences": [1], "transition_scores": VALUES}, "'sequences' has 1 tokens and 2 log-probs"),
         (
             {"prompt_ids": [[1], [2]], "completion_ids": [[3]] * 3},

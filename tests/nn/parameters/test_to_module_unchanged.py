@@ -78,6 +78,7 @@ def test_vmap_over_parameters() -> None:
 def test_kinds_are_kept_or_not() -> None:
     layer = nn.Linear(1, 1)
     plain = TensorDict.from_module(layer).data
-    with pytest.warns(FutureWarning, match="None means False"):
+    with pytest.warns(FutureWarning, match="None means False") as warned:
         plain.to_module(layer, preserve_module_state=None)
+    assert warned[0].filename == __file__
     assert type(layer.weight) is np.ndarray

@@ -72,6 +72,8 @@ def test_functions_without_slope_are_constants() -> None:
 def test_what_is_not_covered_names_the_function() -> None:
     with pytest.raises(NotImplementedError, match=r"numpy\.nan_to_num"):
         grad_of(lambda x: np.nan_to_num(x, copy=False), [1.0])
+    with pytest.raises(NotImplementedError, match=r"numpy\.nan_to_num .*copy=False"):
+        check_graph(lambda x: np.nan_to_num(x, copy=False), numbers(3))
     for call in (
         lambda x: np.histogram(x)[0],
         lambda x: np.histogram([1.0], [0, 2, 3], weights=x)[0],

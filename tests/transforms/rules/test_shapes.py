@@ -161,6 +161,7 @@ VMAP_CASES: list[Case] = [
     ("moveaxis", lambda x: np.moveaxis(x, [0, 1], [-1, 0]), (f(4, 3, 2),)),
     ("rollaxis", lambda x: np.rollaxis(x, 2), (f(4, 3, 2),)),
     ("expand_dims", lambda x: np.expand_dims(x, (0, -1)), (f(4, 3),)),
+    ("sizes", lambda x: x * np.size(x) + np.size(x, 0) * np.ndim(x) + np.shape(x)[1], (f(4, 3),)),
     ("squeeze", lambda x: x.squeeze(), (f(1, 3, 1),)),
     ("squeeze, axis", lambda x: np.squeeze(x, -1), (f(1, 3, 1),)),
     ("broadcast_to", lambda x: np.broadcast_to(x, (2, 4, 3)), (f(4, 1),)),
