@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 from helpers import kernels_under_test, simulator
@@ -27,6 +28,12 @@ _KERNELS = Path(__file__).parents[1] / "kernels"
 _SOURCES = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(_KERNELS.rglob("*.py"))))
 os.environ.setdefault("NUMBA_CACHE_DIR", f"{tempfile.gettempdir()}/lite-numba-{_SOURCES.hexdigest()[:16]}")
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # many tests import onnxruntime before lite does
+
+# No test asserts a time, which a busy machine would fail.
+hypothesis.settings.register_profile(
+    "lite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("lite")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

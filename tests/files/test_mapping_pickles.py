@@ -74,7 +74,7 @@ def test_views(view, tmp_path):
             assert out[key].flags.writeable == value.flags.writeable
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_view(data, tmp_path_factory):
     shape = tuple(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)))

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import lite
 from lite import TensorDict
 
-quick = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def saved(at: Path) -> Path:

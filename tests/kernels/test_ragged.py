@@ -28,7 +28,7 @@ def test_rows_hold_the_sequences(rng, lengths, features, side):
         assert (row[~expected] == -7).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.integers(0, 9), min_size=1, max_size=8), st.sampled_from(["left", "right"]), st.integers(0, 3)
 )

@@ -67,7 +67,7 @@ def problems(draw):
     return (*floats, done, terminated, *factors, draw(st.booleans()))
 
 
-@settings(max_examples=kernels_under_test.examples(150), deadline=None)
+@settings(max_examples=kernels_under_test.examples(150))
 @given(problems())
 def test_equal_the_loops_in_any_layout(problem):
     reward, value, following, weight, done, terminated, gamma, lmbda, turned = problem
@@ -102,7 +102,7 @@ def test_equal_the_loops_in_any_layout(problem):
     check(target, expected[1])
 
 
-@settings(max_examples=kernels_under_test.examples(50), deadline=None)
+@settings(max_examples=kernels_under_test.examples(50))
 @given(problems())
 def test_fixed_factors_are_those_of_the_step_the_return_starts_from(problem):
     reward, _, following, _, done, terminated, gamma, lmbda, _ = problem

@@ -26,7 +26,7 @@ def batches(draw):
     return capacity, made
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(batches(), DTYPES)
 def test_equal_cumulative_sums(case, dtype):
     capacity, made = case
@@ -70,7 +70,7 @@ def test_a_million_leaves(dtype):
         np.testing.assert_allclose(runs[got], mass, atol=3.0 + 1e-6 * runs[-1])
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.integers(0, 2**32), CAPACITIES, st.floats(1e-30, 1e30))
 def test_a_leaf_of_zero_is_never_drawn(seed, capacity, scale):
     """Also where sums are rounded so that more mass is left than the leaves hold."""

@@ -6,7 +6,7 @@ is the reference here (without `torch_fast_path`), and the others agree with it 
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
@@ -77,13 +77,11 @@ def check(case, dtype, empty):
     agree(ours, theirs, *inputs, **call)
 
 
-@settings(deadline=None)
 @given(case=cases(empty=False), dtype=st.sampled_from(["float32", "float64"]))
 def test_attention(case, dtype):
     check(case, dtype, empty=False)
 
 
-@settings(deadline=None)
 @given(case=cases(empty=True), dtype=st.sampled_from(["float32", "float64"]))
 def test_rows_that_see_nothing(case, dtype):
     check(case, dtype, empty=True)

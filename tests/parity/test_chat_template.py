@@ -58,7 +58,7 @@ def pair() -> tuple[Tokenizer, Any]:
 
 
 @pytest.mark.parametrize("index", range(len(SOURCES)))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(chat=CHATS, prompt=st.booleans())
 def test_renders_as_transformers(pair: tuple[Tokenizer, Any], index: int, chat: Any, prompt: bool) -> None:
     ours, theirs = pair
@@ -67,7 +67,7 @@ def test_renders_as_transformers(pair: tuple[Tokenizer, Any], index: int, chat: 
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(chat=CHATS, prompt=st.booleans())
 def test_own_templates_and_ids(folder: str, chat: Any, prompt: bool) -> None:
     ours = Tokenizer.from_pretrained(MODELS / folder)
@@ -79,7 +79,7 @@ def test_own_templates_and_ids(folder: str, chat: Any, prompt: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["chatml_format", "qwen", "llama", "dialogpt"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     chat=st.lists(
         st.fixed_dictionaries(
@@ -99,7 +99,7 @@ def test_assistant_masks_as_transformers(pair: tuple[Tokenizer, Any], name: str,
     assert ours.apply_chat_template(chat, **options)["assistant_masks"] == expected["assistant_masks"]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(chat=CHATS.filter(lambda chat: chat[-1]["content"].strip() == chat[-1]["content"] != ""))
 def test_continue_final_message(pair: tuple[Tokenizer, Any], chat: Any) -> None:
     ours, theirs = pair
@@ -108,7 +108,7 @@ def test_continue_final_message(pair: tuple[Tokenizer, Any], chat: Any) -> None:
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(chat=CHATS, prompt=st.booleans(), calls=st.none() | st.lists(CALL, min_size=1, max_size=2))
 @pytest.mark.filterwarnings("ignore")
 def test_built_ins_render_as_torchrl(

@@ -51,7 +51,7 @@ def combined(function: str, trees: list[Any], dim: int, names: bool = False) -> 
     return action
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data(), st.sampled_from(["stack", "lazy_stack", "maybe_dense_stack"]), st.booleans())
 def test_stacks_of_alike(data, function, names):
     trees = data.draw(lists(differing=False))
@@ -60,14 +60,14 @@ def test_stacks_of_alike(data, function, names):
     same(combined(function, trees, dim, names))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data(), st.sampled_from(["stack", "lazy_stack", "maybe_dense_stack"]))
 def test_stacks_of_different(data, function):
     trees = data.draw(lists(differing=True))
     same(combined(function, trees, data.draw(st.integers(0, len(trees[0][1])))))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data(), st.booleans(), st.booleans())
 def test_cat(data, differing, names):
     trees = data.draw(lists(differing=differing))
@@ -75,7 +75,7 @@ def test_cat(data, differing, names):
     same(combined("cat", trees, data.draw(st.integers(0, max(ndim - 1, 0))), names))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data(), st.sampled_from(["stack", "cat", "lazy_stack"]))
 def test_of_lazy_stacks(data, function):
     parts = data.draw(lists(differing=False))
@@ -85,7 +85,7 @@ def test_of_lazy_stacks(data, function):
     same(combined(function, [tree, tree], data.draw(st.integers(0, last))))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lists(differing=False), st.sampled_from(["stack", "cat"]))
 def test_out(trees, function):
     if function == "cat" and not trees[0][1]:

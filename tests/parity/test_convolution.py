@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
@@ -41,13 +41,11 @@ def convolutions(draw, dims):
     return (*channels, draw(one_or(dims, 1, 3))), options, shape
 
 
-@settings(deadline=None)
 @given(case=convolutions(1), dtype=st.sampled_from(["float32", "float64"]))
 def test_conv1d(case, dtype):
     check("Conv1d", *case, dtype)
 
 
-@settings(deadline=None)
 @given(case=convolutions(2), dtype=st.sampled_from(["float32", "float64"]))
 def test_conv2d(case, dtype):
     check("Conv2d", *case, dtype)

@@ -25,7 +25,7 @@ def problems(draw):
     return batch, reward, done, draw(st.sampled_from([0.5, 0.9, 1.0]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(problems(), st.sampled_from([None, "dense", ("sub", "dense")]))
 def test_same_entries(problem, out_key):
     batch, reward, done, discount = problem

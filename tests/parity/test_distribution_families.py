@@ -181,7 +181,7 @@ def close(got: Any, expected: Any, single: float) -> None:
 
 @pytest.mark.parametrize("name", FAMILIES)
 @given(data=st.data())
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_family(name: str, data: Any) -> None:
     family = FAMILIES[name]
     params, value = data.draw(problems(family.kind))
@@ -269,7 +269,7 @@ def masked(draw: Any) -> dict[str, Any]:
 
 
 @given(masked())
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_masked_categorical(arguments: dict[str, Any]) -> None:
     single = 1e-4 * (arguments.get("logits", arguments.get("probs")).dtype == np.float32)
     mine, theirs = ours.MaskedCategorical(**arguments), rl.MaskedCategorical(**tensors(arguments))
@@ -285,7 +285,7 @@ def test_masked_categorical(arguments: dict[str, Any]) -> None:
 
 
 @given(masked())
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_masked_one_hot_categorical(arguments: dict[str, Any]) -> None:
     single = 1e-4 * (arguments.get("logits", arguments.get("probs")).dtype == np.float32)
     mine, theirs = ours.MaskedOneHotCategorical(**arguments), rl.MaskedOneHotCategorical(**tensors(arguments))

@@ -45,7 +45,7 @@ def both(logits: np.ndarray, mask: np.ndarray) -> tuple[Any, Any]:
 
 
 @given(problems())
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_masked_log_probs(problem: Any) -> None:
     logits, mask, tokens = problem
     if not np.isfinite(logits).all():
@@ -58,7 +58,7 @@ def test_masked_log_probs(problem: Any) -> None:
 
 
 @given(problems())
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_masked_entropy_mode_and_logits(problem: Any) -> None:
     logits, mask, _ = problem
     ours, theirs = both(logits, mask)
@@ -97,7 +97,7 @@ def test_mask_shape_errors(shape: tuple[int, ...]) -> None:
 
 
 @given(problems(), st.booleans())
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_categorical(problem: Any, from_probs: bool) -> None:
     logits, _, tokens = problem
     logits = np.nan_to_num(logits, nan=1.0, posinf=50.0, neginf=-50.0)

@@ -95,7 +95,7 @@ def collides(tree: Any) -> bool:
 
 
 settings.register_profile(
-    "files", max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    "files", max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 files = settings(settings.get_profile("files"))
 

@@ -59,7 +59,7 @@ def turns(history: Any) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(chats=st.lists(CHAT, min_size=1, max_size=3), prompt=st.booleans())
 def test_rendering(pair: tuple[Tokenizer, Any], name: str, chats: Any, prompt: bool) -> None:
     ours, theirs = pair
@@ -69,7 +69,7 @@ def test_rendering(pair: tuple[Tokenizer, Any], name: str, chats: Any, prompt: b
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(chat=CHAT, calls=CALLS, responses=st.none() | st.lists(CONTENT, min_size=1, max_size=2))
 def test_rendering_of_tools(
     pair: tuple[Tokenizer, Any], name: str, chat: Any, calls: Any, responses: Any
@@ -83,7 +83,7 @@ def test_rendering_of_tools(
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(chat=PLAIN)
 def test_tokens_and_masks(pair: tuple[Tokenizer, Any], name: str, chat: Any) -> None:
     assume(any(turn["role"] == "assistant" for turn in chat))
@@ -102,7 +102,7 @@ def test_tokens_and_masks(pair: tuple[Tokenizer, Any], name: str, chat: Any) -> 
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(pieces=st.lists(st.sampled_from([*MARKS, *BLOCKS, "Hi", " ", "\n", "é"]), max_size=8))
 def test_parsing(pair: tuple[Tokenizer, Any], name: str, pieces: list[str]) -> None:
     text = "<|im_start|>user\nHi<|im_end|>\n" + "".join(pieces)
@@ -114,7 +114,7 @@ def test_parsing(pair: tuple[Tokenizer, Any], name: str, pieces: list[str]) -> N
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(chat=CHAT, other=CHAT)
 def test_append_and_extend(pair: tuple[Tokenizer, Any], name: str, chat: Any, other: Any) -> None:
     ours, theirs = History.from_chats(chat), torchrl_llm.History.from_chats(chat)

@@ -60,7 +60,7 @@ def trees() -> st.SearchStrategy[Any]:
     return st.recursive(dense(st.nothing()), dense, max_leaves=5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(trees(), st.booleans())
 def test_any_tree_goes_both_ways(tree: Any, lock: bool) -> None:
     torchs, ours = TORCH.build(tree), LITE.build(tree)

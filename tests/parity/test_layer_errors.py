@@ -69,7 +69,7 @@ def wrong_inputs(draw: Any, case: Case) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("case", SINGLE, ids=[case.title for case in SINGLE])
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_wrong_shapes(case: Case, data: st.DataObject) -> None:
     given_case = case._replace(inputs=data.draw(wrong_inputs(case)))

@@ -36,7 +36,7 @@ def batches(*features):
 
 
 @pytest.mark.parametrize(("name", "options"), POINTWISE)
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     shape=st.lists(st.integers(0, 5), min_size=1, max_size=3),
     dtype=st.sampled_from(sorted(RTOL)),
@@ -97,7 +97,7 @@ def test_softmax_without_dim(rng, name, shape):
         getattr(nn, name)(7)(x)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(shape=batches(), sizes=st.tuples(*[st.integers(1, 4)] * 3), bias=st.booleans())
 def test_bilinear(shape, sizes, bias):
     rng = np.random.default_rng(0)
@@ -106,7 +106,7 @@ def test_bilinear(shape, sizes, bias):
     agree(ours, theirs, x1, x2)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(shape=batches(), padding=st.sampled_from([None, 0, -1]), max_norm=st.sampled_from([None, 0.5]))
 def test_embedding(shape, padding, max_norm):
     rng = np.random.default_rng(0)
@@ -115,7 +115,7 @@ def test_embedding(shape, padding, max_norm):
     np.testing.assert_allclose(ours.weight.data, theirs.weight.detach().numpy(), rtol=1e-5)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     shape=batches(3, 4),
     over=st.sampled_from([4, (4,), (3, 4)]),
@@ -128,7 +128,7 @@ def test_layer_norm(shape, over, affine, bias, dtype):
     agree(ours, theirs, np.random.default_rng(0).normal(size=shape).astype(dtype))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     shape=batches(3, 4),
     over=st.sampled_from([4, (3, 4)]),
@@ -141,7 +141,7 @@ def test_rms_norm(shape, over, affine, eps, dtype):
     agree(ours, theirs, np.random.default_rng(0).normal(size=shape).astype(dtype))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     shape=st.sampled_from([(2, 3), (5, 3), (4, 3, 6), (1, 3, 2)]),
     affine=st.booleans(),
@@ -159,7 +159,7 @@ def test_batch_norm(shape, affine, track, momentum, training):
         np.testing.assert_allclose(ours.state_dict()[key], value.numpy(), rtol=1e-5, err_msg=key)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     shape=st.lists(st.integers(0, 4), min_size=1, max_size=4),
     dims=st.tuples(st.integers(-5, 4), st.integers(-5, 4)),

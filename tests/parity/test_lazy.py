@@ -52,7 +52,7 @@ def shape(tree: Any) -> tuple[int, ...]:
     return (*size[:dim], len(tree[2]), *size[dim:])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_shape_operations(data):
     tree = data.draw(stacks())
@@ -76,7 +76,7 @@ def test_shape_operations(data):
     same(lambda side: getattr(side.build(tree), name)(*args))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_merging_and_splitting_dimensions(data):
     tree = data.draw(stacks(ragged=False, exclusive=False))
@@ -101,7 +101,7 @@ def test_merging_and_splitting_dimensions(data):
         same(lambda side: regular(side).flatten(start, start + 1))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_padding_in_place(data):
     tree = data.draw(stacks())
@@ -151,7 +151,7 @@ def indices(draw: Any, size: tuple[int, ...]) -> Any:
     return items[0] if len(items) == 1 and draw(st.booleans()) else tuple(items)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_index(data):
     tree = data.draw(stacks())
@@ -159,7 +159,7 @@ def test_index(data):
     same(lambda side: side.build(tree)[side.index(index)])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_assignment(data):
     tree = data.draw(stacks())
@@ -181,7 +181,7 @@ def test_assignment(data):
     assert outcome(assign, LITE) == expected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_keys(data):
     tree = data.draw(stacks())
@@ -210,7 +210,7 @@ def test_keys(data):
     same(lambda side: action(side, side.build(tree)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(stacks(ragged=True), st.sampled_from(FORMS), st.sampled_from(["b", ("n", "d"), "missing"]))
 def test_ragged_forms(tree, form, key):
     tree = ("lazy", 0, [("dense", (), {k: _row(v) for k, v in e.items()}) for _, _, e in tree[2]])
@@ -227,7 +227,7 @@ def _row(value: Any) -> Any:
     return ("dense", (), {k: _row(v) for k, v in value[2].items()}) if isinstance(value, tuple) else value
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_lists_of_ragged_items(data):
     tree = ("lazy", 0, data.draw(stacks())[2])
@@ -262,7 +262,7 @@ def _lists(size: tuple[int, ...], items: Any) -> Any:
     return [_lists(size[1:], items) for _ in range(size[0])] if size else next(items)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(stacks_of_stacks(), st.sampled_from(sorted(LIST_ITEMS)))
 def test_nested_lists(tree, kind):
     make = LIST_ITEMS[kind]
@@ -285,7 +285,7 @@ def _read(td: Any) -> Any:
     return np.asarray(entry["x"] if hasattr(entry, "keys") else entry).tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_lists_of_rows(data):
     """Arrays that have the other dims of the batch, one for each index of its first."""
@@ -296,7 +296,7 @@ def test_lists_of_rows(data):
     same(lambda side: _read(side.build(tree).set("new", [side.leaf(row) for row in rows])))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_stacks_into_a_lazy_out(data):
     tree = data.draw(stacks())
@@ -316,7 +316,7 @@ def test_stacks_into_a_lazy_out(data):
     same(into)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_updates_between_stacks(data):
     tree = data.draw(stacks())

@@ -42,7 +42,7 @@ LAYOUTS = {
 }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data(), st.sampled_from(sorted(LAYOUTS)))
 def test_layouts(data, name):
     tree = data.draw(trees(DTYPES))
@@ -54,14 +54,14 @@ def test_layouts(data, name):
     same(lambda side: LAYOUTS[name](side.build(tree)), name)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(trees(DTYPES), st.integers(1, 3))
 def test_atleast(tree, n):
     tree["names"] = None  # dropped by the reference
     same(lambda side: getattr(side.build(tree), f"atleast_{n}d")(), f"atleast_{n}d")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data(), st.sampled_from(["cat_tensors", "stack_tensors"]), st.booleans())
 def test_joins(data, name, keep):
     # One dtype at a time: NumPy and torch promote int64 with float32 differently.
@@ -81,7 +81,7 @@ def test_joins(data, name, keep):
     same(action, f"{name}({keys}, dim={dim})")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data(), st.sampled_from(["cat_from_tensordict", "stack_from_tensordict"]))
 def test_all_arrays_in_one(data, name):
     tree = data.draw(trees(("float32",)))  # NumPy and torch promote differently
@@ -92,7 +92,7 @@ def test_all_arrays_in_one(data, name):
     same(lambda side: plain(getattr(side.build(tree), name)(dim, sorted=order)), name)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_separates(data):
     tree = data.draw(trees(DTYPES))
@@ -122,7 +122,7 @@ CONTEXTS = {
 }
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(st.data(), st.sampled_from(sorted(CONTEXTS)), st.booleans())
 def test_contexts(data, name, lock):
     tree = data.draw(trees(("float32", "int64")))
@@ -146,7 +146,7 @@ def test_contexts(data, name, lock):
     same(action, f"with {name}, locked={lock}")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(trees(("float32", "int64")), trees(("float32", "int64")), st.booleans(), st.booleans())
 def test_state_dicts(source, target, flatten, strict):
     for tree in (source, target):

@@ -78,13 +78,13 @@ def compare(ours, theirs):
             np.testing.assert_array_equal(a, b, err_msg=str(key))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(problems())
 def test_same_entries(problem):
     compare(ours(*problem), theirs(*problem))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(problems(), st.sampled_from(["done_keys", "reward_keys", "mask_key"]))
 def test_same_entries_for_other_keys(problem, which):
     batch, entries, gamma, n_steps = problem
@@ -103,7 +103,7 @@ def test_same_entries_for_other_keys(problem, which):
     )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(problems(), st.booleans())
 def test_same_entries_for_lazy_stacks(problem, last):
     batch, entries, gamma, n_steps = problem

@@ -97,13 +97,13 @@ def compare(problem, **settings_):
                 np.testing.assert_array_equal(a, b, err_msg=str(key))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(problems())
 def test_same_frames(problem):
     compare(problem)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(problems())
 def test_same_frames_for_other_keys(problem):
     compare(

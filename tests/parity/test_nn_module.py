@@ -27,7 +27,7 @@ def copied(lite_module, torch_module):
 # -- values ---------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     shape=st.lists(st.integers(0, 4), max_size=3),
     sizes=st.tuples(st.integers(1, 5), st.integers(1, 5)),
@@ -130,7 +130,7 @@ def build(lib, node, shared=None):
     return module
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(node=nodes, remove=st.booleans(), prefix=st.sampled_from(["", "p"]))
 def test_names_of_random_trees(node, remove, prefix):
     def case(lib):
@@ -149,7 +149,7 @@ def test_names_of_random_trees(node, remove, prefix):
     agree(case)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     node=nodes,
     strict=st.booleans(),
@@ -293,7 +293,7 @@ hook_kinds = st.lists(
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(hooks=hook_kinds, fails=st.booleans(), remove=st.integers(0, 5))
 def test_hooks(hooks, fails, remove):
     def case(lib):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
@@ -27,7 +27,6 @@ def check(name, x, options):
     outcomes(lambda: ours(x), lambda: theirs(torch.from_numpy(x)))
 
 
-@settings(deadline=None)
 @given(
     shape=SHAPES,
     options=st.fixed_dictionaries(
@@ -55,7 +54,6 @@ def test_max_pool(shape, options, values):
     check("MaxPool2d", x, options)
 
 
-@settings(deadline=None)
 @given(
     shape=SHAPES,
     options=st.fixed_dictionaries(

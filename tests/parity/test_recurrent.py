@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
@@ -23,7 +23,6 @@ def state(rng, name, shapes, dtype):
 
 
 @pytest.mark.parametrize("name", CELLS)
-@settings(deadline=None)
 @given(
     batch=st.sampled_from([(), (0,), (1,), (5,)]),
     sizes=st.tuples(st.integers(1, 6), st.integers(1, 6)),
@@ -43,7 +42,6 @@ def test_cells(name, batch, sizes, bias, relu, given_state, dtype):
 
 @pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN:UserWarning")
 @pytest.mark.parametrize("name", LAYERS)
-@settings(deadline=None)
 @given(data=st.data(), dtype=DTYPES)
 def test_layers(name, data, dtype):
     rng = np.random.default_rng(0)

@@ -58,7 +58,7 @@ def first_dim(draw: Any, ndim: int, features: bool = True) -> Any:
     return draw(st.one_of(*kinds, st.just("feature"))) if features else draw(kinds[0])
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(st.data(), st.sampled_from(["sum", "nansum", "mean", "nanmean", "std", "var"]), st.booleans())
 def test_sums_and_moments(data, name, keepdim):
     dtypes = ("float32", "float64") if name in FLOATING else ("float32", "int64", "bool", "uint8", "int32")
@@ -70,7 +70,7 @@ def test_sums_and_moments(data, name, keepdim):
     same(lambda side: getattr(side.build(tree), name)(*args), tree, f"{name}{args}")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data(), st.sampled_from(["prod", "amax", "amin"]))
 def test_products_and_extremes(data, name):
     tree = data.draw(trees(("float32", "int64")))
@@ -85,7 +85,7 @@ def _small(td: Any, name: str) -> Any:
     return td.apply(lambda x: x % 2 + 1, filter_empty=False) if name == "prod" else td
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data(), st.sampled_from(["max", "min", "cummax", "cummin"]))
 def test_values_and_indices(data, name):
     tree = data.draw(trees(("float32", "int64")))
@@ -100,7 +100,7 @@ def test_values_and_indices(data, name):
     same(action, tree, f"{name}({dim})")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data(), st.sampled_from([0.0, 0.3, 0.5, 1.0]), st.booleans())
 def test_quantiles(data, q, keepdim):
     tree = data.draw(trees(("float32", "float64")))
@@ -110,7 +110,7 @@ def test_quantiles(data, q, keepdim):
     same(lambda side: side.build(tree).quantile(q, *args), tree, f"quantile{args}")
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.data(), st.sampled_from(["logsumexp", "softmax"]))
 def test_exponentials(data, name):
     tree = data.draw(trees(("float32", "float64")))
@@ -120,14 +120,14 @@ def test_exponentials(data, name):
     same(lambda side: getattr(side.build(tree), name)(dim), tree, f"{name}({dim})")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(trees(("float32", "float64")))
 def test_norms(tree):
     tree["entries"]["c"] = np.ones(tree["batch_size"], "float32")  # without arrays the reference raises
     same(lambda side: side.build(tree).norm(), tree, "norm")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data(), st.sampled_from(["sum", "mean", "std", "amax", "max", "prod"]), st.booleans())
 def test_reduce_joins(data, name, features):
     tree = data.draw(trees(("float32",)))
@@ -143,7 +143,7 @@ def test_reduce_joins(data, name, features):
     same(action, tree, f"{name}{args} reduce")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data(), st.sampled_from([0.0, 2.0]), st.booleans())
 def test_pads(data, value, objects):
     tree = data.draw(trees(("float32", "int64", "bool")))
@@ -156,7 +156,7 @@ def test_pads(data, value, objects):
     same(lambda side: side.build(tree).pad(size, value), tree, f"pad({size})")
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.data(), st.booleans(), st.booleans())
 def test_pad_sequences(data, inside, masks):
     lengths = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))

@@ -67,7 +67,7 @@ def draws(problem, step=0):
     )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(problems())
 def test_kept_tokens(problem):
     """No token is drawn that the reference drops, and none is missing that it gives a fair share."""

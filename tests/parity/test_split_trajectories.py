@@ -59,7 +59,7 @@ def compare(ours, theirs):
         np.testing.assert_array_equal(a, b, err_msg=str(key))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     problems(), st.sampled_from([{}, {"prefix": "p"}, {"trajectory_key": ("p", "ids")}, {"done_key": "done"}])
 )
@@ -67,7 +67,7 @@ def test_same_entries_by_done(problem, keywords):
     compare(*both(*problem, **keywords))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     problems(ids=True),
     st.sampled_from([{}, {"prefix": "collector"}, {"trajectory_key": ("sub", "ids")}, {"prefix": "p"}]),
@@ -76,7 +76,7 @@ def test_same_entries_by_ids(problem, keywords):
     compare(*both(*problem, **keywords))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(problems())
 def test_the_same_trajectories_unpadded(problem):
     assume(problem[1]["next", "done"][..., :-1, :].any())  # whole rows come back padded from torchrl

@@ -204,7 +204,7 @@ selections = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(selections=selections, dispatched=st.booleans(), reset=st.booleans())
 def test_selection(selections, dispatched, reset):
     def case(lib):

@@ -95,13 +95,13 @@ def agree(case, *args):
     assert results[0] == results[1]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(graph=graphs)
 def test_keys_of_random_graphs(graph):
     agree(lambda lib: shape_of(build(lib, graph)))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     graph=graphs,
     in_keys=st.none() | st.lists(key, max_size=3),
@@ -111,7 +111,7 @@ def test_subsequences_of_random_graphs(graph, in_keys, out_keys):
     agree(lambda lib: shape_of(build(lib, graph).select_subsequence(in_keys=in_keys, out_keys=out_keys)))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     graph=graphs,
     inputs=st.lists(leaf_key, unique=True),
@@ -135,7 +135,7 @@ def test_runs_of_random_graphs(graph, inputs, tolerant, inplace):
     agree(case)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(graph=graphs, selected=st.lists(leaf_key, max_size=3), with_out=st.booleans())
 def test_selections_of_random_graphs(graph, selected, with_out):
     def case(lib):

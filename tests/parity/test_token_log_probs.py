@@ -27,7 +27,7 @@ def expected(logits, tokens):
     return np.where(tokens == -100, 0.0, log_probs.gather(-1, index)[..., 0].numpy())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(problems(), st.sampled_from([0.3, 1.0, 2.0]))
 def test_float32(problem, temperature):
     logits, tokens, _ = problem
@@ -36,7 +36,7 @@ def test_float32(problem, temperature):
     np.testing.assert_allclose(got, want, rtol=5e-7, atol=5e-7)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(problems(), st.sampled_from([torch.float16, torch.bfloat16, torch.float64]))
 def test_other_types(problem, dtype):
     ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -49,7 +49,7 @@ def test_other_types(problem, dtype):
     np.testing.assert_allclose(token_log_probs(array, tokens), expected(tensor, tokens), rtol=5e-7, atol=5e-7)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(problems(), st.booleans())
 def test_masks_of_llm_masked_categorical(problem, by_token):
     distributions = pytest.importorskip("torchrl.modules", reason="needs the parity extra")

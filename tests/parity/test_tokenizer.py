@@ -54,7 +54,7 @@ def test_special_tokens(folder: str) -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(texts=st.lists(TEXT, min_size=1, max_size=4), special=st.booleans())
 def test_encode_and_decode(folder: str, texts: list[str], special: bool) -> None:
     ours, theirs = pair(folder)
@@ -72,7 +72,7 @@ def test_encode_and_decode(folder: str, texts: list[str], special: bool) -> None
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(ids=st.lists(st.integers(0, 511), max_size=20))
 def test_decodes_any_ids(folder: str, ids: list[int]) -> None:
     ours, theirs = pair(folder)
@@ -81,7 +81,7 @@ def test_decodes_any_ids(folder: str, ids: list[int]) -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     texts=st.lists(TEXT, min_size=1, max_size=4),
     side=st.sampled_from(["left", "right"]),

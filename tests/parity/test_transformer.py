@@ -76,7 +76,6 @@ KINDS = st.tuples(*[st.sampled_from([None, "bool", "float"])] * 2)
 BATCH = st.sampled_from([None, 1, 3])
 
 
-@settings(deadline=None)
 @given(given_options=options(), batch=BATCH, kinds=KINDS, training=st.booleans())
 def test_encoder_layer(given_options, batch, kinds, training):
     rng = np.random.default_rng(0)
@@ -93,7 +92,6 @@ def test_encoder_layer(given_options, batch, kinds, training):
     agree(ours, theirs, x, src_mask=attention, src_key_padding_mask=padding)
 
 
-@settings(deadline=None)
 @given(given_options=options(), batch=BATCH, kinds=KINDS, memory_kinds=KINDS)
 def test_decoder_layer(given_options, batch, kinds, memory_kinds):
     rng = np.random.default_rng(0)
@@ -119,7 +117,7 @@ def test_decoder_layer(given_options, batch, kinds, memory_kinds):
     )
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(given_options=options(), batch=BATCH, kinds=KINDS, norm=st.booleans(), training=st.booleans())
 def test_stacks(given_options, batch, kinds, norm, training):
     rng = np.random.default_rng(0)
@@ -162,7 +160,7 @@ def test_padded_positions_of_torchs_nested_tensors(rng):
     assert (got[padding] != 0).all()
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(given_options=options(), batch=BATCH, training=st.booleans())
 def test_transformer(given_options, batch, training):
     rng = np.random.default_rng(0)

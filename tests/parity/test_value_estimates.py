@@ -65,7 +65,7 @@ ESTIMATES = [
 
 @pytest.mark.filterwarnings("ignore:done for td0_return_estimate is deprecated:UserWarning")
 @pytest.mark.parametrize("name", ESTIMATES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(problems())
 def test_loops(name, problem):
     values, each = problem
@@ -75,7 +75,7 @@ def test_loops(name, problem):
 
 
 @pytest.mark.parametrize("name", ["vec_generalized_advantage_estimate", "vec_td_lambda_return_estimate"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(problems())
 def test_vectorised(name, problem):
     values, each = problem
@@ -85,7 +85,7 @@ def test_vectorised(name, problem):
     agree(name, values, rtol=5e-5)  # torchrl drops terms with small discounts
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(problems())
 def test_factors_of_the_first_step(problem):
     values, each = problem
@@ -94,7 +94,7 @@ def test_factors_of_the_first_step(problem):
     agree("td_lambda_return_estimate", values, rolling_gamma=False)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(problems())
 def test_reward2go(problem):
     values, _ = problem

@@ -106,7 +106,7 @@ def problems(draw):
     return name, td, options
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(problems())
 def test_any_rollout(problem):
     name, td, options = problem

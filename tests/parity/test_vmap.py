@@ -67,7 +67,7 @@ def program(steps: list[int], which: int) -> Any:
     return run
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     steps=st.lists(st.integers(0, len(STEPS) - 1), min_size=1, max_size=6),
     dims=st.sampled_from([(0, 0), (0, None), (None, 0), (1, 2), (-1, None), (2, 0)]),

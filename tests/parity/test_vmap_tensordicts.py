@@ -87,7 +87,7 @@ def assert_same(got: Any, expected: Any) -> None:
         np.testing.assert_allclose(got.get(key), value, rtol=1e-9, atol=1e-9 * scale)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     names=st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=6),
     mapped=st.sampled_from([(True, True), (True, False), (False, True)]),
@@ -117,7 +117,7 @@ def test_programs(names: list[str], mapped: tuple[bool, bool], seed: int) -> Non
 VMAPPED = ["set", "set nested", "new node", "apply", "select", "exclude", "clone", "unsqueeze", "item"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     names=st.lists(st.sampled_from(VMAPPED), min_size=1, max_size=5),
     mapped=st.sampled_from([(True, True), (True, False), (False, True)]),
@@ -144,7 +144,7 @@ def network(lib: Any, names: list[str]) -> Any:
     return lib.Sequential(*[makers.get(name, getattr(lib, name))() for name in names], lib.Linear(3, 2))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     names=st.lists(st.sampled_from(LAYERS), max_size=4),
     batch=st.sampled_from([(), (1,), (5,), (2, 5)]),

@@ -13,7 +13,7 @@ gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 SyncVectorEnv, AutoresetMode = gymnasium.vector.SyncVectorEnv, gymnasium.vector.AutoresetMode
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     st.integers(1, 3),
     st.lists(st.integers(1, 6), min_size=1, max_size=8),

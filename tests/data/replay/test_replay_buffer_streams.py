@@ -71,13 +71,13 @@ CASES = int(os.environ.get("LITE_STREAM_CASES", "200"))
 
 
 @pytest.mark.depth
-@settings(max_examples=CASES, deadline=None)
+@settings(max_examples=CASES)
 @given(streams(), st.integers(1, 6), st.sampled_from([7, 20, 100]), st.booleans(), st.booleans())
 def test_in_memory(stream, n_steps, capacity, compress, one_by_one) -> None:
     check(LazyTensorStorage(capacity, compress_next=compress), stream, n_steps, one_by_one)
 
 
-@settings(max_examples=max(1, CASES // 20), deadline=None)
+@settings(max_examples=max(1, CASES // 20))
 @given(streams(), st.integers(1, 6), st.sampled_from([7, 20, 100]), st.booleans(), st.booleans())
 def test_in_mapped_files(stream, n_steps, capacity, compress, one_by_one) -> None:
     check(LazyMemmapStorage(capacity, compress_next=compress), stream, n_steps, one_by_one)

@@ -37,7 +37,7 @@ def inside(piece, trajectories) -> bool:
     return any(piece == rows[i : i + len(piece)] for rows in trajectories for i in range(len(rows)))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     st.integers(1, 15), st.sampled_from([(), (3,)]), st.lists(st.integers(1, 20), min_size=1, max_size=5),
     st.booleans(), st.booleans(), st.integers(1, 4), st.booleans(), st.integers(0, 2**32),

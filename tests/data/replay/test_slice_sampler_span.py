@@ -48,7 +48,7 @@ def allowed(
     return found
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     st.integers(1, 12), st.sampled_from([(), (3,)]), st.lists(st.integers(1, 12), min_size=1, max_size=3),
     st.booleans(), st.integers(1, 4), SPANS, SPANS, st.booleans(), st.integers(0, 2**32),
@@ -130,7 +130,7 @@ def test_padded_batches_have_one_size_and_say_what_is_real():
     np.testing.assert_array_equal(rows["next", "done"][..., 0], np.arange(4) == last[:, None])
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     st.integers(1, 12), st.sampled_from([(), (3,)]), st.lists(st.integers(1, 12), min_size=1, max_size=5),
     st.booleans(), SPANS, st.booleans(), st.integers(0, 2**32),

@@ -40,7 +40,7 @@ def writes(draw):
     return rows, lanes, counts, draw(st.sampled_from([0.0, 0.1, 0.5, 1.0])), draw(st.integers(0, 2**32))
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(writes(), st.booleans(), st.booleans())
 def test_equal_a_loop_over_all_rows(case, by_id, each):
     """Whether looked at after each write or only after all."""

@@ -118,7 +118,7 @@ def streams(draw):
 
 
 @pytest.mark.depth
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=2000)
 @given(streams())
 def test_any_stream_in_any_chunks(problem):
     """With what `flush` gives, chunks come out as `MultiStep` gives the whole stream."""

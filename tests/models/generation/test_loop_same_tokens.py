@@ -96,7 +96,7 @@ def same(ours: Any, theirs: Any) -> None:
 
 
 @pytest.mark.depth
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     program=st.lists(calls, min_size=1, max_size=4),
     rows_per_run=st.sampled_from([1, 8]),

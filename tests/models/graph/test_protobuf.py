@@ -92,7 +92,7 @@ def test_an_empty_file_is_named(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_random_bytes_end_in_a_summary_or_a_value_error(data: bytes) -> None:
     try:
         summary = protobuf.scan_bytes(data)
