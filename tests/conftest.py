@@ -92,6 +92,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file = nodeid.partition("::")[0]
             return "ray" if re.search(r"_ray[_.]", file) else file
 
+        def schedule(self) -> None:
+            super().schedule()  # begins with the files of most tests
+            few = [file for file, tests in self.workqueue.items() if len(tests) < 4]
+            for file in few:  # which may take long each: nobody waits for one at the end
+                self.workqueue.move_to_end(file, last=False)
+
     return Scheduling(config, log)
 
 
