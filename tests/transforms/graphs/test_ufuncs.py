@@ -152,6 +152,8 @@ VIEWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "squeeze": lambda x: np.squeeze(x[None]),
     "diagonal": np.diagonal,
     "linalg.diagonal": np.linalg.diagonal,
+    "diag": np.diag,
+    "atleast_3d": np.atleast_3d,
     "broadcast_to": lambda x: np.broadcast_to(x, (2, 3, 3)),
     "broadcast_arrays": lambda x: np.broadcast_arrays(x, np.ones((2, 3, 3), np.float32))[0],
     "flip": np.flip,
