@@ -139,11 +139,6 @@ def node_at(stack: Any, path: Path) -> Any:
 
 def _part_entries(parts: Sequence[Any], path: Path) -> list[Any] | None:
     """The entry of each part at a path through TensorDicts; None if the path leads through anything else."""
-    if len(path) == 1:  # nearly always; a seventh of the time less
-        try:
-            return [part._data.get(path[0]) for part in parts]
-        except AttributeError:
-            return None
     found = []
     dense = class_registry.dense
     try:

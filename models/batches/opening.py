@@ -77,7 +77,7 @@ class OpenModel:
 
     @property
     def tokenizer(self) -> Any:
-        """What makes token ids of texts.
+        """The tokenizer that converts texts to token ids.
 
         Raises:
             ValueError: there is none.

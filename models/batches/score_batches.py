@@ -163,7 +163,7 @@ class ScoreBatches:
         return self.model.decoder.check_ids(row), start
 
     def _scores(self, rows: list[tuple[NDArray[np.int64], int]]) -> list[tuple[NDArray[Any], ...]]:
-        """Log-probs of the responses and what else is told of them, rows of like lengths together."""
+        """Log-probs of the responses and their other results; rows of similar lengths are scored together."""
         out: list[Any] = [None] * len(rows)
         decoder, temperature = self.model.decoder, self.temperature
         order = sorted(range(len(rows)), key=lambda i: len(rows[i][0]))

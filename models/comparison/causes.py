@@ -271,7 +271,7 @@ def _near(temperature: float) -> list[float]:
 def _fitted(
     decoder: Decoder, evidence: _Evidence, grid: Mapping[float, set[Support]]
 ) -> dict[tuple[float, Support], float]:
-    """For each pair of temperature and support: the sum of what it leaves unexplained."""
+    """For each pair of temperature and support: the sum of unexplained differences."""
     # The mildest first: it is named where the tokens at hand do not tell several apart.
     fit = SupportFit({t: sorted(some, key=mildness, reverse=True) for t, some in grid.items()}, MOST)
     for i, start, logits in _distributions(decoder, evidence.rows):

@@ -1,4 +1,4 @@
-"""What the difference of two columns of log-probs amounts to."""
+"""Statistics of the difference of two columns of log-probs."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def _response(fields: Mapping[str, Any], where: str, needed: bool) -> LoggedResp
 def _ids(
     fields: Mapping[str, Any],
 ) -> tuple[list[int] | None, list[int] | None, Sequence[int] | None]:
-    """Ids of the prompt without padding, ids of the response, and which of these are no padding."""
+    """Ids of the prompt without padding, ids of the response, and the mask of the response's real ids."""
     prompt_name, prompt = _first(fields, _CONTEXT_NAMES)
     response_name, response = _first(fields, _RESPONSE_NAMES)
     prompt = None if prompt is None else _integers(prompt, prompt_name)

@@ -26,7 +26,7 @@ from lite.models.decoder.scoring import score
 
 @dataclass(frozen=True, repr=False)
 class Mismatch:
-    """What `mismatch` found.
+    """The result of `mismatch`.
 
     Attributes:
         rows: the responses.
@@ -90,7 +90,7 @@ def mismatch(
     divergence: float = 0.1,
     bos_token_id: int | None = None,
 ) -> Mismatch:
-    """Compare log-probs of the same tokens: of models, or of what other tools wrote.
+    """Compare log-probs of the same tokens: of models, or from files of other tools.
 
     B is the side that drew the tokens, A the one that will train on them: the importance ratio is A / B.
     Log-probs of models are of the raw distribution (temperature 1, no filter). The likely cause of a

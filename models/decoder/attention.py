@@ -214,7 +214,7 @@ def _attentions(
 def _product(
     model: bytes, graph: Graph, readers: Mapping[bytes, list[Node]], present: bytes
 ) -> tuple[bytes, float] | None:
-    """What gives the only product with copies of a cache, and by how much those are scaled."""
+    """The output of the only product with copies of a cache, and the scale of the copies."""
     name, scale = present, 1.0
     for _ in range(MAX_STEPS):
         nodes = [node for node in readers.get(name, []) if node.kind != b"Shape"]
@@ -284,7 +284,7 @@ def _is_factor(model: bytes, graph: Graph, name: bytes) -> bool:
 
 
 def _factor(model: bytes, graph: Graph, node: Node, name: bytes) -> float:
-    """By what a node multiplies; nan if that is no constant: it is taken for the usual one then."""
+    """The factor of a node; nan if it is not a constant, which counts as the usual factor."""
     value = constant(model, graph, name)
     if value is None or value.size != 1 or not value[0]:
         return math.nan
@@ -331,9 +331,9 @@ def _live(graph: Graph, found: Sequence[Attention]) -> list[Node]:
 
 
 def _part(graph: Graph, one: Attention) -> tuple[list[Node], list[bytes]]:
-    """The nodes between an attention's new tensors and what it gives, and the names that nothing there gives.
+    """The nodes between an attention's new tensors and its result, and the names of their outside inputs.
 
-    The order depends on what is connected with what alone.
+    The order depends only on the connections of the nodes.
     """
     nodes: dict[Span, Node] = {}
     leaves: dict[bytes, None] = {}
@@ -353,7 +353,7 @@ def _part(graph: Graph, one: Attention) -> tuple[list[Node], list[bytes]]:
 
 
 def _form(model: bytes, graph: Graph, nodes: Sequence[Node], one: Attention) -> Any:
-    """What is the same for attentions that only differ in names."""
+    """A description of an attention that is equal for attentions that differ only in names."""
     number = {name: i for i, name in enumerate((one.query, one.key, one.value, one.past_key, one.past_value))}
     form: list[Any] = [one.scale]
     for node in nodes:
@@ -488,7 +488,9 @@ def _operator(one: Attention, shape: AttentionShape) -> bytes:
 
 
 def _lengths(shape: AttentionShape) -> bytes:
-    """What all attentions share: the last position of each row, and how many there are at most."""
+    """The inputs shared by all attentions: the last position of each row, and the largest number of
+    positions.
+    """
     to = {n: _integer(b"to", n) for n in (6, 7)}  # int32, int64
     nodes = (
         _node(b"Cast", [_MASK], [b"lite_mask"], to[7]),

@@ -1,4 +1,4 @@
-"""Try whether what replaces an attention computes the same: the proof that `attention.py` asks for."""
+"""A numerical test that the replacement of an attention computes the same, required by `attention.py`."""
 
 from __future__ import annotations
 

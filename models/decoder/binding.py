@@ -101,7 +101,7 @@ class BoundGraph:
         self._limit: float | None = FIRST_RUN_SECONDS  # of the first run, in seconds
 
     def blank(self, name: str | None, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Zeros in the type of an integer input: what is bound without a copy."""
+        """Zeros in the type of an integer input, which are bound without a copy."""
         return np.zeros(shape, np.int64 if name is None else self._dtypes[name])
 
     def bind_cache(
@@ -325,7 +325,7 @@ class BoundGraph:
 
 
 class BoundRun:
-    """Runs a graph on what was bound; bindings do not keep its logits alive.
+    """Runs a graph on bound inputs; bindings do not keep its logits alive.
 
     Attributes:
         logits: float32, filled by each run.
@@ -350,7 +350,7 @@ _SIDES = np.array(False), np.array(True)
 
 
 def _extra(kind: Extra, count: int, steps: int, total: int, rank: int) -> NDArray[np.int64]:
-    """What an extra input is given, for `count` rows with `steps` new tokens among `total` positions."""
+    """The value of an extra input, for `count` rows with `steps` new tokens among `total` positions."""
     if kind is Extra.ZEROS:
         return np.zeros((count, steps), np.int64)
     if kind is Extra.COLUMNS:

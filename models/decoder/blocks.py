@@ -26,7 +26,7 @@ from lite.models.decoder.memory import DeviceBuffer
 
 
 class BlockCache:
-    """Rows in blocks; a block is what one run of the graph takes and gives.
+    """Rows in blocks; a block is the input and output of one run of the graph.
 
     A row is a span of positions in one line of a block. A run appends to all lines of its block, so spans
     stay valid while the block grows. Rows that are to run together and are not yet a block are copied into a
@@ -282,14 +282,14 @@ class _Block:
         graph.bind_caches(pointers[0], past, pointers[1], present)
 
     def grown(self, steps: int) -> None:
-        """Take what the last run wrote as the block's contents."""
+        """Make the output of the last run the content of the block."""
         self.width += steps
         self._read, self._write = self._write, self._read
 
 
 @dataclass(frozen=True)
 class _Span:
-    """Where a row lies: from position `start` of a line. Its length is in `BlockCache.lengths`."""
+    """The location of a row: from position `start` of a line. Its length is in `BlockCache.lengths`."""
 
     block: _Block
     line: int

@@ -38,7 +38,7 @@ MAX_TOKENS = 4096  # of one run, filler included: bounds the activations
 
 
 class KVCache(Protocol):
-    """What the decoder needs of a cache. Rows are numbered from 0; a new row is empty."""
+    """The protocol of caches for the decoder. Rows are numbered from 0; a new row is empty."""
 
     lengths: NDArray[np.int64]
 

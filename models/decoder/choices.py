@@ -32,7 +32,7 @@ class ChoiceScores(NamedTuple):
 
     @classmethod
     def of(cls, token_log_probs: list[list[NDArray[np.float32]]]) -> ChoiceScores:
-        """What follows from the log-probs of the tokens."""
+        """The results that follow from the log-probs of the tokens."""
         shape = len(token_log_probs), max(map(len, token_log_probs), default=0)
         log_probs = np.full(shape, -np.inf)
         for row, parts in zip(log_probs, token_log_probs, strict=True):

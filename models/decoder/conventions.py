@@ -526,7 +526,7 @@ def _head_size(config: ModelConfig | None) -> int | None:
 
 
 def query_heads(config: ModelConfig | None) -> int | None:
-    """How many heads queries have, None if no file says."""
+    """The number of heads of queries; None if no file has it."""
     return _configured(config, ("num_attention_heads",), ("num_attention_heads", "n_head", "num_heads"))
 
 

@@ -639,7 +639,7 @@ class OnnxDecoder:
         return replace(self._placed, prompts=prompts, parameters=first)
 
     def _check_adapter(self, rows: Sequence[int]) -> None:
-        """Raise unless what the rows hold was computed with the adapter in use."""
+        """Raise unless the content of the rows was computed with the adapter in use."""
         for name, cache in self._others.items():
             for row in rows:
                 if row < len(cache.lengths) and cache.lengths[row]:

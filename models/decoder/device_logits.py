@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Gpu:
-    """Which GPU, as kernels ask an array for it."""
+    """The number of the GPU, under the name that kernels read."""
 
     index: int
 

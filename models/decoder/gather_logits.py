@@ -1,4 +1,4 @@
-"""Compute logits only where they are asked for, in graphs that compute them everywhere.
+"""Changes graphs that compute logits of all positions to compute only the requested ones.
 
 Exported decoders apply the output projection to every position, though generation needs the last one only:
 for a prompt of 128 tokens and a vocabulary of 50k that is a fifth of the work and most of the memory. This

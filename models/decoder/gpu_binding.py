@@ -122,7 +122,7 @@ class GpuGraph(BoundGraph):
         return given
 
     def _run_fixed(self) -> None:
-        """A step whose inputs lie on the GPU: they are written there, and nothing is bound."""
+        """A step whose inputs are on the GPU: new values are written there, without new bindings."""
         fixed = self._fixed
         assert fixed is not None
         for name, array in self._held.items():
@@ -148,7 +148,7 @@ class GpuGraph(BoundGraph):
         self._limit = None
 
     def _runner(self, number: int) -> Callable[[float | None], None]:
-        """What runs the graph, captured under a number where the session captures."""
+        """The function that runs the graph, as a captured CUDA graph if the session captures."""
         settings = {}
         if self._stream.handle is not None:
             settings["disable_synchronize_execution_providers"] = "1"

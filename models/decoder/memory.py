@@ -73,7 +73,7 @@ class DeviceBuffer:
         return np.ctypeslib.as_array((ctypes.c_uint8 * max(self.size, 1)).from_address(self.pointer))
 
     def zero(self) -> None:
-        """Set every byte to 0: what is masked is still multiplied, so it must be finite."""
+        """Set every byte to 0, as masked values are still multiplied and must be finite."""
         if self.device == "cpu":
             self.view()[:] = 0
             return

@@ -1,4 +1,4 @@
-"""Open the graph of a language model, or its pair of graphs, and find out by runs what they do not say."""
+"""Opens the graph or the pair of graphs of a language model, and determines missing facts by test runs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CACHES: dict[Padding, Callable[[PlacedGraph, int], KVCache]] = {
 
 @dataclass(frozen=True)
 class Opening:
-    """What graphs are opened with.
+    """The options of opening graphs.
 
     Attributes:
         config: what the model's directory says; None for sessions that are given.
@@ -297,7 +297,7 @@ class _Change:
 
 
 def _changes(config: ModelConfig, opening: Opening, gather_logits: bool) -> Iterator[_Change]:
-    """What a graph may be changed to, the best first."""
+    """The possible rewritten forms of a graph, the best first."""
     on_cpu = parse_device(opening.device)[0] == "cpu"
     in_place = on_cpu and opening.cache_in_place
     if not config.graph.is_file() or not config.graph.stat().st_size:

@@ -103,6 +103,6 @@ def _matrix(tensor: Tensor, graph: Path, by_token: bool) -> OutputRows | None:
 
 
 def _number(place: Mapping[bytes, bytes]) -> int:
-    """Where external data begins, -1 if that is no number."""
+    """The offset of external data, -1 if it is not a number."""
     text = place.get(b"offset", b"0")
     return int(text) if text.isdigit() and len(text) < 20 else -1

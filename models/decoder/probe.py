@@ -1,4 +1,4 @@
-"""What only a run shows of a graph: names of sizes promise nothing, masked models look like causal ones."""
+"""Properties of a graph that only a run shows: names of sizes and inputs do not prove that it is causal."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from lite.models.graph.model_config import ModelConfig
 
 
 class Decoder(Protocol):
-    """A causal language model that keeps what it has read of a number of rows.
+    """A causal language model with a cache of the tokens that it has read, for a number of rows.
 
     `OnnxDecoder` is one; anything else with these members can be given to `generate`, `stream`, `score`,
     `full_logits` and `OnnxWrapper` in its place: a model of another runtime, a remote one, a scripted one
@@ -43,7 +43,7 @@ class Decoder(Protocol):
 
     @property
     def context_length(self) -> int | None:
-        """Most tokens a row may hold; None if there is no limit or nobody knows."""
+        """The largest number of tokens of a row; None if it is unlimited or unknown."""
 
     @property
     def config(self) -> ModelConfig | None:
@@ -110,7 +110,7 @@ class RewindableDecoder(Decoder, Protocol):
 
     @property
     def bytes_per_token(self) -> int:
-        """What a row keeps of each token; 0 if it keeps nothing that would be work to compute."""
+        """The bytes that a row caches for each token; 0 if nothing costly is cached."""
 
     def truncate(self, row: int, length: int) -> None:
         """Forget all but the first ``length`` tokens of a row."""

@@ -1,4 +1,4 @@
-"""Rows that are read again where what a cache holds of them is not what they need.
+"""Rows that are read again if their cached content does not fit.
 
 Two kinds of graphs ask for that: those that compute otherwise for texts longer than a limit (see
 `with_limits_as_inputs`), and those that keep a state of fixed size, which cannot be cut back.

@@ -20,7 +20,7 @@ from lite.models.decoder.protocol import Decoder, checked_row, refuse_path
 
 
 class Scored(NamedTuple):
-    """What is known of the tokens of a row: see `score_with_alternatives`."""
+    """The scores of the tokens of a row: see `score_with_alternatives`."""
 
     log_probs: NDArray[np.float32]
     top_ids: NDArray[np.int64]
@@ -179,7 +179,7 @@ def score_with_alternatives(
 
 
 def highest(values: NDArray[np.floating], count: int) -> NDArray[np.int64]:
-    """Where the highest values are, the highest first, of equal ones the first.
+    """The indices of the highest values in descending order; equal values in the order of their indices.
 
     Raises:
         ValueError: fewer than so many are numbers.

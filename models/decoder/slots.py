@@ -147,7 +147,7 @@ class SlotCache:
         return 0
 
     def _move(self, row: int, slot: int) -> None:
-        """Move `row` to `slot`; what is there takes its place."""
+        """Swap `row` with the row in `slot`."""
         here = int(self._slots[row])
         old, new = self._line(here), self._line(slot)
         others = np.flatnonzero(self._slots == slot)  # at most one
@@ -165,7 +165,7 @@ class SlotCache:
         return Line(self._buffers, int(slot), self._capacity)
 
     def _copy(self, row: SupportsInt, source: Line, target: Line) -> None:
-        """Copy what a row holds from one place to another."""
+        """Copy the content of a row to another one."""
         copy_positions(self._spec, source, target, int(self.lengths[int(row)]))
 
     def _allocate(self, slots: int, capacity: int) -> None:

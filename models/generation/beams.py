@@ -128,7 +128,7 @@ class Search:
 
     @property
     def tokens(self) -> NDArray[np.int64]:
-        """What the beams have so far, (num_beams, t)."""
+        """The tokens of the beams so far, (num_beams, t)."""
         return self._running.tokens
 
     @property
@@ -171,7 +171,7 @@ class Search:
         return parents[going], tokens[going]
 
     def _processed(self, raw: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Scores as options change them, and the same with -inf for what they rule out."""
+        """Scores changed by the options, and the same with -inf for excluded tokens."""
         if self._processors is None:
             return raw, raw
         free = raw.copy()
@@ -196,7 +196,7 @@ class Search:
         free: NDArray[np.float32],
         left: NDArray[np.float32],
     ) -> tuple[DrawDetails, NDArray[np.float64]]:
-        """What is known of each beam's distribution, and its log-probs (num_beams, V)."""
+        """The statistics of each beam's distribution, and its log-probs (num_beams, V)."""
         config, count = self.config, len(raw)
         warm = free.astype(np.float64) / (1.0 if config.greedy else config.temperature)
         kept = left > _OUT
@@ -286,7 +286,7 @@ class Beams:
         self._held = self._search.tokens  # what rows hold beside the prompt
 
     def step(self, decoder: Decoder, logits: NDArray[np.float32]) -> None:
-        """Go on by a token; if the search is over, the response has what was found.
+        """Extend the beams by a token; if the search is over, the response gets the results.
 
         Args:
             decoder: where the rows are.

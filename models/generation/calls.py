@@ -1,4 +1,4 @@
-"""What a wrapper asks of its model: responses, scores and logits of rows, for any number of threads."""
+"""Calls of a model by wrappers: responses, scores and logits of rows, from any number of threads."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class ModelCalls:
         return {name: sum(state[name] for state in states) for name in (states[0] if states else ())}
 
     def clear_prefix_cache(self) -> None:
-        """Give what is kept back to the model."""
+        """Return the cached rows to the model."""
         for cache in list(self._caches.values()):
             cache.clear()
 
@@ -210,7 +210,7 @@ class ModelCalls:
 
 
 def _task_of(configs: Sequence[GenerationConfig]) -> Task:
-    """What rows must have in common to share a run.
+    """The properties that rows must share to run together.
 
     Options may differ. But grammars and functions of the user may fail while a response is written, and that
     fails all rows of the run: they share it with rows of the same options only.

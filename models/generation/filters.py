@@ -1,4 +1,4 @@
-"""What temperature and filters leave of the scores of beams that are drawn.
+"""Temperature and filters for the scores of sampled beams.
 
 The kernel does this in its pass for tokens that are drawn one by one. Beams need the scores of all tokens
 that are left, and, as in transformers, a few tokens more than the filters would leave.

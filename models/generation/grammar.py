@@ -1,4 +1,4 @@
-"""What a response has to be, and the tokens that may come next for it to become that.
+"""Grammars of responses, and the tokens that they allow next.
 
 The work is llguidance's (https://github.com/guidance-ai/llguidance), which is loaded on first use.
 """
@@ -29,7 +29,7 @@ _KEYWORDS = frozenset(
 
 @dataclass(frozen=True)
 class Grammar:
-    """What a response has to be.
+    """The grammar of a response.
 
     Attributes:
         kind: `"json"`, `"regex"` or `"lark"`.
@@ -156,7 +156,7 @@ def _compiled(grammar: Grammar, vocab_size: int, eos_token_ids: tuple[int, ...])
 
 
 def _reason(matcher: Any) -> str:
-    """What has gone wrong, without the matcher's state."""
+    """The error message, without the matcher's state."""
     reason: str = matcher.get_error().split("<state>")[0].strip()
     return reason
 

@@ -26,7 +26,7 @@ _ENDLESS = 2**31  # stands for any larger limit
 
 
 class Streamer(Protocol):
-    """What `generate` tells of tokens as they come; transformers' streamers are such."""
+    """The protocol of streamers, to which `generate` sends tokens; those of transformers implement it."""
 
     def put(self, value: Any, /) -> object:
         """Take the ids of the prompt, then each token: int64 (n,)."""
@@ -63,7 +63,7 @@ class Generated:
 
 @dataclass(frozen=True)
 class Step:
-    """What one step of `stream` gave.
+    """The result of one step of `stream`.
 
     Attributes:
         index: number of the step, from 0.
@@ -240,7 +240,7 @@ def _steps(rounds: Iterator[Round]) -> Iterator[Step]:
 
 
 def _streamed(rounds: Iterator[Round], responses: Sequence[Response], streamer: Streamer) -> Iterator[Round]:
-    """The rounds of one response, whose tokens are told on their way."""
+    """The rounds of one response, whose tokens are streamed."""
     if len(responses) != 1 or responses[0].config.num_beams > 1:
         raise ValueError(
             f"streamer takes one response and no beams, got {len(responses)} responses with num_beams="

@@ -430,7 +430,7 @@ def _run(name: str, ids: Any, least: int = 1) -> Ids:
 
 
 def _biases(name: str, given: Any) -> list[tuple[Any, float]]:
-    """Pairs of what is changed and by how much, of a mapping or of pairs."""
+    """Pairs of a token and its change, from a mapping or from pairs."""
     given = given.items() if isinstance(given, Mapping) else given
     pairs = list(given if isinstance(given, Iterable) else (given,))
     for pair in pairs:

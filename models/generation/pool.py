@@ -23,7 +23,7 @@ _LOOK_AGAIN = 1.0  # seconds after which who waits looks again: an interrupt may
 
 
 def check_sessions(sessions: Any) -> None:
-    """Raise ValueError if it is no number of sessions."""
+    """Raise ValueError unless the value is a number of sessions."""
     if isinstance(sessions, bool) or not isinstance(sessions, int) or sessions < 1:
         raise ValueError(f"sessions must be an integer of at least 1, got {sessions!r}")
 
@@ -85,7 +85,7 @@ class Pool:
         return threading.get_ident() in self._used
 
     def run(self, work: Work[Row, Result], rows: Sequence[Row], *, most: int) -> list[Result]:
-        """What `work(decoder, rows)` gives for the rows, in their order.
+        """The results of `work(decoder, rows)` in the order of the rows.
 
         Waits for a free decoder. If there are more, up to `most`, each gets a part of the rows.
 

@@ -39,7 +39,7 @@ class _Entry:
 
 
 class PrefixCache:
-    """Keeps what a decoder has read and written, so that a conversation that grows is not read again.
+    """Caches tokens that a decoder has read and written, so that a growing conversation is not read again.
 
     Given to `generate`, `stream` or `generate_each` it keeps the rows of responses that have ended. A later
     prompt that begins as one of them, token for token and under the same adapter, starts from a copy; the

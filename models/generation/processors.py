@@ -1,4 +1,4 @@
-"""What the options of a response do to the scores of its next token, before it is drawn.
+"""Changes of the scores of the next token by the options of a response, before the token is drawn.
 
 In the order of transformers: biases, repetition penalty (then OpenAI's penalties, as vLLM has them), what is
 banned, the grammar, and the functions of the user. Temperature and filters come after that, in the kernel.
@@ -22,7 +22,7 @@ _NONE: Changes = _NO_IDS, np.zeros(0, np.float32)
 
 
 class Processors:
-    """What the options of one response do to scores.
+    """The changes of scores by the options of one response.
 
     Args:
         config: the options.
@@ -83,7 +83,7 @@ class Processors:
         return other
 
     def changes(self, ids: NDArray[np.int64]) -> Changes:
-        """What is added to scores of the token after `ids` (L,), prompt and response.
+        """The bias of the scores of the token after `ids` (L,), prompt and response.
 
         Without the repetition penalty, the grammar and the user's functions.
         """

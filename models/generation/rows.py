@@ -1,4 +1,4 @@
-"""The rows of a decoder that a call runs on, filled with prompts so that what they share runs once."""
+"""The rows of a decoder for a call, filled with prompts so that shared prefixes run once."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ class Run:
     def _verify(
         self, live: Sequence[Response], on: list[int], guesses: Sequence[NDArray[np.int64]]
     ) -> list[Round]:
-        """Run guessed tokens, and draw as long as what is drawn is what was guessed.
+        """Run guessed tokens, and draw tokens until one differs from its guess.
 
         Each draw is the one that would take place without the guess: of the same logits, under the same seed
         and step, knowing the same tokens.

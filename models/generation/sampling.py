@@ -20,7 +20,7 @@ _NO_IDS, _NO_VALUES = np.zeros(0, np.int64), np.zeros(0, np.float32)
 
 
 class Drawn(NamedTuple):
-    """What one draw gave, in the order of the rows.
+    """The results of one draw, in the order of the rows.
 
     Attributes:
         tokens: int64 (n,).
@@ -113,7 +113,7 @@ class Sampler:
     def _changed(
         self, logits: Logits, responses: Sequence[Response]
     ) -> tuple[_Bias | None, NDArray[np.int32] | None, NDArray[np.float32] | None]:
-        """What rows with processors make of their scores: the plan's `bias`, `mask` and `scores`."""
+        """The changes of scores of rows with processors: the plan's `bias`, `mask` and `scores`."""
         offsets = np.zeros(len(responses) + 1, np.int64)
         ids, values = [_NO_IDS], [_NO_VALUES]
         mask = scores = None
@@ -139,7 +139,7 @@ class Sampler:
 
 
 def joined(draws: Sequence[tuple[DrawDetails | None, int]], config: GenerationConfig) -> DrawDetails | None:
-    """What is known of a response's tokens.
+    """The statistics of a response's tokens.
 
     Args:
         draws: for each token what is known of its draw, and the token's row there.
@@ -181,7 +181,7 @@ def joined(draws: Sequence[tuple[DrawDetails | None, int]], config: GenerationCo
 
 
 def _shared(values: list[Any]) -> Any:
-    """What is the same for all rows as one value, which is quicker to check."""
+    """One value if it is equal for all rows, which is faster to check; else one per row."""
     return values[0] if values.count(values[0]) == len(values) else np.array(values)
 
 

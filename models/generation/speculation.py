@@ -95,7 +95,7 @@ class Speculation:
         return found
 
     def learn(self, response: Response, guessed: int, accepted: int) -> None:
-        """What became of a guess."""
+        """The outcome of a guess."""
         if guessed:
             response.drafted += guessed
             response.accepted += accepted
@@ -175,7 +175,7 @@ class Lookup:
                 self._ends[tuple(self._ids[end - count : end])] = end
 
     def find(self, most: int) -> NDArray[np.int64]:
-        """What followed the last time, (k,) with k at most `most`; a repetition goes on repeating."""
+        """The tokens that followed the last occurrence, (k,) with k <= `most`; a repetition is continued."""
         for count in range(min(self._longest, len(self._ids) - 1), 0, -1):
             end = self._ends.get(tuple(self._ids[-count:]))
             if end is not None:
@@ -270,7 +270,7 @@ def _rewindable(name: str, model: Decoder) -> RewindableDecoder:
 
 
 def _plain(config: GenerationConfig) -> GenerationConfig:
-    """What of the options guesses need: the rest is for the model that checks."""
+    """The options that affect guesses; all others apply in the model that checks them."""
     return GenerationConfig(
         do_sample=config.do_sample,
         temperature=config.temperature,

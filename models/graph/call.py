@@ -166,7 +166,7 @@ def _graph_shape(tensor: GraphTensor, features: Shape, rows: int) -> Shape:
 
 
 def _check_sizes(tensor: GraphTensor, got: Shape, shape: Shape) -> None:
-    """Compare what the graph will be given with its fixed sizes."""
+    """Compare the shapes of the inputs with the graph's fixed sizes."""
     if not tensor.shape and tensor.batch is None:
         return  # a scalar, or a graph that does not say
     fits = len(shape) == len(tensor.shape) and all(

@@ -118,7 +118,7 @@ class CudaStream:
 
 
 def _error(runtime: Any, code: int) -> str:
-    """The number of an error, and what CUDA says of it."""
+    """The number of an error, and its description by CUDA."""
     said: bytes = runtime.cudaGetErrorString(code)
     return f"CUDA error {code} ({said.decode()})"
 

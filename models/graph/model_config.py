@@ -37,7 +37,7 @@ _NAME = re.compile(
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What a model directory says about its model.
+    """The configuration in a model directory.
 
     Attributes:
         graph: path of the ONNX file.
@@ -132,7 +132,7 @@ class ModelConfig:
         )
 
     def digest(self) -> str:
-        """SHA-256 of the files that decide what the model gives, which are read whole.
+        """SHA-256 of the files that determine the results of the model. All are read completely.
 
         They are its graphs with their weights, and the configuration, tokenizer and templates beside them.
         Equal digests are of equal models, wherever they are.

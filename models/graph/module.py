@@ -101,7 +101,7 @@ class OnnxModule(TensorDictModule):
 
     @property
     def device(self) -> str:
-        """Where the graph runs: "cpu", "cuda" or "cuda:N"."""
+        """The device of the graph: "cpu", "cuda" or "cuda:N"."""
         device: str = self.module.session.options.device
         return device
 

@@ -64,7 +64,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Tensor:
-    """What a file says of a tensor.
+    """The description of a tensor in a file.
 
     Attributes:
         dims: its sizes.
@@ -123,7 +123,7 @@ def _name(model: Buffer, start: int, end: int, number: int) -> bytes:
 
 
 def read_tensor(model: Buffer, span: Span) -> Tensor:
-    """What the file says of the tensor there."""
+    """The description of the tensor in the file."""
     dims: list[int] = []
     kind, raw = 0, None
     outside: dict[bytes, bytes] = {}

@@ -26,7 +26,7 @@ MAX_NUMBERS = 1 << 50  # of one tensor: a file may claim any size
 
 @dataclass(frozen=True)
 class GraphSummary:
-    """What `scan` found.
+    """The result of `scan`.
 
     Attributes:
         producer: the exporter's name as it wrote it, `""` if it did not.

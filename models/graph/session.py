@@ -71,7 +71,7 @@ class PointerBinding:
         self._session: Any = inner if self._raw else session
 
     def device(self, kind: str, index: int) -> Device:
-        """What `bind_input` and `bind_output` take as device."""
+        """The device as an argument of `bind_input` and `bind_output`."""
         if not self._raw:
             return kind, index
         return (import_onnxruntime().OrtDevice.make(kind, index)._get_c_device(),)
@@ -169,7 +169,7 @@ def run_options(settings: Mapping[str, str]) -> Any:
 
 @contextmanager
 def _stopped_after(seconds: float, stop: Callable[[], None], what: str) -> Iterator[None]:
-    """Stop what the body does after a while; TimeoutError if it was."""
+    """Stop the run in the body after a time limit, and raise TimeoutError."""
     stopped = threading.Event()
 
     def too_late() -> None:
@@ -403,7 +403,7 @@ if hasattr(os, "register_at_fork"):
 
 @dataclass(frozen=True)
 class SessionOptions:
-    """Where and how a graph runs; see `open_session`.
+    """The device and options of the runs of a graph; see `open_session`.
 
     Attributes:
         device: "cpu", "cuda" or "cuda:N": where outputs of inputs on a GPU stay.

@@ -25,7 +25,7 @@ class ElementType(NamedTuple):
 
     @property
     def bound(self) -> Any:
-        """What onnxruntime takes as type when memory is bound: a NumPy type, or ONNX's number."""
+        """The type argument of onnxruntime for bound memory: a NumPy type, or ONNX's number."""
         return self.number if self.name == "bfloat16" else np.dtype(self.name).type
 
 

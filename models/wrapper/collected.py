@@ -1,4 +1,4 @@
-"""What a collector asks of a wrapper beyond a call: its input, made of prompts, and what was cut off."""
+"""Functions of wrappers for collectors: the input for prompts, and which responses were truncated."""
 
 from __future__ import annotations
 

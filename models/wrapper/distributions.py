@@ -60,7 +60,7 @@ class _Scored(NamedTuple):
 
 
 class DistributionMethods(LLMWrapperBase):
-    """What a wrapper with ``generate=False`` can say of whole distributions, not only of the tokens at hand.
+    """Methods of a wrapper with ``generate=False`` for whole distributions, not only for given tokens.
 
     Each method runs the model once on the entry that the wrapper reads and returns a distribution over
     the padded batch, shape (*batch, T), padded on the left unless asked otherwise. With ``pad_output=True``
@@ -180,7 +180,7 @@ class DistributionMethods(LLMWrapperBase):
         padding_side: str = "left",
         **kwargs: Any,
     ) -> LLMMaskedCategorical:
-        """The distributions of what assistants said, over all turns.
+        """The distributions of the assistants' tokens, over all turns.
 
         The tokens that were scored are written to ``(tokens_key, "full")`` of the input, so that they can
         be given to the distribution: a conversation is rendered anew, and may not give those it came from.
@@ -269,7 +269,7 @@ class DistributionMethods(LLMWrapperBase):
 
     @property
     def log_prob_keys(self) -> list[NestedKey]:
-        """Where log-probs are, ``[log_probs_key]``; can be set."""
+        """The key of log-probs, ``[log_probs_key]``; can be set."""
         keys: list[NestedKey] = self.__dict__.get("_log_prob_keys", [self.options.log_probs_key])
         return keys
 

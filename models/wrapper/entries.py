@@ -16,7 +16,7 @@ _DATA = {"history": ChatHistory, "text": Text, "tokens": Tokens}
 
 
 def is_entry(value: Any, mode: InputMode) -> bool:
-    """Whether a value is what a wrapper of this mode reads, or an object of the class that holds it.
+    """Whether a value is an input of a wrapper of this mode, or an object of the class of such inputs.
 
     Example:
         >>> is_entry(["Hi", "Hello"], "text"), is_entry(["Hi", "Hello"], "history")

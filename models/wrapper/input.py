@@ -1,4 +1,4 @@
-"""What a wrapper reads from a TensorDict: one entry, brought to tokens."""
+"""The input of a wrapper: one entry of a TensorDict, converted to tokens."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class InputReader:
         return Inputs(rows, assistant_mask=self._assistant_mask(td, rows))
 
     def check(self, td: Any) -> None:
-        """TypeError if what a wrapper is called with is no TensorDict."""
+        """Raise TypeError if the argument of a wrapper is not a TensorDict."""
         if not is_tensor_collection(td):
             raise TypeError(
                 f"Expected a TensorDict with {self.options.key!r} in it, got {type(td).__name__};"

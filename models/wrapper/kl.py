@@ -20,7 +20,7 @@ Rows = Sequence[NDArray[Any]]
 
 
 class RetrieveLogProb(TensorDictModuleBase):
-    """Write the log-probs that a model gives to what a TensorDict holds.
+    """Write the log-probs of a model for the tokens in a TensorDict.
 
     The model reads from the TensorDict; the log-probs are written below "next" if there is such an entry,
     else beside what was read. Nothing else that the model writes is kept.

@@ -247,7 +247,7 @@ class OnnxWrapper(DistributionMethods):
         return copied
 
     def get_extra_state(self) -> NDArray[np.uint8]:
-        """Where the stream of draws stands, if it has a seed: bytes, as torch has those of its generators.
+        """The state of the stream of draws, if it has a seed: bytes, as of torch's generators.
 
         It is all that changes in a wrapper: the weights are those of the graph.
         """
@@ -307,7 +307,7 @@ class OnnxWrapper(DistributionMethods):
         return self._calls.prefix_cache_state()
 
     def clear_prefix_cache(self) -> None:
-        """Forget what was kept from earlier calls."""
+        """Clear the cache of earlier calls."""
         self._calls.clear_prefix_cache()
 
     def get_new_version(self, **changes: Any) -> OnnxWrapper:
@@ -628,7 +628,7 @@ class OnnxWrapper(DistributionMethods):
 
 
 def generator_of(seed: int | np.random.Generator | None) -> np.random.Generator:
-    """The generator of a seed. ValueError if it is none."""
+    """The generator of a seed; ValueError if the seed is invalid."""
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What wrappers of language models share: the base class and the rules of their constructor arguments."""
+"""Base class of wrappers of language models, and checks of their constructor arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a wrapper writes, the data classes filled from rows of tokens, texts and messages, and where."""
+"""The output of a wrapper: data classes filled from rows of tokens, texts and messages, and their keys."""
 
 from __future__ import annotations
 

@@ -17,10 +17,10 @@ _OF_THE_CALL = ("n", "num_return_sequences", "seed", "seeds", "generator")
 def options_of_rows(
     config: GenerationConfig, row_options: Sequence[Mapping[str, Any]] | None, count: int
 ) -> list[GenerationConfig]:
-    """What the call says, changed by what it says for each row.
+    """The options of a call, overridden by its options for each row.
 
-    What is told of tokens (`logprobs`, `kept_ids`, ...) is the same for all rows of a result: as much as any
-    row asks for.
+    Records of tokens (`logprobs`, `kept_ids`, ...) are equal for all rows of a result: the most that any row
+    requests.
 
     Args:
         config: of the call.

@@ -1,4 +1,4 @@
-"""What scoring takes beside the entry: temperatures, and records of the tokens that rows were drawn from."""
+"""Additional inputs of scoring: temperatures, and records of the tokens that rows were drawn from."""
 
 from __future__ import annotations
 
