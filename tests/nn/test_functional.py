@@ -116,6 +116,11 @@ def test_in_place_and_dtypes() -> None:
     assert F.log_softmax(np.ones(3, np.float32), -1, dtype="float64").dtype == np.float64
 
 
+def test_logarithms_of_0_are_cut_off_as_in_torch() -> None:
+    p, q = np.array([0.0, 1.0, 0.0, 1.0]), np.array([1.0, 0.0, 0.0, 1.0])
+    np.testing.assert_array_equal(F.binary_cross_entropy(p, q, reduction="none"), [100, 100, 0, 0])
+
+
 def test_what_does_not_count() -> None:
     scores = X[0].copy()
     scores[1] = -np.inf  # of a row that does not count

@@ -37,3 +37,16 @@ def test_isclose() -> None:
     assert np.isclose(first, second, atol=1)["a"].all()
     assert first.allclose(first)
     assert not np.allclose(first, second)
+
+
+def test_array_equal_compares_shape_keys_objects_and_numbers() -> None:
+    td = TensorDict({"a": np.arange(3.0), "s": "x"}, batch_size=[3])
+    assert np.array_equal(td, td.clone())
+    for other in (
+        td.clone().set("a", np.zeros(3)),
+        td.clone().set("s", "y"),
+        td.clone().set("s", np.zeros(3)),
+        td.exclude("s"),
+        TensorDict(td.to_dict()),
+    ):
+        assert not np.array_equal(td, other)

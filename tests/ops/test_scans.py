@@ -26,6 +26,8 @@ def test_running_sums_and_products(name, fn, dim):
     out = getattr(td, name)(dim)
     np.testing.assert_allclose(out["a"], fn(td["a"], axis=dim % 2))
     assert (out.batch_size, out.names, out["s"]) == ((4, 3), ["t", "u"], "x")
+    flat = fn(td)  # as NumPy's function without an axis
+    np.testing.assert_allclose(flat["a"], fn(td["a"].reshape(12, 2), axis=0))
 
 
 def test_running_sums_of_small_integers_are_wide():

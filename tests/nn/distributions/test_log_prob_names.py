@@ -29,3 +29,5 @@ def test_their_sum() -> None:
         with pytest.raises(RuntimeError, match="pass log_prob_key"):
             log_prob_names(["x"], keys=["lp"])
     assert not composite_lp_aggregate()
+    with set_composite_lp_aggregate():
+        assert composite_lp_aggregate()

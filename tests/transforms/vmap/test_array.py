@@ -37,6 +37,7 @@ def branch(v: Any) -> Any:
         (lambda v: v[5], IndexError, "out of bounds"),
         (lambda v: v[:, 0], IndexError, "too many indices"),
         (lambda v: v @ np.ones(3), ValueError, "matmul"),
+        (lambda v: v.__iadd__(np.ones(rows().shape)), ValueError, "more dimensions than its out"),
         (lambda v: v[0].view(np.int8), ValueError, "keeps its itemsize"),
     ],
 )
