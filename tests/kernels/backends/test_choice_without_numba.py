@@ -99,12 +99,6 @@ from lite.models.graph.call import _finish_writes
 fails(_finish_writes, ImportError)
 from lite import TensorDict
 fails(lambda: TensorDict(a=np.ones(2)).to("cuda"), RuntimeError)
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    module = nn.TensorDictModule(lambda x: 2 * x, ["x"], ["y"])
-    module.compile()
-    assert module(np.ones(2)).tolist() == [2, 2]
-assert any("pip install numba" in str(w.message) for w in caught), caught
 """
 
 MODELS = """
