@@ -159,12 +159,7 @@ class GraphArray(InterpretedArray):
         return rules.elementwise(self, function, *args)
 
     def astype(
-        self,
-        dtype: Any,
-        order: str = "K",
-        casting: str = "unsafe",
-        subok: bool = True,
-        copy: bool = True,
+        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> GraphArray:
         """Elements in another dtype; self if that is what they have and `copy` is false."""
         if np.dtype(dtype) == self._dtype:

@@ -60,17 +60,11 @@ _ONE_DIMENSION = (np.cumulative_sum, np.cumulative_prod)
 
 
 @GRAD.rule(np.sum)
-def _grad_sum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    keepdims: Any = NOT_GIVEN,
-    initial: Any = NOT_GIVEN,
-    where: Any = NOT_GIVEN,
-) -> Any:
-    if is_traced(initial):
-        return np.sum(a, axis, dtype, keepdims=keepdims, where=where) + initial
-    options = given(dtype=dtype, keepdims=keepdims, initial=initial, where=where)
+def _grad_sum(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> Any:
+    if is_traced(options.get("initial")):
+        initial = options.pop("initial")
+        return np.sum(a, axis, dtype, **options) + initial
+    options = given(dtype=dtype, **options)
     held = value_of(a)
     value = _floats(np.sum(held, axis, **options), held)
     shape, mask = held.shape, options.get("where")
@@ -84,15 +78,8 @@ def _floats(value: Any, held: Any) -> Any:
 
 
 @GRAD.rule(np.mean)
-def _grad_mean(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    keepdims: Any = NOT_GIVEN,
-    *,
-    where: Any = NOT_GIVEN,
-) -> Any:
-    options = given(dtype=dtype, keepdims=keepdims, where=where)
+def _grad_mean(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> Any:
+    options = given(dtype=dtype, **options)
     held = value_of(a)
     if not options and type(held) is np.ndarray and held.size and held.dtype.char in "fd":
         total = np.add.reduce(held, axis=axis)  # as np.mean does, in a third of its time
@@ -115,20 +102,12 @@ def _count(mask: Any, shape: Any, axis: Any) -> Any:
 @GRAD.rules_of(np.var, np.std)
 def _grad_variance(function: Any) -> Any:
     def run(
-        a: Any,
-        axis: Any = None,
-        dtype: Any = None,
-        ddof: Any = 0,
-        keepdims: Any = NOT_GIVEN,
-        *,
-        where: Any = NOT_GIVEN,
-        mean: Any = NOT_GIVEN,
-        correction: Any = NOT_GIVEN,
+        a: Any, axis: Any = None, dtype: Any = None, *, ddof: Any = 0, correction: Any = None, **options: Any
     ) -> Any:
-        if mean is not NOT_GIVEN:
+        if _is_given(options.pop("mean", None)):
             raise NoRule  # it might depend on the array, or might not
-        free = correction if correction is not NOT_GIVEN else ddof
-        options = given(dtype=dtype, ddof=free, keepdims=keepdims, where=where)
+        free = correction if _is_given(correction) else ddof
+        options = given(dtype=dtype, ddof=free, **options)
         held = value_of(a)
         value = function(held, axis, **options)
         shape, mask = held.shape, options.get("where")
@@ -148,14 +127,8 @@ def _grad_variance(function: Any) -> Any:
 
 @GRAD.rules_of(np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin)
 def _grad_extreme(function: Any) -> Any:
-    def run(
-        a: Any,
-        axis: Any = None,
-        keepdims: Any = NOT_GIVEN,
-        initial: Any = NOT_GIVEN,
-        where: Any = NOT_GIVEN,
-    ) -> Any:
-        options = given(keepdims=keepdims, initial=initial, where=where)
+    def run(a: Any, axis: Any = None, **options: Any) -> Any:
+        options = given(**options)
         held = value_of(a)
         value = function(held, axis, **options)
         shape, mask = held.shape, options.get("where")
@@ -175,15 +148,8 @@ def _grad_extreme(function: Any) -> Any:
 
 
 @GRAD.rule(np.prod)
-def _grad_prod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    keepdims: Any = NOT_GIVEN,
-    initial: Any = NOT_GIVEN,
-    where: Any = NOT_GIVEN,
-) -> Any:
-    options = given(dtype=dtype, keepdims=keepdims, initial=initial, where=where)
+def _grad_prod(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> Any:
+    options = given(dtype=dtype, **options)
     held = value_of(a)
     value = _floats(np.prod(held, axis, **options), held)
     shape, mask = held.shape, options.get("where")
@@ -207,12 +173,7 @@ def others(x: Any) -> Any:
 
 @GRAD.rules_of(np.median, np.nanmedian)
 def _grad_median(function: Any) -> Any:
-    def run(
-        a: Any,
-        axis: Any = None,
-        overwrite_input: bool = False,
-        keepdims: Any = False,
-    ) -> Any:
+    def run(a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
         options = given(keepdims=keepdims)
         held = value_of(a)
         pull = _pull_quantile(held, np.asarray(0.5), axis, "linear", function is np.nanmedian)

@@ -117,12 +117,7 @@ class BatchedArray(InterpretedArray):
         return BatchedArray(self.value.swapaxes(first + 1, second + 1), self.level)
 
     def astype(
-        self,
-        dtype: Any,
-        order: str = "K",
-        casting: str = "unsafe",
-        subok: bool = True,
-        copy: bool = True,
+        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> BatchedArray:
         """Elements in another dtype; self if that is what they have and `copy` is false."""
         value = self.value.astype(dtype, order, casting, subok, copy)
