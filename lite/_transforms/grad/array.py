@@ -18,20 +18,20 @@ rules = Rules()
 class _Hooked:
     """The way back of a node, after its hooks."""
 
-    __slots__ = ("hooks", "joint", "links")
+    __slots__ = ("hooks", "parents", "vjp")
 
-    def __init__(self, links: Any, joint: Any) -> None:
-        self.links = links
-        self.joint = joint
+    def __init__(self, parents: Any, vjp: Any) -> None:
+        self.parents = parents
+        self.vjp = vjp
         self.hooks: OrderedDict[int, Any] = OrderedDict()
 
     def __call__(self, g: Any) -> Any:
         for hook in tuple(self.hooks.values()):
             found = hook(g)
             g = g if found is None else found
-        if self.joint is not None:
-            return self.joint(g)
-        return [(parent, pullback(g)) for parent, pullback in self.links]
+        if self.vjp is not None:
+            return self.vjp(g)
+        return [(parent, pullback(g)) for parent, pullback in self.parents]
 
 
 def _operators(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
@@ -172,11 +172,11 @@ class TracedArray(InterpretedArray):
             array([20., 20.])
         """
         node = self.node
-        if node is None or (not node.links and node.joint is None):
+        if node is None or (not node.parents and node.vjp is None):
             raise RuntimeError("a hook needs an array that was computed from what is differentiated by.")
-        if not isinstance(node.joint, _Hooked):
-            node.links, node.joint = (), _Hooked(node.links, node.joint)
-        return add_hook(node.joint.hooks, hook)
+        if not isinstance(node.vjp, _Hooked):
+            node.parents, node.vjp = (), _Hooked(node.parents, node.vjp)
+        return add_hook(node.vjp.hooks, hook)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return rules.ufunc(ufunc, method, inputs, kwargs)
@@ -213,7 +213,7 @@ class TracedArray(InterpretedArray):
         return complex(self._number("complex"))
 
     def _number(self, kind: str) -> Any:
-        if self.node is None or self.node.links is None:  # a derivative is no longer to be had
+        if self.node is None or self.node.parents is None:  # a derivative is no longer to be had
             return self.value
         raise TypeError(
             f"{kind}() of an array that a gradient is computed for would lose it, as would an assignment to "

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from lite._transforms.grad.along import Rows, given, kept_shape, masked, spread
-from lite._transforms.grad.tape import is_traced, record, value_of
+from lite._transforms.grad.tape import holds_traced, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import BOOL, Graph
 from lite._transforms.graphs.operators import select, truth
@@ -61,14 +61,14 @@ _ONE_DIMENSION = (np.cumulative_sum, np.cumulative_prod)
 
 @GRAD.rule(np.sum)
 def _grad_sum(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> Any:
-    if is_traced(options.get("initial")):
+    if holds_traced(options.get("initial")):
         initial = options.pop("initial")
         return np.sum(a, axis, dtype, **options) + initial
     options = given(dtype=dtype, **options)
     held = value_of(a)
     value = _floats(np.sum(held, axis, **options), held)
     shape, mask = held.shape, options.get("where")
-    return record(value, (a, lambda g: masked(spread(g, shape, axis), mask)))
+    return with_node(value, (a, lambda g: masked(spread(g, shape, axis), mask)))
 
 
 def _floats(value: Any, held: Any) -> Any:
@@ -89,8 +89,8 @@ def _grad_mean(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> A
     shape, mask = held.shape, options.get("where")
     if mask is None:
         factor = 1 / max(held.size // max(value.size, 1), 1)  # the count itself may be too large for float16
-        return record(value, (a, lambda g: spread(g * factor, shape, axis)))
-    return record(value, (a, lambda g: masked(spread(g, shape, axis) / _count(mask, shape, axis), mask)))
+        return with_node(value, (a, lambda g: spread(g * factor, shape, axis)))
+    return with_node(value, (a, lambda g: masked(spread(g, shape, axis) / _count(mask, shape, axis), mask)))
 
 
 def _count(mask: Any, shape: Any, axis: Any) -> Any:
@@ -120,7 +120,7 @@ def _grad_variance(function: Any) -> Any:
             centred = data - np.sum(data, axis, keepdims=True) / count
             return masked(spread(g, shape, axis) * centred * 2 / np.maximum(count - free, 0), mask)
 
-        return record(value, (a, pull))
+        return with_node(value, (a, pull))
 
     return run
 
@@ -142,7 +142,7 @@ def _grad_extreme(function: Any) -> Any:
             ties = np.maximum(np.sum(chosen, axis, keepdims=True), 1)
             return np.where(chosen, spread(g, shape, axis) / ties, 0)
 
-        return record(value, (a, pull))
+        return with_node(value, (a, pull))
 
     return run
 
@@ -160,7 +160,7 @@ def _grad_prod(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> A
         share = spread(g * options.get("initial", 1), shape, axis) * rows.undo(others(data))
         return masked(share, mask)
 
-    return record(value, (a, pull))
+    return with_node(value, (a, pull))
 
 
 def others(x: Any) -> Any:
@@ -177,7 +177,7 @@ def _grad_median(function: Any) -> Any:
         options = given(keepdims=keepdims)
         held = value_of(a)
         pull = _pull_quantile(held, np.asarray(0.5), axis, "linear", function is np.nanmedian)
-        return record(function(held, axis, **options), (a, pull))
+        return with_node(function(held, axis, **options), (a, pull))
 
     return run
 
@@ -222,7 +222,7 @@ def _grad_quantile(function: Any) -> Any:
             raise NoRule
         held = value_of(a)
         value = function(held, q, axis, method=method, **options)
-        return record(value, (a, _pull_quantile(held, np.true_divide(q, parts), axis, method, skips)))
+        return with_node(value, (a, _pull_quantile(held, np.true_divide(q, parts), axis, method, skips)))
 
     return run
 
