@@ -23,7 +23,7 @@ from lite._arrays import formulas
 from lite._arrays.device import unwrap, wrap
 from lite._arrays.dtypes import as_dtype
 from lite._arrays.types import HostArray, as_array, computed
-from lite._transforms.grad.tape import answers, record, value_of
+from lite._transforms.grad.tape import is_traced, value_of, with_node
 from lite._tree.collection import TensorCollection
 from lite.nn.layers import activations
 from lite.nn.layers.large_arrays import pointwise
@@ -307,9 +307,9 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, *, reducti
 
 
 def _entropy_of(p: Any, y: Any) -> Any:
-    if isinstance(p, HostArray) and answers(p, y):
+    if isinstance(p, HostArray) and is_traced(p, y):
         a, b = value_of(p), value_of(y)
-        return record(
+        return with_node(
             _entropy_of(a, b),
             (p, lambda g: g * (a - b) / np.maximum(a * (1 - a), 1e-12)),
             (y, lambda g: g * (np.log(1 - a) - np.log(a))),

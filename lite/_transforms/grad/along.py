@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from lite._arrays.types import HostArray, Shape
-from lite._transforms.grad.tape import is_traced
+from lite._transforms.grad.tape import holds_traced
 from lite._transforms.registry import NOT_GIVEN, NoRule
 
 _FEW = 1 << 14  # elements that are written sooner than NumPy makes an array that repeats one of them
@@ -22,7 +22,7 @@ def given(**options: Any) -> dict[str, Any]:
         NoRule: one of them is traced.
     """
     kept = {name: value for name, value in options.items() if value is not NOT_GIVEN and value is not None}
-    if is_traced(kept):
+    if holds_traced(kept):
         raise NoRule
     return kept
 

@@ -3,47 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from lite._arrays.methods import ArrayMethods
 from lite._arrays.types import HostArray, Shape
+from lite._transforms.arrays import InterpretedArray, Rules
 from lite._transforms.handles import RemovableHandle, add_hook
-from lite._transforms.levels import innermost
-from lite._tree.collection import TensorCollection
-
-
-class Rules:
-    """What answers for traced arrays. These functions need the class, so `dispatch` sets them."""
-
-    __slots__ = (
-        *(
-            "astype",
-            "backward",
-            "binary",
-            "copy",
-            "elementwise",
-            "function",
-            "get_index",
-            "look",
-            "set_index",
-        ),
-        *("ufunc",),
-    )
-    astype: Callable[..., Any]
-    backward: Callable[..., None]
-    binary: Callable[..., Any]
-    copy: Callable[..., Any]
-    elementwise: Callable[..., Any]
-    function: Callable[..., Any]
-    get_index: Callable[..., Any]
-    look: Callable[..., None]
-    set_index: Callable[..., None]
-    ufunc: Callable[..., Any]
-
 
 rules = Rules()
 
@@ -51,20 +18,20 @@ rules = Rules()
 class _Hooked:
     """The way back of a node, after its hooks."""
 
-    __slots__ = ("hooks", "joint", "links")
+    __slots__ = ("hooks", "parents", "vjp")
 
-    def __init__(self, links: Any, joint: Any) -> None:
-        self.links = links
-        self.joint = joint
+    def __init__(self, parents: Any, vjp: Any) -> None:
+        self.parents = parents
+        self.vjp = vjp
         self.hooks: OrderedDict[int, Any] = OrderedDict()
 
     def __call__(self, g: Any) -> Any:
         for hook in tuple(self.hooks.values()):
             found = hook(g)
             g = g if found is None else found
-        if self.joint is not None:
-            return self.joint(g)
-        return [(parent, pullback(g)) for parent, pullback in self.links]
+        if self.vjp is not None:
+            return self.vjp(g)
+        return [(parent, pullback(g)) for parent, pullback in self.parents]
 
 
 def _operators(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
@@ -75,7 +42,7 @@ def _operators(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Any], Callable[[An
     )
 
 
-class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
+class TracedArray(InterpretedArray):
     """An array that knows how it was computed.
 
     What NumPy would write in place makes a new value, which this object holds from then on; whoever computed
@@ -92,7 +59,7 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     __slots__ = ("__weakref__", "alias", "level", "node", "value")
     # So that operators of arrays on the left defer to this one.
     __array_priority__ = 2000
-    __hash__ = object.__hash__
+    rules = rules
     layered = False
 
     def __init__(self, value: Any, node: Any, level: int) -> None:
@@ -205,24 +172,14 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
             array([20., 20.])
         """
         node = self.node
-        if node is None or (not node.links and node.joint is None):
+        if node is None or (not node.parents and node.vjp is None):
             raise RuntimeError("a hook needs an array that was computed from what is differentiated by.")
-        if not isinstance(node.joint, _Hooked):
-            node.links, node.joint = (), _Hooked(node.links, node.joint)
-        return add_hook(node.joint.hooks, hook)
+        if not isinstance(node.vjp, _Hooked):
+            node.parents, node.vjp = (), _Hooked(node.parents, node.vjp)
+        return add_hook(node.vjp.hooks, hook)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return rules.ufunc(ufunc, method, inputs, kwargs)
-
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        for kind in types:
-            if kind is TracedArray or kind is np.ndarray:
-                continue
-            if issubclass(kind, TensorCollection):
-                return NotImplemented
-            if issubclass(kind, HostArray) and type(innermost((args, kwargs))) is not TracedArray:
-                return NotImplemented
-        return rules.function(func, args, kwargs)
 
     # The mixin has these, too, by way of NumPy: gradients of small formulas take 11 to 27% longer with those.
     __add__, __radd__ = _operators(np.add)
@@ -233,25 +190,6 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def __pow__(self, other: Any) -> Any:
         # NumPy's arrays do so, too.
         return np.square(self) if type(other) is int and other == 2 else rules.binary(np.power, self, other)
-
-    def __getitem__(self, index: Any) -> Any:
-        return rules.get_index(self, index)
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        rules.set_index(self, index, value)
-
-    def __len__(self) -> int:
-        shape = self.value.shape
-        if not shape:
-            raise TypeError("len() of unsized object")
-        size: int = shape[0]
-        return size
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter([self[i] for i in range(len(self))])
-
-    def __contains__(self, item: Any) -> bool:
-        return bool((self == item).any())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         raise TypeError(
@@ -275,7 +213,7 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         return complex(self._number("complex"))
 
     def _number(self, kind: str) -> Any:
-        if self.node is None or self.node.links is None:  # a derivative is no longer to be had
+        if self.node is None or self.node.parents is None:  # a derivative is no longer to be had
             return self.value
         raise TypeError(
             f"{kind}() of an array that a gradient is computed for would lose it, as would an assignment to "

@@ -22,9 +22,9 @@ from lite._transforms.grad.tape import (
     has_derivative,
     level_of,
     next_number,
-    record_joint,
     value_of,
     walk,
+    with_vjp,
 )
 from lite._transforms.levels import innermost
 from lite._transforms.vmap.array import BatchedArray
@@ -113,7 +113,7 @@ class custom_vjp:
             return found
 
         shares.__qualname__ = name
-        return record_joint(out, given, shares)
+        return with_vjp(out, given, shares)
 
     def _mapped(self, args: tuple[Any, ...], level: int) -> Any:
         """The same inside of `vmap`, for arrays behind which there are traced ones."""

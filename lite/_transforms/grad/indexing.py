@@ -9,7 +9,7 @@ import numpy as np
 from lite._arrays.types import HostArray, Shape
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import state
-from lite._transforms.grad.tape import Part, is_traced, mixed, record, unbroadcast, value_of, values_of
+from lite._transforms.grad.tape import Part, holds_traced, mixed, unbroadcast, value_of, values_of, with_node
 from lite._transforms.grad.views import View, forget, laid_out_as, seen_in, settle
 from lite._transforms.levels import innermost
 
@@ -23,7 +23,7 @@ def get_index(x: Any, index: Any) -> Any:
             return inner.pick(x, index)
     shape = x.value.shape
     once = _reads_once(index)
-    return record(pick(x.value, index), (x, lambda g: _share(g, index, shape, once)))
+    return with_node(pick(x.value, index), (x, lambda g: _share(g, index, shape, once)))
 
 
 def _share(g: Any, index: Any, shape: Shape, once: bool) -> Any:
@@ -75,7 +75,7 @@ def set_index(x: Any, index: Any, new: Any) -> None:
     target = _writable(x.value, index, value)
     target[index] = value
     once = _reads_once(index)
-    after = record(
+    after = with_node(
         target,
         (x, lambda g: without(g, index)),
         (new, lambda g: unbroadcast(g[index] if once else _last(g, index), shape)),
@@ -118,7 +118,7 @@ def write(target: Any, result: Any, casting: Any = "unsafe", name: str = "the fu
         ValueError: the result does not broadcast to the array's shape.
     """
     if type(target) is not TracedArray:
-        if is_traced(result):
+        if holds_traced(result):
             raise TypeError(
                 f"the result of {name} has a gradient, which an ndarray as out= would lose: use the "
                 "function without out, or make the array from a traced one, with np.zeros_like(x)."
@@ -140,7 +140,7 @@ def write(target: Any, result: Any, casting: Any = "unsafe", name: str = "the fu
         value = value.astype(dtype)
     if own != shape or isinstance(value, np.generic):
         value = np.broadcast_to(value, shape).copy()
-    rebind(target, record(value, (result, lambda g: unbroadcast(g, own))), value)
+    rebind(target, with_node(value, (result, lambda g: unbroadcast(g, own))), value)
 
 
 def rebind(x: TracedArray, after: Any, value: Any) -> None:
@@ -183,7 +183,7 @@ def _through(x: TracedArray, view: View, value: Any, node: Any) -> None:
     old = _writable(whole.value, value).reshape(-1)
     old[places] = value
     part = TracedArray(value, node, x.level)
-    new = record(
+    new = with_node(
         old.reshape(shape),
         (whole, lambda g: without(g.reshape(-1), places).reshape(shape)),
         (part, lambda g: g.reshape(-1)[places]),
@@ -212,5 +212,5 @@ def look(view: TracedArray) -> None:
     value = seen_in(whole.value, view.alias, places.shape)
     if value is None:
         value = whole.value.reshape(-1)[places]
-    new = record(value, (whole, lambda g: added(g, places, (size,)).reshape(shape)))
+    new = with_node(value, (whole, lambda g: added(g, places, (size,)).reshape(shape)))
     view.value, view.node = value, new.node if type(new) is TracedArray else None

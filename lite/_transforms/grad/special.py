@@ -10,7 +10,7 @@ import numpy as np
 
 from lite._arrays.formulas import erf, erfc, horner, log_gamma
 from lite._arrays.special import bessel_ratio, digamma, gamma_below, log_beta, log_i0
-from lite._transforms.grad.tape import is_traced, record, unbroadcast, value_of
+from lite._transforms.grad.tape import holds_traced, unbroadcast, value_of, with_node
 from lite._transforms.registry import name_of
 
 # Bernoulli numbers, in the series of trigamma for large numbers (Abramowitz and Stegun 1964, 6.4.12).
@@ -27,11 +27,11 @@ def trigamma(x: Any) -> Any:
     return out + 1.0 / x + 0.5 * square + square / x * horner(_TRIGAMMA, square)
 
 
-def _bessel_ratio_slope(x: Any, y: Any) -> Any:
+def _bessel_ratio_derivative(x: Any, y: Any) -> Any:
     return np.where(x == 0, 0.5, 1 - y / np.where(x == 0, 1, x) - y * y)
 
 
-def _gamma_below_slope(a: Any, x: Any, y: Any) -> Any:
+def _gamma_below_derivative(a: Any, x: Any, y: Any) -> Any:
     return np.exp((a - 1) * np.log(x) - x - log_gamma(a))
 
 
@@ -42,12 +42,12 @@ _DERIVATIVES: dict[Any, tuple[Callable[..., Any] | None, ...]] = {
     log_gamma: (lambda x, y: digamma(x),),
     digamma: (lambda x, y: trigamma(x),),
     log_i0: (lambda x, y: np.sign(x) * bessel_ratio(np.abs(x)),),
-    bessel_ratio: (_bessel_ratio_slope,),
+    bessel_ratio: (_bessel_ratio_derivative,),
     log_beta: (
         lambda a, b, y: digamma(a) - digamma(a + b),
         lambda a, b, y: digamma(b) - digamma(a + b),
     ),
-    gamma_below: (None, _gamma_below_slope),
+    gamma_below: (None, _gamma_below_derivative),
 }
 
 
@@ -55,16 +55,16 @@ def elementwise(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """`function(*args)` with its derivative."""
     values = [value_of(x) for x in args]
     y = function(*values)
-    slopes = _DERIVATIVES.get(function, (None,) * len(args))
-    return record(
-        y, *[(x, _pullback(function, i, slopes[i], values, y)) for i, x in enumerate(args) if is_traced(x)]
-    )
+    derivatives = _DERIVATIVES.get(function, (None,) * len(args))
+    pairs = zip(args, derivatives, strict=True)
+    parents = [(x, _pullback(function, i, d, values, y)) for i, (x, d) in enumerate(pairs) if holds_traced(x)]
+    return with_node(y, *parents)
 
 
-def _pullback(function: Any, i: int, slope: Any, values: list[Any], y: Any) -> Callable[[Any], Any]:
-    if slope is None:
+def _pullback(function: Any, i: int, derivative: Any, values: list[Any], y: Any) -> Callable[[Any], Any]:
+    if derivative is None:
         raise NotImplementedError(
             f"no gradient through {name_of(function)} by its argument {i}: detach it (x.detach()) if it is "
             "to count as a constant."
         )
-    return lambda g: unbroadcast(g * slope(*values, y), np.shape(values[i]))
+    return lambda g: unbroadcast(g * derivative(*values, y), np.shape(values[i]))

@@ -1,10 +1,10 @@
-"""What traced arrays note while they are computed, and the walk back.
+"""The nodes behind traced arrays, and the walk back.
 
 A rule computes a value and says for each argument what share of the derivative it gets::
 
-    @rule(np.negative)
+    @GRAD.rule(np.negative)
     def negative(x):
-        return record(np.negative(value_of(x)), (x, lambda g: -g))
+        return with_node(np.negative(value_of(x)), (x, lambda g: -g))
 
 A pullback gets the derivative of what is differentiated by the result, and gives that by the argument, in the
 argument's shape. It calls functions that NumPy dispatches, as there may be arrays of an outer `vmap` among
@@ -30,7 +30,7 @@ from lite._transforms.grad.views import remember
 from lite._transforms.levels import innermost
 
 Pullback = Callable[[Any], Any]
-Link = tuple[Any, Pullback]
+Parent = tuple[Any, Pullback]
 
 OUTERMOST = -1  # level of what is computed from parameters: every map inside is an inner transformation
 next_number = itertools.count(1).__next__
@@ -42,20 +42,20 @@ class Node:
 
     Attributes:
         number: higher than those of the nodes it was computed from.
-        links: (node, pullback) for each thing it was computed from. Empty where a derivative ends, unless
-            there is `joint`; None once released.
-        joint: gives all shares at once, (node, share) each.
+        parents: (node, pullback) for each thing it was computed from. Empty where a derivative ends, unless
+            there is `vjp`; None once released.
+        vjp: gives all shares at once, (node, share) each; None where each parent has a pullback.
         shape: of the value.
         dtype: of the value.
         holder: the parameter that computes as this, where that is so.
     """
 
-    __slots__ = ("__weakref__", "dtype", "holder", "joint", "links", "number", "shape")
+    __slots__ = ("__weakref__", "dtype", "holder", "number", "parents", "shape", "vjp")
 
-    def __init__(self, links: Any, joint: Any, value: Any, holder: Any = None) -> None:
+    def __init__(self, parents: Any, vjp: Any, value: Any, holder: Any = None) -> None:
         self.number = next_number()
-        self.links = links
-        self.joint = joint
+        self.parents = parents
+        self.vjp = vjp
         self.shape = value.shape
         self.dtype = value.dtype
         self.holder = holder
@@ -80,17 +80,17 @@ def values_of(x: Any) -> Any:
     return x.data if isinstance(x, ArrayHolder) else x
 
 
-def is_traced(x: Any) -> bool:
+def holds_traced(x: Any) -> bool:
     """Whether there is a traced array in nested lists, tuples and dicts."""
     kind = type(x)
     if kind is TracedArray:
         return True
     if kind is tuple or kind is list:
-        return any(map(is_traced, x))
-    return kind is dict and any(map(is_traced, x.values()))
+        return any(map(holds_traced, x))
+    return kind is dict and any(map(holds_traced, x.values()))
 
 
-def answers(*arrays: Any) -> bool:
+def is_traced(*arrays: Any) -> bool:
     """Whether there is a traced array, and no array of a `vmap` inside, whose own rules would come first."""
     found = False
     for x in arrays:
@@ -101,12 +101,12 @@ def answers(*arrays: Any) -> bool:
     return found
 
 
-def record(value: Any, *links: Link) -> Any:
+def with_node(value: Any, *parents: Parent) -> Any:
     """A result with its derivative: a traced array, or the plain value if no argument is traced.
 
     Args:
         value: the result; of integers and bools, which have no derivative, it is returned as it is.
-        links: (argument, pullback) each; arguments that are not traced are left out.
+        parents: (argument, pullback) each; arguments that are not traced are left out.
 
     Raises:
         RuntimeError: arguments belong to different calls of `grad`.
@@ -114,7 +114,7 @@ def record(value: Any, *links: Link) -> Any:
     """
     kept = []
     source = None
-    for x, pullback in links:
+    for x, pullback in parents:
         if type(x) is not TracedArray:
             if not isinstance(x, ArrayHolder):
                 continue
@@ -131,27 +131,27 @@ def record(value: Any, *links: Link) -> Any:
     if source is None:
         return value
     out = noted(value, kept, source.level)
-    if len(links) == 1 and type(out) is TracedArray:
+    if len(parents) == 1 and type(out) is TracedArray:
         remember(out, source)
     return out
 
 
-def noted(value: Any, links: list[tuple[Node, Pullback]], level: Any) -> Any:
-    """A result with links to nodes, where anything is noted of it."""
+def noted(value: Any, parents: list[tuple[Node, Pullback]], level: Any) -> Any:
+    """A result with its parents, unless nothing is noted of it."""
     if (pauses[0] or value.dtype not in _FLOATS) and not has_derivative(value):
         return value
     if type(value) is not np.ndarray and isinstance(value, HostArray) and value.level > level:
         raise _inside_out()
-    return TracedArray(value, Node(links, None, value) if links else None, level)
+    return TracedArray(value, Node(parents, None, value) if parents else None, level)
 
 
-def record_joint(value: Any, parents: Iterable[Any], pullback: Callable[[Any], Iterable[Any]]) -> Any:
-    """`record` with one pullback for all arguments, which gives a share for each of them.
+def with_vjp(value: Any, parents: Iterable[Any], vjp: Callable[[Any], Iterable[Any]]) -> Any:
+    """`with_node` with one vjp for all arguments, which gives a share for each of them.
 
     Args:
-        value: the result; see `record`.
+        value: the result; see `with_node`.
         parents: the arguments; of those that are not traced the share is not used and may be None.
-        pullback: from the derivative by the result to a tuple of those by the arguments.
+        vjp: from the derivative by the result to a tuple of those by the arguments.
     """
     nodes: list[Any] = []
     source = None
@@ -172,33 +172,33 @@ def record_joint(value: Any, parents: Iterable[Any], pullback: Callable[[Any], I
         raise _inside_out()
     if not any(node is not None for node in nodes):
         return TracedArray(value, None, source.level)
-    return TracedArray(value, Node((), _Joint(nodes, pullback), value), source.level)
+    return TracedArray(value, Node((), _SharedVjp(nodes, vjp), value), source.level)
 
 
 def _inside_out() -> RuntimeError:
     return RuntimeError(
         "a rule of gradients got an array of a vmap that runs inside of the gradient, whose rules come "
-        "first: ask tape.answers before."
+        "first: ask tape.is_traced before."
     )
 
 
-class _Joint:
-    """One pullback for several nodes; None stands for what takes no part."""
+class _SharedVjp:
+    """One vjp for several nodes; None stands for what takes no part."""
 
-    __slots__ = ("nodes", "pullback")
+    __slots__ = ("nodes", "vjp")
 
-    def __init__(self, nodes: list[Any], pullback: Callable[[Any], Iterable[Any]]) -> None:
+    def __init__(self, nodes: list[Any], vjp: Callable[[Any], Iterable[Any]]) -> None:
         self.nodes = nodes
-        self.pullback = pullback
+        self.vjp = vjp
 
     def __call__(self, g: Any) -> Iterable[tuple[Any, Any]]:
-        return zip(self.nodes, self.pullback(g), strict=True)
+        return zip(self.nodes, self.vjp(g), strict=True)
 
 
-def record_several(
-    values: Sequence[Any], parents: Iterable[Any], pullback: Callable[[tuple[Any, ...]], Iterable[Any]]
+def with_vjp_of_all(
+    values: Sequence[Any], parents: Iterable[Any], vjp: Callable[[tuple[Any, ...]], Iterable[Any]]
 ) -> list[Any]:
-    """`record_joint` for several results.
+    """`with_vjp` for several results.
 
     Behind them stands one node, of a number that nobody sees. The results are computed from it, so the way
     back comes to it when the derivatives by all results are known.
@@ -206,7 +206,7 @@ def record_several(
     Args:
         values: the results.
         parents: the arguments.
-        pullback: from the derivatives by the results, None for those that nothing depends on, to a tuple of
+        vjp: from the derivatives by the results, None for those that nothing depends on, to a tuple of
             those by the arguments.
     """
     found: list[Any] = [None] * len(values)
@@ -214,9 +214,9 @@ def record_several(
     def back(nothing: Any) -> Iterable[Any]:
         given = tuple(found)
         found[:] = [None] * len(values)
-        return pullback(given)
+        return vjp(given)
 
-    behind = record_joint(np.zeros((), np.float32), parents, back)
+    behind = with_vjp(np.zeros((), np.float32), parents, back)
     if type(behind) is not TracedArray:
         return list(values)
 
@@ -227,7 +227,7 @@ def record_several(
 
         return keep
 
-    return [record(value, (behind, keeping(i))) for i, value in enumerate(values)]
+    return [with_node(value, (behind, keeping(i))) for i, value in enumerate(values)]
 
 
 def has_derivative(value: Any) -> bool:
@@ -362,8 +362,8 @@ class _Walk:
             self.add(node, g, "the derivative by the result")
         while pending:
             node = heappop(pending)[1]
-            links = node.links
-            if links is None:
+            parents = node.parents
+            if parents is None:
                 raise RuntimeError(
                     "what this derivative needs was released by an earlier backward(); say retain_graph=True "
                     "there to go back twice."
@@ -371,18 +371,18 @@ class _Walk:
             g = shares.pop(node)
             if g.dtype != node.dtype:
                 g = g.astype(node.dtype)
-            joint = node.joint
-            if joint is None:
-                for parent, pullback in links:
+            vjp = node.vjp
+            if vjp is None:
+                for parent, pullback in parents:
                     share = pullback(g)
                     if share is not None:
                         self.add(parent, share, pullback)
             else:
-                for parent, share in joint(g):
+                for parent, share in vjp(g):
                     if parent is not None and share is not None:
-                        self.add(parent, share, joint)
+                        self.add(parent, share, vjp)
             if release:
-                node.links = node.joint = None
+                node.parents = node.vjp = None
         for key, dtype in self.dtypes.items():
             if shares[key].dtype != dtype:
                 shares[key] = shares[key].astype(dtype)
@@ -403,7 +403,7 @@ class _Walk:
                 return
         if old is None:
             self.shares[key] = share
-            if node.number < self.since or (node.links == () and node.joint is None):
+            if node.number < self.since or (node.parents == () and node.vjp is None):
                 self.dtypes[key] = node.dtype
             else:
                 heappush(self.pending, (-node.number, node))
@@ -441,7 +441,7 @@ class _Walk:
 def _name(pullback: Any) -> str:
     if isinstance(pullback, str):
         return pullback
-    pullback = pullback.pullback if isinstance(pullback, _Joint) else pullback
+    pullback = pullback.vjp if isinstance(pullback, _SharedVjp) else pullback
     name = str(getattr(pullback, "__qualname__", pullback)).partition(".<locals>")[0]
     return f"the derivative that the rule of {name} gives"
 
@@ -451,17 +451,17 @@ __all__ = [
     "Node",
     "Part",
     "TracedArray",
-    "answers",
     "constant",
     "has_derivative",
+    "holds_traced",
     "is_traced",
     "leaf",
     "level_of",
-    "record",
-    "record_joint",
-    "record_several",
     "unbroadcast",
     "value_of",
     "values_of",
     "walk",
+    "with_node",
+    "with_vjp",
+    "with_vjp_of_all",
 ]

@@ -12,7 +12,7 @@ from lite._arrays.types import ArrayHolder, HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.indexing import write
 from lite._transforms.grad.running import leaf
-from lite._transforms.grad.tape import mixed, noted, record, unbroadcast, value_of, values_of
+from lite._transforms.grad.tape import mixed, noted, unbroadcast, value_of, values_of, with_node
 from lite._transforms.levels import innermost
 from lite._transforms.registry import GRAD, ZERO_GRADIENT, NoRule, name_of
 from lite._transforms.rules.ufuncs import UFUNCS
@@ -82,7 +82,7 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any] | Non
         if derivative is not None and not kwargs:
             x = inputs[0].value
             y = ufunc(x)
-            return record(y, (inputs[0], lambda g: g * derivative(x, y)))
+            return with_node(y, (inputs[0], lambda g: g * derivative(x, y)))
     rule = GRAD.rules.get(ufunc)
     if rule is not None:
         try:
@@ -101,25 +101,25 @@ def _pair(ufunc: np.ufunc, derivatives: tuple[Callable[..., Any], ...], a: Any, 
     right = b.value if type(b) is TracedArray else b
     y = ufunc(left, right)
     shape = y.shape
-    links = []
+    parents = []
     level = None
     if type(a) is TracedArray:
         level = a.level
         if a.node is not None:
             if left.shape == shape:
-                links.append((a.node, lambda g: first(g, left, right, y)))
+                parents.append((a.node, lambda g: first(g, left, right, y)))
             else:
-                links.append((a.node, lambda g: unbroadcast(first(g, left, right, y), left.shape)))
+                parents.append((a.node, lambda g: unbroadcast(first(g, left, right, y), left.shape)))
     if type(b) is TracedArray:
         if level is not None and level != b.level:
             raise mixed()
         level = b.level
         if b.node is not None:
             if right.shape == shape:
-                links.append((b.node, lambda g: second(g, left, right, y)))
+                parents.append((b.node, lambda g: second(g, left, right, y)))
             else:
-                links.append((b.node, lambda g: unbroadcast(second(g, left, right, y), right.shape)))
-    return noted(y, links, level)
+                parents.append((b.node, lambda g: unbroadcast(second(g, left, right, y), right.shape)))
+    return noted(y, parents, level)
 
 
 _NUMBERS = frozenset((TracedArray, np.ndarray, float, int))
@@ -203,7 +203,7 @@ def _at(ufunc: np.ufunc, a: Any, indices: Any, *b: Any) -> None:
     ufunc.at(value, indices, value_of(b[0]))
     sign = 1 if ufunc is np.add else -1
     shape = np.shape(b[0])
-    write(a, record(value, (a, lambda g: g), (b[0], lambda g: unbroadcast(sign * g[indices], shape))))
+    write(a, with_node(value, (a, lambda g: g), (b[0], lambda g: unbroadcast(sign * g[indices], shape))))
 
 
 def astype(
@@ -218,9 +218,9 @@ def astype(
     value = x.value.astype(dtype, order, casting, subok, copy)
     if value is x.value:
         return x
-    return record(value, (x, lambda g: g))
+    return with_node(value, (x, lambda g: g))
 
 
 def copy(x: TracedArray) -> Any:
     """As the method of ndarrays."""
-    return record(x.value.copy(), (x, lambda g: g))
+    return with_node(x.value.copy(), (x, lambda g: g))

@@ -7,31 +7,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
-from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from lite._arrays.methods import ArrayMethods
-from lite._arrays.types import HostArray, Shape
-from lite._transforms.levels import innermost
-from lite._tree.collection import TensorCollection
-
-
-class Rules:
-    """What answers for symbolic arrays. These functions need the class, so `dispatch` sets them."""
-
-    __slots__ = ("cast", "elementwise", "function", "get_index", "index_batch", "set_index", "ufunc")
-    ufunc: Callable[..., Any]
-    function: Callable[..., Any]
-    get_index: Callable[..., Any]
-    set_index: Callable[..., None]
-    index_batch: Callable[..., Any]
-    elementwise: Callable[..., Any]
-    cast: Callable[..., Any]
-
+from lite._arrays.types import Shape
+from lite._transforms.arrays import InterpretedArray, Rules
 
 rules = Rules()
 
 
-class GraphArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
+class GraphArray(InterpretedArray):
     """An array of which only shape and dtype are known; NumPy's functions of it write nodes of a graph.
 
     Writing in place gives it the name of another value. What NumPy would make a view knows what it is a view
@@ -49,7 +32,7 @@ class GraphArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
 
     __slots__ = ("__weakref__", "_dtype", "_name", "_shape", "_stale", "base", "graph", "index", "views")
     __array_priority__ = 3000
-    __hash__ = object.__hash__
+    rules = rules
     layered: ClassVar[bool] = False
     symbolic: ClassVar[bool] = True
 
@@ -113,52 +96,17 @@ class GraphArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
                 view._outdate()
         self.views.clear()
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        for item in inputs:
-            if isinstance(item, TensorCollection) or not self._answers(item, inputs, kwargs):
-                return NotImplemented
-        return rules.ufunc(self.graph, ufunc, method, inputs, kwargs)
-
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        for kind in types:
-            if issubclass(kind, TensorCollection):
-                return NotImplemented
-            other = issubclass(kind, HostArray) and kind is not GraphArray
-            if other and type(innermost((args, kwargs))) is not GraphArray:
-                return NotImplemented
-        return rules.function(self.graph, func, args, kwargs)
-
-    def _answers(self, item: Any, inputs: Any, kwargs: Any) -> bool:
-        """Whether this array answers for a call with `item`, another transformation's at times."""
-        if type(item) is GraphArray or not isinstance(item, HostArray):
-            return True
-        return type(innermost((inputs, kwargs))) is GraphArray
-
     @property
     def level(self) -> int:  # type: ignore[override]
         """The number of the trace among all transformations."""
         level: int = self.graph.level
         return level
 
-    def __getitem__(self, index: Any) -> Any:
-        return rules.get_index(self, index)
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        rules.set_index(self, index, value)
-
-    def __len__(self) -> int:
-        if not self._shape:
-            raise TypeError("len() of unsized object")
-        return self._shape[0]
-
     def __iter__(self) -> Iterator[Any]:
         count = len(self)
         if self.graph.size(self._shape[0]) is not None:
             self.graph.fail("walks over a dimension of dynamic size in Python")
         return iter([self[i] for i in range(count)])
-
-    def __contains__(self, item: object) -> bool:
-        return bool((self == item).any())
 
     def _fail(self, what: str, error: type[Exception] = NotImplementedError) -> NoReturn:
         self.graph.fail(what, error)
@@ -211,12 +159,7 @@ class GraphArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         return rules.elementwise(self, function, *args)
 
     def astype(
-        self,
-        dtype: Any,
-        order: str = "K",
-        casting: str = "unsafe",
-        subok: bool = True,
-        copy: bool = True,
+        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> GraphArray:
         """Elements in another dtype; self if that is what they have and `copy` is false."""
         if np.dtype(dtype) == self._dtype:

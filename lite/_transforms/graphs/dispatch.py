@@ -6,13 +6,15 @@ from typing import Any
 
 import lite._transforms.rules  # noqa: F401 - which registers them
 from lite._transforms.graphs.array import GraphArray, rules
+from lite._transforms.graphs.graph import graph_of
 from lite._transforms.graphs.indexing import get_index, set_index
 from lite._transforms.graphs.ufuncs import call_ufunc, write
 from lite._transforms.registry import ONNX, NoRule, name_of, without_out
 
 
-def call_function(graph: Any, func: Any, args: Any, kwargs: Any) -> Any:
+def call_function(func: Any, args: Any, kwargs: Any) -> Any:
     """Write the nodes of a function; NotImplementedError names the one that has no rule."""
+    graph = graph_of((args, kwargs))
     args, kwargs, out = without_out(func, args, kwargs)
     if func not in ONNX.rules:
         graph.fail(f"calls {name_of(func)}, which has no rule for ONNX")

@@ -13,7 +13,7 @@ import numpy as np
 from lite._arrays.types import ArrayHolder, HostArray, Shape
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.sizes import Size
-from lite._transforms.levels import numbers
+from lite._transforms.levels import innermost, numbers
 
 INT64 = np.dtype(np.int64)
 BOOL = np.dtype(np.bool_)
@@ -356,6 +356,12 @@ class Graph:
         """Elements along an axis by their numbers; negative ones count from the end."""
         shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
         return self.emit("Gather", [x, indices], shape, x.dtype, axis=axis)
+
+
+def graph_of(arguments: Any) -> Graph:
+    """The graph of a call with symbolic arrays among nested lists, tuples and dicts of arguments."""
+    graph: Graph = innermost(arguments).graph
+    return graph
 
 
 def view_of(base: GraphArray, value: GraphArray, index: Any = None) -> GraphArray:

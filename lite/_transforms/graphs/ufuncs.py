@@ -8,7 +8,7 @@ import numpy as np
 
 from lite._arrays.types import ArrayHolder
 from lite._transforms.graphs.array import GraphArray
-from lite._transforms.graphs.graph import BOOL, Graph
+from lite._transforms.graphs.graph import BOOL, Graph, graph_of
 from lite._transforms.graphs.operators import truth, unary
 from lite._transforms.registry import ONNX, NoRule, name_of
 from lite._transforms.rules.ufuncs import UFUNCS
@@ -24,8 +24,9 @@ def _python_scalar(x: Any) -> bool:
     return type(x) in (bool, int, float)
 
 
-def call_ufunc(graph: Graph, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: Any) -> Any:
+def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: Any) -> Any:
     """`getattr(ufunc, method)(*inputs, **kwargs)` with symbolic arrays among the arguments."""
+    graph = graph_of((inputs, kwargs))
     out = kwargs.get("out")
     out = None if out is None or all(target is None for target in out) else out
     kwargs = {key: value for key, value in kwargs.items() if key not in ("out", "casting", "order", "subok")}

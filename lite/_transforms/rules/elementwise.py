@@ -11,7 +11,7 @@ import numpy as np
 from lite._arrays import formulas
 from lite._arrays.special import bessel_ratio
 from lite._arrays.types import HostArray
-from lite._transforms.grad.tape import is_traced, record, unbroadcast, value_of
+from lite._transforms.grad.tape import holds_traced, unbroadcast, value_of, with_node
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.graphs.operators import unary
 from lite._transforms.registry import GRAD, ONNX, VMAP, ZERO_GRADIENT, NoRule, default, formula
@@ -65,11 +65,11 @@ def _onnx_fix(x: Any) -> Any:
 def _grad_nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Any:
-    if is_traced((nan, posinf, neginf)) or not copy:
+    if holds_traced((nan, posinf, neginf)) or not copy:
         raise NoRule
     held = value_of(x)
     value = np.nan_to_num(held, True, nan, posinf, neginf)
-    return record(value, (x, lambda g: np.where(np.isfinite(held), g, 0)))
+    return with_node(value, (x, lambda g: np.where(np.isfinite(held), g, 0)))
 
 
 @ONNX.composed(np.nan_to_num)
@@ -106,7 +106,7 @@ def _grad_sinc(x: Any) -> Any:
         place = np.where(zero, 1, held)
         return np.where(zero, 0, g * (np.cos(math.pi * place) - value) / place)
 
-    return record(value, (x, pull))
+    return with_node(value, (x, pull))
 
 
 @GRAD.rule(np.i0)
@@ -119,7 +119,7 @@ def _grad_i0(x: Any) -> Any:
         ratio = size.elementwise(bessel_ratio) if isinstance(size, HostArray) else bessel_ratio(size)
         return g * value * np.sign(held) * ratio
 
-    return record(value, (x, pull))
+    return with_node(value, (x, pull))
 
 
 def _bounds(a_min: Any, a_max: Any, low: Any, high: Any) -> tuple[Any, Any]:
@@ -144,7 +144,7 @@ def _grad_clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None,
         parents.append((low, lambda g: unbroadcast(np.where(within, g, 0), lower_shape)))
     if high is not None:
         parents.append((high, lambda g: unbroadcast(np.where(above, g, 0), upper_shape)))
-    return record(y, *parents)
+    return with_node(y, *parents)
 
 
 @VMAP.composed(np.clip)
@@ -224,17 +224,17 @@ def _vmap_memory(function: Any) -> Any:
 
 @GRAD.rule(np.bincount)
 def _grad_bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
-    if is_traced(x):
+    if holds_traced(x):
         raise NoRule
     counts = np.bincount(x, value_of(weights), minlength)
-    return record(counts, (weights, lambda g: np.take(g, x)))
+    return with_node(counts, (weights, lambda g: np.take(g, x)))
 
 
 @GRAD.rule(np.histogram)
 def _grad_histogram(
     a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
 ) -> Any:
-    if density or is_traced((bins, range, weights)) or (range is None and not np.ndim(bins)):
+    if density or holds_traced((bins, range, weights)) or (range is None and not np.ndim(bins)):
         raise NoRule("where its bins end depends on the numbers, or how they count has a derivative")
     return np.histogram(value_of(a), bins, range, None, weights)
 

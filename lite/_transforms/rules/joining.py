@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from lite._transforms.grad.tape import record, value_of
+from lite._transforms.grad.tape import value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.registry import (
@@ -40,7 +40,7 @@ def _grad_concatenate(
         end = start + part.shape[axis]
         parents.append((part, _at((*head, slice(start, end)))))
         start = end
-    return record(value, *parents)
+    return with_node(value, *parents)
 
 
 @VMAP.rule(np.concatenate, np.concat)
@@ -77,7 +77,7 @@ def _grad_stack(arrays: Any, axis: int = 0, *, dtype: Any = None, casting: Any =
     parts = as_arrays(arrays)
     value = np.stack([value_of(part) for part in parts], axis, dtype=dtype, casting=casting)
     head = (slice(None),) * normalize_axis_index(axis, value.ndim)
-    return record(value, *[(part, _at((*head, i))) for i, part in enumerate(parts)])
+    return with_node(value, *[(part, _at((*head, i))) for i, part in enumerate(parts)])
 
 
 def _at(index: Any) -> Any:

@@ -21,7 +21,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from lite._arrays.types import HostArray
 from lite._transforms.grad.along import spread
-from lite._transforms.grad.tape import is_traced, record, unbroadcast, value_of
+from lite._transforms.grad.tape import holds_traced, unbroadcast, value_of, with_node
 from lite._transforms.registry import (
     FORMULAS,
     GRAD,
@@ -98,7 +98,7 @@ def _symmetric(x: Any) -> Any:
 @GRAD.rule(linalg.inv)
 def _grad_inv(a: Any) -> Any:
     value = linalg.inv(value_of(a))
-    return record(value, (a, lambda g: -np.matmul(_t(value), np.matmul(g, _t(value)))))
+    return with_node(value, (a, lambda g: -np.matmul(_t(value), np.matmul(g, _t(value)))))
 
 
 @GRAD.rule(linalg.solve)
@@ -115,7 +115,7 @@ def _grad_solve(a: Any, b: Any) -> Any:
     def by_right(g: Any) -> Any:
         return unbroadcast(linalg.solve(_t(matrix), g), right.shape)
 
-    return record(value, (a, by_matrix), (b, by_right))
+    return with_node(value, (a, by_matrix), (b, by_right))
 
 
 @GRAD.rule(linalg.det)
@@ -128,14 +128,14 @@ def _grad_det(a: Any) -> Any:
         sign = linalg.det(np.matmul(u, vh))
         return (g * sign)[..., None, None] * np.matmul(_scaled(u, others(s)), vh)
 
-    return record(linalg.det(held), (a, pull))
+    return with_node(linalg.det(held), (a, pull))
 
 
 @GRAD.rule(linalg.slogdet)
 def _grad_slogdet(a: Any) -> Any:
     held = value_of(a)
     value = linalg.slogdet(held)
-    logabsdet = record(value.logabsdet, (a, lambda g: g[..., None, None] * _t(linalg.inv(held))))
+    logabsdet = with_node(value.logabsdet, (a, lambda g: g[..., None, None] * _t(linalg.inv(held))))
     return type(value)(value.sign, logabsdet)
 
 
@@ -150,7 +150,7 @@ def _grad_cholesky(a: Any, /, *, upper: bool = False) -> Any:
         inner = linalg.solve(_t(lower), inner)
         return _symmetric(_t(linalg.solve(_t(lower), _t(inner))))
 
-    return record(value, (a, pull))
+    return with_node(value, (a, pull))
 
 
 @GRAD.rule(linalg.eigh)
@@ -165,7 +165,7 @@ def _grad_eigh(a: Any, UPLO: str = "L") -> Any:
         inner = np.matmul(_t(v), g) * _one_by_gaps(w)
         return _symmetric(np.matmul(v, np.matmul(inner, _t(v))))
 
-    return type(value)(record(w, (a, by_values)), record(v, (a, by_vectors)))
+    return type(value)(with_node(w, (a, by_values)), with_node(v, (a, by_vectors)))
 
 
 def _one_by_gaps(w: Any) -> Any:
@@ -203,10 +203,10 @@ def _grad_svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermi
         inner = (skew - _t(skew)) * _one_by_gaps(s * s) * s[..., :, None]
         return np.matmul(u, np.matmul(inner, vh) + _t(_scaled(g - np.matmul(v, skew), 1 / s)))
 
-    values = record(s, (a, by_values))
+    values = with_node(s, (a, by_values))
     if not compute_uv:
         return values
-    return type(value)(record(u, (a, by_left)), values, record(vh, (a, by_right)))
+    return type(value)(with_node(u, (a, by_left)), values, with_node(vh, (a, by_right)))
 
 
 @GRAD.rule(linalg.svdvals)
@@ -229,12 +229,12 @@ def _grad_qr(a: Any, mode: str = "reduced") -> Any:
 
     by_q = (a, lambda g: pull(g, -np.matmul(_t(g), q)))
     by_r = (a, lambda g: pull(np.zeros_like(q), np.matmul(r, _t(g))))
-    return type(value)(record(q, by_q), record(r, by_r))
+    return type(value)(with_node(q, by_q), with_node(r, by_r))
 
 
 @GRAD.rule(linalg.pinv)
 def _grad_pinv(a: Any, *args: Any, **kwargs: Any) -> Any:
-    if is_traced((args, kwargs)):
+    if holds_traced((args, kwargs)):
         raise NoRule
     held = value_of(a)
     p = linalg.pinv(held, *args, **kwargs)
@@ -246,7 +246,7 @@ def _grad_pinv(a: Any, *args: Any, **kwargs: Any) -> Any:
         share = share + np.matmul(right, np.matmul(p, _t(p)))
         return share + np.matmul(_t(p), np.matmul(p, _t(left)))
 
-    return record(p, (a, pull))
+    return with_node(p, (a, pull))
 
 
 @GRAD.rule(linalg.lstsq)
@@ -315,7 +315,7 @@ def _vmap_vector_norm(
 
 @GRAD.rule(linalg.vector_norm)
 def _grad_vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    if isinstance(ord, str) or is_traced(ord):
+    if isinstance(ord, str) or holds_traced(ord):
         raise NoRule
     if ord != 2:
         return FORMULAS[linalg.vector_norm](x, axis=axis, keepdims=keepdims, ord=ord)
@@ -327,7 +327,7 @@ def _grad_vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, or
         scale = np.where(value == 0, 0, g / np.where(value == 0, 1, value))
         return held * spread(scale, held.shape, axis)
 
-    return record(value, (x, pull))
+    return with_node(value, (x, pull))
 
 
 @GRAD.rule(linalg.eig, linalg.eigvals)

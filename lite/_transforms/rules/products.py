@@ -15,7 +15,7 @@ from numpy import linalg
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from lite._transforms.grad.along import wide
-from lite._transforms.grad.tape import record, unbroadcast, value_of
+from lite._transforms.grad.tape import unbroadcast, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.registry import (
@@ -41,7 +41,7 @@ def _grad_matmul(a: Any, b: Any, **kwargs: Any) -> Any:
         raise NoRule
     a, b = as_array(a), as_array(b)
     x, y = value_of(a), value_of(b)
-    return record(np.matmul(x, y), (a, lambda g: _by_left(g, x, y)), (b, lambda g: _by_right(g, x, y)))
+    return with_node(np.matmul(x, y), (a, lambda g: _by_left(g, x, y)), (b, lambda g: _by_right(g, x, y)))
 
 
 def _by_left(g: Any, x: Any, y: Any) -> Any:
@@ -194,7 +194,7 @@ def _grad_einsum(*operands: Any, optimize: Any = False, **kwargs: Any) -> Any:
     values = [value_of(a) for a in arrays]
     terms, output = _without_dots(terms, output, values)
     value = np.einsum(f"{','.join(terms)}->{output}", *values, optimize=optimize, **kwargs)
-    return record(value, *[(a, _by_operand(i, terms, output, values)) for i, a in enumerate(arrays)])
+    return with_node(value, *[(a, _by_operand(i, terms, output, values)) for i, a in enumerate(arrays)])
 
 
 def _by_operand(i: int, terms: list[str], output: str, values: list[Any]) -> Any:
@@ -329,7 +329,7 @@ def _grad_convolve(a: Any, v: Any, mode: Any = "full") -> Any:
     def by(other: Any) -> Any:
         return lambda g: np.correlate(np.pad(g, width), other, "valid")
 
-    return record(value, (a, by(y)), (v, by(x)))
+    return with_node(value, (a, by(y)), (v, by(x)))
 
 
 # -- formulas ----------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from lite._transforms.grad.along import Rows, given, kept_shape, masked, spread
-from lite._transforms.grad.tape import is_traced, record, value_of
+from lite._transforms.grad.tape import holds_traced, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import BOOL, Graph
 from lite._transforms.graphs.operators import select, truth
@@ -60,21 +60,15 @@ _ONE_DIMENSION = (np.cumulative_sum, np.cumulative_prod)
 
 
 @GRAD.rule(np.sum)
-def _grad_sum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    keepdims: Any = NOT_GIVEN,
-    initial: Any = NOT_GIVEN,
-    where: Any = NOT_GIVEN,
-) -> Any:
-    if is_traced(initial):
-        return np.sum(a, axis, dtype, keepdims=keepdims, where=where) + initial
-    options = given(dtype=dtype, keepdims=keepdims, initial=initial, where=where)
+def _grad_sum(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> Any:
+    if holds_traced(options.get("initial")):
+        initial = options.pop("initial")
+        return np.sum(a, axis, dtype, **options) + initial
+    options = given(dtype=dtype, **options)
     held = value_of(a)
     value = _floats(np.sum(held, axis, **options), held)
     shape, mask = held.shape, options.get("where")
-    return record(value, (a, lambda g: masked(spread(g, shape, axis), mask)))
+    return with_node(value, (a, lambda g: masked(spread(g, shape, axis), mask)))
 
 
 def _floats(value: Any, held: Any) -> Any:
@@ -84,15 +78,8 @@ def _floats(value: Any, held: Any) -> Any:
 
 
 @GRAD.rule(np.mean)
-def _grad_mean(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    keepdims: Any = NOT_GIVEN,
-    *,
-    where: Any = NOT_GIVEN,
-) -> Any:
-    options = given(dtype=dtype, keepdims=keepdims, where=where)
+def _grad_mean(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> Any:
+    options = given(dtype=dtype, **options)
     held = value_of(a)
     if not options and type(held) is np.ndarray and held.size and held.dtype.char in "fd":
         total = np.add.reduce(held, axis=axis)  # as np.mean does, in a third of its time
@@ -102,8 +89,8 @@ def _grad_mean(
     shape, mask = held.shape, options.get("where")
     if mask is None:
         factor = 1 / max(held.size // max(value.size, 1), 1)  # the count itself may be too large for float16
-        return record(value, (a, lambda g: spread(g * factor, shape, axis)))
-    return record(value, (a, lambda g: masked(spread(g, shape, axis) / _count(mask, shape, axis), mask)))
+        return with_node(value, (a, lambda g: spread(g * factor, shape, axis)))
+    return with_node(value, (a, lambda g: masked(spread(g, shape, axis) / _count(mask, shape, axis), mask)))
 
 
 def _count(mask: Any, shape: Any, axis: Any) -> Any:
@@ -115,20 +102,12 @@ def _count(mask: Any, shape: Any, axis: Any) -> Any:
 @GRAD.rules_of(np.var, np.std)
 def _grad_variance(function: Any) -> Any:
     def run(
-        a: Any,
-        axis: Any = None,
-        dtype: Any = None,
-        ddof: Any = 0,
-        keepdims: Any = NOT_GIVEN,
-        *,
-        where: Any = NOT_GIVEN,
-        mean: Any = NOT_GIVEN,
-        correction: Any = NOT_GIVEN,
+        a: Any, axis: Any = None, dtype: Any = None, *, ddof: Any = 0, correction: Any = None, **options: Any
     ) -> Any:
-        if mean is not NOT_GIVEN:
+        if _is_given(options.pop("mean", None)):
             raise NoRule  # it might depend on the array, or might not
-        free = correction if correction is not NOT_GIVEN else ddof
-        options = given(dtype=dtype, ddof=free, keepdims=keepdims, where=where)
+        free = correction if _is_given(correction) else ddof
+        options = given(dtype=dtype, ddof=free, **options)
         held = value_of(a)
         value = function(held, axis, **options)
         shape, mask = held.shape, options.get("where")
@@ -141,21 +120,15 @@ def _grad_variance(function: Any) -> Any:
             centred = data - np.sum(data, axis, keepdims=True) / count
             return masked(spread(g, shape, axis) * centred * 2 / np.maximum(count - free, 0), mask)
 
-        return record(value, (a, pull))
+        return with_node(value, (a, pull))
 
     return run
 
 
 @GRAD.rules_of(np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin)
 def _grad_extreme(function: Any) -> Any:
-    def run(
-        a: Any,
-        axis: Any = None,
-        keepdims: Any = NOT_GIVEN,
-        initial: Any = NOT_GIVEN,
-        where: Any = NOT_GIVEN,
-    ) -> Any:
-        options = given(keepdims=keepdims, initial=initial, where=where)
+    def run(a: Any, axis: Any = None, **options: Any) -> Any:
+        options = given(**options)
         held = value_of(a)
         value = function(held, axis, **options)
         shape, mask = held.shape, options.get("where")
@@ -169,21 +142,14 @@ def _grad_extreme(function: Any) -> Any:
             ties = np.maximum(np.sum(chosen, axis, keepdims=True), 1)
             return np.where(chosen, spread(g, shape, axis) / ties, 0)
 
-        return record(value, (a, pull))
+        return with_node(value, (a, pull))
 
     return run
 
 
 @GRAD.rule(np.prod)
-def _grad_prod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    keepdims: Any = NOT_GIVEN,
-    initial: Any = NOT_GIVEN,
-    where: Any = NOT_GIVEN,
-) -> Any:
-    options = given(dtype=dtype, keepdims=keepdims, initial=initial, where=where)
+def _grad_prod(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> Any:
+    options = given(dtype=dtype, **options)
     held = value_of(a)
     value = _floats(np.prod(held, axis, **options), held)
     shape, mask = held.shape, options.get("where")
@@ -194,7 +160,7 @@ def _grad_prod(
         share = spread(g * options.get("initial", 1), shape, axis) * rows.undo(others(data))
         return masked(share, mask)
 
-    return record(value, (a, pull))
+    return with_node(value, (a, pull))
 
 
 def others(x: Any) -> Any:
@@ -207,16 +173,11 @@ def others(x: Any) -> Any:
 
 @GRAD.rules_of(np.median, np.nanmedian)
 def _grad_median(function: Any) -> Any:
-    def run(
-        a: Any,
-        axis: Any = None,
-        overwrite_input: bool = False,
-        keepdims: Any = False,
-    ) -> Any:
+    def run(a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
         options = given(keepdims=keepdims)
         held = value_of(a)
         pull = _pull_quantile(held, np.asarray(0.5), axis, "linear", function is np.nanmedian)
-        return record(function(held, axis, **options), (a, pull))
+        return with_node(function(held, axis, **options), (a, pull))
 
     return run
 
@@ -261,7 +222,7 @@ def _grad_quantile(function: Any) -> Any:
             raise NoRule
         held = value_of(a)
         value = function(held, q, axis, method=method, **options)
-        return record(value, (a, _pull_quantile(held, np.true_divide(q, parts), axis, method, skips)))
+        return with_node(value, (a, _pull_quantile(held, np.true_divide(q, parts), axis, method, skips)))
 
     return run
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from lite._transforms.grad.along import given, wide
-from lite._transforms.grad.tape import is_traced, record, value_of
+from lite._transforms.grad.tape import holds_traced, value_of, with_node
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.registry import GRAD, ONNX, VMAP, NoRule, as_arrays, default, formula, ndim_of
 from lite._transforms.rules.reductions import summed_dtype
@@ -25,7 +25,7 @@ def _grad_cumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
     if axis is None:
         a, axis = np.ravel(a), 0
     value = np.cumsum(value_of(a), axis, **options)
-    return record(_floats(value), (a, lambda g: _reverse_sum(g, axis)))
+    return with_node(_floats(value), (a, lambda g: _reverse_sum(g, axis)))
 
 
 def _floats(value: Any) -> Any:
@@ -59,7 +59,7 @@ def _grad_cumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
         before = np.cumprod(np.concatenate([one, x[..., :-1]], -1), -1)
         return np.moveaxis(before * _recursion(np.concatenate([x[..., 1:], one], -1), s), -1, axis)
 
-    return record(_floats(value), (a, pull))
+    return with_node(_floats(value), (a, pull))
 
 
 def _recursion(a: Any, b: Any) -> Any:
@@ -77,10 +77,10 @@ def _recursion(a: Any, b: Any) -> Any:
 
 @GRAD.rule(np.unwrap)
 def _grad_unwrap(p: Any, *args: Any, **kwargs: Any) -> Any:
-    if is_traced((args, kwargs)):
+    if holds_traced((args, kwargs)):
         raise NoRule
     # What is added are whole periods, which change by jumps only.
-    return record(np.unwrap(value_of(p), *args, **kwargs), (p, lambda g: g))
+    return with_node(np.unwrap(value_of(p), *args, **kwargs), (p, lambda g: g))
 
 
 @GRAD.rule(np.interp)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from lite._transforms.grad.indexing import write
-from lite._transforms.grad.tape import record, unbroadcast, value_of
+from lite._transforms.grad.tape import unbroadcast, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import INT64, Graph
 from lite._transforms.graphs.operators import select, truth
@@ -40,7 +40,7 @@ def _grad_where(condition: Any, x: Any = _NOTHING, y: Any = _NOTHING, /) -> Any:
         return np.where(chosen)
     first, second = value_of(x), value_of(y)
     value = np.where(chosen, first, second)
-    return record(
+    return with_node(
         value,
         (x, lambda g: unbroadcast(np.where(chosen, g, 0), np.shape(first))),
         (y, lambda g: unbroadcast(np.where(chosen, 0, g), np.shape(second))),
@@ -128,7 +128,7 @@ def _grad_take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
             np.add.at(out, _places(indices, axis, shape), g)
         return out
 
-    return record(np.take_along_axis(held, indices, axis), (arr, pull))
+    return with_node(np.take_along_axis(held, indices, axis), (arr, pull))
 
 
 def _places(indices: Any, axis: int, shape: Any) -> tuple[Any, ...]:

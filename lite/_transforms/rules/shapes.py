@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from lite._transforms.grad.along import wide
 from lite._transforms.grad.indexing import added
-from lite._transforms.grad.tape import is_traced, record, unbroadcast, value_of
+from lite._transforms.grad.tape import holds_traced, unbroadcast, value_of, with_node
 from lite._transforms.graphs.graph import Graph, view_of
 from lite._transforms.registry import GRAD, ONNX, VMAP, ZERO_GRADIENT, NoRule, as_array, as_arrays, formula
 from lite._transforms.vmap.along import shifted_axes, shifted_axis
@@ -52,7 +52,7 @@ def _grad_reshape(
     old = held.shape
     options: Any = {"order": order}
     value = np.reshape(held, newshape if shape is None else shape, copy=copy, **options)
-    return record(value, (a, lambda g: np.reshape(g, old, **options)))
+    return with_node(value, (a, lambda g: np.reshape(g, old, **options)))
 
 
 @VMAP.rule(np.reshape)
@@ -99,7 +99,7 @@ def _grad_ravel(a: Any, order: Any = "C") -> Any:
             raise NoRule("the derivative need not have its order of memory")
         order = "C"
     shape = held.shape
-    return record(np.ravel(held, order), (a, lambda g: np.reshape(g, shape, order=order)))
+    return with_node(np.ravel(held, order), (a, lambda g: np.reshape(g, shape, order=order)))
 
 
 @VMAP.rule(np.ravel)
@@ -119,12 +119,12 @@ def _onnx_ravel(graph: Graph, a: Any, order: str = "C") -> Any:
 @GRAD.rule(np.transpose, np.permute_dims)
 def _grad_transpose(a: Any, axes: Any = None) -> Any:
     if axes is None:
-        return record(np.transpose(value_of(a)), (a, lambda g: np.transpose(g)))
+        return with_node(np.transpose(value_of(a)), (a, lambda g: np.transpose(g)))
     if len(axes) != a.ndim:
         raise ValueError("axes don't match array")
     order = [normalize_axis_index(axis, a.ndim) for axis in axes]
     back = sorted(range(len(order)), key=order.__getitem__)
-    return record(np.transpose(value_of(a), order), (a, lambda g: np.transpose(g, back)))
+    return with_node(np.transpose(value_of(a), order), (a, lambda g: np.transpose(g, back)))
 
 
 @VMAP.rule(np.transpose, np.permute_dims)
@@ -147,7 +147,7 @@ def _onnx_transpose(graph: Graph, a: Any, axes: Any = None) -> Any:
 
 @GRAD.rule(np.swapaxes)
 def _grad_swapaxes(a: Any, axis1: int, axis2: int) -> Any:
-    return record(np.swapaxes(value_of(a), axis1, axis2), (a, lambda g: np.swapaxes(g, axis1, axis2)))
+    return with_node(np.swapaxes(value_of(a), axis1, axis2), (a, lambda g: np.swapaxes(g, axis1, axis2)))
 
 
 @VMAP.rule(np.swapaxes)
@@ -165,7 +165,7 @@ def _onnx_swapaxes(a: Any, axis1: int, axis2: int) -> Any:
 @GRAD.rule(np.moveaxis)
 def _grad_moveaxis(a: Any, source: Any, destination: Any) -> Any:
     value = np.moveaxis(value_of(a), source, destination)
-    return record(value, (a, lambda g: np.moveaxis(g, destination, source)))
+    return with_node(value, (a, lambda g: np.moveaxis(g, destination, source)))
 
 
 @VMAP.rule(np.moveaxis)
@@ -186,7 +186,7 @@ def _onnx_moveaxis(a: Any, source: Any, destination: Any) -> Any:
 def _grad_ones(function: Any) -> Any:
     def run(a: Any, axis: Any = None) -> Any:
         held = value_of(a)
-        return record(function(held, axis), (a, lambda g: g.reshape(held.shape)))
+        return with_node(function(held, axis), (a, lambda g: g.reshape(held.shape)))
 
     return run
 
@@ -221,7 +221,7 @@ def _onnx_squeeze(graph: Graph, a: Any, axis: Any = None) -> Any:
 @GRAD.rule(np.broadcast_to)
 def _grad_broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     held = value_of(array)
-    return record(np.broadcast_to(held, shape), (array, lambda g: unbroadcast(g, held.shape)))
+    return with_node(np.broadcast_to(held, shape), (array, lambda g: unbroadcast(g, held.shape)))
 
 
 @VMAP.rule(np.broadcast_to)
@@ -240,7 +240,7 @@ def _onnx_broadcast_to(graph: Graph, array: Any, shape: Any, subok: bool = False
 
 @GRAD.rule(np.flip)
 def _grad_flip(m: Any, axis: Any = None) -> Any:
-    return record(np.flip(value_of(m), axis), (m, lambda g: np.flip(g, axis)))
+    return with_node(np.flip(value_of(m), axis), (m, lambda g: np.flip(g, axis)))
 
 
 @VMAP.rule(np.flip)
@@ -256,9 +256,9 @@ def _onnx_flip(m: Any, axis: Any = None) -> Any:
 
 @GRAD.rule(np.roll)
 def _grad_roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    if is_traced(shift):
+    if holds_traced(shift):
         raise NoRule
-    return record(np.roll(value_of(a), shift, axis), (a, lambda g: np.roll(g, np.negative(shift), axis)))
+    return with_node(np.roll(value_of(a), shift, axis), (a, lambda g: np.roll(g, np.negative(shift), axis)))
 
 
 @VMAP.rule(np.roll)
@@ -303,7 +303,7 @@ def _grad_tile(A: Any, reps: Any) -> Any:
     def pull(g: Any) -> Any:
         return np.sum(wide(g).reshape(pairs), tuple(range(0, len(pairs), 2))).reshape(held.shape)
 
-    return record(np.tile(held, reps), (A, pull))
+    return with_node(np.tile(held, reps), (A, pull))
 
 
 @VMAP.rule(np.tile)
@@ -333,7 +333,7 @@ def _grad_repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     value = np.repeat(held, repeats, place)
     count = value.shape[place] // max(held.shape[place], 1)
     shape = (*held.shape[: place + 1], count, *held.shape[place + 1 :])
-    return record(value, (a, lambda g: np.sum(wide(g).reshape(shape), place + 1)))
+    return with_node(value, (a, lambda g: np.sum(wide(g).reshape(shape), place + 1)))
 
 
 @VMAP.rule(np.repeat)
@@ -367,7 +367,7 @@ def _grad_diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
         np.moveaxis(out, (axis1, axis2), (-2, -1))[..., rows + max(-offset, 0), rows + max(offset, 0)] = g
         return out
 
-    return record(value, (a, pull))
+    return with_node(value, (a, pull))
 
 
 @VMAP.rule(np.diagonal)
@@ -391,7 +391,7 @@ def _grad_triangle(function: Any) -> Any:
     def run(m: Any, k: int = 0) -> Any:
         if m.ndim == 1:  # a row repeated into a square
             m = np.broadcast_to(m, (m.shape[0], m.shape[0]))
-        return record(function(value_of(m), k), (m, lambda g: function(g, k)))
+        return with_node(function(value_of(m), k), (m, lambda g: function(g, k)))
 
     return run
 
@@ -443,7 +443,7 @@ def _grad_windows(
             g = added(g, (*[slice(None)] * place, places), shape)
         return g
 
-    return record(value, (x, pull))
+    return with_node(value, (x, pull))
 
 
 @VMAP.rule(sliding_window_view)
@@ -461,14 +461,14 @@ def _vmap_windows(
 
 @GRAD.rule(np.pad)
 def _grad_pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
-    if callable(mode) or mode in ("maximum", "minimum", "median") or is_traced(kwargs):
+    if callable(mode) or mode in ("maximum", "minimum", "median") or holds_traced(kwargs):
         raise NoRule
     held = value_of(array)
     value = np.pad(held, pad_width, mode, **kwargs)
     widths = _pairs(pad_width, held.ndim)
     if mode in ("constant", "empty"):
         inner = tuple([slice(low, low + n) for (low, _), n in zip(widths, held.shape, strict=True)])
-        return record(value, (array, lambda g: g[inner]))
+        return with_node(value, (array, lambda g: g[inner]))
     lengths = _pairs(kwargs.get("stat_length"), held.ndim)
 
     def pull(g: Any) -> Any:
@@ -484,7 +484,7 @@ def _grad_pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any)
             g = np.moveaxis(np.matmul(np.moveaxis(g, axis, -1), matrix), -1, axis)
         return g
 
-    return record(value, (array, pull))
+    return with_node(value, (array, pull))
 
 
 @VMAP.rule(np.pad)

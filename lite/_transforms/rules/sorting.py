@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from lite._transforms.grad.tape import record, value_of
+from lite._transforms.grad.tape import value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import INT64, Graph
 from lite._transforms.registry import GRAD, ONNX, VMAP, ZERO_GRADIENT, NoRule, as_array
@@ -44,7 +44,7 @@ def _permuted(a: Any, axis: int | None, permutation: Any) -> Any:
     order = permutation(held, axis)
     back = np.argsort(order, axis)
     value = np.take_along_axis(held, order, axis)
-    return record(value, (a, lambda g: np.take_along_axis(g, back, axis)))
+    return with_node(value, (a, lambda g: np.take_along_axis(g, back, axis)))
 
 
 @ONNX.rules_of(np.sort, np.argsort)

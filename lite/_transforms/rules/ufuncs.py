@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._transforms.grad.tape import record
+from lite._transforms.grad.tape import with_node
 from lite._transforms.registry import GRAD, ONNX, ZERO_GRADIENT
 
 Formula = Callable[..., Any]
@@ -224,10 +224,10 @@ def _divmod(x: Any, y: Any) -> Any:
 @GRAD.rule(np.modf)
 def _grad_modf(x: Any) -> Any:
     fraction, whole = np.modf(x.value)
-    return record(fraction, (x, lambda g: g)), whole
+    return with_node(fraction, (x, lambda g: g)), whole
 
 
 @GRAD.rule(np.frexp)
 def _grad_frexp(x: Any) -> Any:
     mantissa, exponent = np.frexp(x.value)
-    return record(mantissa, (x, lambda g: np.ldexp(g, -exponent))), exponent
+    return with_node(mantissa, (x, lambda g: np.ldexp(g, -exponent))), exponent

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
-from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from lite._arrays.methods import ArrayMethods
 from lite._arrays.types import HostArray, Shape
-from lite._transforms.levels import innermost
-from lite._tree.collection import TensorCollection
-
-
-class Rules:
-    """What answers for mapped arrays. These functions need the class, so `dispatch` sets them."""
-
-    __slots__ = ("elementwise", "function", "get_index", "index_batch", "set_index", "ufunc")
-    elementwise: Callable[..., Any]
-    ufunc: Callable[..., Any]
-    function: Callable[..., Any]
-    get_index: Callable[..., Any]
-    set_index: Callable[..., None]
-    index_batch: Callable[..., Any]
-
+from lite._transforms.arrays import InterpretedArray, Rules
 
 rules = Rules()
 
 
-class BatchedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
+class BatchedArray(InterpretedArray):
     """An array of which a mapped function sees one element along the first dimension, all at once.
 
     Args:
@@ -41,7 +25,7 @@ class BatchedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     __slots__ = ("__weakref__", "level", "value")
     # So that operators of arrays on the left defer to this one.
     __array_priority__ = 2000
-    __hash__ = object.__hash__
+    rules = rules
 
     def __init__(self, value: Any, level: int) -> None:
         self.value = value
@@ -68,45 +52,6 @@ class BatchedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def flags(self) -> Any:
         """Flags of the memory behind it."""
         return self.value.flags
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        for item in inputs:
-            kind = type(item)
-            if kind is BatchedArray or kind is np.ndarray:
-                continue
-            if isinstance(item, TensorCollection):
-                return NotImplemented
-            if isinstance(item, HostArray) and type(innermost((inputs, kwargs))) is not BatchedArray:
-                return NotImplemented
-        return rules.ufunc(ufunc, method, inputs, kwargs)
-
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        for kind in types:
-            if kind is BatchedArray or kind is np.ndarray:
-                continue
-            if issubclass(kind, TensorCollection):
-                return NotImplemented
-            if issubclass(kind, HostArray) and type(innermost((args, kwargs))) is not BatchedArray:
-                return NotImplemented
-        return rules.function(func, args, kwargs)
-
-    def __getitem__(self, index: Any) -> Any:
-        return rules.get_index(self, index)
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        rules.set_index(self, index, value)
-
-    def __len__(self) -> int:
-        shape = self.shape
-        if not shape:
-            raise TypeError("len() of unsized object")
-        return shape[0]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter([self[i] for i in range(len(self))])
-
-    def __contains__(self, item: Any) -> bool:
-        return bool((self == item).any())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         raise TypeError(
@@ -172,12 +117,7 @@ class BatchedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         return BatchedArray(self.value.swapaxes(first + 1, second + 1), self.level)
 
     def astype(
-        self,
-        dtype: Any,
-        order: str = "K",
-        casting: str = "unsafe",
-        subok: bool = True,
-        copy: bool = True,
+        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> BatchedArray:
         """Elements in another dtype; self if that is what they have and `copy` is false."""
         value = self.value.astype(dtype, order, casting, subok, copy)

@@ -1,4 +1,4 @@
-"""Hiding a dimension of the entries of a TensorDict, and showing it again."""
+"""Taking a batch dimension off the entries of a TensorDict, and putting it back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lite._tree.batch_ops import BatchOp
 from lite._tree.unbatched import UnbatchedTensor
 
 
-class Hide(BatchOp):
+class RemoveBatchDim(BatchOp):
     """Every entry as a mapped array, without batch dimension `dim`."""
 
     __slots__ = ("dim", "number")
@@ -24,23 +24,23 @@ class Hide(BatchOp):
         self.number = number
 
     def array(self, value: Any) -> Any:
-        return hide(computed(value), self.dim, self.number)
+        return remove_batch_dim(computed(value), self.dim, self.number)
 
     def names(self, names: list[str | None]) -> Names:
         return names[: self.dim] + names[self.dim + 1 :]
 
     def on_stack(self, stack: Any) -> Any:
-        """The parts with the dimension hidden; dense where it is the one that they are stacked along."""
+        """The parts without the dimension; dense where it is the one that they are stacked along."""
         at = stack.stack_dim
         if self.dim == at:
             return stack.contiguous()._run(self)
         before = self.dim < at
         dim = self.dim if before else self.dim - 1
-        parts = [part._run(Hide(self._head(part), dim, self.number)) for part in stack.tensordicts]
+        parts = [part._run(RemoveBatchDim(self._head(part), dim, self.number)) for part in stack.tensordicts]
         return stack._like(parts, at - before, stack._dim_name)
 
 
-class Show(BatchOp):
+class AddBatchDim(BatchOp):
     """Every entry with the mapped dimension at `dim`."""
 
     __slots__ = ("dim", "number", "size")
@@ -52,7 +52,7 @@ class Show(BatchOp):
         self.size = size
 
     def array(self, value: Any) -> Any:
-        return show(computed(value), self.dim, self.number, self.size)
+        return add_batch_dim(computed(value), self.dim, self.number, self.size)
 
     def names(self, names: list[str | None]) -> Names:
         return [*names[: self.dim], None, *names[self.dim :]]
@@ -61,16 +61,19 @@ class Show(BatchOp):
         at = stack.stack_dim
         before = self.dim <= at
         dim = self.dim if before else self.dim - 1
-        parts = [part._run(Show(self._head(part), dim, self.number, self.size)) for part in stack.tensordicts]
+        parts = [
+            part._run(AddBatchDim(self._head(part), dim, self.number, self.size))
+            for part in stack.tensordicts
+        ]
         return stack._like(parts, at + before, stack._dim_name)
 
 
-def hide(value: Any, dim: int, number: int) -> Any:
+def remove_batch_dim(value: Any, dim: int, number: int) -> Any:
     """An array as a mapped one, without dimension `dim`."""
     return BatchedArray(value if dim == 0 else np.moveaxis(value, dim, 0), number)
 
 
-def show(value: Any, dim: int, number: int, size: int) -> Any:
+def add_batch_dim(value: Any, dim: int, number: int, size: int) -> Any:
     """What a mapped array holds, with the mapped dimension at `dim`; others are expanded to `size`."""
     if type(value) is BatchedArray and value.level == number:
         held = value.value

@@ -16,7 +16,7 @@ from lite._transforms.levels import numbers
 from lite._transforms.vmap.array import BatchedArray, SharedArray
 from lite._transforms.vmap.randomness import Map
 from lite._transforms.vmap.running import generator_for, maps
-from lite._transforms.vmap.tensordicts import Hide, Show, hide, show
+from lite._transforms.vmap.tensordicts import AddBatchDim, RemoveBatchDim, add_batch_dim, remove_batch_dim
 from lite._transforms.vmap.trees import Mismatch, flatten, outline, spread, unflatten
 from lite._tree.collection import Entry, TensorCollection
 from lite._tree.protocol import Container
@@ -147,11 +147,11 @@ def _run(
     items, out_plan = flatten(result)
     outs = _out_dims(name, out_dims, result)
     stacks = [new for old, dim, new in zip(flat, dims, inside, strict=True) if _is_stacked_along(old, dim)]
-    shown = [
+    outside = [
         _outside(name, item, dim, number, size, any(item is stack for stack in stacks))
         for item, dim in zip(items, outs, strict=True)
     ]
-    return unflatten(shown, out_plan)
+    return unflatten(outside, out_plan)
 
 
 def _is_stacked_along(item: Any, dim: int | None) -> bool:
@@ -237,10 +237,10 @@ def _inside(item: Any, dim: int | None, number: int) -> Any:
     if isinstance(item, Entry):
         if dim is None:
             return item._clone(False)
-        hidden: Any = item._run(Hide(item.batch_size, dim, number))
-        return hidden.lock_() if getattr(item, "is_locked", False) else hidden
+        inside: Any = item._run(RemoveBatchDim(item.batch_size, dim, number))
+        return inside.lock_() if getattr(item, "is_locked", False) else inside
     if dim is not None:
-        return hide(computed(item), dim, number)
+        return remove_batch_dim(computed(item), dim, number)
     if type(item) is np.ndarray:
         return item.view(SharedArray)
     # Naming the class would import numpy.random, which a program without generators need not do.
@@ -267,13 +267,13 @@ def _outside(name: str, item: Any, dim: int | None, number: int, size: int, stac
     if not -ndim <= dim < ndim:
         raise ValueError(f"vmap({name}): out_dims has {dim} for a result that will have {ndim} dimensions.")
     if node:
-        out = item._run(Show(item.batch_size, dim % ndim, number, size))
+        out = item._run(AddBatchDim(item.batch_size, dim % ndim, number, size))
         if not stacked:
             return out
         held = Container._as_node(out)
         stack = held.to_lazystack(dim)
         return Container._rewrap(out, stack.lock_() if held.is_locked else stack)
-    return show(computed(item), dim % ndim, number, size)
+    return add_batch_dim(computed(item), dim % ndim, number, size)
 
 
 def _rows(item: Any, dim: int, start: int, stop: int) -> Any:

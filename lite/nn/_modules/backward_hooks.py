@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import record_several, value_of
+from lite._transforms.grad.tape import value_of, with_vjp_of_all
 
 Gradients = tuple[Any, ...]
 
@@ -46,7 +46,7 @@ class BackwardHooks:
             return tuple(found[i] for i in places)
 
         traced = [args[i] for i in places]
-        new = dict(zip(places, record_several([x.value for x in traced], traced, back), strict=True))
+        new = dict(zip(places, with_vjp_of_all([x.value for x in traced], traced, back), strict=True))
         return tuple(new.get(i, x) for i, x in enumerate(args))
 
     def leave(self, result: Any) -> Any:
@@ -64,7 +64,7 @@ class BackwardHooks:
             return tuple(found[i] for i in places)
 
         traced = [outputs[i] for i in places]
-        new = dict(zip(places, record_several([x.value for x in traced], traced, back), strict=True))
+        new = dict(zip(places, with_vjp_of_all([x.value for x in traced], traced, back), strict=True))
         if not isinstance(result, tuple):
             return new.get(0, result)
         items = [new.get(i, x) for i, x in enumerate(result)]

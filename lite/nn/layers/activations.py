@@ -18,7 +18,7 @@ from lite._arrays.dtypes import floats
 from lite._arrays.public import belong_to
 from lite._arrays.types import HostArray
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import record, value_of
+from lite._transforms.grad.tape import value_of, with_node
 from lite.nn._modules.module import Module
 from lite.nn.layers.large_arrays import pointwise
 
@@ -89,7 +89,7 @@ class ReLU(Module):
     def _recorded(self, input: Any) -> Any:
         out = np.maximum(value_of(input), 0)
         # The slope at 0 is 0, as in torch; that of np.maximum, where both are equal, would be a half.
-        result = record(out, (input, lambda g: g * (out > 0)))
+        result = with_node(out, (input, lambda g: g * (out > 0)))
         if self.inplace:
             input[...] = result
             return input
@@ -468,7 +468,7 @@ class _AlongDim(Module):
         if type(x) is not TracedArray:
             return self._function(x, axis)
         out = self._function(value_of(x), axis)
-        return record(out, (x, lambda g: self._shares(g, out, axis)))
+        return with_node(out, (x, lambda g: self._shares(g, out, axis)))
 
     def extra_repr(self) -> str:
         """The dimension."""

@@ -11,7 +11,7 @@ from lite._arrays.dtypes import Dtype, compute_dtype, is_floating
 from lite._arrays.formulas import accumulate
 from lite._arrays.public import belong_to
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import answers, record_joint, unbroadcast, value_of
+from lite._transforms.grad.tape import is_traced, unbroadcast, value_of, with_vjp
 from lite.nn._modules.initial import empty_parameter, fill, fill_normal, fill_uniform, reset
 from lite.nn._modules.module import Module
 from lite.nn.layers.activations import softmax_shares
@@ -323,7 +323,7 @@ def _floats(mask: Any, compute: Dtype) -> Any:
 
 def _attended(q: Any, k: Any, v: Any, mask: Any) -> Any:
     """Means of values, a few elements of the batch at a time: scores are as many as all pairs."""
-    if answers(q, k, mask):
+    if is_traced(q, k, mask):
         return np.matmul(_weights(q, k, mask, 1.0), v)
     step = max(1, _BLOCK // max(1, math.prod(q.shape[1:3]) * k.shape[2]))
     if q.shape[0] <= step or not all(isinstance(x, np.ndarray) for x in (q, k, v)) or _is_mapped(mask):
@@ -339,7 +339,7 @@ def _attended(q: Any, k: Any, v: Any, mask: Any) -> Any:
 
 def _weights(q: Any, k: Any, mask: Any, empty: float) -> Any:
     """How much of each value a query gets, (N, heads, L, S); one node where arrays are traced."""
-    if not answers(q, k, mask):
+    if not is_traced(q, k, mask):
         return _divided(*_powers(q, k, mask, empty))
     a, b, added = value_of(q), value_of(k), value_of(mask)
     weights = _divided(*_powers(a, b, added, empty))
@@ -349,7 +349,7 @@ def _weights(q: Any, k: Any, mask: Any, empty: float) -> Any:
         of_mask = unbroadcast(shares, mask.shape) if type(mask) is TracedArray else None
         return np.matmul(shares, b), np.matmul(shares.swapaxes(-1, -2), a), of_mask
 
-    return record_joint(weights, (q, k, mask), pull)
+    return with_vjp(weights, (q, k, mask), pull)
 
 
 def _is_mapped(mask: Any) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from lite._arrays.dtypes import compute_dtype
 from lite._arrays.formulas import accumulate
 from lite._arrays.public import belong_to
-from lite._transforms.grad.tape import record, value_of
+from lite._transforms.grad.tape import value_of, with_node
 from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
 from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.module import Module
@@ -186,7 +186,7 @@ class _Convolution(Module):
                 total += np.matmul(by_group(g[part]), patches.swapaxes(-1, -2)).sum(0)
             return total.reshape(w.shape)
 
-        return record(
+        return with_node(
             result,
             (x, for_input),
             (weight, for_weight),

@@ -8,7 +8,7 @@ import numpy as np
 
 from lite._arrays.public import belong_to
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import record, value_of
+from lite._transforms.grad.tape import value_of, with_node
 from lite._transforms.vmap.running import generator_for
 from lite.nn._modules.module import Module
 
@@ -71,7 +71,7 @@ def dropout(x: Any, p: float, rng: np.random.Generator) -> Any:
     out = np.where(keep, value_of(x) * factor, none)
     if type(x) is not TracedArray:
         return out
-    return record(out, (x, lambda g: np.where(keep, g * factor, none)))
+    return with_node(out, (x, lambda g: np.where(keep, g * factor, none)))
 
 
 def generator(module: Any) -> np.random.Generator:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite._arrays.public import belong_to
-from lite._transforms.grad.tape import answers, record, value_of
+from lite._transforms.grad.tape import is_traced, value_of, with_node
 from lite._transforms.vmap.running import everything, look_up
 from lite.nn._modules.initial import empty_parameter, fill_normal, reset
 from lite.nn._modules.module import Module
@@ -123,9 +123,9 @@ class Embedding(Module):
             raise IndexError(f"input must be in [0, {rows}), got {numbers.min()} to {numbers.max()}")
         if self.max_norm is not None:
             self._limit(value_of(table), input)
-        if not answers(table, input):
+        if not is_traced(table, input):
             return look_up(table, input)
-        return record(
+        return with_node(
             look_up(value_of(table), input), (table, lambda g: self._for_table(g, input, table.shape))
         )
 

@@ -12,7 +12,7 @@ from lite._arrays.dtypes import float_dtypes
 from lite._arrays.formulas import in_blocks
 from lite._arrays.types import HostArray
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import record, value_of
+from lite._transforms.grad.tape import value_of, with_node
 
 LARGE = 1 << 14  # numbers; calls with fewer are too short to be worth loading Numba
 
@@ -65,7 +65,7 @@ def _recorded(
     def pull(g: Any) -> Any:
         return g * slope(inside.astype(compute, copy=False), out)
 
-    return record(out, (x, pull))
+    return with_node(out, (x, pull))
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from lite._arrays.dtypes import compute_dtype
 from lite._arrays.public import belong_to
 from lite._arrays.types import HostArray
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import answers, record, unbroadcast, value_of
+from lite._transforms.grad.tape import is_traced, unbroadcast, value_of, with_node
 from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
 from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.module import Module
@@ -158,7 +158,7 @@ _PLAIN = (np.ndarray, type(None))
 def linear(x: Any, weight: Any, bias: Any) -> Any:
     """x Wᵀ + b for x (*B, in), weight (*E, out, in) and bias (*E, out) or None."""
     plain = type(weight) is np.ndarray and type(x) is np.ndarray and type(bias) in _PLAIN
-    if not plain and answers(x, weight, bias):
+    if not plain and is_traced(x, weight, bias):
         return _recorded_linear(x, weight, bias)
     if not plain and _is_ensemble(x, weight, bias):
         inside = linear(*[getattr(a, "value", a) for a in (x, weight, bias)])
@@ -224,7 +224,7 @@ def _recorded_linear(x: Any, weight: Any, bias: Any) -> Any:
             g = g.sum(-2)
         return unbroadcast(g, bias.shape)
 
-    return record(out, (x, for_input), (weight, for_weight), (bias, for_bias))
+    return with_node(out, (x, for_input), (weight, for_weight), (bias, for_bias))
 
 
 def _affine(x: Any, weight: Any, bias: Any) -> Any:
@@ -345,7 +345,7 @@ class Bilinear(Module):
 
 def _forms(x1: Any, x2: Any, weight: Any) -> Any:
     """x1 W_o x2 for each o: (*B, out) of (*B, in1), (*B, in2) and (out, in1, in2)."""
-    if not answers(x1, x2, weight):
+    if not is_traced(x1, x2, weight):
         # (out, in1, in2) x (*B, 1, in2, 1) -> (*B, out, in1), then the product with x1
         mixed = np.matmul(weight, x2[..., None, :, None])[..., 0]
         return np.matmul(mixed, x1[..., None])[..., 0]
@@ -366,7 +366,7 @@ def _forms(x1: Any, x2: Any, weight: Any) -> Any:
     def for_weight(g: Any) -> Any:
         return np.matmul(pairs(g, a).T, _rows(b)).reshape(w.shape)
 
-    return record(_forms(a, b, w), (x1, for_first), (x2, for_second), (weight, for_weight))
+    return with_node(_forms(a, b, w), (x1, for_first), (x2, for_second), (weight, for_weight))
 
 
 belong_to("lite.nn", Bilinear, LazyLinear, Linear)

@@ -10,7 +10,7 @@ import numpy as np
 
 from lite._arrays.formulas import sigmoid, softplus
 from lite._arrays.public import belong_to
-from lite._transforms.grad.tape import record, value_of
+from lite._transforms.grad.tape import value_of, with_node
 from lite.nn._modules.initial import empty_array, fill
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
@@ -86,7 +86,7 @@ def expln(x: Any) -> Any:
     inside = value_of(x)
     above = np.maximum(inside, 0)
     out = np.where(inside <= 0, np.exp(np.minimum(inside, 0)), 1 + np.log1p(above))
-    return record(out, (x, lambda g: g * np.where(inside <= 0, out, 1 / (1 + above))))
+    return with_node(out, (x, lambda g: g * np.where(inside <= 0, out, 1 / (1 + above))))
 
 
 def _relu(x: Any) -> Any:

@@ -13,7 +13,7 @@ from lite._arrays.dtypes import floats
 from lite._arrays.formulas import accumulate
 from lite._arrays.public import belong_to
 from lite._arrays.types import HostArray
-from lite._transforms.grad.tape import answers, record, unbroadcast, value_of
+from lite._transforms.grad.tape import is_traced, unbroadcast, value_of, with_node
 from lite.nn._modules.initial import empty_array, empty_parameter, fill
 from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.meta import MetaArray
@@ -104,7 +104,7 @@ class LayerNorm(_OverLastDims):
 
     def _normalized(self, input: Any, weight: Any, bias: Any) -> Any:
         axes = self._axes(input)
-        if answers(input, weight, bias):
+        if is_traced(input, weight, bias):
             return self._recorded(input, weight, bias, axes)
         shape = self.normalized_shape
         size = math.prod(shape)
@@ -190,7 +190,7 @@ class RMSNorm(_OverLastDims):
         return self._normalized(input, self._tensor("weight"), self._axes(input))
 
     def _normalized(self, input: Any, weight: Any, axes: tuple[int, ...]) -> Any:
-        if answers(input, weight):
+        if is_traced(input, weight):
             return self._recorded(input, weight, axes)
         x, dtype = floats(input)
         with np.errstate(invalid="ignore"):  # infinities become NaN
@@ -316,7 +316,7 @@ class BatchNorm1d(Module):
                 f"dimension 1 of the input must be num_features={features}, got {tuple(input.shape)}"
             )
         weight, bias = self._tensor("weight"), self._tensor("bias")
-        recorded = answers(input, weight, bias)
+        recorded = is_traced(input, weight, bias)
         values = value_of if recorded else lambda array: array
         x, dtype = floats(values(input))
         axes = (0,) if x.ndim == 2 else (0, 2)
@@ -456,7 +456,7 @@ def _record(
             g = g - rest - normal * (g * normal).mean(axes, keepdims=True)
         return unbroadcast(g * inverse, input.shape)
 
-    return record(
+    return with_node(
         out,
         (input, for_input),
         (weight, lambda g: summed(g * state()[0], weight.shape)),

@@ -13,7 +13,7 @@ import numpy as np
 
 from lite._arrays.dtypes import floats, is_floating
 from lite._arrays.public import belong_to
-from lite._transforms.grad.tape import record, value_of
+from lite._transforms.grad.tape import value_of, with_node
 from lite.nn._modules.module import Module
 from lite.nn.layers.recorded import is_recorded
 from lite.nn.layers.windows import Sizes, offset_slices, pad, sizes, span
@@ -129,7 +129,7 @@ class MaxPool2d(_Pool2d):
             return _reduce(np.maximum, x, out, kernel, stride, dilation)
         best, places = _largest_with_positions(x, input.shape[-2:], out, kernel, stride, padding, dilation)
         if recorded:
-            best = record(best, (input, lambda g: _at(places, g, values.shape)))
+            best = with_node(best, (input, lambda g: _at(places, g, values.shape)))
         return (best, places) if self.return_indices else best
 
     def extra_repr(self) -> str:
@@ -204,7 +204,7 @@ class AvgPool2d(_Pool2d):
                 shares[index] += share
             return shares[(..., *(slice(p, p + n) for p, n in zip(padding, x.shape[-2:], strict=True)))]
 
-        return record(result, (input, pull))
+        return with_node(result, (input, pull))
 
     def _entries(self, size: int, out: int, kernel: int, stride: int, padding: int) -> Any:
         """How many entries of one dimension each window counts."""

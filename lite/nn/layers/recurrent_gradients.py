@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import record_joint, record_several, value_of
+from lite._transforms.grad.tape import value_of, with_vjp, with_vjp_of_all
 from lite.nn.layers.linear import linear
 from lite.nn.layers.recurrent_steps import (
     State,
@@ -239,7 +239,7 @@ def recorded_walk(
     outputs = kept.outputs[::-1] if reverse else kept.outputs
     none = np.zeros_like(first[0])
     if len(state) == 1:
-        out = record_joint(outputs, parents, lambda g: pull(g, (none,)))
+        out = with_vjp(outputs, parents, lambda g: pull(g, (none,)))
         return out, (out[0 if reverse else -1],)
     cells = kept.last[1]
 
@@ -251,7 +251,7 @@ def recorded_walk(
         )
         return pull(g, (none, of_cells))
 
-    out, end = record_several([outputs, cells], parents, pull_both)
+    out, end = with_vjp_of_all([outputs, cells], parents, pull_both)
     return out, (out[0 if reverse else -1], end)
 
 

@@ -12,16 +12,16 @@ import lite
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import (
     Node,
-    answers,
     constant,
+    holds_traced,
     is_traced,
     level_of,
-    record,
-    record_joint,
     unbroadcast,
     value_of,
     values_of,
     walk,
+    with_node,
+    with_vjp,
 )
 
 
@@ -35,22 +35,22 @@ def test_values() -> None:
     assert value_of(x) is x.value
     assert value_of(array) is array
     assert values_of(([x, 2], {"a": (x,)})) == ([x.value, 2], {"a": (x.value,)})
-    assert is_traced([1, {"a": (x,)}])
-    assert not is_traced([1, {"a": (array,)}])
+    assert holds_traced([1, {"a": (x,)}])
+    assert not holds_traced([1, {"a": (array,)}])
     assert level_of([array, {"a": [leaf(1.0, 7)]}]) == 7
     assert level_of([array]) is None
 
 
 def test_nothing_is_noted_without_traced_arguments() -> None:
     array = np.ones(2)
-    assert record(array, (array, lambda g: g)) is array
-    assert record_joint(array, [array, 2.0], lambda g: (g, None)) is array
+    assert with_node(array, (array, lambda g: g)) is array
+    assert with_vjp(array, [array, 2.0], lambda g: (g, None)) is array
     assert constant(array, array) is array
 
 
 def test_integers_have_no_derivative() -> None:
     x = leaf([1.0, 2.0])
-    assert type(record(x.value.astype(int), (x, lambda g: g))) is np.ndarray
+    assert type(with_node(x.value.astype(int), (x, lambda g: g))) is np.ndarray
 
 
 def test_shares_are_added_up_in_the_order_of_the_numbers() -> None:
@@ -62,11 +62,11 @@ def test_shares_are_added_up_in_the_order_of_the_numbers() -> None:
             order.append(name)
             return g * factor
 
-        return record(source.value * factor, (source, pull))
+        return with_node(source.value * factor, (source, pull))
 
     a = noted("a", 2.0, x)
     b = noted("b", 3.0, a)
-    c = record_joint(a.value * b.value, (a, b, 5.0), lambda g: (g * b.value, g * a.value, None))
+    c = with_vjp(a.value * b.value, (a, b, 5.0), lambda g: (g * b.value, g * a.value, None))
     got = walk([(c.node, np.ones(2))])
     assert order == ["b", "a"]
     np.testing.assert_array_equal(got[x.node], 24 * x.value)
@@ -74,7 +74,7 @@ def test_shares_are_added_up_in_the_order_of_the_numbers() -> None:
 
 def test_a_share_of_another_shape_names_its_rule() -> None:
     def broken(x: Any) -> Any:
-        return record(x.value * 1, (x, lambda g: g[:1]))
+        return with_node(x.value * 1, (x, lambda g: g[:1]))
 
     x = leaf([1.0, 2.0])
     with pytest.raises(RuntimeError, match=r"rule of test_a_share.* gives has the shape \(1,\).*\(2,\)"):
@@ -84,7 +84,7 @@ def test_a_share_of_another_shape_names_its_rule() -> None:
 def test_shares_are_not_written_into() -> None:
     g = np.ones(3)
     x = leaf(np.zeros(3))
-    out = record(np.zeros(3), (x, lambda g: g), (x, lambda g: g), (x, lambda g: g))
+    out = with_node(np.zeros(3), (x, lambda g: g), (x, lambda g: g), (x, lambda g: g))
     got = walk([(out.node, g)])
     np.testing.assert_array_equal(got[x.node], 3)
     np.testing.assert_array_equal(g, 1)
@@ -92,7 +92,7 @@ def test_shares_are_not_written_into() -> None:
 
 def test_nodes_are_released_or_kept() -> None:
     x = leaf([1.0])
-    out = record(x.value * 2, (x, lambda g: g * 2))
+    out = with_node(x.value * 2, (x, lambda g: g * 2))
     walk([(out.node, np.ones(1))], release=False)
     walk([(out.node, np.ones(1))])
     with pytest.raises(RuntimeError, match="released by an earlier backward"):
@@ -104,8 +104,8 @@ def test_different_gradients_do_not_mix() -> None:
     for mix in (
         lambda: a * b,
         lambda: np.concatenate([a, b]),
-        lambda: record(np.ones(1), (a, lambda g: g), (b, lambda g: g)),
-        lambda: record_joint(np.ones(1), (a, b), lambda g: (g, g)),
+        lambda: with_node(np.ones(1), (a, lambda g: g), (b, lambda g: g)),
+        lambda: with_vjp(np.ones(1), (a, b), lambda g: (g, g)),
         lambda: a.__setitem__(0, b[0]),
     ):
         with pytest.raises(RuntimeError, match="a gradient of a gradient is not supported"):
@@ -139,17 +139,19 @@ def test_unbroadcast(own: Any, shape: Any) -> None:
 def test_who_answers_beside_maps() -> None:
     seen: list[bool] = []
     x = np.ones((2, 3))
-    lite.grad(lambda w: lite.vmap(lambda x: seen.append(answers(x, w)) or (x * w).sum())(x).sum())(np.ones(3))
-    lite.vmap(lite.grad(lambda x, w: seen.append(answers(None, w, x)) or (x * w).sum()), (0, None))(
+    lite.grad(lambda w: lite.vmap(lambda x: seen.append(is_traced(x, w)) or (x * w).sum())(x).sum())(
+        np.ones(3)
+    )
+    lite.vmap(lite.grad(lambda x, w: seen.append(is_traced(None, w, x)) or (x * w).sum()), (0, None))(
         x, np.ones(3)
     )
     assert seen == [False, True]
-    assert not answers(x, None, 2.0)
+    assert not is_traced(x, None, 2.0)
 
 
 def test_a_rule_that_forgets_inner_maps_is_told() -> None:
     def forgetful(x: Any, w: Any) -> Any:
-        return record(x * value_of(w), (w, lambda g: g))
+        return with_node(x * value_of(w), (w, lambda g: g))
 
     with pytest.raises(RuntimeError, match="array of a vmap that runs inside"):
         lite.grad(lambda w: lite.vmap(lambda x: forgetful(x, w))(np.ones((2, 3))).sum())(np.ones(3))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lite._arrays.formulas import erf, normal_cdf, normal_quantile
-from lite._transforms.grad.tape import answers, record, unbroadcast, value_of
+from lite._transforms.grad.tape import is_traced, unbroadcast, value_of, with_node
 from lite.nn.distributions.arrays import (
     as_float,
     as_shape,
@@ -69,7 +69,7 @@ class Normal(Distribution):
         """Logarithm of the density of each number."""
         loc, scale = self.loc, self.scale
         plain = type(loc) is np.ndarray and type(value) is np.ndarray and type(scale) is np.ndarray
-        if not plain and answers(value, loc, scale):
+        if not plain and is_traced(value, loc, scale):
             return self._recorded(value)
         z = (value - loc) / scale
         return -0.5 * z * z - np.log(scale) - HALF_LOG_2PI
@@ -80,7 +80,7 @@ class Normal(Distribution):
         z = (value_of(value) - loc) / scale
         out = -0.5 * z * z - np.log(scale) - HALF_LOG_2PI
         steep = z / scale
-        return record(
+        return with_node(
             out,
             (value, lambda g: unbroadcast(-g * steep, value.shape)),
             (self.loc, lambda g: unbroadcast(g * steep, loc.shape)),

@@ -10,7 +10,7 @@ import numpy as np
 from lite._arrays.formulas import softplus
 from lite._arrays.types import computed
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import record, value_of
+from lite._transforms.grad.tape import value_of, with_node
 from lite.nn.distributions.arrays import limits, require
 from lite.nn.distributions.distribution import LOG_2
 
@@ -61,7 +61,7 @@ class TanhMap:
         near = np.clip(np.tanh(inside), -self._edge, self._edge)
         y = near
         if type(z) is TracedArray:  # at the edge the slope is small, but not 0, as in torchrl
-            y = record(near, (z, lambda g: g * (1 - near * near)))
+            y = with_node(near, (z, lambda g: g * (1 - near * near)))
         return y if self.is_plain else y * self.half + self.middle
 
     def inverse(self, value: Any) -> Any:
@@ -70,14 +70,14 @@ class TanhMap:
         with np.errstate(divide="ignore"):  # the bound itself, where it can be reached
             inside = np.clip(value_of(y), -self._edge, self._edge)
             z = np.arctanh(inside)
-        return record(z, (y, lambda g: g / (1 - inside * inside))) if type(y) is TracedArray else z
+        return with_node(z, (y, lambda g: g / (1 - inside * inside))) if type(y) is TracedArray else z
 
     def log_slope(self, z: Any) -> Any:
         """Logarithm of the derivative of `forward` at z."""
         inside = value_of(z)
         slope = log_slope_of_tanh(inside)
         if type(z) is TracedArray:
-            slope = record(slope, (z, lambda g: -2 * g * np.tanh(inside)))
+            slope = with_node(slope, (z, lambda g: -2 * g * np.tanh(inside)))
         if self.is_plain:
             return slope
         return slope + (math.log(self.half) if isinstance(self.half, float) else np.log(self.half))

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from lite._arrays.formulas import log_softmax
 from lite._arrays.types import HostArray, as_array, computed
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import record, unbroadcast, value_of
+from lite._transforms.grad.tape import unbroadcast, value_of, with_node
 from lite._transforms.vmap.running import everything
 from lite.nn.distributions.arrays import as_shape, generator_of, require
 from lite.nn.distributions.distribution import Distribution
@@ -156,7 +156,7 @@ class Categorical(Distribution):
             chosen = places == np.arange(classes)
             return unbroadcast(np.where(chosen, g[..., None], g.dtype.type(0)), logits.shape)
 
-        return record(out, (self.logits, pull))
+        return with_node(out, (self.logits, pull))
 
     def entropy(self) -> NDArray[Any]:
         """Entropy in nats, (*batch)."""
@@ -173,7 +173,7 @@ class Categorical(Distribution):
         probs = np.exp(logits)
         finite = np.where(probs > 0, logits, 0)
         out = -(probs * finite).sum(-1)
-        return record(out, (self.logits, lambda g: -g[..., None] * probs * (finite + 1)))
+        return with_node(out, (self.logits, lambda g: -g[..., None] * probs * (finite + 1)))
 
     def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> NDArray[np.int64]:
         """Draw classes, int64 (*sample_shape, *batch).
@@ -247,4 +247,4 @@ def _log_softmax(values: NDArray[Any]) -> NDArray[Any]:
 def _recorded_log_softmax(values: Any) -> Any:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         out = log_softmax(value_of(values), -1)
-    return record(out, (values, lambda g: g - np.exp(out) * g.sum(-1, keepdims=True)))
+    return with_node(out, (values, lambda g: g - np.exp(out) * g.sum(-1, keepdims=True)))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from lite._arrays.formulas import softmax
 from lite._arrays.types import as_array, computed
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import record, value_of
+from lite._transforms.grad.tape import value_of, with_node
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import IntegerInterval, Support
@@ -146,7 +146,7 @@ class LLMMaskedCategorical(Distribution):
         given: Any = self.logits
         if type(given) is not TracedArray:
             return out
-        return record(out, (self.logits, lambda g: self._shares(g, logits, ids, counted)))
+        return with_node(out, (self.logits, lambda g: self._shares(g, logits, ids, counted)))
 
     def _shares(self, g: Any, logits: Any, ids: Any, counted: Any) -> Any:
         """The gradient of the logits from that of the log-probs of unmasked tokens."""

@@ -1,0 +1,84 @@
+"""What the arrays of all interpreters have in common: they look like ndarrays, and rules compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from lite._arrays.methods import ArrayMethods
+from lite._arrays.types import HostArray
+from lite._transforms.levels import innermost
+from lite._tree.collection import TensorCollection
+
+
+class Rules:
+    """The functions behind the arrays of an interpreter. They need the class, so `dispatch` sets them."""
+
+    __slots__ = (
+        *("astype", "backward", "binary", "cast", "copy", "elementwise", "function", "get_index"),
+        *("index_batch", "look", "set_index", "ufunc"),
+    )
+    astype: Callable[..., Any]
+    backward: Callable[..., None]
+    binary: Callable[..., Any]
+    cast: Callable[..., Any]
+    copy: Callable[..., Any]
+    elementwise: Callable[..., Any]
+    function: Callable[..., Any]
+    get_index: Callable[..., Any]
+    index_batch: Callable[..., Any]
+    look: Callable[..., None]
+    set_index: Callable[..., None]
+    ufunc: Callable[..., Any]
+
+
+class InterpretedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
+    """An array of an interpreter, which answers for a call where no other interpreter started later."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+    rules: ClassVar[Rules]
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        own = type(self)
+        for item in inputs:
+            kind = type(item)
+            if kind is own or kind is np.ndarray:
+                continue
+            if isinstance(item, TensorCollection):
+                return NotImplemented
+            if isinstance(item, HostArray) and type(innermost((inputs, kwargs))) is not own:
+                return NotImplemented
+        return self.rules.ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        own = type(self)
+        for kind in types:
+            if kind is own or kind is np.ndarray:
+                continue
+            if issubclass(kind, TensorCollection):
+                return NotImplemented
+            if issubclass(kind, HostArray) and type(innermost((args, kwargs))) is not own:
+                return NotImplemented
+        return self.rules.function(func, args, kwargs)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.rules.get_index(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.rules.set_index(self, index, value)
+
+    def __len__(self) -> int:
+        shape = self.shape
+        if not shape:
+            raise TypeError("len() of unsized object")
+        return shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[i] for i in range(len(self))])
+
+    def __contains__(self, item: Any) -> bool:
+        return bool((self == item).any())

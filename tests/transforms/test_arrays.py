@@ -1,0 +1,48 @@
+"""What an ndarray does without NumPy's functions, arrays of all interpreters do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.graphs import new_graph
+
+import lite
+import lite._transforms.graphs.trace
+from lite import TensorDict
+
+
+def inside_grad(check: Any) -> None:
+    def fn(x: Any) -> Any:
+        check(x)
+        return x.sum()
+
+    lite.grad(fn)(np.ones((4, 3), np.float32))
+
+
+def inside_vmap(check: Any) -> None:
+    lite.vmap(lambda x: (check(x), x.sum())[1])(np.ones((2, 4, 3), np.float32))
+
+
+def inside_graph(check: Any) -> None:
+    check(new_graph()[0].input("x", (4, 3), np.float32))
+
+
+def looks_like_an_ndarray(x: Any) -> None:
+    assert len(x) == len(list(x)) == 4
+    assert x[0].shape == next(iter(x)).shape == (3,)
+    with pytest.raises(TypeError, match="unsized"):
+        len(x[0, 0])
+    assert len({x, x}) == 1
+
+
+def leaves_containers_to_answer(x: Any) -> None:
+    assert type(np.add(TensorDict({"a": x}), x[0, 0])) is TensorDict
+    assert type(np.stack([TensorDict({"a": x})] * 2)) is TensorDict
+
+
+@pytest.mark.parametrize("inside", [inside_grad, inside_vmap, inside_graph])
+@pytest.mark.parametrize("check", [looks_like_an_ndarray, leaves_containers_to_answer])
+def test_arrays_inside(inside: Any, check: Any) -> None:
+    inside(check)
