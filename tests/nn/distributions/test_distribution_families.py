@@ -275,7 +275,7 @@ def test_errors_say_what_was_given() -> None:
         d.MaskedCategorical(logits=np.zeros(2), indices=np.ones(2))
     with pytest.raises(ValueError, match="Either `mask` or `indices`"):
         d.MaskedCategorical(logits=np.zeros(2), mask=np.ones(2, bool), indices=np.ones(2, int))
-    with pytest.raises(ValueError, match="made from indices"):
+    with pytest.raises(ValueError, match="created from indices"):
         _ = d.MaskedCategorical(logits=np.zeros(2), indices=np.array([0])).mask
     with pytest.raises(NotImplementedError, match="event_dims=0"):
         d.TanhNormal(np.zeros(1), np.ones(1)).cdf(0.5)

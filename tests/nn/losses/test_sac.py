@@ -119,6 +119,6 @@ def test_a_value_network_learns_alone_from_its_loss() -> None:
 def test_critics_share_the_batch_where_there_are_values() -> None:
     with pytest.raises(RuntimeError, match="2 critics need a batch size that 2 divides, got 5"):
         with_values()(batch()[:5])
-    with pytest.raises(RuntimeError, match="no value_loss without a value_network"):
+    with pytest.raises(RuntimeError, match="value_loss needs a value_network, got None"):
         made().value_loss(batch())
     assert with_values().out_keys[-1] == "loss_value"
