@@ -46,10 +46,10 @@ def nodes(out: Any) -> int:
         if node is None or node in seen:
             continue
         seen.add(node)
-        joint = node.joint
-        pending += [parent for parent, _ in node.links or ()]
-        pending += list(joint.nodes) if joint is not None else []
-    return len([node for node in seen if node.links or node.joint is not None])
+        vjp = node.vjp
+        pending += [parent for parent, _ in node.parents or ()]
+        pending += list(vjp.nodes) if vjp is not None else []
+    return len([node for node in seen if node.parents or node.vjp is not None])
 
 
 def test_a_network_is_one_node_per_layer() -> None:
