@@ -25,7 +25,7 @@ def odd_only(td: Any) -> Any:
 
 def running() -> int:
     """Child processes once those that are ending had time to."""
-    for _ in range(100):
+    for _ in range(1500):
         if not multiprocessing.active_children():
             return 0
         time.sleep(0.02)
