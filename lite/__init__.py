@@ -14,39 +14,6 @@ from lite._arrays.settings import (
     set_get_defaults_to_none,
     set_list_to_stack,
 )
-from lite._constructors import (
-    from_any,
-    from_csv,
-    from_dict,
-    from_json,
-    from_module,
-    from_modules,
-    from_namedtuple,
-    from_pandas,
-    from_parquet,
-    from_pytree,
-    from_struct_array,
-    from_torch,
-    from_tuple,
-    fromkeys,
-    make_tensordict,
-)
-from lite._convert.pytree import register_pytree
-from lite._files.functions import (
-    from_arrow,
-    from_consolidated,
-    from_h5,
-    is_memmap_archive,
-    load,
-    load_memmap,
-    memmap,
-    pack_memmap,
-    refresh_archive_checksums,
-    save,
-    to_arrow,
-    unpack_memmap,
-)
-from lite._ops.choose import isin, remove_duplicates
 from lite._ops.combine import (
     cat,
     dense_stack_tds,
@@ -59,10 +26,6 @@ from lite._ops.combine import (
 )
 from lite._ops.compare import assert_allclose_td, assert_close
 from lite._ops.create import empty_like, full_like, ones_like, rand_like, randn_like, zeros_like
-from lite._ops.padding import pad_sequence
-from lite._show.options import get_printoptions, set_printoptions
-from lite._tensorclass.decorator import from_dataclass, is_tensorclass, tensorclass
-from lite._tensorclass.tensorclass import TensorClass
 from lite._tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 from lite._tree.collection import default_is_leaf, is_leaf_nontensor, is_non_tensor, is_tensor_collection
 from lite._tree.keys import NestedKey, unravel_key, unravel_key_list
@@ -70,7 +33,44 @@ from lite._tree.nontensor import MetaData, NonTensorData, NonTensorStack
 from lite._tree.unbatched import UnbatchedTensor
 
 if TYPE_CHECKING:
+    from lite._constructors import (
+        from_any,
+        from_csv,
+        from_dict,
+        from_json,
+        from_module,
+        from_modules,
+        from_namedtuple,
+        from_pandas,
+        from_parquet,
+        from_pytree,
+        from_struct_array,
+        from_torch,
+        from_tuple,
+        fromkeys,
+        make_tensordict,
+    )
+    from lite._convert.pytree import register_pytree
+    from lite._files.functions import (
+        from_arrow,
+        from_consolidated,
+        from_h5,
+        is_memmap_archive,
+        load,
+        load_memmap,
+        memmap,
+        pack_memmap,
+        refresh_archive_checksums,
+        save,
+        to_arrow,
+        unpack_memmap,
+    )
     from lite._files.memory_mapped import MemoryMappedTensor
+    from lite._ops.choose import isin, remove_duplicates
+    from lite._ops.padding import pad_sequence
+    from lite._show.options import get_printoptions, set_printoptions
+    from lite._tensorclass.decorator import from_dataclass, is_tensorclass, tensorclass
+    from lite._tensorclass.tensorclass import TensorClass
     from lite._tensorclass.typed import TypedTensorDict
     from lite._transforms.grad.custom import checkpoint, custom_vjp
     from lite._transforms.grad.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
@@ -180,22 +180,30 @@ _belong_here(globals())
 
 # What many programs never need: imported when it is first asked for.
 _ON_FIRST_USE = {
-    "MemoryMappedTensor": "_files.memory_mapped",
-    "TypedTensorDict": "_tensorclass.typed",
-    "checkpoint": "_transforms.grad.custom",
-    "custom_vjp": "_transforms.grad.custom",
-    "enable_grad": "_transforms.grad.mode",
-    "grad": "_transforms.grad.transform",
-    "hessian": "_transforms.jacobians",
-    "is_grad_enabled": "_transforms.grad.mode",
-    "jacfwd": "_transforms.jacobians",
-    "jacrev": "_transforms.jacobians",
-    "no_grad": "_transforms.grad.mode",
-    "set_grad_enabled": "_transforms.grad.mode",
-    "value_and_grad": "_transforms.grad.transform",
-    "vjp": "_transforms.grad.transform",
-    "vmap": "_transforms.vmap.transform",
+    "_constructors": (
+        "from_any from_csv from_dict from_json from_module from_modules from_namedtuple "
+        "from_pandas from_parquet from_pytree from_struct_array from_torch from_tuple fromkeys "
+        "make_tensordict"
+    ),
+    "_convert.pytree": "register_pytree",
+    "_files.functions": (
+        "from_arrow from_consolidated from_h5 is_memmap_archive load load_memmap memmap "
+        "pack_memmap refresh_archive_checksums save to_arrow unpack_memmap"
+    ),
+    "_files.memory_mapped": "MemoryMappedTensor",
+    "_ops.choose": "isin remove_duplicates",
+    "_ops.padding": "pad_sequence",
+    "_show.options": "get_printoptions set_printoptions",
+    "_tensorclass.decorator": "from_dataclass is_tensorclass tensorclass",
+    "_tensorclass.tensorclass": "TensorClass",
+    "_tensorclass.typed": "TypedTensorDict",
+    "_transforms.grad.custom": "checkpoint custom_vjp",
+    "_transforms.grad.mode": "enable_grad is_grad_enabled no_grad set_grad_enabled",
+    "_transforms.grad.transform": "grad value_and_grad vjp",
+    "_transforms.jacobians": "hessian jacfwd jacrev",
+    "_transforms.vmap.transform": "vmap",
 }
+_PLACES = {name: module for module, names in _ON_FIRST_USE.items() for name in names.split()}
 # So `lite.nn.Linear` needs no import of `lite.nn`, as with torch; it is one when it is asked for.
 _PACKAGES = frozenset({"data", "kernels", "models", "nn", "optim"})
 
@@ -203,8 +211,8 @@ _PACKAGES = frozenset({"data", "kernels", "models", "nn", "optim"})
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f"lite.{name}")
-    if name in _ON_FIRST_USE:
-        found = globals()[name] = getattr(import_module(f"lite.{_ON_FIRST_USE[name]}"), name)
+    if name in _PLACES:
+        found = globals()[name] = getattr(import_module(f"lite.{_PLACES[name]}"), name)
         return found
     raise AttributeError(f"module 'lite' has no attribute {name!r}")
 

@@ -9,49 +9,73 @@ that one file lists all methods.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from lite import _lazy_hooks
 from lite._arrays.device import parse_device
 from lite._containers.dense import Dense
 from lite._containers.lazy import Lazy
-from lite._convert import from_python, pytree, tables, to_python, torch
-from lite._convert import state_dict as state_dicts
-from lite._files import functions, methods, parquet
-from lite._files import text as texts
 from lite._ops import (
     access,
     cast,
-    choose,
     combine,
     compare,
     create,
-    entries,
-    gradients,
     not_in_lite,
-    padding,
     pointwise,
     rearrange,
     reduce,
     scans,
     structure,
 )
-from lite._ops import apply as applying
-from lite._ops import lifted as stacks
 from lite._ops import update as updates
-from lite._processes import map as maps
-from lite._processes import pickling, shared
-from lite._show import html, text
-from lite._show import summary as summaries
 from lite._tree import numpy_protocol, object_methods
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey
+from lite._tree.methods import LazyModule, make_lazy
 from lite._tree.names import check_names
 from lite._tree.protocol import class_registry
 from lite._tree.shape import parse_batch_size
 from lite._tree.walks import lifted
+
+if TYPE_CHECKING:
+    from lite import _lazy_hooks
+    from lite._convert import from_python, pytree, tables, to_python, torch
+    from lite._convert import state_dict as state_dicts
+    from lite._files import functions, methods, parquet
+    from lite._files import text as texts
+    from lite._ops import apply as applying
+    from lite._ops import choose, entries, gradients, padding
+    from lite._ops import lifted as stacks
+    from lite._processes import map as maps
+    from lite._processes import pickling, shared
+    from lite._show import html, text
+    from lite._show import summary as summaries
+else:  # what many programs never call
+    _lazy_hooks = LazyModule("lite._lazy_hooks")
+    from_python = LazyModule("lite._convert.from_python")
+    pytree = LazyModule("lite._convert.pytree")
+    state_dicts = LazyModule("lite._convert.state_dict")
+    tables = LazyModule("lite._convert.tables")
+    to_python = LazyModule("lite._convert.to_python")
+    torch = LazyModule("lite._convert.torch")
+    functions = LazyModule("lite._files.functions")
+    methods = LazyModule("lite._files.methods")
+    parquet = LazyModule("lite._files.parquet")
+    texts = LazyModule("lite._files.text")
+    applying = LazyModule("lite._ops.apply")
+    choose = LazyModule("lite._ops.choose")
+    entries = LazyModule("lite._ops.entries")
+    gradients = LazyModule("lite._ops.gradients")
+    padding = LazyModule("lite._ops.padding")
+    stacks = LazyModule("lite._ops.lifted")
+    maps = LazyModule("lite._processes.map")
+    pickling = LazyModule("lite._processes.pickling")
+    shared = LazyModule("lite._processes.shared")
+    html = LazyModule("lite._show.html")
+    summaries = LazyModule("lite._show.summary")
+    text = LazyModule("lite._show.text")
 
 
 class TensorDictBase(cast.DtypeCasts):
@@ -704,3 +728,5 @@ class LazyStackedTensorDict(Lazy, TensorDictBase):
 class_registry.dense = TensorDict
 class_registry.lazy = LazyStackedTensorDict
 object_methods.add_methods()
+for _cls in (TensorDictBase, TensorDict):
+    make_lazy(_cls)

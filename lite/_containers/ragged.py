@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.joining import stacked
 from lite._arrays.types import Array, Shape
+from lite._containers.joining import stacked
 from lite._tree.entry_errors import entry_error
 from lite._tree.nontensor import NonTensorBase, NonTensorStack, unwrap
 

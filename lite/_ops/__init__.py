@@ -13,7 +13,6 @@
     left out            not_in_lite
 
 Leaves are visited by the traversals of `_tree/walks.py`. NumPy functions are registered beside the operation
-that implements them (`implements`). `methods` has the types of methods that are generated from tables. An
-operation calls other operations as methods of the container, so that lazy stacks and parameters use their
-own.
+that implements them (`implements`). An operation
+calls other operations as methods of the container, so that lazy stacks and parameters use their own.
 """

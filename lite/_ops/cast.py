@@ -10,9 +10,9 @@ from numpy.typing import DTypeLike
 from lite._arrays.device import move, on_leaves, parse_device, wrap
 from lite._arrays.dtypes import as_dtype, is_floating
 from lite._arrays.types import HostArray, stored
-from lite._ops.methods import SelfMethod, described
 from lite._tree.collection import TensorCollection
 from lite._tree.lock import LOCK_ERROR
+from lite._tree.methods import SelfMethod, described
 from lite._tree.protocol import Container, T
 from lite._tree.undo import as_before
 from lite._tree.walks import leaves, map_kept, map_tree, nodes

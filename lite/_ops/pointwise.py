@@ -17,9 +17,9 @@ from lite._arrays import formulas
 from lite._arrays.formulas import Pointwise, for_bools, swapped
 from lite._arrays.types import as_array, has_namespace
 from lite._ops.elementwise import Objects, elementwise, elementwise_
-from lite._ops.methods import AnyMethod, ArgsMethod, SelfMethod, described
 from lite._ops.operands import Const
 from lite._ops.out import write_out
+from lite._tree.methods import AnyMethod, ArgsMethod, SelfMethod, described
 from lite._tree.numpy_protocol import implements_with
 from lite._tree.protocol import MISSING, Container, T
 from lite._tree.values import fit_leaf

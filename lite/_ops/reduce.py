@@ -17,9 +17,9 @@ from lite._arrays.dtypes import as_dtype
 from lite._arrays.formulas import log_sum_exp
 from lite._arrays.reductions import Reducer
 from lite._arrays.types import Array, Names, Shape, as_array
-from lite._ops.methods import AnyMethod, described
 from lite._ops.out import write_out
 from lite._tree.keys import require_path
+from lite._tree.methods import AnyMethod, described
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.numpy_protocol import implements
 from lite._tree.protocol import MISSING, Container

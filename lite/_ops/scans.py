@@ -13,8 +13,8 @@ from lite._arrays.device import unwrap
 from lite._arrays.dtypes import as_dtype
 from lite._arrays.reductions import Axis
 from lite._arrays.types import Array, as_array
-from lite._ops.methods import AnyMethod, described
 from lite._ops.reduce import Extremes, Scope, batch_dim, joined, reduced
+from lite._tree.methods import AnyMethod, described
 from lite._tree.numpy_protocol import implements, implements_with
 from lite._tree.protocol import Container
 from lite._tree.walks import map_kept

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
+from lite._arrays.public import belong_to
 from lite._arrays.settings import Scoped, Setting
 
 
@@ -122,3 +123,6 @@ class set_printoptions(Scoped[PrintOptions]):
             self.unset()
             self._fresh = False
         return super().__call__(fn)
+
+
+belong_to("lite", set_printoptions)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lite._tensordict import TensorDict
+from lite._tree.methods import resolved
 from lite._tree.protocol import Container
 
 _OWN = frozenset({"__class_getitem__", "__init_subclass__", "__getstate__", "__setstate__"})
@@ -22,7 +23,7 @@ def delegate(cls: type) -> None:
             special = name.startswith("__") and name not in _OWN
             if name in cls.__dict__ or not (special or not name.startswith("_")):
                 continue
-            made = _delegated(name, value, special)
+            made = _delegated(name, resolved(value), special)
             if made is not None:
                 setattr(cls, name, made)
 

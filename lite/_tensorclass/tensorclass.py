@@ -10,6 +10,7 @@ from functools import partial
 from textwrap import indent
 from typing import Any, ClassVar, Self
 
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array, Shape, is_array
 from lite._containers.assignment import require_fields
 from lite._convert.state_dict import load_into, state_of
@@ -24,7 +25,7 @@ from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey, require_path, to_path
 from lite._tree.nontensor import NonTensorBase, unwrap
-from lite._tree.protocol import MISSING, Container, class_registry
+from lite._tree.protocol import MISSING, Container
 
 _RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim"})  # also with shadow=True
 
@@ -544,4 +545,6 @@ def _hashable(entry: Any) -> Any:
 delegate(TensorClass)
 # Hints of subclasses are looked up with those of this class, in the module that it says: lite, not this file.
 TensorClass.__annotations__ = inspect.get_annotations(TensorClass, eval_str=True)
-class_registry.tensorclass = TensorClass
+
+
+belong_to("lite", TensorClass)

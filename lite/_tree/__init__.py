@@ -3,7 +3,8 @@
 `keys` flattens nested keys to paths, and `key_views` lists them. `collection` is the protocol of entries that
 are not arrays; `nontensor` has the entries that are Python objects, `unbatched` the arrays without batch
 dimensions. `protocol` is the protocol of containers: read it to write an operation. `walks` visits the arrays
-of a tree. `object_methods` gives non-tensor data the methods of TensorDicts.
+of a tree. `methods` makes methods of a class lazy. `object_methods` gives non-tensor data the methods of
+TensorDicts.
 
 `batch_ops` has the operations on batch dimensions as objects, `shape` the methods that create them,
 `indexing` the effect of an index on a shape. `names` and `lock` apply to a whole tree, `undo` implements

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from lite._tree.methods import LazyMethod, set_lazily
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, class_registry
 
@@ -164,12 +165,25 @@ def _member_for(name: str, member: Any) -> Any:
         return _property(name, member)
     if isinstance(member, classmethod):
         return staticmethod(getattr(class_registry.dense, name)) if name in _CLASS_METHODS else None
-    if not inspect.isfunction(member) or name in _OF_CONTAINERS:
+    if isinstance(member, LazyMethod):
+        member = member.make()
+    if not inspect.isfunction(member):
         return None
     if member.__name__ in _WRITES_FILES:
         return wraps(member)(_to_files(member))
     about = member.__module__ in _ABOUT_KEYS or name in _ABOUT_BATCH
     return wraps(member)((_through_node if about else _through_holder)(name))
+
+
+def _add(name: str, member: Any) -> None:
+    """Add the attribute for one of TensorDict, if there is one; lazily, if that is lazy."""
+    function = getattr(member, "__func__", member)
+    if not isinstance(function, LazyMethod):
+        form = _member_for(name, member)
+        if form is not None:
+            setattr(NonTensorBase, name, form)
+    elif member is function or name in _CLASS_METHODS:
+        set_lazily(NonTensorBase, name, lambda: _member_for(name, member), function.module)
 
 
 def add_methods() -> None:
@@ -179,7 +193,6 @@ def add_methods() -> None:
     for base in class_registry.dense.__mro__:
         for name, member in vars(base).items():
             operator = name.startswith("__") and getattr(member, "__module__", "") == "lite._ops.pointwise"
-            if (operator or not name.startswith("_")) and not hasattr(NonTensorBase, name):
-                form = _member_for(name, member)
-                if form is not None:
-                    setattr(NonTensorBase, name, form)
+            shown = operator or not name.startswith("_")
+            if shown and name not in _OF_CONTAINERS and not hasattr(NonTensorBase, name):
+                _add(name, member)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 from lite._arrays.types import Names, Path, Shape
@@ -36,12 +37,18 @@ MISSING: Final[Any] = _Missing()
 class ClassRegistry:
     """The public classes, for lower packages that make instances of them and cannot import them.
 
-    The files that define the classes (`lite._tensordict`, `lite._tensorclass.tensorclass`) set them, once.
+    `lite._tensordict` sets its classes, once.
     """
 
     dense: type[Any]
     lazy: type[Any]
-    tensorclass: type[Any]
+
+    @cached_property
+    def tensorclass(self) -> type[Any]:
+        """`TensorClass`; a lazy hook, as many programs have none."""
+        from lite._tensorclass.tensorclass import TensorClass
+
+        return TensorClass
 
 
 class_registry = ClassRegistry()

@@ -1,0 +1,112 @@
+"""Methods that a class body lists and another file implements: lazy ones, and types of generated ones.
+
+The module of a lazy method is imported when one of its methods is first used, so that `import lite` is short.
+With `text = LazyModule("lite._show.text")`, a class lists `__repr__ = text.repr` like any other method.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Protocol, TypeVar, overload
+
+T = TypeVar("T")
+
+
+class LazyModule:
+    """A module whose functions are `LazyMethod`s until it has been imported.
+
+    Args: name: the full name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if self._name in sys.modules:
+            found = self.__dict__[name] = getattr(sys.modules[self._name], name)
+            return found
+        return LazyMethod(lambda: getattr(import_module(self._name), name), self._name)
+
+
+class LazyMethod:
+    """An attribute of a class that is made, and takes this one's place, on its first access.
+
+    Args: make: returns the attribute: a function, classmethod, staticmethod or property. module: where it is
+        implemented.
+    """
+
+    def __init__(self, make: Callable[[], Any], module: str) -> None:
+        self.make = make
+        self.module = module
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._place = owner, name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        cls, name = self._place
+        setattr(cls, name, self.make())
+        return getattr(owner if instance is None else instance, name)
+
+    def __call__(self, *args: Any) -> Any:
+        """The result, where the body of a method calls a function of a `LazyModule`."""
+        return self.make()(*args)
+
+
+def set_lazily(cls: type, name: str, make: Callable[[], Any], module: str) -> None:
+    """Set an attribute of a class that is made on its first access."""
+    method = LazyMethod(make, module)
+    method.__set_name__(cls, name)
+    setattr(cls, name, method)
+
+
+def resolved(member: Any) -> Any:
+    """A value of the `__dict__` of a class as it is after its first access."""
+    return member.make() if isinstance(member, LazyMethod) else member
+
+
+def make_lazy(cls: type) -> None:
+    """Make the class and static methods over `LazyMethod`s in a class lazy as well."""
+    for name, member in list(vars(cls).items()):
+        if isinstance(member, classmethod | staticmethod) and isinstance(member.__func__, LazyMethod):
+            set_lazily(cls, name, _wrapped(type(member), member.__func__), member.__func__.module)
+
+
+def _wrapped(kind: Callable[..., Any], function: LazyMethod) -> Callable[[], Any]:
+    return lambda: kind(function.make())
+
+
+# -- methods made from tables ------------------------------------------------------------------------
+
+
+class SelfMethod(Protocol):
+    """A method without arguments that returns the type it is called on."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any]) -> Callable[..., Any]: ...
+    @overload
+    def __get__(self, instance: T, owner: type[Any] | None = None) -> Callable[[], T]: ...
+
+
+class ArgsMethod(Protocol):
+    """A method with arguments that returns the type it is called on."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any]) -> Callable[..., Any]: ...
+    @overload
+    def __get__(self, instance: T, owner: type[Any] | None = None) -> Callable[..., T]: ...
+
+
+class AnyMethod(Protocol):
+    """A method whose result depends on its argument."""
+
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Callable[..., Any]: ...
+
+
+def described(fn: Callable[..., Any], name: str, doc: str) -> Any:
+    """Set the name and docstring of a generated method."""
+    fn.__name__ = name
+    fn.__qualname__ = f"TensorDictBase.{name}"
+    fn.__doc__ = doc
+    return fn
