@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -195,7 +196,8 @@ def import_onnxruntime() -> Any:
     Its telemetry is off unless the user has set ORT_DISABLE_TELEMETRY, which it reads while it is imported:
     from 1.31 on it writes an identifier of the device to the user's cache folder, and sends events.
     """
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    if "onnxruntime" not in sys.modules:
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
         import onnxruntime
     except ImportError as error:

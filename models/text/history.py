@@ -7,10 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from lite import TensorClass, TensorDict, lazy_stack
+from lite import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorClass, TensorDict, lazy_stack
 from lite.data import Composite, NonTensor
 from lite.models.text.chat import encode_messages, parser_name, render_messages
-from lite.models.text.nesting import flatten, objects
+from lite.models.text.nesting import flatten, nest, objects
 from lite.models.text.parsers import parse_chat
 from lite.models.text.to_html import history_html
 
@@ -104,11 +104,16 @@ class History(TensorClass):
 
         Fields that are None are left out.
         """
-        if self.batch_size:
+        shape, td = tuple(self.batch_size), self._tensordict
+        if isinstance(td, LazyStackedTensorDict):
             return [row.to_chats() for row in self.unbind(0)]
-        message = {name: getattr(self, name) for name in FIELDS}
-        message["content"] = _as_dicts(message["content"])
-        return {name: value for name, value in message.items() if value is not None}
+        entries = {name: td._get_entry(name) for name in FIELDS}
+        columns = {name: _objects(entry, shape) for name, entry in entries.items() if entry is not None}
+        messages = [
+            {name: value for name, value in zip(columns, row, strict=True) if value is not None}
+            for row in zip(*columns.values(), strict=True)
+        ]
+        return nest(messages, shape)
 
     def _repr_html_(self) -> str:
         """The conversations, turn by turn."""
@@ -353,6 +358,13 @@ def _build(cls: type[Any], chats: list[Any]) -> Any:
         if any(value is not None for value in values)
     }
     return cls(**given, batch_size=shape)
+
+
+def _objects(entry: Any, shape: tuple[int, ...]) -> list[Any]:
+    """The values of an entry, one per message, in order."""
+    if isinstance(entry, NonTensorData | NonTensorStack):
+        return [_as_dicts(value) for value in flatten(entry.tolist(), len(shape))]
+    return [_as_dicts(entry[index]) for index in np.ndindex(shape)]
 
 
 def _as_dicts(content: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lite import NestedKey, is_non_tensor, is_tensor_collection
 from lite.models.text.assistant_spans import AssistantSpansError
+from lite.models.text.builtin_templates import find_chat_template
 from lite.models.text.chat import EncodedChat, blanks_around_content, encode_chats
 from lite.models.text.history import History
 from lite.models.text.nesting import flatten
@@ -66,6 +67,7 @@ class InputReader:
     tokenizer: Any
     pad_id: int
     end_ids: frozenset[int]
+    _blanks: dict[str, tuple[str, str]] = field(default_factory=dict, init=False, repr=False)
 
     def __call__(self, td: Any) -> Inputs:
         """Read a TensorDict of any batch shape.
@@ -145,12 +147,18 @@ class InputReader:
 
     def blanks_around_content(self) -> tuple[str, str]:
         """What a response begins and ends with that the chat template writes by itself."""
-        return blanks_around_content(
-            tokenizer=self.tokenizer,
-            chat_template=self.options.chat_template,
-            chat_template_name=self.options.chat_template_name,
-            **self.options.chat_template_kwargs,
+        options, tokenizer = self.options, self.tokenizer
+        source = find_chat_template(
+            tokenizer,
+            name=options.chat_template_name,
+            source=options.chat_template,
+            tools=options.chat_template_kwargs.get("tools"),
         )
+        if source not in self._blanks:  # two renderings, a seventh of the calls of a short generation
+            self._blanks[source] = blanks_around_content(
+                tokenizer=tokenizer, chat_template=source, **options.chat_template_kwargs
+            )
+        return self._blanks[source]
 
     def _tokenize(self, texts: list[str]) -> TokenRows:
         given = dict(self.options.tokenizer_kwargs)
