@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from lite.models.graph.cuda_stream import ON_DEVICE, TO_DEVICE, TO_HOST, CudaStream
 from lite.models.graph.session import import_onnxruntime
 
-
 _ALIGNMENT = 64  # of a cache line, and of AVX-512
 
 
@@ -50,7 +49,9 @@ class DeviceBuffer:
         self.stream = stream or CudaStream(index)
         try:
             # onnxruntime's own values take seven calls each on the CPU, a fifth of a short generation
-            self._held = np.empty(size + _ALIGNMENT, np.uint8) if device == "cpu" else _on_gpu(size, index)
+            self._held: Any = (
+                np.empty(size + _ALIGNMENT, np.uint8) if device == "cpu" else _on_gpu(size, index)
+            )
         except Exception as error:
             raise MemoryError(f"cannot allocate {size:,} bytes of {purpose} on {device}: {error}") from error
         self.device = device

@@ -353,9 +353,7 @@ def _build(cls: type[Any], chats: list[Any]) -> Any:
     columns = {name: [message.get(name) for message in messages] for name in FIELDS}
     columns["is_complete"] = [message.get("is_complete", True) for message in messages]
     given = {
-        name: objects(values, shape)
-        for name, values in columns.items()
-        if any(value is not None for value in values)
+        name: objects(values, shape) for name, values in columns.items() if values.count(None) < len(values)
     }
     return cls(**given, batch_size=shape)
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lite import NonTensorStack, TensorClass, lazy_stack
+from lite import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorClass, TensorDict
 
 C = TypeVar("C", bound=TensorClass)
 
@@ -75,9 +75,9 @@ def ragged(
             for name, rows in columns.items()
         }
         return cls(**dense, **flags, batch_size=shape)
-    parts = [cls(**{name: rows[i] for name, rows in columns.items()}, **flags) for i in range(count)]
-    out: C = nest(parts, shape, lazy_stack)
-    return out
+    given = {**columns, **{name: [NonTensorData(flag) for _ in range(count)] for name, flag in flags.items()}}
+    parts = [TensorDict(dict(zip(given, row, strict=True))) for row in zip(*given.values(), strict=True)]
+    return cls.from_tensordict(nest(parts, shape, lambda rows: LazyStackedTensorDict(*rows)))
 
 
 def rows_of(value: Any, ndim: int) -> list[NDArray[Any]]:
