@@ -8,11 +8,13 @@ run stale; keying the cache folder on all kernel sources rules that out.
 """
 
 import doctest
+import gc
 import hashlib
 import inspect
 import os
 import re
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +22,7 @@ from typing import Any
 import hypothesis
 import numpy as np
 import pytest
+from _pytest.doctest import DoctestModule
 from helpers import kernels_under_test, simulator
 
 from lite._arrays.public import written_in
@@ -43,6 +46,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.all or any("::" in argument for argument in config.args):
         config.option.markexpr = ""
+
+
+gc.disable()  # until all tests are known: their objects stay, and would be visited again and again
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Files of tests have no examples, which would be searched for in all that they import."""
+    found = yield
+    return [collector for collector in found if not isinstance(collector, DoctestModule)]
 
 
 def pytest_report_header() -> str:

@@ -196,7 +196,7 @@ def import_onnxruntime() -> Any:
     Its telemetry is off unless the user has set ORT_DISABLE_TELEMETRY, which it reads while it is imported:
     from 1.31 on it writes an identifier of the device to the user's cache folder, and sends events.
     """
-    if "onnxruntime" not in sys.modules:
+    if "onnxruntime" not in sys.modules:  # which would read it no more
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
         import onnxruntime

@@ -5,8 +5,9 @@ Ids 0..255 are bytes ("Hi" is [39, 72], "ab" [64, 65]), then come <eos>, <bos>, 
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from helpers.recurrent_policy import PATH
 from numpy.typing import NDArray
 
 from lite.models import Decoder, OnnxWrapper
+from lite.models.decoder import opening
 from lite.models.text.tokenizer import Tokenizer
 
 SPECIALS = ("<eos>", "<bos>", "<unk>", "<pad>")
@@ -39,6 +41,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         names = {value for value in params if isinstance(value, str)} & (EXPECTED.keys() | GRAPHS.keys())
         if names - STAND_FOR_ALL:
             item.add_marker(pytest.mark.grid)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def rewritten_once() -> Iterator[None]:
+    """A graph is rewritten, and what replaces its attention tried, once: functions of bytes, half of an opening."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("with_limits_as_inputs", "replace_attention", "succeeds", "gather_before_projection"):
+            patch.setattr(opening, name, functools.lru_cache(maxsize=None)(getattr(opening, name)))
+        yield
 
 
 def make_backend() -> Any:
