@@ -5,7 +5,6 @@ Ids 0..255 are bytes ("Hi" is [39, 72], "ab" [64, 65]), then come <eos>, <bos>, 
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 from helpers.models.decoder_graphs import GRAPHS
 from helpers.models.real_models import EXPECTED, MODELS
+from helpers.models.rewriting import remembered
 from helpers.recurrent_policy import PATH
 from numpy.typing import NDArray
 
@@ -45,10 +45,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def rewritten_once() -> Iterator[None]:
-    """A graph is rewritten, and what replaces its attention tried, once: functions of bytes, half of an opening."""
+    """What opening a graph makes of its bytes is made once."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("with_limits_as_inputs", "replace_attention", "succeeds", "gather_before_projection"):
-            patch.setattr(opening, name, functools.lru_cache(maxsize=None)(getattr(opening, name)))
+        for name, function in remembered().items():
+            patch.setattr(opening, name, function)
         yield
 
 

@@ -224,7 +224,7 @@ def test_files_of_a_terabyte(result: Callable[..., str], name: str) -> None:
 NONSENSE = [2**62, 10**30, -5, 0, 1.5, "12", [1, 2], [[1]], {"a": 1}, True, None]
 
 
-@pytest.mark.parametrize("value", [*NONSENSE, float("inf"), float("nan")], ids=repr)
+@pytest.mark.parametrize("value", standing_for_all([*NONSENSE, float("inf"), float("nan")], 4), ids=repr)
 def test_sizes_and_options_that_are_none(result: Callable[..., str], value: Any) -> None:
     """What is no size counts for nothing, where the graph says what it needs."""
     sizes = ("max_position_embeddings", "vocab_size", "num_key_value_heads", "num_attention_heads")
@@ -241,7 +241,10 @@ def test_sizes_and_options_that_are_none(result: Callable[..., str], value: Any)
 
 
 @pytest.mark.parametrize(
-    "name", ["temperature", "top_k", "top_p", "min_p", "repetition_penalty", "max_new_tokens", "do_sample"]
+    "name",
+    standing_for_all(
+        ["max_new_tokens", "top_k", "temperature", "top_p", "min_p", "repetition_penalty", "do_sample"], 2
+    ),
 )
 def test_options_of_generation_that_are_none(cases: Cases, tmp_path: Path, name: str) -> None:
     for i, value in enumerate([*NONSENSE, float("inf"), float("nan")]):

@@ -97,7 +97,7 @@ def check(found: Mismatch, name: str, **parameters: float) -> None:
         np.testing.assert_allclose(found.cause.parameters[key], value, rtol=0.03)
 
 
-@pytest.mark.parametrize("deviation", [0.0, 1e-4])
+@pytest.mark.parametrize("deviation", standing_for_all([1e-4, 0.0]))
 def test_two_that_agree_are_not_blamed(deviation: float, model: OnnxDecoder) -> None:
     found = mismatch(model, written(model, drawn(model, 1), noisy(deviation)))
     assert found.cause is None
@@ -162,13 +162,13 @@ def test_temperature_and_support_together(model: OnnxDecoder) -> None:
     check(found, "temperature and truncated support", temperature=0.7, top_p=0.9)
 
 
-@pytest.mark.parametrize("shift", [1, -1])
+@pytest.mark.parametrize("shift", standing_for_all([1, -1]))
 def test_values_off_by_one(shift: int, model: OnnxDecoder) -> None:
     log = written(model, drawn(model, 6), lambda z, ids: np.roll(plain()(z, ids), -shift))
     check(mismatch(model, log), "off by one", shift=shift)
 
 
-@pytest.mark.parametrize("shift", [1, -1])
+@pytest.mark.parametrize("shift", standing_for_all([1, -1]))
 def test_logits_off_by_one(shift: int, model: OnnxDecoder) -> None:
     rows = drawn(model, 7)
     log = []
