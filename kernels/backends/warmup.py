@@ -32,7 +32,7 @@ def warmup(progress: Callable[[str, int, int], None] | None = None) -> None:
 
     Example:
         >>> import lite.kernels
-        >>> lite.kernels.warmup()
+        >>> lite.kernels.warmup()  # doctest: +SKIP
     """
     if choice().backend != "numba":
         if choice().warning:  # plain NumPy for want of it
