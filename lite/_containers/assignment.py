@@ -22,7 +22,7 @@ from lite._tree.indexing import basic_shape, normalise, result_shape, slice_leng
 from lite._tree.keys import require_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, element_objects
-from lite._tree.protocol import Container
+from lite._tree.protocol import Container, class_registry, key_hint, missing_key
 from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.writes import Writes, fits, fitting, trimmed
 
@@ -36,45 +36,46 @@ _copy = methodcaller("copy")
 # -- one entry --------------------------------------------------------------------------------------------
 
 
-def set_path(td: Container, path: Path, item: Any, inplace: bool, writes: Writes | None = None) -> None:
-    node: Container = td
-    for depth, name in enumerate(path[:-1]):
-        entry = node._peek_entry(name)
-        if entry is None:
-            try:
-                node._create(path[depth:], item, writes)
-            except Exception as error:
-                prefix_error_path(error, *path[:depth])
-                raise
-            return
-        child = entry if isinstance(entry, Container) else td._as_node(entry)
-        if child is None:
-            raise KeyError(f"The entry {name} is already present in tensordict {node!r}.")
-        node = child
+def set_path(td: Container, path: Path, item: object, inplace: bool, writes: Writes | None = None) -> None:
+    node = td
+    last = len(path) - 1
     try:
-        node._set_here(path[-1], item, inplace, writes)
+        for depth in range(last):
+            child: Any = node._data.get(path[depth])
+            if type(child) is class_registry.dense:
+                node = child
+                continue
+            if child is None:
+                _create(node, path[depth:], item, writes)
+                return
+            child = td._as_node(child)
+            if child is None:
+                raise KeyError(f"The entry {path[depth]} is already present in tensordict {node!r}.")
+            node = child
+            if node._parts() is not None:
+                node._set_path(path[depth + 1 :], item, inplace, writes)
+                return
+        depth = last
+        node._set_here(path[last], item, inplace, writes)
     except Exception as error:
-        prefix_error_path(error, *path[:-1])
+        prefix_error_path(error, *path[:depth])
         raise
 
 
-def create(td: Container, path: Path, item: Any, writes: Writes | None = None) -> None:
+def _create(td: Container, path: Path, item: object, writes: Writes | None) -> None:
     """Store a value at a path whose nodes do not exist. The value is converted before anything changes."""
     if td._locked:
         raise RuntimeError(LOCK_ERROR)
-    try:
+    with error_path(*path):
         chain = td._convert(item)
-    except Exception as error:
-        prefix_error_path(error, *path)
-        raise
     if type(chain) is ndarray and td._names is None:  # an array has no dimension names
         for name in path[:0:-1]:
             chain = td._with({name: chain})
-        path = path[:1]
-    for name in path[:0:-1]:
-        parent = td._empty_like()
-        parent._put(name, chain)
-        chain = parent
+    else:
+        for name in path[:0:-1]:
+            parent = td._with({})
+            parent._put(name, chain)
+            chain = parent
     if writes is None:
         td._put(path[0], chain)
     else:
@@ -95,7 +96,8 @@ def set_here(td: Container, key: str, item: Any, inplace: bool, writes: Writes |
         if item is not None and td._get_entry(key) is item:
             return  # from `td["x"] += 1`, which has changed the array in place before
         raise RuntimeError(LOCK_ERROR)
-    entry = td._convert_at(key, item)
+    with error_path(key):
+        entry = td._convert(item)
     if writes is None:
         td._put(key, entry)
     else:
@@ -138,7 +140,7 @@ def _update_error(key: str, reason: str) -> Exception:
 def set_at(td: Container, path: Path, value: Any, index: Any, writes: Writes) -> None:
     """Plan `set_at_`."""
     if td._peek_entry(path) is None:
-        raise td._missing(path)
+        raise missing_key(td, path)
     if len(path) > 1:
         # Delegated to the node, as a nested lazy stack must write to its parts, not to its stacked copy.
         td._as_node(td._peek_entry(path[0]))._set_at(path[1:], value, index, writes)
@@ -197,7 +199,7 @@ def take_batch(td: Container, source: Any, inplace: bool, chosen: list[Path] | N
         for key in list(td._keys()):
             if td._as_node(td._peek_entry(key)) is None or td._as_node(node._peek_entry(key)) is None:
                 td._remove(key)
-    pairs = source.items() if node is None else node._peek_items()
+    pairs = source.items() if node is None else node._items(True)
     for key, value in pairs:
         path = require_path(key)
         target, rest = td._as_node(td._peek_entry(path)), chosen_below(chosen, path)
@@ -245,7 +247,7 @@ def update(
         if mergeable and not (is_leaf is not None and is_leaf(type(value))):
             target = td._as_node(td._peek_entry(path))
             if target is None and rest is not None:
-                td._set_path(path, td._empty_like(), False, writes)
+                td._set_path(path, td._with({}), False, writes)
                 target = td._as_node(td._peek_entry(path))
             if target is not None and target is not value:
                 require_known(td._peek_entry(path), value)
@@ -299,7 +301,7 @@ def copy_entries(
         elif td._peek_entry(path) is not None:
             td._set_path(path, value, True, writes)
         elif strict:
-            hint = td._key_like(path[0]) if len(path) == 1 else ""
+            hint = key_hint(td, path[0]) if len(path) == 1 else ""
             raise KeyError(f"The key {(*above, *path)} was not found in the dest tensordict{hint or '.'}")
 
 

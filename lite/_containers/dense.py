@@ -21,11 +21,11 @@ from lite._tree.batch_ops import BatchOp, Index, Take
 from lite._tree.collection import Entry
 from lite._tree.entry_errors import entry_error, error_path, prefix_error_path
 from lite._tree.indexing import basic_shape, result_names, slice_length, views
-from lite._tree.keys import NestedKey, known_path, require_path
-from lite._tree.lock import require_unlocked
-from lite._tree.names import check_names, take_names
+from lite._tree.keys import require_path
+from lite._tree.lock import lock_below, require_unlocked
+from lite._tree.names import check_names, collect_names, set_names
 from lite._tree.nontensor import NonTensorData
-from lite._tree.protocol import MISSING, Container, class_registry
+from lite._tree.protocol import Container, class_registry, plain_arrays
 from lite._tree.shape import parse_batch_size
 from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.values import as_tree, fit_leaf, fit_node, invalid_keys, is_valid_leaf, to_entry
@@ -75,7 +75,8 @@ class Dense(Container):
         node = self._as_node(source)
         if node is not None:
             for key in node._keys():
-                self._data[key] = self._convert_at(key, node._get_entry(key))
+                with error_path(key):
+                    self._data[key] = self._convert(node._get_entry(key))
         elif isinstance(source, Mapping):
             self._fill(source)
         else:
@@ -111,10 +112,7 @@ class Dense(Container):
             self._fill(tree)
             return
         for key, value in source.items():
-            if type(key) is str:
-                self._put(key, self._convert_at(key, value))
-            else:
-                self._set_path(require_path(key), value, False)
+            self._set_path(require_path(key), value, False)
 
     # -- protocol -----------------------------------------------------------------------------
 
@@ -142,53 +140,10 @@ class Dense(Container):
                 return None
         return node
 
-    def _items(self) -> Iterable[tuple[str, Any]]:
+    def _items(self, peek: bool = False) -> Iterable[tuple[str, Any]]:
         return self._data.items()
-
-    def _peek_items(self) -> Iterable[tuple[str, Any]]:
-        return self._data.items()
-
-    def _values(self) -> Iterable[Any]:
-        return self._data.values()
-
-    def set(self, key: NestedKey, item: Any, inplace: bool = False, *, non_blocking: bool = False) -> Self:
-        """Store `item` under `key`; arrays are aliased, never copied. Returns self.
-
-        Missing intermediate TensorDicts are created. With `inplace=True` an existing entry's buffer is
-        written (with casting and broadcasting) instead of replaced.
-
-        Raises:
-            RuntimeError: the value's leading dimensions are not the batch size, or self is locked.
-            KeyError: an intermediate key holds an array, or `key` is not a nested key.
-
-        Example:
-            >>> import numpy as np
-            >>> from lite import TensorDict
-            >>> td = TensorDict(batch_size=[2]).set(("a", "b"), np.ones((2, 3)))
-            >>> td["a", "b"].shape
-            (2, 3)
-        """
-        if type(key) is str:
-            self._set_here(key, item, inplace)
-            return self
-        # A path through TensorDicts alone needs no `_set_path`, which would take 46 to 55% longer.
-        node: Any = self if type(key) is tuple else None
-        for name in key[:-1] if node is not None else ():
-            node = node._data.get(name) if type(node) is class_registry.dense and type(name) is str else None
-            if node is None:
-                break
-        if type(node) is class_registry.dense and key and type(key[-1]) is str:
-            try:
-                node._set_here(key[-1], item, inplace)
-            except Exception as error:
-                prefix_error_path(error, *key[:-1])
-                raise
-        else:
-            self._set_path(require_path(key), item, inplace)
-        return self
 
     _set_path = assignment.set_path
-    _create = assignment.create
     _set_at = assignment.set_at
     _set_index = assignment.set_index
     _merge = assignment.merge
@@ -225,14 +180,14 @@ class Dense(Container):
         if self._names is not None:
             entry, node = self._named(entry, node)  # raises before anything changes
         elif node._names is not None and self._batch_size:
-            named = self._names_of(key, node)
+            head = check_names(list(node._names[: self.ndim]), self.ndim)
+            if head is not None:
+                collect_names(self, head, named, but=key)
         self._data[key] = entry
         if self._locked:
-            node._lock(self)
-        take_names(named)
-
-    def _put_arrays(self, entries: dict[str, Any]) -> None:
-        self._data.update(entries)
+            lock_below(getattr(node, "_tensordict", node), self)
+        for other, names in named:
+            other._names = names
 
     def _remove(self, key: str) -> None:
         del self._data[key]
@@ -271,16 +226,13 @@ class Dense(Container):
             fit_leaf(entry, size)
         return entry if self._device is None else move(entry, self._device)
 
-    def _empty_like(self) -> Self:
-        return self._make({}, self._batch_size, self._device, self._names)
-
     def _lock_children(self) -> list[Any]:
         nodes = []
         for value in self._data.values():
-            if type(value) is not ndarray:
-                node = self._as_node(value)
-                if node is not None:
-                    nodes.append(node)
+            if isinstance(value, Dense):
+                nodes.append(value)
+            elif type(value) is not ndarray and (node := self._as_node(value)) is not None:
+                nodes.append(getattr(node, "_tensordict", node))  # a typed TensorDict has the lock of its own
         return nodes
 
     def _named(self, entry: Any, node: Any) -> tuple[Any, Any]:
@@ -293,16 +245,8 @@ class Dense(Container):
         if any(name is not None and name != other for name, other in zip(head, wanted, strict=True)):
             raise RuntimeError(f"refine_names: cannot coerce TensorDict names {own} with {[*wanted, *rest]}.")
         node = node._clone(False)
-        node._set_names(check_names([*wanted, *rest], node.ndim))
+        set_names(node, check_names([*wanted, *rest], node.ndim))
         return self._rewrap(entry, node), node
-
-    def _names_of(self, key: str, node: Any) -> list[tuple[Any, Names]]:
-        """The names of self and its nodes after storing a node that has names."""
-        named: list[tuple[Any, Names]] = []
-        head = check_names(list(node._names[: self.ndim]), self.ndim)
-        if head is not None:
-            self._collect_names(head, named, but=key)
-        return named
 
     # -- metadata -----------------------------------------------------------------------------
 
@@ -317,9 +261,6 @@ class Dense(Container):
             "device cannot be set using tensordict.device = device, because device cannot be updated "
             "in-place. To update device, use tensordict.to(new_device), which will return a new tensordict."
         )
-
-    def _set_device(self, device: str | None) -> None:
-        self._device = device
 
     # -- the batch size ---------------------------------------------------------------------------
 
@@ -351,7 +292,7 @@ class Dense(Container):
         }
         self._batch_size = new
         if self._names is not None:
-            self._set_names(check_names([*self._names, *[None] * len(new)][: len(new)], len(new)))
+            set_names(self, check_names([*self._names, *[None] * len(new)][: len(new)], len(new)))
 
     def auto_batch_size_(self, batch_dims: int | None = None, keep_compliant_size: bool = False) -> Self:
         """Set the batch size to the longest leading shape that all direct entries share.
@@ -378,66 +319,6 @@ class Dense(Container):
         return self
 
     # -- all entries at once ----------------------------------------------------------------------
-
-    def __getitem__(self, index: Any) -> Any:
-        kind = type(index)
-        if kind is tuple:
-            first = type(index[0]) if index else None
-            if first is int or first is slice:  # no key path begins like that
-                return self._index(index)
-            entry = self._get_dense(index)
-        elif kind is str:
-            entry = self._data.get(index)
-        elif kind is int or not isinstance(index, str):
-            return self._index(index)
-        else:
-            entry = None
-        kind = type(entry)
-        return entry if kind is ndarray or kind is type(self) else super().__getitem__(index)
-
-    def get(self, key: NestedKey, default: Any = MISSING, **lazy_kwargs: Any) -> Any:
-        """Return the entry at `key`; see `LazyStackedTensorDict.get` for the other arguments.
-
-        A missing key gives `default`, or None.
-
-        Raises:
-            KeyError: `key` is not a nested key, or it is missing while `set_get_defaults_to_none(False)`
-                is in force.
-
-        Example:
-            >>> from lite import TensorDict
-            >>> td = TensorDict({"a": {"b": 1}})
-            >>> td.get(("a", "b")), td.get("missing")
-            (array(1), None)
-        """
-        entry = self._data.get(key) if type(key) is str else self._get_dense(key)
-        if entry is None and type(key) is tuple:
-            entry = self._get_dense(known_path(key))  # nested tuples
-        if entry is None or lazy_kwargs:
-            return super().get(key, default, **lazy_kwargs)
-        return entry
-
-    def _get_dense(self, path: Any) -> Any:
-        if type(path) is str:
-            return self._data.get(path)
-        node: Any = self if path and type(path) is tuple else None
-        for name in path if node is not None else ():
-            if type(name) is not str or not isinstance(node, Dense):
-                return None
-            node = node._data.get(name)
-        return node
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._data if type(key) is str else super().__contains__(key)
-
-    def _entries(self) -> dict[str, Any]:
-        return self._data
-
-    def _plain_arrays(self) -> dict[str, Any] | None:
-        for value in self._data.values():
-            if type(value) is not ndarray:
-                return None
-        return self._data
 
     def _count_arrays(self) -> int:
         """The number of arrays at any depth; 0 if there is anything but arrays and TensorDicts."""
@@ -547,7 +428,7 @@ class Dense(Container):
         return self._make(data, shape, self._device, names)
 
     def _slice(self, dim: int, start: int, stop: int) -> Self:
-        if self._plain_arrays() is None:
+        if plain_arrays(self) is None:
             return super()._slice(dim, start, stop)
         # Takes three quarters of the time of a `Piece`.
         size = self._batch_size

@@ -12,13 +12,13 @@ from lite._arrays.device import parse_device
 from lite._arrays.types import Array, HostArray, Names, Shape
 from lite._containers import assignment, lazy_entries, lazy_index, lazy_writes
 from lite._containers.dense import Dense
-from lite._containers.lazy_entries import keys_differ
+from lite._containers.lazy_entries import NO_ENTRIES, keys_differ
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
 from lite._tree.entry_errors import error_path, shape_error
 from lite._tree.indexing import is_traced, normalise
 from lite._tree.lock import LOCK_ERROR
-from lite._tree.names import check_names
+from lite._tree.names import check_names, set_names
 from lite._tree.protocol import Container, class_registry
 from lite._tree.shape import parse_batch_size
 from lite._tree.unbatched import UnbatchedTensor
@@ -33,6 +33,7 @@ class Lazy(Container):
     __slots__ = ("_dim_name", "_empty_device", "_empty_size", "stack_dim", "tensordicts")
     tensordicts: list[Any]
     stack_dim: int
+    _data = NO_ENTRIES  # its entries are in the parts
     _dim_name: str | None
     _empty_size: Shape
     _empty_device: str | None  # only set for a stack without parts
@@ -107,11 +108,9 @@ class Lazy(Container):
     _get_entry = lazy_entries.get_entry
     _peek_entry = lazy_entries.peek_entry
     _items = lazy_entries.items
-    _peek_items = lazy_entries.peek_items
     _is_stackable = lazy_entries.is_stackable
     _set_path = lazy_writes.set_path
     _set_here = lazy_writes.set_here
-    _create = lazy_writes.create
     _set_at = lazy_writes.set_at
     _merge = assignment.merge
     _take_batch = lazy_writes.take_batch
@@ -134,17 +133,6 @@ class Lazy(Container):
     def _exclusive(self) -> bool:
         """Whether some part has a key, at any depth, that another part lacks."""
         return keys_differ(self.tensordicts)
-
-    def _item_shape(self, key: str) -> Shape | None:
-        shapes = [part._item_shape(key) for part in self.tensordicts]
-        if shapes and all(isinstance(part._peek_entry(key), UnbatchedTensor) for part in self.tensordicts):
-            return shapes[0]
-        if not shapes or any(shape is None for shape in shapes):
-            return None
-        if len({len(shape) for shape in shapes}) > 1:
-            return (-1,)
-        merged = [n[0] if len(set(n)) == 1 else -1 for n in zip(*shapes, strict=True)]
-        return (*merged[: self.stack_dim], len(shapes), *merged[self.stack_dim :])
 
     def _parts(self) -> tuple[Sequence[Any], int]:
         return self.tensordicts, self.stack_dim
@@ -171,7 +159,7 @@ class Lazy(Container):
         return to_entry(value, self.batch_size, self._node_from)
 
     def _node_from(self, mapping: Mapping[Any, Any]) -> Any:
-        return self._empty_like().update(mapping)
+        return self._with({}).update(mapping)
 
     def _convert(self, value: Any) -> Any:
         if value is self:
@@ -187,11 +175,8 @@ class Lazy(Container):
             raise shape_error(size, shape)
         return entry
 
-    def _empty_like(self) -> Self:
-        return self._from_parts([part._empty_like() for part in self.tensordicts])
-
     def _with(self, entries: Mapping[str, Any]) -> Self:
-        out = self._empty_like()
+        out = self._from_parts([part._with({}) for part in self.tensordicts])
         for key, entry in entries.items():
             out._put(key, entry)
         return out
@@ -293,9 +278,6 @@ class Lazy(Container):
     def device(self, value: Any) -> None:
         raise RuntimeError("device cannot be set using tensordict.device = device; use `to(device)`.")
 
-    def _take_names(self, names: Names) -> None:
-        self._dim_name = None if names is None else names[self.stack_dim]
-
     # -- names of the dimensions: those of the parts, asked each time as they can be renamed alone ---
 
     def _found_names(self) -> set[tuple[str | None, ...] | None]:
@@ -315,24 +297,24 @@ class Lazy(Container):
             return self._around([None if name == own else name for name in inner])
         return self._around(inner) if any(name is not None for name in inner) else None
 
+    @_names.setter
+    def _names(self, names: Names) -> None:
+        self._dim_name = None if names is None else names[self.stack_dim]
+
     def _around(self, inner: Any) -> list[str | None]:
         return [*inner[: self.stack_dim], self._dim_name, *inner[self.stack_dim :]]
 
-    def _readable_names(self) -> Names:
+    @property
+    def names(self) -> list[str | None]:
+        """One name (or None) per batch dimension; ValueError where parts disagree."""
         found = self._found_names()
         if len(found) > 1:
             raise ValueError(f"the names of the stacked tensordicts differ: {sorted(map(str, found))}.")
-        return self._names
+        return [None] * self.ndim if self._names is None else self._names
 
-    def _own_names(self) -> Names:
-        return self._names
-
-    def _collect_names(self, names: Names, found: list[tuple[Any, Names]], but: str | None = None) -> None:
-        found.append((self, names))
-        dim = self.stack_dim
-        inner = None if names is None else check_names([*names[:dim], *names[dim + 1 :]], len(names) - 1)
-        for part in self.tensordicts:
-            part._collect_names(None if inner is None else list(inner), found)
+    @names.setter
+    def names(self, value: Sequence[str | None] | None) -> None:
+        set_names(self, check_names(value, self.ndim))
 
     # -- batch operations ---------------------------------------------------------------------
 

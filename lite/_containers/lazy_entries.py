@@ -7,7 +7,7 @@ their methods, with the same result.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from types import NoneType
+from types import MappingProxyType, NoneType
 from typing import Any, NamedTuple
 
 from numpy import ndarray
@@ -21,14 +21,13 @@ from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, class_registry
 
 _ARRAYS = {ndarray}
+NO_ENTRIES: Any = MappingProxyType({})  # what a lazy stack has in place of a dict of entries
 
 
 def _dicts(stack: Any) -> list[dict[str, Any]] | None:
-    """The dicts of entries of all parts; None if a part is not a dense container."""
-    try:
-        return [part._data for part in stack.tensordicts]
-    except AttributeError:
-        return None
+    """The dicts of entries of all parts; None if one is empty, as that of a lazy stack is."""
+    dicts = [part._data for part in stack.tensordicts]
+    return dicts if all(dicts) else None  # a lazy stack has none, and an empty one is rare
 
 
 def keys(stack: Any) -> Iterable[str]:
@@ -108,25 +107,14 @@ def _peeked(stack: Any, path: Path, entries: list[Any]) -> Any:
     return stacked(stack, path, entries) if leaf is None else leaf
 
 
-def items(stack: Any) -> Iterable[tuple[str, Any]]:
+def items(stack: Any, peek: bool = False) -> Iterable[tuple[str, Any]]:
     dicts = _dicts(stack)
-    if dicts is None:
-        return Container._items(stack)
     shared = _shared_keys(stack, dicts)
-    return ((key, stacked(stack, (key,), [entries.get(key) for entries in dicts])) for key in shared)
-
-
-def peek_items(stack: Any) -> Iterable[tuple[str, Any]]:
-    dicts = _dicts(stack)
     if not dicts:
-        return [(key, stack._peek_entry(key)) for key in stack._keys()]
-    found = []
-    for key in _shared_keys(stack, dicts):
-        entry = dicts[0][key]
-        if type(entry) is not ndarray:
-            entry = _peeked(stack, (key,), [entries[key] for entries in dicts])
-        found.append((key, entry))
-    return found
+        read = stack._peek_entry if peek else stack._get_entry
+        return ((key, read(key)) for key in shared)
+    one = _peeked if peek else stacked
+    return ((key, one(stack, (key,), [entries.get(key) for entries in dicts])) for key in shared)
 
 
 def node_at(stack: Any, path: Path) -> Any:
@@ -246,5 +234,5 @@ def _all_dicts(entry: Any) -> list[dict[str, Any]]:
     node = Container._as_node(entry)
     parts = None if node is None else node._parts()
     if parts is None:
-        return [{} if node is None else node._entries()]
+        return [{} if node is None else node._data]
     return [found for part in parts[0] for found in _all_dicts(part)] or [{}]

@@ -16,6 +16,7 @@ from lite._arrays.types import Names, Shape
 from lite._containers.joining import CAT
 from lite._tree import batch_ops
 from lite._tree.indexing import _consumes, result_names, result_shape
+from lite._tree.names import set_names
 from lite._tree.protocol import class_registry
 
 _FULL = slice(None)
@@ -96,7 +97,7 @@ def _apply(parts: Sequence[Any], rest: tuple[Any, ...]) -> list[Any]:
     ops: dict[Any, batch_ops.Index] = {}
     out = []
     for part in parts:
-        size, own = part.batch_size, part._own_names()
+        size, own = part.batch_size, part._names
         key = size if own is None else (size, *own)
         op = ops.get(key)
         if op is None:
@@ -124,7 +125,7 @@ def _by_element(stack: Any, items: tuple[Any, ...]) -> Any:
     ids, used = element_ids(stack, items)
     # Copies, as NumPy returns for index arrays.
     elements = {i: _element(stack, i, used)._clone(True) for i in sorted(set(ids.flat))}
-    own = stack._own_names()
+    own = stack._names
     names = None if own is None else result_names(items, own, ids.ndim + len(own) - used)
     return nest([elements[i] for i in ids.flat], ids.shape, 0, stack.batch_size[used:], names)
 
@@ -138,7 +139,7 @@ def _masked(stack: Any, mask: Any) -> Any:
         out = CAT.nodes(masked, 0)
     except RuntimeError:  # lazy parts with different stack dimensions
         return None
-    own = stack._own_names()
+    own = stack._names
     out.names = None if own is None else [None, *own[_consumes(mask) :]]
     return out
 
@@ -336,7 +337,7 @@ def _reshape(stack: Any, op: batch_ops.BatchOp) -> Any:
     """The result is lazy if dimensions merge or split; else dense, or built of elements if it is ragged."""
     if stack._names is not None:
         stack = stack._clone(False)
-        stack._set_names(None)
+        set_names(stack, None)
     old, new = stack.batch_size[: op.ndim], op.shape
     extra = len(old) - len(new)
     for at in range(min(len(old), len(new))):

@@ -21,7 +21,7 @@ from lite._tree.indexing import normalise, result_shape
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorStack
-from lite._tree.protocol import Container, class_registry
+from lite._tree.protocol import Container, class_registry, item_shape, missing_key
 from lite._tree.values import is_valid_leaf
 from lite._tree.writes import Writes, fits, fitting, trimmed, without_overlap
 
@@ -29,14 +29,24 @@ from lite._tree.writes import Writes, fits, fitting, trimmed, without_overlap
 
 
 def set_path(stack: Any, path: Path, item: Any, inplace: bool, writes: Writes | None = None) -> None:
-    node = lazy_entries.node_at(stack, path[:-1]) if len(path) > 1 else None
-    if node is None:
-        assignment.set_path(stack, path, item, inplace, writes)
+    if len(path) == 1:
+        stack._set_here(path[0], item, inplace, writes)
         return
+    node = lazy_entries.node_at(stack, path[:-1])
+    if node is None:
+        entry, path_in = stack._peek_entry(path[0]), path[1:]
+        node = stack._as_node(entry)
+        if entry is None:
+            create(stack, path, item, writes)
+            return
+        if node is None:
+            raise KeyError(f"The entry {path[0]} is already present in tensordict {stack!r}.")
+    else:
+        path_in = path[-1:]
     try:
-        node._set_here(path[-1], item, inplace, writes)
+        node._set_path(path_in, item, inplace, writes)
     except Exception as error:
-        prefix_error_path(error, *path[:-1])
+        prefix_error_path(error, *path[: len(path) - len(path_in)])
         raise
 
 
@@ -127,7 +137,7 @@ def _pieces_to_copy(stack: Any, key: str, item: Any) -> Sequence[Any]:
     scalar = item.ndim == 0 if isinstance(item, np.ndarray) else np.isscalar(item)
     if scalar:
         return [item] * len(stack.tensordicts)
-    shape = stack._item_shape(key)
+    shape = item_shape(stack, key)
     if isinstance(item, NonTensorStack) and -1 not in stack.batch_size:
         if not fits(item.batch_size, stack.batch_size):
             raise _not_updated(item.batch_size, stack.batch_size)
@@ -190,7 +200,7 @@ def create(stack: Any, path: tuple[str, ...], item: Any, writes: Writes | None =
         return
     if stack._locked or any(part.is_locked for part in stack.tensordicts):
         raise RuntimeError(LOCK_ERROR)
-    node = stack._empty_like()
+    node = stack._with({})
     with error_path(path[0]):
         node._set_path(path[1:], item, False)
     for part, child in zip(stack.tensordicts, node.tensordicts, strict=True):
@@ -202,7 +212,7 @@ def create(stack: Any, path: tuple[str, ...], item: Any, writes: Writes | None =
 
 def set_at(stack: Any, path: Path, value: Any, index: Any, writes: Writes) -> None:
     if stack._peek_entry(path) is None:
-        raise stack._missing(path)
+        raise missing_key(stack, path)
     if -1 in stack.get_item_shape(path):
         whole = not isinstance(value, TensorCollection) and np.ndim(value) == 0
         stack.select(path)._set_index(index, value if whole else {path: value}, writes)
@@ -260,8 +270,8 @@ def take_batch(stack: Any, source: Any, inplace: bool, chosen: list[Path] | None
     if len(rows) != len(parts):
         assignment.require_resizable(stack, node, inplace, chosen)
         writes.keep(stack)
-        model = parts[0]._empty_like() if parts else None
-        parts += [(row if model is None else model)._empty_like() for row in rows[len(parts) :]]
+        model = parts[0]._with({}) if parts else None
+        parts += [(row if model is None else model)._with({}) for row in rows[len(parts) :]]
         del parts[len(rows) :]
     for part, row in zip(parts, rows, strict=True):
         part._take_batch(row, inplace, chosen, writes)
@@ -366,7 +376,7 @@ def _assign(stack: Any, index: Any, value: Any, writes: Writes) -> None:
     """`stack[index] = value`, written to the arrays of the parts."""
     items = normalise(index, stack.batch_size)
     if isinstance(value, Mapping) and not isinstance(value, TensorCollection):
-        blank = lazy_index.select(stack, items)._empty_like()
+        blank = lazy_index.select(stack, items)._with({})
         blank.update(value)
         value = blank
     node = stack._as_node(value)

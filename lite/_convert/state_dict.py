@@ -259,7 +259,7 @@ def _is_empty(value: Any) -> bool:
 def _has_arrays(node: Any) -> bool:
     return any(
         is_array(entry) or ((inner := node._as_node(entry)) is not None and _has_arrays(inner))
-        for entry in node._values()
+        for _, entry in node._items()
     )
 
 
@@ -340,7 +340,7 @@ def _load(owner: Any, td: Any, state: Mapping[str, Any], assign: bool, writes: W
             with error_path(key):
                 _load(entry, node, value, assign, writes)
         elif not _is_empty(value):
-            node = td._empty_like()
+            node = td._with({})
             with error_path(key):
                 _load(node, node, value, True, writes)
             td._set_here(key, node, not assign, writes)

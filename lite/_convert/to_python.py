@@ -13,7 +13,7 @@ from lite._arrays.device import on_leaves, wrap
 from lite._arrays.types import Array, HostArray, has_namespace, is_array, raw, stored
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData
-from lite._tree.protocol import Container, class_registry
+from lite._tree.protocol import Container, class_registry, plain_arrays
 
 _copy = methodcaller("copy")
 
@@ -121,7 +121,7 @@ def tolist(
         if not convert_nodes:
             return td
         return td.to_dict(convert_tensors=convert_tensors, tolist_first=tolist_first)
-    if len(td.batch_size) == 1 and convert_nodes and convert_tensors is not True and td._plain_arrays():
+    if len(td.batch_size) == 1 and convert_nodes and convert_tensors is not True and plain_arrays(td):
         return td._rows(0)
     return [
         row.tolist(convert_nodes=convert_nodes, convert_tensors=convert_tensors, tolist_first=tolist_first)
@@ -205,10 +205,10 @@ def _tree(td: Any) -> dict[str, Any] | None:
     """Arrays in dicts in dicts; None if there is anything else in it."""
     if td._parts() is not None:
         return None
-    flat: dict[str, Any] | None = td._plain_arrays()
+    flat: dict[str, Any] | None = plain_arrays(td)
     if flat is not None:
         return flat.copy()
-    out: dict[str, Any] = td._entries().copy()
+    out: dict[str, Any] = td._data.copy()
     for key, entry in out.items():
         if type(entry) is not ndarray:
             below = _tree(entry) if type(entry) is type(td) else None

@@ -20,7 +20,7 @@ from lite._files import meta, payload
 from lite._files.commit import new_file
 from lite._files.mapping import bytes_of, open_regular
 from lite._files.read import tensorclass_named
-from lite._tree.names import check_names
+from lite._tree.names import check_names, set_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
 from lite._tree.protocol import class_registry
 
@@ -231,7 +231,7 @@ def _build(node: meta.Json, buffer: Array, depth: int) -> Any:
         out = class_registry.dense({}, about["batch_size"], device)
         for key, entry in entries.items():
             out._put(key, out._convert(entry))
-        out._set_names(check_names(about["names"], out.ndim))
+        set_names(out, check_names(about["names"], out.ndim))
     else:
         raise ValueError(f"unknown class {kind!r:.80}.")
     cls = tensorclass_named(about[_TENSORCLASS]) if _TENSORCLASS in about else None

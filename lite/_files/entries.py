@@ -15,6 +15,7 @@ from lite._files.commit import replace_tree
 from lite._files.keys import file_name
 from lite._files.mapping import create_leaf, read_file, write_file
 from lite._tree.keys import require_path
+from lite._tree.lock import lock_below
 from lite._tree.values import fit_leaf
 
 _NODE = meta.text_of({"type": "TensorDict"})
@@ -48,10 +49,10 @@ def add_leaf(td: Any, key: Any, like: Array, filled: bool, robust: bool, existso
     else:
         leaf = _Addition(node, rest, like, filled, robust, existsok).write()
     for name in missing:
-        child = node._empty_like()
+        child = node._with({})
         child._source = None if node._source is None else f"{node._source}/{file_name(name, '', robust)}"
         node._data[name] = child
-        child._lock(node)
+        lock_below(child, node)
         node = child
     node._data[rest[-1]] = leaf
     return leaf

@@ -26,7 +26,7 @@ from lite._files import meta, payload
 from lite._files.commit import new_file
 from lite._files.read import tensorclass_named
 from lite._tree.keys import require_utf8
-from lite._tree.names import check_names
+from lite._tree.names import check_names, set_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
 from lite._tree.protocol import class_registry
 from lite.kernels._install import install
@@ -152,7 +152,7 @@ def _build(node: meta.Json, arrays: Arrays) -> Any:
     for key, value in node["entries"].items():
         entry = _array(value, arrays) if isinstance(value, list) else _build(value, arrays)
         out._put(key, out._convert(entry))
-    out._set_names(check_names(node["names"], out.ndim))
+    set_names(out, check_names(node["names"], out.ndim))
     return out
 
 

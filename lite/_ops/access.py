@@ -7,6 +7,8 @@ from contextlib import suppress
 from operator import itemgetter
 from typing import Any
 
+from numpy import ndarray
+
 from lite._arrays.device import write_leaf
 from lite._arrays.numbers import NUMBERS
 from lite._arrays.settings import capture_non_tensor_stack, get_defaults_to_none
@@ -17,7 +19,7 @@ from lite._tree.key_views import TensorDictKeysView, leaf_pairs, walk
 from lite._tree.keys import NestedKey, require_path, to_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, unwrap
-from lite._tree.protocol import MISSING, Container, T
+from lite._tree.protocol import MISSING, Container, T, class_registry, item_shape, key_hint, missing_key
 from lite._tree.writes import Writes, fitting
 
 
@@ -40,19 +42,32 @@ def get(td: Container, key: NestedKey, default: Any = MISSING, **lazy_kwargs: An
         >>> td.get(("a", "b")), td.get("missing")
         (array(1), None)
     """
-    path = (key,) if type(key) is str else require_path(key)
-    if lazy_kwargs:
+    if not lazy_kwargs:
+        # A dense container has its direct entries in a dict, which is read without a further call.
+        entry = td._data.get(key) if type(key) is str else entry_below(td, key)
+        if entry is None:
+            entry = td._get_entry(key if type(key) is str else require_path(key))
+    else:
+        path = require_path(key)
         node = td if len(path) == 1 else td._as_node(td._peek_entry(path[:-1]))
         entry = None if node is None else read(node, path[-1], **lazy_kwargs)
-    else:
-        entry = td._get_entry(path)
     if entry is not None:
         return entry
     if default is MISSING:
         if get_defaults_to_none():
             return None
-        raise td._missing(path)
+        raise missing_key(td, require_path(key))
     return default
+
+
+def entry_below(td: Container, path: Any) -> Any:
+    """The entry at a flat path through dense containers only; None for anything else."""
+    node: Any = td if type(path) is tuple and path else None
+    for name in path if node is not None else ():
+        if type(name) is not str or not isinstance(node, Container):
+            return None
+        node = node._data.get(name)
+    return node
 
 
 def get_at(td: Container, key: NestedKey, index: Any, default: Any = MISSING) -> Any:
@@ -65,19 +80,33 @@ def get_item_shape(td: Container, key: NestedKey) -> Shape:
     """Shape of an entry; in a lazy stack -1 where the parts differ, (-1,) where their ndim does."""
     path = require_path(key)
     node = td if len(path) == 1 else td._as_node(td._peek_entry(path[:-1]))
-    shape: Shape | None = None if node is None else node._item_shape(path[-1])
+    shape: Shape | None = None if node is None else item_shape(node, path[-1])
     if shape is None:
-        raise td._missing(path)
+        raise missing_key(td, path)
     return shape
 
 
 def getitem(td: Container, index: Any) -> Any:
-    path = to_path(index) if isinstance(index, str) or type(index) is tuple else ()
-    if not path:
+    kind = type(index)
+    if kind is str:
+        entry = td._data.get(index)
+    elif kind is not tuple and not isinstance(index, str):
         return td._index(index)
-    entry = td._get_entry(path)
+    else:
+        first = type(index[0]) if index else None
+        if first is int or first is slice:  # no path begins like that
+            return td._index(index)
+        entry = entry_below(td, index)
+    found = type(entry)
+    if found is ndarray or found is class_registry.dense:
+        return entry
     if entry is None:
-        raise td._missing(path)
+        path = (index,) if kind is str else to_path(index)
+        if not path:
+            return td._index(index)
+        entry = td._get_entry(path)
+        if entry is None:
+            raise missing_key(td, path)
     return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
 
 
@@ -97,7 +126,7 @@ def get_non_tensor(td: Container, key: NestedKey, default: Any = MISSING) -> Any
 
 def contains(td: Container, key: object) -> bool:
     if type(key) is str:
-        return td._peek_entry(key) is not None
+        return key in td._data or td._peek_entry(key) is not None
     path = to_path(key)
     if not path:
         raise RuntimeError("key must be a NestedKey (a str or a possibly tuple of str).")
@@ -163,7 +192,7 @@ def values(
 ) -> Iterable[Any]:
     """The entries, in the order of `keys` with the same arguments; see `items`."""
     if not (include_nested or leaves_only or sort):
-        return td._values()
+        return td._data.values() if td._parts() is None else (entry for _, entry in td._items())
     return map(itemgetter(1), td.items(include_nested, leaves_only, is_leaf, sort=sort))
 
 
@@ -176,8 +205,11 @@ def is_empty(td: Container) -> bool:
     return True
 
 
-def set(td: T, key: NestedKey, item: Any, inplace: bool = False, *, non_blocking: bool = False) -> T:
-    """Store `item` under `key`; see `TensorDict.set`. In a lazy stack each part gets its rows.
+def set(td: T, key: NestedKey, item: object, inplace: bool = False, *, non_blocking: bool = False) -> T:
+    """Store `item` under `key`; arrays are aliased, never copied. Returns self.
+
+    Missing intermediate TensorDicts are created. With `inplace=True` an existing entry's buffer is written
+    (with casting and broadcasting) instead of replaced. In a lazy stack each part gets its rows.
 
     Raises:
         RuntimeError: the value's leading dimensions are not the batch size, or self is locked.
@@ -186,6 +218,9 @@ def set(td: T, key: NestedKey, item: Any, inplace: bool = False, *, non_blocking
     Example:
         >>> import numpy as np
         >>> from lite import TensorDict, lazy_stack
+        >>> td = TensorDict(batch_size=[2]).set(("a", "b"), np.ones((2, 3)))
+        >>> td["a", "b"].shape
+        (2, 3)
         >>> stack = lazy_stack([TensorDict(), TensorDict()]).set("a", np.array([1, 2]))
         >>> stack[1]["a"]
         array(2)
@@ -217,7 +252,7 @@ def set_(td: T, key: NestedKey, item: Any, *, non_blocking: bool = False) -> T:
         KeyError: the key, or one of the keys of a nested value, does not exist.
         ValueError: the value cannot be broadcast to the entry, or is of another kind.
     """
-    target = td._get_dense(key)
+    target: Any = td._data.get(key) if type(key) is str else entry_below(td, key)
     number = type(item) in NUMBERS
     ready = fitting(target, td._to_entry(item), ()) if number else fitting(target, item)
     if ready is not None:
@@ -226,7 +261,7 @@ def set_(td: T, key: NestedKey, item: Any, *, non_blocking: bool = False) -> T:
     path = require_path(key)
     current = td._peek_entry(path)
     if current is None:
-        raise td._missing(path)
+        raise missing_key(td, path)
     node = td._as_node(current)
     if node is not None and (isinstance(item, Mapping) or td._as_node(item) is not None):
         with error_path(*path):
@@ -266,7 +301,7 @@ def del_(td: T, key: NestedKey) -> T:
             raise KeyError(f"No sub-tensordict with key {name}.")
     if node is td:
         if td._peek_entry(path[-1]) is None:
-            raise td._missing(path)
+            raise missing_key(td, path)
         td._remove(path[-1])
     elif node is not None:
         node.del_(path[-1])
@@ -289,7 +324,7 @@ def pop(td: Container, key: NestedKey, default: Any = MISSING) -> Any:
         if default is MISSING:
             raise KeyError(
                 f"You are trying to pop key `{key}` which is not in dict without providing default "
-                f"value. Keys={td.keys(True)}{td._key_like(key) if isinstance(key, str) else '.'}"
+                f"value. Keys={td.keys(True)}{key_hint(td, key) if isinstance(key, str) else '.'}"
             )
         return default
     td.del_(key)
@@ -325,7 +360,7 @@ def setdefault(td: Container, key: NestedKey, default: Any, inplace: bool = Fals
 
 def create_nested(td: T, key: NestedKey) -> T:
     """Store an empty TensorDict under `key`; returns self."""
-    return td.set(key, td._empty_like())
+    return td.set(key, td._with({}))
 
 
 def key_completions(td: Container) -> list[Any]:

@@ -17,7 +17,7 @@ from lite._arrays.types import Path, Shape
 from lite._tree.collection import default_is_leaf
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase
-from lite._tree.protocol import MISSING, Container, T
+from lite._tree.protocol import MISSING, Container, T, missing_key
 from lite._tree.shape import as_shape
 from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.walks import like_leaf
@@ -234,7 +234,7 @@ def _apply_node(td: Container, call: _Call, others: list[Any], out: Any, path: P
         return _apply_parts(td, call, others, out, path, *stacked)
     target: Any = td if call.inplace else out
     if target is None:
-        target = td._with({}) if stacked is None else td._empty_like()
+        target = td._with({})
         if call.batch_size is not None and call.batch_size != td.batch_size:
             target.names = None
             target.batch_size = call.batch_size
@@ -295,7 +295,7 @@ def _other(call: _Call, other: Any, key: str, nested: bool = False) -> Any:
     if entry is not None:
         return entry
     if call.default is MISSING:
-        raise other._missing((key,))
+        raise missing_key(other, (key,))
     return None if nested else call.default
 
 

@@ -14,7 +14,7 @@ from lite._tree.collection import TensorCollection
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.methods import SelfMethod, described
 from lite._tree.protocol import Container, T
-from lite._tree.undo import as_before
+from lite._tree.undo import as_before, remember
 from lite._tree.walks import leaves, map_kept, map_tree, nodes
 
 
@@ -126,7 +126,7 @@ def to(
         name = node.device
         dtype = node.dtype if dtype is None else dtype
     if name is not None and name == td.device and dtype is None:
-        return td._remember(td, as_before)
+        return remember(td, td, as_before)
     moves = name is not None and name != td.device
     if inplace and (moves or dtype is not None) and td.is_locked:
         raise RuntimeError(LOCK_ERROR)
@@ -140,7 +140,7 @@ def to(
     if batch_size is not None:
         for node in (td,) if out is td else nodes(out):
             node.batch_size = batch_size
-    return td if inplace else td._remember(out, as_before)
+    return td if inplace else remember(td, out, as_before)
 
 
 def _dtype_of(dest: Any) -> Any:
@@ -172,7 +172,7 @@ def _take_leaves(td: Any, made: Any) -> None:
             td._put(key, entry)
         else:
             _take_leaves(td._as_node(td._get_entry(key)), node)
-    td._set_device(made.device)
+    td._device = made.device
 
 
 def _on(td: T, device: str | None) -> T:
@@ -180,7 +180,7 @@ def _on(td: T, device: str | None) -> T:
 
     def bound(node: Any, entries: dict[str, Any]) -> Any:
         out = node._with(entries)
-        out._set_device(device)
+        out._device = device
         return out
 
     return map_tree(td, lambda leaf, _: move(leaf, device), node=bound)
@@ -205,7 +205,7 @@ def clear_device_(td: T) -> T:
     """Set `device` to None, also in nested TensorDicts, without moving arrays; returns self."""
     for node in nodes(td):
         if node._parts() is None:
-            node._set_device(None)
+            node._device = None
     return td
 
 

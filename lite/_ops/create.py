@@ -420,6 +420,6 @@ def _plain(td: Container) -> bool:
     """Whether all entries are arrays or dense TensorDicts, at any depth."""
     return all(
         node._parts() is None
-        and all(is_array(entry) or td._as_node(entry) is not None for entry in node._values())
+        and all(is_array(entry) or td._as_node(entry) is not None for _, entry in node._items())
         for node in nodes(td)
     )

@@ -32,7 +32,7 @@ from lite._ops.operands import (
     with_equal_dims,
 )
 from lite._tree.nontensor import NonTensorBase
-from lite._tree.protocol import MISSING, Container
+from lite._tree.protocol import MISSING, Container, plain_arrays
 from lite._tree.walks import leaves, zip_tree
 from lite._tree.writes import Writes
 
@@ -155,7 +155,7 @@ def _columns(td: Any, fn: Pointwise, others: Sequence[Any]) -> list[Iterable[Any
     Adding two TensorDicts of eight arrays takes 4.7 microseconds with it and 7.1 without; comparing them, 4.6
     and 13.
     """
-    flat = td._plain_arrays()
+    flat = plain_arrays(td)
     if not flat:
         return None
     columns: list[Iterable[Any]] = [flat.values()]
@@ -283,7 +283,7 @@ def _has_scalars(td: Any) -> bool:
     """
     if not td.batch_size or td._parts() is not None:
         return True
-    if td._plain_arrays() is not None:
+    if plain_arrays(td) is not None:
         return False
     nodes = [td._as_node(entry) for _, entry in td._items() if type(entry) is not np.ndarray]
     return any(node is not None and _has_scalars(node) for node in nodes)
@@ -349,7 +349,7 @@ class _Run:
         for value in values:
             if value is not None and not isinstance(value, _VALUES) and not is_array(value):
                 if self.compare and isinstance(value, NonTensorBase):
-                    return td._empty_like()
+                    return td._with({})
                 raise KeyError(
                     f"key {key!r} is an array on one side and a {type(value).__name__} on the other."
                 )
@@ -438,7 +438,7 @@ def _compare_objects(fn: Pointwise, td: Container, key: str, entry: Any, operand
     """The comparison of two non-tensor entries; an empty node if the other side is not non-tensor data."""
     other = operands[0].leaf(key, entry) if isinstance(operands[0], Node) else None
     if fn not in (np.equal, np.not_equal) or not isinstance(other, NonTensorBase):
-        return td._empty_like()
+        return td._with({})
     mine, theirs = with_equal_dims(entry, other)
     equal = np.asarray(mine == theirs)
     return equal if fn is np.equal else np.asarray(~equal)

@@ -13,9 +13,9 @@ from lite._tree.collection import is_leaf_nontensor
 from lite._tree.key_views import walk
 from lite._tree.keys import NestedKey, require_path, to_key
 from lite._tree.lock import LOCK_ERROR
-from lite._tree.names import check_names
+from lite._tree.names import check_names, set_names
 from lite._tree.nontensor import NonTensorBase
-from lite._tree.protocol import MISSING, Container, T, class_registry
+from lite._tree.protocol import MISSING, Container, T, class_registry, missing_key
 from lite._tree.walks import keep, leaves, map_tree, nodes
 
 
@@ -59,7 +59,7 @@ def _join(
     for path in paths:
         entry = td._get_entry(path)
         if entry is None:
-            raise td._missing(path)
+            raise missing_key(td, path)
         if not is_array(entry):
             raise TypeError(f"the entry {to_key(path)!r} must be an array, got a {type(entry).__name__}.")
         arrays.append(entry)
@@ -105,7 +105,7 @@ def _ordered(td: Container, order: bool | Sequence[NestedKey] | None) -> list[Ar
     for key in keys:
         entry = td._get_entry(require_path(key))
         if entry is None:
-            raise td._missing(require_path(key))
+            raise missing_key(td, require_path(key))
         found.append(as_array(wrap(entry)))
     return found
 
@@ -135,11 +135,11 @@ def separates(
         raise RuntimeError(LOCK_ERROR)
     paths = [require_path(key) for key in keys]
     found = {path: td._get_entry(path) for path in paths}
-    out = td._empty_like()
+    out = td._with({})
     for path, entry in found.items():
         if entry is None and default is MISSING:
             if strict:
-                raise td._missing(path)
+                raise missing_key(td, path)
             continue
         out._set_path(path, default if entry is None else entry, False)
     for path, entry in found.items():
@@ -186,7 +186,7 @@ def entry_class(td: Container, key: NestedKey) -> type:
     path = require_path(key)
     entry = td._peek_entry(path)
     if entry is None:
-        raise td._missing(path)
+        raise missing_key(td, path)
     return type(entry)
 
 
@@ -234,7 +234,7 @@ def auto_device_(td: T) -> T:
     device = devices.pop() if len(devices) == 1 else None
     for node in nodes(td):
         if node._parts() is None:
-            node._set_device(device)
+            node._device = device
     return td
 
 
@@ -260,7 +260,7 @@ def rename_(td: T, *names: Any, **rename_map: str) -> T:
         new: list[Any] = [None if name is None else rename_map.get(name, name) for name in old]
     else:
         new = list(names)
-    td._set_names(check_names(new, td.ndim))
+    set_names(td, check_names(new, td.ndim))
     return td
 
 

@@ -18,8 +18,8 @@ from lite._ops import update as updates
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.lock import LOCK_ERROR
-from lite._tree.protocol import MISSING, class_registry
-from lite._tree.undo import flattened, unflattened
+from lite._tree.protocol import MISSING, class_registry, missing_key
+from lite._tree.undo import flattened, remember, unflattened
 from lite._tree.walks import change_parts, each_part
 from lite._tree.writes import Writes
 
@@ -27,7 +27,7 @@ from lite._tree.writes import Writes
 def _require_all(td: Any, paths: Iterable[Path]) -> None:
     for path in paths:
         if td._peek_entry(path) is None:
-            raise td._missing(path)
+            raise missing_key(td, path)
 
 
 def flatten_keys(
@@ -36,14 +36,14 @@ def flatten_keys(
     """Flatten the keys of every part; RuntimeError if parts have exclusive keys."""
     require_shared(td, "flatten_keys")
     out = each_part(td, lambda part: part.flatten_keys(separator, inplace=inplace, is_leaf=is_leaf), inplace)
-    return td._remember(out, unflattened(separator))
+    return remember(td, out, unflattened(separator))
 
 
 def unflatten_keys(td: Any, separator: str = ".", inplace: bool = False) -> Any:
     """Inverse of `flatten_keys`, in every part."""
     require_shared(td, "unflatten_keys")
     out = each_part(td, lambda part: part.unflatten_keys(separator, inplace=inplace), inplace)
-    return td._remember(out, flattened(separator))
+    return remember(td, out, flattened(separator))
 
 
 def split_keys(
@@ -81,7 +81,7 @@ def del_(td: Any, key: NestedKey) -> Any:
         raise RuntimeError(LOCK_ERROR)
     holders = [part for part in td.tensordicts if part._peek_entry(path) is not None]
     if not holders:
-        raise td._missing(path)
+        raise missing_key(td, path)
     change_parts(td, holders, lambda part: part.del_(path))
     return td
 

@@ -25,7 +25,7 @@ from lite._tree.collection import Entry, TensorCollection
 from lite._tree.duck_typed_columns import duck_typed_column
 from lite._tree.entry_errors import entry_error
 from lite._tree.nontensor import NonTensorBase, NonTensorData
-from lite._tree.protocol import Container
+from lite._tree.protocol import Container, item_shape
 from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.values import numeric_array
 
@@ -182,8 +182,8 @@ def leaf_shapes_match(trees: Sequence[Any]) -> bool:
                 return False
             found = found or bool(below)
         elif not isinstance(first._peek_entry(key), Entry):
-            shape = first._item_shape(key)
-            met = [other._item_shape(key) for other in others if _is_leaf(other._peek_entry(key))]
+            shape = item_shape(first, key)
+            met = [item_shape(other, key) for other in others if _is_leaf(other._peek_entry(key))]
             if met.count(shape) < len(met):
                 return False
             found = found or bool(met)
@@ -227,13 +227,13 @@ def _leaves_stay(td: Any, size: Shape, others: Sequence[Any]) -> set[bool]:
             if not isinstance(entry, NonTensorData):
                 found.add(entry.batch_size[: len(size)] == size)
         elif not isinstance(entry, UnbatchedTensor):
-            found.add(_meets_its_shape(key, td._item_shape(key), size, others))
+            found.add(_meets_its_shape(key, td.get_item_shape(key), size, others))
     return found
 
 
 def _meets_its_shape(key: str, shape: Shape, size: Shape, others: Sequence[Any]) -> bool:
     starts = shape[: len(size)] == size and -1 not in shape
-    return starts and any(other._item_shape(key) == shape for other in others)
+    return starts and any(item_shape(other, key) == shape for other in others)
 
 
 def align_features(array: Array, ndim: int, batch_dims: int) -> Array:
@@ -285,7 +285,7 @@ def as_operand(value: Any, like: Any) -> Operand | None:
     if node is not None:
         return Node(node)
     if isinstance(value, Mapping):
-        node = like._empty_like()
+        node = like._with({})
         node.update(value)
         _drop_absent(like, node)
         return Node(node)

@@ -15,9 +15,11 @@ from lite._arrays.types import Array, as_array
 from lite._ops.out import write_out
 from lite._tree.batch_ops import Index, Take
 from lite._tree.lock import require_unlocked
+from lite._tree.names import set_names
 from lite._tree.numpy_protocol import implements, implements_with
-from lite._tree.protocol import Container, T
+from lite._tree.protocol import Container, T, plain_arrays
 from lite._tree.shape import as_shape, shape_of
+from lite._tree.undo import remember
 
 
 class Gather(Index):
@@ -82,10 +84,10 @@ def gather(td: Container, dim: int, index: Any, out: Any = None, *, inplace: boo
     source: Any = td
     if source._parts() is not None and source._is_stackable():  # otherwise for each part
         source = source.contiguous()
-    rows = array.ndim == 1 and source._plain_arrays()
+    rows = array.ndim == 1 and plain_arrays(source)
     result = source._run(Take(size, 0, array) if rows else Gather(dim % len(size), array))
-    if td._own_names() is not None:  # an index array drops names in lazy stacks, at any depth
-        result._set_names(td._own_names())
+    if td._names is not None:  # an index array drops names in lazy stacks, at any depth
+        set_names(result, td._names)
     if inplace:
         return td._replace_inplace(result, "gather")
     return result if out is None else write_out(out, result, "gather")
@@ -179,7 +181,7 @@ def roll(
         if inplace:
             require_unlocked(td)
             return td._replace_content(out)
-        return td._remember(out, lambda td, _: td.roll(-shifts))
+        return remember(td, out, lambda td, _: td.roll(-shifts))
     moves = list(shifts) if not isinstance(shifts, int) else [shifts]
     where = list(dims) if not isinstance(dims, int) else [dims]
     if len(moves) != len(where):
@@ -192,7 +194,7 @@ def roll(
         require_unlocked(td)
         return td._replace_content(out)
     back = [-shift for shift in moves]
-    return td._remember(out, lambda td, _: td.roll(back, where))
+    return remember(td, out, lambda td, _: td.roll(back, where))
 
 
 def flip(td: T, *args: Any, dims: Any = None) -> T:
@@ -208,7 +210,7 @@ def flip(td: T, *args: Any, dims: Any = None) -> T:
     out: T = td._index(index)._map_leaves(_copied)
     if td.is_locked:
         out.lock_()
-    return td._remember(out, lambda td, _: td._index(index))
+    return remember(td, out, lambda td, _: td._index(index))
 
 
 def narrow(td: T, dim: int, start: int, length: int) -> T:
@@ -266,7 +268,7 @@ def rot90(td: T, k: int = 1, dims: Sequence[int] = (0, 1)) -> T:
         out = out if turns == 1 else out.flip(second)
     else:
         return td
-    return td._remember(out, lambda td, _: td.rot90(-k, (first, second)))
+    return remember(td, out, lambda td, _: td.rot90(-k, (first, second)))
 
 
 def fliplr(td: T) -> T:
@@ -303,7 +305,7 @@ def _at_least(td: T, ndim: int) -> T:
     for _ in range(ndim - td.ndim):
         out = out.unsqueeze(0)
     size = td.batch_size
-    return td._remember(out, lambda td, _: td.reshape(size))
+    return remember(td, out, lambda td, _: td.reshape(size))
 
 
 def tensor_split(td: T, indices_or_sections: Any, dim: int = 0) -> tuple[T, ...]:

@@ -191,7 +191,7 @@ def joined(td: Any, name: str, dim: Any) -> Array:
 
 def with_keys(td: Any, transform: Callable[[Any], Any]) -> Any:
     """The entries of `td` under keys transformed by `transform`, at every level."""
-    out = td._empty_like()
+    out = td._with({})
     for key, entry in td._items():
         node = None if isinstance(entry, NonTensorBase) else td._as_node(entry)
         out._set_path(

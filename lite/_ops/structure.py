@@ -10,8 +10,8 @@ from lite._tree.collection import is_leaf_nontensor
 from lite._tree.key_views import walk
 from lite._tree.keys import NestedKey, require_path, to_key
 from lite._tree.lock import LOCK_ERROR
-from lite._tree.protocol import MISSING, Container, T
-from lite._tree.undo import flattened, unflattened
+from lite._tree.protocol import MISSING, Container, T, missing_key
+from lite._tree.undo import flattened, remember, unflattened
 
 
 def _with_entries(td: T, entries: Mapping[str, Any]) -> T:
@@ -42,7 +42,7 @@ def select(
         >>> list(td.select("a", ("n", "b")).keys(True, True))
         ['a', ('n', 'b')]
     """
-    own = td._entries()
+    own = td._data
     found: dict[str, Any] = {}
     for key in keys:
         entry = own.get(key) if type(key) is str else None
@@ -52,12 +52,12 @@ def select(
     else:
         return _with_entries(td, found) if inplace else td._with(found)
     out = td._selected([(k,) if type(k) is str else require_path(k) for k in keys], strict)
-    return _with_entries(td, out._entries()) if inplace else out
+    return _with_entries(td, out._data) if inplace else out
 
 
 def _selected(td: T, paths: list[Path], strict: bool) -> T:
     """`select` by flat paths."""
-    own = td._entries()
+    own = td._data
     if len(paths) == 1:
         path = paths[0]
         name = path[0]
@@ -76,7 +76,7 @@ def _selected(td: T, paths: list[Path], strict: bool) -> T:
             if len(path) > 1:
                 below[name] = [*below.get(name, ()), path[1:]]
         elif strict:
-            raise td._missing(path)
+            raise missing_key(td, path)
     for name, rest in below.items():
         entry = out[name]
         node: Any = entry if isinstance(entry, Container) else td._as_node(entry)
@@ -84,7 +84,7 @@ def _selected(td: T, paths: list[Path], strict: bool) -> T:
             narrowed = node._selected(rest, strict)
             out[name] = narrowed if entry is node else td._rewrap(entry, narrowed)
         elif strict:
-            raise td._missing((name, *rest[0]))
+            raise missing_key(td, (name, *rest[0]))
         else:
             del out[name]
     return td._with(out)
@@ -98,12 +98,12 @@ def exclude(td: T, *keys: NestedKey, inplace: bool = False) -> T:
             paths = [k if type(k) is str else require_path(k) for k in keys]
             break
     out = td._excluded(paths)
-    return _with_entries(td, out._entries()) if inplace else out
+    return _with_entries(td, out._data) if inplace else out
 
 
 def _excluded(td: T, keys: Sequence[str | Path]) -> T:
     """`exclude` by strings and flat paths."""
-    out = td._entries().copy()
+    out = td._data.copy()
     below: dict[str, list[Path]] = {}
     for key in keys:
         if type(key) is str:
@@ -140,7 +140,7 @@ def rename_key_(td: T, old_key: NestedKey, new_key: NestedKey, safe: bool = Fals
         raise RuntimeError(LOCK_ERROR)
     entry = td._get_entry(old)
     if entry is None:
-        raise td._missing(old)
+        raise missing_key(td, old)
     if safe and td._get_entry(new) is not None:
         raise KeyError(f"key {to_key(new)} already present in TensorDict.")
     if len(old) == len(new) == 1 and td._parts() is None:
@@ -184,7 +184,7 @@ def flatten_keys(
         raise KeyError(f"Flattening keys in tensordict causes keys {twice} to collide.")
     if inplace:
         return _with_entries(td, entries)
-    return td._remember(td._with(entries), unflattened(separator))
+    return remember(td, td._with(entries), unflattened(separator))
 
 
 def unflatten_keys(td: T, separator: str = ".", inplace: bool = False) -> T:
@@ -206,13 +206,13 @@ def unflatten_keys(td: T, separator: str = ".", inplace: bool = False) -> T:
         if parent is None:
             _require_free(out, path)
             out._set_path(path, value, False)
-        elif path[-1] in parent._entries():
+        elif path[-1] in parent._data:
             raise _overridden(path)
         else:
             parent._put(path[-1], value)
     if inplace:
-        return _with_entries(td, out._entries())
-    return td._remember(out, flattened(separator))
+        return _with_entries(td, out._data)
+    return remember(td, out, flattened(separator))
 
 
 def _require_free(td: Container, path: Path) -> None:
@@ -268,7 +268,7 @@ def split_keys(
             entry = _untaken(source, old, taken)
             if entry is None:
                 if default is MISSING and strict:
-                    raise td._missing(old) if td._peek_entry(old) is None else _taken_twice(old)
+                    raise missing_key(td, old) if td._peek_entry(old) is None else _taken_twice(old)
                 if default is MISSING:
                     continue
                 entry = default
@@ -276,7 +276,7 @@ def split_keys(
                 taken[old] = None
             out._set_path(new, entry, False)
         outputs.append(out)
-    left = source._excluded(list(taken))._entries()
+    left = source._excluded(list(taken))._data
     rest: T = td._with(left if reproduce_struct else _without_empty(td, left))
     return (*outputs, _with_entries(td, {k: rest._get_entry(k) for k in rest._keys()}) if inplace else rest)
 
@@ -315,7 +315,7 @@ def _create_node(path: Path, made: dict[Path, Any]) -> Any:
     for n in range(known, len(path)):
         if parent._get_entry(path[n]) is not None:
             return None
-        node = made[path[: n + 1]] = parent._empty_like()
+        node = made[path[: n + 1]] = parent._with({})
         parent._put(path[n], node)
         parent = node
     return parent

@@ -172,7 +172,7 @@ def _store_plain(td: Any, source: Any, clone: bool) -> bool:
     if clone:
         ready = [(node, {key: copied(entry) for key, entry in entries.items()}) for node, entries in ready]
     for node, entries in ready:
-        node._put_arrays(entries)
+        node._data.update(entries)
     return True
 
 
@@ -183,7 +183,7 @@ def _storable(td: Any, source: Any, ready: list[tuple[Any, dict[Any, Any]]]) -> 
     if type(source) is dict:
         entries = source
     elif isinstance(source, Container) and source._parts() is None and source.batch_size == td.batch_size:
-        entries = source._entries().copy()
+        entries = source._data.copy()
     else:
         return False
     others = invalid_keys(entries, td.batch_size, td.device)
@@ -241,7 +241,7 @@ def _match(td: Any, source: Any, pairs: list[tuple[Any, Any]], puts: list[Any]) 
         entries = source._items()  # type: ignore[assignment]
     else:
         return False
-    own = td._entries()
+    own = td._data
     for key, value in entries:
         target = own.get(key)
         if type(target) is ndarray:

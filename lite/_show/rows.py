@@ -58,7 +58,7 @@ def rows(td: Any) -> Iterator[Row]:
     for holder, key, part in places(td):
         found = peek_first_part(holder, key)
         try:
-            shape = holder._item_shape(key)
+            shape = holder.get_item_shape(key)
         except RuntimeError:  # a parameter has none before the first call of its module
             shape = (-1,)
         if is_array(found):

@@ -158,10 +158,10 @@ def entry_text(td: Any, key: str) -> str:
     """One entry of a lazy stack, without stacking its arrays, which may be ragged."""
     found = peek_first_part(td, key)
     if is_array(found):
-        shape = td._item_shape(key)
+        shape = td.get_item_shape(key)
         ragged = -1 in shape or not print_options().shows_contents
         return _array(shape, found, None if ragged else td._get_entry(key))
     try:
         return _entry(td._get_entry(key), td.device)
     except RuntimeError:  # objects that differ in shape, or in kind
-        return f"{type(found).__name__}(batch_size={td._item_shape(key)}, device={td.device})"
+        return f"{type(found).__name__}(batch_size={td.get_item_shape(key)}, device={td.device})"

@@ -534,7 +534,7 @@ def _hash_frozen(self: TensorClass) -> int:
     """By the identity of arrays and containers, as nothing frozen exchanges them, and by the objects."""
     node = self._tensordict
     parts = node._parts()
-    entries = node._values() if parts is None else parts[0]
+    entries = node._data.values() if parts is None else parts[0]
     return hash((type(self), *[_hashable(entry) for entry in entries]))
 
 

@@ -327,8 +327,7 @@ def _evaluated(annotation: Any, names: dict[str, Any], own: dict[str, Any]) -> A
 
 # What the container behind answers as it is: its entries, and results that are TensorDicts.
 _ANSWERS: Final = """
-    _keys _get_entry _peek_entry _get_dense _item_shape _items _peek_items _entries _values _plain_arrays
-    _missing _to_entry _convert _convert_at _parts _save _own_names _readable_names _rows
+    _keys _get_entry _peek_entry _items _to_entry _convert _parts _save _rows
     get get_at get_non_tensor pop popitem setdefault to_tensordict to_module
     sum prod mean nansum nanmean std var amax amin argmax argmin max min all any quantile cummax cummin
     __eq__ __ne__ __lt__ __le__ __gt__ __ge__
@@ -380,7 +379,7 @@ def _pass_on() -> None:
         if name not in _OWN and isinstance(method, types.FunctionType):
             setattr(TypedTensorDict, name, _passed_on(name, method))
     slots = [name for name in Container.__slots__ if name != "__weakref__"]
-    for name in (*slots, "batch_size", "device", "names", "is_locked"):
+    for name in (*slots, "_data", "_batch_size", "_device", "batch_size", "device", "names", "is_locked"):
         setattr(TypedTensorDict, name, _behind(name))
 
 

@@ -70,7 +70,7 @@ def leaf_pairs(items: Iterable[tuple[str, Any]], prefix: Path | None, found: lis
 
 def _keys_below(node: Container, prefix: Path, leaves_only: bool, found: list[Any]) -> None:
     """The public keys of the whole tree, in the order of `walk`."""
-    for name, entry in node._peek_items():
+    for name, entry in node._items(True):
         if type(entry) is not ndarray:
             child: Any = entry if isinstance(entry, Container) else Container._as_node(entry)
             if child is not None:
@@ -83,7 +83,7 @@ def _keys_below(node: Container, prefix: Path, leaves_only: bool, found: list[An
 def _count_below(node: Container, leaves_only: bool) -> int:
     """The number of keys. It is worth a function, as `list(view)` calls `len(view)` first."""
     count = 0
-    for _, entry in node._peek_items():
+    for _, entry in node._items(True):
         if type(entry) is not ndarray:
             child: Any = entry if isinstance(entry, Container) else Container._as_node(entry)
             if child is not None:
@@ -101,7 +101,7 @@ def _collect(
     found: list[tuple[Any, Any]],
 ) -> None:
     nested, leaves_only, is_leaf, known, peek, separator = how
-    for name, entry in node._peek_items() if peek else node._items():
+    for name, entry in node._items(peek):
         key: Any = name if prefix is None else (*prefix, name) if separator is None else prefix + name
         if known and type(entry) is ndarray:
             found.append((key, entry))
@@ -166,8 +166,6 @@ class TensorDictKeysView(Set[Any]):
         nested, leaves_only, is_leaf = self._args
         if type(key) is str and not leaves_only:  # the most frequent case
             return self._td._peek_entry(key) is not None
-        if nested and not leaves_only and self._td._get_dense(key) is not None:
-            return True
         path = to_path(key)
         if not path:
             raise TypeError(

@@ -29,7 +29,7 @@ def lock_(td: T) -> T:
     """
     td._before = td.is_locked
     if not td._locked:
-        td._lock(None)
+        lock_below(td, None)
     return td
 
 
@@ -48,7 +48,7 @@ def lock_below(td: Any, parent: Any) -> None:
     if not td._locked:
         td._locked = True
         for child in td._lock_children():
-            child._lock(td)
+            lock_below(child, td)
 
 
 def unlock_(td: T) -> T:

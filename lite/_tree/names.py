@@ -30,12 +30,6 @@ def check_names(names: Sequence[str | None] | None, ndim: int) -> Names:
     return out if given else None
 
 
-def take_names(found: list[tuple[Any, Names]]) -> None:
-    """Store the names that `_collect_names` returned."""
-    for node, names in found:
-        node._take_names(names)
-
-
 def collect_names(td: Any, names: Names, found: list[tuple[Any, Names]], but: str | None = None) -> None:
     """Append (container, new names) to `found` for the whole tree except the direct entry `but`.
 
@@ -43,19 +37,27 @@ def collect_names(td: Any, names: Names, found: list[tuple[Any, Names]], but: st
         ValueError: a nested container would get two dimensions of one name.
     """
     found.append((td, names))
+    stacked = td._parts()
+    if stacked is not None:
+        parts, dim = stacked
+        inner = None if names is None else check_names([*names[:dim], *names[dim + 1 :]], len(names) - 1)
+        for part in parts:
+            collect_names(part, inner and list(inner), found)
+        return
     for key, entry in td._items():
         node = None if type(entry) is ndarray or key == but else td._as_node(entry)
         if node is not None:
             own = [None] * node.ndim if node._names is None else list(node._names)
             head = [None] * td.ndim if names is None else names
-            node._collect_names(check_names([*head, *own[td.ndim :]], node.ndim), found)
+            collect_names(node, check_names([*head, *own[td.ndim :]], node.ndim), found)
 
 
 def set_names(td: Any, names: Names) -> None:
     """Set the names in the whole tree, or nowhere if they conflict in a nested container."""
     found: list[tuple[Any, Names]] = []
-    td._collect_names(names, found)
-    take_names(found)
+    collect_names(td, names, found)
+    for node, new in found:
+        node._names = new
 
 
 def refine_names(td: T, *names: Any) -> T:

@@ -47,7 +47,8 @@ class NonTensorBase(BatchShape):
         """The device that was set, or None. It has no effect on Python objects."""
         return None if self._about is None else self._about.device
 
-    def _own_names(self) -> Names:
+    @property
+    def _names(self) -> Names:  # type: ignore[override]
         return None if self._about is None else self._about._names
 
     def __getitem__(self, index: Any) -> Any:

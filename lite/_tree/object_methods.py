@@ -78,9 +78,9 @@ def _entry_of_result(data: NonTensorBase, holder: Any, result: Any) -> Any:
         return data if entry is data else data._replace_inplace(entry, "an operation")
     if entry is data:
         entry = data._clone(False)
-    if result.device is not None or result._readable_names() is not None or result.is_locked:
-        entry._about = class_registry.dense._make({}, entry._batch_size, result.device)
-        entry._about._names = result._readable_names()
+    names = result._names
+    if result.device is not None or names is not None or result.is_locked:
+        entry._about = class_registry.dense._make({}, entry._batch_size, result.device, names)
         entry._about._locked = result.is_locked
     return entry
 

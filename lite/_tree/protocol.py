@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Final, Self, TypeVar
 
-from lite._arrays.types import Names, Path, Shape
+from numpy import ndarray
+
+from lite._arrays.types import Array, Names, Path, Shape
 from lite._tree import lock, undo
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
-from lite._tree.entry_errors import prefix_error_path
-from lite._tree.names import check_names, collect_names, refine_names, set_names
+from lite._tree.names import check_names, refine_names, set_names
 from lite._tree.nontensor import NonTensorBase, unwrap
 from lite._tree.shape import BatchShape
+from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.writes import Writes
 
 T = TypeVar("T", bound="Container")
@@ -69,6 +71,7 @@ class Container(BatchShape):
     )
     _converts: ClassVar[bool] = False  # whether a subclass converts arrays when they are stored
     _names: Names
+    _data: dict[str, Any]  # the entries of a dense container; empty for a lazy stack
     _source: Any  # the folder that the leaves are mapped to, the buffer that they are views of, or None
     _locked: bool
     _before: bool | None  # whether it was locked before the last `lock_` or `unlock_`
@@ -76,10 +79,14 @@ class Container(BatchShape):
     _contexts: list[tuple[bool | None, Any]]
     _origin: tuple[weakref.ref[Any], BatchOp | undo.Inverse] | undo.Leave | None
 
-    # -- direct entries -------------------------------------------------------------------------
+    # -- entries ----------------------------------------------------------------------------------
 
     def _keys(self) -> Iterable[str]:
         """Direct keys, in order."""
+        raise NotImplementedError
+
+    def _items(self, peek: bool = False) -> Iterable[tuple[str, Any]]:
+        """Direct (key, entry) pairs, in order; with `peek`, entries of `_peek_entry`."""
         raise NotImplementedError
 
     def _get_entry(self, key: str | Path) -> Any:
@@ -93,119 +100,37 @@ class Container(BatchShape):
         """
         raise NotImplementedError
 
-    def _get_dense(self, path: Any) -> Any:
-        """The entry at any object that is a key or flat path through dense TensorDicts only; else None.
-
-        Writes to it change self, where an entry of a lazy stack is a copy.
-        """
-        return None
-
-    def _item_shape(self, key: str) -> Shape | None:
-        """Shape of a direct entry, -1 where stacked ones differ; None if there is no such entry."""
-        entry = self._get_entry(key)
-        return None if entry is None else tuple(entry.shape)
-
-    def _items(self) -> Iterable[tuple[str, Any]]:
-        """Direct (key, entry) pairs, in order."""
-        return ((key, self._get_entry(key)) for key in self._keys())
-
-    def _peek_items(self) -> Iterable[tuple[str, Any]]:
-        """Direct (key, entry) pairs, with entries of `_peek_entry`."""
-        return self._items()
-
-    def _entries(self) -> dict[str, Any]:
-        """The direct entries, not to be changed."""
-        return dict(self._items())
-
-    def _values(self) -> Iterable[Any]:
-        """Direct entries, in order."""
-        return (entry for _, entry in self._items())
-
-    def _plain_arrays(self) -> dict[str, Any] | None:
-        """The dict of entries, not to be changed, if all are plain NumPy arrays; else None."""
-        return None
-
     def _put(self, key: str, entry: Any) -> None:
         """Store a converted and checked entry, also if self is locked."""
         raise NotImplementedError
-
-    def _put_arrays(self, entries: dict[str, Any]) -> None:
-        """Store valid leaves."""
-        for key, entry in entries.items():
-            self._put(key, entry)
 
     def _remove(self, key: str) -> None:
         """Drop a direct entry; KeyError(key) if there is none."""
         raise NotImplementedError
 
-    def _to_entry(self, value: Any) -> Any:
+    def _to_entry(self, value: object) -> Any:
         """Convert a user's value to an entry, without checking its shape."""
         raise NotImplementedError
 
-    def _convert(self, value: Any) -> Any:
+    def _convert(self, value: object) -> Any:
         """Convert a user's value to an entry that fits the batch size and device."""
         raise NotImplementedError
 
-    def _convert_at(self, key: str, value: Any) -> Any:
-        """`_convert`, with the key in errors."""
-        try:
-            return self._convert(value)
-        except Exception as error:
-            prefix_error_path(error, key)
-            raise
-
-    def _missing(self, path: Path) -> KeyError:
-        """The KeyError for a path, listing the keys of the node where the search ended."""
-        node: Container = self
-        for name in path[:-1]:
-            entry = node._peek_entry(name)
-            child = self._as_node(entry)
-            if child is None and entry is not None:
-                kind = type(unwrap(entry) if isinstance(entry, NonTensorBase) else entry).__name__
-                return KeyError(f"key {path} not found: the entry {name!r} is no TensorDict but a {kind}.")
-            if child is None:
-                break
-            node = child
-        else:
-            name = path[-1]
-        shown = repr(name).replace("'", '"')
-        hint = node._key_like(name)
-        return KeyError(f"key {shown} not found in TensorDict with keys {sorted(node._keys())}{hint}")
-
-    def _key_like(self, name: str) -> str:
-        """The end of an error message about a missing key: a nested or similar key that may be meant."""
-        for separator in "./":
-            path = tuple(name.split(separator))
-            if len(path) > 1 and self._peek_entry(path) is not None:
-                return _read_as(path)
-        for key in self._keys():
-            node = self._as_node(self._peek_entry(key))
-            if node is not None and node._peek_entry(name) is not None:
-                return _read_as((key, name))
-        from difflib import get_close_matches  # imported here, as `import lite` is faster without
-
-        similar = get_close_matches(name, self._keys(), 1)
-        return f"; did you mean {similar[0]!r}?" if similar else ""
-
     # -- writing, as part of the writes of a call (lite/_containers/assignment.py, lazy_writes.py) ------
 
-    def _set_here(self, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
+    def _set_here(self, key: str, item: object, inplace: bool, writes: Writes | None = None) -> None:
         """Store a user's value as the direct entry `key`, or write it into the array there if `inplace`."""
         raise NotImplementedError
 
-    def _set_path(self, path: Path, item: Any, inplace: bool, writes: Writes | None = None) -> None:
+    def _set_path(self, path: Path, item: object, inplace: bool, writes: Writes | None = None) -> None:
         """`_set_here` at a path. Missing nodes are created."""
         raise NotImplementedError
 
-    def _create(self, path: Path, item: Any, writes: Writes | None = None) -> None:
-        """Store a user's value at a path whose first node does not exist."""
-        raise NotImplementedError
-
-    def _set_at(self, path: Path, value: Any, index: Any, writes: Writes) -> None:
+    def _set_at(self, path: Path, value: object, index: Any, writes: Writes) -> None:
         """Write a value at an index of the entry at a path."""
         raise NotImplementedError
 
-    def _set_index(self, index: Any, value: Any, writes: Writes | None = None) -> None:
+    def _set_index(self, index: Any, value: object, writes: Writes | None = None) -> None:
         """Write a value, or the entries of a container, at an index of the batch."""
         raise NotImplementedError
 
@@ -253,11 +178,7 @@ class Container(BatchShape):
         return node if wrap is None else wrap(node)
 
     def _with(self, entries: dict[str, Any]) -> Self:
-        """An unlocked container like self that takes over `entries`, which are known to fit."""
-        raise NotImplementedError
-
-    def _empty_like(self) -> Self:
-        """An empty unlocked container of the same batch size, device and names."""
+        """An unlocked container of the same batch size, device and names, which takes over `entries`."""
         raise NotImplementedError
 
     def _parts(self) -> tuple[Sequence[Any], int] | None:
@@ -304,33 +225,18 @@ class Container(BatchShape):
         """Device that entries are moved to, or None."""
         raise NotImplementedError
 
-    def _set_device(self, device: str | None) -> None:
-        """Set the device without moving the entries, which are known to be on it."""
-        raise NotImplementedError
-
     # -- names of the dimensions (names.py) -----------------------------------------------------
 
     @property
     def names(self) -> list[str | None]:
         """One name (or None) per batch dimension; ValueError where parts of a lazy stack disagree."""
-        found = self._readable_names()
+        found = self._names
         return [None] * self.ndim if found is None else list(found)
 
     @names.setter
     def names(self, value: Sequence[str | None] | None) -> None:
         set_names(self, check_names(value, self.ndim))
 
-    def _own_names(self) -> Names:
-        return self._names
-
-    def _readable_names(self) -> Names:
-        return self._names
-
-    def _take_names(self, found: Names) -> None:
-        self._names = found
-
-    _collect_names = collect_names
-    _set_names = set_names
     refine_names = refine_names
 
     # -- the lock (lock.py) ---------------------------------------------------------------------
@@ -351,15 +257,12 @@ class Container(BatchShape):
         """The direct nested nodes, which are locked with self."""
         raise NotImplementedError
 
-    _lock = lock.lock_below
     lock_ = lock.lock_
     unlock_ = lock.unlock_
 
     # -- `with` statements (undo.py) ------------------------------------------------------------
 
     _shaped = undo.shaped
-    _unchanged = undo.unchanged
-    _remember = undo.remember
     __enter__ = undo.enter
     __exit__ = undo.leave
 
@@ -379,6 +282,7 @@ class Container(BatchShape):
     filter_non_tensor_data: Callable[..., Self]
     flip: Callable[..., Self]
     get: Callable[..., Any]
+    get_item_shape: Callable[..., Shape]
     consolidate: Callable[..., Self]
     is_memmap: Callable[..., bool]
     isclose: Callable[..., Self]
@@ -416,6 +320,61 @@ class Container(BatchShape):
         raise NotImplementedError
 
 
-def _read_as(path: Path) -> str:
-    # A KeyError prints the repr of its text, which escapes single quotes.
-    return f"; nested entries are read with a tuple: {path}".replace("'", '"')
+def item_shape(td: Container, key: str) -> Shape | None:
+    """Shape of a direct entry, -1 where stacked ones differ; None if there is no such entry."""
+    stacked = td._parts()
+    if stacked is None:
+        entry = td._get_entry(key)
+        return None if entry is None else tuple(entry.shape)
+    parts, dim = stacked
+    shapes = [shape for part in parts if (shape := item_shape(part, key)) is not None]
+    if not shapes or len(shapes) < len(parts):
+        return None
+    if all(isinstance(part._peek_entry(key), UnbatchedTensor) for part in parts):
+        return shapes[0]
+    if len(set(map(len, shapes))) > 1:
+        return (-1,)
+    merged = [n[0] if len(set(n)) == 1 else -1 for n in zip(*shapes, strict=True)]
+    return (*merged[:dim], len(shapes), *merged[dim:])
+
+
+def plain_arrays(td: Container) -> dict[str, Array] | None:
+    """The dict of entries, not to be changed, if there are some and all are plain NumPy arrays; else None."""
+    for value in td._data.values():
+        if type(value) is not ndarray:
+            return None
+    return td._data or None
+
+
+def missing_key(td: Container, path: Path) -> KeyError:
+    """The KeyError for a path, listing the keys of the node where the search ended."""
+    node = td
+    for name in path[:-1]:
+        entry = node._peek_entry(name)
+        child = td._as_node(entry)
+        if child is None and entry is not None:
+            kind = type(unwrap(entry) if isinstance(entry, NonTensorBase) else entry).__name__
+            return KeyError(f"key {path} not found: the entry {name!r} is no TensorDict but a {kind}.")
+        if child is None:
+            break
+        node = child
+    else:
+        name = path[-1]
+    shown = repr(name).replace("'", '"')
+    keys = sorted(node._keys())
+    return KeyError(f"key {shown} not found in TensorDict with keys {keys}{key_hint(node, name)}")
+
+
+def key_hint(td: Container, name: str) -> str:
+    """The end of an error message about a missing key: a nested or similar key that may be meant."""
+    paths = [tuple(name.split(separator)) for separator in "./" if separator in name]
+    nodes = [(key, td._as_node(td._peek_entry(key))) for key in td._keys()]
+    paths += [(key, name) for key, node in nodes if node is not None]
+    for path in paths:
+        if td._peek_entry(path) is not None:
+            # A KeyError prints the repr of its text, which escapes single quotes.
+            return f"; nested entries are read with a tuple: {path}".replace("'", '"')
+    from difflib import get_close_matches  # imported here, as `import lite` is faster without
+
+    similar = get_close_matches(name, td._keys(), 1)
+    return f"; did you mean {similar[0]!r}?" if similar else ""

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from lite._arrays.types import HostArray, Shape
+from lite._arrays.types import HostArray, Names, Shape
 from lite._tree import batch_ops
 from lite._tree.collection import TensorCollection
 from lite._tree.indexing import is_traced, normalise, result_names, result_shape
@@ -91,6 +91,7 @@ class BatchShape(TensorCollection):
     """Batch properties and batch-shape operations, which never change feature dimensions."""
 
     __slots__ = ()
+    _names: Names
 
     @property
     def shape(self) -> Shape:
@@ -166,25 +167,18 @@ class BatchShape(TensorCollection):
         if all(type(item) is slice and item == slice(None) for item in items):
             return self
         shape = result_shape(items, batch_size)
-        names = self._own_names()
+        names = self._names
         new_names = None if names is None else result_names(items, names, len(shape))
         index_op = batch_ops.TracedIndex if is_traced(items) else batch_ops.Index
         return self._run(index_op(len(batch_size), shape, items, new_names))
-
-    def _own_names(self) -> list[str | None] | None:
-        return None
 
     def _replace_inplace(self, out: Any, name: str) -> Self:
         """Replace the content of self by that of a result, for `inplace=True`."""
         raise NotImplementedError(f"{name}(inplace=True) is not supported on {type(self).__name__}.")
 
-    def _unchanged(self) -> Self:
-        """Self, returned by an operation that changes nothing."""
-        return self
-
-    def _shaped(self, op: batch_ops.BatchOp) -> Self:
-        """The result of an operation, prepared to be undone by a `with` statement."""
-        return self._run(op)  # type: ignore[return-value]
+    def _shaped(self, op: batch_ops.BatchOp | None) -> Self:
+        """The result of an operation, or self for None; a `with` statement undoes that of a container."""
+        return self if op is None else self._run(op)  # type: ignore[return-value]
 
     def view(
         self, *shape: Any, size: Sequence[int] | None = None, batch_size: Sequence[int] | None = None
@@ -208,7 +202,7 @@ class BatchShape(TensorCollection):
             return self._view_dtype(np.dtype(shape[0]), batch_size)
         old = self.batch_size
         new = infer_size(shape_of(shape, size, "size"), self.numel())
-        return self._unchanged() if new == old else self._shaped(batch_ops.View(len(old), new))
+        return self._shaped(None if new == old else batch_ops.View(len(old), new))
 
     def _view_dtype(self, dtype: np.dtype[Any], batch_size: Any) -> Self:
         """Raise, as only TensorDicts have dtypes."""
@@ -251,9 +245,7 @@ class BatchShape(TensorCollection):
         start, end = self._dim(start_dim), self._dim(end_dim)
         if end < start:
             raise ValueError("The end dimension must be greater or equal to the start dim.")
-        if start == end:
-            return self._unchanged()
-        return self._shaped(batch_ops.Flatten(self.batch_size, start, end))
+        return self._shaped(None if start == end else batch_ops.Flatten(self.batch_size, start, end))
 
     def unflatten(self, dim: int, unflattened_size: Sequence[int], *, inplace: bool = False) -> Self:
         """Split batch dimension `dim` into `unflattened_size`, one of which may be -1.
@@ -284,7 +276,7 @@ class BatchShape(TensorCollection):
         else:
             d = self._dim(dim)
             dims = (d,) if size[d] == 1 else ()
-        return self._shaped(batch_ops.Squeeze(size, dims)) if dims else self._unchanged()
+        return self._shaped(batch_ops.Squeeze(size, dims) if dims else None)
 
     def permute(self, *args: Any, dims: Sequence[int] | None = None) -> Self:
         """Reorder the batch dimensions.
@@ -305,9 +297,8 @@ class BatchShape(TensorCollection):
                 f"Cannot compute the permutation, got dims={list(given)} but expected a permutation "
                 f"of {list(range(ndim))}."
             )
-        if order == tuple(range(ndim)):
-            return self._unchanged()
-        return self._shaped(batch_ops.Permute(self.batch_size, order))
+        same = order == tuple(range(ndim))
+        return self._shaped(None if same else batch_ops.Permute(self.batch_size, order))
 
     def transpose(self, dim0: int, dim1: int) -> Self:
         """Swap two batch dimensions."""
@@ -318,11 +309,7 @@ class BatchShape(TensorCollection):
                 f" Got dim0={dim0}, dim1={dim1} for {ndim} dims."
             )
         first, second = dim0 % ndim, dim1 % ndim
-        return (
-            self._unchanged()
-            if first == second
-            else self._shaped(batch_ops.Swap(self.batch_size, first, second))
-        )
+        return self._shaped(None if first == second else batch_ops.Swap(self.batch_size, first, second))
 
     def swapaxes(self, axis0: int, axis1: int) -> Self:
         """Same as `transpose`."""
@@ -411,7 +398,7 @@ class BatchShape(TensorCollection):
             len(size),
             size[:dim] + (stop - start,) + size[dim + 1 :],
             (slice(None),) * dim + (slice(start, stop),),
-            self._own_names(),
+            self._names,
         )
         return self._run(op)  # type: ignore[return-value]
 

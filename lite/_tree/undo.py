@@ -28,20 +28,16 @@ class Leave:
         raise NotImplementedError
 
 
-def shaped(td: T, op: BatchOp) -> T:
-    """The result of an operation, prepared to be undone by a `with` statement."""
+def shaped(td: T, op: BatchOp | None) -> T:
+    """The result of an operation, or self for None, prepared to be undone by a `with` statement."""
+    if op is None:
+        td._origin = td._before = None
+        return td
     out: T = td._run(op)
     out._origin = (ref(td), op)
     if out._locked:
         out._before = None
     return out
-
-
-def unchanged(td: T) -> T:
-    """Self, returned by an operation that changes nothing. The exit of a `with` statement does nothing."""
-    td._origin = None
-    td._before = None
-    return td
 
 
 def remember(td: Any, out: T, inverse: Inverse) -> T:

@@ -46,7 +46,7 @@ def nodes(td: Container) -> Iterator[Any]:
     """The container and all nested ones, parents first; a lazy stack before its parts."""
     yield td
     stacked = td._parts()
-    for entry in td._values() if stacked is None else stacked[0]:
+    for entry in td._data.values() if stacked is None else stacked[0]:
         if type(entry) is not ndarray and (node := td._as_node(entry)) is not None:
             yield from nodes(node)
 

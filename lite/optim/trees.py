@@ -74,7 +74,7 @@ def _collect(trees: list[Any], names: list[str], path: Path, found: list[list[Ar
         for part in zip(parts, *columns, strict=True):
             _collect(list(part), names, path, found)
         return
-    first, *others = [tree._entries() for tree in trees]
+    first, *others = [dict(tree._items()) for tree in trees]
     for entries, name in zip(others, names[1:], strict=True):
         if not entries.keys() <= first.keys():
             for key in entries.keys() - first.keys():

@@ -133,7 +133,7 @@ def test_axes_may_be_a_tree_of_the_same_structure() -> None:
         return row.select("a")
 
     axes = jax.tree.map(lambda leaf: None if leaf.ndim == 1 else 0, td, is_leaf=lambda x: x is None)
-    out = jax.vmap(look, in_axes=(TensorDict._make({**axes._entries()}, (3,)),))(td)
+    out = jax.vmap(look, in_axes=(TensorDict._make({**axes._data}, (3,)),))(td)
     assert seen == [((), (3,))]
     assert out.batch_size == (3,)
 
@@ -223,7 +223,7 @@ def test_anything_may_stand_for_a_leaf(leaf: Any) -> None:
     td = tree()
     held = jax.tree.map(lambda x: leaf, td)
     assert sizes(held) == SIZES
-    assert held._entries()["a"] is leaf
+    assert held._data["a"] is leaf
     assert jax.tree.structure(held, is_leaf=lambda x: x is leaf) == jax.tree.structure(td)
     back = jax.tree.map(lambda x, y: y, held, td, is_leaf=lambda x: x is leaf)
     assert sizes(back) == SIZES

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack, tensorclass
-from lite._tree.protocol import MISSING, Container, class_registry
+from lite._tree.protocol import MISSING, Container, class_registry, item_shape, missing_key
 from lite.nn import TensorDictModule
 
 
@@ -35,8 +35,8 @@ def test_entries_by_key_and_by_path(td: Any) -> None:
     assert td._get_entry(("a",)).shape == (2, 3)
     np.testing.assert_array_equal(td._get_entry(("n", "b")), [1, 1])
     assert td._get_entry(("a", "b")) is td._get_entry(("n", "z")) is td._get_entry(("z", "b")) is None
-    assert td._item_shape("a") == (2, 3)
-    assert td._item_shape("z") is None
+    assert item_shape(td, "a") == (2, 3)
+    assert item_shape(td, "z") is None
     assert isinstance(td._as_node(td._peek_entry("p")), Container)
     assert td._as_node(td._peek_entry("a")) is td._as_node(td._peek_entry("s")) is None
     assert isinstance(td._rewrap(td._get_entry("p"), td._as_node(td._get_entry("p"))), Point)
@@ -48,15 +48,15 @@ def test_what_is_saved_comes_back(td: Any) -> None:
     td.names = ["rows"]
     td._reset(saved)
     assert td.names == [None]
-    blank = td._empty_like()
+    blank = td._with({})
     assert (type(blank), blank.batch_size, list(blank.keys())) == (type(td), shape, [])
 
 
 def test_errors_for_missing_paths_name_what_is_there() -> None:
     for td in both():
-        assert "is no TensorDict but a ndarray" in str(td._missing(("a", "b")))
-        assert "keys ['b']" in td._missing(("n", "z")).args[0]
-    assert "is no TensorDict but a str" in str(both()[0]._missing(("s", "b")))
+        assert "is no TensorDict but a ndarray" in str(missing_key(td, ("a", "b")))
+        assert "keys ['b']" in missing_key(td, ("n", "z")).args[0]
+    assert "is no TensorDict but a str" in str(missing_key(both()[0], ("s", "b")))
 
 
 @pytest.mark.parametrize("make", [lambda td: td, lambda td: td.to_lazystack()], ids=["dense", "lazy"])
@@ -83,3 +83,11 @@ def _message(call: Any) -> str:
     with pytest.raises(KeyError) as error:
         call()
     return str(error.value.args[0])
+
+
+def test_the_protocol_has_at_most_25_private_methods() -> None:
+    names = [name for name in vars(Container) if name.startswith("_") and not name.startswith("__")]
+    private = [
+        n for n in names if callable(getattr(Container, n)) or isinstance(vars(Container)[n], property)
+    ]
+    assert 0 < len(private) <= 25, sorted(private)

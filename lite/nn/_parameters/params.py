@@ -19,7 +19,7 @@ from lite._arrays.types import Names, Path, Shape
 from lite._containers import assignment
 from lite._tree.collection import TensorCollection
 from lite._tree.lock import LOCK_ERROR
-from lite._tree.protocol import MISSING, Container
+from lite._tree.protocol import MISSING
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
 from lite.nn._parameters.tree import (
@@ -186,8 +186,6 @@ class TensorDictParams(ParamsState, TensorDict, Module):
             else:
                 entry = as_parameter(entry)
         self._param_td._put(key, entry)
-
-    _put_arrays = Container._put_arrays  # each as a Parameter
 
     def _set_here(self, key: str, item: Any, inplace: bool, *writes: Any) -> None:
         # Overrides the method of TensorDict, which stores valid leaves without conversion.

@@ -17,6 +17,7 @@ from lite._arrays.namespace import NamespaceArray
 from lite._arrays.types import raw
 from lite._tree.collection import TensorCollection
 from lite._tree.lock import LOCK_ERROR
+from lite._tree.protocol import missing_key
 from lite._tree.undo import Leave
 from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.module import Module
@@ -260,7 +261,7 @@ def _exchange_params(source: Any, state: dict[str, Any], swap: Swap) -> Any:
         before = old.data.clone()
         for key, value in source.items(True, True):
             if key not in old:
-                raise old._missing((key,) if isinstance(key, str) else key)
+                raise missing_key(old, (key,) if isinstance(key, str) else key)
             _copy_into(old.get(key), value, key, swap)
         return before
     new = source._param_td if isinstance(source, TensorDictParams) else source

@@ -11,6 +11,7 @@ from lite import NestedKey, TensorDict
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import require_path
 from lite._tree.nontensor import NonTensorBase, unwrap
+from lite._tree.protocol import missing_key
 from lite.nn.settings import dispatching
 
 _Function = Callable[..., Any]
@@ -139,6 +140,6 @@ def _outputs(out: Any, dest: Sequence[Any]) -> Any:
             continue
         entry = node.get(key, None)
         if entry is None:
-            raise node._missing(require_path(key))
+            raise missing_key(node, require_path(key))
         values.append(unwrap(entry) if isinstance(entry, NonTensorBase) else entry)
     return values[0] if len(values) == 1 else tuple(values)

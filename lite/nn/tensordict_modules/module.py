@@ -18,6 +18,7 @@ from lite._arrays.public import belong_to
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import require_path
 from lite._tree.nontensor import NonTensorBase, unwrap
+from lite._tree.protocol import key_hint, missing_key
 from lite.nn._modules.module import Module, indented
 from lite.nn.settings import SKIP_EXISTING, all_present
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
@@ -146,7 +147,7 @@ class TensorDictModule(TensorDictModuleBase):
         """Raise KeyError if a value is missing."""
         for key, value in zip(self.in_keys, values, strict=True):
             if value is None:
-                raise _node_of(tensordict)._missing(require_path(key))
+                raise missing_key(_node_of(tensordict), require_path(key))
 
     def _call(self, state: dict[str, Any], values: list[Any], kwargs: dict[str, Any], source: Any) -> Any:
         function = state["_modules"].get("module")
@@ -165,7 +166,7 @@ class TensorDictModule(TensorDictModuleBase):
         except Exception as err:
             missing = [key for key, value in zip(self.in_keys, values, strict=False) if value is None]
             if missing and "None" in str(err):
-                hints = "".join(source._key_like(key) for key in missing if isinstance(key, str))
+                hints = "".join(key_hint(source, key) for key in missing if isinstance(key, str))
                 raise KeyError(
                     "Some tensors that are necessary for the module call may not have been found in the "
                     f"input tensordict: the following inputs are None: {missing}. {type(self).__name__} "
