@@ -122,22 +122,23 @@ class Dense(Container):
     def _get_entry(self, key: str | Path) -> Any:
         if isinstance(key, str):
             return self._data.get(key)
-        node = self._node_of(key)
-        return None if node is None else node._get_entry(key[-1])
+        node: Any = self
+        for depth, name in enumerate(key):
+            if not isinstance(node, Dense):
+                inner = self._as_node(node)
+                return None if inner is None else inner._get_entry(key[depth:])
+            node = node._data.get(name)
+        return node
 
     def _peek_entry(self, key: str | Path) -> Any:
         if isinstance(key, str):
             return self._data.get(key)
-        node = self._node_of(key)
-        return None if node is None else node._peek_entry(key[-1])
-
-    def _node_of(self, path: Path) -> Any:
-        """The container that has the last key of a path; None if the path leads through a leaf."""
         node: Any = self
-        for name in path[:-1]:
-            node = self._as_node(node._peek_entry(name))
+        for name in key:
+            node = node if node is self else self._as_node(node)
             if node is None:
                 return None
+            node = node._peek_entry(name)
         return node
 
     def _items(self, peek: bool = False) -> Iterable[tuple[str, Any]]:

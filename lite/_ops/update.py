@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from operator import methodcaller
 from typing import Any
 
-from numpy import ndarray
-
-from lite._arrays.types import Unbatched
-from lite._containers.assignment import copied, leaf_items, match_batch, write_arrays
+from lite._arrays.types import Path, Unbatched
+from lite._containers.assignment import copied, leaf_items, match_batch, write_arrays, write_shares
+from lite._containers.lazy_writes import side_by_side
 from lite._tree.collection import TensorCollection
 from lite._tree.entry_errors import prefix_error_path
 from lite._tree.keys import NestedKey, require_path, to_key
@@ -17,7 +16,7 @@ from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, T
 from lite._tree.values import as_tree, invalid_keys
-from lite._tree.writes import Writes, fitting, without_overlap
+from lite._tree.writes import Writes
 
 _copy = methodcaller("copy")
 
@@ -61,11 +60,11 @@ def update(
     if keys_to_update is None and is_leaf is None and not (kwargs or (inplace and clone)):
         if inplace:
             fits = not isinstance(source, Container) or source.batch_size == td.batch_size
-            if fits and _copy_plain(td, source):
+            if fits and write_shares(side_by_side(td, source), ..., whole=True):
                 return td
         elif not td._locked and _store_plain(td, source, clone):
             return td
-    chosen = None if keys_to_update is None else [require_path(k) for k in key_list(keys_to_update)]
+    chosen = _chosen(keys_to_update)
     relock = td._locked and ignore_lock
     if relock:
         td._locked = False
@@ -107,12 +106,9 @@ def update_(
     Raises:
         KeyError: a source key is not in self.
     """
-    keys = None if keys_to_update is None else key_list(keys_to_update)
-    if not kwargs:
-        named = input_dict_or_td if keys is None else only(input_dict_or_td, keys)
-        if _copy_plain(td, named):
-            return td
-    chosen = None if keys is None else [require_path(k) for k in keys]
+    if not kwargs and keys_to_update is None and write_shares(side_by_side(td, input_dict_or_td), ..., True):
+        return td
+    chosen = _chosen(keys_to_update)
     with Writes() as writes:
         for source in (input_dict_or_td, kwargs):
             if source is not None:
@@ -137,7 +133,7 @@ def update_at_(
     """Write the entries of a source at a batch index of existing entries; returns self."""
     if keys_to_update is None and td._parts() is None and write_arrays(td, idx, input_dict_or_td):
         return td
-    chosen = None if keys_to_update is None else [require_path(k) for k in key_list(keys_to_update)]
+    chosen = _chosen(keys_to_update)
     with Writes() as writes:
         for path, value in leaf_items(td, input_dict_or_td, ()):
             if chosen is not None and not any(path[: len(c)] == c for c in chosen):
@@ -164,16 +160,12 @@ def replace(td: T, input_dict_or_td: Any = None, **kwargs: Any) -> T:
 def _store_plain(td: Any, source: Any, clone: bool) -> bool:
     """A fast `update` for valid leaves, in a sixth of the time; False if a value needs conversion."""
     ready: list[tuple[Any, dict[Any, Any]]] = []
-    if td._parts() is None:
-        if not _storable(td, source, ready):
+    for node, other in side_by_side(td, source):
+        if not _storable(node, other, ready):
             return False
-    elif not all(_storable(node, other, ready) for node, other in _side_by_side(td, source)):
-        return False
-    if clone:
-        ready = [(node, {key: copied(entry) for key, entry in entries.items()}) for node, entries in ready]
     for node, entries in ready:
-        node._data.update(entries)
-    return True
+        node._data.update({key: copied(entry) for key, entry in entries.items()} if clone else entries)
+    return bool(ready)
 
 
 def _storable(td: Any, source: Any, ready: list[tuple[Any, dict[Any, Any]]]) -> bool:
@@ -211,81 +203,6 @@ def _storable(td: Any, source: Any, ready: list[tuple[Any, dict[Any, Any]]]) -> 
     return others is not None
 
 
-def _copy_plain(td: Any, source: Any) -> bool:
-    """A fast `update_` for values that need at most a cast, in a fifth of the time; False for others."""
-    pairs: list[tuple[Any, Any]] = []
-    puts: list[tuple[Any, str, Any]] = []
-    if td._parts() is None:
-        if not _match(td, source, pairs, puts):
-            return False
-    elif all(_match(node, other, pairs, puts) for node, other in _side_by_side(td, source)):
-        # A source array may overlap the parts of a lazy stack, so overlaps are copied before the first write.
-        targets = [target for target, _ in pairs]
-        pairs = list(zip(targets, without_overlap(targets, [value for _, value in pairs]), strict=True))
-    else:
-        return False
-    if puts:
-        with Writes() as writes:
-            for node, key, objects in puts:
-                writes.put(node, key, objects)
-    for target, value in pairs:
-        target[...] = value
-    return True
-
-
-def _match(td: Any, source: Any, pairs: list[tuple[Any, Any]], puts: list[Any]) -> bool:
-    """Collect (target, value) for every leaf of a source, and objects; False if an entry needs more."""
-    if type(source) is dict:
-        entries = source.items()
-    elif isinstance(source, Container) and source._parts() is None:
-        entries = source._items()  # type: ignore[assignment]
-    else:
-        return False
-    own = td._data
-    for key, value in entries:
-        target = own.get(key)
-        if type(target) is ndarray:
-            ready = fitting(target, value)
-            if ready is None:
-                return False
-            pairs.append((target, ready))
-        elif isinstance(target, Container):
-            if target._parts() is not None or not _match(target, value, pairs, puts):
-                return False
-        # Objects are replaced, as results of operations may share them.
-        elif (
-            isinstance(value, NonTensorBase)
-            and isinstance(target, NonTensorBase)
-            and target.batch_size == value.batch_size
-        ):
-            puts.append((td, key, value))
-        else:
-            return False
-    return True
-
-
-def _side_by_side(td: Any, source: Any) -> Sequence[tuple[Any, Any]]:
-    """Pairs of a part of a lazy stack and of the source, if the parts are dense and equal in number."""
-    parts = td._parts()
-    dense = parts[0] and all(part._parts() is None for part in parts[0])
-    if not dense or not isinstance(source, Container):
-        return ((td, None),)
-    others = source._parts()
-    if others is None:
-        if source.batch_size == td.batch_size:
-            return list(zip(parts[0], source.unbind(parts[1]), strict=True))
-    elif others[1] == parts[1] and len(others[0]) == len(parts[0]):
-        return list(zip(parts[0], others[0], strict=True))
-    return ((td, None),)
-
-
-def key_list(keys: Any) -> list[Any]:
-    return [keys] if isinstance(keys, str) else list(keys)
-
-
-def only(source: Any, keys: list[Any]) -> Any:
-    """The chosen direct entries of a source; None if a nested key is chosen."""
-    dense = isinstance(source, Container) and source._parts() is None
-    if not (dense or type(source) is dict) or {*map(type, keys), *map(type, source.keys())} != {str}:
-        return None
-    return {key: value for key, value in source.items() if key in keys}
+def _chosen(keys: Iterable[NestedKey] | None) -> list[Path] | None:
+    """The paths of `keys_to_update`, which may be one key."""
+    return None if keys is None else list(map(require_path, [keys] if isinstance(keys, str) else keys))
