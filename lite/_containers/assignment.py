@@ -24,6 +24,7 @@ from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, element_objects
 from lite._tree.protocol import Container, class_registry, key_hint, missing_key
 from lite._tree.unbatched import UnbatchedTensor
+from lite._tree.walks import keys_differ
 from lite._tree.writes import Writes, fits, fitting, trimmed, without_overlap
 
 _ALL = slice(None)
@@ -283,7 +284,7 @@ def copy_entries(
     td: Container, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
 ) -> None:
     node: Any = td._as_node(source)
-    if strict and chosen is None and is_lazy(node) and node._exclusive():
+    if strict and chosen is None and is_lazy(node) and keys_differ(node.tensordicts):
         raise KeyError("The source has keys in some of its parts only; strict=False ignores them.")
     for path, value in leaf_items(td, source, ()):
         rest, both_lazy = chosen_below(chosen, path), _both_lazy(td, path, value)

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from lite._arrays.device import parse_device
-from lite._arrays.types import Array, HostArray, Names, Shape
+from lite._arrays.types import Array, HostArray, Shape
 from lite._containers import assignment, lazy_entries, lazy_index, lazy_writes
 from lite._containers.dense import Dense
-from lite._containers.lazy_entries import NO_ENTRIES, keys_differ
+from lite._containers.stack import Stack, distinct
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
 from lite._tree.entry_errors import error_path, shape_error
@@ -24,19 +24,11 @@ from lite._tree.shape import parse_batch_size
 from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.values import to_entry
 
-_new = object.__new__
 
-
-class Lazy(Container):
+class Lazy(Stack):
     """A container that holds its parts; its entries are the stacked entries of the parts."""
 
-    __slots__ = ("_dim_name", "_empty_device", "_empty_size", "stack_dim", "tensordicts")
-    tensordicts: list[Any]
-    stack_dim: int
-    _data = NO_ENTRIES  # its entries are in the parts
-    _dim_name: str | None
-    _empty_size: Shape
-    _empty_device: str | None  # only set for a stack without parts
+    __slots__ = ()
 
     def __init__(
         self,
@@ -54,18 +46,23 @@ class Lazy(Container):
         ndim = parts[0].ndim if parts else len(size or ())
         # Dense parts are read by their slots: properties would take as long as all the rest.
         dense = given and all(issubclass(kind, Dense) for kind in kinds)
-        sizes = _distinct([part._batch_size if dense else part.batch_size for part in parts])
+        sizes = distinct([part._batch_size if dense else part.batch_size for part in parts])
         if len({len(size) for size in sizes}) > 1 or (strict_shape and len(sizes) > 1):
             raise RuntimeError(
                 "batch sizes in tensordicts differs, LazyStackedTensorDict cannot be created. "
                 f"Got {[part.batch_size for part in parts]}."
             )
-        devices = _distinct([part._device if dense else part.device for part in parts])
+        devices = distinct([part._device if dense else part.device for part in parts])
         if len(devices) > 1:
             raise RuntimeError(f"devices differ, got {' and '.join(sorted(str(d) for d in devices))}")
         if not -ndim - 1 <= stack_dim <= ndim:
             raise IndexError(f"stack_dim must be in [{-ndim - 1}, {ndim}], got {stack_dim}.")
-        self._init(parts, stack_dim % (ndim + 1), None, () if parts else size or ())
+        self.tensordicts = parts
+        self.stack_dim = stack_dim % (ndim + 1)
+        self._dim_name = None
+        self._empty_size = () if parts else size or ()
+        self._locked = False
+        self._lock_parents = ()
         if not parts and device is not None:
             self._empty_device = parse_device(device)
         if parts and size is not None and size != self.batch_size:
@@ -76,39 +73,12 @@ class Lazy(Container):
             check_names(names, len(names))
             self._dim_name = stack_dim_name
 
-    def _init(self, parts: list[Any], dim: int, name: str | None, empty_size: Shape) -> None:
-        self.tensordicts = parts
-        self.stack_dim = dim
-        self._dim_name = name
-        self._empty_size = empty_size
-        self._locked = False
-        self._lock_parents = ()
-
-    @classmethod
-    def _make(cls, parts: list[Any], dim: int, name: str | None = None, empty_size: Shape = ()) -> Self:
-        """The constructor without checks; `empty_size` is the batch size of a part if there are no parts."""
-        # A copy of `_init`, whose call would double the cost. Every traversal of nested nodes comes here.
-        self = _new(cls)
-        self.tensordicts = parts
-        self.stack_dim = dim
-        self._dim_name = name
-        self._empty_size = empty_size
-        self._locked = False
-        self._lock_parents = ()
-        return self
-
-    def _like(
-        self, parts: Sequence[Any], dim: int, name: str | None = None, inner: Shape | None = None
-    ) -> Self:
-        return self._make(list(parts), dim, name, self._empty_size if inner is None else inner)
-
     # -- protocol -----------------------------------------------------------------------------
 
     _keys = lazy_entries.keys
     _get_entry = lazy_entries.get_entry
     _peek_entry = lazy_entries.peek_entry
     _items = lazy_entries.items
-    _is_stackable = lazy_entries.is_stackable
     _set_path = lazy_writes.set_path
     _set_here = lazy_writes.set_here
     _set_at = lazy_writes.set_at
@@ -130,23 +100,9 @@ class Lazy(Container):
         """True if no part has a leaf."""
         return all(part.is_empty() for part in self.tensordicts)
 
-    def _exclusive(self) -> bool:
-        """Whether some part has a key, at any depth, that another part lacks."""
-        return keys_differ(self.tensordicts)
-
-    def _parts(self) -> tuple[Sequence[Any], int]:
-        return self.tensordicts, self.stack_dim
-
-    def _from_parts(self, parts: Sequence[Any]) -> Self:
-        return self._like(parts, self.stack_dim, self._dim_name)
-
     def _put(self, key: str, entry: Any) -> None:
         for part, piece in zip(self.tensordicts, self._pieces(entry), strict=True):
             part._put(key, piece)
-
-    def _pieces(self, entry: Any) -> Sequence[Any]:
-        """The pieces of an entry of the whole stack, one per part."""
-        return lazy_writes.pieces_along(entry, self.stack_dim)
 
     def _remove(self, key: str) -> None:
         if all(part._peek_entry(key) is None for part in self.tensordicts):
@@ -185,23 +141,6 @@ class Lazy(Container):
         return self.tensordicts
 
     # -- metadata -----------------------------------------------------------------------------
-
-    def _part_size(self) -> Shape:
-        """The batch size of the parts, with -1 where they differ."""
-        try:
-            sizes = _distinct([part._batch_size for part in self.tensordicts])
-        except AttributeError:
-            sizes = {part.batch_size for part in self.tensordicts}
-        if len(sizes) == 1:
-            return sizes.pop()
-        if not sizes:
-            return self._empty_size
-        if len({len(size) for size in sizes}) > 1:
-            raise RuntimeError(
-                f"the parts of a lazy stack have different numbers of batch dimensions: {sorted(sizes)}. "
-                "They were changed after they had been stacked."
-            )
-        return tuple(n[0] if len(set(n)) == 1 else -1 for n in zip(*sizes, strict=True))
 
     @property
     def batch_size(self) -> Shape:
@@ -277,32 +216,6 @@ class Lazy(Container):
     @device.setter
     def device(self, value: Any) -> None:
         raise RuntimeError("device cannot be set using tensordict.device = device; use `to(device)`.")
-
-    # -- names of the dimensions: those of the parts, asked each time as they can be renamed alone ---
-
-    def _found_names(self) -> set[tuple[str | None, ...] | None]:
-        return {None if part._names is None else tuple(part._names) for part in self.tensordicts}
-
-    @property
-    def _names(self) -> Names:  # type: ignore[override]
-        """The names of results: dimensions that the parts name differently have no name."""
-        found = self._found_names()
-        inner = found.pop() if found else None
-        for other in found:
-            inner = _shared(inner, other)
-        own = self._dim_name
-        if inner is None:
-            return None if own is None else self._around([None] * len(self._part_size()))
-        if own is not None:  # a part can be renamed without a check by the stack
-            return self._around([None if name == own else name for name in inner])
-        return self._around(inner) if any(name is not None for name in inner) else None
-
-    @_names.setter
-    def _names(self, names: Names) -> None:
-        self._dim_name = None if names is None else names[self.stack_dim]
-
-    def _around(self, inner: Any) -> list[str | None]:
-        return [*inner[: self.stack_dim], self._dim_name, *inner[self.stack_dim :]]
 
     @property
     def names(self) -> list[str | None]:
@@ -436,21 +349,8 @@ class Lazy(Container):
             raise ValueError(f"cannot {method} dim {dim} of batch size {self.batch_size}: it is ragged.")
 
 
-def _distinct(values: list[Any]) -> set[Any]:
-    """The distinct values. `list.count` detects the frequent case of one value faster than a set."""
-    return {values[0]} if values and values.count(values[0]) == len(values) else set(values)
-
-
 def _part(td: Any) -> Any:
     node = Container._as_node(td)
     if node is None:
         raise TypeError(f"the parts of a LazyStackedTensorDict must be TensorDicts, got {type(td)}.")
     return node
-
-
-def _shared(
-    names: tuple[str | None, ...] | None, other: tuple[str | None, ...] | None
-) -> tuple[str | None, ...] | None:
-    if names is None or other is None:
-        return None
-    return tuple(a if a == b else None for a, b in zip(names, other, strict=True))

@@ -7,41 +7,41 @@ their methods, with the same result.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from types import MappingProxyType, NoneType
+from types import NoneType
 from typing import Any, NamedTuple
 
 from numpy import ndarray
 
 from lite._arrays.types import Path, Shape
-from lite._containers.dense import Dense
 from lite._containers.joining import JoinFunctions, join_column
 from lite._containers.ragged import stack_arrays, stack_objects
+from lite._containers.stack import Stack
 from lite._tree.entry_errors import entry_error, prefix_error_path
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, class_registry
+from lite._tree.walks import keys_differ
 
 _ARRAYS = {ndarray}
-NO_ENTRIES: Any = MappingProxyType({})  # what a lazy stack has in place of a dict of entries
 
 
-def _dicts(stack: Any) -> list[dict[str, Any]] | None:
+def _dicts(stack: Stack) -> list[dict[str, Any]] | None:
     """The dicts of entries of all parts; None if one is empty, as that of a lazy stack is."""
     dicts = [part._data for part in stack.tensordicts]
     return dicts if all(dicts) else None  # a lazy stack has none, and an empty one is rare
 
 
-def keys(stack: Any) -> Iterable[str]:
+def keys(stack: Stack) -> Iterable[str]:
     return _shared_keys(stack, _dicts(stack))
 
 
-def _shared_keys(stack: Any, dicts: list[dict[str, Any]] | None) -> list[str]:
+def _shared_keys(stack: Stack, dicts: list[dict[str, Any]] | None) -> list[str]:
     if not stack.tensordicts:
         return []
     first, *others = [part._keys() for part in stack.tensordicts] if dicts is None else dicts
     return sorted(set(first).intersection(*others))
 
 
-def get_entry(stack: Any, key: str | Path) -> Any:
+def get_entry(stack: Stack, key: str | Path) -> Any:
     path = (key,) if isinstance(key, str) else key
     entries = _part_entries(stack.tensordicts, path)
     if entries is None:
@@ -54,7 +54,7 @@ def get_entry(stack: Any, key: str | Path) -> Any:
     return stacked(stack, path, entries)
 
 
-def stacked(stack: Any, path: Path, entries: list[Any]) -> Any:
+def stacked(stack: Stack, path: Path, entries: list[Any]) -> Any:
     """The stack of the entries of the parts at a path; None if a part has none."""
     if not entries:
         return None
@@ -82,7 +82,7 @@ def _lazy_stack(nodes: list[Any], dim: int, name: str | None = None) -> Any:
 READ = JoinFunctions("read from a lazy stack", stack_arrays, stack_objects, _lazy_stack)
 
 
-def peek_entry(stack: Any, key: str | Path) -> Any:
+def peek_entry(stack: Stack, key: str | Path) -> Any:
     """The stack of nested containers at a path, or the leaf of one part."""
     path = (key,) if isinstance(key, str) else key
     entries = _part_entries(stack.tensordicts, path)
@@ -91,7 +91,7 @@ def peek_entry(stack: Any, key: str | Path) -> Any:
     return _peeked(stack, path, entries)
 
 
-def _peeked(stack: Any, path: Path, entries: list[Any]) -> Any:
+def _peeked(stack: Stack, path: Path, entries: list[Any]) -> Any:
     found = set(map(type, entries))
     if not entries or NoneType in found:
         return None
@@ -107,7 +107,7 @@ def _peeked(stack: Any, path: Path, entries: list[Any]) -> Any:
     return stacked(stack, path, entries) if leaf is None else leaf
 
 
-def items(stack: Any, peek: bool = False) -> Iterable[tuple[str, Any]]:
+def items(stack: Stack, peek: bool = False) -> Iterable[tuple[str, Any]]:
     dicts = _dicts(stack)
     shared = _shared_keys(stack, dicts)
     if not dicts:
@@ -117,7 +117,7 @@ def items(stack: Any, peek: bool = False) -> Iterable[tuple[str, Any]]:
     return ((key, one(stack, (key,), [entries.get(key) for entries in dicts])) for key in shared)
 
 
-def node_at(stack: Any, path: Path) -> Any:
+def node_at(stack: Stack, path: Path) -> Any:
     """The lazy stack of the nodes at a path through dense TensorDicts; None if one of them is not dense."""
     nodes = _part_entries(stack.tensordicts, path)
     if nodes and set(map(type, nodes)) == {class_registry.dense}:
@@ -151,7 +151,7 @@ def _until_missing(parts: Sequence[Any], read: Callable[[Any], Any]) -> list[Any
     return found
 
 
-def is_stackable(stack: Any) -> bool:
+def is_stackable(stack: Stack) -> bool:
     """Whether all entries can be stacked: parts have one batch size and the same keys, leaves one shape.
 
     Shapes are compared, nothing is stacked.
@@ -201,38 +201,3 @@ def has_node(td: Any, path: Path) -> bool:
         return True
     parts = td._parts()
     return parts is not None and any(has_node(part, path) for part in parts[0])
-
-
-def require_shared(stack: Any, method: str) -> None:
-    """Raise RuntimeError if a part has a key, at any depth, that another part lacks."""
-    if keys_differ(stack.tensordicts):
-        raise RuntimeError(f"the method {method} cannot complete when there are exclusive keys.")
-
-
-def keys_differ(entries: Sequence[Any]) -> bool:
-    """Whether one of some containers has a key, at any depth, that another lacks.
-
-    Parts of lazy stacks count as containers of their own, and leaves as containers without keys. All are
-    compared node by node, so no paths are built.
-    """
-    kinds = set(map(type, entries))
-    if kinds == _ARRAYS:
-        return False
-    if len(kinds) == 1 and issubclass(kinds.pop(), Dense):
-        dicts = [entry._data for entry in entries]
-    else:
-        dicts = [found for entry in entries for found in _all_dicts(entry)]
-    if not dicts:
-        return False
-    if not all(map(dicts[0].keys().__eq__, map(dict.keys, dicts))):
-        return True
-    return any(keys_differ([found[key] for found in dicts]) for key in dicts[0])
-
-
-def _all_dicts(entry: Any) -> list[dict[str, Any]]:
-    """The entries of a container, or of each dense one in a lazy stack."""
-    node = Container._as_node(entry)
-    parts = None if node is None else node._parts()
-    if parts is None:
-        return [{} if node is None else node._data]
-    return [found for part in parts[0] for found in _all_dicts(part)] or [{}]

@@ -13,11 +13,11 @@ from typing import Any
 from numpy import ndarray
 
 from lite._arrays.types import is_array, stored
-from lite._containers.lazy_entries import require_shared
 from lite._tree.entry_errors import error_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import Container, T
+from lite._tree.walks import require_shared
 from lite._tree.writes import Writes
 
 _LEGACY_SIZE, _LEGACY_DEVICE = _LEGACY = "__batch_size", "__device"

@@ -14,6 +14,7 @@ from lite._arrays.types import Array, HostArray, has_namespace, is_array, raw, s
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import Container, class_registry, plain_arrays
+from lite._tree.walks import require_shared
 
 _copy = methodcaller("copy")
 
@@ -45,7 +46,7 @@ def to_dict(
         tree = _tree(td)
         if tree is not None:
             return tree
-    _require_common_keys(td, "to_dict")
+    require_shared(td, "to_dict")
     if tolist_first and td.batch_size:
         return td.tolist(convert_tensors=convert_tensors, tolist_first=True)
     return _as_dict(td, retain_none, convert_tensors, tolist_first)
@@ -216,8 +217,3 @@ def _tree(td: Any) -> dict[str, Any] | None:
                 return None
             out[key] = below
     return out
-
-
-def _require_common_keys(td: Any, method: str) -> None:
-    if td._parts() is not None and td._exclusive():
-        raise RuntimeError(f"the method {method} cannot complete when there are exclusive keys.")

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import Path
-from lite._containers.lazy_entries import require_shared
 from lite._containers.ragged import read
 from lite._ops import update as updates
 from lite._tree.collection import TensorCollection
@@ -20,7 +19,7 @@ from lite._tree.keys import NestedKey, require_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.protocol import MISSING, class_registry, missing_key
 from lite._tree.undo import flattened, remember, unflattened
-from lite._tree.walks import change_parts, each_part
+from lite._tree.walks import change_parts, each_part, require_shared
 from lite._tree.writes import Writes
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from lite._arrays.device import wrap
 from lite._arrays.types import Array, as_array
+from lite._containers.lazy_entries import is_stackable
 from lite._ops.out import write_out
 from lite._tree.batch_ops import Index, Take
 from lite._tree.lock import require_unlocked
@@ -82,7 +83,7 @@ def gather(td: Container, dim: int, index: Any, out: Any = None, *, inplace: boo
             f"{array.shape} and dtype {array.dtype}."
         )
     source: Any = td
-    if source._parts() is not None and source._is_stackable():  # otherwise for each part
+    if source._parts() is not None and is_stackable(source):  # otherwise for each part
         source = source.contiguous()
     rows = array.ndim == 1 and plain_arrays(source)
     result = source._run(Take(size, 0, array) if rows else Gather(dim % len(size), array))

@@ -21,7 +21,7 @@ from numpy import ndarray
 
 from lite._arrays.types import Array, is_array
 from lite._tree.nontensor import NonTensorBase
-from lite._tree.protocol import Container, T
+from lite._tree.protocol import Container, T, class_registry
 from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.writes import Writes
 
@@ -210,3 +210,39 @@ def change_parts(td: Any, parts: Sequence[Any], fn: Callable[[Any], Any]) -> Non
         writes.keep(td)  # fn may raise for one part after it changed others
         for part in {id(part): part for part in parts}.values():
             fn(part)
+
+
+def require_shared(stack: Any, method: str) -> None:
+    """Raise RuntimeError if a part has a key, at any depth, that another part lacks."""
+    stacked = stack._parts()
+    if stacked is not None and keys_differ(stacked[0]):
+        raise RuntimeError(f"the method {method} cannot complete when there are exclusive keys.")
+
+
+def keys_differ(entries: Sequence[Any]) -> bool:
+    """Whether one of some containers has a key, at any depth, that another lacks.
+
+    Parts of lazy stacks count as containers of their own, and leaves as containers without keys. All are
+    compared node by node, so no paths are built.
+    """
+    kinds = set(map(type, entries))
+    if kinds == {ndarray}:
+        return False
+    if kinds == {class_registry.dense}:
+        dicts = [entry._data for entry in entries]
+    else:
+        dicts = [found for entry in entries for found in _all_dicts(entry)]
+    if not dicts:
+        return False
+    if not all(map(dicts[0].keys().__eq__, map(dict.keys, dicts))):
+        return True
+    return any(keys_differ([found[key] for found in dicts]) for key in dicts[0])
+
+
+def _all_dicts(entry: Any) -> list[dict[str, Any]]:
+    """The entries of a container, or of each dense one in a lazy stack."""
+    node = Container._as_node(entry)
+    parts = None if node is None else node._parts()
+    if parts is None:
+        return [{} if node is None else node._data]
+    return [found for part in parts[0] for found in _all_dicts(part)] or [{}]
