@@ -204,12 +204,12 @@ class TensorDictBase(cast.DtypeCasts):
     # -- stacks of TensorDicts (_ops/combine.py) --------------------------------------------------
 
     @classmethod
-    def stack(cls, input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
+    def stack(cls, input: Iterable[Any], dim: int = 0, *, out: object = None) -> Any:
         """Stack TensorDicts densely; see `lite.stack`."""
         return combine.stack(input, dim, out=out)
 
     @classmethod
-    def cat(cls, input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
+    def cat(cls, input: Iterable[Any], dim: int = 0, *, out: object = None) -> Any:
         """Concatenate TensorDicts; see `lite.cat`."""
         return combine.cat(input, dim, out=out)
 
@@ -219,7 +219,7 @@ class TensorDictBase(cast.DtypeCasts):
         return combine.lazy_stack(input, dim, out=out, **options)
 
     @classmethod
-    def maybe_dense_stack(cls, input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
+    def maybe_dense_stack(cls, input: Iterable[Any], dim: int = 0, *, out: object = None) -> Any:
         """Stack densely where possible, lazily elsewhere; see `lite.maybe_dense_stack`."""
         return combine.maybe_dense_stack(input, dim, out=out)
 
@@ -290,7 +290,7 @@ class TensorDictBase(cast.DtypeCasts):
         return gradients.grad(self)
 
     @grad.setter
-    def grad(self, value: Any) -> None:
+    def grad(self, value: object) -> None:
         gradients.set_grad(self, value)
 
     @property
@@ -574,12 +574,12 @@ class TensorDict(Dense, TensorDictBase):
     def __init__(
         self,
         source: Mapping[Any, Any] | TensorCollection | None = None,
-        batch_size: Any = None,
-        device: Any = None,
+        batch_size: Sequence[int] | int | None = None,
+        device: str | None = None,
         names: Sequence[str | None] | None = None,
         non_blocking: bool | None = None,
         lock: bool = False,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         if kwargs:
             if source is not None:
@@ -600,7 +600,7 @@ class TensorDict(Dense, TensorDictBase):
             self.lock_()
 
     @classmethod
-    def fromkeys(cls, keys: Iterable[NestedKey], value: Any = 0) -> Self:
+    def fromkeys(cls, keys: Iterable[NestedKey], value: object = 0) -> Self:
         """A TensorDict without batch dimensions that holds `value` under every key."""
         return cls(dict.fromkeys(keys, value))
 
@@ -649,8 +649,8 @@ class LazyStackedTensorDict(Lazy, TensorDictBase):
         input_dict: Mapping[str, Any] | Sequence[Any],
         *,
         auto_batch_size: bool | None = None,
-        batch_size: Any = None,
-        device: Any = None,
+        batch_size: Sequence[int] | int | None = None,
+        device: str | None = None,
         batch_dims: int | None = None,
         stack_dim_name: str | None = None,
         stack_dim: int = 0,
@@ -702,7 +702,7 @@ class LazyStackedTensorDict(Lazy, TensorDictBase):
         return out
 
     @classmethod
-    def fromkeys(cls, keys: Iterable[NestedKey], value: Any = 0) -> Any:
+    def fromkeys(cls, keys: Iterable[NestedKey], value: object = 0) -> Any:
         """A TensorDict, not a lazy stack, with `value` under every key."""
         return TensorDict.fromkeys(keys, value)
 

@@ -81,7 +81,7 @@ def _create(td: Container, path: Path, item: object, writes: Writes | None) -> N
         writes.put(td, path[0], chain)
 
 
-def set_here(td: Container, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
+def set_here(td: Container, key: str, item: object, inplace: bool, writes: Writes | None = None) -> None:
     if inplace:
         current = td._get_entry(key)
         if current is not None:
@@ -103,7 +103,7 @@ def set_here(td: Container, key: str, item: Any, inplace: bool, writes: Writes |
         writes.put(td, key, entry)
 
 
-def _write_into(td: Container, key: str, current: Any, item: Any, writes: Writes) -> None:
+def _write_into(td: Container, key: str, current: object, item: object, writes: Writes) -> None:
     if writes.take(current, item):
         return
     node = td._as_node(current)
@@ -136,7 +136,7 @@ def _update_error(key: str, reason: str) -> Exception:
     return entry_error(ValueError, f"Failed to update {{key}} in tensordict: {reason}", (key,))
 
 
-def set_at(td: Container, path: Path, value: Any, index: Any, writes: Writes) -> None:
+def set_at(td: Container, path: Path, value: object, index: object, writes: Writes) -> None:
     """Plan `set_at_`."""
     if td._peek_entry(path) is None:
         raise missing_key(td, path)
@@ -160,7 +160,7 @@ def set_at(td: Container, path: Path, value: Any, index: Any, writes: Writes) ->
 # -- the entries of a source --------------------------------------------------------------------------------
 
 
-def merge(td: Container, source: Any, writes: Writes) -> None:
+def merge(td: Container, source: object, writes: Writes) -> None:
     """Plan `update(source, inplace=True)`."""
     node = td._as_node(source)
     if node is not None and node is not td:
@@ -261,7 +261,7 @@ def update(
         td._set_path(path, copied(value) if clone else value, inplace, writes)
 
 
-def _as_lazy(td: Container, path: Path, target: Any, value: Any, writes: Writes) -> Any:
+def _as_lazy(td: Container, path: Path, target: Any, value: object, writes: Writes) -> Any:
     """The node at `path`, replaced by a lazy stack if the source's node is one."""
     node = td._as_node(value)
     if not is_lazy(node) or is_lazy(target):
@@ -274,14 +274,14 @@ def _as_lazy(td: Container, path: Path, target: Any, value: Any, writes: Writes)
     return td._as_node(td._peek_entry(path))  # a container with names stores a copy
 
 
-def copied(value: Any) -> Any:
+def copied(value: object) -> Any:
     if isinstance(value, TensorCollection):
         return value._clone(True)
     return on_leaves(_copy, value) if is_array(value) else value
 
 
 def copy_entries(
-    td: Container, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
+    td: Container, source: object, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
 ) -> None:
     node: Any = td._as_node(source)
     if strict and chosen is None and is_lazy(node) and keys_differ(node.tensordicts):
@@ -315,12 +315,12 @@ def leaf_items(td: Container, source: Any, prefix: Path) -> Iterator[tuple[Path,
             yield path, value
 
 
-def _both_lazy(td: Any, path: Path, value: Any) -> bool:
+def _both_lazy(td: Container, path: Path, value: object) -> bool:
     """Whether a value and its target are lazy stacks, which are copied by parts as leaves may be ragged."""
     return is_lazy(td._as_node(value)) and is_lazy(td._as_node(td._peek_entry(path)))
 
 
-def is_lazy(node: Any) -> bool:
+def is_lazy(node: Container) -> bool:
     return node is not None and node._parts() is not None
 
 
@@ -333,7 +333,7 @@ def chosen_below(chosen: list[Path] | None, path: Path) -> list[Path] | None:
 # -- at an index of the batch ------------------------------------------------------------------------------
 
 
-def set_index(td: Any, index: Any, value: Any, writes: Writes | None = None) -> None:
+def set_index(td: Container, index: object, value: object, writes: Writes | None = None) -> None:
     """`td[index] = value`. Nothing is written unless all values fit."""
     if writes is not None:
         _plan(td, index, value, writes)
@@ -390,7 +390,7 @@ def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
             _plan_leaf(td, key, target, items, shape, source, writes)
 
 
-def require_fields(target: Any, source: Any) -> None:
+def require_fields(target: object, source: object) -> None:
     """Raise ValueError if a tensorclass lacks entries of a source.
 
     Raises:
@@ -410,7 +410,7 @@ def require_fields(target: Any, source: Any) -> None:
         )
 
 
-def require_known(target: Any, source: Any) -> None:
+def require_known(target: object, source: Any) -> None:
     """Raise ValueError if a source has keys that are not fields of a tensorclass."""
     fields: Any = getattr(target, "_fields", None)
     if fields is None:
@@ -451,7 +451,7 @@ def require_fit(path: Path, shape: Shape, wanted: Shape) -> None:
 # -- the fast path ------------------------------------------------------------------------------------------
 
 
-def write_arrays(td: Container, index: Any, source: Any) -> bool:
+def write_arrays(td: Container, index: Any, source: object) -> bool:
     """`td[index] = source` for a dense container by the fast path; False if it does not apply."""
     kind = type(index)
     if kind is slice:
@@ -573,7 +573,7 @@ def _simple_shape(index: Any, size: Shape) -> Shape | None:
     return size if index is Ellipsis else None
 
 
-def _fill_index(td: Any, items: tuple[Any, ...], shape: Shape, value: Any, writes: Writes) -> None:
+def _fill_index(td: Container, items: tuple[Any, ...], shape: Shape, value: object, writes: Writes) -> None:
     """Write one value to every entry."""
     array = value if type(value) is ndarray else td._to_entry(value)
     if not has_namespace(array):
@@ -595,7 +595,7 @@ def _fill_index(td: Any, items: tuple[Any, ...], shape: Shape, value: Any, write
                 raise
 
 
-def fit_assigned(source: Any, shape: Shape, batch_size: Shape, index: Any) -> Any:
+def fit_assigned(source: Any, shape: Shape, batch_size: Shape, index: object) -> Any:
     """The source of an assignment, expanded to the indexed batch size if it broadcasts."""
     own = source.batch_size
     if own == shape:

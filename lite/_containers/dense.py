@@ -70,7 +70,7 @@ class Dense(Container):
         out._lock_parents = ()
         return out
 
-    def _take_over(self, source: Any) -> None:
+    def _take_over(self, source: object) -> None:
         """Store the entries of a source other than a dict in this empty container."""
         node = self._as_node(source)
         if node is not None:
@@ -152,7 +152,7 @@ class Dense(Container):
     _update = assignment.update
     _copy_entries = assignment.copy_entries
 
-    def _set_here(self, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
+    def _set_here(self, key: str, item: object, inplace: bool, writes: Writes | None = None) -> None:
         if inplace:
             current: Any = self._data.get(key)
             if writes is None:
@@ -169,7 +169,7 @@ class Dense(Container):
             return
         assignment.set_here(self, key, item, inplace, writes)
 
-    def _put(self, key: str, entry: Any) -> None:
+    def _put(self, key: str, entry: object) -> None:
         if type(entry) is ndarray:
             self._data[key] = entry
             return
@@ -193,7 +193,7 @@ class Dense(Container):
     def _remove(self, key: str) -> None:
         del self._data[key]
 
-    def _to_entry(self, value: Any) -> Any:
+    def _to_entry(self, value: object) -> Any:
         return to_entry(value, self._batch_size, self._node_from)
 
     def _node_from(self, mapping: Mapping[Any, Any]) -> Any:
@@ -236,7 +236,7 @@ class Dense(Container):
                 nodes.append(getattr(node, "_tensordict", node))  # a typed TensorDict has the lock of its own
         return nodes
 
-    def _named(self, entry: Any, node: Any) -> tuple[Any, Any]:
+    def _named(self, entry: object, node: Container) -> tuple[Any, Any]:
         """An entry and its node with the names of self; containers without names are copied first."""
         wanted: Any = self._names
         own = [None] * node.ndim if node._names is None else node._names
@@ -257,7 +257,7 @@ class Dense(Container):
         return self._device
 
     @device.setter
-    def device(self, value: Any) -> None:
+    def device(self, value: object) -> None:
         raise RuntimeError(
             "device cannot be set using tensordict.device = device, because device cannot be updated "
             "in-place. To update device, use tensordict.to(new_device), which will return a new tensordict."
@@ -408,7 +408,7 @@ class Dense(Container):
                 return self._run(Take(size, 0, index))
         return super()._index(index)
 
-    def _basic(self, index: Any, at: Any, shape: Shape, names: Names) -> Self:
+    def _basic(self, index: object, at: Any, shape: Shape, names: Names) -> Self:
         """The views at an index of integers and slices; `at` is the index for arrays.
 
         The result is that of an `Index`. Creating one costs as much as three views, so it is created only for
@@ -461,7 +461,7 @@ class Dense(Container):
         make, device = self._make, self._device
         return tuple([make(row, rest, device, names) for row in self._rows(d)])
 
-    def _replace_inplace(self, out: Any, name: str) -> Self:
+    def _replace_inplace(self, out: object, name: str) -> Self:
         """Replace the entries, batch size and names of self by those of `out`, which was computed from it."""
         require_unlocked(self)
         return self._replace_content(out)
@@ -542,7 +542,7 @@ class Dense(Container):
         return out
 
 
-def _check_batch_size(td: Any, new: Shape) -> None:
+def _check_batch_size(td: Container, new: Shape) -> None:
     """Raise RuntimeError unless the shapes of all entries start with the new batch size."""
     for key, entry in td._data.items():
         node = td._as_node(entry)
@@ -566,7 +566,7 @@ def _equal(sizes: tuple[int, ...]) -> bool:
     return len(set(sizes)) == 1
 
 
-def _unbound(value: Any, dim: int, n: int) -> Any:
+def _unbound(value: object, dim: int, n: int) -> Any:
     """An iterable of the views of an array at every index of one dimension."""
     if type(value) is ndarray and value.ndim > 1:
         return value if dim == 0 else np.moveaxis(value, dim, 0)

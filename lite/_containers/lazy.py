@@ -34,8 +34,8 @@ class Lazy(Stack):
         self,
         *tensordicts: Any,
         stack_dim: int = 0,
-        batch_size: Any = None,
-        device: Any = None,
+        batch_size: Sequence[int] | int | None = None,
+        device: str | None = None,
         stack_dim_name: str | None = None,
         strict_shape: bool = False,
     ) -> None:
@@ -111,13 +111,13 @@ class Lazy(Stack):
             if part._peek_entry(key) is not None:
                 part._remove(key)
 
-    def _to_entry(self, value: Any) -> Any:
+    def _to_entry(self, value: object) -> Any:
         return to_entry(value, self.batch_size, self._node_from)
 
     def _node_from(self, mapping: Mapping[Any, Any]) -> Any:
         return self._with({}).update(mapping)
 
-    def _convert(self, value: Any) -> Any:
+    def _convert(self, value: object) -> Any:
         if value is self:
             raise ValueError("a TensorDict cannot be stored inside itself.")
         entry = self._to_entry(value)
@@ -214,7 +214,7 @@ class Lazy(Stack):
         return devices.pop() if len(devices) == 1 else None
 
     @device.setter
-    def device(self, value: Any) -> None:
+    def device(self, value: object) -> None:
         raise RuntimeError("device cannot be set using tensordict.device = device; use `to(device)`.")
 
     @property
@@ -237,7 +237,7 @@ class Lazy(Stack):
             out.lock_()
         return out
 
-    def _index(self, index: Any) -> Any:
+    def _index(self, index: object) -> Any:
         if type(index) is int and not self.stack_dim:
             return lazy_index.at(self.tensordicts, index)
         if index is Ellipsis or (isinstance(index, tuple) and not index):
@@ -250,7 +250,7 @@ class Lazy(Stack):
             return self
         return self.contiguous()._index(index) if is_traced(items) else lazy_index.select(self, items)
 
-    def _replace_inplace(self, out: Any, name: str) -> Self:
+    def _replace_inplace(self, out: object, name: str) -> Self:
         raise NotImplementedError(
             f"{name}(inplace=True) is not supported on {type(self).__name__}; call .to_tensordict() first or "
             "use inplace=False."
@@ -284,7 +284,7 @@ class Lazy(Stack):
 
     # -- the list of parts --------------------------------------------------------------------
 
-    def insert(self, index: int, tensordict: Any) -> Self:
+    def insert(self, index: int, tensordict: object) -> Self:
         """Insert a part before `index`.
 
         Raises:
@@ -295,7 +295,7 @@ class Lazy(Stack):
         self.tensordicts[index:index] = self._new_parts([tensordict])
         return self
 
-    def append(self, tensordict: Any) -> Self:
+    def append(self, tensordict: object) -> Self:
         """Add a part at the end; see `insert`."""
         return self.insert(len(self.tensordicts), tensordict)
 
@@ -349,7 +349,7 @@ class Lazy(Stack):
             raise ValueError(f"cannot {method} dim {dim} of batch size {self.batch_size}: it is ragged.")
 
 
-def _part(td: Any) -> Any:
+def _part(td: Container) -> Any:
     node = Container._as_node(td)
     if node is None:
         raise TypeError(f"the parts of a LazyStackedTensorDict must be TensorDicts, got {type(td)}.")

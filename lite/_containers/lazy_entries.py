@@ -170,7 +170,7 @@ class _Form(NamedTuple):
     node: Any = None  # the container, whose entries have not been read
 
 
-def _form(td: Any, key: str) -> _Form | None:
+def _form(td: Container, key: str) -> _Form | None:
     """The `_Form` of an entry; None if it cannot be read."""
     stacked = td._parts()
     if stacked is None:
@@ -195,7 +195,7 @@ def _form(td: Any, key: str) -> _Form | None:
     return _Form(kind, (*shape[:dim], len(parts), *shape[dim:]), node)
 
 
-def has_node(td: Any, path: Path) -> bool:
+def has_node(td: Container, path: Path) -> bool:
     """Whether at least one part has a node at a path."""
     if td._as_node(td._peek_entry(path)) is not None:
         return True

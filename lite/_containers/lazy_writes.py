@@ -29,7 +29,7 @@ from lite._tree.writes import Writes, fits, trimmed
 # -- one entry --------------------------------------------------------------------------------------------
 
 
-def set_path(stack: Stack, path: Path, item: Any, inplace: bool, writes: Writes | None = None) -> None:
+def set_path(stack: Stack, path: Path, item: object, inplace: bool, writes: Writes | None = None) -> None:
     if len(path) == 1:
         stack._set_here(path[0], item, inplace, writes)
         return
@@ -51,7 +51,7 @@ def set_path(stack: Stack, path: Path, item: Any, inplace: bool, writes: Writes 
         raise
 
 
-def set_here(stack: Stack, key: str, item: Any, inplace: bool, writes: Writes | None = None) -> None:
+def set_here(stack: Stack, key: str, item: object, inplace: bool, writes: Writes | None = None) -> None:
     if writes is None:
         if type(item) is np.ndarray and _set_rows(stack, key, item, inplace):
             return
@@ -73,7 +73,7 @@ def set_here(stack: Stack, key: str, item: Any, inplace: bool, writes: Writes | 
         stack._dim_name = name
 
 
-def _new_name(stack: Stack, item: Any) -> str | None:
+def _new_name(stack: Stack, item: object) -> str | None:
     """The name of the stack dimension that storing a nested TensorDict adds; None if the stack has one.
 
     Raises:
@@ -110,13 +110,13 @@ def _set_rows(stack: Stack, key: str, item: Array, inplace: bool) -> bool:
     return True
 
 
-def _pieces_of(stack: Stack, item: Any) -> Sequence[Any]:
+def _pieces_of(stack: Stack, item: object) -> Sequence[Any]:
     """One piece per part: the items of a list, or the pieces of a value."""
     pieces = _list_items(stack, item)
     return stack._pieces(stack._convert(item)) if pieces is None else pieces
 
 
-def _pieces_to_copy(stack: Stack, key: str, item: Any) -> Sequence[Any]:
+def _pieces_to_copy(stack: Stack, key: str, item: object) -> Sequence[Any]:
     """As `_pieces_of`, for a value that is broadcast to the existing entry."""
     pieces = _list_items(stack, item)
     if pieces is not None:
@@ -143,7 +143,7 @@ def _not_updated(shape: Shape, wanted: Shape) -> Exception:
     return entry_error(ValueError, message)
 
 
-def _list_items(stack: Stack, item: Any) -> Sequence[Any] | None:
+def _list_items(stack: Stack, item: object) -> Sequence[Any] | None:
     """The items of a list if there is one per part; their shapes may differ."""
     pieces = _unbound(item, stack.stack_dim) if type(item) is list and list_to_stack() else None
     return None if pieces is None or len(pieces) != len(stack.tensordicts) else pieces
@@ -166,7 +166,7 @@ def _unbound(item: Any, dim: int) -> Sequence[Any] | None:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _is_entry(stack: Stack, key: str, item: Any) -> bool:
+def _is_entry(stack: Stack, key: str, item: object) -> bool:
     """Whether `item` is already the entry: the lazy stack of the parts' entries under the key."""
     node = stack._as_node(item)
     parts = None if node is None else node._parts()
@@ -174,7 +174,7 @@ def _is_entry(stack: Stack, key: str, item: Any) -> bool:
     return parts is not None and held == [id(part) for part in parts[0]]
 
 
-def create(stack: Stack, path: tuple[str, ...], item: Any, writes: Writes | None = None) -> None:
+def create(stack: Stack, path: tuple[str, ...], item: object, writes: Writes | None = None) -> None:
     if writes is None:
         with Writes() as own:
             create(stack, path, item, own)
@@ -191,7 +191,7 @@ def create(stack: Stack, path: tuple[str, ...], item: Any, writes: Writes | None
             part._set_path(path, child._get_entry(path[1:]), False, writes)
 
 
-def set_at(stack: Stack, path: Path, value: Any, index: Any, writes: Writes) -> None:
+def set_at(stack: Stack, path: Path, value: Any, index: object, writes: Writes) -> None:
     if stack._peek_entry(path) is None:
         raise missing_key(stack, path)
     if -1 in stack.get_item_shape(path):
@@ -218,7 +218,7 @@ def set_at(stack: Stack, path: Path, value: Any, index: Any, writes: Writes) -> 
 
 def update(
     stack: Stack,
-    source: Any,
+    source: object,
     clone: bool,
     inplace: bool,
     chosen: list[Path] | None,
@@ -234,7 +234,9 @@ def update(
             part._update(other, clone, inplace, chosen, is_leaf, writes)
 
 
-def take_batch(stack: Stack, source: Any, inplace: bool, chosen: list[Path] | None, writes: Writes) -> None:
+def take_batch(
+    stack: Stack, source: object, inplace: bool, chosen: list[Path] | None, writes: Writes
+) -> None:
     node, dim, parts = stack._as_node(source), stack.stack_dim, stack.tensordicts
     if node is None:
         assignment.take_batch(stack, source, inplace, chosen, writes)
@@ -274,7 +276,7 @@ def _split_source(stack: Stack, source: Any) -> tuple[Any, Sequence[Any]]:
     return whole, [dict(zip(some, pieces, strict=True)) for pieces in zip(*shares, strict=True)]
 
 
-def _set_per_part(stack: Stack, key: NestedKey, value: Any) -> bool:
+def _set_per_part(stack: Stack, key: NestedKey, value: object) -> bool:
     node, path = stack._as_node(value), require_path(key)
     if node is None and not isinstance(value, Mapping):
         return False
@@ -284,7 +286,7 @@ def _set_per_part(stack: Stack, key: NestedKey, value: Any) -> bool:
 
 
 def copy_entries(
-    stack: Stack, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
+    stack: Stack, source: object, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
 ) -> None:
     shares = _matching_parts(stack, source)
     if shares is None:
@@ -295,7 +297,7 @@ def copy_entries(
             part._copy_entries(other, chosen, strict, writes, above)
 
 
-def _matching_parts(stack: Stack, source: Any) -> Sequence[Any] | None:
+def _matching_parts(stack: Stack, source: object) -> Sequence[Any] | None:
     """The parts of a lazy stack for the parts of the target; None if the source is no such stack.
 
     Raises:
@@ -316,7 +318,7 @@ def _matching_parts(stack: Stack, source: Any) -> Sequence[Any] | None:
 # -- at an index of the batch ------------------------------------------------------------------------------
 
 
-def set_index(stack: Stack, index: Any, value: Any, writes: Writes | None = None) -> None:
+def set_index(stack: Stack, index: object, value: object, writes: Writes | None = None) -> None:
     if writes is not None:
         _assign(stack, index, value, writes)
     elif not _write_arrays(stack, index, value):
@@ -324,7 +326,7 @@ def set_index(stack: Stack, index: Any, value: Any, writes: Writes | None = None
             _assign(stack, index, value, own)
 
 
-def _write_arrays(stack: Stack, index: Any, value: Any) -> bool:
+def _write_arrays(stack: Stack, index: object, value: object) -> bool:
     """`stack[index] = value` by the fast path, for the parts that the index picks."""
     items = index if type(index) is tuple else (index,)
     if stack.stack_dim or not items or not isinstance(value, Container):
@@ -340,7 +342,7 @@ def _write_arrays(stack: Stack, index: Any, value: Any) -> bool:
     return all(isinstance(part, Dense) for part, _ in shares) and assignment.write_shares(shares, rest)
 
 
-def side_by_side(td: Any, source: Any) -> Sequence[tuple[Any, Any]]:
+def side_by_side(td: Container, source: object) -> Sequence[tuple[Any, Any]]:
     """Pairs of a dense container and a source, one for each part of a lazy stack; none if they differ."""
     stacked = td._parts()
     if stacked is None:
@@ -356,7 +358,7 @@ def side_by_side(td: Any, source: Any) -> Sequence[tuple[Any, Any]]:
     return list(zip(parts, others[0], strict=True))
 
 
-def _assign(stack: Stack, index: Any, value: Any, writes: Writes) -> None:
+def _assign(stack: Stack, index: object, value: object, writes: Writes) -> None:
     """`stack[index] = value`, written to the arrays of the parts."""
     items = normalise(index, stack.batch_size)
     if isinstance(value, Mapping) and not isinstance(value, TensorCollection):
@@ -381,7 +383,7 @@ def _assign(stack: Stack, index: Any, value: Any, writes: Writes) -> None:
         part._set_index(rest, source, writes)
 
 
-def _broadcast_source(stack: Stack, node: Any, shape: Shape) -> Any:
+def _broadcast_source(stack: Stack, node: Container, shape: Shape) -> Any:
     """A source with leaves broadcast to the stacked targets, as for a dense TensorDict.
 
     Broadcasting them in each part would align other dimensions.
@@ -403,7 +405,9 @@ def _broadcast_source(stack: Stack, node: Any, shape: Shape) -> Any:
     return out
 
 
-def _part_sources(stack: Stack, items: tuple[Any, ...], node: Any) -> list[tuple[Any, tuple[Any, ...], Any]]:
+def _part_sources(
+    stack: Stack, items: tuple[Any, ...], node: Container
+) -> list[tuple[Any, tuple[Any, ...], Any]]:
     """Triples (part, index into the part, source of the part)."""
     split = lazy_index.split_index(items, stack.stack_dim)
     if split is None:

@@ -21,8 +21,8 @@ def read(
     as_padded_tensor: bool = False,
     as_nested_tensor: bool = False,
     padding_side: str = "right",
-    padding_value: Any = 0.0,
-    layout: Any = None,
+    padding_value: object = 0.0,
+    layout: object = None,
 ) -> Any:
     """The direct entry `key` of a container in the requested form, or None if there is none.
 
@@ -71,7 +71,7 @@ def _rows(td: Any, key: str) -> Any:
     return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
 
 
-def _leaves(rows: Any) -> Iterator[Any]:
+def _leaves(rows: object) -> Iterator[Any]:
     if isinstance(rows, list):
         for row in rows:
             yield from _leaves(row)
@@ -79,7 +79,7 @@ def _leaves(rows: Any) -> Iterator[Any]:
         yield rows
 
 
-def _padded(rows: Any, leaves: list[Array], key: str, side: str, value: Any) -> Array:
+def _padded(rows: object, leaves: list[Array], key: str, side: str, value: object) -> Array:
     if len({leaf.shape[1:] for leaf in leaves}) > 1 or any(leaf.ndim == 0 for leaf in leaves):
         raise RuntimeError(
             f"cannot pad {key!r}: only the first dimension of the rows may differ, got shapes "
@@ -97,7 +97,7 @@ def _padded(rows: Any, leaves: list[Array], key: str, side: str, value: Any) -> 
     return out.reshape(*_list_shape(rows), *out.shape[1:])
 
 
-def _list_shape(rows: Any) -> tuple[int, ...]:
+def _list_shape(rows: object) -> tuple[int, ...]:
     shape: list[int] = []
     while isinstance(rows, list):
         shape.append(len(rows))

@@ -23,7 +23,7 @@ from lite._tree.protocol import MISSING, Container, T, class_registry, item_shap
 from lite._tree.writes import Writes, fitting
 
 
-def get(td: Container, key: NestedKey, default: Any = MISSING, **lazy_kwargs: Any) -> Any:
+def get(td: Container, key: NestedKey, default: object = MISSING, **lazy_kwargs: Any) -> Any:
     """Return the entry at `key`: an array, a nested TensorDict, or a non-tensor wrapper.
 
     Args:
@@ -70,7 +70,7 @@ def entry_below(td: Container, path: Any) -> Any:
     return node
 
 
-def get_at(td: Container, key: NestedKey, index: Any, default: Any = MISSING) -> Any:
+def get_at(td: Container, key: NestedKey, index: object, default: object = MISSING) -> Any:
     """`get(key, default)`, indexed with `index` if there is such an entry."""
     entry = td._get_entry(require_path(key))
     return td.get(key, default) if entry is None else entry[index]
@@ -110,12 +110,12 @@ def getitem(td: Container, index: Any) -> Any:
     return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
 
 
-def getitems(td: Container, index: Any) -> Any:
+def getitems(td: Container, index: object) -> Any:
     """Batched fetch, called by data loaders with a list of indices."""
     return td._index(index)
 
 
-def get_non_tensor(td: Container, key: NestedKey, default: Any = MISSING) -> Any:
+def get_non_tensor(td: Container, key: NestedKey, default: object = MISSING) -> Any:
     """Return the object stored under `key`, unwrapped."""
     entry = td.get(key, default)
     if isinstance(entry, NonTensorStack) and capture_non_tensor_stack():
@@ -232,7 +232,7 @@ def set(td: T, key: NestedKey, item: object, inplace: bool = False, *, non_block
     return td
 
 
-def setitem(td: Container, index: Any, value: Any) -> None:
+def setitem(td: Container, index: object, value: object) -> None:
     if type(index) is str:
         td._set_here(index, value, False)
         return
@@ -243,7 +243,7 @@ def setitem(td: Container, index: Any, value: Any) -> None:
         td._set_index(index, value)
 
 
-def set_(td: T, key: NestedKey, item: Any, *, non_blocking: bool = False) -> T:
+def set_(td: T, key: NestedKey, item: object, *, non_blocking: bool = False) -> T:
     """Copy `item` into the existing entry `key` (casting, broadcasting); allowed when locked.
 
     A nested entry is updated as with `update_`.
@@ -271,7 +271,7 @@ def set_(td: T, key: NestedKey, item: Any, *, non_blocking: bool = False) -> T:
     return td
 
 
-def set_at_(td: T, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> T:
+def set_at_(td: T, key: NestedKey, value: object, index: object, *, non_blocking: bool = False) -> T:
     """Write `value` at `index` of the existing entry `key`: `td.get(key)[index] = value`."""
     path = require_path(key)
     node = td if len(path) == 1 else td._as_node(td._peek_entry(path[:-1]))
@@ -284,7 +284,7 @@ def set_at_(td: T, key: NestedKey, value: Any, index: Any, *, non_blocking: bool
     return td
 
 
-def set_non_tensor(td: T, key: NestedKey, value: Any) -> T:
+def set_non_tensor(td: T, key: NestedKey, value: object) -> T:
     """Store any object as non-tensor data, also one that `set` would turn into an array."""
     return td.set(key, NonTensorData(value, batch_size=td.batch_size))
 
@@ -312,7 +312,7 @@ def delitem(td: Container, key: NestedKey) -> None:
     td.del_(key)
 
 
-def pop(td: Container, key: NestedKey, default: Any = MISSING) -> Any:
+def pop(td: Container, key: NestedKey, default: object = MISSING) -> Any:
     """Remove an entry and return it, or `default` if it is missing.
 
     Raises:
@@ -348,7 +348,7 @@ def clear(td: T) -> T:
     return td
 
 
-def setdefault(td: Container, key: NestedKey, default: Any, inplace: bool = False) -> Any:
+def setdefault(td: Container, key: NestedKey, default: object, inplace: bool = False) -> Any:
     """Store `default` if the key is missing; returns the stored entry."""
     if key in td:
         return td.get(key)

@@ -40,7 +40,7 @@ class _Call:
     # (array of self, result that needs no conversion).
     copies: list[tuple[Any, Any]] = field(default_factory=list)
 
-    def leaf(self, path: Path, entry: Any, others: list[Any]) -> Any:
+    def leaf(self, path: Path, entry: object, others: list[Any]) -> Any:
         if not self.naming:
             return self.fn(entry, *others)
         name = path[-1] if self.naming == "last" or len(path) == 1 else path
@@ -50,16 +50,16 @@ class _Call:
 def apply(
     td: Container,
     fn: Callable[..., Any],
-    *others: Any,
-    batch_size: Any = None,
-    device: Any = MISSING,
-    names: Any = MISSING,
+    *others: object,
+    batch_size: Sequence[int] | int | None = None,
+    device: str | None = MISSING,
+    names: Sequence[str | None] | None = MISSING,
     inplace: bool = False,
-    default: Any = MISSING,
+    default: object = MISSING,
     filter_empty: bool | None = None,
     propagate_lock: bool = False,
     call_on_nested: bool = False,
-    out: Any = None,
+    out: object = None,
     is_leaf: Callable[[type], bool] | None = None,
     num_threads: int = 0,
 ) -> Any:
@@ -109,7 +109,7 @@ def apply(
     return _apply_root(td, call, others, device, names, propagate_lock, out, num_threads)
 
 
-def apply_(td: T, fn: Callable[..., Any], *others: Any, **kwargs: Any) -> T | None:
+def apply_(td: T, fn: Callable[..., Any], *others: object, **kwargs: object) -> T | None:
     """Same as `apply(..., inplace=True)`: write the results into self's arrays.
 
     Returns:
@@ -129,17 +129,17 @@ def apply_(td: T, fn: Callable[..., Any], *others: Any, **kwargs: Any) -> T | No
 def named_apply(
     td: Container,
     fn: Callable[..., Any],
-    *others: Any,
+    *others: object,
     nested_keys: bool = False,
-    batch_size: Any = None,
-    device: Any = MISSING,
-    names: Any = MISSING,
+    batch_size: Sequence[int] | int | None = None,
+    device: str | None = MISSING,
+    names: Sequence[str | None] | None = MISSING,
     inplace: bool = False,
-    default: Any = MISSING,
+    default: object = MISSING,
     filter_empty: bool | None = None,
     propagate_lock: bool = False,
     call_on_nested: bool = False,
-    out: Any = None,
+    out: object = None,
     is_leaf: Callable[[type], bool] | None = None,
     num_threads: int = 0,
 ) -> Any:
@@ -169,7 +169,7 @@ def _apply_root(
     call: _Call,
     others: Sequence[Any],
     device: Any,
-    names: Any,
+    names: Sequence[str | None] | None,
     propagate_lock: bool,
     out: Any,
     num_threads: int,
@@ -225,7 +225,7 @@ def _called_ahead(td: Container, call: _Call, others: list[Any], threads: int) -
     return lambda *_: next(results)
 
 
-def _apply_node(td: Container, call: _Call, others: list[Any], out: Any, path: Path) -> Any:
+def _apply_node(td: Container, call: _Call, others: list[Any], out: object, path: Path) -> Any:
     """The result of one node, or None if it is filtered out; None in `others` is a missing node."""
     stacked = td._parts()
     if stacked is not None:
@@ -272,7 +272,7 @@ def _apply_node(td: Container, call: _Call, others: list[Any], out: Any, path: P
 
 
 def _apply_entry(
-    td: Container, call: _Call, key: str, entry: Any, others: list[Any], target: Any, path: Path
+    td: Container, call: _Call, key: str, entry: object, others: list[Any], target: Any, path: Path
 ) -> Any:
     if call.batch_size is not None and isinstance(entry, UnbatchedTensor) and not call.inplace:
         return entry  # a change of the batch does not apply to it

@@ -18,7 +18,7 @@ from lite._tree.undo import as_before, remember
 from lite._tree.walks import leaves, map_kept, map_tree, nodes
 
 
-def _astype(td: Any, dtype: np.dtype[Any]) -> Any:
+def _astype(td: Container, dtype: np.dtype[Any]) -> Any:
     # Comparing dtypes is cheaper than `copy=False`.
     return map_kept(td, lambda leaf: leaf if leaf.dtype == dtype else leaf.astype(dtype))
 
@@ -66,13 +66,13 @@ class DtypeCasts(Container):
 
 def to(
     td: T,
-    dest: Any = None,
-    dtype: Any = None,
+    dest: object = None,
+    dtype: DTypeLike | None = None,
     *,
-    device: Any = None,
-    other: Any = None,
+    device: str | None = None,
+    other: object = None,
     non_blocking: bool = False,
-    batch_size: Any = None,
+    batch_size: object = None,
     inplace: bool = False,
     non_blocking_pin: bool = False,
     num_threads: int | None = None,
@@ -143,7 +143,7 @@ def to(
     return td if inplace else remember(td, out, as_before)
 
 
-def _dtype_of(dest: Any) -> Any:
+def _dtype_of(dest: object) -> Any:
     """A dtype from `dest`, which is neither a TensorDict nor a device; TypeError if it is not a dtype."""
     try:
         return as_dtype(dest)
@@ -153,7 +153,7 @@ def _dtype_of(dest: Any) -> Any:
         ) from error
 
 
-def _once(argument: str, given: Any, dest: Any) -> Any:
+def _once(argument: str, given: object, dest: object) -> Any:
     if given is not None:
         raise TypeError(f"{argument} is given twice, got {dest!r} and {argument}={given!r}.")
     return dest
@@ -288,7 +288,7 @@ def data(td: T) -> T:
     return td.detach()
 
 
-def _view_dtype(td: T, dtype: np.dtype[Any], batch_size: Any) -> T:
+def _view_dtype(td: T, dtype: np.dtype[Any], batch_size: object) -> T:
     out: T = td.apply(lambda x: x.view(dtype), batch_size=batch_size)
     return out
 
@@ -317,7 +317,7 @@ def _counted(td: Container, count_duplicates: bool) -> list[Any]:
     return arrays if count_duplicates else list({id(leaf): leaf for leaf in arrays}.values())
 
 
-def _canonical(leaf: Any, node: Container) -> Any:
+def _canonical(leaf: object, node: Container) -> Any:
     if not isinstance(leaf, np.ndarray) or not leaf.size:
         return _contiguous(leaf, node)
     step = leaf.itemsize
@@ -330,7 +330,7 @@ def _canonical(leaf: Any, node: Container) -> Any:
     return leaf
 
 
-def _contiguous(leaf: Any, node: Container) -> Any:
+def _contiguous(leaf: object, node: Container) -> Any:
     if isinstance(leaf, np.ndarray):
         return leaf if leaf.flags.c_contiguous else np.array(leaf, order="C")
     return leaf if wrap(leaf).flags.c_contiguous else on_leaves(lambda array: array.copy(), leaf)

@@ -21,11 +21,11 @@ from lite._tree.walks import leaves
 
 def where(
     td: Container,
-    condition: Any,
-    other: Any,
+    condition: object,
+    other: object,
     *,
     out: Any = None,
-    pad: Any = None,
+    pad: object = None,
     update_batch_size: bool = False,
 ) -> Any:
     """Entries of self where `condition` holds, of `other` elsewhere.
@@ -68,7 +68,7 @@ def where(
     return write_out(out, result, "where", locked=False)
 
 
-def masked_select(td: T, mask: Any) -> T:
+def masked_select(td: T, mask: object) -> T:
     """The batch elements where `mask` holds, as `td[mask]`; trailing dims of size 1 are dropped.
 
     Example:
@@ -80,7 +80,7 @@ def masked_select(td: T, mask: Any) -> T:
     return td._index(_mask(td, mask))
 
 
-def masked_fill_(td: T, mask: Any, value: Any) -> T:
+def masked_fill_(td: T, mask: object, value: object) -> T:
     """Write `value` to every array where `mask` holds, in place; allowed when locked.
 
     Raises:
@@ -100,13 +100,13 @@ def masked_fill_(td: T, mask: Any, value: Any) -> T:
     return td
 
 
-def masked_fill(td: T, mask: Any, value: Any) -> T:
+def masked_fill(td: T, mask: object, value: object) -> T:
     """A copy of self with `value` in every array where `mask` holds."""
     out: T = td._clone(True)
     return out.masked_fill_(mask, value)
 
 
-def _mask(td: Container, mask: Any) -> Array:
+def _mask(td: Container, mask: object) -> Array:
     array = mask if type(mask) is np.ndarray else as_array(wrap(mask))
     if array.dtype.kind != "b":
         raise TypeError(f"mask must be an array of bools, got dtype {array.dtype}.")
@@ -211,7 +211,7 @@ def remove_duplicates(input: Any, key: NestedKey, dim: int = 0, *, return_indice
     return (out, numbers) if return_indices else out
 
 
-def _column(td: Any, key: NestedKey, dim: int, name: str) -> Array:
+def _column(td: Container, key: NestedKey, dim: int, name: str) -> Array:
     """The array at `key` with `dim` in front."""
     array = td.get(key, None)
     if has_namespace(array):

@@ -26,7 +26,7 @@ def _numpy_concatenate(arrays: Any, axis: int = 0, out: Any = None) -> Any:
     return cat(arrays, axis, out=out)
 
 
-def stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
+def stack(input: Iterable[Any], dim: int = 0, *, out: object = None) -> Any:
     """Stack TensorDicts of equal batch size, keys and shapes along a new batch dimension.
 
     Every leaf is copied once, into one array per key; dtypes promote as in NumPy. Non-tensor data
@@ -57,7 +57,7 @@ def stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
     return join(items, STACK, dim) if out is None else _stack_into(out, items, STACK, dim)
 
 
-def cat(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
+def cat(input: Iterable[Any], dim: int = 0, *, out: object = None) -> Any:
     """Concatenate TensorDicts along an existing batch dimension.
 
     Where an input is a lazy stack the result is one, too.
@@ -88,7 +88,7 @@ def lazy_stack(
     input: Iterable[Any],
     dim: int = 0,
     *,
-    out: Any = None,
+    out: object = None,
     stack_dim_name: str | None = None,
     strict_shape: bool = False,
 ) -> Any:
@@ -121,7 +121,7 @@ def lazy_stack(
     return result if out is None else write_out(out, result, "lazy_stack")
 
 
-def maybe_dense_stack(input: Iterable[Any], dim: int = 0, *, out: Any = None) -> Any:
+def maybe_dense_stack(input: Iterable[Any], dim: int = 0, *, out: object = None) -> Any:
     """Stack each node densely if its keys and shapes allow it, else lazily.
 
     Args:
@@ -189,7 +189,7 @@ def merge_tensordicts(*tensordicts: Any, callback_exist: Any = None) -> Any:
 
 
 @implements(np.where)
-def where(condition: Any, input: Any, other: Any, *, out: Any = None, pad: Any = None) -> Any:
+def where(condition: object, input: object, other: object, *, out: object = None, pad: object = None) -> Any:
     """Entries of `input` where `condition` holds, of `other` elsewhere; one of them is a TensorDict.
 
     Example:
@@ -217,7 +217,7 @@ def pad(
     return tensordict.pad(pad_size, value, inplace, safe)
 
 
-def _listed(items: Any, name: str) -> list[Any]:
+def _listed(items: object, name: str) -> list[Any]:
     found = items.unbind(0) if isinstance(items, TensorCollection) else items
     if not isinstance(found, Iterable):
         raise TypeError(f"{name} expects an iterable of tensordicts, got {type(items)}.")
@@ -227,7 +227,7 @@ def _listed(items: Any, name: str) -> list[Any]:
     return out
 
 
-def _stack_into(out: Any, items: list[Any], functions: JoinFunctions, dim: int) -> Any:
+def _stack_into(out: object, items: list[Any], functions: JoinFunctions, dim: int) -> Any:
     """Write a stack into `out`. A lazy `out` also takes ragged rows."""
     node = Container._as_node(out)
     lazy = node is not None and node._parts() is not None
@@ -236,7 +236,7 @@ def _stack_into(out: Any, items: list[Any], functions: JoinFunctions, dim: int) 
     )
 
 
-def _side_by_side(name: str, **options: Any) -> JoinFunctions:
+def _side_by_side(name: str, **options: object) -> JoinFunctions:
     """The functions of `lazy_stack`; `options` are those of the constructor of lazy stacks."""
 
     def nodes(items: list[Any], dim: int) -> Any:

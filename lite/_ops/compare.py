@@ -16,7 +16,7 @@ from lite._tree.protocol import Container, T
 from lite._tree.walks import leaves
 
 
-def isclose(td: T, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> T:
+def isclose(td: T, other: object, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> T:
     """Per element, whether `|self - other| <= atol + rtol * |other|`; as bool arrays.
 
     Example:
@@ -29,7 +29,7 @@ def isclose(td: T, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan
 
 
 def allclose(
-    td: Container, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    td: Container, other: object, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> bool:
     """Whether `isclose` holds everywhere."""
     return all(bool(np.all(leaf)) for leaf in leaves(td.isclose(other, rtol, atol, equal_nan)))
@@ -50,8 +50,8 @@ def _numpy_array_equal(a1: Any, a2: Any) -> bool:
 
 
 def assert_close(
-    actual: Any,
-    expected: Any,
+    actual: object,
+    expected: object,
     rtol: float | None = None,
     atol: float | None = None,
     equal_nan: bool = True,

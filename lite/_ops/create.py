@@ -24,7 +24,7 @@ Like = TypeVar("Like", bound=Any)
 
 
 def _like(
-    td: Like, make: Callable[[Shape, np.dtype[Any]], Array], dtype: DTypeLike | None, device: Any
+    td: Like, make: Callable[[Shape, np.dtype[Any]], Array], dtype: DTypeLike | None, device: str | None
 ) -> Like:
     wanted = None if dtype is None else as_dtype(dtype)
     out = map_kept(
@@ -34,7 +34,7 @@ def _like(
 
 
 @implements(np.zeros_like)
-def zeros_like(td: Like, dtype: DTypeLike | None = None, *, device: Any = None) -> Like:
+def zeros_like(td: Like, dtype: DTypeLike | None = None, *, device: str | None = None) -> Like:
     """Zeros in the shape of every array; names, lock state and non-tensor data are kept.
 
     Args:
@@ -51,7 +51,7 @@ def zeros_like(td: Like, dtype: DTypeLike | None = None, *, device: Any = None) 
 
 
 @implements(np.ones_like)
-def ones_like(td: Like, dtype: DTypeLike | None = None, *, device: Any = None) -> Like:
+def ones_like(td: Like, dtype: DTypeLike | None = None, *, device: str | None = None) -> Like:
     """Ones in the shape of every array; see `zeros_like`.
 
     Example:
@@ -63,7 +63,7 @@ def ones_like(td: Like, dtype: DTypeLike | None = None, *, device: Any = None) -
 
 
 @implements(np.empty_like)
-def empty_like(td: Like, dtype: DTypeLike | None = None, *, device: Any = None) -> Like:
+def empty_like(td: Like, dtype: DTypeLike | None = None, *, device: str | None = None) -> Like:
     """Uninitialised arrays in the shape of every array; see `zeros_like`.
 
     Example:
@@ -75,7 +75,9 @@ def empty_like(td: Like, dtype: DTypeLike | None = None, *, device: Any = None) 
 
 
 @implements(np.full_like)
-def full_like(td: Like, fill_value: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> Like:
+def full_like(
+    td: Like, fill_value: object, dtype: DTypeLike | None = None, *, device: str | None = None
+) -> Like:
     """One value in the shape of every array; see `zeros_like`.
 
     Example:
@@ -90,7 +92,7 @@ def rand_like(
     td: Like,
     dtype: DTypeLike | None = None,
     *,
-    device: Any = None,
+    device: str | None = None,
     rng: np.random.Generator | None = None,
 ) -> Like:
     """Uniform numbers from [0, 1) in the shape of every array; see `zeros_like`.
@@ -118,7 +120,7 @@ def randn_like(
     td: Like,
     dtype: DTypeLike | None = None,
     *,
-    device: Any = None,
+    device: str | None = None,
     rng: np.random.Generator | None = None,
 ) -> Like:
     """Standard normal numbers in the shape of every array; see `rand_like`.
@@ -151,8 +153,8 @@ def _new(
     td: Container,
     size: tuple[Any, ...],
     make: Callable[..., Array],
-    dtype: Any,
-    device: Any,
+    dtype: DTypeLike | None,
+    device: str | None,
     empty_lazy: bool,
 ) -> Any:
     out = _resized(td, as_shape(size, "size"), make, None if dtype is None else as_dtype(dtype), empty_lazy)
@@ -160,7 +162,11 @@ def _new(
 
 
 def new_zeros(
-    td: Container, *size: Any, dtype: DTypeLike | None = None, device: Any = None, empty_lazy: bool = False
+    td: Container,
+    *size: object,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    empty_lazy: bool = False,
 ) -> Any:
     """Zeros with another batch size; feature dimensions and dtypes are kept.
 
@@ -184,14 +190,22 @@ def new_zeros(
 
 
 def new_ones(
-    td: Container, *size: Any, dtype: DTypeLike | None = None, device: Any = None, empty_lazy: bool = False
+    td: Container,
+    *size: object,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    empty_lazy: bool = False,
 ) -> Any:
     """Ones with another batch size; see `new_zeros`."""
     return _new(td, size, np.ones, dtype, device, empty_lazy)
 
 
 def new_empty(
-    td: Container, *size: Any, dtype: DTypeLike | None = None, device: Any = None, empty_lazy: bool = False
+    td: Container,
+    *size: object,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    empty_lazy: bool = False,
 ) -> Any:
     """Uninitialised arrays with another batch size; see `new_zeros`."""
     return _new(td, size, np.empty, dtype, device, empty_lazy)
@@ -199,11 +213,11 @@ def new_empty(
 
 def new_full(
     td: Container,
-    size: Any,
-    fill_value: Any,
+    size: object,
+    fill_value: object,
     *,
     dtype: DTypeLike | None = None,
-    device: Any = None,
+    device: str | None = None,
     empty_lazy: bool = False,
 ) -> Any:
     """One value with another batch size; see `new_zeros`."""
@@ -220,7 +234,7 @@ def zero_(td: T) -> T:
     return td
 
 
-def fill_(td: T, key: Any, value: Any) -> T:
+def fill_(td: T, key: object, value: object) -> T:
     """Fill the existing entry `key` with one value, in place; allowed when locked.
 
     Raises:
@@ -239,7 +253,7 @@ def fill_(td: T, key: Any, value: Any) -> T:
     return td
 
 
-def _fill(td: Container, value: Any) -> None:
+def _fill(td: Container, value: object) -> None:
     for leaf in leaves(td):
         if type(leaf) is not np.ndarray and has_namespace(leaf):
             break  # replacing entries needs their nodes
@@ -255,7 +269,7 @@ def _fill(td: Container, value: Any) -> None:
 
 
 def _resized(
-    td: Any, shape: Shape, make: Callable[..., Array], dtype: np.dtype[Any] | None, empty_lazy: bool
+    td: Container, shape: Shape, make: Callable[..., Array], dtype: np.dtype[Any] | None, empty_lazy: bool
 ) -> Any:
     """A tree of new arrays, in whose shapes `shape` replaces the batch size of `td`."""
     ndim = td.ndim
@@ -270,14 +284,14 @@ def _resized(
 
 
 def _with_batch_size(
-    td: Any,
+    td: Container,
     array: Callable[[Any, Container], Any],
     resized: Callable[[Shape], Shape],
     empty_lazy: bool = False,
 ) -> Any:
     """A TensorDict of another batch size, dense or with empty lazy stacks, without per-element objects."""
 
-    def payload(entry: Any, node: Container) -> Any:
+    def payload(entry: object, node: Container) -> Any:
         size = resized(node.batch_size)
         if isinstance(entry, NonTensorData):
             return entry._rebatch(size)
@@ -317,10 +331,10 @@ def from_schema(
     /,
     schema: Mapping[NestedKey, tuple[Sequence[int], DTypeLike]],
     *,
-    batch_size: Any = None,
+    batch_size: Sequence[int] | int | None = None,
     storage: str | None = None,
     device: str | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Any:
     """Zeros for every entry of a schema.
 
@@ -359,7 +373,9 @@ def from_schema(
     return out.share_memory_() if storage == "shared" else out
 
 
-def new_tensor(td: Container, data: Any, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+def new_tensor(
+    td: Container, data: object, *, dtype: DTypeLike | None = None, device: str | None = None
+) -> Any:
     """A TensorDict with self's keys whose entries are copies of `data`, in the dtypes of self.
 
     Args:
@@ -392,7 +408,9 @@ def new_tensor(td: Container, data: Any, *, dtype: DTypeLike | None = None, devi
     return out if device is None else out.to(device)
 
 
-def copy_at_(td: T, tensordict: Any, idx: Any, non_blocking: bool = False, *, fast: bool | None = True) -> T:
+def copy_at_(
+    td: T, tensordict: object, idx: object, non_blocking: bool = False, *, fast: bool | None = True
+) -> T:
     """Copy the entries of a TensorDict into self's arrays at a batch index; returns self.
 
     Args:

@@ -113,7 +113,7 @@ def _ordered(td: Container, order: bool | Sequence[NestedKey] | None) -> list[Ar
 def separates(
     td: T,
     *keys: NestedKey,
-    default: Any = MISSING,
+    default: object = MISSING,
     strict: bool = True,
     filter_empty: bool = True,
 ) -> T:
@@ -148,7 +148,7 @@ def separates(
     return out if not filter_empty else _without_empty_nodes(td, paths, out)
 
 
-def _without_empty_nodes(td: Container, paths: list[Path], out: Any) -> Any:
+def _without_empty_nodes(td: Container, paths: list[Path], out: object) -> Any:
     for path in paths:
         for n in range(len(path) - 1, 0, -1):
             node = td._as_node(td._get_entry(path[:n]))
@@ -238,11 +238,11 @@ def auto_device_(td: T) -> T:
     return td
 
 
-def _device(leaf: Any) -> str | None:
+def _device(leaf: object) -> str | None:
     return None if has_namespace(leaf) else "cpu" if isinstance(leaf, HOST_LEAVES) else "cuda"
 
 
-def rename_(td: T, *names: Any, **rename_map: str) -> T:
+def rename_(td: T, *names: object, **rename_map: str) -> T:
     """Rename the dimensions: all of them, or by `old="new"`; returns self.
 
     Raises:
@@ -264,7 +264,7 @@ def rename_(td: T, *names: Any, **rename_map: str) -> T:
     return td
 
 
-def rename(td: T, *names: Any, **rename_map: str) -> T:
+def rename(td: T, *names: object, **rename_map: str) -> T:
     """A shallow copy with other dimension names; see `rename_`."""
     out: Any = td._clone(False)
     return out.rename_(*names, **rename_map)

@@ -91,10 +91,10 @@ def requires_grad_(td: T, requires_grad: bool = True) -> T:
 
 def backward(
     td: Container,
-    gradient: Any = None,
+    gradient: object = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    inputs: Any = None,
+    inputs: object = None,
 ) -> None:
     """Run the backward pass from all traced entries, and add the gradients to `grad` of the Parameters.
 
@@ -156,6 +156,6 @@ def backward(
                    create_graph=create_graph, inputs=wanted)  # fmt: skip
 
 
-def _is_result(leaf: Any) -> bool:
+def _is_result(leaf: object) -> bool:
     """Whether an entry is a traced result."""
     return isinstance(leaf, HostArray) and getattr(leaf, "requires_grad", False)

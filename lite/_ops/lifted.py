@@ -49,7 +49,7 @@ def split_keys(
     td: Any,
     *key_sets: Iterable[NestedKey] | Mapping[NestedKey, NestedKey],
     inplace: bool = False,
-    default: Any = MISSING,
+    default: object = MISSING,
     strict: bool = True,
     reproduce_struct: bool = False,
 ) -> tuple[Any, ...]:
@@ -86,7 +86,12 @@ def del_(td: Any, key: NestedKey) -> Any:
 
 
 def empty(
-    td: Any, recurse: bool = False, *, batch_size: Any = None, device: Any = None, names: Any = None
+    td: Any,
+    recurse: bool = False,
+    *,
+    batch_size: object = None,
+    device: str | None = None,
+    names: object = None,
 ) -> Any:
     """A lazy stack of empty parts; with another batch size, device or names a dense TensorDict."""
     if batch_size is None and device is None and names is None:
@@ -98,7 +103,7 @@ def empty(
 def update_at_(
     td: Any,
     input_dict_or_td: Mapping[Any, Any] | TensorCollection,
-    idx: Any,
+    idx: object,
     clone: bool = False,
     *,
     non_blocking: bool = False,
@@ -122,7 +127,7 @@ def to_tensordict(td: Any, *, retain_none: bool | None = None) -> Any:
     return td.contiguous().to_tensordict(retain_none=retain_none)
 
 
-def densify(td: Any, padding_value: Any = 0.0, padding_side: str = "right") -> Any:
+def densify(td: Any, padding_value: object = 0.0, padding_side: str = "right") -> Any:
     """A dense TensorDict in which ragged leaves are padded to the longest along their first dim.
 
     Entries that some part lacks are left out.

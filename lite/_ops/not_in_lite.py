@@ -40,7 +40,7 @@ _INSTEAD: dict[str, str] = {
 
 
 def _refusing(name: str, instead: str) -> Any:
-    def method(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    def method(self: Any, *args: object, **kwargs: object) -> NoReturn:
         raise NotImplementedError(f"{name} is not available: {instead}.")
 
     method.__name__ = name

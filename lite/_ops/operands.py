@@ -36,7 +36,7 @@ class Operand:
     __slots__ = ()
     batch_size: Shape = ()
 
-    def leaf(self, key: str, entry: Any) -> Any:
+    def leaf(self, key: str, entry: object) -> Any:
         """The value for a leaf; None if there is none."""
         raise NotImplementedError
 
@@ -58,10 +58,10 @@ class Const(Operand):
 
     __slots__ = ("value",)
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.value = value
 
-    def leaf(self, key: str, entry: Any) -> Any:
+    def leaf(self, key: str, entry: object) -> Any:
         return self.value
 
 
@@ -105,7 +105,7 @@ class Node(Operand):
 
     __slots__ = ("td",)
 
-    def __init__(self, td: Any) -> None:
+    def __init__(self, td: Container) -> None:
         self.td = td
 
     @property
@@ -128,7 +128,7 @@ class Node(Operand):
         return [Node(part) for part in self.td.unbind(dim)]
 
 
-def _reshapes(leaf: Any) -> bool:
+def _reshapes(leaf: object) -> bool:
     """Whether a leaf can be reshaped: an array of NumPy or JAX."""
     return type(leaf) is np.ndarray or has_namespace(leaf)
 
@@ -211,11 +211,11 @@ def _below(trees: Sequence[Any], key: str) -> list[Any]:
     return [node for tree in trees if (node := tree._as_node(tree._peek_entry(key))) is not None]
 
 
-def _is_leaf(entry: Any) -> bool:
+def _is_leaf(entry: object) -> bool:
     return entry is not None and not isinstance(entry, TensorCollection)
 
 
-def _leaves_stay(td: Any, size: Shape, others: Sequence[Any]) -> set[bool]:
+def _leaves_stay(td: Container, size: Shape, others: Sequence[Any]) -> set[bool]:
     """Whether all, none or some leaves start with `size` and have the shape of the leaf they match."""
     found: set[bool] = set()
     for key in td._keys():
@@ -246,7 +246,7 @@ class Nothing(Operand):
 
     __slots__ = ()
 
-    def leaf(self, key: str, entry: Any) -> Any:
+    def leaf(self, key: str, entry: object) -> Any:
         return None
 
 
@@ -267,7 +267,7 @@ def _drop_absent(like: Container, node: Container) -> None:
         _drop_absent(model, given)
 
 
-def as_operand(value: Any, like: Any) -> Operand | None:
+def as_operand(value: object, like: Any) -> Operand | None:
     """Parse an argument of a pointwise operation; None if its type is not supported.
 
     Args:

@@ -16,7 +16,9 @@ from lite._tree.lock import LOCK_ERROR
 from lite._tree.protocol import Container
 
 
-def write_out(out: Any, result: Any, name: str, casting: Any = "same_kind", locked: bool = True) -> Any:
+def write_out(
+    out: object, result: object, name: str, casting: object = "same_kind", locked: bool = True
+) -> Any:
     """Write a result into `out`, completely or not at all; returns `out`.
 
     Args:
@@ -49,7 +51,7 @@ def write_out(out: Any, result: Any, name: str, casting: Any = "same_kind", lock
     return out
 
 
-def _write_array(out: Any, result: Any, name: str, casting: Any) -> Any:
+def _write_array(out: Any, result: Any, name: str, casting: object) -> Any:
     if not is_array(out):
         raise TypeError(f"out of {name} must be an array, as the result is one, got {type(out).__name__}.")
     _check_array(out, result, casting)
@@ -57,7 +59,7 @@ def _write_array(out: Any, result: Any, name: str, casting: Any) -> Any:
     return out
 
 
-def _check(out: Any, result: Any, casting: Any) -> bool:
+def _check(out: Any, result: Any, casting: object) -> bool:
     """Whether `out` has all entries of the result; raises if a result does not fit its array."""
     if out._parts() is not None:
         pairs = list(_side_by_side(out, result))

@@ -73,7 +73,7 @@ def pad_sequence(
     list_of_tensordicts: Sequence[Any],
     pad_dim: int = 0,
     padding_value: float = 0.0,
-    out: Any = None,
+    out: object = None,
     return_mask: bool | NestedKey = False,
 ) -> Any:
     """Stack TensorDicts of different lengths, each entry padded to the longest.
@@ -194,7 +194,7 @@ def densify(td: Container, padding_value: Any = 0.0, padding_side: str = "right"
     return map_tree(td, keep, dense=dense)
 
 
-def to_padded_tensor(td: Container, padding: Any = 0.0, mask_key: NestedKey | None = None) -> Any:
+def to_padded_tensor(td: Container, padding: object = 0.0, mask_key: NestedKey | None = None) -> Any:
     """A dense TensorDict: ragged batches and arrays are padded at their ends.
 
     Args:
@@ -225,11 +225,11 @@ def to_padded_tensor(td: Container, padding: Any = 0.0, mask_key: NestedKey | No
     return out
 
 
-def _padded_tree(td: Any, padding: Any) -> Any:
+def _padded_tree(td: Container, padding: object) -> Any:
     return map_tree(td, keep, dense=partial(_padded_stack, padding=padding))
 
 
-def _padded_stack(stack: Any, padding: Any) -> Any:
+def _padded_stack(stack: Any, padding: object) -> Any:
     parts, dim = stack._parts()
     dense = [_padded_tree(part, padding) for part in parts]
     if not dense:
@@ -239,7 +239,7 @@ def _padded_stack(stack: Any, padding: Any) -> Any:
     return out
 
 
-def _unified(tds: list[Any], padding: Any) -> list[Any]:
+def _unified(tds: list[Any], padding: object) -> list[Any]:
     """Dense TensorDicts of their common keys, padded to one batch size and one shape per key."""
     size = _largest([td.batch_size for td in tds])
     keys = [key for key in tds[0]._keys() if all(td._get_entry(key) is not None for td in tds[1:])]
@@ -250,7 +250,7 @@ def _unified(tds: list[Any], padding: Any) -> list[Any]:
     ]
 
 
-def _unified_column(column: list[Any], size: Shape, padding: Any, key: str) -> list[Any]:
+def _unified_column(column: list[Any], size: Shape, padding: object, key: str) -> list[Any]:
     nodes = [Container._as_node(entry) for entry in column]
     if all(node is not None for node in nodes):
         unified = _unified(nodes, padding)
@@ -275,7 +275,7 @@ def _grown_objects(entry: Any, size: Shape) -> Any:
     return NonTensorStack._wrap(_grown_to(entry._objects(), size, None))
 
 
-def _grown_to(array: Array, shape: Shape, value: Any) -> Array:
+def _grown_to(array: Array, shape: Shape, value: object) -> Array:
     """The array padded to `shape` at the ends of its dimensions, with `value` or, for objects, None."""
     size = array.shape[: len(shape)]
     after = [n - m for n, m in zip(shape, size, strict=True)]
@@ -288,7 +288,7 @@ def _largest(shapes: list[Shape], key: str = "") -> Shape:
     return tuple(max(n) for n in zip(*shapes, strict=True))
 
 
-def _batch_mask(td: Any, size: Shape) -> Any:
+def _batch_mask(td: Container, size: Shape) -> Any:
     stacked = td._parts()
     if stacked is None:
         return _grown_to(np.ones(td.batch_size, np.bool_), size, False)

@@ -133,19 +133,24 @@ _OPERANDS = """        Args:
 
 
 def run(
-    td: Any, name: str, fn: Pointwise, *others: Any, default: Any = None, objects: Objects | None = None
+    td: Container,
+    name: str,
+    fn: Pointwise,
+    *others: object,
+    default: object = None,
+    objects: Objects | None = None,
 ) -> Any:
     """The result of a method. Raises TypeError if an operand's type is not supported."""
     wanted = MISSING if default is None else default
     return _accepted(elementwise(td, fn, others, wanted, objects), name, others)
 
 
-def run_(td: Any, name: str, fn: Pointwise, *others: Any) -> Any:
+def run_(td: Container, name: str, fn: Pointwise, *others: object) -> Any:
     """The same for an in-place method."""
     return _accepted(elementwise_(td, fn, others), name, others)
 
 
-def _accepted(result: Any, name: str, others: tuple[Any, ...]) -> Any:
+def _accepted(result: object, name: str, others: tuple[Any, ...]) -> Any:
     if result is NotImplemented:
         kinds = ", ".join(type(other).__name__ for other in others)
         raise TypeError(f"{name}: operands must be numbers, arrays, TensorDicts or mappings, got {kinds}.")
@@ -199,10 +204,10 @@ def binary(name: str) -> tuple[ArgsMethod, ArgsMethod]:
     op = OPS[name]
     fn = op.fn
 
-    def method(self: Any, other: Any, default: Any = None) -> Any:
+    def method(self: Any, other: object, default: object = None) -> Any:
         return run(self, name, fn, other, default=default)
 
-    def method_(self: Any, other: Any) -> Any:
+    def method_(self: Any, other: object) -> Any:
         return run_(self, f"{name}_", fn, other)
 
     doc = f"`{name}` of every array with `other`: `{op.doc}`."
@@ -216,13 +221,13 @@ def scaled(name: str) -> tuple[ArgsMethod, ArgsMethod]:
     """`add` and `sub`, whose operand may be scaled by `alpha`."""
     fn = OPS[name].fn
 
-    def chosen(alpha: Any) -> Pointwise:
+    def chosen(alpha: object) -> Pointwise:
         return fn if alpha is None else lambda a, b: fn(a, alpha * b)
 
-    def method(self: Any, other: Any, *, alpha: Any = None, default: Any = None) -> Any:
+    def method(self: Any, other: object, *, alpha: object = None, default: object = None) -> Any:
         return run(self, name, chosen(alpha), other, default=default)
 
-    def method_(self: Any, other: Any, alpha: Any = None) -> Any:
+    def method_(self: Any, other: object, alpha: object = None) -> Any:
         return run_(self, f"{name}_", chosen(alpha), other)
 
     doc = f"`{name}` of every array and `other`, the latter times `alpha` if given."
@@ -237,10 +242,10 @@ def operators(name: str) -> tuple[AnyMethod, AnyMethod, AnyMethod]:
     op = OPS[name]
     fn, reflected = op.fn, swapped(op.fn)
 
-    def backward(self: Any, other: Any) -> Any:
+    def backward(self: Any, other: object) -> Any:
         return elementwise(self, reflected, (other,))
 
-    def inplace(self: Any, other: Any) -> Any:
+    def inplace(self: Any, other: object) -> Any:
         return elementwise_(self, fn, (other,))
 
     return (
@@ -258,7 +263,7 @@ def operator(name: str) -> AnyMethod:
     def one(self: Any) -> Any:
         return elementwise(self, fn, ())
 
-    def two(self: Any, other: Any) -> Any:
+    def two(self: Any, other: object) -> Any:
         return elementwise(self, fn, (other,))
 
     doc = f"`self {op.symbol} other`" if op.operands else f"`{op.symbol}self`"
@@ -281,7 +286,7 @@ def ne(td: Container, other: object) -> Any:
 # -- with arguments of their own ----------------------------------------------------------------------
 
 
-def rsub(td: T, other: Any, *, alpha: Any = None, default: Any = None) -> T:
+def rsub(td: T, other: object, *, alpha: object = None, default: object = None) -> T:
     """`alpha * other - self`, with `alpha` 1 unless given.
 
     Args:
@@ -299,7 +304,7 @@ def rsub(td: T, other: Any, *, alpha: Any = None, default: Any = None) -> T:
     return run(td, "rsub", fn, other, default=default)
 
 
-def lerp(td: T, end: Any, weight: Any) -> T:
+def lerp(td: T, end: object, weight: object) -> T:
     """`self + weight * (end - self)`; TensorDict operands are matched by key.
 
     Example:
@@ -310,32 +315,32 @@ def lerp(td: T, end: Any, weight: Any) -> T:
     return run(td, "lerp", OPS["lerp"].fn, end, weight)
 
 
-def lerp_(td: T, end: Any, weight: Any) -> T:
+def lerp_(td: T, end: object, weight: object) -> T:
     """`lerp` in place; returns self."""
     return run_(td, "lerp_", OPS["lerp"].fn, end, weight)
 
 
-def addcmul(td: T, other1: Any, other2: Any, *, value: Any = 1) -> T:
+def addcmul(td: T, other1: object, other2: object, *, value: object = 1) -> T:
     """`self + value * other1 * other2`; TensorDict operands are matched by key."""
     return run(td, "addcmul", _addcmul(value), other1, other2)
 
 
-def addcmul_(td: T, other1: Any, other2: Any, *, value: Any = 1) -> T:
+def addcmul_(td: T, other1: object, other2: object, *, value: object = 1) -> T:
     """`addcmul` in place; returns self."""
     return run_(td, "addcmul_", _addcmul(value), other1, other2)
 
 
-def addcdiv(td: T, other1: Any, other2: Any, value: Any = 1) -> T:
+def addcdiv(td: T, other1: object, other2: object, value: object = 1) -> T:
     """`self + value * other1 / other2`; TensorDict operands are matched by key."""
     return run(td, "addcdiv", _addcdiv(value), other1, other2)
 
 
-def addcdiv_(td: T, other1: Any, other2: Any, *, value: Any = 1) -> T:
+def addcdiv_(td: T, other1: object, other2: object, *, value: object = 1) -> T:
     """`addcdiv` in place; returns self."""
     return run_(td, "addcdiv_", _addcdiv(value), other1, other2)
 
 
-def clamp(td: Container, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
+def clamp(td: Container, min: object = None, max: object = None, *, out: object = None) -> Any:
     """Limit every array to `[min, max]`; either bound may be missing, a number or a TensorDict.
 
     Args:
@@ -357,13 +362,13 @@ def clamp(td: Container, min: Any = None, max: Any = None, *, out: Any = None) -
     return result if out is None else write_out(out, result, "clamp")
 
 
-def clamp_(td: T, min: Any = None, max: Any = None) -> T:
+def clamp_(td: T, min: object = None, max: object = None) -> T:
     """`clamp` in place; returns self."""
     fn, bounds = _clamp(min, max)
     return run_(td, "clamp_", fn, *bounds)
 
 
-def clip(td: Container, min: Any = None, max: Any = None, out: Any = None) -> Any:
+def clip(td: Container, min: object = None, max: object = None, out: object = None) -> Any:
     """Same as `clamp`."""
     return td.clamp(min, max, out=out)
 
@@ -378,15 +383,15 @@ def rdivmod(td: Container, other: Any) -> Any:
     return NotImplemented if quotient is NotImplemented else (quotient, other % td)
 
 
-def matmul(td: Container, other: Any) -> Any:
+def matmul(td: Container, other: object) -> Any:
     return _matmul(td, np.matmul, other)
 
 
-def rmatmul(td: Container, other: Any) -> Any:
+def rmatmul(td: Container, other: object) -> Any:
     return _matmul(td, swapped(np.matmul), other)
 
 
-def _matmul(td: Container, fn: Pointwise, other: Any) -> Any:
+def _matmul(td: Container, fn: Pointwise, other: object) -> Any:
     """Matrix product per leaf; an array operand multiplies the features of every leaf as it is."""
     if isinstance(other, np.ndarray) or has_namespace(other):
         other = Const(other)
@@ -395,7 +400,7 @@ def _matmul(td: Container, fn: Pointwise, other: Any) -> Any:
         return td._from_parts([_matmul(part, fn, other) for part in stacked[0]])
     size = td.batch_size
 
-    def product(a: Any, b: Any) -> Any:
+    def product(a: object, b: object) -> Any:
         out = as_array(fn(a, b))
         fit_leaf(out, size)
         return out
@@ -441,7 +446,7 @@ def _with_leaf_at(ufunc: np.ufunc, at: int, kwargs: dict[str, Any]) -> Pointwise
         return partial(ufunc, **kwargs) if kwargs else ufunc
     fn = for_bools(ufunc) if not kwargs else ufunc
 
-    def call(leaf: Any, *others: Any) -> Any:
+    def call(leaf: object, *others: object) -> Any:
         return fn(*others[:at], leaf, *others[at:], **kwargs)
 
     return call
@@ -452,15 +457,15 @@ def _output(fn: Pointwise, i: int) -> Pointwise:
     return lambda *args: fn(*args)[i]
 
 
-def _addcmul(value: Any) -> Pointwise:
+def _addcmul(value: object) -> Pointwise:
     return lambda x, a, b: x + value * a * b
 
 
-def _addcdiv(value: Any) -> Pointwise:
+def _addcdiv(value: object) -> Pointwise:
     return lambda x, a, b: x + value * a / b
 
 
-def _clamp(low: Any, high: Any) -> tuple[Pointwise, tuple[Any, ...]]:
+def _clamp(low: object, high: object) -> tuple[Pointwise, tuple[Any, ...]]:
     if low is None and high is None:
         raise ValueError("clamp needs a bound, got min=None and max=None.")
     if high is None:

@@ -37,7 +37,7 @@ class Gather(Index):
         return names
 
 
-def _copied(leaf: Any) -> Any:
+def _copied(leaf: object) -> Any:
     return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
 
 
@@ -47,7 +47,7 @@ def _take(td: T, dim: int, indices: Array) -> T:
     return out if td._parts() is None else out._clone(True)
 
 
-def gather(td: Container, dim: int, index: Any, out: Any = None, *, inplace: bool = False) -> Any:
+def gather(td: Container, dim: int, index: object, out: object = None, *, inplace: bool = False) -> Any:
     """Pick elements along a batch dimension, as `numpy.take_along_axis` for every entry.
 
     Args:
@@ -94,7 +94,7 @@ def gather(td: Container, dim: int, index: Any, out: Any = None, *, inplace: boo
     return result if out is None else write_out(out, result, "gather")
 
 
-def repeat(td: T, *repeats: Any, inplace: bool = False) -> T:
+def repeat(td: T, *repeats: object, inplace: bool = False) -> T:
     """Tile the batch: `repeats` has one count per batch dimension.
 
     With `inplace` self gets the result's entries and batch size, and is returned.
@@ -198,7 +198,7 @@ def roll(
     return remember(td, out, lambda td, _: td.roll(back, where))
 
 
-def flip(td: T, *args: Any, dims: Any = None) -> T:
+def flip(td: T, *args: object, dims: object = None) -> T:
     """Reverse batch dimensions, given one by one or as `dims`. Arrays are copies, device arrays views.
 
     Example:
@@ -228,7 +228,7 @@ def narrow(td: T, dim: int, start: int, length: int) -> T:
     return td._slice(d, begin, begin + length)
 
 
-def tile(td: T, *args: Any, dims: Any = None) -> T:
+def tile(td: T, *args: object, dims: object = None) -> T:
     """Repeat the batch `dims[i]` times along each dimension, as `numpy.tile` on the batch.
 
     Args:
@@ -309,7 +309,7 @@ def _at_least(td: T, ndim: int) -> T:
     return remember(td, out, lambda td, _: td.reshape(size))
 
 
-def tensor_split(td: T, indices_or_sections: Any, dim: int = 0) -> tuple[T, ...]:
+def tensor_split(td: T, indices_or_sections: object, dim: int = 0) -> tuple[T, ...]:
     """Split along a batch dimension as `numpy.array_split`; the pieces are views.
 
     Args:
@@ -345,7 +345,7 @@ def tensor_split(td: T, indices_or_sections: Any, dim: int = 0) -> tuple[T, ...]
     return tuple(td._slice(d, start, max(start, stop)) for start, stop in pairs)
 
 
-def broadcast_to(td: T, *args: Any, shape: Any = None) -> T:
+def broadcast_to(td: T, *args: object, shape: object = None) -> T:
     """Same as `expand`, to a batch size given one by one or as `shape`."""
     return td.expand(shape_of(args, shape, "shape"))
 
@@ -411,7 +411,7 @@ def _numpy_reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool
 
 
 @implements(np.ravel)
-def _numpy_ravel(a: Any, order: str = "C") -> Any:
+def _numpy_ravel(a: object, order: str = "C") -> Any:
     return _numpy_reshape(a, -1, order)
 
 
@@ -465,7 +465,7 @@ def _numpy_array_split(a: Any, indices_or_sections: Any, axis: int = 0) -> Any:
 
 
 @implements(np.split)
-def _numpy_split(a: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+def _numpy_split(a: Any, indices_or_sections: object, axis: int = 0) -> Any:
     pieces = indices_or_sections
     if isinstance(pieces, int) and pieces > 0 and a.batch_size[axis] % pieces:
         raise ValueError(f"cannot split {a.batch_size[axis]} elements into {pieces} equal pieces.")

@@ -79,7 +79,7 @@ class Scope:
         return first + rest if any(rest) else None
 
 
-def scope_of(td: Any, dim: Any, keepdim: bool = False, lead: Shape = ()) -> Scope:
+def scope_of(td: Container, dim: object, keepdim: bool = False, lead: Shape = ()) -> Scope:
     """Parse `dim`: not given or None, an int, several ints, or "feature".
 
     Raises:
@@ -106,14 +106,14 @@ def scope_of(td: Any, dim: Any, keepdim: bool = False, lead: Shape = ()) -> Scop
     return Scope(dims, False, keepdim, lead)
 
 
-def batch_dim(td: Any, dim: int) -> int:
+def batch_dim(td: Container, dim: int) -> int:
     ndim: int = td.ndim
     if not -ndim <= dim < ndim:
         raise IndexError(f"Incompatible dim {dim} for tensordict with batch dims {ndim}.")
     return dim % ndim
 
 
-def reduced(td: Any, name: str, fn: Reducer, scope: Scope) -> Any:
+def reduced(td: Container, name: str, fn: Reducer, scope: Scope) -> Any:
     """A dense, unlocked TensorDict of all reduced arrays.
 
     Non-tensor data shared by the batch is kept. Per-element objects cannot be reduced and are left out,
@@ -121,7 +121,7 @@ def reduced(td: Any, name: str, fn: Reducer, scope: Scope) -> Any:
     """
     dims, keepdim, feature = scope.dims, scope.keepdim, scope.feature
 
-    def array(entry: Any, node: Container) -> Any:
+    def array(entry: object, node: Container) -> Any:
         if type(entry) is np.ndarray and not feature:
             out = fn(entry, dims, keepdim)
             return out if type(out) is np.ndarray else as_array(out)
@@ -145,7 +145,7 @@ def reduced(td: Any, name: str, fn: Reducer, scope: Scope) -> Any:
     return map_tree(td, array, payload, node, partial(dense, name=name))
 
 
-def dense(td: Any, name: str) -> Any:
+def dense(td: Container, name: str) -> Any:
     """The dense form of a lazy stack.
 
     Raises:
@@ -160,7 +160,7 @@ def dense(td: Any, name: str) -> Any:
         ) from error
 
 
-def joined(td: Any, name: str, dim: Any) -> Array:
+def joined(td: Container, name: str, dim: Any) -> Array:
     """All arrays joined: flattened without `dim`, along features for "feature", else along (the first) `dim`.
 
     Raises:
@@ -189,7 +189,7 @@ def joined(td: Any, name: str, dim: Any) -> Array:
         ) from error
 
 
-def with_keys(td: Any, transform: Callable[[Any], Any]) -> Any:
+def with_keys(td: Container, transform: Callable[[Any], Any]) -> Any:
     """The entries of `td` under keys transformed by `transform`, at every level."""
     out = td._with({})
     for key, entry in td._items():
@@ -220,10 +220,10 @@ def _documented(method: Any, name: str, what: str, option: str = "") -> AnyMetho
 
 
 def _run(
-    td: Any,
+    td: Container,
     name: str,
     fn: Reducer,
-    dim: Any,
+    dim: object,
     keepdim: bool,
     reduce: bool | None,
     key_transform: Callable[[Any], Any] | None = None,
@@ -235,7 +235,7 @@ def _run(
     return out if key_transform is None else with_keys(out, key_transform)
 
 
-def _run_joined(td: Any, name: str, fn: Reducer, dim: Any, keepdim: bool) -> Any:
+def _run_joined(td: Container, name: str, fn: Reducer, dim: object, keepdim: bool) -> Any:
     scope = scope_of(td, dim, keepdim)
     array = joined(td, name, FEATURE if scope.feature else scope.dims)
     return unwrap(as_array(fn(array, -1 if scope.feature else scope.dims, keepdim)))
@@ -247,7 +247,7 @@ def _with_dtype(name: str, make: Callable[[Any], Reducer], what: str) -> AnyMeth
 
     def method(
         self: Any,
-        dim: Any = MISSING,
+        dim: object = MISSING,
         keepdim: bool = False,
         *,
         dtype: DTypeLike | None = None,
@@ -265,7 +265,7 @@ def _with_correction(name: str, root: bool, what: str) -> AnyMethod:
 
     def method(
         self: Any,
-        dim: Any = MISSING,
+        dim: object = MISSING,
         keepdim: bool = False,
         *,
         correction: float = 1,
@@ -283,7 +283,7 @@ def _plain(name: str, fn: Reducer, what: str) -> AnyMethod:
 
     def method(
         self: Any,
-        dim: Any = MISSING,
+        dim: object = MISSING,
         keepdim: bool = False,
         *,
         reduce: bool | None = None,
@@ -300,7 +300,7 @@ def _extremes(name: str, fns: tuple[Reducer, Reducer], what: str) -> AnyMethod:
 
     def method(
         self: Any,
-        dim: Any = MISSING,
+        dim: object = MISSING,
         keepdim: bool = False,
         *,
         reduce: bool | None = None,
@@ -333,7 +333,7 @@ def _truth(name: str, fns: tuple[Reducer, Callable[[Any], bool]], what: str) -> 
     """Methods that return one bool for all arrays, unless a dimension is given."""
     fn, found = fns
 
-    def method(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    def method(self: Any, dim: object = None, keepdim: bool = False) -> Any:
         if dim is None or dim is MISSING:
             return found(bool(fn(wrap(leaf), None, False)) for leaf in leaves(self))
         try:
@@ -403,7 +403,7 @@ _ROWS = {
 def _numpy_form(name: str, has_ddof: bool) -> Callable[..., Any]:
     """`np.sum(td, axis, keepdims=...)` as `td.sum(dim, keepdim)`."""
 
-    def call(a: Any, axis: Any = None, *, keepdims: bool = False, **options: Any) -> Any:
+    def call(a: object, axis: object = None, *, keepdims: bool = False, **options: object) -> Any:
         if has_ddof:
             options["correction"] = options.pop("ddof", 0)
         return getattr(a, name)(MISSING if axis is None else axis, keepdims, **options)
@@ -441,10 +441,10 @@ def reduction(name: str) -> AnyMethod:
 
 def norm(
     td: Container,
-    dim: Any = MISSING,
+    dim: object = MISSING,
     keepdim: bool = False,
     *,
-    out: Any = None,
+    out: object = None,
     dtype: DTypeLike | None = None,
     reduce: bool | None = None,
     key_transform: Callable[[Any], Any] | None = None,
@@ -472,8 +472,8 @@ def norm(
 
 def quantile(
     td: Container,
-    q: Any,
-    dim: Any = MISSING,
+    q: object,
+    dim: object = MISSING,
     keepdim: bool = False,
     *,
     interpolation: str = "linear",
@@ -504,7 +504,7 @@ def quantile(
     return _run(td, "quantile", fn, dim, keepdim, reduce, key_transform, levels.shape)
 
 
-def logsumexp(td: Container, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def logsumexp(td: Container, dim: object = None, keepdim: bool = False, *, out: object = None) -> Any:
     """`log(sum(exp(x)))` over batch dimensions (all of them unless given), without overflow.
 
     Over no dimension, as for a batch without dimensions, the result is `x`.

@@ -20,7 +20,9 @@ from lite._tree.protocol import Container
 from lite._tree.walks import map_kept
 
 
-def _along(td: Any, name: str, dim: int, fn: Callable[[Array, int], Any], reduce: bool | None = None) -> Any:
+def _along(
+    td: Container, name: str, dim: int, fn: Callable[[Array, int], Any], reduce: bool | None = None
+) -> Any:
     """`fn(array, axis)` for every array, or for all arrays joined."""
     d = batch_dim(td, dim)
     if reduce:
@@ -123,7 +125,7 @@ _ROWS = {
 def _numpy_form(name: str) -> Callable[..., Any]:
     """`np.cumsum(td, axis, dtype)`; without an axis, of the flattened batch."""
 
-    def call(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    def call(a: Any, axis: int | None = None, dtype: DTypeLike | None = None) -> Any:
         flat, along = (a.flatten(), 0) if axis is None else (a, axis)
         return getattr(flat, name)(along, dtype=dtype)
 
@@ -225,10 +227,10 @@ def _order(array: Array, axis: int, descending: bool, stable: bool) -> Array:
 
 
 @implements(np.sort)
-def _numpy_sort(a: Any, axis: int | None = -1, kind: Any = None, *, stable: bool | None = None) -> Any:
+def _numpy_sort(a: Any, axis: int | None = -1, kind: object = None, *, stable: bool | None = None) -> Any:
     return a.flatten().sort(0).values if axis is None else a.sort(axis).values
 
 
 @implements(np.argsort)
-def _numpy_argsort(a: Any, axis: int | None = -1, kind: Any = None, *, stable: bool | None = None) -> Any:
+def _numpy_argsort(a: Any, axis: int | None = -1, kind: object = None, *, stable: bool | None = None) -> Any:
     return a.flatten().argsort(0) if axis is None else a.argsort(axis)

@@ -158,7 +158,7 @@ def rename_key_(td: T, old_key: NestedKey, new_key: NestedKey, safe: bool = Fals
     return td
 
 
-def rename_paths(old_key: Any, new_key: Any) -> tuple[Path, Path]:
+def rename_paths(old_key: object, new_key: object) -> tuple[Path, Path]:
     return _rename_path(old_key, "old_name"), _rename_path(new_key, "new_name")
 
 
@@ -227,7 +227,7 @@ def split_keys(
     td: T,
     *key_sets: Iterable[NestedKey] | Mapping[NestedKey, NestedKey],
     inplace: bool = False,
-    default: Any = MISSING,
+    default: object = MISSING,
     strict: bool = True,
     reproduce_struct: bool = False,
 ) -> tuple[T, ...]:
@@ -342,7 +342,7 @@ def _without_empty(td: Container, entries: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _rename_path(key: Any, argument: str) -> Path:
+def _rename_path(key: object, argument: str) -> Path:
     try:
         return require_path(key)
     except KeyError:

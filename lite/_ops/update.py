@@ -32,7 +32,7 @@ def update(
     is_leaf: Callable[[type], bool] | None = None,
     update_batch_size: bool = False,
     ignore_lock: bool = False,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> T:
     """Set every entry of a mapping or TensorDict; nested ones merge. Returns self.
 
@@ -94,7 +94,7 @@ def update_(
     non_blocking: bool = False,
     keys_to_update: Iterable[NestedKey] | None = None,
     strict: bool = True,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> T:
     """Copy the entries of a source into existing buffers (casting, broadcasting); returns self.
 
@@ -124,7 +124,7 @@ def copy_(td: T, tensordict: TensorCollection, non_blocking: bool = False) -> T:
 def update_at_(
     td: T,
     input_dict_or_td: Mapping[Any, Any] | TensorCollection,
-    idx: Any,
+    idx: object,
     clone: bool = False,
     *,
     non_blocking: bool = False,
@@ -157,7 +157,7 @@ def replace(td: T, input_dict_or_td: Any = None, **kwargs: Any) -> T:
     return out.update(source, **kwargs)
 
 
-def _store_plain(td: Any, source: Any, clone: bool) -> bool:
+def _store_plain(td: Container, source: object, clone: bool) -> bool:
     """A fast `update` for valid leaves, in a sixth of the time; False if a value needs conversion."""
     ready: list[tuple[Any, dict[Any, Any]]] = []
     for node, other in side_by_side(td, source):
@@ -168,7 +168,7 @@ def _store_plain(td: Any, source: Any, clone: bool) -> bool:
     return bool(ready)
 
 
-def _storable(td: Any, source: Any, ready: list[tuple[Any, dict[Any, Any]]]) -> bool:
+def _storable(td: Container, source: object, ready: list[tuple[Any, dict[Any, Any]]]) -> bool:
     """Collect (node, entries) for every node of a source; False if a value needs conversion."""
     if td._locked or td is source or td._converts or td._parts() is not None:
         return False

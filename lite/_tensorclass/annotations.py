@@ -53,7 +53,7 @@ def local_types(cls: type) -> dict[str, Any]:
     return found
 
 
-def _names(annotation: Any) -> Iterator[str]:
+def _names(annotation: object) -> Iterator[str]:
     """The names in the text of an annotation."""
     if isinstance(annotation, typing.ForwardRef):
         annotation = annotation.__forward_arg__
@@ -72,14 +72,14 @@ def _names(annotation: Any) -> Iterator[str]:
             yield from _names(node.value)
 
 
-def alternatives(annotation: Any) -> list[Any]:
+def alternatives(annotation: object) -> list[Any]:
     """The types of a union, None aside; else the annotation alone."""
     if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
         return [annotation]
     return [part for part in typing.get_args(annotation) if part is not type(None)]
 
 
-def is_kind(annotation: Any, kind: type) -> bool:
+def is_kind(annotation: object, kind: type) -> bool:
     """Whether an annotation is `kind`, possibly parametrised, possibly `| None`, also if it is text."""
     if isinstance(annotation, str):
         text = annotation.replace(" ", "").removeprefix("Optional[").removesuffix("|None")
@@ -88,7 +88,7 @@ def is_kind(annotation: Any, kind: type) -> bool:
     return len(options) == 1 and (options[0] is kind or typing.get_origin(options[0]) is kind)
 
 
-def is_array_type(annotation: Any) -> bool:
+def is_array_type(annotation: object) -> bool:
     """Whether an annotation names a class of arrays."""
     kind = typing.get_origin(annotation) or annotation
     return isinstance(kind, type) and hasattr(kind, "dtype") and hasattr(kind, "shape")

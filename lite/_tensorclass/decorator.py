@@ -112,19 +112,19 @@ def _undone(cls: Any) -> dict[str, Any]:
 
 
 def from_dataclass(
-    obj: Any,
+    obj: object,
     *,
     dest_cls: type[Any] | None = None,
     auto_batch_size: bool = False,
     batch_dims: int | None = None,
-    batch_size: Any = None,
+    batch_size: object = None,
     frozen: bool = False,
     autocast: bool = False,
     nocast: bool = False,
     inplace: bool = False,
     shadow: bool = False,
     tensor_only: bool = False,
-    device: Any = None,
+    device: str | None = None,
 ) -> Any:
     """Make a dataclass a tensorclass, or an instance of a dataclass an instance of a tensorclass.
 
@@ -178,7 +178,7 @@ def from_dataclass(
     return out
 
 
-def is_tensorclass(obj: Any) -> bool:
+def is_tensorclass(obj: object) -> bool:
     """Tell whether an object, or a type, is a tensorclass; so is `NonTensorData`.
 
     Example:

@@ -28,7 +28,7 @@ def delegate(cls: type) -> None:
                 setattr(cls, name, made)
 
 
-def _delegated(name: str, value: Any, special: bool) -> Any:
+def _delegated(name: str, value: object, special: bool) -> Any:
     if inspect.isfunction(value):
         return _method(name, value)
     if special:
@@ -39,7 +39,7 @@ def _delegated(name: str, value: Any, special: bool) -> Any:
 
 
 def _method(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Any, *args: object, **kwargs: object) -> Any:
         return self._call(name, args, kwargs)
 
     method.__name__ = name
@@ -52,7 +52,7 @@ def _property(name: str, original: property) -> property:
         value = getattr(self._tensordict, name)
         return self._rewrapped(value, set()) if isinstance(value, Container) else value
 
-    def write(self: Any, value: Any) -> None:
+    def write(self: Any, value: object) -> None:
         setattr(self._tensordict, name, value)
 
     return property(read, None if original.fset is None else write, doc=original.__doc__)

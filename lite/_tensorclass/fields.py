@@ -105,7 +105,7 @@ class Field:
             raise TypeError(f"{owner.__name__} is missing a value for its field {self.name!r}.")
         return self.default
 
-    def read(self, entry: Any) -> Any:
+    def read(self, entry: object) -> Any:
         """The value a user sees for an entry."""
         if not isinstance(entry, NonTensorBase):
             return entry
@@ -115,7 +115,7 @@ class Field:
                 return values[0]
         return unwrap(entry)
 
-    def entry(self, value: Any, batch_size: Shape) -> Any:
+    def entry(self, value: object, batch_size: Shape) -> Any:
         """What is stored for a value: flags, mappings, tuples and empty lists are objects."""
         options = self.options
         if options.autocast:
@@ -153,7 +153,7 @@ class Field:
                 f"{self.name!r} of {self.owner.__name__}."
             )
 
-    def _cast(self, value: Any, batch_size: Shape) -> Any:
+    def _cast(self, value: object, batch_size: Shape) -> Any:
         """A value as what the field is annotated with; unions and the like accept what there is."""
         kind = self._annotated()
         if not isinstance(kind, type) or kind in (object, Any):
@@ -184,11 +184,11 @@ def _flat(values: list[Any]) -> Iterator[Any]:
             yield value
 
 
-def _is_any_array(value: Any) -> bool:
+def _is_any_array(value: object) -> bool:
     return is_array(value) or is_tensor(value) or is_foreign(value)
 
 
-def _is_tensor_type(annotation: Any) -> bool:
+def _is_tensor_type(annotation: object) -> bool:
     return is_array_type(annotation) or (
         isinstance(annotation, type) and issubclass(annotation, TensorCollection)
     )
@@ -205,7 +205,7 @@ def _as_collection(value: Any, kind: Any, batch_size: Shape) -> Any:
     return value if convert is None else convert(value)
 
 
-def _as_array(value: Any, kind: type) -> Any:
+def _as_array(value: object, kind: type) -> Any:
     if _is_any_array(value) or isinstance(value, SCALARS):
         return value
     if not isinstance(value, list | tuple):
@@ -232,7 +232,7 @@ def _as_object(value: Any, kind: Any, batch_size: Shape) -> Any:
     return NonTensorData._make(value, batch_size)
 
 
-def _not_cast(error: type[Exception], value: Any, kind: type) -> Exception:
+def _not_cast(error: type[Exception], value: object, kind: type) -> Exception:
     return error(f"cannot convert a {type(value).__name__} to the annotated {kind.__name__}.")
 
 

@@ -105,12 +105,12 @@ class TensorClass(TensorCollection):
 
     def __init__(
         self,
-        *args: Any,
+        *args: object,
         batch_size: Any = None,
         device: Any = None,
         names: Any = None,
-        lock: Any = None,
-        **kwargs: Any,
+        lock: object = None,
+        **kwargs: object,
     ) -> None:
         cls = type(self)
         fields = cls._fields
@@ -186,7 +186,7 @@ class TensorClass(TensorCollection):
         return self
 
     @classmethod
-    def from_tensordict(cls, tensordict: Any, non_tensordict: Mapping[str, Any] | None = None) -> Self:
+    def from_tensordict(cls, tensordict: object, non_tensordict: Mapping[str, Any] | None = None) -> Self:
         """An instance whose fields are the entries of a TensorDict, which it holds (no copy).
 
         Args:
@@ -245,7 +245,7 @@ class TensorClass(TensorCollection):
             return type(result)(self._rewrapped(item, held) for item in result)
         return result
 
-    def _wrap(self, node: Any) -> Self:
+    def _wrap(self, node: Container) -> Self:
         return self._wrap_tensordict(node)
 
     def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -277,7 +277,7 @@ class TensorClass(TensorCollection):
 
     # -- fields -------------------------------------------------------------------------------
 
-    def _set_field(self, field: Field, value: Any, inplace: bool = False) -> None:
+    def _set_field(self, field: Field, value: object, inplace: bool = False) -> None:
         node = self._tensordict
         if value is not None:
             node._set_here(field.name, field.entry(value, node.batch_size), inplace)
@@ -294,7 +294,7 @@ class TensorClass(TensorCollection):
             for key, value in values.items()
         }
 
-    def from_dict_instance(self, input_dict: Mapping[str, Any], **options: Any) -> Self:
+    def from_dict_instance(self, input_dict: Mapping[str, Any], **options: object) -> Self:
         """See `TensorDict.from_dict_instance`; values are cast to the fields of a class with `autocast`."""
         out: Self = self._call("from_dict_instance", (self._cast_values(input_dict),), options)
         return out
@@ -307,7 +307,7 @@ class TensorClass(TensorCollection):
             raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
         object.__delattr__(self, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if self._options.frozen:
             raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
         field = self._fields.get(name)
@@ -323,7 +323,7 @@ class TensorClass(TensorCollection):
             f"Cannot set the attribute {name!r}, expected attributes are {sorted(self._fields)}."
         )
 
-    def get(self, key: NestedKey, default: Any = None, **lazy_kwargs: Any) -> Any:
+    def get(self, key: NestedKey, default: object = None, **lazy_kwargs: object) -> Any:
         """The value of a field, or of an entry below it; `default` if it is None.
 
         Args:
@@ -342,7 +342,9 @@ class TensorClass(TensorCollection):
             return field.read(entry)
         return unwrap(entry) if isinstance(entry, NonTensorBase) else entry
 
-    def set(self, key: NestedKey, value: Any, inplace: bool = False, *, non_blocking: bool = False) -> Self:
+    def set(
+        self, key: NestedKey, value: object, inplace: bool = False, *, non_blocking: bool = False
+    ) -> Self:
         """Set a field (None removes its entry), or an entry below one; returns self.
 
         Raises:
@@ -369,7 +371,7 @@ class TensorClass(TensorCollection):
             self._tensordict.del_(path)
         return self
 
-    def update(self, source: Any = None, **kwargs: Any) -> Self:
+    def update(self, source: Any = None, **kwargs: object) -> Self:
         """Set fields from a mapping, a TensorDict or another instance; see `TensorDict.update`."""
         node = Container._as_node(source)
         keys = [] if source is None else (source.keys() if node is None else node._keys())
@@ -383,11 +385,11 @@ class TensorClass(TensorCollection):
             self.set(name, kwargs[name])
         return self
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         path = to_path(index) if isinstance(index, str | tuple) else ()
         return self._tensordict[index] if path else self._rewrapped(self._tensordict._index(index), set())
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: object, value: object) -> None:
         path = to_path(index) if isinstance(index, str | tuple) else ()
         if path:
             self.set(path, value)
@@ -412,7 +414,7 @@ class TensorClass(TensorCollection):
         return self._tensordict.batch_size
 
     @batch_size.setter
-    def batch_size(self, value: Any) -> None:
+    def batch_size(self, value: object) -> None:
         self._tensordict.batch_size = value
 
     def _rebatch(self, batch_size: Shape) -> Self:
@@ -459,7 +461,7 @@ class TensorClass(TensorCollection):
             return self._tensordict.select(*keys, inplace=inplace, strict=strict)
         return self._call("select", keys, {"inplace": inplace, "strict": strict})
 
-    def to_dict(self, *, retain_none: bool = True, **kwargs: Any) -> dict[str, Any]:
+    def to_dict(self, *, retain_none: bool = True, **kwargs: object) -> dict[str, Any]:
         """A plain dict of the fields; see `TensorDict.to_dict`.
 
         Args:
@@ -472,7 +474,7 @@ class TensorClass(TensorCollection):
         return {name: found[name] for name in self._fields if name in found}
 
     def state_dict(
-        self, destination: Any = None, prefix: str = "", keep_vars: bool = False, flatten: bool = True
+        self, destination: object = None, prefix: str = "", keep_vars: bool = False, flatten: bool = True
     ) -> Any:
         """The arrays as an ordered mapping, other fields in its `_metadata`; see `TensorDict.state_dict`."""
         return state_of(self, self._tensordict, destination, prefix, keep_vars, flatten)
@@ -526,7 +528,7 @@ def _prepare_defaults(cls: type) -> None:
             setattr(cls, name, dataclasses.field())
 
 
-def _same(value: Any) -> Any:
+def _same(value: object) -> Any:
     return value
 
 
@@ -538,7 +540,7 @@ def _hash_frozen(self: TensorClass) -> int:
     return hash((type(self), *[_hashable(entry) for entry in entries]))
 
 
-def _hashable(entry: Any) -> Any:
+def _hashable(entry: object) -> Any:
     return unwrap(entry) if isinstance(entry, NonTensorBase) else id(entry)
 
 

@@ -150,12 +150,12 @@ class TypedTensorDict(TensorDictBase):
         source: Mapping[Any, Any] | TensorCollection | None = None,
         /,
         *,
-        batch_size: Any = None,
-        device: Any = None,
+        batch_size: Sequence[int] | int | None = None,
+        device: str | None = None,
         names: Sequence[str | None] | None = None,
         non_blocking: bool | None = None,
         lock: bool = False,
-        **fields: Any,
+        **fields: object,
     ) -> None:
         if type(self) is TypedTensorDict:
             raise TypeError("TypedTensorDict declares no fields; make a subclass that does.")
@@ -163,7 +163,7 @@ class TypedTensorDict(TensorDictBase):
         _set_up(self, type(self), source, fields, options)
 
     @classmethod
-    def from_tensordict(cls, td: Any, *, check: bool = True) -> Self:
+    def from_tensordict(cls, td: Container, *, check: bool = True) -> Self:
         """An instance in front of a TensorDict of any kind, which it holds (no copy).
 
         What is written through either shows in the other; so do batch size, names and lock.
@@ -196,7 +196,7 @@ class TypedTensorDict(TensorDictBase):
         return cls._wrap_tensordict(node)
 
     @classmethod
-    def _wrap_tensordict(cls, tensordict: Any) -> Self:
+    def _wrap_tensordict(cls, tensordict: object) -> Self:
         """An instance in front of a container, unchecked."""
         self = cls.__new__(cls)
         self._tensordict = tensordict._tensordict if isinstance(tensordict, TypedTensorDict) else tensordict
@@ -219,13 +219,13 @@ class TypedTensorDict(TensorDictBase):
         return cls._wrap_tensordict(found) if type(found) is TensorDict and found is not obj else found
 
     @classmethod
-    def fromkeys(cls, keys: Iterable[NestedKey], value: Any = 0) -> TensorDict:
+    def fromkeys(cls, keys: Iterable[NestedKey], value: object = 0) -> TensorDict:
         """As `TensorDict.fromkeys`, a TensorDict."""
         return TensorDict.fromkeys(keys, value)
 
     # -- passed on ----------------------------------------------------------------------------------
 
-    def _given(self, result: Any) -> Any:
+    def _given(self, result: object) -> Any:
         """What a method of the container behind gave, as an instance where it is a container."""
         if result is self._tensordict:
             return self
@@ -233,7 +233,7 @@ class TypedTensorDict(TensorDictBase):
             return result if isinstance(result, TypedTensorDict) else self._wrap_tensordict(result)
         return tuple(map(self._given, result)) if type(result) is tuple else result
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         found = self._tensordict[index]
         is_key = type(index) is str or ((type(index) is tuple or isinstance(index, str)) and to_path(index))
         return found if is_key else self._given(found)
@@ -284,15 +284,15 @@ def _constructor(cls: type[TypedTensorDict]) -> Callable[..., None]:
     @wraps(TypedTensorDict.__init__)
     def __init__(
         self: Any,
-        source: Any = None,
+        source: object = None,
         /,
         *,
-        batch_size: Any = None,
-        device: Any = None,
-        names: Any = None,
+        batch_size: Sequence[int] | int | None = None,
+        device: str | None = None,
+        names: Sequence[str | None] | None = None,
         non_blocking: bool | None = None,
         lock: bool = False,
-        **fields: Any,
+        **fields: object,
     ) -> None:
         _set_up(self, cls, source, fields, (batch_size, device, names, non_blocking, lock))
 
@@ -316,7 +316,7 @@ def _declared(cls: type) -> dict[str, bool]:
     return out
 
 
-def _evaluated(annotation: Any, names: dict[str, Any], own: dict[str, Any]) -> Any:
+def _evaluated(annotation: object, names: dict[str, Any], own: dict[str, Any]) -> Any:
     if not isinstance(annotation, str):
         return annotation
     try:
@@ -345,13 +345,13 @@ def _passed_on(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     if name in _AS_IT_IS:
 
         @wraps(function)
-        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def method(self: Any, *args: object, **kwargs: object) -> Any:
             return getattr(self._tensordict, name)(*args, **kwargs)
 
     else:
 
         @wraps(function)
-        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def method(self: Any, *args: object, **kwargs: object) -> Any:
             result = getattr(self._tensordict, name)(*args, **kwargs)
             return result if kwargs and result is kwargs.get("out") else self._given(result)
 
@@ -364,7 +364,7 @@ def _behind(name: str) -> Any:
     def read(self: Any) -> Any:
         return getattr(self._tensordict, name)
 
-    def write(self: Any, value: Any) -> None:
+    def write(self: Any, value: object) -> None:
         setattr(self._tensordict, name, value)
 
     return property(read, write)

@@ -330,7 +330,7 @@ class Pad(BatchOp):
     __slots__ = ("after", "before", "fills", "kept", "value", "within")
     keeps_lock = False
 
-    def __init__(self, size: Shape, before: Sequence[int], after: Sequence[int], value: Any) -> None:
+    def __init__(self, size: Shape, before: Sequence[int], after: Sequence[int], value: object) -> None:
         counts = list(zip(size, before, after, strict=True))
         super().__init__(len(size), tuple([n + a + b for n, a, b in counts]))
         self.before = before

@@ -59,7 +59,7 @@ class TensorCollection(Entry):
     update_: Callable[..., Self]
 
 
-def is_tensor_collection(datatype: Any) -> bool:
+def is_tensor_collection(datatype: object) -> bool:
     """Tell whether an object, or a type, is a TensorDict, tensorclass or non-tensor wrapper.
 
     Example:
@@ -72,7 +72,7 @@ def is_tensor_collection(datatype: Any) -> bool:
     return issubclass(cls, TensorCollection)
 
 
-def is_non_tensor(data: Any) -> bool:
+def is_non_tensor(data: object) -> bool:
     """Tell whether an object is non-tensor data (`NonTensorData` or `NonTensorStack`).
 
     Example:

@@ -111,7 +111,7 @@ def column_values(series: Any) -> Array:
     return values
 
 
-def _refusal(value: Any, reason: str) -> Exception:
+def _refusal(value: object, reason: str) -> Exception:
     kind = type(value)
     library = kind.__module__.partition(".")[0]
     return entry_error(TypeError, f"the value{{at}} is a {library} {kind.__name__}, which {reason}.")

@@ -16,7 +16,7 @@ from lite._arrays.namespace import known
 from lite._arrays.types import Array, Names, Shape, has_namespace
 
 
-def normalise(index: Any, batch_size: Shape) -> tuple[Any, ...]:
+def normalise(index: object, batch_size: Shape) -> tuple[Any, ...]:
     """Turn an index into a tuple without ellipsis that consumes at most the batch dimensions.
 
     Raises:
@@ -52,7 +52,7 @@ def normalise(index: Any, batch_size: Shape) -> tuple[Any, ...]:
     return tuple(out)
 
 
-def _item(item: Any) -> Any:
+def _item(item: object) -> Any:
     if item is None or isinstance(item, bool | np.bool_ | slice):
         return bool(item) if isinstance(item, np.bool_) else item
     if isinstance(item, int | np.integer):
@@ -97,7 +97,7 @@ def _array_item(array: np.ndarray[Any, Any]) -> Any:
     return int(array) if array.ndim == 0 else array
 
 
-def _consumes(item: Any) -> int:
+def _consumes(item: object) -> int:
     if item is None or isinstance(item, bool):
         return 0
     if isinstance(item, np.ndarray) and item.dtype.kind == "b":
@@ -126,7 +126,7 @@ def result_shape(items: tuple[Any, ...], batch_size: Shape) -> Shape:
     return indexed_shape(items, batch_size) if shape is None else shape
 
 
-def indexed_shape(index: Any, shape: Shape) -> Shape:
+def indexed_shape(index: object, shape: Shape) -> Shape:
     """The shape after indexing. Traced index arrays have no values, so their bounds are not checked."""
     items = _with_placeholders(index if isinstance(index, tuple) else (index,))
     indexed: Array = np.broadcast_to(_NOTHING, shape)[items]

@@ -28,7 +28,7 @@ else:
         """
 
 
-def to_path(key: Any) -> Path:
+def to_path(key: object) -> Path:
     """Flatten a nested key to a tuple of strings; `()` for anything that is not a nested key."""
     if isinstance(key, str):
         return (
@@ -53,7 +53,7 @@ def to_path(key: Any) -> Path:
 _known_path = lru_cache(maxsize=1024)(to_path)  # programs use few keys, and each of them often
 
 
-def known_path(key: Any) -> Path:
+def known_path(key: object) -> Path:
     """`to_path` with a cache, which takes a third of the time for nested tuples."""
     try:
         return _known_path(key)
@@ -61,7 +61,7 @@ def known_path(key: Any) -> Path:
         return to_path(key)
 
 
-def require_path(key: Any) -> Path:
+def require_path(key: object) -> Path:
     """Flatten a nested key; KeyError if it is not one."""
     path = to_path(key)
     if not path:
@@ -74,7 +74,7 @@ def to_key(path: Path) -> NestedKey:
     return path[0] if len(path) == 1 else path
 
 
-def unravel_key(key: Any) -> NestedKey:
+def unravel_key(key: object) -> NestedKey:
     """Flatten a nested key: a string for one level, a flat tuple of strings for more.
 
     Args:
@@ -95,7 +95,7 @@ def unravel_key(key: Any) -> NestedKey:
 
 
 @lru_cache(maxsize=1024)  # programs use few keys, and each of them often
-def _unravelled(key: Any) -> NestedKey:
+def _unravelled(key: object) -> NestedKey:
     if isinstance(key, tuple) and not key:
         return key
     path = to_path(key)
@@ -105,11 +105,11 @@ def _unravelled(key: Any) -> NestedKey:
 
 
 @lru_cache(maxsize=256)
-def _all_unravelled(*keys: Any) -> tuple[NestedKey, ...]:
+def _all_unravelled(*keys: object) -> tuple[NestedKey, ...]:
     return tuple(map(_unravelled, keys))
 
 
-def _no_key(key: Any) -> RuntimeError:
+def _no_key(key: object) -> RuntimeError:
     return RuntimeError(f"key must be a NestedKey (a str or a tuple of str), got {key!r}.")
 
 

@@ -41,7 +41,7 @@ def require_unlocked(td: Any) -> None:
         require_unlocked(child)
 
 
-def lock_below(td: Any, parent: Any) -> None:
+def lock_below(td: Any, parent: object) -> None:
     """Lock a node of `parent` and all nodes in it."""
     if parent is not None:
         td._lock_parents = [*td._lock_parents, weakref.ref(parent)]

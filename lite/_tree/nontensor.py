@@ -51,7 +51,7 @@ class NonTensorBase(BatchShape):
     def _names(self) -> Names:  # type: ignore[override]
         return None if self._about is None else self._about._names
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         if isinstance(index, str):
             raise KeyError(
                 f"non-tensor data has no keys, got {index!r}; its value is `.data` or `.tolist()`."
@@ -120,7 +120,12 @@ class NonTensorBase(BatchShape):
         return False
 
     def empty(
-        self, recurse: bool = False, *, batch_size: Any = None, device: Any = None, names: Any = None
+        self,
+        recurse: bool = False,
+        *,
+        batch_size: Sequence[int] | int | None = None,
+        device: str | None = None,
+        names: Sequence[str | None] | None = None,
     ) -> Any:
         """The same object(s), as there are no entries to leave out.
 
@@ -170,7 +175,7 @@ class NonTensorBase(BatchShape):
 
     # -- writing ----------------------------------------------------------------------------------
 
-    def _assign(self, index: Any, value: Any) -> NonTensorBase:
+    def _assign(self, index: object, value: Any) -> NonTensorBase:
         """The result of writing `value` at a batch index; self is unchanged."""
         both = isinstance(self, NonTensorData) and isinstance(value, NonTensorData)
         if both and same_object(self._export(), value._export()):
@@ -211,7 +216,7 @@ class NonTensorBase(BatchShape):
             self._node()._source = folder
         return self
 
-    def _replace_inplace(self, out: Any, name: str) -> Self:
+    def _replace_inplace(self, out: object, name: str) -> Self:
         self._require_unlocked()
         if type(out) is not type(self):
             raise RuntimeError(
@@ -226,11 +231,11 @@ class NonTensorBase(BatchShape):
         if self._about is not None and self._about._locked:
             raise RuntimeError(LOCK_ERROR)
 
-    def get(self, key: Any, default: Any = None, **lazy_kwargs: Any) -> Any:
+    def get(self, key: object, default: object = None, **lazy_kwargs: object) -> Any:
         """`default`, as there are no keys; only a `NonTensorData` has the key "data"."""
         return default
 
-    def set(self, key: Any, item: Any, inplace: bool = False, *, non_blocking: bool = False) -> Self:
+    def set(self, key: object, item: object, inplace: bool = False, *, non_blocking: bool = False) -> Self:
         """Replace the object(s), for the key "data"; returns self.
 
         Raises:
@@ -243,7 +248,7 @@ class NonTensorBase(BatchShape):
         self[...] = item
         return self
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: object, value: object) -> None:
         if isinstance(index, str):
             self.set(index, value)
             return
@@ -263,7 +268,7 @@ class NonTensorBase(BatchShape):
             new = self._make(objects[0], self._batch_size) if objects else self
         self._replace_content(new)
 
-    def set_at_(self, key: Any, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
+    def set_at_(self, key: object, value: object, index: object, *, non_blocking: bool = False) -> Self:
         """Write at an index of the batch; KeyError for another key than "data"."""
         if key not in ("data", ("data",)):
             raise KeyError(f"the only key of non-tensor data is 'data', got {key!r}.")
@@ -272,16 +277,16 @@ class NonTensorBase(BatchShape):
 
     def update(
         self,
-        input_dict_or_td: Any = None,
+        input_dict_or_td: object = None,
         clone: bool = False,
         inplace: bool = False,
         *,
         non_blocking: bool = False,
-        keys_to_update: Any = None,
-        is_leaf: Any = None,
+        keys_to_update: object = None,
+        is_leaf: object = None,
         update_batch_size: bool = False,
         ignore_lock: bool = False,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Self:
         """Take over the object(s) of other non-tensor data; returns self.
 
@@ -320,18 +325,18 @@ class NonTensorBase(BatchShape):
         clone: bool = False,
         *,
         non_blocking: bool = False,
-        keys_to_update: Any = None,
+        keys_to_update: object = None,
         **kwargs: Any,
     ) -> Self:
         """Same as `update`."""
         return self.update(input_dict_or_td, clone, **kwargs)
 
-    def copy_(self, src: Any, non_blocking: bool = False) -> Self:
+    def copy_(self, src: object, non_blocking: bool = False) -> Self:
         """Same as `update`."""
         return self.update(src)
 
     def update_at_(
-        self, input_dict_or_td: Any, index: Any, clone: bool = False, *, non_blocking: bool = False
+        self, input_dict_or_td: object, index: object, clone: bool = False, *, non_blocking: bool = False
     ) -> Self:
         """Write other non-tensor data at an index of the batch; a `NonTensorData` takes only a full index."""
         if not isinstance(input_dict_or_td, NonTensorBase):
@@ -339,7 +344,7 @@ class NonTensorBase(BatchShape):
         self[index] = input_dict_or_td._clone(True) if clone else input_dict_or_td
         return self
 
-    def _no_source(self, source: Any) -> Exception:
+    def _no_source(self, source: object) -> Exception:
         error = NotImplementedError if isinstance(self, NonTensorStack) else RuntimeError
         return error(f"{type(self).__name__}.update takes non-tensor data, got a {type(source).__name__}.")
 
@@ -355,7 +360,7 @@ class NonTensorBase(BatchShape):
         self._node().__enter__()
         return self
 
-    def __exit__(self, *error: Any) -> Any:
+    def __exit__(self, *error: object) -> Any:
         return self._node().__exit__(*error)
 
     # -- comparison -------------------------------------------------------------------------------
@@ -373,16 +378,16 @@ class NonTensorBase(BatchShape):
             return True
         return self._elements(other, lambda a, b: not equal_objects(a, b))
 
-    def __xor__(self, other: Any) -> Any:
+    def __xor__(self, other: object) -> Any:
         return self._elements(other, operator.xor) if isinstance(other, NonTensorBase) else NotImplemented
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: object) -> Any:
         return self._elements(other, operator.or_) if isinstance(other, NonTensorBase) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 
 
-def equal_objects(a: Any, b: Any) -> bool:
+def equal_objects(a: object, b: object) -> bool:
     """Whether `a == b`. Arrays are equal if their shapes and all elements are."""
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape != b.shape:
         return False
@@ -401,7 +406,7 @@ def same_object(a: Any, b: Any) -> bool:
         return False
 
 
-def _boxed(value: Any) -> Array:
+def _boxed(value: object) -> Array:
     """A 0-d object array: NumPy would unpack a list or array payload when assigning it directly."""
     box = np.empty((), dtype=object)
     box[()] = value
@@ -440,7 +445,13 @@ class NonTensorData(NonTensorBase):
     _content = ("data",)
     data: Any
 
-    def __init__(self, data: Any, batch_size: Any = (), device: Any = None, names: Any = None) -> None:
+    def __init__(
+        self,
+        data: object,
+        batch_size: Sequence[int] | int | None = (),
+        device: str | None = None,
+        names: Sequence[str | None] | None = None,
+    ) -> None:
         held: Any = data
         self.data = held.data if isinstance(data, NonTensorBase) else data
         self._batch_size = parse_batch_size(batch_size)
@@ -449,7 +460,7 @@ class NonTensorData(NonTensorBase):
             self._about = self._node().empty(device=device, names=names)
 
     @classmethod
-    def _make(cls, data: Any, batch_size: Shape) -> Self:
+    def _make(cls, data: object, batch_size: Shape) -> Self:
         self = cls.__new__(cls)
         self.data = data
         self._batch_size = batch_size
@@ -459,7 +470,7 @@ class NonTensorData(NonTensorBase):
     def _shallow_copy(self) -> Self:
         return self._make(self.data, self._batch_size)
 
-    def _like(self, batch_size: Shape, about: Any) -> Self:
+    def _like(self, batch_size: Shape, about: object) -> Self:
         """The same object for another batch."""
         out = self._make(self.data, batch_size)
         out._about = about
@@ -508,7 +519,7 @@ class NonTensorData(NonTensorBase):
     def _export(self) -> Any:
         return self.data
 
-    def get(self, key: Any, default: Any = None, **lazy_kwargs: Any) -> Any:
+    def get(self, key: object, default: object = None, **lazy_kwargs: object) -> Any:
         """The object, for the key "data"; else `default`."""
         return self.data if key in ("data", ("data",)) else default
 
@@ -531,14 +542,14 @@ class NonTensorData(NonTensorBase):
             raise RuntimeError(str(error)) from error
 
     def update_at_(
-        self, input_dict_or_td: Any, index: Any, clone: bool = False, *, non_blocking: bool = False
+        self, input_dict_or_td: object, index: object, clone: bool = False, *, non_blocking: bool = False
     ) -> Self:
         """Same as `update_`; RuntimeError for an index of a part of the batch."""
         if not (index is Ellipsis or (isinstance(index, tuple | slice) and index in ((), slice(None)))):
             raise RuntimeError(f"a NonTensorData is updated as a whole, got the index {index!r}.")
         return self.update_(input_dict_or_td, clone)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         return self.data(*args, **kwargs)
 
     def _repr_on(self, device: str | None) -> str:
@@ -570,7 +581,7 @@ class MetaData(NonTensorData):
     _expected: ClassVar[Any] = None
     _typed: ClassVar[dict[Any, type[MetaData]]] = {}
 
-    def __class_getitem__(cls, kind: Any) -> type[MetaData]:
+    def __class_getitem__(cls, kind: object) -> type[MetaData]:
         """The class of metadata whose object is an instance of `kind`; always the same for one `kind`."""
         if cls._expected is not None:
             raise TypeError(f"Cannot specify type for {cls.__name__}")
@@ -581,7 +592,13 @@ class MetaData(NonTensorData):
             found = cls._typed[kind] = type(name, (cls,), body)
         return found
 
-    def __init__(self, data: Any, batch_size: Any = (), device: Any = None, names: Any = None) -> None:
+    def __init__(
+        self,
+        data: object,
+        batch_size: Sequence[int] | int | None = (),
+        device: str | None = None,
+        names: Sequence[str | None] | None = None,
+    ) -> None:
         super().__init__(data, batch_size, device, names)
         kind = self._expected
         if kind is not None and not isinstance(self.data, kind):
@@ -595,13 +612,13 @@ class MetaData(NonTensorData):
         return MetaData._unfilled, (self._expected,), state
 
     @classmethod
-    def _unfilled(cls, kind: Any) -> MetaData:
+    def _unfilled(cls, kind: object) -> MetaData:
         """Empty metadata of a type, which unpickling fills."""
         typed = cls.__class_getitem__(kind)
         return typed.__new__(typed)
 
 
-def _type_name(kind: Any) -> str:
+def _type_name(kind: object) -> str:
     return getattr(kind, "__name__", str(kind))
 
 
@@ -633,11 +650,11 @@ class NonTensorStack(NonTensorBase):
 
     def __init__(
         self,
-        *items: Any,
+        *items: object,
         stack_dim: int = 0,
-        batch_size: Any = None,
-        device: Any = None,
-        names: Any = None,
+        batch_size: Sequence[int] | int | None = None,
+        device: str | None = None,
+        names: Sequence[str | None] | None = None,
         stack_dim_name: str | None = None,
         strict_shape: bool = False,
     ) -> None:
@@ -781,7 +798,7 @@ class NonTensorStack(NonTensorBase):
         return self._batch_size
 
     @batch_size.setter
-    def batch_size(self, value: Any) -> None:
+    def batch_size(self, value: object) -> None:
         raise RuntimeError(f"the batch size of a NonTensorStack is that of its objects, {self._batch_size}.")
 
     def tolist(
@@ -850,14 +867,14 @@ def _list_shape(rows: list[Any]) -> tuple[Shape, list[Any]]:
     return tuple(shape), level
 
 
-def _rows(item: Any) -> Any:
+def _rows(item: object) -> Any:
     """Replace non-tensor data with batch dimensions, also inside lists, by lists of 0-d non-tensor data."""
     if isinstance(item, NonTensorBase):
         return [_rows(row) for row in item.unbind(0)] if item._batch_size else item
     return [_rows(row) for row in item] if isinstance(item, list) else item
 
 
-def _plain(item: Any) -> Any:
+def _plain(item: object) -> Any:
     """Unwrap non-tensor data, also inside lists."""
     if isinstance(item, NonTensorBase):
         return item._export()

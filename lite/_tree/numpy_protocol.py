@@ -29,21 +29,21 @@ def implements(numpy_function: Callable[..., Any]) -> Callable[[F], F]:
 def implements_with(numpy_function: Callable[..., Any], method: str) -> None:
     """Register a method of TensorDicts that takes the arguments of `numpy_function`, in their order."""
 
-    def call(a: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(a: object, *args: object, **kwargs: object) -> Any:
         return getattr(a, method)(*args, **kwargs)
 
     _IMPLEMENTATIONS[numpy_function] = call
 
 
 def array_function(
-    td: Container, func: Callable[..., Any], types: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    td: Container, func: Callable[..., Any], types: object, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """Call the registered implementation of a NumPy function; NumPy raises TypeError if there is none."""
     implementation = _IMPLEMENTATIONS.get(func)
     return NotImplemented if implementation is None else implementation(*args, **kwargs)
 
 
-def no_array(td: Container, dtype: Any = None, copy: Any = None) -> Any:
+def no_array(td: Container, dtype: object = None, copy: object = None) -> Any:
     """Raise TypeError for `np.asarray(td)`, which NumPy would convert as a sequence of rows."""
     raise TypeError(
         f"{type(td).__name__} cannot be converted to an array; its keys are {list(td._keys())}: read one by "

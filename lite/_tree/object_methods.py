@@ -63,11 +63,11 @@ def _holder(data: NonTensorBase) -> Any:
     return holder
 
 
-def _to_holder(value: Any) -> Any:
+def _to_holder(value: object) -> Any:
     return _holder(value) if isinstance(value, NonTensorBase) else value
 
 
-def _entry_of_result(data: NonTensorBase, holder: Any, result: Any) -> Any:
+def _entry_of_result(data: NonTensorBase, holder: Container, result: Any) -> Any:
     """The entry of a result of a method. The result is the holder itself if the method worked in place."""
     if isinstance(result, tuple | list):
         return _like(result, [_entry_of_result(data, holder, item) for item in result])
@@ -86,7 +86,7 @@ def _entry_of_result(data: NonTensorBase, holder: Any, result: Any) -> Any:
 
 
 def _through_holder(name: str) -> Callable[..., Any]:
-    def call(data: NonTensorBase, *args: Any, **kwargs: Any) -> Any:
+    def call(data: NonTensorBase, *args: object, **kwargs: object) -> Any:
         holder = _holder(data)
         method = getattr(holder, name)
         given = {key: _to_holder(value) for key, value in kwargs.items()}
@@ -96,7 +96,7 @@ def _through_holder(name: str) -> Callable[..., Any]:
 
 
 def _through_node(name: str) -> Callable[..., Any]:
-    def call(data: NonTensorBase, *args: Any, **kwargs: Any) -> Any:
+    def call(data: NonTensorBase, *args: object, **kwargs: object) -> Any:
         node = _node(data)
         result = getattr(node, name)(*args, **kwargs)
         if node._data:
@@ -107,7 +107,7 @@ def _through_node(name: str) -> Callable[..., Any]:
     return call
 
 
-def _with_objects(data: NonTensorBase, result: Any) -> Any:
+def _with_objects(data: NonTensorBase, result: object) -> Any:
     """Replace each container without entries in a result by the data."""
     if isinstance(result, tuple | list):
         return _like(result, [_with_objects(data, item) for item in result])
@@ -126,14 +126,14 @@ def _like(sequence: Any, items: list[Any]) -> Any:
 
 
 def _to_files(write: Callable[..., Any]) -> Callable[..., Any]:
-    def call(data: NonTensorBase, *args: Any, **kwargs: Any) -> Any:
+    def call(data: NonTensorBase, *args: object, **kwargs: object) -> Any:
         # Self is locked like the result if it is the result.
         return write(data if write.__name__ == "memmap_" else data._clone(False), *args, **kwargs)
 
     return call
 
 
-def load_memmap_(data: Any, prefix: Any, robust_key: bool | None = True, **options: Any) -> Any:
+def load_memmap_(data: Any, prefix: object, robust_key: bool | None = True, **options: object) -> Any:
     """Load the object(s) that `memmap` wrote, also if self is locked; returns self.
 
     See `TensorDict.load_memmap_`.
@@ -153,13 +153,13 @@ def _property(name: str, on_container: property) -> property:
     def read(data: NonTensorBase) -> Any:
         return getattr(_node(data), name)
 
-    def write(data: NonTensorBase, value: Any) -> None:
+    def write(data: NonTensorBase, value: object) -> None:
         setattr(_node(data), name, value)
 
     return property(read, write if on_container.fset is not None else None, doc=on_container.__doc__)
 
 
-def _member_for(name: str, member: Any) -> Any:
+def _member_for(name: str, member: object) -> Any:
     """The attribute of non-tensor data that corresponds to one of TensorDict; None if there is none."""
     if isinstance(member, property):
         return _property(name, member)

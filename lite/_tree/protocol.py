@@ -100,7 +100,7 @@ class Container(BatchShape):
         """
         raise NotImplementedError
 
-    def _put(self, key: str, entry: Any) -> None:
+    def _put(self, key: str, entry: object) -> None:
         """Store a converted and checked entry, also if self is locked."""
         raise NotImplementedError
 
@@ -126,15 +126,15 @@ class Container(BatchShape):
         """`_set_here` at a path. Missing nodes are created."""
         raise NotImplementedError
 
-    def _set_at(self, path: Path, value: object, index: Any, writes: Writes) -> None:
+    def _set_at(self, path: Path, value: object, index: object, writes: Writes) -> None:
         """Write a value at an index of the entry at a path."""
         raise NotImplementedError
 
-    def _set_index(self, index: Any, value: object, writes: Writes | None = None) -> None:
+    def _set_index(self, index: object, value: object, writes: Writes | None = None) -> None:
         """Write a value, or the entries of a container, at an index of the batch."""
         raise NotImplementedError
 
-    def _take_batch(self, source: Any, inplace: bool, chosen: list[Path] | None, writes: Writes) -> None:
+    def _take_batch(self, source: object, inplace: bool, chosen: list[Path] | None, writes: Writes) -> None:
         """Give every node the batch size of the source. Nodes whose size changes lose their leaves.
 
         The caller sets the entries of the source next, which replace them.
@@ -146,7 +146,7 @@ class Container(BatchShape):
 
     def _update(
         self,
-        source: Any,
+        source: object,
         clone: bool,
         inplace: bool,
         chosen: list[Path] | None,
@@ -157,7 +157,7 @@ class Container(BatchShape):
         raise NotImplementedError
 
     def _copy_entries(
-        self, source: Any, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
+        self, source: object, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
     ) -> None:
         """Copy chosen entries of a source into existing arrays; `above` is the path of self for errors."""
         raise NotImplementedError
@@ -165,14 +165,14 @@ class Container(BatchShape):
     # -- conversions and parts ------------------------------------------------------------------
 
     @staticmethod
-    def _as_node(entry: Any) -> Any:
+    def _as_node(entry: object) -> Any:
         """The container behind an entry (a nested TensorDict, or a tensorclass's), else None."""
         if isinstance(entry, Container):
             return entry
         return getattr(entry, "_tensordict", None) if isinstance(entry, TensorCollection) else None
 
     @staticmethod
-    def _rewrap(entry: Any, node: Any) -> Any:
+    def _rewrap(entry: object, node: Any) -> Any:
         """Give a transformed node the class of the entry it came from (for tensorclasses)."""
         wrap = getattr(entry, "_wrap_tensordict", None)
         return node if wrap is None else wrap(node)
@@ -205,7 +205,7 @@ class Container(BatchShape):
         """The state that `_reset` restores; arrays are not copied."""
         raise NotImplementedError
 
-    def _reset(self, saved: Any) -> None:
+    def _reset(self, saved: object) -> None:
         """Restore a state that `_save` returned."""
         raise NotImplementedError
 
@@ -217,7 +217,7 @@ class Container(BatchShape):
         raise NotImplementedError
 
     @batch_size.setter
-    def batch_size(self, value: Any) -> None:
+    def batch_size(self, value: object) -> None:
         raise NotImplementedError
 
     @property
@@ -310,7 +310,7 @@ class Container(BatchShape):
     _selected: Callable[..., Self]
     _take: Callable[..., Self]
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         raise NotImplementedError
 
     def __contains__(self, key: object) -> bool:

@@ -28,7 +28,7 @@ def as_shape(sizes: tuple[Any, ...], argument: str) -> Shape:
         raise TypeError(f"{argument} must be integers, got {sizes!r}.") from None
 
 
-def shape_of(sizes: tuple[Any, ...], keyword: Any, argument: str) -> Shape:
+def shape_of(sizes: tuple[Any, ...], keyword: object, argument: str) -> Shape:
     """Sizes or dims from positional arguments, one sequence, or a keyword; TypeError if both are given."""
     if keyword is None:
         return as_shape(sizes, argument)
@@ -52,7 +52,7 @@ def infer_size(sizes: Shape, numel: int) -> Shape:
     return sizes
 
 
-def parse_batch_size(batch_size: Any) -> Shape:
+def parse_batch_size(batch_size: Sequence[int] | int | None) -> Shape:
     """Read a batch size given as None, an int or a sequence of ints.
 
     Raises:
@@ -155,7 +155,7 @@ class BatchShape(TensorCollection):
             raise IndexError(f"Incompatible dim {dim} for tensordict with shape {self.batch_size}.")
         return dim % ndim
 
-    def _index(self, index: Any) -> Any:
+    def _index(self, index: object) -> Any:
         """Index the batch dimensions; a full slice or ellipsis returns the object itself."""
         batch_size = self.batch_size
         if index is Ellipsis or (isinstance(index, tuple) and not index):
@@ -172,7 +172,7 @@ class BatchShape(TensorCollection):
         index_op = batch_ops.TracedIndex if is_traced(items) else batch_ops.Index
         return self._run(index_op(len(batch_size), shape, items, new_names))
 
-    def _replace_inplace(self, out: Any, name: str) -> Self:
+    def _replace_inplace(self, out: object, name: str) -> Self:
         """Replace the content of self by that of a result, for `inplace=True`."""
         raise NotImplementedError(f"{name}(inplace=True) is not supported on {type(self).__name__}.")
 
@@ -181,7 +181,7 @@ class BatchShape(TensorCollection):
         return self if op is None else self._run(op)  # type: ignore[return-value]
 
     def view(
-        self, *shape: Any, size: Sequence[int] | None = None, batch_size: Sequence[int] | None = None
+        self, *shape: object, size: Sequence[int] | None = None, batch_size: Sequence[int] | None = None
     ) -> Self:
         """Reshape without copying; ValueError where the memory layout does not allow it.
 
@@ -204,11 +204,11 @@ class BatchShape(TensorCollection):
         new = infer_size(shape_of(shape, size, "size"), self.numel())
         return self._shaped(None if new == old else batch_ops.View(len(old), new))
 
-    def _view_dtype(self, dtype: np.dtype[Any], batch_size: Any) -> Self:
+    def _view_dtype(self, dtype: np.dtype[Any], batch_size: Sequence[int] | int | None) -> Self:
         """Raise, as only TensorDicts have dtypes."""
         return self
 
-    def reshape(self, *shape: Any, size: Any = None, inplace: bool = False) -> Self:
+    def reshape(self, *shape: object, size: object = None, inplace: bool = False) -> Self:
         """Reshape the batch dimensions, copying only where needed; one size may be -1.
 
         Args:
@@ -278,7 +278,7 @@ class BatchShape(TensorCollection):
             dims = (d,) if size[d] == 1 else ()
         return self._shaped(batch_ops.Squeeze(size, dims) if dims else None)
 
-    def permute(self, *args: Any, dims: Sequence[int] | None = None) -> Self:
+    def permute(self, *args: object, dims: Sequence[int] | None = None) -> Self:
         """Reorder the batch dimensions.
 
         Raises:
@@ -337,7 +337,7 @@ class BatchShape(TensorCollection):
         """Same as `movedim`."""
         return self.movedim(source, destination)
 
-    def expand(self, *shape: Any, size: Any = None, inplace: bool = False) -> Self:
+    def expand(self, *shape: object, size: object = None, inplace: bool = False) -> Self:
         """Broadcast the batch dimensions to `shape` (-1 keeps a size); leaves are read-only views.
 
         Args:

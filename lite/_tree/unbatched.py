@@ -50,7 +50,7 @@ class UnbatchedTensor(np.ndarray, Unbatched, Entry):
     __slots__ = ("_batch_size",)
     _batch_size: Shape
 
-    def __new__(cls, data: Any, batch_size: Any = None) -> Self:
+    def __new__(cls, data: object, batch_size: Sequence[int] | int | None = None) -> Self:
         array = np.asarray(data)
         if not is_numeric(array.dtype):
             raise TypeError(f"data must be numbers, got {type(data).__name__} of dtype {array.dtype}.")
@@ -61,7 +61,7 @@ class UnbatchedTensor(np.ndarray, Unbatched, Entry):
             out._batch_size = data._batch_size
         return out
 
-    def __array_finalize__(self, made_from: Any) -> None:
+    def __array_finalize__(self, made_from: object) -> None:
         self._batch_size = getattr(made_from, "_batch_size", ())
 
     @property
@@ -70,7 +70,7 @@ class UnbatchedTensor(np.ndarray, Unbatched, Entry):
         return self._batch_size
 
     @batch_size.setter
-    def batch_size(self, value: Any) -> None:
+    def batch_size(self, value: object) -> None:
         self._batch_size = as_shape((value,), "batch_size")
 
     def __repr__(self) -> str:
@@ -82,7 +82,7 @@ class UnbatchedTensor(np.ndarray, Unbatched, Entry):
     def __reduce__(self) -> Any:
         return type(self), (np.asarray(self), self._batch_size)
 
-    def __deepcopy__(self, memo: Any) -> Self:
+    def __deepcopy__(self, memo: object) -> Self:
         return self._clone(True)
 
     # -- as an entry: the batch goes its own way ------------------------------------------------------
@@ -107,7 +107,7 @@ class UnbatchedTensor(np.ndarray, Unbatched, Entry):
     def _map_leaves(self, fn: Callable[[Array], Any]) -> Self:
         return self._like(fn(self))
 
-    def _like(self, array: Any) -> Any:
+    def _like(self, array: object) -> Any:
         """An UnbatchedTensor of the same batch size that holds a computed array."""
         if not isinstance(array, np.ndarray | np.generic):
             raise TypeError(
@@ -119,7 +119,7 @@ class UnbatchedTensor(np.ndarray, Unbatched, Entry):
     def _export(self) -> Any:
         return self
 
-    def to(self, device: Any) -> Self:
+    def to(self, device: str | None) -> Self:
         """Self for the CPU; TypeError for any other device."""
         if device is not None and device != "cpu":
             raise TypeError(f"an {type(self).__name__} cannot be moved to {device!r}; leave it out first.")

@@ -78,7 +78,7 @@ def as_tree(entries: dict[Any, Any]) -> dict[str, Any] | None:
     return out
 
 
-def is_valid_leaf(value: Any, batch_size: Shape, device: str | None) -> bool:
+def is_valid_leaf(value: object, batch_size: Shape, device: str | None) -> bool:
     """Whether a value can be stored without conversion; see `invalid_keys`."""
     ndim = len(batch_size)
     return (
@@ -158,7 +158,7 @@ def _from_array(
     return NonTensorData._make(value, batch_size)
 
 
-def _from_scalar(value: Any, batch_size: Shape) -> Any:
+def _from_scalar(value: object, batch_size: Shape) -> Any:
     if type(value) is float:
         return np.asarray(value, dtype=get_default_dtype())
     array = np.asarray(value)
@@ -207,7 +207,7 @@ def _joined(value: list[Any]) -> Any:
     return on_leaves(lambda *items: np.stack(items), *value)
 
 
-def numeric_array(value: Any) -> Array | None:
+def numeric_array(value: object) -> Array | None:
     """The array of rectangular nested lists of numbers, Python floats in the default dtype; else None."""
     kinds = _number_types(value)
     if kinds is None:
@@ -303,15 +303,15 @@ def _list(items: list[Any]) -> Any:
     return NonTensorStack.from_list(items)
 
 
-def is_data_frame(obj: Any) -> bool:
+def is_data_frame(obj: object) -> bool:
     """Whether a value is a pandas DataFrame. pandas is not imported, as an instance exists only if it was."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(obj, pandas.DataFrame)
 
 
-def is_namedtuple(obj: Any) -> bool:
+def is_namedtuple(obj: object) -> bool:
     return isinstance(obj, tuple) and hasattr(obj, "_fields")
 
 
-def is_dataclass(obj: Any) -> bool:
+def is_dataclass(obj: object) -> bool:
     return dataclasses.is_dataclass(obj) and not isinstance(obj, type)

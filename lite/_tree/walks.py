@@ -64,12 +64,12 @@ def keep_objects(entry: NonTensorBase, node: Container) -> Any:
     return entry._shallow_copy()
 
 
-def like_leaf(entry: Any, result: Any) -> Any:
+def like_leaf(entry: object, result: object) -> Any:
     """An array computed from a leaf, as an UnbatchedTensor if the leaf is one."""
     return entry._like(result) if isinstance(entry, UnbatchedTensor) and result is not None else result
 
 
-def keep(entry: Any, node: Container) -> Any:
+def keep(entry: object, node: Container) -> Any:
     """For `map_tree`: the entry itself."""
     return entry
 
@@ -121,7 +121,7 @@ def map_tree(
 class Counterpart(Protocol):
     """The operand that `zip_tree` matches with a container: another tree, or one value for all entries."""
 
-    def leaf(self, key: str, entry: Any) -> Any:
+    def leaf(self, key: str, entry: object) -> Any:
         """The operand for an entry that is not a container; None if there is none."""
 
     def child(self, key: str) -> Any:
@@ -204,7 +204,7 @@ def each_part(td: Any, fn: Callable[[Any], Any], inplace: bool = False) -> Any:
     return td
 
 
-def change_parts(td: Any, parts: Sequence[Any], fn: Callable[[Any], Any]) -> None:
+def change_parts(td: Container, parts: Sequence[Any], fn: Callable[[Any], Any]) -> None:
     """Change parts of a stack by `fn`, each once even if it is repeated; on an error, none changes."""
     with Writes() as writes:
         writes.keep(td)  # fn may raise for one part after it changed others
@@ -212,7 +212,7 @@ def change_parts(td: Any, parts: Sequence[Any], fn: Callable[[Any], Any]) -> Non
             fn(part)
 
 
-def require_shared(stack: Any, method: str) -> None:
+def require_shared(stack: Container, method: str) -> None:
     """Raise RuntimeError if a part has a key, at any depth, that another part lacks."""
     stacked = stack._parts()
     if stacked is not None and keys_differ(stacked[0]):
@@ -239,7 +239,7 @@ def keys_differ(entries: Sequence[Any]) -> bool:
     return any(keys_differ([found[key] for found in dicts]) for key in dicts[0])
 
 
-def _all_dicts(entry: Any) -> list[dict[str, Any]]:
+def _all_dicts(entry: object) -> list[dict[str, Any]]:
     """The entries of a container, or of each dense one in a lazy stack."""
     node = Container._as_node(entry)
     parts = None if node is None else node._parts()

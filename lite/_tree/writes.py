@@ -118,14 +118,14 @@ class Writes:
         else:
             self._pending.append((target, index, value))
 
-    def take(self, target: Any, value: Any, index: Any = ..., wanted: Shape | None = None) -> bool:
+    def take(self, target: object, value: object, index: object = ..., wanted: Shape | None = None) -> bool:
         """A fast `copy` for a value that needs at most a cast, or for one number; False if it needs more."""
         ready = fitting(target, value, () if type(value) is ndarray and not value.ndim else wanted)
         if ready is not None:
             self._pending.append((target, index, ready))
         return ready is not None
 
-    def put(self, node: Any, key: str, entry: Any) -> None:
+    def put(self, node: Any, key: str, entry: object) -> None:
         """Store a converted and checked entry, and restore the old one on an error.
 
         Objects that replace memory-mapped ones are also written to their folder.
@@ -167,7 +167,7 @@ def _castable(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool | None:
     return np.can_cast(given, wanted) if given.kind in "fibuc" and wanted.kind in "fibuc" else None
 
 
-def fitting(target: Any, value: Any, wanted: Shape | None = None) -> Any:
+def fitting(target: object, value: object, wanted: Shape | None = None) -> Any:
     """`value` as an array that can be written to `target` without further checks; None if there is none.
 
     Args:
@@ -198,7 +198,7 @@ def without_overlap(targets: Sequence[Any], values: Sequence[Any]) -> Sequence[A
     return [value.copy() if _owner(value) in written else value for value in values]
 
 
-def _owner(array: Any) -> int | None:
+def _owner(array: object) -> int | None:
     """The id of the base array of an array; None for anything else."""
     if not isinstance(array, ndarray):
         return None
