@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from operator import itemgetter
-from typing import Any
+from typing import Any, overload
 
 from numpy import ndarray
 
 from lite._arrays.device import write_leaf
 from lite._arrays.numbers import NUMBERS
 from lite._arrays.settings import capture_non_tensor_stack, get_defaults_to_none
-from lite._arrays.types import HostArray, Shape, computed, has_namespace, is_array
+from lite._arrays.types import Array, HostArray, Shape, computed, has_namespace, is_array
 from lite._containers.ragged import read
+from lite._containers.stack import Stack
 from lite._tree.entry_errors import error_path
+from lite._tree.indexing import Index
 from lite._tree.key_views import TensorDictKeysView, leaf_pairs, walk
 from lite._tree.keys import NestedKey, require_path, to_path
 from lite._tree.lock import LOCK_ERROR
@@ -86,7 +88,17 @@ def get_item_shape(td: Container, key: NestedKey) -> Shape:
     return shape
 
 
+@overload
+def getitem(td: Container, index: str | tuple[str, ...]) -> Array: ...
+@overload
+def getitem(td: Stack, index: Index) -> Any: ...  # a part may be of any class
+@overload
+def getitem(td: T, index: Index) -> T: ...
 def getitem(td: Container, index: Any) -> Any:
+    """The entry at a key, or the elements at an index of the batch.
+
+    To type checkers an entry is an array, as nearly all are; `get` returns nested TensorDicts and objects.
+    """
     kind = type(index)
     if kind is str:
         entry = td._data.get(index)

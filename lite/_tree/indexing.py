@@ -7,13 +7,16 @@ for one leaf only, and its trailing ellipsis makes every basic index a view.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import EllipsisType, NoneType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from lite._arrays.namespace import known
 from lite._arrays.types import Array, Names, Shape, has_namespace
+
+Index: TypeAlias = int | slice | EllipsisType | Array | Sequence[Any] | None  # a tuple of them is a Sequence
 
 
 def normalise(index: object, batch_size: Shape) -> tuple[Any, ...]:

@@ -268,6 +268,7 @@ class Container(BatchShape):
 
     # -- operations that lower packages call by name; `lite._tensordict` lists them ---------------
 
+    __getitem__: Callable[..., Any]
     apply: Callable[..., Any]
     argsort: Callable[..., Any]
     clamp: Callable[..., Any]
@@ -309,9 +310,6 @@ class Container(BatchShape):
     _rows: Callable[..., Any]
     _selected: Callable[..., Self]
     _take: Callable[..., Self]
-
-    def __getitem__(self, index: object) -> Any:
-        raise NotImplementedError
 
     def __contains__(self, key: object) -> bool:
         raise NotImplementedError

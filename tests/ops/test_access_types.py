@@ -1,0 +1,50 @@
+"""What a type checker says of reading: an entry is an array, elements at an index are of the same class."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = """
+from typing import Any, assert_type
+import numpy as np
+from numpy.typing import NDArray
+from lite import LazyStackedTensorDict, TensorDict
+
+class State(TensorDict):
+    pass
+
+def program(td: TensorDict, state: State, rows: LazyStackedTensorDict) -> None:
+    assert_type(td["obs"], NDArray[Any])
+    assert_type(td["next", "obs"], NDArray[Any])
+    assert_type(td["next"]["obs"], NDArray[Any])
+    assert_type(rows["obs"], NDArray[Any])
+    for part in (td[0], td[1:], td[..., 0], td[None], td[[0, 1]], td[np.arange(2)], td[td["obs"] > 0]):
+        assert_type(part, TensorDict)
+    assert_type(td[0]["obs"], NDArray[Any])
+    assert_type(state[:2], State)
+    assert_type(rows[0], Any)
+    assert_type(td.get("next"), Any)
+    assert_type(td.select("obs").set("x", 1), TensorDict)
+    td["obs"] += 1
+    td["next"]["x"] = td["obs"][:2]
+    td["text"], td[0] = "any object", {"obs": 1}
+"""
+WRONG = """
+    td["obs"].no_attribute
+    td[1.5]
+    td.to("cpu", device=3)
+"""
+
+
+@pytest.mark.processes
+def test_a_type_checker_knows_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    api = pytest.importorskip("mypy.api")
+    monkeypatch.chdir(ROOT)
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM + WRONG)
+    found, _, _ = api.run(["--config-file", "pyproject.toml", str(file)])
+    errors = [line.rpartition("[")[2] for line in found.splitlines() if ": error:" in line]
+    assert errors == ["attr-defined]", "call-overload]", "arg-type]"], found
