@@ -95,7 +95,6 @@ class TensorDictBase(cast.DtypeCasts):
     keys = access.keys
     items = access.items
     values = access.values
-    is_empty = access.is_empty
 
     @property
     def sorted_keys(self) -> list[str]:

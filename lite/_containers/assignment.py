@@ -25,7 +25,7 @@ from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, e
 from lite._tree.protocol import Container, class_registry, key_hint, missing_key
 from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.walks import keys_differ
-from lite._tree.writes import Writes, fits, fitting, trimmed, without_overlap
+from lite._tree.writes import Writes, fits, fitting, planned, trimmed, without_overlap
 
 _ALL = slice(None)
 _TO_ALL = (
@@ -85,11 +85,8 @@ def set_here(td: Container, key: str, item: object, inplace: bool, writes: Write
     if inplace:
         current = td._get_entry(key)
         if current is not None:
-            if writes is not None:
-                _write_into(td, key, current, item, writes)
-                return
-            with Writes() as own:
-                _write_into(td, key, current, item, own)
+            with planned(writes) as plan:
+                _write_into(td, key, current, item, plan)
             return
     if td._locked:
         if item is not None and td._get_entry(key) is item:
@@ -111,7 +108,7 @@ def _write_into(td: Container, key: str, current: object, item: object, writes: 
         if not isinstance(item, Mapping) and td._as_node(item) is None:
             raise _update_error(key, f"it is nested, and the value is a {type(item).__name__}.")
         with error_path(key):
-            node._merge(item, writes)
+            merge(node, item, writes)
         return
     if isinstance(current, NonTensorBase):
         entry = td._to_entry(item)
@@ -335,11 +332,9 @@ def chosen_below(chosen: list[Path] | None, path: Path) -> list[Path] | None:
 
 def set_index(td: Container, index: object, value: object, writes: Writes | None = None) -> None:
     """`td[index] = value`. Nothing is written unless all values fit."""
-    if writes is not None:
-        _plan(td, index, value, writes)
-    elif not write_arrays(td, index, value):
-        with Writes() as own:
-            _plan(td, index, value, own)
+    if writes is not None or not write_arrays(td, index, value):
+        with planned(writes) as plan:
+            _plan(td, index, value, plan)
 
 
 def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:

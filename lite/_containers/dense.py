@@ -147,7 +147,6 @@ class Dense(Container):
     _set_path = assignment.set_path
     _set_at = assignment.set_at
     _set_index = assignment.set_index
-    _merge = assignment.merge
     _take_batch = assignment.take_batch
     _update = assignment.update
     _copy_entries = assignment.copy_entries

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from lite._arrays.device import parse_device
 from lite._arrays.types import Array, HostArray, Shape
-from lite._containers import assignment, lazy_entries, lazy_index, lazy_writes
+from lite._containers import lazy_entries, lazy_index, lazy_writes
 from lite._containers.dense import Dense
 from lite._containers.stack import Stack, distinct
 from lite._tree.batch_ops import BatchOp
@@ -82,7 +82,6 @@ class Lazy(Stack):
     _set_path = lazy_writes.set_path
     _set_here = lazy_writes.set_here
     _set_at = lazy_writes.set_at
-    _merge = assignment.merge
     _take_batch = lazy_writes.take_batch
     _update = lazy_writes.update
     _copy_entries = lazy_writes.copy_entries

@@ -7,7 +7,7 @@ arrays over several dimensions combine the two, so elements are picked one by on
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +40,9 @@ def select(stack: Stack, items: tuple[Any, ...]) -> Any:
     parts = stack.tensordicts
     if isinstance(split.picked, int):
         return _apply([at(parts, split.picked)], split.rest)[0]
-    inner = _index_size(split.rest, stack._part_size())
+    inner = stack._part_size()
+    if split.rest and -1 not in inner:
+        inner = result_shape(split.rest, inner)
     if isinstance(split.picked, slice):
         return stack._like(_apply(parts[split.picked], split.rest), split.at, stack._dim_name, inner)
     ids = np.arange(len(parts))[split.picked]
@@ -113,12 +115,6 @@ def _apply(parts: Sequence[Any], rest: tuple[Any, ...]) -> list[Any]:
     return out
 
 
-def _index_size(rest: tuple[Any, ...], size: Shape) -> Shape:
-    if -1 in size:
-        return tuple(n for n in size)
-    return result_shape(rest, size) if rest else size
-
-
 def _by_element(stack: Stack, items: tuple[Any, ...]) -> Any:
     if stack.stack_dim == 0 and len(items) == 1 and _consumes(items[0]) > 1:
         out = _masked(stack, items[0])
@@ -126,7 +122,8 @@ def _by_element(stack: Stack, items: tuple[Any, ...]) -> Any:
             return out
     ids, used = element_ids(stack, items)
     # Copies, as NumPy returns for index arrays.
-    elements = {i: _element(stack, i, used)._clone(True) for i in sorted(set(ids.flat))}
+    found = {i: coordinates(stack, i, used) for i in sorted(set(ids.flat))}
+    elements = {i: part._index(rest)._clone(True) for i, (part, rest) in found.items()}
     own = stack._names
     names = None if own is None else result_names(items, own, ids.ndim + len(own) - used)
     return nest([elements[i] for i in ids.flat], ids.shape, 0, stack.batch_size[used:], names)
@@ -163,11 +160,6 @@ def coordinates(stack: Stack, i: int, used: int) -> tuple[Any, tuple[int, ...]]:
     return part, tuple(where)
 
 
-def _element(stack: Stack, i: int, used: int) -> Any:
-    part, rest = coordinates(stack, i, used)
-    return part._index(rest)
-
-
 # -- batch-shape operations: done per part, so that ragged leaves take part ------------------------------
 
 
@@ -184,18 +176,9 @@ def run(stack: Stack, op: batch_ops.BatchOp) -> Any:
         return out._clone(True) if copies else out
     if op.ndim <= dim:
         return stack._like([part._run(op) for part in stack.tensordicts], dim + len(op.shape) - op.ndim)
-    if isinstance(op, batch_ops.Unsqueeze):
-        return _unsqueeze(stack, op)
-    if isinstance(op, batch_ops.Squeeze):
-        return _squeeze(stack, op)
-    if isinstance(op, batch_ops.Flatten):
-        return _flatten(stack, op.ndim, op.start, op.end)
-    if isinstance(op, batch_ops.Unflatten):
-        return _unflatten(stack, op.ndim, op.dim, op.sizes)
-    if isinstance(op, batch_ops.Permute):
-        return _permute(stack, op)
-    if isinstance(op, batch_ops.Expand):
-        return _expand(stack, op)
+    for kind, rule in _RULES.items():
+        if isinstance(op, kind):
+            return rule(stack, op)
     out = op.on_stack(stack)
     return _reshape(stack, op) if out is None else out
 
@@ -366,3 +349,13 @@ def _merges(long: Shape, short: Shape, at: int, extra: int) -> bool:
         return len(short) == 1
     merged = int(np.prod(run_, dtype=np.int64))
     return long[:at] == short[:at] and merged == short[at] and long[at + extra + 1 :] == short[at + 1 :]
+
+
+_RULES: dict[type[batch_ops.BatchOp], Callable[[Stack, Any], Any]] = {
+    batch_ops.Unsqueeze: _unsqueeze,
+    batch_ops.Squeeze: _squeeze,
+    batch_ops.Flatten: lambda stack, op: _flatten(stack, op.ndim, op.start, op.end),
+    batch_ops.Unflatten: lambda stack, op: _unflatten(stack, op.ndim, op.dim, op.sizes),
+    batch_ops.Permute: _permute,
+    batch_ops.Expand: _expand,
+}

@@ -17,14 +17,14 @@ from lite._containers import assignment, lazy_entries, lazy_index
 from lite._containers.dense import Dense
 from lite._containers.stack import Stack, pieces_along
 from lite._tree.collection import Entry, TensorCollection
-from lite._tree.entry_errors import entry_error, error_path, prefix_error_path
+from lite._tree.entry_errors import entry_error, error_path
 from lite._tree.indexing import normalise, result_shape
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorStack
 from lite._tree.protocol import Container, class_registry, item_shape, missing_key
 from lite._tree.values import is_valid_leaf
-from lite._tree.writes import Writes, fits, trimmed
+from lite._tree.writes import Writes, fits, planned, trimmed
 
 # -- one entry --------------------------------------------------------------------------------------------
 
@@ -33,30 +33,27 @@ def set_path(stack: Stack, path: Path, item: object, inplace: bool, writes: Writ
     if len(path) == 1:
         stack._set_here(path[0], item, inplace, writes)
         return
-    node = lazy_entries.node_at(stack, path[:-1])
+    depth = len(path) - 1
+    node = lazy_entries.node_at(stack, path[:depth])
     if node is None:
-        entry, path_in = stack._peek_entry(path[0]), path[1:]
-        node = stack._as_node(entry)
+        depth = 1
+        entry = stack._peek_entry(path[0])
         if entry is None:
-            create(stack, path, item, writes)
+            with planned(writes) as plan:
+                _create(stack, path, item, plan)
             return
+        node = stack._as_node(entry)
         if node is None:
             raise KeyError(f"The entry {path[0]} is already present in tensordict {stack!r}.")
-    else:
-        path_in = path[-1:]
-    try:
-        node._set_path(path_in, item, inplace, writes)
-    except Exception as error:
-        prefix_error_path(error, *path[: len(path) - len(path_in)])
-        raise
+    with error_path(*path[:depth]):
+        node._set_path(path[depth:], item, inplace, writes)
 
 
 def set_here(stack: Stack, key: str, item: object, inplace: bool, writes: Writes | None = None) -> None:
     if writes is None:
-        if type(item) is np.ndarray and _set_rows(stack, key, item, inplace):
-            return
-        with Writes() as own:
-            set_here(stack, key, item, inplace, own)
+        if type(item) is not np.ndarray or not _set_rows(stack, key, item, inplace):
+            with Writes() as own:
+                set_here(stack, key, item, inplace, own)
         return
     inplace = inplace and stack._peek_entry(key) is not None
     if stack._locked and not inplace:
@@ -174,11 +171,7 @@ def _is_entry(stack: Stack, key: str, item: object) -> bool:
     return parts is not None and held == [id(part) for part in parts[0]]
 
 
-def create(stack: Stack, path: tuple[str, ...], item: object, writes: Writes | None = None) -> None:
-    if writes is None:
-        with Writes() as own:
-            create(stack, path, item, own)
-        return
+def _create(stack: Stack, path: Path, item: object, writes: Writes) -> None:
     if stack._locked or any(part.is_locked for part in stack.tensordicts):
         raise RuntimeError(LOCK_ERROR)
     node = stack._with({})
@@ -319,11 +312,9 @@ def _matching_parts(stack: Stack, source: object) -> Sequence[Any] | None:
 
 
 def set_index(stack: Stack, index: object, value: object, writes: Writes | None = None) -> None:
-    if writes is not None:
-        _assign(stack, index, value, writes)
-    elif not _write_arrays(stack, index, value):
-        with Writes() as own:
-            _assign(stack, index, value, own)
+    if writes is not None or not _write_arrays(stack, index, value):
+        with planned(writes) as plan:
+            _assign(stack, index, value, plan)
 
 
 def _write_arrays(stack: Stack, index: object, value: object) -> bool:

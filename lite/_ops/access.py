@@ -208,15 +208,6 @@ def values(
     return map(itemgetter(1), td.items(include_nested, leaves_only, is_leaf, sort=sort))
 
 
-def is_empty(td: Container) -> bool:
-    """True if there is no leaf at any depth; non-tensor data counts as a leaf."""
-    for name in td._keys():
-        node = td._as_node(td._peek_entry(name))
-        if node is None or not node.is_empty():
-            return False
-    return True
-
-
 def set(td: T, key: NestedKey, item: object, inplace: bool = False, *, non_blocking: bool = False) -> T:
     """Store `item` under `key`; arrays are aliased, never copied. Returns self.
 

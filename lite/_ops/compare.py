@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lite._arrays.types import Path
 from lite._ops.pointwise import run
 from lite._tree.keys import NestedKey
 from lite._tree.nontensor import NonTensorBase, equal_objects
@@ -83,10 +84,14 @@ def assert_close(
         >>> lite.assert_close(lite.TensorDict(a=1.0), lite.TensorDict(a=1.0 + 1e-7))
         True
     """
-    start = (prefix,) if isinstance(prefix, str) else tuple(prefix)
     if rtol is None and atol is None:
         atol = 1e-5
-    _assert_close(actual, expected, rtol or 0.0, atol or 0.0, equal_nan, intersection, msg, start)
+
+    def close(a: Any, b: Any) -> bool:
+        return np.allclose(a, b, rtol=rtol or 0.0, atol=atol or 0.0, equal_nan=equal_nan)
+
+    start = (prefix,) if isinstance(prefix, str) else tuple(prefix)
+    _assert_close(actual, expected, close, intersection, msg, start)
     return True
 
 
@@ -94,23 +99,16 @@ assert_allclose_td = assert_close
 
 
 def _assert_close(
-    actual: Any,
-    expected: Any,
-    rtol: float,
-    atol: float,
-    equal_nan: bool,
-    intersection: bool,
-    msg: str,
-    path: tuple[str, ...],
+    actual: Any, expected: Any, close: Callable[[Any, Any], bool], common: bool, msg: str, path: Path
 ) -> None:
     """Compare two nodes. The traversal is separate, as messages name the path and no tree is built."""
     first, second = actual._parts(), expected._parts()
     if first is not None and second is not None and first[1] == second[1] and len(first[0]) == len(second[0]):
         for mine, theirs in zip(first[0], second[0], strict=True):
-            _assert_close(mine, theirs, rtol, atol, equal_nan, intersection, msg, path)
+            _assert_close(mine, theirs, close, common, msg, path)
         return
     mine, theirs = set(actual._keys()), set(expected._keys())
-    if mine != theirs and not intersection:
+    if mine != theirs and not common:
         raise KeyError(
             f"{msg}keys differ at {path}: only in actual {sorted(mine - theirs)}, "
             f"only in expected {sorted(theirs - mine)}."
@@ -120,18 +118,18 @@ def _assert_close(
         a, b = actual._get_entry(key), expected._get_entry(key)
         node, other = actual._as_node(a), actual._as_node(b)
         if node is not None and other is not None:
-            _assert_close(node, other, rtol, atol, equal_nan, intersection, msg, where)
-        elif isinstance(a, NonTensorBase) or isinstance(b, NonTensorBase) or node is not other:
+            _assert_close(node, other, close, common, msg, where)
+            continue
+        got = ""
+        if isinstance(a, NonTensorBase) or isinstance(b, NonTensorBase) or node is not other:
             objects = isinstance(a, NonTensorBase) and isinstance(b, NonTensorBase)
-            if not objects or not _same_objects(a._objects(), b._objects()):
-                raise AssertionError(f"{msg}key {where} does not match, got {a!r} and {b!r}.")
+            pairs = np.broadcast(a._objects(), b._objects()) if objects else ()
+            if not objects or not all(x is y or equal_objects(x, y) for x, y in pairs):
+                got = f"{a!r} and {b!r}."
         elif a.shape != b.shape:
-            raise AssertionError(f"{msg}key {where} does not match, got shapes {a.shape} and {b.shape}.")
-        elif not np.allclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan):
+            got = f"shapes {a.shape} and {b.shape}."
+        elif not close(a, b):
             gap = np.subtract(a, b, dtype=np.result_type(a, b, np.float64))
-            mse = float(np.mean(np.abs(gap) ** 2))
-            raise AssertionError(f"{msg}key {where} does not match, got mse = {mse:4.4f}")
-
-
-def _same_objects(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    return all(first is second or equal_objects(first, second) for first, second in np.broadcast(a, b))
+            got = f"mse = {float(np.mean(np.abs(gap) ** 2)):4.4f}"
+        if got:
+            raise AssertionError(f"{msg}key {where} does not match, got {got}")

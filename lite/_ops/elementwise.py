@@ -20,6 +20,7 @@ from lite._arrays.formulas import Pointwise, for_bools
 from lite._arrays.namespace import NamespaceArray
 from lite._arrays.numbers import NUMBERS, SCALARS, operands_for
 from lite._arrays.types import HostArray, Shape, as_array, computed, has_namespace, is_array
+from lite._containers.assignment import merge
 from lite._ops.operands import (
     Const,
     Node,
@@ -481,7 +482,7 @@ def _replaced(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
     for leaf, result in zip(leaves(td), leaves(out), strict=True):
         _check_cast(result.dtype, leaf.dtype)
     with Writes() as writes:
-        td._merge(out, writes)
+        merge(td, out, writes)
     return td
 
 

@@ -9,26 +9,12 @@ _QUANTISED = "NumPy has no such dtype; cast with to(dtype)"
 _PINNED = "NumPy arrays cannot be pinned; use to('cuda') to move them"
 _STORE = "use memmap, save, or to_h5"
 
+_SENDING = """
+    all_gather all_reduce arecv asend broadcast from_remote_init gather_and_stack init_remote irecv isend recv
+    reduce scatter send
+"""
 _INSTEAD: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            "all_gather",
-            "all_reduce",
-            "arecv",
-            "asend",
-            "broadcast",
-            "from_remote_init",
-            "gather_and_stack",
-            "init_remote",
-            "irecv",
-            "isend",
-            "recv",
-            "reduce",
-            "scatter",
-            "send",
-        ),
-        _PROCESSES,
-    ),
+    **dict.fromkeys(_SENDING.split(), _PROCESSES),
     **dict.fromkeys(("complex32", "qint32", "qint8", "quint4x2", "quint8"), _QUANTISED),
     **dict.fromkeys(("pin_memory", "pin_memory_", "record_stream"), _PINNED),
     **dict.fromkeys(("from_zarr", "to_mds", "to_store", "to_zarr"), _STORE),

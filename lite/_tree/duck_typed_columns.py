@@ -15,18 +15,11 @@ import numpy as np
 from lite._arrays.types import Array
 from lite._tree.entry_errors import entry_error
 
-_COLUMNS = frozenset(
-    {
-        "pandas.Series",
-        "pandas.Index",
-        "pandas.ExtensionArray",
-        "polars.Series",
-        "pyarrow.Array",
-        "pyarrow.ChunkedArray",
-        "xarray.DataArray",
-        "xarray.Variable",
-    }
-)
+_NAMES = """
+    pandas.Series pandas.Index pandas.ExtensionArray polars.Series pyarrow.Array pyarrow.ChunkedArray
+    xarray.DataArray xarray.Variable
+"""
+_COLUMNS = frozenset(_NAMES.split())
 _FRAME = "makes an entry of each column, and to_numpy() one array of them all"
 _SPARSE = "has no rows in memory; store value.toarray()"
 _LAZY = "is not computed yet; store value.compute()"

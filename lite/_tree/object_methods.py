@@ -19,31 +19,14 @@ from lite._tree.protocol import Container, class_registry
 _KEY = "data"
 
 # Modules of operations on keys and on properties of the batch. They are called without the entry.
-_ABOUT_KEYS = frozenset(
-    {
-        "lite._ops.access",
-        "lite._ops.structure",
-        "lite._ops.entries",
-        "lite._ops.update",
-        "lite._convert.state_dict",
-        "lite._tree.lock",
-        "lite._tree.names",
-    }
-)
+_ABOUT_KEYS = frozenset(f"lite._ops.{name}" for name in ("access", "structure", "entries", "update"))
+_ABOUT_KEYS |= {"lite._convert.state_dict", "lite._tree.lock", "lite._tree.names"}
 _ABOUT_BATCH = frozenset({"is_memmap", "is_consolidated", "clear_device_"})
 # Methods that write files take non-tensor data directly.
 _WRITES_FILES = frozenset({"memmap", "memmap_", "memmap_like", "save"})
 # Methods that non-tensor data does not get: they create entries, or convert between containers.
-_OF_CONTAINERS = frozenset(
-    {
-        "make_memmap",
-        "make_memmap_from_tensor",
-        "memmap_refresh_",
-        "to_module",
-        "auto_batch_size_",
-        "from_dict_instance",
-    }
-)
+_CREATE = "make_memmap make_memmap_from_tensor memmap_refresh_ to_module auto_batch_size_ from_dict_instance"
+_OF_CONTAINERS = frozenset(_CREATE.split())
 _CLASS_METHODS = frozenset({"stack", "cat", "lazy_stack", "maybe_dense_stack", "load", "load_memmap"})
 
 

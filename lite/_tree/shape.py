@@ -118,13 +118,11 @@ class BatchShape(TensorCollection):
         """Number of batch dimensions."""
         return len(self.batch_size)
 
-    def ndimension(self) -> int:
-        """Number of batch dimensions."""
-        return len(self.batch_size)
-
     def dim(self) -> int:
         """Number of batch dimensions."""
         return len(self.batch_size)
+
+    ndimension = dim
 
     def size(self, dim: int | None = None) -> Any:
         """The batch size, or its size along `dim`."""
@@ -315,9 +313,7 @@ class BatchShape(TensorCollection):
         """Same as `transpose`."""
         return self.transpose(axis0, axis1)
 
-    def swapdims(self, axis0: int, axis1: int) -> Self:
-        """Same as `transpose`."""
-        return self.transpose(axis0, axis1)
+    swapdims = swapaxes
 
     def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
         """Move batch dimensions to new positions, as `numpy.moveaxis`."""
@@ -333,9 +329,7 @@ class BatchShape(TensorCollection):
             order.insert(to, d)
         return self.permute(order)
 
-    def moveaxis(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
-        """Same as `movedim`."""
-        return self.movedim(source, destination)
+    moveaxis = movedim
 
     def expand(self, *shape: object, size: object = None, inplace: bool = False) -> Self:
         """Broadcast the batch dimensions to `shape` (-1 keeps a size); leaves are read-only views.

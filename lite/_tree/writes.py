@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from types import TracebackType
 from typing import Any, Self
@@ -157,6 +158,11 @@ class Writes:
             if id(node) not in self._saved:
                 self._saved[id(node)] = (node, node._save())
                 found.extend(node._lock_children())
+
+
+def planned(writes: Writes | None) -> AbstractContextManager[Writes]:
+    """The plan of a call that is under way, which writes later, or one of its own."""
+    return Writes() if writes is None else nullcontext(writes)
 
 
 @cache
