@@ -16,16 +16,6 @@ from lite._tree.numpy_protocol import implements
 from lite._tree.protocol import Container, class_registry
 
 
-@implements(np.stack)
-def _numpy_stack(arrays: Any, axis: int = 0, out: Any = None) -> Any:
-    return stack(arrays, axis, out=out)
-
-
-@implements(np.concatenate)
-def _numpy_concatenate(arrays: Any, axis: int = 0, out: Any = None) -> Any:
-    return cat(arrays, axis, out=out)
-
-
 def stack(input: Iterable[Any], dim: int = 0, *, out: object = None) -> Any:
     """Stack TensorDicts of equal batch size, keys and shapes along a new batch dimension.
 
@@ -243,3 +233,7 @@ def _side_by_side(name: str, **options: object) -> JoinFunctions:
         return class_registry.lazy(*items, stack_dim=dim, **options)
 
     return JoinFunctions(name, STACK.arrays, STACK.objects, nodes)
+
+
+implements(np.stack)(lambda arrays, axis=0, out=None: stack(arrays, axis, out=out))
+implements(np.concatenate)(lambda arrays, axis=0, out=None: cat(arrays, axis, out=out))

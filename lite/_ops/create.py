@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 from lite._arrays.device import to_library_of, unwrap, with_value, wrap, write_leaf
 from lite._arrays.dtypes import as_dtype
 from lite._arrays.types import Array, Shape, has_namespace, is_array
+from lite._ops.methods import ArgsMethod, described
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorData
@@ -134,9 +135,7 @@ def randn_like(
     return _like(td, _drawn(source.standard_normal), dtype, device)
 
 
-@implements(np.copy)
-def _numpy_copy(a: Any, order: str = "K", subok: bool = False) -> Any:
-    return a.clone()
+implements(np.copy)(lambda a, order="K", subok=False: a.clone())
 
 
 def _drawn(draw: Callable[..., Any]) -> Callable[[Shape, np.dtype[Any]], Array]:
@@ -149,26 +148,25 @@ def _drawn(draw: Callable[..., Any]) -> Callable[[Shape, np.dtype[Any]], Array]:
     return make
 
 
-def _new(
-    td: Container,
-    size: tuple[Any, ...],
-    make: Callable[..., Array],
-    dtype: DTypeLike | None,
-    device: str | None,
-    empty_lazy: bool,
-) -> Any:
-    out = _resized(td, as_shape(size, "size"), make, None if dtype is None else as_dtype(dtype), empty_lazy)
-    return out if device is None else out.to(device)
+def _newly(name: str, make: Callable[..., Array], what: str) -> ArgsMethod:
+    """A method that makes arrays of another batch size."""
+
+    def method(
+        td: Container,
+        *size: Any,
+        dtype: DTypeLike | None = None,
+        device: str | None = None,
+        empty_lazy: bool = False,
+    ) -> Any:
+        kind = None if dtype is None else as_dtype(dtype)
+        out = _resized(td, as_shape(size, "size"), make, kind, empty_lazy)
+        return out if device is None else out.to(device)
+
+    out: ArgsMethod = described(method, name, f"{what} with another batch size{_NEW}")
+    return out
 
 
-def new_zeros(
-    td: Container,
-    *size: object,
-    dtype: DTypeLike | None = None,
-    device: str | None = None,
-    empty_lazy: bool = False,
-) -> Any:
-    """Zeros with another batch size; feature dimensions and dtypes are kept.
+_NEW = """; feature dimensions and dtypes are kept.
 
     Args:
         size: the batch size, as one sequence or as numbers.
@@ -186,34 +184,14 @@ def new_zeros(
         >>> TensorDict({"a": np.ones((2, 3))}, batch_size=[2]).new_zeros(5)["a"].shape
         (5, 3)
     """
-    return _new(td, size, np.zeros, dtype, device, empty_lazy)
-
-
-def new_ones(
-    td: Container,
-    *size: object,
-    dtype: DTypeLike | None = None,
-    device: str | None = None,
-    empty_lazy: bool = False,
-) -> Any:
-    """Ones with another batch size; see `new_zeros`."""
-    return _new(td, size, np.ones, dtype, device, empty_lazy)
-
-
-def new_empty(
-    td: Container,
-    *size: object,
-    dtype: DTypeLike | None = None,
-    device: str | None = None,
-    empty_lazy: bool = False,
-) -> Any:
-    """Uninitialised arrays with another batch size; see `new_zeros`."""
-    return _new(td, size, np.empty, dtype, device, empty_lazy)
+new_zeros = _newly("new_zeros", np.zeros, "Zeros")
+new_ones = _newly("new_ones", np.ones, "Ones")
+new_empty = _newly("new_empty", np.empty, "Uninitialised arrays")
 
 
 def new_full(
     td: Container,
-    size: object,
+    size: int | Sequence[int],
     fill_value: object,
     *,
     dtype: DTypeLike | None = None,
@@ -221,11 +199,8 @@ def new_full(
     empty_lazy: bool = False,
 ) -> Any:
     """One value with another batch size; see `new_zeros`."""
-
-    def full(shape: Shape, kind: np.dtype[Any]) -> Array:
-        return np.full(shape, fill_value, kind)
-
-    return _new(td, (size,), full, dtype, device, empty_lazy)
+    full: Any = _newly("new_full", lambda shape, kind: np.full(shape, fill_value, kind), "One value")
+    return full(td, size, dtype=dtype, device=device, empty_lazy=empty_lazy)
 
 
 def zero_(td: T) -> T:

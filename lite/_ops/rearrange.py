@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from lite._arrays.device import wrap
 from lite._arrays.types import Array, as_array
@@ -383,50 +384,37 @@ for _function, _name in (
     (np.flipud, "flipud"),
     (np.broadcast_to, "broadcast_to"),
     (np.tile, "tile"),
+    (np.roll, "roll"),
+    (np.repeat, "repeat_interleave"),
 ):
     implements_with(_function, _name)
 
-
-@implements(np.shape)
-def _numpy_shape(a: Any) -> Any:
-    return a.batch_size
-
-
-@implements(np.ndim)
-def _numpy_ndim(a: Any) -> Any:
-    return a.ndim
-
-
-@implements(np.size)
-def _numpy_size(a: Any, axis: int | None = None) -> Any:
-    return a.numel() if axis is None else a.batch_size[axis]
+implements(np.shape)(lambda a: a.batch_size)
+implements(np.ndim)(lambda a: a.ndim)
+implements(np.size)(lambda a, axis=None: a.numel() if axis is None else a.batch_size[axis])
+implements(np.ravel)(lambda a, order="C": _numpy_reshape(a, -1, order))
+implements(np.transpose)(lambda a, axes=None: a.permute(range(a.ndim)[::-1] if axes is None else axes))
+implements(np.flip)(lambda a, axis=None: a.flip(tuple(range(a.ndim)) if axis is None else axis))
+implements(np.array_split)(lambda a, pieces, axis=0: list(a.tensor_split(pieces, axis)))
+implements(np.take_along_axis)(lambda arr, indices, axis=-1: arr.gather(axis, indices))
 
 
 @implements(np.reshape)
-def _numpy_reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None = None) -> Any:
+def _numpy_reshape(
+    a: T, /, shape: int | Sequence[int] = (), order: str = "C", *, copy: bool | None = None
+) -> T:
     if order not in ("C", "A"):
         raise ValueError(f"a TensorDict is reshaped in order 'C', got {order!r}.")
     out = a.view(shape) if copy is False else a.reshape(shape)
     return out.clone() if copy else out
 
 
-@implements(np.ravel)
-def _numpy_ravel(a: object, order: str = "C") -> Any:
-    return _numpy_reshape(a, -1, order)
-
-
-@implements(np.transpose)
-def _numpy_transpose(a: Any, axes: Any = None) -> Any:
-    return a.permute(tuple(reversed(range(a.ndim))) if axes is None else axes)
-
-
 @implements(np.squeeze)
-def _numpy_squeeze(a: Any, axis: Any = None) -> Any:
+def _numpy_squeeze(a: T, axis: int | Sequence[int] | None = None) -> T:
     if axis is None:
         return a.squeeze()
     size = a.batch_size
-    dims = sorted({a._dim(d) for d in ([axis] if isinstance(axis, int) else axis)}, reverse=True)
-    for dim in dims:
+    for dim in sorted({a._dim(d) for d in ([axis] if isinstance(axis, int) else axis)}, reverse=True):
         if size[dim] != 1:
             raise ValueError(f"cannot squeeze axis {dim} of size {size[dim]}; its size must be 1.")
         a = a.squeeze(dim)
@@ -434,7 +422,7 @@ def _numpy_squeeze(a: Any, axis: Any = None) -> Any:
 
 
 @implements(np.expand_dims)
-def _numpy_expand_dims(a: Any, axis: Any) -> Any:
+def _numpy_expand_dims(a: T, axis: int | Sequence[int]) -> T:
     axes = [axis] if isinstance(axis, int) else list(axis)
     ndim = a.ndim + len(axes)
     if any(not -ndim <= d < ndim for d in axes):
@@ -444,46 +432,21 @@ def _numpy_expand_dims(a: Any, axis: Any) -> Any:
     return a
 
 
-@implements(np.flip)
-def _numpy_flip(a: Any, axis: Any = None) -> Any:
-    return a.flip(tuple(range(a.ndim)) if axis is None else axis)
-
-
-@implements(np.roll)
-def _numpy_roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    return a.roll(shift, axis)
-
-
-@implements(np.repeat)
-def _numpy_repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
-    return a.repeat_interleave(repeats, axis)
-
-
-@implements(np.array_split)
-def _numpy_array_split(a: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-    return list(a.tensor_split(indices_or_sections, axis))
-
-
 @implements(np.split)
-def _numpy_split(a: Any, indices_or_sections: object, axis: int = 0) -> Any:
+def _numpy_split(a: T, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[T]:
     pieces = indices_or_sections
     if isinstance(pieces, int) and pieces > 0 and a.batch_size[axis] % pieces:
         raise ValueError(f"cannot split {a.batch_size[axis]} elements into {pieces} equal pieces.")
-    return _numpy_array_split(a, pieces, axis)
+    return list(tensor_split(a, pieces, axis))
 
 
 @implements(np.take)
-def _numpy_take(a: Any, indices: Any, axis: int | None = None) -> Any:
+def _numpy_take(a: Any, indices: ArrayLike, axis: int | None = None) -> Any:
     if axis is None:
         return a.flatten()[np.asarray(indices)]
     return a[(*[slice(None)] * a._dim(axis), np.asarray(indices))]
 
 
-@implements(np.take_along_axis)
-def _numpy_take_along_axis(arr: Any, indices: Any, axis: int = -1) -> Any:
-    return arr.gather(axis, indices)
-
-
 @implements(np.atleast_1d)
-def _numpy_atleast_1d(*tds: Any) -> Any:
-    return tds[0].atleast_1d() if len(tds) == 1 else tuple(td.atleast_1d() for td in tds)
+def _numpy_atleast_1d(*tds: T) -> T | tuple[T, ...]:
+    return atleast_1d(tds[0]) if len(tds) == 1 else tuple(map(atleast_1d, tds))

@@ -52,16 +52,9 @@ def _running(ufunc: np.ufunc, dtype: np.dtype[Any] | None = None) -> Callable[[A
     return call
 
 
-def _best_so_far(ufunc: np.ufunc) -> Callable[[Array, int], Any]:
-    def call(array: Array, axis: int) -> Any:
-        return ufunc.accumulate(array, axis)
-
-    return call
-
-
 def _where_best(ufunc: np.ufunc) -> Callable[[Array, int], Any]:
     def call(array: Array, axis: int) -> Any:
-        """Position of the value in `_best_so_far`, the latest of equal ones."""
+        """Position of the value so far, the latest of equal ones."""
         best = ufunc.accumulate(array, axis)
         hit = array == best
         if array.dtype.kind in "fcV":
@@ -81,7 +74,7 @@ def _cumulative(name: str, ufunc: np.ufunc, what: str) -> AnyMethod:
 
 
 def _cumulative_extremes(name: str, ufunc: np.ufunc, what: str) -> AnyMethod:
-    values, indices = _best_so_far(ufunc), _where_best(ufunc)
+    values, indices = ufunc.accumulate, _where_best(ufunc)
 
     def method(self: Any, dim: int, *, reduce: bool | None = None, return_indices: bool = True) -> Any:
         found = _along(self, name, dim, values, reduce)
@@ -227,10 +220,10 @@ def _order(array: Array, axis: int, descending: bool, stable: bool) -> Array:
 
 
 @implements(np.sort)
-def _numpy_sort(a: Any, axis: int | None = -1, kind: object = None, *, stable: bool | None = None) -> Any:
-    return a.flatten().sort(0).values if axis is None else a.sort(axis).values
+def _numpy_sort(a: Container, axis: int | None = -1, kind: object = None, *, stable: object = None) -> Any:
+    return sort(a.flatten(), 0).values if axis is None else sort(a, axis).values
 
 
 @implements(np.argsort)
-def _numpy_argsort(a: Any, axis: int | None = -1, kind: object = None, *, stable: bool | None = None) -> Any:
-    return a.flatten().argsort(0) if axis is None else a.argsort(axis)
+def _numpy_argsort(a: Container, axis: int | None = -1, kind: object = None, *, stable: object = None) -> Any:
+    return argsort(a.flatten(), 0) if axis is None else argsort(a, axis)
