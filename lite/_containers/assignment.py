@@ -6,7 +6,7 @@ the writes of dense containers and shared helpers; `lazy_writes` has those of la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import methodcaller
 from typing import Any, TypeAlias
 
@@ -25,7 +25,7 @@ from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, e
 from lite._tree.protocol import Container, class_registry, key_hint, missing_key
 from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.walks import keys_differ
-from lite._tree.writes import Writes, fits, fitting, planned, trimmed, without_overlap
+from lite._tree.writes import Update, Writes, fits, fitting, planned, trimmed, without_overlap
 
 _ALL = slice(None)
 _TO_ALL = (
@@ -163,7 +163,7 @@ def merge(td: Container, source: object, writes: Writes) -> None:
     if node is not None and node is not td:
         match_batch(td, node)
     if node is not td:
-        td._update(source, False, True, None, None, writes)
+        td._update(source, Update(writes, inplace=True))
 
 
 def match_batch(td: Container, source: Container) -> None:
@@ -179,11 +179,11 @@ def batch_sizes_match(td: Container, source: Container) -> bool:
     return mine[: len(theirs)] == theirs[: len(mine)]
 
 
-def take_batch(td: Container, source: Any, inplace: bool, chosen: list[Path] | None, writes: Writes) -> None:
+def take_batch(td: Container, source: Any, how: Update) -> None:
     node = td._as_node(source)
     differs = node is not None and not batch_sizes_match(td, node)
     if differs:
-        require_resizable(td, node, inplace, chosen)
+        require_resizable(td, node, how)
         missing = set(td._keys()) - set(node._keys())
         if missing:
             raise entry_error(
@@ -191,29 +191,26 @@ def take_batch(td: Container, source: Any, inplace: bool, chosen: list[Path] | N
                 f"Some keys of the dest tensordict are not present in the source ({sorted(missing)}){{at}}: "
                 "the batch size cannot be updated.",
             )
-        writes.keep(td)
+        how.writes.keep(td)
         for key in list(td._keys()):
             if td._as_node(td._peek_entry(key)) is None or td._as_node(node._peek_entry(key)) is None:
                 td._remove(key)
     pairs = source.items() if node is None else node._items(True)
     for key, value in pairs:
         path = require_path(key)
-        target, rest = td._as_node(td._peek_entry(path)), chosen_below(chosen, path)
+        target, rest = td._as_node(td._peek_entry(path)), how.below(path)
         mergeable = isinstance(value, Mapping) or td._as_node(value) is not None
-        if mergeable and rest != [] and target is not None and target is not value:
-            try:
-                target._take_batch(value, inplace, rest, writes)
-            except Exception as error:
-                prefix_error_path(error, *path)
-                raise
+        if mergeable and rest is not None and target is not None and target is not value:
+            with error_path(*path):
+                target._take_batch(value, rest)
     if differs:
         td.batch_size = node.batch_size
 
 
-def require_resizable(td: Container, source: Container, inplace: bool, chosen: list[Path] | None) -> None:
+def require_resizable(td: Container, source: Container, how: Update) -> None:
     """Raise RuntimeError if an option of the call or the lock forbids a change of the batch size."""
-    if inplace or chosen is not None:
-        option = "inplace=True" if inplace else "keys_to_update"
+    if how.inplace or how.chosen is not None:
+        option = "inplace=True" if how.inplace else "keys_to_update"
         raise entry_error(
             RuntimeError,
             f"self and source have different batch sizes{{at}}, {td.batch_size} and {source.batch_size}, "
@@ -223,39 +220,31 @@ def require_resizable(td: Container, source: Container, inplace: bool, chosen: l
         raise RuntimeError(LOCK_ERROR)
 
 
-def update(
-    td: Container,
-    source: Any,
-    clone: bool,
-    inplace: bool,
-    chosen: list[Path] | None,
-    is_leaf: Callable[[type], bool] | None,
-    writes: Writes,
-) -> None:
-    node = td._as_node(source)
+def update(td: Container, source: Any, how: Update) -> None:
+    if how.existing:
+        _copy_entries(td, source, how)
+        return
+    node, writes = td._as_node(source), how.writes
     pairs = source.items() if node is None else ((k, node._get_entry(k)) for k in list(node._keys()))
     for key, value in pairs:
         path = require_path(key)
-        rest = chosen_below(chosen, path)
-        if rest == []:
+        rest = how.below(path)
+        if rest is None:
             continue
         mergeable = isinstance(value, Mapping) or td._as_node(value) is not None
-        if mergeable and not (is_leaf is not None and is_leaf(type(value))):
+        if mergeable and not (how.is_leaf is not None and how.is_leaf(type(value))):
             target = td._as_node(td._peek_entry(path))
-            if target is None and rest is not None:
+            if target is None and rest.chosen is not None:
                 td._set_path(path, td._with({}), False, writes)
                 target = td._as_node(td._peek_entry(path))
             if target is not None and target is not value:
                 require_known(td._peek_entry(path), value)
-                if not inplace:
+                if not how.inplace:
                     target = _as_lazy(td, path, target, value, writes)
-                try:
-                    target._update(value, clone, inplace, rest, is_leaf, writes)
-                except Exception as error:
-                    prefix_error_path(error, *path)
-                    raise
+                with error_path(*path):
+                    target._update(value, rest)
                 continue
-        td._set_path(path, copied(value) if clone else value, inplace, writes)
+        td._set_path(path, copied(value) if how.clone else value, how.inplace, writes)
 
 
 def _as_lazy(td: Container, path: Path, target: Any, value: object, writes: Writes) -> Any:
@@ -277,15 +266,13 @@ def copied(value: object) -> Any:
     return on_leaves(_copy, value) if is_array(value) else value
 
 
-def copy_entries(
-    td: Container, source: object, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
-) -> None:
+def _copy_entries(td: Container, source: object, how: Update) -> None:
     node: Any = td._as_node(source)
-    if strict and chosen is None and is_lazy(node) and keys_differ(node.tensordicts):
+    if how.strict and how.chosen is None and is_lazy(node) and keys_differ(node.tensordicts):
         raise KeyError("The source has keys in some of its parts only; strict=False ignores them.")
     for path, value in leaf_items(td, source, ()):
-        rest, both_lazy = chosen_below(chosen, path), _both_lazy(td, path, value)
-        if rest is not None and (not rest or not both_lazy):
+        rest, both_lazy = how.below(path), _both_lazy(td, path, value)
+        if rest is None or (rest.chosen is not None and not both_lazy):
             continue
         if both_lazy:
             node, other = td._as_node(td._get_entry(path)), td._as_node(value)
@@ -293,12 +280,12 @@ def copy_entries(
                 other = other.expand(node.batch_size)  # as for arrays
             with error_path(*path):
                 match_batch(node, other)
-                node._copy_entries(other, rest, strict, writes, (*above, *path))
+                node._update(other, rest._replace(above=(*how.above, *path)))
         elif td._peek_entry(path) is not None:
-            td._set_path(path, value, True, writes)
-        elif strict:
+            td._set_path(path, value, True, how.writes)
+        elif how.strict:
             hint = key_hint(td, path[0]) if len(path) == 1 else ""
-            raise KeyError(f"The key {(*above, *path)} was not found in the dest tensordict{hint or '.'}")
+            raise KeyError(f"The key {(*how.above, *path)} was not found in the dest tensordict{hint or '.'}")
 
 
 def leaf_items(td: Container, source: Any, prefix: Path) -> Iterator[tuple[Path, Any]]:
@@ -319,12 +306,6 @@ def _both_lazy(td: Container, path: Path, value: object) -> bool:
 
 def is_lazy(node: Container) -> bool:
     return node is not None and node._parts() is not None
-
-
-def chosen_below(chosen: list[Path] | None, path: Path) -> list[Path] | None:
-    """The chosen paths that start with `path`, without it: None for all entries, an empty list for none."""
-    rest = [c[len(path) :] for c in chosen or () if c[: len(path)] == path[: len(c)]]
-    return None if chosen is None or () in rest else rest
 
 
 # -- at an index of the batch ------------------------------------------------------------------------------

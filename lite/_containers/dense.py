@@ -149,7 +149,6 @@ class Dense(Container):
     _set_index = assignment.set_index
     _take_batch = assignment.take_batch
     _update = assignment.update
-    _copy_entries = assignment.copy_entries
 
     def _set_here(self, key: str, item: object, inplace: bool, writes: Writes | None = None) -> None:
         if inplace:

@@ -208,9 +208,7 @@ def _check_sizes(items: list[Any], dim: int) -> int:
             f"td[{i}].batch_size={other} and td[0].batch_size={size}.",
         )
     if not -len(size) - 1 <= dim <= len(size):
-        raise IndexError(
-            f"dim must be in [{-len(size) - 1}, {len(size)}] to stack batch size {size}, got {dim}."
-        )
+        raise IndexError(f"dim must be in [{-len(size) - 1}, {len(size)}] to stack {size}, got {dim}.")
     return dim % (len(size) + 1)
 
 
@@ -270,9 +268,7 @@ def _maybe_dense(items: list[Any], dim: int) -> Any:
     sizes = [item.batch_size for item in items]
     size = sizes[0]
     if len(set(map(len, sizes))) > 1:
-        raise RuntimeError(
-            f"Lazy stacking of tensordicts requires them to have congruent batch dimensions, got {sizes}."
-        )
+        raise RuntimeError(f"Lazy stacking requires congruent batch dimensions, got {sizes}.")
     found = set(map(type, items))
     if found != {class_registry.dense} and _is_typed(found):
         try:
@@ -354,9 +350,7 @@ def _cat_lazy(items: list[Any], dim: int) -> Any:
     columns = []
     for item in items:
         if isinstance(item, class_registry.lazy) and item.stack_dim != at:
-            raise RuntimeError(
-                f"lazy stacks to concatenate must have one stack dim, got {at} and {item.stack_dim}."
-            )
+            raise RuntimeError(f"lazy stacks to cat must have one stack dim, got {at} and {item.stack_dim}.")
         if item.ndim != model.ndim:
             raise RuntimeError(f"batch sizes must agree, got {item.batch_size} and {model.batch_size}.")
         columns.append(item.unbind(at))

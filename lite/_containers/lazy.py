@@ -84,7 +84,6 @@ class Lazy(Stack):
     _set_at = lazy_writes.set_at
     _take_batch = lazy_writes.take_batch
     _update = lazy_writes.update
-    _copy_entries = lazy_writes.copy_entries
     _set_index = lazy_writes.set_index
 
     def __contains__(self, key: object) -> bool:
@@ -319,15 +318,11 @@ class Lazy(Stack):
                 raise TypeError(f"Expected new value to be a TensorDict, got {type(td)}.")
             own = node.batch_size
             if len(size) != len(own) or any(n not in (-1, m) for n, m in zip(size, own, strict=True)):
-                raise ValueError(
-                    f"Batch sizes in tensordicts differ: the parts have {size}, the new one {own}."
-                )
+                raise ValueError(f"Batch sizes differ: the parts have {size}, the new one {own}.")
             if empty:  # the first part sets the device
                 device, empty = node.device, False
             if node.device != device:
-                raise ValueError(
-                    f"Devices differ: the parts have device {device}, the new one {node.device}."
-                )
+                raise ValueError(f"Devices differ: the parts have {device}, the new one {node.device}.")
             nodes.append(node)
         return nodes
 

@@ -5,7 +5,7 @@ All pieces belong to one plan of writes (`Writes`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorStack
 from lite._tree.protocol import Container, class_registry, item_shape, missing_key
 from lite._tree.values import is_valid_leaf
-from lite._tree.writes import Writes, fits, planned, trimmed
+from lite._tree.writes import Update, Writes, fits, planned, trimmed
 
 # -- one entry --------------------------------------------------------------------------------------------
 
@@ -209,30 +209,20 @@ def set_at(stack: Stack, path: Path, value: Any, index: object, writes: Writes) 
 # -- the entries of a source --------------------------------------------------------------------------------
 
 
-def update(
-    stack: Stack,
-    source: object,
-    clone: bool,
-    inplace: bool,
-    chosen: list[Path] | None,
-    is_leaf: Callable[[type], bool] | None,
-    writes: Writes,
-) -> None:
+def update(stack: Stack, source: object, how: Update) -> None:
     shares = _matching_parts(stack, source)
     if shares is None:
         whole, shares = _split_source(stack, source)
-        assignment.update(stack, whole, clone, inplace, chosen, is_leaf, writes)
+        assignment.update(stack, whole, how)
     if shares:
         for part, other in zip(stack.tensordicts, shares, strict=True):
-            part._update(other, clone, inplace, chosen, is_leaf, writes)
+            part._update(other, how)
 
 
-def take_batch(
-    stack: Stack, source: object, inplace: bool, chosen: list[Path] | None, writes: Writes
-) -> None:
+def take_batch(stack: Stack, source: object, how: Update) -> None:
     node, dim, parts = stack._as_node(source), stack.stack_dim, stack.tensordicts
     if node is None:
-        assignment.take_batch(stack, source, inplace, chosen, writes)
+        assignment.take_batch(stack, source, how)
         return
     if node.ndim <= dim:
         if not assignment.batch_sizes_match(stack, node):
@@ -244,13 +234,13 @@ def take_batch(
         return
     rows = node.unbind(dim)
     if len(rows) != len(parts):
-        assignment.require_resizable(stack, node, inplace, chosen)
-        writes.keep(stack)
+        assignment.require_resizable(stack, node, how)
+        how.writes.keep(stack)
         model = parts[0]._with({}) if parts else None
         parts += [(row if model is None else model)._with({}) for row in rows[len(parts) :]]
         del parts[len(rows) :]
     for part, row in zip(parts, rows, strict=True):
-        part._take_batch(row, inplace, chosen, writes)
+        part._take_batch(row, how)
 
 
 def _split_source(stack: Stack, source: Any) -> tuple[Any, Sequence[Any]]:
@@ -276,18 +266,6 @@ def _set_per_part(stack: Stack, key: NestedKey, value: object) -> bool:
     if stack._peek_entry(path) is not None:
         return isinstance(node, class_registry.lazy) and not lazy_entries.is_stackable(node)
     return any(lazy_entries.has_node(part, path) for part in stack.tensordicts)
-
-
-def copy_entries(
-    stack: Stack, source: object, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
-) -> None:
-    shares = _matching_parts(stack, source)
-    if shares is None:
-        whole, shares = _split_source(stack, source)
-        assignment.copy_entries(stack, whole, chosen, strict, writes, above)
-    if shares:
-        for part, other in zip(stack.tensordicts, shares, strict=True):
-            part._copy_entries(other, chosen, strict, writes, above)
 
 
 def _matching_parts(stack: Stack, source: object) -> Sequence[Any] | None:

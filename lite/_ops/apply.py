@@ -21,7 +21,7 @@ from lite._tree.protocol import MISSING, Container, T, missing_key
 from lite._tree.shape import as_shape
 from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.walks import like_leaf
-from lite._tree.writes import Writes, fitting
+from lite._tree.writes import Update, Writes, fitting
 
 
 @dataclass(slots=True)
@@ -306,7 +306,7 @@ def _apply_parts(
     if out is not None and (out._parts() is None or out._parts()[1] != dim):
         result = _apply_parts(td, call, others, None, path, parts, dim)
         if result is not None and call.writes is not None:
-            out._update(result, False, False, None, None, call.writes)
+            out._update(result, Update(call.writes))
         return out
     onto = [None] * len(parts) if out is None else out.unbind(dim)
     results = [

@@ -93,9 +93,7 @@ def masked_fill_(td: T, mask: object, value: object) -> T:
             f"the mask has shape {array.shape} but the leading batch dims are {td.batch_size[: array.ndim]}."
         )
     if any(isinstance(leaf, Unbatched) for leaf in leaves(td)):
-        raise RuntimeError(
-            "a mask of the batch cannot be applied to unbatched entries; leave them out first."
-        )
+        raise RuntimeError("a mask of the batch does not apply to unbatched entries; leave them out first.")
     _fill_masked(td, array, value)
     return td
 

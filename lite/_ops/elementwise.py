@@ -351,9 +351,7 @@ class _Run:
             if value is not None and not isinstance(value, _VALUES) and not is_array(value):
                 if self.compare and isinstance(value, NonTensorBase):
                     return td._with({})
-                raise KeyError(
-                    f"key {key!r} is an array on one side and a {type(value).__name__} on the other."
-                )
+                raise KeyError(f"{key!r} is an array on one side and a {type(value).__name__} on the other.")
         if all(value is not None for value in values):
             return on_leaves(self.fn, entry, *values)
         if self.default is MISSING:
@@ -452,9 +450,7 @@ def _planned_calls(td: Container, operands: list[Operand]) -> list[tuple[Any, ..
     """The arguments of every call, without computing; RuntimeError if a result would have another shape."""
     same, resolved = _aligned(td, operands)
     if same is not td and any(leaf is not wide for leaf, wide in zip(leaves(td), leaves(same), strict=True)):
-        raise RuntimeError(
-            f"an in-place operation cannot change the batch size {td.batch_size} to {same.batch_size}."
-        )
+        raise RuntimeError(f"in place the batch size {td.batch_size} cannot become {same.batch_size}.")
     calls: list[tuple[Any, ...]] = []
 
     def note(*args: object) -> Any:

@@ -254,9 +254,7 @@ def rename_(td: T, *names: object, **rename_map: str) -> T:
         old: list[str | None] = td.names
         unknown = [name for name in rename_map if name not in old]
         if unknown:
-            raise ValueError(
-                f"Some names to be renamed were not part of the tensordict names: {unknown} vs {old}."
-            )
+            raise ValueError(f"Names to rename were not part of the tensordict names: {unknown} vs {old}.")
         new: list[Any] = [None if name is None else rename_map.get(name, name) for name in old]
     else:
         new = list(names)

@@ -138,9 +138,7 @@ def backward(
             if share is None:
                 raise KeyError(f"gradient has no entry for {key!r}.")
             if share.shape != leaf.shape:
-                raise RuntimeError(
-                    f"the gradient of {key!r} must have shape {leaf.shape}, got {share.shape}."
-                )
+                raise RuntimeError(f"gradient of {key!r} must have shape {leaf.shape}, got {share.shape}.")
             parts.append((leaf * share).sum())
         elif leaf.size != 1:
             raise RuntimeError(

@@ -101,12 +101,8 @@ def _side_by_side(out: Any, result: Any) -> Iterator[tuple[Any, Any]]:
 
 def _check_array(target: Any, value: Any, casting: Any) -> None:
     if tuple(target.shape) != tuple(value.shape):
-        raise entry_error(
-            ValueError, f"out has shape {tuple(target.shape)}{{at}}, the result {tuple(value.shape)}."
-        )
+        raise entry_error(ValueError, f"out has shape {target.shape}{{at}}, the result {value.shape}.")
     if not np.can_cast(value.dtype, target.dtype, casting):
-        raise entry_error(
-            TypeError, f"a result of dtype {value.dtype} cannot be cast to that of out{{at}}, {target.dtype}."
-        )
+        raise entry_error(TypeError, f"a {value.dtype} result cannot be cast to {target.dtype}{{at}}.")
     if isinstance(target, np.ndarray) and not target.flags.writeable:
         raise entry_error(ValueError, "the array of out{at} is read-only.")

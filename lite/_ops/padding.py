@@ -159,9 +159,7 @@ def _longest(path: Path, shapes: list[Shape], pad_dim: int) -> tuple[Shape, int]
     if not 0 <= at < len(first):
         raise RuntimeError(f"Cannot pad scalars: the entry {path} of shape {first} has no dim {pad_dim}.")
     if len({(shape[:at], shape[at + 1 :]) for shape in shapes}) > 1:
-        raise RuntimeError(
-            f"pad_sequence failed for key {path}: shapes {shapes} differ in more than dim {at}."
-        )
+        raise RuntimeError(f"pad_sequence of key {path}: shapes {shapes} differ in more than dim {at}.")
     return (*first[:at], max(shape[at] for shape in shapes), *first[at + 1 :]), at
 
 
@@ -216,9 +214,7 @@ def to_padded_tensor(td: Container, padding: object = 0.0, mask_key: NestedKey |
                [ True,  True]]))
     """
     if mask_key is not None and -1 not in td.batch_size:
-        raise RuntimeError(
-            "mask_key should only be provided if the heterogenous dimension is part of the batch-size."
-        )
+        raise RuntimeError("mask_key needs a heterogenous dimension that is part of the batch-size.")
     out = _padded_tree(td, padding)
     if mask_key is not None:
         out._set_path(require_path(mask_key), _batch_mask(td, out.batch_size), False)

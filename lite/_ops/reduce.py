@@ -184,9 +184,7 @@ def joined(td: Container, name: str, dim: Any) -> Array:
         return np.concatenate([as_array(wrap(piece)) for piece in pieces], axis)
     except ValueError as error:
         shapes = [piece.shape for piece in pieces]
-        raise RuntimeError(
-            f"{name}(reduce=True) joins arrays along dim {dim}, and shapes {shapes} do not fit."
-        ) from error
+        raise RuntimeError(f"{name}(reduce=True) along dim {dim}: shapes {shapes} do not fit.") from error
 
 
 def with_keys(td: Container, transform: Callable[[Any], Any]) -> Any:
@@ -527,8 +525,6 @@ def logsumexp(td: Container, dim: object = None, keepdim: bool = False, *, out: 
         every = Scope(tuple(range(td.ndim)), keepdim=keepdim)
         scope = every if dim is None else scope_of(td, dim, keepdim)
     except IndexError as error:
-        raise ValueError(
-            f"The dimension {dim} is incompatible with a tensordict with batch_size {td.batch_size}."
-        ) from error
+        raise ValueError(f"dim {dim} is incompatible with batch_size {td.batch_size}.") from error
     result = reduced(td, "logsumexp", log_sum_exp, scope)
     return result if out is None else write_out(out, result, "logsumexp", locked=False)

@@ -346,6 +346,4 @@ def _rename_path(key: object, argument: str) -> Path:
     try:
         return require_path(key)
     except KeyError:
-        raise TypeError(
-            f"Expected {argument} to be a string or a tuple of strings but found {type(key)}."
-        ) from None
+        raise TypeError(f"Expected {argument} to be a string or tuple of strings, got {type(key)}.") from None

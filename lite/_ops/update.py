@@ -16,7 +16,7 @@ from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, T
 from lite._tree.values import as_tree, invalid_keys
-from lite._tree.writes import Writes
+from lite._tree.writes import Update, Writes
 
 _copy = methodcaller("copy")
 
@@ -70,15 +70,16 @@ def update(
         td._locked = False
     try:
         with Writes() as writes:
+            how = Update(writes, chosen, clone, inplace, is_leaf)
             node = td._as_node(source)
             if update_batch_size:
                 for given in (source, kwargs):
-                    td._take_batch(given, inplace, chosen, writes)
+                    td._take_batch(given, how)
             elif node is not None:
                 match_batch(td, node)
-            td._update(source, clone, inplace, chosen, is_leaf, writes)
+            td._update(source, how)
             if kwargs:
-                td._update(kwargs, clone, inplace, chosen, is_leaf, writes)
+                td._update(kwargs, how)
     finally:
         if relock:
             td._locked = False
@@ -112,7 +113,7 @@ def update_(
     with Writes() as writes:
         for source in (input_dict_or_td, kwargs):
             if source is not None:
-                td._copy_entries(source, chosen, strict, writes)
+                td._update(source, Update(writes, chosen, existing=True, strict=strict))
     return td
 
 

@@ -115,9 +115,7 @@ class TensorClass(TensorCollection):
         cls = type(self)
         fields = cls._fields
         if len(args) > len(fields):
-            raise TypeError(
-                f"{cls.__name__} takes {len(fields)} fields {list(fields)}, got {len(args)} values."
-            )
+            raise TypeError(f"{cls.__name__} takes {len(fields)} fields {list(fields)}, got {len(args)}.")
         given = dict(zip(fields, args, strict=False))
         for name, value in kwargs.items():
             if name not in fields:

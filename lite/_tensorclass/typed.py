@@ -109,9 +109,7 @@ class TypedTensorDict(TensorDictBase):
         chosen = options if isinstance(options, tuple) else (options,)
         for option in chosen:
             if option not in _OPTIONS:
-                raise ValueError(
-                    f"Unknown TypedTensorDict option: {option!r}. Valid options: {', '.join(_OPTIONS)}"
-                )
+                raise ValueError(f"Unknown TypedTensorDict option: {option!r}. Valid: {', '.join(_OPTIONS)}")
         name = "_".join(("TypedTensorDict", *chosen))
         return types.new_class(name, (cls,), dict.fromkeys(chosen, True))
 

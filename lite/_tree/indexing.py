@@ -115,9 +115,7 @@ def _check_masks(items: list[Any], batch_size: Shape) -> None:
         if isinstance(item, np.ndarray) and item.dtype.kind == "b":
             expected = batch_size[dim : dim + n]
             if item.shape != expected:
-                raise IndexError(
-                    f"the mask has shape {item.shape} but the indexed batch dims are {expected}."
-                )
+                raise IndexError(f"the mask has shape {item.shape}, the indexed batch dims are {expected}.")
         dim += n
 
 

@@ -53,9 +53,7 @@ class NonTensorBase(BatchShape):
 
     def __getitem__(self, index: object) -> Any:
         if isinstance(index, str):
-            raise KeyError(
-                f"non-tensor data has no keys, got {index!r}; its value is `.data` or `.tolist()`."
-            )
+            raise KeyError(f"non-tensor data has no keys, got {index!r}; read `.data` or `.tolist()`.")
         return self._index(index)
 
     def __contains__(self, key: object) -> bool:
@@ -674,9 +672,7 @@ class NonTensorStack(NonTensorBase):
                 if isinstance(error, IndexError):  # stack_dim is out of range
                     raise
                 shapes = [array.shape for array in arrays]
-                raise RuntimeError(
-                    f"the batch sizes of the items of a NonTensorStack differ: {shapes}."
-                ) from error
+                raise RuntimeError(f"batch sizes of the items differ: {shapes}.") from error
             if size not in (None, self._array.shape):
                 raise RuntimeError(f"batch_size {size} is not that of the stack, {self._array.shape}.")
         else:

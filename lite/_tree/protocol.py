@@ -23,7 +23,7 @@ from lite._tree.names import check_names, refine_names, set_names
 from lite._tree.nontensor import NonTensorBase, unwrap
 from lite._tree.shape import BatchShape
 from lite._tree.unbatched import UnbatchedTensor
-from lite._tree.writes import Writes
+from lite._tree.writes import Update, Writes
 
 T = TypeVar("T", bound="Container")
 
@@ -134,7 +134,7 @@ class Container(BatchShape):
         """Write a value, or the entries of a container, at an index of the batch."""
         raise NotImplementedError
 
-    def _take_batch(self, source: object, inplace: bool, chosen: list[Path] | None, writes: Writes) -> None:
+    def _take_batch(self, source: object, how: Update) -> None:
         """Give every node the batch size of the source. Nodes whose size changes lose their leaves.
 
         The caller sets the entries of the source next, which replace them.
@@ -144,22 +144,8 @@ class Container(BatchShape):
         """
         raise NotImplementedError
 
-    def _update(
-        self,
-        source: object,
-        clone: bool,
-        inplace: bool,
-        chosen: list[Path] | None,
-        is_leaf: Callable[[type], bool] | None,
-        writes: Writes,
-    ) -> None:
+    def _update(self, source: object, how: Update) -> None:
         """Set the chosen entries of a source; nested ones merge."""
-        raise NotImplementedError
-
-    def _copy_entries(
-        self, source: object, chosen: list[Path] | None, strict: bool, writes: Writes, above: Path = ()
-    ) -> None:
-        """Copy chosen entries of a source into existing arrays; `above` is the path of self for errors."""
         raise NotImplementedError
 
     # -- conversions and parts ------------------------------------------------------------------

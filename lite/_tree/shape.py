@@ -109,9 +109,7 @@ class BatchShape(TensorCollection):
 
     @batch_dims.setter
     def batch_dims(self, value: int) -> None:
-        raise RuntimeError(
-            "Setting batch dims on TensorDict instances is not allowed. Set `batch_size` instead."
-        )
+        raise RuntimeError("Setting batch dims on TensorDict instances is not allowed; set `batch_size`.")
 
     @property
     def ndim(self) -> int:
@@ -369,9 +367,7 @@ class BatchShape(TensorCollection):
         total = self.batch_size[d]
         if isinstance(split_size, int):
             if split_size <= 0:
-                raise ValueError(
-                    f"{type(self).__name__}.split: split_size must be positive, got {split_size}."
-                )
+                raise ValueError(f"split: split_size must be positive, got {split_size}.")
             stops = list(range(split_size, total, split_size)) + [total]
         else:
             if not isinstance(split_size, list | tuple) or not all(isinstance(n, int) for n in split_size):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy import ndarray
@@ -14,7 +14,7 @@ from numpy import ndarray
 from lite._arrays.device import with_value, write_leaf
 from lite._arrays.dtypes import is_inexact
 from lite._arrays.numbers import SCALARS
-from lite._arrays.types import HostArray, Shape, computed, has_namespace, raw
+from lite._arrays.types import HostArray, Path, Shape, computed, has_namespace, raw
 from lite._tree.indexing import indexed_shape
 from lite._tree.nontensor import NonTensorBase
 
@@ -163,6 +163,26 @@ class Writes:
 def planned(writes: Writes | None) -> AbstractContextManager[Writes]:
     """The plan of a call that is under way, which writes later, or one of its own."""
     return Writes() if writes is None else nullcontext(writes)
+
+
+class Update(NamedTuple):
+    """How the entries of a source are set: the arguments of `update` and `update_`."""
+
+    writes: Writes
+    chosen: list[Path] | None = None  # the paths to set; None for all
+    clone: bool = False
+    inplace: bool = False
+    is_leaf: Callable[[type], bool] | None = None
+    existing: bool = False  # copy into existing arrays alone, as `update_` does
+    strict: bool = True  # with `existing`, whether a key that the target lacks is an error
+    above: Path = ()  # the path of the target, for errors
+
+    def below(self, path: Path) -> Update | None:
+        """The update of a nested entry; None if nothing in it is chosen."""
+        if self.chosen is not None:
+            rest = [c[len(path) :] for c in self.chosen if c[: len(path)] == path[: len(c)]]
+            return self._replace(chosen=None if () in rest else rest) if rest else None
+        return self
 
 
 @cache
