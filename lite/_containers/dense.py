@@ -7,7 +7,7 @@ Nearly all entries are plain arrays, so each loop tests for their exact type fir
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import takewhile, zip_longest
+from itertools import takewhile
 from operator import itemgetter, methodcaller
 from typing import Any, Self
 
@@ -15,12 +15,12 @@ import numpy as np
 from numpy import ndarray
 
 from lite._arrays.device import move, on_leaves, parse_device
-from lite._arrays.types import HOST_LEAVES, Array, Names, Path, Shape
+from lite._arrays.types import Array, Names, Path, Shape
 from lite._containers import assignment
 from lite._tree.batch_ops import BatchOp, Index, Take
 from lite._tree.collection import Entry
 from lite._tree.entry_errors import entry_error, error_path, prefix_error_path
-from lite._tree.indexing import basic_shape, result_names, slice_length, views
+from lite._tree.indexing import result_names, slice_length, views
 from lite._tree.keys import require_path
 from lite._tree.lock import lock_below, require_unlocked
 from lite._tree.names import check_names, collect_names, set_names
@@ -344,16 +344,20 @@ class Dense(Container):
                 return False
         return True
 
-    def _run(self, op: BatchOp) -> Self:
-        array = op.array
+    def _mapped(self, array: Callable[[Any], Any], method: str, argument: object) -> dict[str, Any]:
+        """The entries after `array` of arrays, and after a method of the protocol `Entry` of all others."""
         data: dict[str, Any] = {}
         for key, value in self._data.items():
             if type(value) is ndarray:
                 data[key] = array(value)
             elif isinstance(value, Entry):
-                data[key] = value._run(op)
+                data[key] = getattr(value, method)(argument)
             else:
                 data[key] = on_leaves(array, value)
+        return data
+
+    def _run(self, op: BatchOp) -> Self:
+        data = self._mapped(op.array, "_run", op)
         size = self._batch_size
         names = self._names
         if names is not None:
@@ -380,14 +384,6 @@ class Dense(Container):
             if index.start is index.stop is index.step is None:
                 return self
             return self._basic(index, index, (slice_length(index, size[0]), *size[1:]), names)
-        if kind is tuple and len(index) <= len(size):
-            shape = basic_shape(index, size)
-            if shape is not None:
-                if shape == size and index.count(_ALL) == len(index):
-                    return self
-                if names is not None:
-                    names = [name for name, item in zip_longest(names, index) if type(item) is not int]
-                return self._basic(index, (*index, Ellipsis), shape, names)
         if kind is tuple and (found := views(index, size)) is not None:
             items, shape = found
             if shape == size and items.count(_ALL) == len(items):
@@ -497,7 +493,7 @@ class Dense(Container):
         for key, value in data.items():
             if type(value) is not ndarray and isinstance(value, Entry):
                 data[key] = value._clone(recurse)
-            elif recurse:
+            elif recurse:  # a call of `_copy` would take 30% longer
                 data[key] = value.copy() if type(value) is ndarray else on_leaves(_copy, value)
         out = self._with(data)
         if out._names is not None:
@@ -505,17 +501,7 @@ class Dense(Container):
         return out
 
     def _map_leaves(self, fn: Callable[[Any], Any]) -> Self:
-        data = {
-            key: fn(value)
-            if type(value) is ndarray
-            else value._map_leaves(fn)
-            if isinstance(value, Entry)
-            else fn(value)
-            if isinstance(value, HOST_LEAVES)
-            else on_leaves(fn, value)
-            for key, value in self._data.items()
-        }
-        return self._make(data, self._batch_size, self._device, self._names)
+        return self._make(self._mapped(fn, "_map_leaves", fn), self._batch_size, self._device, self._names)
 
     def empty(
         self, recurse: bool = False, *, batch_size: Any = None, device: Any = None, names: Any = None

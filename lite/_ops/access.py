@@ -231,7 +231,7 @@ def set(td: T, key: NestedKey, item: object, inplace: bool = False, *, non_block
     if type(key) is str:
         td._set_here(key, item, inplace)
     else:
-        td._set_path(require_path(key), item, inplace)
+        td._set_path(to_path(key) or require_path(key), item, inplace)
     return td
 
 

@@ -97,6 +97,8 @@ class NonTensorBase(BatchShape):
             tolist_first: accepted for compatibility.
             as_linked_list: give lists whose item assignment writes back.
         """
+        if as_linked_list and isinstance(self, NonTensorStack):
+            return self._linked()
         return self._objects().tolist()
 
     def to_dict(
@@ -796,16 +798,6 @@ class NonTensorStack(NonTensorBase):
     @batch_size.setter
     def batch_size(self, value: object) -> None:
         raise RuntimeError(f"the batch size of a NonTensorStack is that of its objects, {self._batch_size}.")
-
-    def tolist(
-        self,
-        *,
-        convert_tensors: bool | str = False,
-        tolist_first: bool = False,
-        as_linked_list: bool = False,
-    ) -> Any:
-        """Nested lists of objects in the batch's shape; see `NonTensorData.tolist`."""
-        return self._linked() if as_linked_list else self._array.tolist()
 
     def _run(self, op: BatchOp) -> TensorCollection:
         array = op.array(self._array)
