@@ -12,7 +12,7 @@ from lite._arrays.device import parse_device
 from lite._arrays.types import Array, HostArray, Shape
 from lite._containers import lazy_entries, lazy_index, lazy_writes
 from lite._containers.dense import Dense
-from lite._containers.stack import Stack, distinct
+from lite._containers.lazy_entries import Stack, distinct
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
 from lite._tree.entry_errors import error_path, shape_error

@@ -14,8 +14,7 @@ import numpy as np
 
 from lite._arrays.types import Names, Shape
 from lite._containers.joining import CAT
-from lite._containers.lazy_entries import is_stackable
-from lite._containers.stack import Stack
+from lite._containers.lazy_entries import Stack, is_stackable
 from lite._tree import batch_ops
 from lite._tree.indexing import _consumes, result_names, result_shape
 from lite._tree.names import set_names

@@ -15,7 +15,7 @@ from lite._arrays.settings import list_to_stack
 from lite._arrays.types import Array, HostArray, Path, Shape, Unbatched, computed, has_namespace, is_array
 from lite._containers import assignment, lazy_entries, lazy_index
 from lite._containers.dense import Dense
-from lite._containers.stack import Stack, pieces_along
+from lite._containers.lazy_entries import Stack, pieces_along
 from lite._tree.collection import Entry, TensorCollection
 from lite._tree.entry_errors import entry_error, error_path
 from lite._tree.indexing import normalise, result_shape

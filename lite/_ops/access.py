@@ -13,8 +13,8 @@ from lite._arrays.device import write_leaf
 from lite._arrays.numbers import NUMBERS
 from lite._arrays.settings import capture_non_tensor_stack, get_defaults_to_none
 from lite._arrays.types import Array, HostArray, Shape, computed, has_namespace, is_array
+from lite._containers.lazy_entries import Stack
 from lite._containers.ragged import read
-from lite._containers.stack import Stack
 from lite._tree.entry_errors import error_path
 from lite._tree.indexing import Index
 from lite._tree.key_views import TensorDictKeysView, leaf_pairs, walk

@@ -11,8 +11,8 @@ from numpy.typing import DTypeLike
 from lite._arrays.device import to_library_of, unwrap, with_value, wrap, write_leaf
 from lite._arrays.dtypes import as_dtype
 from lite._arrays.types import Array, Shape, has_namespace, is_array
-from lite._ops.methods import ArgsMethod, described
 from lite._tree.keys import NestedKey, require_path
+from lite._tree.methods import ArgsMethod, described
 from lite._tree.names import check_names
 from lite._tree.nontensor import NonTensorData
 from lite._tree.numpy_protocol import implements

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lite import TensorDict, lazy_stack
-from lite._containers.stack import pieces_along
+from lite._containers.lazy_entries import pieces_along
 
 
 def test_parts_that_differ_are_minus_one_and_without_names() -> None:
