@@ -21,10 +21,9 @@ from lite._tree.keys import NestedKey, to_path
 from lite._tree.protocol import Container
 
 _OPTIONS: Final = ("shadow", "frozen", "autocast", "nocast", "tensor_only")
-# Arguments of the constructor, and what operations ask a container by name; also with "shadow".
-_RESERVED: Final = frozenset(
-    {"batch_size", "device", "names", "non_blocking", "lock", "shape", "ndim", "is_locked"}
-)
+_ARGUMENTS: Final = ("batch_size", "device", "names", "non_blocking", "lock")  # of the constructor
+# Also with "shadow": operations ask a container for these by name.
+_RESERVED: Final = frozenset({*_ARGUMENTS, "shape", "ndim", "is_locked"})
 
 
 class _Field:
@@ -157,8 +156,8 @@ class TypedTensorDict(TensorDictBase):
     ) -> None:
         if type(self) is TypedTensorDict:
             raise TypeError("TypedTensorDict declares no fields; make a subclass that does.")
-        options = (batch_size, device, names, non_blocking, lock)
-        _set_up(self, type(self), source, fields, options)
+        given = (batch_size, device, names, non_blocking, lock)
+        _set_up(self, type(self), source, fields, dict(zip(_ARGUMENTS, given, strict=True)))
 
     @classmethod
     def from_tensordict(cls, td: Container, *, check: bool = True) -> Self:
@@ -272,7 +271,7 @@ def _set_up(
         source = fields
     elif fields:
         raise TypeError(f"{type(self).__name__}() takes a source or fields, got both.")
-    td = TensorDict(source, *options)
+    td = TensorDict(source, **options)
     self._tensordict = td.lock_() if cls._frozen else td
 
 
@@ -280,19 +279,9 @@ def _constructor(cls: type[TypedTensorDict]) -> Callable[..., None]:
     """The `__init__` of a class: it checks the fields that this class has, also when a subclass calls it."""
 
     @wraps(TypedTensorDict.__init__)
-    def __init__(
-        self: Any,
-        source: object = None,
-        /,
-        *,
-        batch_size: Sequence[int] | int | None = None,
-        device: str | None = None,
-        names: Sequence[str | None] | None = None,
-        non_blocking: bool | None = None,
-        lock: bool = False,
-        **fields: object,
-    ) -> None:
-        _set_up(self, cls, source, fields, (batch_size, device, names, non_blocking, lock))
+    def __init__(self: Any, source: Any = None, /, **given: Any) -> None:
+        options = {name: given.pop(name) for name in _ARGUMENTS if name in given}
+        _set_up(self, cls, source, given, options)
 
     __init__.__qualname__ = f"{cls.__qualname__}.__init__"
     return __init__

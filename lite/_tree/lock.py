@@ -66,8 +66,10 @@ def unlock_(td: T) -> T:
 
 def _unlockable(td: Any) -> list[Any]:
     """The container and all nodes in it; RuntimeError if a locked container outside holds one of them."""
-    if td._lock_parents and _has_locked_parent(td) and _collected_and_still_locked(td):
-        raise RuntimeError(_UNLOCK_ERROR)
+    if td._lock_parents and _has_locked_parent(td):
+        gc.collect()  # a parent that is alive only through a reference cycle must not keep the lock
+        if _has_locked_parent(td):
+            raise RuntimeError(_UNLOCK_ERROR)
     nodes: list[Any] = [td]
     for node in nodes:  # grows during the iteration
         nodes += node._lock_children()
@@ -81,15 +83,5 @@ def _unlockable(td: Any) -> list[Any]:
     return nodes
 
 
-def _live_parents(node: Any) -> list[Any]:
-    return [p for p in (ref() for ref in node._lock_parents) if p is not None]
-
-
 def _has_locked_parent(node: Any) -> bool:
-    return any(p._locked for p in _live_parents(node))
-
-
-def _collected_and_still_locked(node: Any) -> bool:
-    # A parent that is alive only through a reference cycle must not keep the lock.
-    gc.collect()
-    return _has_locked_parent(node)
+    return any(parent is not None and parent._locked for parent in (ref() for ref in node._lock_parents))

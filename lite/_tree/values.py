@@ -189,7 +189,7 @@ def _from_list(value: list[Any], batch_size: Shape) -> Any:
         return numbers
     if type(value[0]) is not str and any(map(has_namespace, value)):
         return _joined(value)
-    if _is_ragged_numbers(value):
+    if _number_types(value) is not None:  # a ragged list
         raise ValueError(
             "a nested list of numbers must be rectangular to become one entry; "
             "ragged rows belong in a LazyStackedTensorDict (lite.lazy_stack)."
@@ -239,10 +239,6 @@ def _number_types(value: Any) -> set[type] | None:
             else:
                 return None
     return kinds
-
-
-def _is_ragged_numbers(value: list[Any]) -> bool:
-    return _number_types(value) is not None
 
 
 def fit_leaf(value: Any, batch_size: Shape) -> None:
