@@ -111,11 +111,7 @@ def _ordered(td: Container, order: bool | Sequence[NestedKey] | None) -> list[Ar
 
 
 def separates(
-    td: T,
-    *keys: NestedKey,
-    default: object = MISSING,
-    strict: bool = True,
-    filter_empty: bool = True,
+    td: T, *keys: NestedKey, default: object = MISSING, strict: bool = True, filter_empty: bool = True
 ) -> T:
     """Move entries to a new TensorDict, which is returned.
 

@@ -120,12 +120,7 @@ def repeat(td: T, *repeats: object, inplace: bool = False) -> T:
 
 
 def repeat_interleave(
-    td: T,
-    repeats: Any,
-    dim: int | None = None,
-    *,
-    output_size: int | None = None,
-    inplace: bool = False,
+    td: T, repeats: Any, dim: int | None = None, *, output_size: int | None = None, inplace: bool = False
 ) -> T:
     """Repeat each element along a batch dimension (of the flattened batch if `dim` is None).
 

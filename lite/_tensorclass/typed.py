@@ -112,17 +112,9 @@ class TypedTensorDict(TensorDictBase):
         name = "_".join(("TypedTensorDict", *chosen))
         return types.new_class(name, (cls,), dict.fromkeys(chosen, True))
 
-    def __init_subclass__(
-        cls,
-        *,
-        shadow: bool | None = None,
-        frozen: bool | None = None,
-        autocast: bool | None = None,
-        nocast: bool | None = None,
-        tensor_only: bool | None = None,
-    ) -> None:
-        super().__init_subclass__()
-        for name, value in zip(_OPTIONS, (shadow, frozen, autocast, nocast, tensor_only), strict=True):
+    def __init_subclass__(cls, **options: bool | None) -> None:
+        super().__init_subclass__(**{name: options[name] for name in options if name not in _OPTIONS})
+        for name, value in options.items():
             if value is not None:
                 setattr(cls, f"_{name}", bool(value))
         required: dict[str, bool] = {}

@@ -84,11 +84,7 @@ class NonTensorBase(BatchShape):
     # -- the object(s) ----------------------------------------------------------------------------
 
     def tolist(
-        self,
-        *,
-        convert_tensors: bool | str = False,
-        tolist_first: bool = False,
-        as_linked_list: bool = False,
+        self, *, convert_tensors: bool | str = False, tolist_first: bool = False, as_linked_list: bool = False
     ) -> Any:
         """The object, or nested lists of objects in the batch's shape.
 
