@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Self
 
 from lite._arrays.device import parse_device
-from lite._arrays.types import Array, HostArray, Shape
+from lite._arrays.types import Array, HostArray, Names, Shape
 from lite._containers import lazy_entries, lazy_index, lazy_writes
 from lite._containers.dense import Dense
-from lite._containers.lazy_entries import Stack, distinct
+from lite._containers.lazy_entries import pieces_along
 from lite._tree.batch_ops import BatchOp
-from lite._tree.collection import TensorCollection
+from lite._tree.collection import Entry, TensorCollection
 from lite._tree.entry_errors import error_path, shape_error
 from lite._tree.indexing import is_traced, normalise
 from lite._tree.lock import LOCK_ERROR
@@ -24,11 +25,19 @@ from lite._tree.shape import parse_batch_size
 from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.values import to_entry
 
+_new = object.__new__
 
-class Lazy(Stack):
+
+class Lazy(Container):
     """A container that holds its parts; its entries are the stacked entries of the parts."""
 
-    __slots__ = ()
+    __slots__ = ("_dim_name", "_empty_device", "_empty_size", "stack_dim", "tensordicts")
+    _data: Any = MappingProxyType({})  # the entries are in the parts
+    tensordicts: list[Any]
+    stack_dim: int
+    _dim_name: str | None
+    _empty_size: Shape
+    _empty_device: str | None  # only set for a stack without parts
 
     def __init__(
         self,
@@ -46,13 +55,13 @@ class Lazy(Stack):
         ndim = parts[0].ndim if parts else len(size or ())
         # Dense parts are read by their slots: properties would take as long as all the rest.
         dense = given and all(issubclass(kind, Dense) for kind in kinds)
-        sizes = distinct([part._batch_size if dense else part.batch_size for part in parts])
+        sizes = _distinct([part._batch_size if dense else part.batch_size for part in parts])
         if len({len(size) for size in sizes}) > 1 or (strict_shape and len(sizes) > 1):
             raise RuntimeError(
                 "batch sizes in tensordicts differs, LazyStackedTensorDict cannot be created. "
                 f"Got {[part.batch_size for part in parts]}."
             )
-        devices = distinct([part._device if dense else part.device for part in parts])
+        devices = _distinct([part._device if dense else part.device for part in parts])
         if len(devices) > 1:
             raise RuntimeError(f"devices differ, got {' and '.join(sorted(str(d) for d in devices))}")
         if not -ndim - 1 <= stack_dim <= ndim:
@@ -72,6 +81,50 @@ class Lazy(Stack):
             names[self.stack_dim] = stack_dim_name
             check_names(names, len(names))
             self._dim_name = stack_dim_name
+
+    @classmethod
+    def _make(cls, parts: list[Any], dim: int, name: str | None = None, empty_size: Shape = ()) -> Self:
+        """The constructor without checks; `empty_size` is the batch size of a part if there are no parts."""
+        self = _new(cls)
+        self.tensordicts = parts
+        self.stack_dim = dim
+        self._dim_name = name
+        self._empty_size = empty_size
+        self._locked = False
+        self._lock_parents = ()
+        return self
+
+    def _like(
+        self, parts: Sequence[Any], dim: int, name: str | None = None, inner: Shape | None = None
+    ) -> Self:
+        return self._make(list(parts), dim, name, self._empty_size if inner is None else inner)
+
+    def _parts(self) -> tuple[Sequence[Any], int]:
+        return self.tensordicts, self.stack_dim
+
+    def _from_parts(self, parts: Sequence[Any]) -> Self:
+        return self._like(parts, self.stack_dim, self._dim_name)
+
+    def _pieces(self, entry: Entry | Array) -> Sequence[Any]:
+        """The pieces of an entry of the whole stack, one per part."""
+        return pieces_along(entry, self.stack_dim)
+
+    def _part_size(self) -> Shape:
+        """The batch size of the parts, with -1 where they differ."""
+        try:
+            sizes = _distinct([part._batch_size for part in self.tensordicts])
+        except AttributeError:
+            sizes = {part.batch_size for part in self.tensordicts}
+        if len(sizes) == 1:
+            return sizes.pop()
+        if not sizes:
+            return self._empty_size
+        if len({len(size) for size in sizes}) > 1:
+            raise RuntimeError(
+                f"the parts of a lazy stack have different numbers of batch dimensions: {sorted(sizes)}. "
+                "They were changed after they had been stacked."
+            )
+        return tuple(n[0] if len(set(n)) == 1 else -1 for n in zip(*sizes, strict=True))
 
     # -- protocol -----------------------------------------------------------------------------
 
@@ -215,6 +268,33 @@ class Lazy(Stack):
     def device(self, value: object) -> None:
         raise RuntimeError("device cannot be set using tensordict.device = device; use `to(device)`.")
 
+    # -- names of the dimensions: those of the parts, asked each time as they can be renamed alone ---
+
+    def _found_names(self) -> set[tuple[str | None, ...] | None]:
+        return {None if part._names is None else tuple(part._names) for part in self.tensordicts}
+
+    @property
+    def _names(self) -> Names:
+        """The names of results: dimensions that the parts name differently have no name."""
+        found = self._found_names()
+        own, dim = self._dim_name, self.stack_dim
+        if found and None not in found:
+            columns = zip(*found, strict=True)
+            inner = [names[0] if len(set(names)) == 1 else None for names in columns]
+        elif own is None:
+            return None
+        else:
+            inner = [None] * len(self._part_size())
+        if own is None and not any(inner):
+            return None
+        # A part can be renamed without a check by the stack.
+        inner = [None if name == own else name for name in inner]
+        return [*inner[:dim], own, *inner[dim:]]
+
+    @_names.setter
+    def _names(self, names: Names) -> None:
+        self._dim_name = None if names is None else names[self.stack_dim]
+
     @property
     def names(self) -> list[str | None]:
         """One name (or None) per batch dimension; ValueError where parts disagree."""
@@ -341,6 +421,11 @@ class Lazy(Stack):
     def _require_regular(self, dim: int, method: str) -> None:
         if self.batch_size[self._dim(dim)] < 0:
             raise ValueError(f"cannot {method} dim {dim} of batch size {self.batch_size}: it is ragged.")
+
+
+def _distinct(values: list[Any]) -> set[Any]:
+    """The distinct values. `list.count` detects the frequent case of one value faster than a set."""
+    return {values[0]} if values and values.count(values[0]) == len(values) else set(values)
 
 
 def _part(td: Container) -> Any:

@@ -1,4 +1,4 @@
-"""The state of a lazy stack, and reads of its entries: each is found in all parts, and then stacked.
+"""Reads of entries of a lazy stack: an entry is found in each part, and then stacked.
 
 Most parts are TensorDicts of arrays and TensorDicts, whose dicts are read directly. Other parts are read by
 their methods, with the same result.
@@ -7,12 +7,12 @@ their methods, with the same result.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from types import MappingProxyType, NoneType
-from typing import Any, NamedTuple, Self
+from types import NoneType
+from typing import Any, NamedTuple
 
 from numpy import ndarray
 
-from lite._arrays.types import Array, Names, Path, Shape
+from lite._arrays.types import Array, Path, Shape
 from lite._containers.joining import JoinFunctions, join_column
 from lite._containers.ragged import stack_arrays, stack_objects
 from lite._tree.collection import Entry
@@ -20,96 +20,6 @@ from lite._tree.entry_errors import entry_error, prefix_error_path
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, class_registry
 from lite._tree.walks import keys_differ
-
-_new = object.__new__
-
-
-class Stack(Container):
-    """A container of parts, and the dimension that they are stacked along."""
-
-    __slots__ = ("_dim_name", "_empty_device", "_empty_size", "stack_dim", "tensordicts")
-    _data: Any = MappingProxyType({})  # the entries are in the parts
-    tensordicts: list[Any]
-    stack_dim: int
-    _dim_name: str | None
-    _empty_size: Shape
-    _empty_device: str | None  # only set for a stack without parts
-
-    @classmethod
-    def _make(cls, parts: list[Any], dim: int, name: str | None = None, empty_size: Shape = ()) -> Self:
-        """The constructor without checks; `empty_size` is the batch size of a part if there are no parts."""
-        self = _new(cls)
-        self.tensordicts = parts
-        self.stack_dim = dim
-        self._dim_name = name
-        self._empty_size = empty_size
-        self._locked = False
-        self._lock_parents = ()
-        return self
-
-    def _like(
-        self, parts: Sequence[Any], dim: int, name: str | None = None, inner: Shape | None = None
-    ) -> Self:
-        return self._make(list(parts), dim, name, self._empty_size if inner is None else inner)
-
-    def _parts(self) -> tuple[Sequence[Any], int]:
-        return self.tensordicts, self.stack_dim
-
-    def _from_parts(self, parts: Sequence[Any]) -> Self:
-        return self._like(parts, self.stack_dim, self._dim_name)
-
-    def _pieces(self, entry: Entry | Array) -> Sequence[Any]:
-        """The pieces of an entry of the whole stack, one per part."""
-        return pieces_along(entry, self.stack_dim)
-
-    def _part_size(self) -> Shape:
-        """The batch size of the parts, with -1 where they differ."""
-        try:
-            sizes = distinct([part._batch_size for part in self.tensordicts])
-        except AttributeError:
-            sizes = {part.batch_size for part in self.tensordicts}
-        if len(sizes) == 1:
-            return sizes.pop()
-        if not sizes:
-            return self._empty_size
-        if len({len(size) for size in sizes}) > 1:
-            raise RuntimeError(
-                f"the parts of a lazy stack have different numbers of batch dimensions: {sorted(sizes)}. "
-                "They were changed after they had been stacked."
-            )
-        return tuple(n[0] if len(set(n)) == 1 else -1 for n in zip(*sizes, strict=True))
-
-    # -- names of the dimensions: those of the parts, asked each time as they can be renamed alone ---
-
-    def _found_names(self) -> set[tuple[str | None, ...] | None]:
-        return {None if part._names is None else tuple(part._names) for part in self.tensordicts}
-
-    @property
-    def _names(self) -> Names:
-        """The names of results: dimensions that the parts name differently have no name."""
-        found = self._found_names()
-        own, dim = self._dim_name, self.stack_dim
-        if found and None not in found:
-            columns = zip(*found, strict=True)
-            inner = [names[0] if len(set(names)) == 1 else None for names in columns]
-        elif own is None:
-            return None
-        else:
-            inner = [None] * len(self._part_size())
-        if own is None and not any(inner):
-            return None
-        # A part can be renamed without a check by the stack.
-        inner = [None if name == own else name for name in inner]
-        return [*inner[:dim], own, *inner[dim:]]
-
-    @_names.setter
-    def _names(self, names: Names) -> None:
-        self._dim_name = None if names is None else names[self.stack_dim]
-
-
-def distinct(values: list[Any]) -> set[Any]:
-    """The distinct values. `list.count` detects the frequent case of one value faster than a set."""
-    return {values[0]} if values and values.count(values[0]) == len(values) else set(values)
 
 
 def pieces_along(entry: Entry | Array, dim: int) -> Sequence[Any]:
@@ -123,24 +33,24 @@ def pieces_along(entry: Entry | Array, dim: int) -> Sequence[Any]:
 _ARRAYS = {ndarray}
 
 
-def _dicts(stack: Stack) -> list[dict[str, Any]] | None:
+def _dicts(stack: Any) -> list[dict[str, Any]] | None:
     """The dicts of entries of all parts; None if one is empty, as that of a lazy stack is."""
     dicts = [part._data for part in stack.tensordicts]
     return dicts if all(dicts) else None  # a lazy stack has none, and an empty one is rare
 
 
-def keys(stack: Stack) -> Iterable[str]:
+def keys(stack: Any) -> Iterable[str]:
     return _shared_keys(stack, _dicts(stack))
 
 
-def _shared_keys(stack: Stack, dicts: list[dict[str, Any]] | None) -> list[str]:
+def _shared_keys(stack: Any, dicts: list[dict[str, Any]] | None) -> list[str]:
     if not stack.tensordicts:
         return []
     first, *others = [part._keys() for part in stack.tensordicts] if dicts is None else dicts
     return sorted(set(first).intersection(*others))
 
 
-def get_entry(stack: Stack, key: str | Path) -> Any:
+def get_entry(stack: Any, key: str | Path) -> Any:
     path = (key,) if isinstance(key, str) else key
     entries = _part_entries(stack.tensordicts, path)
     if entries is None:
@@ -153,7 +63,7 @@ def get_entry(stack: Stack, key: str | Path) -> Any:
     return stacked(stack, path, entries)
 
 
-def stacked(stack: Stack, path: Path, entries: list[Any]) -> Any:
+def stacked(stack: Any, path: Path, entries: list[Any]) -> Any:
     """The stack of the entries of the parts at a path; None if a part has none."""
     if not entries:
         return None
@@ -181,7 +91,7 @@ def _lazy_stack(nodes: list[Any], dim: int, name: str | None = None) -> Any:
 READ = JoinFunctions("read from a lazy stack", stack_arrays, stack_objects, _lazy_stack)
 
 
-def peek_entry(stack: Stack, key: str | Path) -> Any:
+def peek_entry(stack: Any, key: str | Path) -> Any:
     """The stack of nested containers at a path, or the leaf of one part."""
     path = (key,) if isinstance(key, str) else key
     entries = _part_entries(stack.tensordicts, path)
@@ -190,7 +100,7 @@ def peek_entry(stack: Stack, key: str | Path) -> Any:
     return _peeked(stack, path, entries)
 
 
-def _peeked(stack: Stack, path: Path, entries: list[Any]) -> Any:
+def _peeked(stack: Any, path: Path, entries: list[Any]) -> Any:
     found = set(map(type, entries))
     if not entries or NoneType in found:
         return None
@@ -206,7 +116,7 @@ def _peeked(stack: Stack, path: Path, entries: list[Any]) -> Any:
     return stacked(stack, path, entries) if leaf is None else leaf
 
 
-def items(stack: Stack, peek: bool = False) -> Iterable[tuple[str, Any]]:
+def items(stack: Any, peek: bool = False) -> Iterable[tuple[str, Any]]:
     dicts = _dicts(stack)
     shared = _shared_keys(stack, dicts)
     if not dicts:
@@ -216,7 +126,7 @@ def items(stack: Stack, peek: bool = False) -> Iterable[tuple[str, Any]]:
     return ((key, one(stack, (key,), [entries.get(key) for entries in dicts])) for key in shared)
 
 
-def node_at(stack: Stack, path: Path) -> Any:
+def node_at(stack: Any, path: Path) -> Any:
     """The lazy stack of the nodes at a path through dense TensorDicts; None if one of them is not dense."""
     nodes = _part_entries(stack.tensordicts, path)
     if nodes and set(map(type, nodes)) == {class_registry.dense}:
@@ -250,7 +160,7 @@ def _until_missing(parts: Sequence[Any], read: Callable[[Any], Any]) -> list[Any
     return found
 
 
-def is_stackable(stack: Stack) -> bool:
+def is_stackable(stack: Any) -> bool:
     """Whether all entries can be stacked: parts have one batch size and the same keys, leaves one shape.
 
     Shapes are compared, nothing is stacked.

@@ -14,7 +14,7 @@ import numpy as np
 
 from lite._arrays.types import Names, Shape
 from lite._containers.joining import CAT
-from lite._containers.lazy_entries import Stack, is_stackable
+from lite._containers.lazy_entries import is_stackable
 from lite._tree import batch_ops
 from lite._tree.indexing import _consumes, result_names, result_shape
 from lite._tree.names import set_names
@@ -31,7 +31,7 @@ class SplitIndex(NamedTuple):
     at: int  # the position of the stack dimension in the result
 
 
-def select(stack: Stack, items: tuple[Any, ...]) -> Any:
+def select(stack: Any, items: tuple[Any, ...]) -> Any:
     """Index with normalised items."""
     split = split_index(items, stack.stack_dim)
     if split is None:
@@ -114,7 +114,7 @@ def _apply(parts: Sequence[Any], rest: tuple[Any, ...]) -> list[Any]:
     return out
 
 
-def _by_element(stack: Stack, items: tuple[Any, ...]) -> Any:
+def _by_element(stack: Any, items: tuple[Any, ...]) -> Any:
     if stack.stack_dim == 0 and len(items) == 1 and _consumes(items[0]) > 1:
         out = _masked(stack, items[0])
         if out is not None:
@@ -128,7 +128,7 @@ def _by_element(stack: Stack, items: tuple[Any, ...]) -> Any:
     return nest([elements[i] for i in ids.flat], ids.shape, 0, stack.batch_size[used:], names)
 
 
-def _masked(stack: Stack, mask: Any) -> Any:
+def _masked(stack: Any, mask: Any) -> Any:
     """A mask over the stack dimension and the next ones: the concatenation of the masked parts."""
     if not stack.tensordicts or not is_stackable(stack):
         return None
@@ -142,7 +142,7 @@ def _masked(stack: Stack, mask: Any) -> Any:
     return out
 
 
-def element_ids(stack: Stack, items: tuple[Any, ...]) -> tuple[Any, int]:
+def element_ids(stack: Any, items: tuple[Any, ...]) -> tuple[Any, int]:
     """The flat numbers of the picked elements, over the first `used` dimensions."""
     taken = sum(_consumes(item) for item in items)
     used = max(taken, stack.stack_dim + 1)
@@ -153,7 +153,7 @@ def element_ids(stack: Stack, items: tuple[Any, ...]) -> tuple[Any, int]:
     return np.asarray(every[items + (_FULL,) * (used - taken)]), used
 
 
-def coordinates(stack: Stack, i: int, used: int) -> tuple[Any, tuple[int, ...]]:
+def coordinates(stack: Any, i: int, used: int) -> tuple[Any, tuple[int, ...]]:
     where = [int(n) for n in np.unravel_index(i, stack.batch_size[:used])]
     part = stack.tensordicts[where.pop(stack.stack_dim)]
     return part, tuple(where)
@@ -162,7 +162,7 @@ def coordinates(stack: Stack, i: int, used: int) -> tuple[Any, tuple[int, ...]]:
 # -- batch-shape operations: done per part, so that ragged leaves take part ------------------------------
 
 
-def run(stack: Stack, op: batch_ops.BatchOp) -> Any:
+def run(stack: Any, op: batch_ops.BatchOp) -> Any:
     """Apply `op`, which may read fewer dimensions than the stack has batch dimensions."""
     dim = stack.stack_dim
     if isinstance(op, batch_ops.Pad) and op.ndim > dim:
@@ -216,20 +216,20 @@ def _head(part: Any, ndim: int) -> Shape:
     return size[: ndim - 1]
 
 
-def _run_empty(stack: Stack, op: batch_ops.BatchOp) -> Any:
+def _run_empty(stack: Any, op: batch_ops.BatchOp) -> Any:
     shape = op.shape + stack.batch_size[op.ndim :]
     at = shape.index(0) if 0 in shape else 0
     return nest([], shape[at : at + 1], at, shape[:at] + shape[at + 1 :]) if 0 in shape else stack
 
 
-def _unsqueeze(stack: Stack, op: batch_ops.Unsqueeze) -> Any:
+def _unsqueeze(stack: Any, op: batch_ops.Unsqueeze) -> Any:
     before = op.dim <= stack.stack_dim
     at = op.dim if before else op.dim - 1
     parts = [part._run(batch_ops.Unsqueeze(_head(part, op.ndim), at)) for part in stack.tensordicts]
     return stack._like(parts, stack.stack_dim + before, stack._dim_name)
 
 
-def _squeeze(stack: Stack, op: batch_ops.Squeeze) -> Any:
+def _squeeze(stack: Any, op: batch_ops.Squeeze) -> Any:
     dim = stack.stack_dim
     dims = tuple(d if d < dim else d - 1 for d in op.dims if d != dim)
     parts = stack.tensordicts
@@ -240,7 +240,7 @@ def _squeeze(stack: Stack, op: batch_ops.Squeeze) -> Any:
     return stack._like(parts, dim - sum(d < dim for d in dims), stack._dim_name)
 
 
-def _permute(stack: Stack, op: batch_ops.Permute) -> Any:
+def _permute(stack: Any, op: batch_ops.Permute) -> Any:
     dim = stack.stack_dim
     dims = tuple(d if d < dim else d - 1 for d in op.dims if d != dim)
     parts = stack.tensordicts
@@ -249,7 +249,7 @@ def _permute(stack: Stack, op: batch_ops.Permute) -> Any:
     return stack._like(parts, op.dims.index(dim), stack._dim_name)
 
 
-def _expand(stack: Stack, op: batch_ops.Expand) -> Any:
+def _expand(stack: Any, op: batch_ops.Expand) -> Any:
     at = len(op.shape) - op.ndim + stack.stack_dim
     rest = op.shape[:at] + op.shape[at + 1 :]
     parts = [part._run(_expand_part(part, op.ndim - 1, rest)) for part in stack.tensordicts]
@@ -265,7 +265,7 @@ def _expand_part(part: Any, ndim: int, shape: Shape) -> batch_ops.Expand:
     return batch_ops.Expand(ndim, tuple(own[i - lead] if n < 0 else n for i, n in enumerate(shape)))
 
 
-def _pad(stack: Stack, op: batch_ops.Pad) -> Any:
+def _pad(stack: Any, op: batch_ops.Pad) -> Any:
     dim, parts = stack.stack_dim, stack.tensordicts
     kept, total = parts[op.kept[dim]], op.shape[dim]
     first = min(max(0, op.before[dim]), total)
@@ -289,7 +289,7 @@ def _pad(stack: Stack, op: batch_ops.Pad) -> Any:
     return stack._like(rows, dim, inner=inner)
 
 
-def _flatten(stack: Stack, ndim: int, start: int, end: int) -> Any:
+def _flatten(stack: Any, ndim: int, start: int, end: int) -> Any:
     dim = stack.stack_dim
     if start == end:
         return stack
@@ -307,7 +307,7 @@ def _flatten(stack: Stack, ndim: int, start: int, end: int) -> Any:
     return stack._like(unbind_range(stack, start, end), start, inner=inner)
 
 
-def _unflatten(stack: Stack, ndim: int, at: int, sizes: Shape) -> Any:
+def _unflatten(stack: Any, ndim: int, at: int, sizes: Shape) -> Any:
     dim = stack.stack_dim
     if at == dim:
         names = [None] * (len(sizes) - 1) + [stack._dim_name]
@@ -317,7 +317,7 @@ def _unflatten(stack: Stack, ndim: int, at: int, sizes: Shape) -> Any:
     return stack._like(parts, dim + len(sizes) - 1 if at < dim else dim, stack._dim_name)
 
 
-def _reshape(stack: Stack, op: batch_ops.BatchOp) -> Any:
+def _reshape(stack: Any, op: batch_ops.BatchOp) -> Any:
     """The result is lazy if dimensions merge or split; else dense, or built of elements if it is ragged."""
     if stack._names is not None:
         stack = stack._clone(False)
@@ -350,7 +350,7 @@ def _merges(long: Shape, short: Shape, at: int, extra: int) -> bool:
     return long[:at] == short[:at] and merged == short[at] and long[at + extra + 1 :] == short[at + 1 :]
 
 
-_RULES: dict[type[batch_ops.BatchOp], Callable[[Stack, Any], Any]] = {
+_RULES: dict[type[batch_ops.BatchOp], Callable[[Any, Any], Any]] = {
     batch_ops.Unsqueeze: _unsqueeze,
     batch_ops.Squeeze: _squeeze,
     batch_ops.Flatten: lambda stack, op: _flatten(stack, op.ndim, op.start, op.end),

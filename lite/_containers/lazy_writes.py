@@ -15,7 +15,7 @@ from lite._arrays.settings import list_to_stack
 from lite._arrays.types import Array, HostArray, Path, Shape, Unbatched, computed, has_namespace, is_array
 from lite._containers import assignment, lazy_entries, lazy_index
 from lite._containers.dense import Dense
-from lite._containers.lazy_entries import Stack, pieces_along
+from lite._containers.lazy_entries import pieces_along
 from lite._tree.collection import Entry, TensorCollection
 from lite._tree.entry_errors import entry_error, error_path
 from lite._tree.indexing import normalise, result_shape
@@ -29,7 +29,7 @@ from lite._tree.writes import Update, Writes, fits, planned, trimmed
 # -- one entry --------------------------------------------------------------------------------------------
 
 
-def set_path(stack: Stack, path: Path, item: object, inplace: bool, writes: Writes | None = None) -> None:
+def set_path(stack: Any, path: Path, item: object, inplace: bool, writes: Writes | None = None) -> None:
     if len(path) == 1:
         stack._set_here(path[0], item, inplace, writes)
         return
@@ -49,7 +49,7 @@ def set_path(stack: Stack, path: Path, item: object, inplace: bool, writes: Writ
         node._set_path(path[depth:], item, inplace, writes)
 
 
-def set_here(stack: Stack, key: str, item: object, inplace: bool, writes: Writes | None = None) -> None:
+def set_here(stack: Any, key: str, item: object, inplace: bool, writes: Writes | None = None) -> None:
     if writes is None:
         if type(item) is not np.ndarray or not _set_rows(stack, key, item, inplace):
             with Writes() as own:
@@ -70,7 +70,7 @@ def set_here(stack: Stack, key: str, item: object, inplace: bool, writes: Writes
         stack._dim_name = name
 
 
-def _new_name(stack: Stack, item: object) -> str | None:
+def _new_name(stack: Any, item: object) -> str | None:
     """The name of the stack dimension that storing a nested TensorDict adds; None if the stack has one.
 
     Raises:
@@ -85,7 +85,7 @@ def _new_name(stack: Stack, item: object) -> str | None:
     return str(name)
 
 
-def _set_rows(stack: Stack, key: str, item: Array, inplace: bool) -> bool:
+def _set_rows(stack: Any, key: str, item: Array, inplace: bool) -> bool:
     """Set or copy the rows of an array in dense parts; False if a row is not a valid leaf.
 
     It takes half of the time of the plan of writes.
@@ -107,13 +107,13 @@ def _set_rows(stack: Stack, key: str, item: Array, inplace: bool) -> bool:
     return True
 
 
-def _pieces_of(stack: Stack, item: object) -> Sequence[Any]:
+def _pieces_of(stack: Any, item: object) -> Sequence[Any]:
     """One piece per part: the items of a list, or the pieces of a value."""
     pieces = _list_items(stack, item)
     return stack._pieces(stack._convert(item)) if pieces is None else pieces
 
 
-def _pieces_to_copy(stack: Stack, key: str, item: object) -> Sequence[Any]:
+def _pieces_to_copy(stack: Any, key: str, item: object) -> Sequence[Any]:
     """As `_pieces_of`, for a value that is broadcast to the existing entry."""
     pieces = _list_items(stack, item)
     if pieces is not None:
@@ -140,7 +140,7 @@ def _not_updated(shape: Shape, wanted: Shape) -> Exception:
     return entry_error(ValueError, message)
 
 
-def _list_items(stack: Stack, item: object) -> Sequence[Any] | None:
+def _list_items(stack: Any, item: object) -> Sequence[Any] | None:
     """The items of a list if there is one per part; their shapes may differ."""
     pieces = _unbound(item, stack.stack_dim) if type(item) is list and list_to_stack() else None
     return None if pieces is None or len(pieces) != len(stack.tensordicts) else pieces
@@ -163,7 +163,7 @@ def _unbound(item: Any, dim: int) -> Sequence[Any] | None:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _is_entry(stack: Stack, key: str, item: object) -> bool:
+def _is_entry(stack: Any, key: str, item: object) -> bool:
     """Whether `item` is already the entry: the lazy stack of the parts' entries under the key."""
     node = stack._as_node(item)
     parts = None if node is None else node._parts()
@@ -171,7 +171,7 @@ def _is_entry(stack: Stack, key: str, item: object) -> bool:
     return parts is not None and held == [id(part) for part in parts[0]]
 
 
-def _create(stack: Stack, path: Path, item: object, writes: Writes) -> None:
+def _create(stack: Any, path: Path, item: object, writes: Writes) -> None:
     if stack._locked or any(part.is_locked for part in stack.tensordicts):
         raise RuntimeError(LOCK_ERROR)
     node = stack._with({})
@@ -184,7 +184,7 @@ def _create(stack: Stack, path: Path, item: object, writes: Writes) -> None:
             part._set_path(path, child._get_entry(path[1:]), False, writes)
 
 
-def set_at(stack: Stack, path: Path, value: Any, index: object, writes: Writes) -> None:
+def set_at(stack: Any, path: Path, value: Any, index: object, writes: Writes) -> None:
     if stack._peek_entry(path) is None:
         raise missing_key(stack, path)
     if -1 in stack.get_item_shape(path):
@@ -209,7 +209,7 @@ def set_at(stack: Stack, path: Path, value: Any, index: object, writes: Writes) 
 # -- the entries of a source --------------------------------------------------------------------------------
 
 
-def update(stack: Stack, source: object, how: Update) -> None:
+def update(stack: Any, source: object, how: Update) -> None:
     shares = _matching_parts(stack, source)
     if shares is None:
         whole, shares = _split_source(stack, source)
@@ -219,7 +219,7 @@ def update(stack: Stack, source: object, how: Update) -> None:
             part._update(other, how)
 
 
-def take_batch(stack: Stack, source: object, how: Update) -> None:
+def take_batch(stack: Any, source: object, how: Update) -> None:
     node, dim, parts = stack._as_node(source), stack.stack_dim, stack.tensordicts
     if node is None:
         assignment.take_batch(stack, source, how)
@@ -243,7 +243,7 @@ def take_batch(stack: Stack, source: object, how: Update) -> None:
         part._take_batch(row, how)
 
 
-def _split_source(stack: Stack, source: Any) -> tuple[Any, Sequence[Any]]:
+def _split_source(stack: Any, source: Any) -> tuple[Any, Sequence[Any]]:
     """Split a source into entries that are set on the whole stack and entries that are set on each part.
 
     Set on each part are nested entries that merge into entries of only some parts, and lazy stacks along
@@ -259,7 +259,7 @@ def _split_source(stack: Stack, source: Any) -> tuple[Any, Sequence[Any]]:
     return whole, [dict(zip(some, pieces, strict=True)) for pieces in zip(*shares, strict=True)]
 
 
-def _set_per_part(stack: Stack, key: NestedKey, value: object) -> bool:
+def _set_per_part(stack: Any, key: NestedKey, value: object) -> bool:
     node, path = stack._as_node(value), require_path(key)
     if node is None and not isinstance(value, Mapping):
         return False
@@ -268,7 +268,7 @@ def _set_per_part(stack: Stack, key: NestedKey, value: object) -> bool:
     return any(lazy_entries.has_node(part, path) for part in stack.tensordicts)
 
 
-def _matching_parts(stack: Stack, source: object) -> Sequence[Any] | None:
+def _matching_parts(stack: Any, source: object) -> Sequence[Any] | None:
     """The parts of a lazy stack for the parts of the target; None if the source is no such stack.
 
     Raises:
@@ -289,13 +289,13 @@ def _matching_parts(stack: Stack, source: object) -> Sequence[Any] | None:
 # -- at an index of the batch ------------------------------------------------------------------------------
 
 
-def set_index(stack: Stack, index: object, value: object, writes: Writes | None = None) -> None:
+def set_index(stack: Any, index: object, value: object, writes: Writes | None = None) -> None:
     if writes is not None or not _write_arrays(stack, index, value):
         with planned(writes) as plan:
             _assign(stack, index, value, plan)
 
 
-def _write_arrays(stack: Stack, index: object, value: object) -> bool:
+def _write_arrays(stack: Any, index: object, value: object) -> bool:
     """`stack[index] = value` by the fast path, for the parts that the index picks."""
     items = index if type(index) is tuple else (index,)
     if stack.stack_dim or not items or not isinstance(value, Container):
@@ -327,7 +327,7 @@ def side_by_side(td: Container, source: object) -> Sequence[tuple[Any, Any]]:
     return list(zip(parts, others[0], strict=True))
 
 
-def _assign(stack: Stack, index: object, value: object, writes: Writes) -> None:
+def _assign(stack: Any, index: object, value: object, writes: Writes) -> None:
     """`stack[index] = value`, written to the arrays of the parts."""
     items = normalise(index, stack.batch_size)
     if isinstance(value, Mapping) and not isinstance(value, TensorCollection):
@@ -352,7 +352,7 @@ def _assign(stack: Stack, index: object, value: object, writes: Writes) -> None:
         part._set_index(rest, source, writes)
 
 
-def _broadcast_source(stack: Stack, node: Container, shape: Shape) -> Any:
+def _broadcast_source(stack: Any, node: Container, shape: Shape) -> Any:
     """A source with leaves broadcast to the stacked targets, as for a dense TensorDict.
 
     Broadcasting them in each part would align other dimensions.
@@ -375,7 +375,7 @@ def _broadcast_source(stack: Stack, node: Container, shape: Shape) -> Any:
 
 
 def _part_sources(
-    stack: Stack, items: tuple[Any, ...], node: Container
+    stack: Any, items: tuple[Any, ...], node: Container
 ) -> list[tuple[Any, tuple[Any, ...], Any]]:
     """Triples (part, index into the part, source of the part)."""
     split = lazy_index.split_index(items, stack.stack_dim)
@@ -396,7 +396,7 @@ def _part_sources(
     return [(stack.tensordicts[i], split.rest, s) for i, s in zip(ids.flat, sources, strict=True)]
 
 
-def _fill(stack: Stack, items: tuple[Any, ...], value: Any, writes: Writes) -> None:
+def _fill(stack: Any, items: tuple[Any, ...], value: Any, writes: Writes) -> None:
     """Write one value to every leaf, broadcasting as NumPy does."""
     if np.ndim(value) == 0:
         split = lazy_index.split_index(items, stack.stack_dim)

@@ -13,7 +13,7 @@ from lite._arrays.device import write_leaf
 from lite._arrays.numbers import NUMBERS
 from lite._arrays.settings import capture_non_tensor_stack, get_defaults_to_none
 from lite._arrays.types import Array, HostArray, Shape, computed, has_namespace, is_array
-from lite._containers.lazy_entries import Stack
+from lite._containers.lazy import Lazy
 from lite._containers.ragged import read
 from lite._tree.entry_errors import error_path
 from lite._tree.indexing import Index
@@ -91,7 +91,7 @@ def get_item_shape(td: Container, key: NestedKey) -> Shape:
 @overload
 def getitem(td: Container, index: str | tuple[str, ...]) -> Array: ...
 @overload
-def getitem(td: Stack, index: Index) -> Any: ...  # a part may be of any class
+def getitem(td: Lazy, index: Index) -> Any: ...  # a part may be of any class
 @overload
 def getitem(td: T, index: Index) -> T: ...
 def getitem(td: Container, index: Any) -> Any:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import DTypeLike
 
 from lite._arrays.device import to_library_of, unwrap, with_value, wrap, write_leaf
@@ -91,7 +90,11 @@ def full_like(
 
 
 def rand_like(
-    td: Like, dtype: DTypeLike | None = None, *, device: str | None = None, rng: Generator | None = None
+    td: Like,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
+    rng: np.random.Generator | None = None,
 ) -> Like:
     """Uniform numbers from [0, 1) in the shape of every array; see `zeros_like`.
 
@@ -115,7 +118,11 @@ def rand_like(
 
 
 def randn_like(
-    td: Like, dtype: DTypeLike | None = None, *, device: str | None = None, rng: Generator | None = None
+    td: Like,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
+    rng: np.random.Generator | None = None,
 ) -> Like:
     """Standard normal numbers in the shape of every array; see `rand_like`.
 
