@@ -436,7 +436,7 @@ def write_arrays(td: Container, index: Any, source: object) -> bool:
         index = index.nonzero()[0]
     elif kind is range or (kind is list and set(map(type, index)) == {int}):
         index = np.asarray(index, np.intp)
-    return (type(source) in NUMBERS or type(source) is type(td)) and write_shares(((td, source),), index)
+    return (type(source) is type(td) or type(source) in NUMBERS) and write_shares(((td, source),), index)
 
 
 Pairs: TypeAlias = list[tuple[Array, Array]]
@@ -462,7 +462,7 @@ def write_shares(shares: Sequence[tuple[Any, Any]], index: Any, whole: bool = Fa
         shape = None if whole else _simple_shape(index, td._batch_size)
         if shape is None and not whole:
             return False
-        if type(source) in NUMBERS:
+        if not whole and type(source) in NUMBERS:
             if not _fill(td, td._to_entry(source), found):
                 return False
         elif not _collect(td, source, shape, found, objects):
