@@ -122,3 +122,9 @@ def test_chosen_keys_only_are_copied() -> None:
     np.testing.assert_array_equal(td["a"], np.arange(3))
     with pytest.raises(KeyError):
         td.update_({"missing": np.zeros(3)}, keys_to_update=["missing"])
+
+
+def test_a_mapping_at_a_new_path_creates_every_node() -> None:
+    td = TensorDict(batch_size=[2], names=["rows"]).set(("a", "b", "c"), {"x": np.ones(2)})
+    np.testing.assert_array_equal(td["a", "b", "c", "x"], [1, 1])
+    assert td["a", "b"].names == ["rows"]

@@ -91,3 +91,9 @@ def test_the_protocol_has_at_most_25_private_methods() -> None:
         n for n in names if callable(getattr(Container, n)) or isinstance(vars(Container)[n], property)
     ]
     assert 0 < len(private) <= 25, sorted(private)
+
+
+def test_errors_name_the_tuple_for_a_key_with_a_separator() -> None:
+    for td in both():
+        for key in ("n.b", "n/b"):
+            assert 'read with a tuple: ("n", "b")' in missing_key(td, (key,)).args[0]
