@@ -387,7 +387,6 @@ for _function, _name in (
 implements(np.shape)(lambda a: a.batch_size)
 implements(np.ndim)(lambda a: a.ndim)
 implements(np.size)(lambda a, axis=None: a.numel() if axis is None else a.batch_size[axis])
-implements(np.ravel)(lambda a, order="C": _numpy_reshape(a, -1, order))
 implements(np.transpose)(lambda a, axes=None: a.permute(range(a.ndim)[::-1] if axes is None else axes))
 implements(np.flip)(lambda a, axis=None: a.flip(tuple(range(a.ndim)) if axis is None else axis))
 implements(np.array_split)(lambda a, pieces, axis=0: list(a.tensor_split(pieces, axis)))
@@ -402,6 +401,9 @@ def _numpy_reshape(
         raise ValueError(f"a TensorDict is reshaped in order 'C', got {order!r}.")
     out = a.view(shape) if copy is False else a.reshape(shape)
     return out.clone() if copy else out
+
+
+implements(np.ravel)(lambda a, order="C": _numpy_reshape(a, -1, order))
 
 
 @implements(np.squeeze)

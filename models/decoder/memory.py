@@ -49,18 +49,13 @@ class DeviceBuffer:
         self.stream = stream or CudaStream(index)
         try:
             # onnxruntime's own values take seven calls each on the CPU, a fifth of a short generation
-            self._held: Any = (
-                np.empty(size + _ALIGNMENT, np.uint8) if device == "cpu" else _on_gpu(size, index)
-            )
+            held: Any = np.empty(size + _ALIGNMENT, np.uint8) if device == "cpu" else _on_gpu(size, index)
         except Exception as error:
             raise MemoryError(f"cannot allocate {size:,} bytes of {purpose} on {device}: {error}") from error
         self.device = device
-        if device == "cpu":
-            address: int = self._held.__array_interface__["data"][0]
-            self.pointer = -(-address // _ALIGNMENT) * _ALIGNMENT
-            self._bytes = self._held[self.pointer - address :][:size]
-        else:
-            self.pointer = self._held.data_ptr()
+        self._held = held
+        address: int = held.__array_interface__["data"][0] if device == "cpu" else held.data_ptr()
+        self.pointer = -(-address // _ALIGNMENT) * _ALIGNMENT if device == "cpu" else address
 
     def __del__(self) -> None:
         # onnxruntime may give the memory to a buffer of another stream, while this one still uses it
@@ -73,7 +68,9 @@ class DeviceBuffer:
         """The bytes of a CPU buffer as a writable array that shares its memory."""
         if self.device != "cpu":
             raise TypeError(f"a buffer on {self.device} has no NumPy view")
-        return self._bytes
+        first = -self._held.__array_interface__["data"][0] % _ALIGNMENT
+        view: NDArray[np.uint8] = self._held[first : first + self.size]
+        return view
 
     def zero(self) -> None:
         """Set every byte to 0, as masked values are still multiplied and must be finite."""
