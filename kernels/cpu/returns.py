@@ -10,20 +10,24 @@ Each function here is compiled once more with each that calls it: they are few, 
 Memory to work in comes from the caller, as compiling an allocation takes longer than all allocations do.
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from lite.kernels._types import BoolArray, FloatArray, Operand
 from lite.kernels.backends.jit import jit
 from lite.kernels.cpu import plain_returns as plain
 from lite.kernels.cpu.vectors.blocks import exp
 from lite.kernels.cpu.vectors.width import full_width
 
+Place: TypeAlias = tuple[int, int, int]  # row, line, entry
+Weight: TypeAlias = tuple[Operand, Operand, tuple[float, ...]]  # see `advantages`
+
 _SIDE = 8  # sequences whose recursions run side by side in registers
 
 
 @jit
-def _side_by_side(a: Any, b: Any, first: Any, n: Any, tails: Any, lane: Any) -> None:
+def _side_by_side(a: FloatArray, b: FloatArray, first: int, n: int, tails: FloatArray, lane: int) -> None:
     """x = a + b x of the next step, in the place of `a`, for `_SIDE` lines of n entries from `first` on.
 
     `tails` hold, from `lane` on, the x after the tile, and in the end those that the tile begins with.
@@ -71,7 +75,7 @@ def _side_by_side(a: Any, b: Any, first: Any, n: Any, tails: Any, lane: Any) -> 
 
 
 @jit
-def _step(a: Any, b: Any, first: Any, n: Any, tails: Any) -> None:
+def _step(a: FloatArray, b: FloatArray, first: int, n: int, tails: FloatArray) -> None:
     """The same for one step of n sequences."""
     full_width()
     for i in range(n):
@@ -83,20 +87,63 @@ def _step(a: Any, b: Any, first: Any, n: Any, tails: Any) -> None:
 
 
 @jit
+def _recur(a: FloatArray, b: FloatArray, rows: int, n: int, tails: FloatArray, by_time: bool) -> None:
+    """The same for the lines of a tile, along time or not."""
+    if by_time:
+        for k in range(0, rows, _SIDE):
+            _side_by_side(a, b, k * n, n, tails, k)
+    else:
+        for k in range(rows):
+            _step(a, b, (rows - 1 - k) * n, n, tails)
+
+
+@jit
+def _block(block: int, lanes: int, tile_lanes: int) -> tuple[int, int, int]:
+    """The row of a block, its first lane, and how many it has."""
+    each = -(-lanes // tile_lanes)
+    row = block // each
+    first = (block - row * each) * tile_lanes
+    return row, first, min(tile_lanes, lanes - first)
+
+
+@jit
+def _tile(
+    until: int, tile_time: int, first: int, width: int, by_time: bool, merged: bool
+) -> tuple[int, int, int, int, int, int, int]:
+    """The tile that ends at step `until`.
+
+    Its first step; the number of its lines, their length, the first of them, and where in it the tile begins;
+    the number of runs that the lines are in memory, and the length of a run.
+    """
+    t = max(until - tile_time, 0)
+    rows, n, line, since = (width, until - t, first, t) if by_time else (until - t, width, t, first)
+    runs, length = (1, rows * n) if merged else (rows, n)
+    return t, rows, n, line, since, runs, length
+
+
+@jit
+def _at(operand: Operand, place: Place) -> int:
+    """Where in the memory of an operand a (row, line, entry) is."""
+    return place[0] * operand[1] + place[1] * operand[2] + place[2] * operand[3]
+
+
+@jit
+def _entry(operand: Operand, row: int, t: int, lane: int, by_time: bool) -> Any:
+    line, i = (lane, t) if by_time else (t, lane)
+    return operand[0][np.uintp(row * operand[1] + line * operand[2] + i * operand[3])]
+
+
+@jit
 def _lambda_terms(
-    reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any,
-    row: Any, line: Any, since: Any, a: Any, b: Any, first: Any, n: Any,
+    reward: Operand, value: Operand, done: Operand, terminated: Operand, gamma: Operand, lmbda: Operand,
+    place: Place, a: FloatArray, b: FloatArray, first: int, n: int,
 ) -> None:  # fmt: skip
     """G = a + b G(t+1) for n entries of a line."""
     full_width()
     rewards, values, ends = reward[0], value[0], done[0]
     stops, gammas, lmbdas = terminated[0], gamma[0], lmbda[0]
-    r = row * reward[1] + line * reward[2] + since * reward[3]
-    v = row * value[1] + line * value[2] + since * value[3]
-    d = row * done[1] + line * done[2] + since * done[3]
-    s = row * terminated[1] + line * terminated[2] + since * terminated[3]
-    g = row * gamma[1] + line * gamma[2] + since * gamma[3]
-    m = row * lmbda[1] + line * lmbda[2] + since * lmbda[3]
+    r, v, d = _at(reward, place), _at(value, place), _at(done, place)
+    s, g, m = _at(terminated, place), _at(gamma, place), _at(lmbda, place)
     for i in range(n):
         factor = gammas[np.uintp(g + i)] * lmbdas[np.uintp(m + i)]
         b[np.uintp(first + i)] = 0.0 if ends[np.uintp(d + i)] else factor
@@ -112,70 +159,52 @@ def _lambda_terms(
 
 @jit
 def _after(
-    value: Any, terminated: Any, row: Any, first: Any, time: Any, by_time: Any, n: Any, out: Any
-) -> None:
+    value: Operand, terminated: Operand, row: int, first: int, time: int, by_time: bool, n: int,
+    out: FloatArray,
+) -> None:  # fmt: skip
     """The value after the last step of n sequences from the `first` on; 0 if the step terminated."""
-    values, stops = value[0], terminated[0]
-    line, i = (first, time - 1) if by_time else (time - 1, first)
-    v = row * value[1] + line * value[2] + i * value[3]
-    s = row * terminated[1] + line * terminated[2] + i * terminated[3]
-    v_next, s_next = (value[2], terminated[2]) if by_time else (value[3], terminated[3])
     for k in range(n):
-        following = np.float64(values[np.uintp(v + k * v_next)])
-        out[k] = 0.0 if stops[np.uintp(s + k * s_next)] else following
+        following = np.float64(_entry(value, row, time - 1, first + k, by_time))
+        out[k] = 0.0 if _entry(terminated, row, time - 1, first + k, by_time) else following
 
 
 @jit
-def _put(values: Any, first: Any, n: Any, operand: Any, row: Any, line: Any, since: Any) -> None:
+def _put(values: FloatArray, first: int, n: int, operand: Operand, place: Place) -> None:
     full_width()
-    flat = operand[0]
-    base = row * operand[1] + line * operand[2] + since
+    flat, base = operand[0], _at(operand, place)
     for i in range(n):
         flat[np.uintp(base + i)] = values[np.uintp(first + i)]
 
 
 @jit(entry=True, plain=plain.lambda_returns)
 def lambda_returns(
-    reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any,
-    a: Any, b: Any, tails: Any,
-    time: Any, lanes: Any, by_time: Any, merged: Any, tile_time: Any, tile_lanes: Any, start: Any, stop: Any,
+    reward: Operand, value: Operand, done: Operand, terminated: Operand, gamma: Operand, lmbda: Operand,
+    out: Operand, a: FloatArray, b: FloatArray, tails: FloatArray,
+    time: int, lanes: int, by_time: bool, merged: bool, tile_time: int, tile_lanes: int,
+    start: int, stop: int,
 ) -> None:  # fmt: skip
     """G(t) = r(t) + gamma ((1 - lmbda) W(t) + lmbda G(t+1)), with W(t) in place of G(t+1) at an end.
 
-    W(t) is the value after step t, or 0 where it terminated. `a`, `b` and `tails` are memory
-    to work in. Blocks `start` to `stop`, each `tile_lanes` of the
-    lanes of a row; lines are along time where `by_time`, and those of a tile are one in memory if `merged`.
+    W(t) is the value after step t, or 0 where it terminated. `a`, `b` and `tails` are scratch memory. A block
+    is `tile_lanes` of the lanes of a row. Lines are along time if `by_time`; the lines of a tile are one run
+    in memory if `merged`.
     """
-    each = -(-lanes // tile_lanes)
     for block in range(start, stop):
-        row = block // each
-        first = (block - row * each) * tile_lanes
-        width = lanes - first if lanes - first < tile_lanes else tile_lanes
+        row, first, width = _block(block, lanes, tile_lanes)
         _after(value, terminated, row, first, time, by_time, width, tails)
         until = time
         while until > 0:
-            t = until - tile_time if until > tile_time else 0
-            rows, n, line, since = until - t, width, t, first
-            if by_time:
-                rows, n, line, since = width, until - t, first, t
-            runs, length = (1, rows * n) if merged else (rows, n)
+            until, rows, n, line, since, runs, length = _tile(until, tile_time, first, width, by_time, merged)
             for k in range(runs):
-                _lambda_terms(
-                    reward, value, done, terminated, gamma, lmbda, row, line + k, since, a, b, k * n, length
-                )
-            if by_time:
-                for k in range(0, rows, _SIDE):
-                    _side_by_side(a, b, k * n, n, tails, k)
-            else:
-                for k in range(rows):
-                    _step(a, b, (rows - 1 - k) * n, n, tails)
+                place = row, line + k, since
+                _lambda_terms(reward, value, done, terminated, gamma, lmbda, place, a, b, k * n, length)
+            _recur(a, b, rows, n, tails, by_time)
             for k in range(runs):
-                _put(a, k * n, length, out, row, line + k, since)
-            until = t
+                _put(a, k * n, length, out, (row, line + k, since))
 
 
 @jit
-def _recursions(a: Any, b: Any, time: Any, tails: Any) -> None:
+def _recursions(a: FloatArray, b: FloatArray, time: int, tails: FloatArray) -> None:
     """x = a + b x of the next step, in the place of `a`, for whole sequences of `time` steps."""
     rows = a.size // time
     together = rows - rows % _SIDE
@@ -191,8 +220,8 @@ def _recursions(a: Any, b: Any, time: Any, tails: Any) -> None:
 
 @jit(entry=True, plain=plain.short_lambda_returns)
 def short_lambda_returns(
-    reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any, memory: Any,
-    time: Any,
+    reward: FloatArray, value: FloatArray, done: BoolArray, terminated: BoolArray, gamma: float, lmbda: float,
+    out: FloatArray, memory: FloatArray, time: int,
 ) -> None:  # fmt: skip
     """`lambda_returns` of few sequences in one piece, with one gamma and lmbda: less to hand over.
 
@@ -202,27 +231,27 @@ def short_lambda_returns(
     a, b, more = memory[:n], memory[n : 2 * n], memory[2 * n :]
     gammas, lmbdas, tails = more[:n], more[n : 2 * n], more[2 * n :]
     gammas[:], lmbdas[:] = gamma, lmbda
-    numbers, ends, stops = (value, 0, time, 1), (done, 0, time, 1), (terminated, 0, time, 1)
-    _after(numbers, stops, 0, 0, time, True, n // time, tails)
+    values, stops, origin = (value, 0, time, 1), (terminated, 0, time, 1), (0, 0, 0)
+    _after(values, stops, 0, 0, time, True, n // time, tails)
     _lambda_terms(
-        (reward, 0, 0, 1), numbers, ends, stops, (gammas, 0, 0, 1), (lmbdas, 0, 0, 1), 0, 0, 0, a, b, 0, n
-    )
+        (reward, 0, 0, 1), values, (done, 0, 0, 1), stops, (gammas, 0, 0, 1), (lmbdas, 0, 0, 1), origin, a, b,
+        0, n,
+    )  # fmt: skip
     _recursions(a, b, time, tails)
-    _put(a, 0, n, (out, 0, 0, 1), 0, 0, 0)
+    _put(a, 0, n, (out, 0, 0, 1), origin)
 
 
 @jit(entry=True, plain=plain.fixed_lambda_returns)
 def fixed_lambda_returns(
-    reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any,
-    a: Any, b: Any, tails: Any,
-    time: Any, lanes: Any, by_time: Any, merged: Any, tile_time: Any, tile_lanes: Any, start: Any, stop: Any,
+    reward: Operand, value: Operand, done: Operand, terminated: Operand, gamma: Operand, lmbda: Operand,
+    out: Operand, a: FloatArray, b: FloatArray, tails: FloatArray,
+    time: int, lanes: int, by_time: bool, merged: bool, tile_time: int, tile_lanes: int,
+    start: int, stop: int,
 ) -> None:  # fmt: skip
     """As `lambda_returns`, but the return of a step uses that step's gamma and lmbda for all that follows."""
-    each = -(-lanes // tile_lanes)
     for block in range(start, stop):
-        row = block // each
-        first = (block - row * each) * tile_lanes
-        for lane in range(first, min(first + tile_lanes, lanes)):
+        row, first, width = _block(block, lanes, tile_lanes)
+        for lane in range(first, first + width):
             end = time - 1
             for origin in range(time - 1, -1, -1):
                 if _entry(done, row, origin, lane, by_time):
@@ -243,13 +272,7 @@ def fixed_lambda_returns(
 
 
 @jit
-def _entry(operand: Any, row: Any, t: Any, lane: Any, by_time: Any) -> Any:
-    line, i = (lane, t) if by_time else (t, lane)
-    return operand[0][np.uintp(row * operand[1] + line * operand[2] + i * operand[3])]
-
-
-@jit
-def _ratios(weight: Any, row: Any, line: Any, since: Any, out: Any, first: Any, n: Any) -> None:
+def _ratios(weight: Weight, place: Place, out: FloatArray, first: int, n: int) -> None:
     """Weights of n entries of a line: exponentials of the differences of two operands.
 
     They count as 0 where they are below all normal numbers, and are taken in two steps where they may be
@@ -257,10 +280,8 @@ def _ratios(weight: Any, row: Any, line: Any, since: Any, out: Any, first: Any, 
     """
     full_width()
     learner, actor, limits = weight
-    above, below = learner[0], actor[0]
+    above, below, j, k = learner[0], actor[0], _at(learner, place), _at(actor, place)
     least, most, taken, scale = limits
-    j = row * learner[1] + line * learner[2] + since * learner[3]
-    k = row * actor[1] + line * actor[2] + since * actor[3]
     for i in range(n):
         x = above[np.uintp(j + i)] - below[np.uintp(k + i)]
         y = x - taken if x > most else x
@@ -271,21 +292,16 @@ def _ratios(weight: Any, row: Any, line: Any, since: Any, out: Any, first: Any, 
 
 @jit
 def _gain_terms(
-    reward: Any, value: Any, following: Any, done: Any, terminated: Any, weight: Any, gamma: Any, lmbda: Any,
-    rho_thresh: Any, c_thresh: Any, ratios: Any,
-    row: Any, line: Any, since: Any, a: Any, b: Any, first: Any, n: Any,
+    reward: Operand, value: Operand, following: Operand, done: Operand, terminated: Operand,
+    weight: Weight | None, gamma: Operand, lmbda: Operand, rho_thresh: float, c_thresh: float,
+    ratios: FloatArray, place: Place, a: FloatArray, b: FloatArray, first: int, n: int,
 ) -> None:  # fmt: skip
     """x = a + b x(t+1) for n entries of a line; without a `weight`, whose code is left out then, it is 1."""
     full_width()
     rewards, values, nexts, ends = reward[0], value[0], following[0], done[0]
     stops, gammas, lmbdas = terminated[0], gamma[0], lmbda[0]
-    r = row * reward[1] + line * reward[2] + since * reward[3]
-    v = row * value[1] + line * value[2] + since * value[3]
-    f = row * following[1] + line * following[2] + since * following[3]
-    d = row * done[1] + line * done[2] + since * done[3]
-    s = row * terminated[1] + line * terminated[2] + since * terminated[3]
-    g = row * gamma[1] + line * gamma[2] + since * gamma[3]
-    m = row * lmbda[1] + line * lmbda[2] + since * lmbda[3]
+    r, v, f, d = _at(reward, place), _at(value, place), _at(following, place), _at(done, place)
+    s, g, m = _at(terminated, place), _at(gamma, place), _at(lmbda, place)
     for i in range(n):
         factor = gammas[np.uintp(g + i)] * lmbdas[np.uintp(m + i)]
         if weight is not None:
@@ -306,29 +322,25 @@ def _gain_terms(
 
 @jit
 def _put_both(
-    value: Any, row: Any, line: Any, since: Any, excess: Any, first: Any, n: Any, advantage: Any, target: Any
+    value: Operand, place: Place, excess: FloatArray, first: int, n: int, advantage: Operand, target: Operand
 ) -> None:
     """x for n entries of a line to `advantage`, and V + x to `target`."""
     full_width()
     values, out, other = value[0], target[0], advantage[0]
-    v = row * value[1] + line * value[2] + since * value[3]
-    base = row * target[1] + line * target[2] + since
-    place = row * advantage[1] + line * advantage[2] + since
+    v, base, along = _at(value, place), _at(target, place), _at(advantage, place)
     for i in range(n):
         x = excess[np.uintp(first + i)]
-        other[np.uintp(place + i)] = x
+        other[np.uintp(along + i)] = x
         out[np.uintp(base + i)] = np.float64(values[np.uintp(v + i)]) + x
 
 
 @jit
 def _goals(
-    value: Any, row: Any, line: Any, since: Any, excess: Any, goals: Any, first: Any, n: Any, target: Any
+    value: Operand, place: Place, excess: FloatArray, goals: FloatArray, first: int, n: int, target: Operand
 ) -> None:
     """V + x for n entries of a line, to `goals` and to `target`."""
     full_width()
-    values, out = value[0], target[0]
-    v = row * value[1] + line * value[2] + since * value[3]
-    base = row * target[1] + line * target[2] + since
+    values, out, v, base = value[0], target[0], _at(value, place), _at(target, place)
     for i in range(n):
         goal = np.float64(values[np.uintp(v + i)]) + excess[np.uintp(first + i)]
         goals[np.uintp(first + i)] = goal
@@ -336,7 +348,7 @@ def _goals(
 
 
 @jit
-def _follow(goals: Any, rows: Any, n: Any, by_time: Any, ahead: Any) -> None:
+def _follow(goals: FloatArray, rows: int, n: int, by_time: bool, ahead: FloatArray) -> None:
     """Make the entry after a tile's step the target of the next step, `ahead` those before the tile."""
     if by_time:
         head = goals[0]
@@ -352,21 +364,16 @@ def _follow(goals: Any, rows: Any, n: Any, by_time: Any, ahead: Any) -> None:
 
 @jit
 def _correct(
-    reward: Any, value: Any, following: Any, done: Any, terminated: Any, ratios: Any, gamma: Any,
-    rho_thresh: Any, row: Any, line: Any, since: Any, ahead: Any, skip: Any, between: Any, first: Any, n: Any,
-    advantage: Any,
+    reward: Operand, value: Operand, following: Operand, done: Operand, terminated: Operand,
+    ratios: FloatArray, gamma: Operand, rho_thresh: float, place: Place, ahead: FloatArray, skip: int,
+    between: FloatArray, first: int, n: int, advantage: Operand,
 ) -> None:  # fmt: skip
     """The advantages of V-trace for n entries of a line, from the targets that `ahead` has from `skip` on."""
     full_width()
     rewards, values, nexts, ends = reward[0], value[0], following[0], done[0]
-    stops, gammas = terminated[0], gamma[0]
-    r = row * reward[1] + line * reward[2] + since * reward[3]
-    v = row * value[1] + line * value[2] + since * value[3]
-    f = row * following[1] + line * following[2] + since * following[3]
-    d = row * done[1] + line * done[2] + since * done[3]
-    s = row * terminated[1] + line * terminated[2] + since * terminated[3]
-    g = row * gamma[1] + line * gamma[2] + since * gamma[3]
-    out, base = advantage[0], row * advantage[1] + line * advantage[2] + since
+    stops, gammas, out = terminated[0], gamma[0], advantage[0]
+    r, v, f, d = _at(reward, place), _at(value, place), _at(following, place), _at(done, place)
+    s, g, base = _at(terminated, place), _at(gamma, place), _at(advantage, place)
     for i in range(n):
         following_value, target = np.float64(nexts[np.uintp(f + i)]), ahead[np.uintp(skip + i)]
         goal = following_value if ends[np.uintp(d + i)] else target
@@ -382,10 +389,12 @@ def _correct(
 
 @jit(entry=True, plain=plain.advantages)
 def advantages(
-    reward: Any, value: Any, next_value: Any, done: Any, terminated: Any, weight: Any, gamma: Any, lmbda: Any,
-    rho_thresh: Any, c_thresh: Any, corrected: Any, advantage: Any, target: Any,
-    a: Any, b: Any, tails: Any, goals: Any, ahead: Any, ratios: Any,
-    time: Any, lanes: Any, by_time: Any, merged: Any, tile_time: Any, tile_lanes: Any, start: Any, stop: Any,
+    reward: Operand, value: Operand, next_value: Operand, done: Operand, terminated: Operand,
+    weight: Weight | None, gamma: Operand, lmbda: Operand, rho_thresh: float, c_thresh: float,
+    corrected: bool, advantage: Operand, target: Operand,
+    a: FloatArray, b: FloatArray, tails: FloatArray, goals: FloatArray, ahead: FloatArray, ratios: FloatArray,
+    time: int, lanes: int, by_time: bool, merged: bool, tile_time: int, tile_lanes: int,
+    start: int, stop: int,
 ) -> None:  # fmt: skip
     """x(t) = rho(t) (r(t) + gamma W(t) - V(t)) + gamma lmbda c(t) x(t+1), nothing ahead of an end.
 
@@ -396,66 +405,53 @@ def advantages(
     stands for that target.
     Blocks, tiles and memory to work in as in `lambda_returns`.
     """
-    each = -(-lanes // tile_lanes)
     for block in range(start, stop):
-        row = block // each
-        first = (block - row * each) * tile_lanes
-        width = lanes - first if lanes - first < tile_lanes else tile_lanes
+        row, first, width = _block(block, lanes, tile_lanes)
         for k in range(width):
             tails[k] = 0.0
         if weight is not None and corrected:
             _after(next_value, terminated, row, first, time, by_time, width, ahead)
         until = time
         while until > 0:
-            t = until - tile_time if until > tile_time else 0
-            rows, n, line, since = until - t, width, t, first
-            if by_time:
-                rows, n, line, since = width, until - t, first, t
-            runs, length = (1, rows * n) if merged else (rows, n)
-            if weight is not None:
-                for k in range(runs):
-                    _ratios(weight, row, line + k, since, ratios, k * n, length)
+            until, rows, n, line, since, runs, length = _tile(until, tile_time, first, width, by_time, merged)
             for k in range(runs):
+                place = row, line + k, since
+                if weight is not None:
+                    _ratios(weight, place, ratios, k * n, length)
                 _gain_terms(
                     reward, value, next_value, done, terminated, weight, gamma, lmbda, rho_thresh, c_thresh,
-                    ratios, row, line + k, since, a, b, k * n, length,
+                    ratios, place, a, b, k * n, length,
                 )  # fmt: skip
-            if by_time:
-                for k in range(0, rows, _SIDE):
-                    _side_by_side(a, b, k * n, n, tails, k)
-            else:
-                for k in range(rows):
-                    _step(a, b, (rows - 1 - k) * n, n, tails)
+            _recur(a, b, rows, n, tails, by_time)
             if weight is not None and corrected:
                 for k in range(runs):
-                    _goals(value, row, line + k, since, a, goals, k * n, length, target)
+                    _goals(value, (row, line + k, since), a, goals, k * n, length, target)
                 _follow(goals, rows, n, by_time, ahead)
                 skip = 1 if by_time else n
                 for k in range(runs):
                     _correct(
                         reward, value, next_value, done, terminated, ratios, gamma, rho_thresh,
-                        row, line + k, since, goals, k * n + skip, a, k * n, length, advantage,
+                        (row, line + k, since), goals, k * n + skip, a, k * n, length, advantage,
                     )  # fmt: skip
             else:
                 for k in range(runs):
-                    _put_both(value, row, line + k, since, a, k * n, length, advantage, target)
-            until = t
+                    _put_both(value, (row, line + k, since), a, k * n, length, advantage, target)
 
 
 @jit(entry=True, plain=plain.short_advantages)
 def short_advantages(
-    reward: Any, value: Any, next_value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any,
-    advantage: Any, target: Any, memory: Any, time: Any,
+    reward: FloatArray, value: FloatArray, next_value: FloatArray, done: BoolArray, terminated: BoolArray,
+    gamma: float, lmbda: float, advantage: FloatArray, target: FloatArray, memory: FloatArray, time: int,
 ) -> None:  # fmt: skip
     """`advantages` without weights, of few sequences in one piece; see `short_lambda_returns`."""
     n = reward.size
     a, b, more = memory[:n], memory[n : 2 * n], memory[2 * n :]
     gammas, lmbdas, tails = more[:n], more[n : 2 * n], more[2 * n :]
     gammas[:], lmbdas[:], tails[:] = gamma, lmbda, 0.0
-    values = value, 0, 0, 1
+    values, origin = (value, 0, 0, 1), (0, 0, 0)
     _gain_terms(
         (reward, 0, 0, 1), values, (next_value, 0, 0, 1), (done, 0, 0, 1), (terminated, 0, 0, 1), None,
-        (gammas, 0, 0, 1), (lmbdas, 0, 0, 1), 1.0, 1.0, b, 0, 0, 0, a, b, 0, n,
+        (gammas, 0, 0, 1), (lmbdas, 0, 0, 1), 1.0, 1.0, b, origin, a, b, 0, n,
     )  # fmt: skip
     _recursions(a, b, time, tails)
-    _put_both(values, 0, 0, 0, a, 0, n, (advantage, 0, 0, 1), (target, 0, 0, 1))
+    _put_both(values, origin, a, 0, n, (advantage, 0, 0, 1), (target, 0, 0, 1))
