@@ -8,8 +8,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray: TypeAlias = NDArray[np.floating[Any]]
-IntArray: TypeAlias = NDArray[np.integer[Any]]
-BoolArray: TypeAlias = NDArray[np.bool_]
-LogitArray: TypeAlias = NDArray[Any]  # float32 or float64, or the bits of float16 or bfloat16 as uint16
+Int: TypeAlias = int | np.integer[Any]
+Float: TypeAlias = float | np.floating[Any]
+Bool: TypeAlias = bool | np.bool_
+Array: TypeAlias = NDArray[Any]
+Floats: TypeAlias = NDArray[np.floating[Any]]
+Ints: TypeAlias = NDArray[np.integer[Any]]
+Bools: TypeAlias = NDArray[np.bool_]
+LogitData: TypeAlias = NDArray[Any]  # float32 or float64, or the bits of float16 or bfloat16 as uint16
 Operand: TypeAlias = tuple[NDArray[Any], int, int, int]  # flat memory; strides of rows, lines and entries

@@ -4,10 +4,10 @@ Thresholds are looked for in the whole row; what reaches the last of them, the e
 """
 
 import math
-from typing import Any
 
 import numpy as np
 
+from lite.kernels._types import Float, Floats, Int, Ints
 from lite.kernels.backends.jit import jit
 from lite.kernels.cpu.sample_tokens import (
     HOTTEST,
@@ -34,14 +34,14 @@ from lite.kernels.cpu.vectors.blocks import BLOCK, weights_apart
 from lite.kernels.cpu.vectors.width import full_width
 
 
-def _plain_moments(work: Any, light: Any, n: Any, edge: Any, highest: Any) -> Any:
+def _plain_moments(work: Floats, light: Floats, n: int, edge: float, highest: float) -> tuple[float, float]:
     inside = work[:n] >= edge
     weights = light[:n][inside].astype(np.float64)
     return weights.sum(), np.sum(weights * (work[:n][inside] - highest))
 
 
 @jit(reassociate=True, plain=_plain_moments)
-def _moments(work: Any, light: Any, n: Any, edge: Any, highest: Any) -> Any:
+def _moments(work: Floats, light: Floats, n: int, edge: float, highest: float) -> tuple[float, float]:
     """Over scores from `edge` on, their weight and the sum of it times score - highest."""
     full_width()
     zero, mass, weighted = np.float32(0.0), 0.0, 0.0
@@ -58,25 +58,25 @@ def _moments(work: Any, light: Any, n: Any, edge: Any, highest: Any) -> Any:
     return mass, weighted
 
 
-def _plain_surprise(work: Any, n: Any, edge: Any, typical: Any) -> None:
+def _plain_surprise(work: Floats, n: int, edge: float, typical: float) -> None:
     scores = work[:n]
     scores[:] = np.where(scores >= edge, -abs(scores - typical), np.float32(-np.inf))
 
 
 @jit(plain=_plain_surprise)
-def _surprise(work: Any, n: Any, edge: Any, typical: Any) -> None:
+def _surprise(work: Floats, n: int, edge: float, typical: float) -> None:
     """Scores become minus their distance to `typical`; those below `edge` -inf."""
     full_width()
     for i in range(n):
         work[i] = -abs(work[i] - typical) if work[i] >= edge else np.float32(-np.inf)
 
 
-def _plain_drop_first(work: Any, score: Any, count: Any) -> None:
+def _plain_drop_first(work: Floats, score: float, count: int) -> None:
     work[np.flatnonzero(work == score)[:count]] = -np.inf
 
 
 @jit(plain=_plain_drop_first)
-def _drop_first(work: Any, score: Any, count: Any) -> None:
+def _drop_first(work: Floats, score: float, count: int) -> None:
     """-inf for so many of the first that have this score."""
     i = 0
     while count > 0:
@@ -88,9 +88,9 @@ def _drop_first(work: Any, score: Any, count: Any) -> None:
 
 @jit
 def _cut_row(
-    work: Any, bits: Any, light: Any, groups: Any, target: Any, weight: Any, cut: Any, totals: Any,
-    candidates: Any, weights: Any, listed: Any,
-) -> Any:  # fmt: skip
+    work: Floats, bits: Ints, light: Floats, groups: int, target: Floats, weight: float, cut: int,
+    totals: Floats, candidates: Ints, weights: Floats, listed: int,
+) -> float:  # fmt: skip
     """`threshold` in the whole row; all have `weight` if that is not 0, likewise in the place `cut`."""
     full_width()
     above = narrow(work, bits, light, groups * GROUP, target, weight, cut, totals)
@@ -106,16 +106,17 @@ def _cut_row(
 
 @jit
 def _from_row(
-    work: Any, bits: Any, light: Any, groups: Any, candidates: Any, weights: Any, totals: Any,
-    options: Any, o: Any, share: Any, highest: Any, cut: Any, listed: Any,
-) -> Any:  # fmt: skip
+    work: Floats, bits: Ints, light: Floats, groups: int, candidates: Ints, weights: Floats, totals: Floats,
+    options: Floats, o: int, share: float, highest: float, cut: int, listed: int,
+) -> tuple[Int, Float]:  # fmt: skip
     """Draw from a row of which too many scores reach the bound in `cut`.
 
     Returns the token and the edge, which all that is kept in `work` reaches.
     """
     full_width()
     k, p, least, typical = options[o + 1], options[o + 2], options[o + 3], options[o + 4]
-    end, edge = groups * GROUP, LOWEST
+    end = groups * GROUP
+    edge: Float = LOWEST
     weights_apart(work[:end], highest, 1.0, False, bits[:0], False, light[:end])  # no flags
     if 0.0 < k < end:
         _cut_row(work, bits, light, groups, k, 1.0, cut, totals, candidates, weights, listed)
@@ -141,7 +142,7 @@ def _from_row(
         _surprise(work, end, edge, np.float32(usual))
         maxima(bits, groups)
         # What is below the mean of what is dropped, as above, is farther than what has to be kept.
-        farthest = np.float64(highest) + math.log((1.0 - typical) * total / end) - usual
+        farthest: float = np.float64(highest) + math.log((1.0 - typical) * total / end) - usual
         farthest = farthest if farthest < spread / total else spread / total
         work[cut] = farthest - SLACK * (1.0 + abs(usual) - farthest)
         target = typical * total
@@ -168,8 +169,9 @@ def _from_row(
 
 @jit(entry=True)
 def flat_row(
-    logits: Any, begins: Any, size: Any, options: Any, seeds: Any, tokens: Any, log_probs: Any, numbers: Any,
-    kept: Any, kept_counts: Any, work: Any, bits: Any, candidates: Any, memory: Any, r: Any,
+    logits: Floats, begins: Ints, size: int, options: Floats, seeds: Ints, tokens: Ints, log_probs: Floats,
+    numbers: Floats, kept: Ints, kept_counts: Ints, work: Floats, bits: Ints, candidates: Ints,
+    memory: Floats, r: int,
 ) -> None:  # fmt: skip
     """Draw for row r, at which `sample_tokens.rows` has ended, from the memory that it leaves.
 

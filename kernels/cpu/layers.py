@@ -1,9 +1,8 @@
 """Layers of networks whose formulas are long, in one pass over float32 arrays, compiled for the CPU."""
 
-from typing import Any
-
 import numpy as np
 
+from lite.kernels._types import Floats
 from lite.kernels.backends.jit import jit
 from lite.kernels.cpu.vectors.blocks import exp
 from lite.kernels.cpu.vectors.gelu import BY_TANH, END, EXACT
@@ -17,7 +16,7 @@ _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 
 
 @jit(entry=True)
-def gelu(x: Any, out: Any) -> None:
+def gelu(x: Floats, out: Floats) -> None:
     """x times the probability that a standard normal number is below x; see `vectors/gelu.py`."""
     full_width()
     for i in range(x.size):
@@ -29,7 +28,7 @@ def gelu(x: Any, out: Any) -> None:
 
 
 @jit(entry=True)
-def gelu_by_tanh(x: Any, out: Any) -> None:
+def gelu_by_tanh(x: Floats, out: Floats) -> None:
     """x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2; see `vectors/gelu.py`."""
     full_width()
     for i in range(x.size):
@@ -39,7 +38,7 @@ def gelu_by_tanh(x: Any, out: Any) -> None:
 
 
 @jit(entry=True)
-def silu(x: Any, out: Any) -> None:
+def silu(x: Floats, out: Floats) -> None:
     """x / (1 + exp(-x))."""
     full_width()
     for i in range(x.size):
@@ -49,7 +48,7 @@ def silu(x: Any, out: Any) -> None:
 
 
 @jit(entry=True, reassociate=True)
-def layer_norm(x: Any, weight: Any, bias: Any, eps: Any, out: Any) -> None:
+def layer_norm(x: Floats, weight: Floats, bias: Floats, eps: float, out: Floats) -> None:
     """(x - mean) / √(variance + eps) over each row, times weight plus bias."""
     full_width()
     size = x.shape[1]

@@ -4,21 +4,20 @@ A row is read once for its statistics, in blocks that stay in the first-level ca
 whole log-softmax is wanted it is read a second time, from a cache that holds one row.
 """
 
-from typing import Any
-
 import numpy as np
 
+from lite.kernels._types import Bools, Floats, Ints, LogitData
 from lite.kernels.backends.jit import jit
 from lite.kernels.cpu import plain_rows
 from lite.kernels.cpu.vectors.blocks import log_total, maximum, statistics
-from lite.kernels.cpu.vectors.formulas import written
+from lite.kernels.cpu.vectors.formulas import Operations, Vector, written
 
 
 @jit(entry=True, plain=plain_rows.rows)
 def rows(
-    flat: Any, bfloat16: Any, starts: Any, size: Any, keep: Any, keep_starts: Any, counted: Any,
-    inverses: Any, tokens: Any, bad: Any, log_probs: Any, entropies: Any, maxima: Any, totals: Any,
-    start: Any, stop: Any,
+    flat: LogitData, bfloat16: bool, starts: Ints, size: int, keep: Bools, keep_starts: Ints, counted: Bools,
+    inverses: Floats, tokens: Ints, bad: Ints, log_probs: Floats, entropies: Floats | None, maxima: Floats,
+    totals: Floats, start: int, stop: int,
 ) -> None:  # fmt: skip
     """Numbers taken from rows `start` to `stop` of the logits: those whose arrays have a size
     (entropies: if there is one, as code for them is only compiled then).
@@ -62,20 +61,20 @@ def rows(
 
 
 @written(parameters=3)
-def _shifted(o: Any, x: Any, highest: Any, inverse: Any, total: Any) -> Any:
+def _shifted(o: Operations, x: Vector, highest: Vector, inverse: Vector, total: Vector) -> Vector:
     return (x - o.narrow(highest)) * o.narrow(inverse) - o.narrow(total)
 
 
 @written(parameters=1)
-def _extreme(o: Any, x: Any, total: Any) -> Any:
+def _extreme(o: Operations, x: Vector, total: Vector) -> Vector:
     """The result for a row whose highest logit is infinite."""
     return o.where(x == float("inf"), o.narrow(total) * -1.0, float("-inf"))
 
 
 @jit(entry=True, plain=plain_rows.log_softmax)
 def log_softmax(
-    flat: Any, bfloat16: Any, starts: Any, size: Any, keep: Any, keep_starts: Any, counted: Any,
-    inverses: Any, past: Any, out: Any, out_starts: Any, start: Any, stop: Any,
+    flat: LogitData, bfloat16: bool, starts: Ints, size: int, keep: Bools, keep_starts: Ints, counted: Bools,
+    inverses: Floats, past: bool, out: Floats, out_starts: Ints, start: int, stop: int,
 ) -> None:  # fmt: skip
     """Write the log-softmax of rows `start` to `stop` to `out`, `past` the caches or not.
 

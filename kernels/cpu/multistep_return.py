@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.kernels._arrays import aligned_zeros
+from lite.kernels._types import Bools, Floats, Ints
 from lite.kernels.backends.jit import jit
 from lite.kernels.cpu.vectors.width import full_width
 
@@ -22,13 +23,13 @@ _PIECE = 2048  # steps summed together: they stay in the first caches
 _APART = 16  # numbers between the pieces of memory: of a power of two, all would meet in the same lines
 
 
-def _plain_ends(done: Any, time: Any, index: Any) -> None:
+def _plain_ends(done: Bools, time: int, index: Ints) -> None:
     ends = np.where(done.reshape(-1, time), np.arange(time), time - 1)
     index.reshape(-1, time)[:] = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
 
 
 @jit(plain=_plain_ends)
-def _ends(done: Any, time: Any, index: Any) -> None:
+def _ends(done: Bools, time: int, index: Ints) -> None:
     """To `index`: where the episode of each step ends, in sequences of `time` steps."""
     for first in range(0, done.size, time):
         end = time - 1
@@ -38,7 +39,7 @@ def _ends(done: Any, time: Any, index: Any) -> None:
             index[np.uintp(first + t)] = end
 
 
-def _plain_windows(index: Any, time: Any, n_steps: Any, steps: Any, nonterminal: Any) -> Any:
+def _plain_windows(index: Ints, time: int, n_steps: int, steps: Ints, nonterminal: Bools) -> int:
     ends = index.reshape(-1, time)
     after = ends - np.arange(time)
     windows = np.minimum(n_steps, after + 1)
@@ -49,7 +50,7 @@ def _plain_windows(index: Any, time: Any, n_steps: Any, steps: Any, nonterminal:
 
 
 @jit(plain=_plain_windows)
-def _windows(index: Any, time: Any, n_steps: Any, steps: Any, nonterminal: Any) -> Any:
+def _windows(index: Ints, time: int, n_steps: int, steps: Ints, nonterminal: Bools) -> int:
     """Steps to the next observation, and in place of the ends its index; returns how long an episode is."""
     full_width()
     longest = 0
@@ -65,29 +66,29 @@ def _windows(index: Any, time: Any, n_steps: Any, steps: Any, nonterminal: Any) 
     return longest + 1
 
 
-def _plain_discounts(powers: Any, steps: Any, out: Any) -> None:
+def _plain_discounts(powers: Floats, steps: Ints, out: Floats) -> None:
     out[:] = powers[steps]
 
 
 @jit(plain=_plain_discounts)
-def _discounts(powers: Any, steps: Any, out: Any) -> None:
+def _discounts(powers: Floats, steps: Ints, out: Floats) -> None:
     full_width()
     for t in range(steps.size):
         out[t] = powers[np.uintp(steps[t])]
 
 
-def _plain_extend(near: Any, far: Any, distance: Any, scale: Any, steps: Any) -> None:
+def _plain_extend(near: Floats, far: Floats, distance: int, scale: float, steps: Ints) -> None:
     both = max(near.size - distance, 0)
     np.add(near[:both], scale * far[distance:], out=near[:both], where=steps[:both] > distance)
 
 
-def _plain_double(near: Any, distance: Any, scale: Any, steps: Any, out: Any) -> None:
+def _plain_double(near: Floats, distance: int, scale: float, steps: Ints, out: Floats) -> None:
     out[:] = near
     _plain_extend(out, near, distance, scale, steps)
 
 
 @jit(plain=_plain_double)
-def _double(near: Any, distance: Any, scale: Any, steps: Any, out: Any) -> None:
+def _double(near: Floats, distance: int, scale: float, steps: Ints, out: Floats) -> None:
     """Windows of `near`, and where the episode goes on so far, those that begin at their end."""
     full_width()
     both = near.size - distance
@@ -99,7 +100,7 @@ def _double(near: Any, distance: Any, scale: Any, steps: Any, out: Any) -> None:
 
 
 @jit(plain=_plain_extend)
-def _extend(near: Any, far: Any, distance: Any, scale: Any, steps: Any) -> None:
+def _extend(near: Floats, far: Floats, distance: int, scale: float, steps: Ints) -> None:
     """The same with windows of `far`, in the place of `near`."""
     full_width()
     for t in range(near.size - distance):
@@ -107,20 +108,21 @@ def _extend(near: Any, far: Any, distance: Any, scale: Any, steps: Any) -> None:
         near[t] = more if steps[t] > distance else near[t]
 
 
-def _plain_copy(values: Any, out: Any) -> None:
+def _plain_copy(values: Floats, out: Floats) -> None:
     out[:] = values[: out.size]
 
 
 @jit(plain=_plain_copy)
-def _copy(values: Any, out: Any) -> None:
+def _copy(values: Floats, out: Floats) -> None:
     for t in range(out.size):
         out[t] = values[t]
 
 
 @jit
 def _sums(
-    reward: Any, steps: Any, n_steps: Any, longest: Any, powers: Any, window: Any, other: Any, spare: Any
-) -> Any:
+    reward: Floats, steps: Ints, n_steps: int, longest: int, powers: Floats, window: Floats, other: Floats,
+    spare: Floats,
+) -> Floats:  # fmt: skip
     """The discounted sums over windows, in the one of the last three arrays that it returns.
 
     `window` doubles until its length has the highest digit of `n_steps`; where a digit is 1, it is added to
@@ -152,8 +154,8 @@ def work_memory(steps: int, n_steps: int) -> NDArray[Any]:
 
 @jit(entry=True)
 def sequences(
-    reward: Any, done: Any, time: Any, n_steps: Any, powers: Any,
-    sums: Any, steps: Any, index: Any, discount: Any, nonterminal: Any, memory: Any, start: Any, stop: Any,
+    reward: Floats, done: Bools, time: int, n_steps: int, powers: Floats, sums: Floats, steps: Ints,
+    index: Ints, discount: Floats, nonterminal: Bools, memory: Floats, start: int, stop: int,
 ) -> None:  # fmt: skip
     """Sequences `start` to `stop`, each of `time` steps.
 

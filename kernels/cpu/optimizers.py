@@ -5,16 +5,15 @@ the order that `lite/optim/formulas.py` has, where NumPy computes the same. Arra
 are empty.
 """
 
-from typing import Any
-
 import numpy as np
 
+from lite.kernels._types import Floats
 from lite.kernels.backends.jit import jit
 from lite.kernels.cpu.vectors.width import full_width
 
 
 @jit(entry=True)
-def adam(p: Any, g: Any, first: Any, second: Any, top: Any, c: Any) -> None:
+def adam(p: Floats, g: Floats, first: Floats, second: Floats, top: Floats, c: Floats) -> None:
     """Adam, AMSGrad with `top`, decoupled weight decay with `keep` below 1."""
     full_width()
     sign, decay, keep, new_first, old_second, new_second, rate, eps = (
@@ -41,7 +40,7 @@ def adam(p: Any, g: Any, first: Any, second: Any, top: Any, c: Any) -> None:
 
 
 @jit(entry=True)
-def sgd(p: Any, g: Any, buffer: Any, c: Any) -> None:
+def sgd(p: Floats, g: Floats, buffer: Floats, c: Floats) -> None:
     """Stochastic gradient descent, with `buffer` for momentum."""
     full_width()
     sign, decay, rate, old, new, ahead = c[0], c[1], c[2], c[3], c[4], c[5]
@@ -60,7 +59,7 @@ def sgd(p: Any, g: Any, buffer: Any, c: Any) -> None:
 
 
 @jit(entry=True)
-def rmsprop(p: Any, g: Any, square: Any, mean: Any, buffer: Any, c: Any) -> None:
+def rmsprop(p: Floats, g: Floats, square: Floats, mean: Floats, buffer: Floats, c: Floats) -> None:
     """RMSprop: centered with `mean`, with momentum with `buffer`."""
     full_width()
     sign, decay, rate, old, new, eps, momentum = c[0], c[1], c[2], c[3], c[4], c[5], c[6]
@@ -81,7 +80,7 @@ def rmsprop(p: Any, g: Any, square: Any, mean: Any, buffer: Any, c: Any) -> None
 
 
 @jit(entry=True)
-def lerp(target: Any, source: Any, c: Any) -> None:
+def lerp(target: Floats, source: Floats, c: Floats) -> None:
     """`target` a share nearer to `source`."""
     full_width()
     for i in range(target.size):

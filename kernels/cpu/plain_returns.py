@@ -6,15 +6,16 @@ to work in is not used.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
+
+from lite.kernels._types import Array, Bools, Floats, Operand
 
 _FEW = 64  # sequences: with fewer, calls for each step take longer than Python's numbers
 
 
 def _pieces(
-    time: Any, lanes: Any, tile_lanes: Any, start: Any, stop: Any
+    time: int, lanes: int, tile_lanes: int, start: int, stop: int
 ) -> Iterator[tuple[int, int, int, int]]:
     """Blocks `start` to `stop` as a first row, how many, a first lane, and how many."""
     each = -(-lanes // tile_lanes)
@@ -28,7 +29,7 @@ def _pieces(
         yield row, 1, first, min((stop - row * each) * tile_lanes, lanes) - first
 
 
-def _by_step(operand: Any, piece: tuple[int, int, int, int], time: Any, by_time: Any) -> Any:
+def _by_step(operand: Operand, piece: tuple[int, int, int, int], time: int, by_time: bool) -> Array:
     """A view of an operand as (time, rows, lanes)."""
     flat, *strides = operand
     row, rows, first, width = piece
@@ -39,7 +40,7 @@ def _by_step(operand: Any, piece: tuple[int, int, int, int], time: Any, by_time:
     )
 
 
-def _walk_back(a: Any, b: Any, x: Any) -> Any:
+def _walk_back(a: Array, b: Array, x: Array | float) -> Floats:
     """x = a + b x of the next step, after the last one as given."""
     shape, time = a.shape, len(a)
     a, b = a.reshape(time, -1).astype(np.float64), b.reshape(time, -1)
@@ -59,7 +60,9 @@ def _walk_back(a: Any, b: Any, x: Any) -> Any:
     return a.reshape(shape)
 
 
-def _returns(reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any) -> Any:
+def _returns(
+    reward: Array, value: Array, done: Array, terminated: Array, gamma: Array | float, lmbda: Array | float
+) -> Floats:
     """G(t) = r(t) + gamma ((1 - lmbda) W(t) + lmbda G(t+1)), with W(t) in place of G(t+1) at an end."""
     bootstrap = np.where(terminated, 0.0, value)
     kept = np.where(lmbda == 1.0, 0.0, (1.0 - lmbda) * bootstrap)
@@ -69,9 +72,9 @@ def _returns(reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lm
 
 
 def lambda_returns(
-    reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any,
-    a: Any, b: Any, tails: Any,
-    time: Any, lanes: Any, by_time: Any, merged: Any, tile_time: Any, tile_lanes: Any, start: Any, stop: Any,
+    reward: Operand, value: Operand, done: Operand, terminated: Operand, gamma: Operand, lmbda: Operand,
+    out: Operand, a: Floats, b: Floats, tails: Floats, time: int, lanes: int, by_time: bool, merged: bool,
+    tile_time: int, tile_lanes: int, start: int, stop: int,
 ) -> None:  # fmt: skip
     for piece in _pieces(time, lanes, tile_lanes, start, stop):
         operands = (reward, value, done, terminated, gamma, lmbda)
@@ -80,17 +83,17 @@ def lambda_returns(
 
 
 def short_lambda_returns(
-    reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any, memory: Any,
-    time: Any,
+    reward: Floats, value: Floats, done: Bools, terminated: Bools, gamma: float, lmbda: float, out: Floats,
+    memory: Floats, time: int,
 ) -> None:  # fmt: skip
     r, v, d, s, target = [flat.reshape(-1, time).T for flat in (reward, value, done, terminated, out)]
     target[:] = _returns(r, v, d, s, np.float64(gamma), np.float64(lmbda))
 
 
 def fixed_lambda_returns(
-    reward: Any, value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, out: Any,
-    a: Any, b: Any, tails: Any,
-    time: Any, lanes: Any, by_time: Any, merged: Any, tile_time: Any, tile_lanes: Any, start: Any, stop: Any,
+    reward: Operand, value: Operand, done: Operand, terminated: Operand, gamma: Operand, lmbda: Operand,
+    out: Operand, a: Floats, b: Floats, tails: Floats, time: int, lanes: int, by_time: bool, merged: bool,
+    tile_time: int, tile_lanes: int, start: int, stop: int,
 ) -> None:  # fmt: skip
     for piece in _pieces(time, lanes, tile_lanes, start, stop):
         operands = (reward, value, done, terminated, gamma, lmbda, (*out[:3], 1))
@@ -107,19 +110,20 @@ def fixed_lambda_returns(
             target[t] = total[t]
 
 
-def _ratios(learner: Any, actor: Any, least: Any) -> Any:
+def _ratios(learner: Floats, actor: Floats, least: float) -> Floats:
     x = learner - actor
     return np.where(x < least, 0.0, np.exp(x)).astype(np.float64)
 
 
 def _gains(
-    reward: Any, value: Any, following: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any, ratio: Any,
-    rho_thresh: Any = 1.0, c_thresh: Any = 1.0, corrected: Any = False,
-) -> Any:  # fmt: skip
+    reward: Array, value: Array, following: Array, done: Array, terminated: Array, gamma: Array | float,
+    lmbda: Array | float, ratio: Array | None, rho_thresh: float = 1.0, c_thresh: float = 1.0,
+    corrected: bool = False,
+) -> tuple[Floats, Floats]:  # fmt: skip
     """The advantages and targets of `advantages`; without weights `ratio` is None."""
     value = value.astype(np.float64)
     bootstrap, gain, factor = np.where(terminated, 0.0, following), reward - value, gamma * lmbda
-    rho = np.float64(1.0)
+    rho: Array | float = np.float64(1.0)
     if ratio is not None:
         rho = np.where(ratio > rho_thresh, rho_thresh, ratio)
         factor = factor * np.where(ratio > c_thresh, c_thresh, ratio)
@@ -134,10 +138,11 @@ def _gains(
 
 
 def advantages(
-    reward: Any, value: Any, next_value: Any, done: Any, terminated: Any, weight: Any, gamma: Any, lmbda: Any,
-    rho_thresh: Any, c_thresh: Any, corrected: Any, advantage: Any, target: Any,
-    a: Any, b: Any, tails: Any, goals: Any, ahead: Any, ratios: Any,
-    time: Any, lanes: Any, by_time: Any, merged: Any, tile_time: Any, tile_lanes: Any, start: Any, stop: Any,
+    reward: Operand, value: Operand, next_value: Operand, done: Operand, terminated: Operand,
+    weight: tuple[Operand, Operand, tuple[float, ...]] | None, gamma: Operand, lmbda: Operand,
+    rho_thresh: float, c_thresh: float, corrected: bool, advantage: Operand, target: Operand, a: Floats,
+    b: Floats, tails: Floats, goals: Floats, ahead: Floats, ratios: Floats, time: int, lanes: int,
+    by_time: bool, merged: bool, tile_time: int, tile_lanes: int, start: int, stop: int,
 ) -> None:  # fmt: skip
     for piece in _pieces(time, lanes, tile_lanes, start, stop):
         operands = (reward, value, next_value, done, terminated, gamma, lmbda, *(weight or ())[:2])
@@ -149,8 +154,8 @@ def advantages(
 
 
 def short_advantages(
-    reward: Any, value: Any, next_value: Any, done: Any, terminated: Any, gamma: Any, lmbda: Any,
-    advantage: Any, target: Any, memory: Any, time: Any,
+    reward: Floats, value: Floats, next_value: Floats, done: Bools, terminated: Bools, gamma: float,
+    lmbda: float, advantage: Floats, target: Floats, memory: Floats, time: int,
 ) -> None:  # fmt: skip
     r, v, f, d, s = [flat.reshape(-1, time).T for flat in (reward, value, next_value, done, terminated)]
     found = _gains(r, v, f, d, s, np.float64(gamma), np.float64(lmbda), None)

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lite.kernels._types import Array, Bools, Floats, Ints, LogitData
+
 _TOGETHER = 1 << 16  # logits
 _COLDEST = -1e4  # exp of it is 0, and 0 times it is 0
 _MODEL, _SAMPLED, _MASS = 1, 2, 4  # as in token_log_probs.py
@@ -29,14 +31,14 @@ class Softmax(NamedTuple):
     spread: Any
     unknown: Any
 
-    def log_prob(self, logit: Any, inverse: Any) -> Any:
+    def log_prob(self, logit: Floats | float, inverse: Floats) -> Floats:
         distance = np.where(logit == self.highest, 0.0, (logit - self.highest) * inverse)
         # Where nothing can be drawn, no token is.
         found = np.where(self.highest == -np.inf, -np.inf, distance - self.total)
         return np.where(self.unknown, np.nan, found)
 
 
-def softmax(x: Any, inverse: Any) -> Softmax:
+def softmax(x: Floats, inverse: Floats) -> Softmax:
     """Of rows of floats, at 1 / their temperatures; highest entries are counted apart from the others."""
     unknown = np.isnan(x).any(axis=1)
     highest = np.fmax.reduce(x, axis=1, initial=-np.inf)
@@ -57,8 +59,9 @@ def softmax(x: Any, inverse: Any) -> Softmax:
 
 
 def _rows(
-    flat: Any, bfloat16: Any, starts: Any, size: Any, keep: Any, keep_starts: Any, start: Any, stop: Any
-) -> Iterator[tuple[slice, Any]]:
+    flat: LogitData, bfloat16: bool, starts: Ints, size: int, keep: Array, keep_starts: Ints, start: int,
+    stop: int,
+) -> Iterator[tuple[slice, Any]]:  # fmt: skip
     """Which rows, and their logits as floats; -inf where they are masked."""
     each = max(1, _TOGETHER // max(size, 1))
     for first in range(start, stop, each):
@@ -72,14 +75,14 @@ def _rows(
         yield part, x
 
 
-def _lines(flat: Any, starts: Any, size: Any) -> Any:
+def _lines(flat: LogitData, starts: Ints, size: int) -> LogitData:
     """`flat` from each of the starts on, as rows."""
     if np.all(starts[1:] - starts[:-1] == size):
         return flat[starts[0] : starts[0] + len(starts) * size].reshape(len(starts), size)
     return flat[starts[:, None] + np.arange(size)]
 
 
-def _tokens(tokens: Any, counted: Any, size: Any, bad: Any, part: slice) -> tuple[Any, Any]:
+def _tokens(tokens: Ints, counted: Bools, size: int, bad: Ints, part: slice) -> tuple[Any, Any]:
     """Those of rows, 0 where none is known, and which are; `bad[0]` becomes a row whose token is none."""
     ids, known = tokens[part], counted[part]
     wrong = known & ((ids < 0) | (ids >= size))
@@ -90,9 +93,9 @@ def _tokens(tokens: Any, counted: Any, size: Any, bad: Any, part: slice) -> tupl
 
 
 def rows(
-    flat: Any, bfloat16: Any, starts: Any, size: Any, keep: Any, keep_starts: Any, counted: Any,
-    inverses: Any, tokens: Any, bad: Any, log_probs: Any, entropies: Any, maxima: Any, totals: Any,
-    start: Any, stop: Any,
+    flat: LogitData, bfloat16: bool, starts: Ints, size: int, keep: Bools, keep_starts: Ints, counted: Bools,
+    inverses: Floats, tokens: Ints, bad: Ints, log_probs: Floats, entropies: Floats | None, maxima: Floats,
+    totals: Floats, start: int, stop: int,
 ) -> None:  # fmt: skip
     for part, x in _rows(flat, bfloat16, starts, size, keep, keep_starts, start, stop):
         inverse = inverses[part]
@@ -110,8 +113,8 @@ def rows(
 
 
 def log_softmax(
-    flat: Any, bfloat16: Any, starts: Any, size: Any, keep: Any, keep_starts: Any, counted: Any,
-    inverses: Any, past: Any, out: Any, out_starts: Any, start: Any, stop: Any,
+    flat: LogitData, bfloat16: bool, starts: Ints, size: int, keep: Bools, keep_starts: Ints, counted: Bools,
+    inverses: Floats, past: bool, out: Floats, out_starts: Ints, start: int, stop: int,
 ) -> None:  # fmt: skip
     for part, x in _rows(flat, bfloat16, starts, size, keep, keep_starts, start, stop):
         inverse = inverses[part]
@@ -131,9 +134,9 @@ def log_softmax(
 
 
 def scores(
-    flat: Any, bfloat16: Any, starts: Any, size: Any, keep: Any, counted: Any, inverses: Any, tokens: Any,
-    bad: Any, offsets: Any, ids: Any, wanted: Any, log_probs: Any, entropies: Any, sampled: Any, masses: Any,
-    work: Any, start: Any, stop: Any,
+    flat: LogitData, bfloat16: bool, starts: Ints, size: int, keep: Bools, counted: Bools, inverses: Floats,
+    tokens: Ints, bad: Ints, offsets: Ints, ids: Ints, wanted: int, log_probs: Floats, entropies: Floats,
+    sampled: Floats, masses: Floats, work: LogitData, start: int, stop: int,
 ) -> None:  # fmt: skip
     none = np.empty(0, np.int64)
     of_the_model, at_temperature, mass = (bool(wanted & bit) for bit in (_MODEL, _SAMPLED, _MASS))

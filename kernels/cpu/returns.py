@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from lite.kernels._types import BoolArray, FloatArray, Operand
+from lite.kernels._types import Bools, Floats, Operand
 from lite.kernels.backends.jit import jit
 from lite.kernels.cpu import plain_returns as plain
 from lite.kernels.cpu.vectors.blocks import exp
@@ -27,7 +27,7 @@ _SIDE = 8  # sequences whose recursions run side by side in registers
 
 
 @jit
-def _side_by_side(a: FloatArray, b: FloatArray, first: int, n: int, tails: FloatArray, lane: int) -> None:
+def _side_by_side(a: Floats, b: Floats, first: int, n: int, tails: Floats, lane: int) -> None:
     """x = a + b x of the next step, in the place of `a`, for `_SIDE` lines of n entries from `first` on.
 
     `tails` hold, from `lane` on, the x after the tile, and in the end those that the tile begins with.
@@ -75,7 +75,7 @@ def _side_by_side(a: FloatArray, b: FloatArray, first: int, n: int, tails: Float
 
 
 @jit
-def _step(a: FloatArray, b: FloatArray, first: int, n: int, tails: FloatArray) -> None:
+def _step(a: Floats, b: Floats, first: int, n: int, tails: Floats) -> None:
     """The same for one step of n sequences."""
     full_width()
     for i in range(n):
@@ -87,7 +87,7 @@ def _step(a: FloatArray, b: FloatArray, first: int, n: int, tails: FloatArray) -
 
 
 @jit
-def _recur(a: FloatArray, b: FloatArray, rows: int, n: int, tails: FloatArray, by_time: bool) -> None:
+def _recur(a: Floats, b: Floats, rows: int, n: int, tails: Floats, by_time: bool) -> None:
     """The same for the lines of a tile, along time or not."""
     if by_time:
         for k in range(0, rows, _SIDE):
@@ -136,7 +136,7 @@ def _entry(operand: Operand, row: int, t: int, lane: int, by_time: bool) -> Any:
 @jit
 def _lambda_terms(
     reward: Operand, value: Operand, done: Operand, terminated: Operand, gamma: Operand, lmbda: Operand,
-    place: Place, a: FloatArray, b: FloatArray, first: int, n: int,
+    place: Place, a: Floats, b: Floats, first: int, n: int,
 ) -> None:  # fmt: skip
     """G = a + b G(t+1) for n entries of a line."""
     full_width()
@@ -160,7 +160,7 @@ def _lambda_terms(
 @jit
 def _after(
     value: Operand, terminated: Operand, row: int, first: int, time: int, by_time: bool, n: int,
-    out: FloatArray,
+    out: Floats,
 ) -> None:  # fmt: skip
     """The value after the last step of n sequences from the `first` on; 0 if the step terminated."""
     for k in range(n):
@@ -169,7 +169,7 @@ def _after(
 
 
 @jit
-def _put(values: FloatArray, first: int, n: int, operand: Operand, place: Place) -> None:
+def _put(values: Floats, first: int, n: int, operand: Operand, place: Place) -> None:
     full_width()
     flat, base = operand[0], _at(operand, place)
     for i in range(n):
@@ -179,7 +179,7 @@ def _put(values: FloatArray, first: int, n: int, operand: Operand, place: Place)
 @jit(entry=True, plain=plain.lambda_returns)
 def lambda_returns(
     reward: Operand, value: Operand, done: Operand, terminated: Operand, gamma: Operand, lmbda: Operand,
-    out: Operand, a: FloatArray, b: FloatArray, tails: FloatArray,
+    out: Operand, a: Floats, b: Floats, tails: Floats,
     time: int, lanes: int, by_time: bool, merged: bool, tile_time: int, tile_lanes: int,
     start: int, stop: int,
 ) -> None:  # fmt: skip
@@ -204,7 +204,7 @@ def lambda_returns(
 
 
 @jit
-def _recursions(a: FloatArray, b: FloatArray, time: int, tails: FloatArray) -> None:
+def _recursions(a: Floats, b: Floats, time: int, tails: Floats) -> None:
     """x = a + b x of the next step, in the place of `a`, for whole sequences of `time` steps."""
     rows = a.size // time
     together = rows - rows % _SIDE
@@ -220,8 +220,8 @@ def _recursions(a: FloatArray, b: FloatArray, time: int, tails: FloatArray) -> N
 
 @jit(entry=True, plain=plain.short_lambda_returns)
 def short_lambda_returns(
-    reward: FloatArray, value: FloatArray, done: BoolArray, terminated: BoolArray, gamma: float, lmbda: float,
-    out: FloatArray, memory: FloatArray, time: int,
+    reward: Floats, value: Floats, done: Bools, terminated: Bools, gamma: float, lmbda: float,
+    out: Floats, memory: Floats, time: int,
 ) -> None:  # fmt: skip
     """`lambda_returns` of few sequences in one piece, with one gamma and lmbda: less to hand over.
 
@@ -244,7 +244,7 @@ def short_lambda_returns(
 @jit(entry=True, plain=plain.fixed_lambda_returns)
 def fixed_lambda_returns(
     reward: Operand, value: Operand, done: Operand, terminated: Operand, gamma: Operand, lmbda: Operand,
-    out: Operand, a: FloatArray, b: FloatArray, tails: FloatArray,
+    out: Operand, a: Floats, b: Floats, tails: Floats,
     time: int, lanes: int, by_time: bool, merged: bool, tile_time: int, tile_lanes: int,
     start: int, stop: int,
 ) -> None:  # fmt: skip
@@ -272,7 +272,7 @@ def fixed_lambda_returns(
 
 
 @jit
-def _ratios(weight: Weight, place: Place, out: FloatArray, first: int, n: int) -> None:
+def _ratios(weight: Weight, place: Place, out: Floats, first: int, n: int) -> None:
     """Weights of n entries of a line: exponentials of the differences of two operands.
 
     They count as 0 where they are below all normal numbers, and are taken in two steps where they may be
@@ -294,7 +294,7 @@ def _ratios(weight: Weight, place: Place, out: FloatArray, first: int, n: int) -
 def _gain_terms(
     reward: Operand, value: Operand, following: Operand, done: Operand, terminated: Operand,
     weight: Weight | None, gamma: Operand, lmbda: Operand, rho_thresh: float, c_thresh: float,
-    ratios: FloatArray, place: Place, a: FloatArray, b: FloatArray, first: int, n: int,
+    ratios: Floats, place: Place, a: Floats, b: Floats, first: int, n: int,
 ) -> None:  # fmt: skip
     """x = a + b x(t+1) for n entries of a line; without a `weight`, whose code is left out then, it is 1."""
     full_width()
@@ -322,7 +322,7 @@ def _gain_terms(
 
 @jit
 def _put_both(
-    value: Operand, place: Place, excess: FloatArray, first: int, n: int, advantage: Operand, target: Operand
+    value: Operand, place: Place, excess: Floats, first: int, n: int, advantage: Operand, target: Operand
 ) -> None:
     """x for n entries of a line to `advantage`, and V + x to `target`."""
     full_width()
@@ -336,7 +336,7 @@ def _put_both(
 
 @jit
 def _goals(
-    value: Operand, place: Place, excess: FloatArray, goals: FloatArray, first: int, n: int, target: Operand
+    value: Operand, place: Place, excess: Floats, goals: Floats, first: int, n: int, target: Operand
 ) -> None:
     """V + x for n entries of a line, to `goals` and to `target`."""
     full_width()
@@ -348,7 +348,7 @@ def _goals(
 
 
 @jit
-def _follow(goals: FloatArray, rows: int, n: int, by_time: bool, ahead: FloatArray) -> None:
+def _follow(goals: Floats, rows: int, n: int, by_time: bool, ahead: Floats) -> None:
     """Make the entry after a tile's step the target of the next step, `ahead` those before the tile."""
     if by_time:
         head = goals[0]
@@ -365,8 +365,8 @@ def _follow(goals: FloatArray, rows: int, n: int, by_time: bool, ahead: FloatArr
 @jit
 def _correct(
     reward: Operand, value: Operand, following: Operand, done: Operand, terminated: Operand,
-    ratios: FloatArray, gamma: Operand, rho_thresh: float, place: Place, ahead: FloatArray, skip: int,
-    between: FloatArray, first: int, n: int, advantage: Operand,
+    ratios: Floats, gamma: Operand, rho_thresh: float, place: Place, ahead: Floats, skip: int,
+    between: Floats, first: int, n: int, advantage: Operand,
 ) -> None:  # fmt: skip
     """The advantages of V-trace for n entries of a line, from the targets that `ahead` has from `skip` on."""
     full_width()
@@ -392,7 +392,7 @@ def advantages(
     reward: Operand, value: Operand, next_value: Operand, done: Operand, terminated: Operand,
     weight: Weight | None, gamma: Operand, lmbda: Operand, rho_thresh: float, c_thresh: float,
     corrected: bool, advantage: Operand, target: Operand,
-    a: FloatArray, b: FloatArray, tails: FloatArray, goals: FloatArray, ahead: FloatArray, ratios: FloatArray,
+    a: Floats, b: Floats, tails: Floats, goals: Floats, ahead: Floats, ratios: Floats,
     time: int, lanes: int, by_time: bool, merged: bool, tile_time: int, tile_lanes: int,
     start: int, stop: int,
 ) -> None:  # fmt: skip
@@ -440,8 +440,8 @@ def advantages(
 
 @jit(entry=True, plain=plain.short_advantages)
 def short_advantages(
-    reward: FloatArray, value: FloatArray, next_value: FloatArray, done: BoolArray, terminated: BoolArray,
-    gamma: float, lmbda: float, advantage: FloatArray, target: FloatArray, memory: FloatArray, time: int,
+    reward: Floats, value: Floats, next_value: Floats, done: Bools, terminated: Bools,
+    gamma: float, lmbda: float, advantage: Floats, target: Floats, memory: Floats, time: int,
 ) -> None:  # fmt: skip
     """`advantages` without weights, of few sequences in one piece; see `short_lambda_returns`."""
     n = reward.size

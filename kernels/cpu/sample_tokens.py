@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.kernels._outcomes import DRAWN, NOTHING, OUTSIDE, UNKNOWN, uniform
+from lite.kernels._types import Bool, Bools, Floats, Int, Ints
 from lite.kernels.backends.jit import jit
 from lite.kernels.cpu.thresholds import (
     GROUP,
@@ -49,13 +50,13 @@ HOTTEST = 2.0**100  # scores of any size are equal then; more of it would leave 
 draw = jit(uniform)
 
 
-def _plain_load(logits: Any, base: Any, size: Any, work: Any) -> Any:
+def _plain_load(logits: Floats, base: int, size: int, work: Floats) -> Bool:
     np.add(logits[base : base + size], np.float32(0.0), out=work[:size])
     return np.isnan(work[:size]).any()
 
 
 @jit(plain=_plain_load)
-def _load(logits: Any, base: Any, size: Any, work: Any) -> Any:
+def _load(logits: Floats, base: int, size: int, work: Floats) -> Bool:
     """A row into `work`. -0.0 becomes 0.0, as they are equal. Returns whether there is NaN."""
     full_width()
     zero, unknown = np.float32(0.0), False
@@ -66,9 +67,9 @@ def _load(logits: Any, base: Any, size: Any, work: Any) -> Any:
 
 
 def _plain_adjust(
-    source: Any, base: Any, size: Any, previous: Any, first: Any, last: Any, penalty: Any, ids: Any,
-    values: Any, begin: Any, stop: Any, work: Any,
-) -> Any:  # fmt: skip
+    source: Floats, base: int, size: int, previous: Ints, first: int, last: int, penalty: float, ids: Ints,
+    values: Floats, begin: int, stop: int, work: Floats,
+) -> Bool:  # fmt: skip
     zero, factor = np.float32(0.0), np.float32(penalty)
     if penalty != 1.0:
         tokens = previous[first:last]
@@ -85,9 +86,9 @@ def _plain_adjust(
 
 @jit(plain=_plain_adjust)
 def _adjust(
-    source: Any, base: Any, size: Any, previous: Any, first: Any, last: Any, penalty: Any, ids: Any,
-    values: Any, begin: Any, stop: Any, work: Any,
-) -> Any:  # fmt: skip
+    source: Floats, base: int, size: int, previous: Ints, first: int, last: int, penalty: float, ids: Ints,
+    values: Floats, begin: int, stop: int, work: Floats,
+) -> Bool:  # fmt: skip
     """Penalise the scores of `previous` tokens and add the bias, where it is finite, to that of its tokens.
 
     Returns whether a bias is for a token outside the vocabulary.
@@ -111,8 +112,9 @@ def _adjust(
 
 
 def _plain_hide(
-    work: Any, size: Any, r: Any, keep: Any, allowed: Any, ids: Any, values: Any, begin: Any, stop: Any
-) -> None:
+    work: Floats, size: int, r: int, keep: Bools, allowed: Ints, ids: Ints, values: Floats, begin: int,
+    stop: int,
+) -> None:  # fmt: skip
     if keep.size > 0:
         work[:size][~keep[r * size : (r + 1) * size]] = -np.inf
     if allowed.size > 0:
@@ -124,8 +126,9 @@ def _plain_hide(
 
 @jit(plain=_plain_hide)
 def _hide(
-    work: Any, size: Any, r: Any, keep: Any, allowed: Any, ids: Any, values: Any, begin: Any, stop: Any
-) -> None:
+    work: Floats, size: int, r: int, keep: Bools, allowed: Ints, ids: Ints, values: Floats, begin: int,
+    stop: int,
+) -> None:  # fmt: skip
     """-inf in row r for what the flags `keep`, the bits `allowed` and a bias of -inf exclude."""
     full_width()
     hidden, one = np.float32(-np.inf), np.int32(1)
@@ -144,25 +147,25 @@ def _hide(
             work[ids[j]] = hidden
 
 
-def _plain_has_nan(work: Any, size: Any) -> Any:
+def _plain_has_nan(work: Floats, size: int) -> Bool:
     return np.isnan(work[:size]).any()
 
 
 @jit(plain=_plain_has_nan)
-def _has_nan(work: Any, size: Any) -> Any:
+def _has_nan(work: Floats, size: int) -> Bool:
     unknown = False
     for i in range(size):
         unknown |= work[i] != work[i]
     return unknown
 
 
-def _plain_rescale(work: Any, count: Any, offset: Any, divisor: Any) -> None:
+def _plain_rescale(work: Floats, count: int, offset: float, divisor: float) -> None:
     scores = (work[:count] - offset) / divisor + np.float32(0.0)
     work[:count] = np.where(scores == scores, scores, np.float32(0.0))
 
 
 @jit(plain=_plain_rescale)
-def _rescale(work: Any, count: Any, offset: Any, divisor: Any) -> None:
+def _rescale(work: Floats, count: int, offset: float, divisor: float) -> None:
     """Scores at a temperature, in float32 as Hugging Face computes them. Where +inf is the offset, 0."""
     full_width()
     zero = np.float32(0.0)
@@ -171,7 +174,9 @@ def _rescale(work: Any, count: Any, offset: Any, divisor: Any) -> None:
         work[i] = score if score == score else zero
 
 
-def _plain_weigh(work: Any, end: Any, highest: Any, inverse: Any, totals: Any) -> Any:
+def _plain_weigh(
+    work: Floats, end: int, highest: float, inverse: float, totals: Floats
+) -> tuple[float, float, float]:
     distance = work[:end] - np.float32(highest)
     np.maximum(distance, np.float32(_FAR / inverse), out=distance)  # so that 0 times it is 0
     terms = np.exp(distance * np.float32(inverse))
@@ -183,7 +188,9 @@ def _plain_weigh(work: Any, end: Any, highest: Any, inverse: Any, totals: Any) -
 
 
 @jit(plain=_plain_weigh)
-def _weigh(work: Any, end: Any, highest: Any, inverse: Any, totals: Any) -> Any:
+def _weigh(
+    work: Floats, end: int, highest: float, inverse: float, totals: Floats
+) -> tuple[float, float, float]:
     """The sum of exp(d) of each block, with d = (score - highest) * inverse, where none exceeds `highest`.
 
     Returns over all, how many are the highest, the rest of the sum, and the sum of d exp(d) / inverse.
@@ -201,8 +208,8 @@ def _weigh(work: Any, end: Any, highest: Any, inverse: Any, totals: Any) -> Any:
 
 
 def _plain_best(
-    work: Any, bits: Any, groups: Any, size: Any, weights: Any, cut: Any, ids: Any, scores: Any, first: Any,
-    n: Any,
+    work: Floats, bits: Ints, groups: int, size: int, weights: Floats, cut: int, ids: Ints, scores: Floats,
+    first: int, n: int,
 ) -> None:  # fmt: skip
     least = np.partition(work[:size], size - n)[size - n]
     places = np.flatnonzero(work[:size] >= least)
@@ -212,8 +219,8 @@ def _plain_best(
 
 @jit(plain=_plain_best)
 def _best(
-    work: Any, bits: Any, groups: Any, size: Any, weights: Any, cut: Any, ids: Any, scores: Any, first: Any,
-    n: Any,
+    work: Floats, bits: Ints, groups: int, size: int, weights: Floats, cut: int, ids: Ints, scores: Floats,
+    first: int, n: int,
 ) -> None:  # fmt: skip
     """The n highest scores into places from `first` on, in order; of equal ones the first tokens."""
     full_width()
@@ -235,22 +242,22 @@ def _best(
                     held += 1 if held < n else 0
 
 
-def _plain_copy(work: Any, n: Any, out: Any) -> None:
+def _plain_copy(work: Floats, n: int, out: Floats) -> None:
     out[:n] = work[:n]
 
 
 @jit(plain=_plain_copy)
-def _copy(work: Any, n: Any, out: Any) -> None:
+def _copy(work: Floats, n: int, out: Floats) -> None:
     for i in range(n):
         out[i] = work[i]
 
 
-def _plain_restore(work: Any, n: Any, edge: Any, plain: Any) -> None:
+def _plain_restore(work: Floats, n: int, edge: float, plain: Floats) -> None:
     work[:n] = np.where(work[:n] >= edge, plain[:n], np.float32(-np.inf))
 
 
 @jit(plain=_plain_restore)
-def _restore(work: Any, n: Any, edge: Any, plain: Any) -> None:
+def _restore(work: Floats, n: int, edge: float, plain: Floats) -> None:
     """The scores before anything was dropped, where what is left reaches `edge`; -inf elsewhere."""
     full_width()
     for i in range(n):
@@ -258,12 +265,12 @@ def _restore(work: Any, n: Any, edge: Any, plain: Any) -> None:
         work[i] = score if work[i] >= edge else np.float32(-np.inf)
 
 
-def _plain_sum(weights: Any, n: Any) -> Any:
+def _plain_sum(weights: Floats, n: int) -> float:
     return weights[:n].sum()
 
 
 @jit(reassociate=True, plain=_plain_sum)
-def _sum(weights: Any, n: Any) -> Any:
+def _sum(weights: Floats, n: int) -> float:
     full_width()
     total = 0.0
     for j in range(n):
@@ -272,9 +279,9 @@ def _sum(weights: Any, n: Any) -> Any:
 
 
 def _plain_weigh_list(
-    work: Any, bits: Any, weights: Any, n: Any, options: Any, o: Any, total: Any, highest: Any, cut: Any,
-    listed: Any,
-) -> Any:  # fmt: skip
+    work: Floats, bits: Ints, weights: Floats, n: int, options: Floats, o: int, total: float, highest: float,
+    cut: int, listed: int,
+) -> float:  # fmt: skip
     k, p, least = options[o + 1], options[o + 2], options[o + 3]
     if 0.0 < k < n:
         threshold(bits, listed, n, weights, 1.0, k, cut)
@@ -296,9 +303,9 @@ def _plain_weigh_list(
 
 @jit(plain=_plain_weigh_list)
 def _weigh_list(
-    work: Any, bits: Any, weights: Any, n: Any, options: Any, o: Any, total: Any, highest: Any, cut: Any,
-    listed: Any,
-) -> Any:  # fmt: skip
+    work: Floats, bits: Ints, weights: Floats, n: int, options: Floats, o: int, total: float, highest: float,
+    cut: int, listed: int,
+) -> float:  # fmt: skip
     """The `weights` of n listed scores, 0 where top-k, top-p or min-p drop them, and their sum.
 
     Args:
@@ -335,8 +342,9 @@ def _weigh_list(
 
 
 def _plain_typical_of_list(
-    work: Any, bits: Any, weights: Any, n: Any, typical: Any, total: Any, highest: Any, cut: Any, listed: Any
-) -> Any:
+    work: Floats, bits: Ints, weights: Floats, n: int, typical: float, total: float, highest: float, cut: int,
+    listed: int,
+) -> float:  # fmt: skip
     scores, weights = work[listed : listed + n], weights[:n]
     live, top = weights > 0.0, np.float64(highest)
     spread = np.sum(weights[live] * (scores[live] - top))
@@ -349,8 +357,9 @@ def _plain_typical_of_list(
 
 @jit(plain=_plain_typical_of_list)
 def _typical_of_list(
-    work: Any, bits: Any, weights: Any, n: Any, typical: Any, total: Any, highest: Any, cut: Any, listed: Any
-) -> Any:
+    work: Floats, bits: Ints, weights: Floats, n: int, typical: float, total: float, highest: float, cut: int,
+    listed: int,
+) -> float:  # fmt: skip
     """Drop of n listed scores, whose `weights` sum to `total`, what typical-p drops; returns the new sum."""
     full_width()
     top, spread = np.float64(highest), 0.0
@@ -371,9 +380,9 @@ def _typical_of_list(
 
 
 def _plain_details(
-    work: Any, plain: Any, size: Any, end: Any, token: Any, inverse: Any, dropped: Any, edge: Any,
-    candidates: Any, weights: Any, n: Any, all_top: Any, all_total: Any, totals: Any, numbers: Any,
-    r: Any, kept: Any, kept_counts: Any,
+    work: Floats, plain: Floats, size: int, end: int, token: int, inverse: float, dropped: bool, edge: float,
+    candidates: Ints, weights: Floats, n: int, all_top: float, all_total: float, totals: Floats,
+    numbers: Floats, r: int, kept: Ints, kept_counts: Ints,
 ) -> None:  # fmt: skip
     top, total, m, place, first = all_top, all_total, size, NUMBERS * r, r * size
     if dropped:
@@ -393,9 +402,9 @@ def _plain_details(
 
 @jit(plain=_plain_details)
 def details(
-    work: Any, plain: Any, size: Any, end: Any, token: Any, inverse: Any, dropped: Any, edge: Any,
-    candidates: Any, weights: Any, n: Any, all_top: Any, all_total: Any, totals: Any, numbers: Any,
-    r: Any, kept: Any, kept_counts: Any,
+    work: Floats, plain: Floats, size: int, end: int, token: int, inverse: float, dropped: bool, edge: float,
+    candidates: Ints, weights: Floats, n: int, all_top: float, all_total: float, totals: Floats,
+    numbers: Floats, r: int, kept: Ints, kept_counts: Ints,
 ) -> None:  # fmt: skip
     """Write the log-prob of row r's token and the log of the kept mass, list what is kept, and count it.
 
@@ -406,7 +415,9 @@ def details(
             negative, reaches the `edge` in `work`.
     """
     full_width()
-    top, total, m, extent, place, first = all_top, all_total, size, end, NUMBERS * r, r * size
+    top, total, place, first = all_top, all_total, NUMBERS * r, r * size
+    m: Int = size
+    extent: Int = end
     if dropped:
         m = np.int64(0)
         if n >= 0:
@@ -445,11 +456,12 @@ def work_memory(size: int) -> tuple[NDArray[Any], ...]:
 
 @jit(entry=True)
 def rows(
-    logits: Any, begins: Any, size: Any, scores: Any, keep: Any, allowed: Any, previous: Any, starts: Any,
-    ids: Any, values: Any, offsets: Any, options: Any, seeds: Any, tokens: Any, log_probs: Any, status: Any,
-    numbers: Any, kept: Any, kept_counts: Any, n_top: Any, top_ids: Any, top_scores: Any,
-    work: Any, bits: Any, candidates: Any, memory: Any, start: Any, stop: Any,
-) -> Any:  # fmt: skip
+    logits: Floats, begins: Ints, size: int, scores: Floats, keep: Bools, allowed: Ints, previous: Ints,
+    starts: Ints, ids: Ints, values: Floats, offsets: Ints, options: Floats, seeds: Ints, tokens: Ints,
+    log_probs: Floats, status: Ints, numbers: Floats, kept: Ints, kept_counts: Ints, n_top: int,
+    top_ids: Ints, top_scores: Floats, work: Floats, bits: Ints, candidates: Ints, memory: Floats, start: int,
+    stop: int,
+) -> int:  # fmt: skip
     """Rows `start` to `stop`, each of `size` logits. What is not given is empty.
 
     Returns `stop`, or the first row of which more scores may be kept than are listed. `flat_rows` goes
@@ -546,7 +558,8 @@ def rows(
             continue
         status[r] = DRAWN
 
-        token, n = np.int64(0), np.int64(0)  # n: of the list
+        token: Int = np.int64(0)
+        n: Int = np.int64(0)  # of the list
         filtered = 0.0 < k < size or p < 1.0 or least > 0.0 or typical < 1.0
         if temperature < _COLDEST:
             j = 0
@@ -585,7 +598,7 @@ def rows(
                     fewest = (1.0 - p) * total / size if p < 1.0 else least
                     lowest = highest + math.log(fewest) - SLACK * (1.0 + abs(highest))
                     work[cut] = lowest if lowest > LOWEST else LOWEST
-            reaching = np.int64(0)
+            reaching: Int = np.int64(0)
             if filtered:
                 reaching = GROUP * count_from(work[end:], groups, work[cut])
                 if reaching >= room:

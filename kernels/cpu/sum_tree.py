@@ -5,15 +5,14 @@ batch goes through the tree level by level, so that what its members read of one
 side.
 """
 
-from typing import Any
-
 import numpy as np
 
+from lite.kernels._types import Floats, Ints
 from lite.kernels.backends.jit import jit
 
 
 @jit
-def _parent(tree: Any, node: Any, least: Any) -> None:
+def _parent(tree: Floats, node: int, least: bool) -> None:
     a, b = tree[2 * node], tree[2 * node + 1]
     if least:
         tree[node] = a if a < b else b
@@ -21,7 +20,7 @@ def _parent(tree: Any, node: Any, least: Any) -> None:
         tree[node] = a + b
 
 
-def _plain_update(tree: Any, index: Any, values: Any, nodes: Any, least: Any) -> Any:
+def _plain_update(tree: Floats, index: Ints, values: Floats, nodes: Ints, least: bool) -> int:
     size, join = tree.size // 2, np.minimum if least else np.add
     outside = (index < 0) | (index >= size)
     wrong = outside | ~((values >= 0) & (least | (values < np.inf)))
@@ -38,7 +37,7 @@ def _plain_update(tree: Any, index: Any, values: Any, nodes: Any, least: Any) ->
 
 
 @jit(entry=True, plain=_plain_update)
-def update(tree: Any, index: Any, values: Any, nodes: Any, least: Any) -> Any:
+def update(tree: Floats, index: Ints, values: Floats, nodes: Ints, least: bool) -> int:
     """Set leaves, the later of two values for one leaf last, and all nodes above them.
 
     `nodes` is memory to work in, as long as `index`. Nothing is written unless everything fits; returned is
@@ -73,7 +72,7 @@ def update(tree: Any, index: Any, values: Any, nodes: Any, least: Any) -> Any:
     return -1
 
 
-def _plain_search(tree: Any, mass: Any, nodes: Any) -> Any:
+def _plain_search(tree: Floats, mass: Floats, nodes: Ints) -> int:
     wrong = ~(mass >= 0)
     if wrong.any():
         return int(wrong.argmax())
@@ -92,7 +91,7 @@ def _plain_search(tree: Any, mass: Any, nodes: Any) -> Any:
 
 
 @jit(entry=True, plain=_plain_search)
-def search(tree: Any, mass: Any, nodes: Any) -> Any:
+def search(tree: Floats, mass: Floats, nodes: Ints) -> int:
     """The leaf at which the running sum exceeds each mass goes to `nodes`; `mass` is used up.
 
     A subtree without any weight is never entered, whatever rounding left of the mass. Which way to go is

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from lite.kernels._types import Floats, Int, Ints
 from lite.kernels.backends.jit import jit
 from lite.kernels.cpu.vectors.blocks import BLOCK
 from lite.kernels.cpu.vectors.width import full_width
@@ -23,12 +24,12 @@ _FEW = 64  # scores in the interval of a threshold, from which on they are liste
 _HALVINGS = 16  # by scores; bits come to an end
 
 
-def _keys(bits: Any) -> Any:
+def _keys(bits: Ints) -> Ints:
     """Integers that order as the floats of these bits do, and back."""
     return bits ^ ((bits >> 31) & 0x7FFFFFFF)
 
 
-def _plain_maxima(bits: Any, groups: Any) -> None:
+def _plain_maxima(bits: Ints, groups: int) -> None:
     end = groups * GROUP
     tops = _keys(bits[:end].reshape(groups, GROUP)).max(axis=1)
     bits[end : end + groups] = _keys(tops)
@@ -36,7 +37,7 @@ def _plain_maxima(bits: Any, groups: Any) -> None:
 
 
 @jit(plain=_plain_maxima)
-def maxima(bits: Any, groups: Any) -> None:
+def maxima(bits: Ints, groups: int) -> None:
     """The maximum of each group and of all, as floats behind the groups.
 
     Integers are compared, which vectorises without a promise about NaN: those that order as the floats do.
@@ -55,7 +56,9 @@ def maxima(bits: Any, groups: Any) -> None:
     bits[np.uintp(end + groups)] = highest ^ ((highest >> np.int32(31)) & np.int32(0x7FFFFFFF))
 
 
-def _plain_threshold(bits: Any, first: Any, n: Any, weights: Any, weight: Any, target: Any, cut: Any) -> Any:
+def _plain_threshold(
+    bits: Ints, first: int, n: int, weights: Floats, weight: float, target: Floats, cut: int
+) -> float:
     keys, low, high = _keys(bits[first : first + n]), _keys(bits[cut]), _keys(bits[cut - 1])
     order = np.argsort(keys)[::-1]
     ordered, reached = keys[order], np.arange(1, n + 1) * weight
@@ -69,7 +72,9 @@ def _plain_threshold(bits: Any, first: Any, n: Any, weights: Any, weight: Any, t
 
 
 @jit(reassociate=True, plain=_plain_threshold)
-def threshold(bits: Any, first: Any, n: Any, weights: Any, weight: Any, target: Any, cut: Any) -> Any:
+def threshold(
+    bits: Ints, first: int, n: int, weights: Floats, weight: float, target: Floats, cut: int
+) -> float:
     """The highest score whose holders, with those of all higher scores, weigh at least `target`.
 
     Of n scores from `first` on, which have their `weights`, or all of them `weight` if that is not 0. It is
@@ -94,7 +99,7 @@ def threshold(bits: Any, first: Any, n: Any, weights: Any, weight: Any, target: 
     return above
 
 
-def _plain_reach(work: Any, light: Any, n: Any, bound: Any, totals: Any) -> Any:
+def _plain_reach(work: Floats, light: Floats, n: int, bound: float, totals: Floats) -> tuple[Int, float]:
     inside = work[:n] >= bound
     blocks = np.arange(0, n, BLOCK)
     masses = np.add.reduceat(np.where(inside, light[:n], np.float32(0.0)), blocks, dtype=np.float64)
@@ -103,7 +108,7 @@ def _plain_reach(work: Any, light: Any, n: Any, bound: Any, totals: Any) -> Any:
 
 
 @jit(reassociate=True, plain=_plain_reach)
-def reach(work: Any, light: Any, n: Any, bound: Any, totals: Any) -> Any:
+def reach(work: Floats, light: Floats, n: int, bound: float, totals: Floats) -> tuple[Int, float]:
     """How many scores reach `bound`, and their weight; into `totals` that of each block."""
     full_width()
     zero, held, mass = np.float32(0.0), np.int64(0), 0.0
@@ -123,7 +128,9 @@ def reach(work: Any, light: Any, n: Any, bound: Any, totals: Any) -> Any:
 
 
 @jit
-def narrow(work: Any, bits: Any, light: Any, n: Any, target: Any, weight: Any, cut: Any, totals: Any) -> Any:
+def narrow(
+    work: Floats, bits: Ints, light: Floats, n: int, target: Floats, weight: float, cut: int, totals: Floats
+) -> Any:
     """The interval of a threshold (see `threshold`) in n scores, until few lie in it.
 
     From the places `cut`, for the least that it can be, and the one before to these two. Each has its weight
@@ -132,7 +139,9 @@ def narrow(work: Any, bits: Any, light: Any, n: Any, target: Any, weight: Any, c
     full_width()
     low, high = np.int64(bits[cut]), np.int64(bits[cut - 1])
     low, high = low ^ ((low >> 63) & 0x7FFFFFFF), high ^ ((high >> 63) & 0x7FFFFFFF)
-    above, held, over, steps = 0.0, n, 0, 0
+    above, steps = 0.0, 0
+    held: Int = n
+    over: Int = 0
     while low < high and held - over > _FEW:
         middle = (low + high + 1) >> 1
         if weight == 0.0 and steps < _HALVINGS:  # scores lie more evenly than their bits
@@ -155,8 +164,9 @@ def narrow(work: Any, bits: Any, light: Any, n: Any, target: Any, weight: Any, c
 
 
 def _plain_list_scores(
-    work: Any, end: Any, begin: Any, until: Any, bound: Any, limit: Any, candidates: Any, scores: Any
-) -> Any:
+    work: Floats, end: int, begin: int, until: int, bound: float, limit: float, candidates: Ints,
+    scores: Floats,
+) -> Int:  # fmt: skip
     part = work[begin * GROUP : until * GROUP]
     places = np.flatnonzero((part >= bound) & (part <= limit))
     candidates[: places.size] = places + begin * GROUP
@@ -166,8 +176,9 @@ def _plain_list_scores(
 
 @jit(plain=_plain_list_scores)
 def list_scores(
-    work: Any, end: Any, begin: Any, until: Any, bound: Any, limit: Any, candidates: Any, scores: Any
-) -> Any:
+    work: Floats, end: int, begin: int, until: int, bound: float, limit: float, candidates: Ints,
+    scores: Floats,
+) -> Int:  # fmt: skip
     """The tokens of scores from `bound` to `limit` in the groups from `begin` on, and these scores.
 
     Returns how many there are. The maxima of groups begin at `end`.
@@ -190,12 +201,12 @@ def list_scores(
     return n
 
 
-def _plain_count_from(work: Any, n: Any, bound: Any) -> Any:
+def _plain_count_from(work: Floats, n: int, bound: float) -> Int:
     return np.count_nonzero(work[:n] >= bound)
 
 
 @jit(reassociate=True, plain=_plain_count_from)
-def count_from(work: Any, n: Any, bound: Any) -> Any:
+def count_from(work: Floats, n: int, bound: float) -> Int:
     """How many of n scores reach `bound`."""
     full_width()
     held = np.int32(0)
@@ -204,13 +215,13 @@ def count_from(work: Any, n: Any, bound: Any) -> Any:
     return np.int64(held)
 
 
-def _plain_count_equal(work: Any, light: Any, n: Any, score: Any) -> Any:
+def _plain_count_equal(work: Floats, light: Floats, n: int, score: float) -> tuple[Int, float]:
     equal = light[:n][work[:n] == score]
     return equal.size, np.float64(equal.sum(dtype=np.float64)) / equal.size
 
 
 @jit(reassociate=True, plain=_plain_count_equal)
-def count_equal(work: Any, light: Any, n: Any, score: Any) -> Any:
+def count_equal(work: Floats, light: Floats, n: int, score: float) -> tuple[Int, float]:
     """How many of n scores are `score`, and what each of these weighs."""
     full_width()
     held, mass = np.int32(0), 0.0
@@ -222,7 +233,7 @@ def count_equal(work: Any, light: Any, n: Any, score: Any) -> Any:
 
 
 @jit
-def likely(work: Any, bits: Any, highest: Any, least: Any, place: Any) -> Any:
+def likely(work: Floats, bits: Ints, highest: float, least: float, place: int) -> float:
     """The lowest score whose exp(score - highest) is `least` or more; `place` is for working in."""
     full_width()
     work[place] = highest + math.log(least) - SLACK * (1.0 + abs(highest))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lite.kernels._types import Bools, Floats, Ints, LogitData
 from lite.kernels.backends.jit import jit
 from lite.kernels.cpu import plain_rows
 from lite.kernels.cpu.vectors.blocks import log_total, maximum, statistics
@@ -16,7 +17,7 @@ MODEL, SAMPLED, MASS = 1, 2, 4  # bits: numbers that are wanted
 
 
 @jit
-def _log_prob(logit: Any, highest: Any, inverse: Any, total: Any, unknown: Any) -> Any:
+def _log_prob(logit: float, highest: float, inverse: float, total: float, unknown: bool) -> float:
     """The log-prob of a logit, where a row's statistics have this log-sum above its highest."""
     distance = 0.0 if logit == highest else (logit - highest) * inverse
     # Where nothing can be drawn, no token is.
@@ -25,9 +26,9 @@ def _log_prob(logit: Any, highest: Any, inverse: Any, total: Any, unknown: Any) 
 
 @jit(entry=True, plain=plain_rows.scores)
 def scores(
-    flat: Any, bfloat16: Any, starts: Any, size: Any, keep: Any, counted: Any, inverses: Any, tokens: Any,
-    bad: Any, offsets: Any, ids: Any, wanted: Any, log_probs: Any, entropies: Any, sampled: Any, masses: Any,
-    work: Any, start: Any, stop: Any,
+    flat: LogitData, bfloat16: bool, starts: Ints, size: int, keep: Bools, counted: Bools, inverses: Floats,
+    tokens: Ints, bad: Ints, offsets: Ints, ids: Ints, wanted: int, log_probs: Floats, entropies: Floats,
+    sampled: Floats, masses: Floats, work: LogitData, start: int, stop: int,
 ) -> None:  # fmt: skip
     """Numbers of rows `start` to `stop`, those that are `wanted`; the others stay as they are.
 

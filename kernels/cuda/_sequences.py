@@ -114,14 +114,14 @@ class Sequences:
         tiles = self.tiles()
         blocks = tiles.groups * (tiles.count if name == "fixed_lambda_returns" else 1)
         self.gpu.launch(
-            getattr(scans, name), blocks, tiles.threads, *args, *self.extent(tiles), shared=tiles.shared(1)
+            getattr(scans, name), blocks, tiles.threads, *args, self.extent(tiles), shared=tiles.shared(1)
         )
 
     def tiles(self) -> Tiles:
         return Tiles(self.gpu, self.sequences, self.time, _innermost(self._like, self.axis))
 
     def extent(self, tiles: Tiles) -> tuple[Any, ...]:
-        """The last arguments of every kernel."""
+        """The last argument of every kernel, `scans.Walk`."""
         numbers = (self.time, self._lanes, self.sequences, tiles.log_steps, tiles.log_width)
         return (*_integers(*numbers, size=self.sequences), tiles.time_fast)
 

@@ -45,7 +45,7 @@ def multistep_return(
         scans.windows, blocks, tiles.threads,
         walk.operand(work), flags.operand(done), np.int32(window), gamma, table, prefix, walk.operand(out),
         np.int32(walk.sequences // flags.sequences), flat[0], flags.operand(device_array("index", index)),
-        flat[1], flat[2], *walk.extent(tiles), shared=tiles.shared(2),
+        flat[1], flat[2], walk.extent(tiles), shared=tiles.shared(2),
     )  # fmt: skip
     return results
 

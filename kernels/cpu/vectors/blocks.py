@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from lite.kernels._types import Bools, Floats, LogitData
 from lite.kernels.backends.jit import jit
-from lite.kernels.cpu.vectors.formulas import ROUND, by_number, folded, written
+from lite.kernels.cpu.vectors.formulas import ROUND, Operations, Vector, by_number, folded, written
 
 BLOCK = 2048
 _COLDEST = -1e4  # exp of it is 0, and 0 times it is 0
@@ -27,7 +28,7 @@ _POWERS: dict[int, list[float]] = {
 _POWERS[8] = [_LN2**n / math.factorial(n) for n in range(14)]
 
 
-def _power(o: Any, t: Any, f: Any) -> Any:
+def _power(o: Operations, t: Vector, f: Vector) -> Vector:
     """2**(k + f) of the sum t of k and ROUND."""
     *others, p = _POWERS[o.itemsize]
     for c in reversed(others):
@@ -35,13 +36,13 @@ def _power(o: Any, t: Any, f: Any) -> Any:
     return p * o.power(t)
 
 
-def _scales(o: Any, inverse: Any) -> Any:
+def _scales(o: Operations, inverse: Vector) -> tuple[Vector, Vector]:
     """1 / (temperature ln 2) in the vectors' type, and what that lacks of the float64 value."""
     scale = o.narrow(inverse * _LOG2E)
     return scale, o.narrow(inverse * _LOG2E - o.wide(scale))
 
 
-def _exponent(o: Any, x: Any, reference: Any, inverse: Any) -> Any:
+def _exponent(o: Operations, x: Vector, reference: Vector, inverse: Vector) -> tuple[Vector, Vector]:
     """k with ROUND and f, together (x - reference) * inverse / ln 2, but no less than the floor.
 
     Neither that nor the product is rounded on the way to f.
@@ -55,7 +56,7 @@ def _exponent(o: Any, x: Any, reference: Any, inverse: Any) -> Any:
 
 
 @by_number(results=2)
-def exp(o: Any, x: Any) -> Any:
+def exp(o: Operations, x: Vector) -> tuple[Vector, Vector]:
     """x, cut where exp(x) is no normal number any more, and exp(x); x up to 80."""
     shift = ROUND[o.itemsize]
     x = o.at_least(x, _FLOOR[o.itemsize] * _LN2)
@@ -65,13 +66,13 @@ def exp(o: Any, x: Any) -> Any:
 
 
 @folded(parameters=0, highest="max")
-def maximum(o: Any, x: Any) -> Any:
+def maximum(o: Operations, x: Vector) -> tuple[Vector]:
     """The maximum; NaN is passed over."""
     return (x,)
 
 
 @folded(parameters=2, total="sum", top="max")
-def sum_of_exp(o: Any, x: Any, reference: Any, inverse: Any) -> Any:
+def sum_of_exp(o: Operations, x: Vector, reference: Vector, inverse: Vector) -> tuple[Vector, ...]:
     """The sum of exp((x - reference) * inverse), and the maximum.
 
     Where that exceeds the reference by 80 / inverse, the sum is of no use. The reference must be a whole
@@ -81,14 +82,14 @@ def sum_of_exp(o: Any, x: Any, reference: Any, inverse: Any) -> Any:
 
 
 @folded(parameters=2, total="sum", weighted="sum", top="max")
-def sums_of_exp(o: Any, x: Any, reference: Any, inverse: Any) -> Any:
+def sums_of_exp(o: Operations, x: Vector, reference: Vector, inverse: Vector) -> tuple[Vector, ...]:
     """The same, and in the middle the sum of y 2**y, where 2**y are the terms of the first one."""
     t, f = _exponent(o, x, reference, inverse)
     e = _power(o, t, f)
     return e, ((t - ROUND[o.itemsize]) + f) * e, x
 
 
-def _apart(o: Any, x: Any, highest: Any, inverse: Any) -> Any:
+def _apart(o: Operations, x: Vector, highest: Vector, inverse: Vector) -> tuple[Vector, Vector]:
     """d = x - highest, no less than what a power of 2 can be of, and exp(d * inverse)."""
     scale, low = _scales(o, inverse)
     top, floor = o.narrow(highest), o.narrow(_FLOOR[o.itemsize] / (inverse * _LOG2E))
@@ -102,7 +103,7 @@ def _apart(o: Any, x: Any, highest: Any, inverse: Any) -> Any:
 
 
 @folded(parameters=2, count="sum", rest="sum", weighted="sum")
-def sums_apart(o: Any, x: Any, highest: Any, inverse: Any) -> Any:
+def sums_apart(o: Operations, x: Vector, highest: Vector, inverse: Vector) -> tuple[Vector, ...]:
     """How many entries equal `highest`, which none exceeds.
 
     Over the others, with d = x - highest, the sums of exp(d * inverse) and of d exp(d * inverse).
@@ -113,22 +114,23 @@ def sums_apart(o: Any, x: Any, highest: Any, inverse: Any) -> Any:
 
 
 @written(parameters=2)
-def weights_apart(o: Any, x: Any, highest: Any, inverse: Any) -> Any:
+def weights_apart(o: Operations, x: Vector, highest: Vector, inverse: Vector) -> Vector:
     """exp((x - highest) * inverse), 1 where that is 0, and next to nothing for what is far below."""
     d, e = _apart(o, x, highest, inverse)
     return o.where(d >= 0.0, 1.0, e)
 
 
 @folded(parameters=0, unknown="sum", infinite="sum")
-def odd(o: Any, x: Any) -> Any:
+def odd(o: Operations, x: Vector) -> tuple[Vector, ...]:
     """How many entries are NaN, and how many +inf."""
     return o.where(x != x, 1.0, 0.0), o.where(x == float("inf"), 1.0, 0.0)
 
 
 @jit
 def statistics(
-    flat: Any, bfloat16: Any, begin: Any, size: Any, keep: Any, allowed: Any, inverse: Any, weigh: Any
-) -> Any:
+    flat: LogitData, bfloat16: bool, begin: int, size: int, keep: Bools, allowed: int, inverse: float,
+    weigh: Floats | None,
+) -> tuple[float, float, float, float, bool]:  # fmt: skip
     """The softmax of one row in one pass: what it takes to score any of its entries.
 
     Exponents are taken from a reference near the maximum of the first block. Highest entries that exceed it
@@ -228,6 +230,6 @@ def statistics(
 
 
 @jit
-def log_total(count: Any, rest: Any) -> Any:
+def log_total(count: float, rest: float) -> float:
     """The log of the sum of exp((x - highest) * inverse) over a row."""
     return np.log(count) + np.log1p(rest / count)

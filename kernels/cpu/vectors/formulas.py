@@ -12,13 +12,19 @@ three things:
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from lite.kernels._types import LogitData
 from lite.kernels.backends.choice import backend
 
+if TYPE_CHECKING:
+    from lite.kernels.cpu.vectors import numbers
+
 Formula = Callable[..., Any]
+Vector: TypeAlias = Any  # of numbers: `numbers.Number` in compiled code, else an array
+Operations: TypeAlias = "Arrays | numbers.Operations"
 _COMPILED = backend() == "numba"
 
 # 1.5 * 2**m of m bits of mantissa, plus the exponent's bias: adding it rounds a float to an integer k, and
@@ -34,35 +40,37 @@ class Arrays:
         self._float: Any = np.float32 if itemsize == 4 else np.float64
         self._int: Any = np.int32 if itemsize == 4 else np.int64
 
-    def narrow(self, parameter: Any) -> Any:
+    def narrow(self, parameter: Vector) -> Vector:
         """A parameter as a number of the vectors' type."""
         return self._float(parameter)
 
-    def wide(self, number: Any) -> Any:
+    def wide(self, number: Vector) -> Vector:
         """Back to a parameter."""
         return np.float64(number)
 
-    def where(self, condition: Any, x: Any, y: Any) -> Any:
+    def where(self, condition: Vector, x: Vector, y: Vector) -> Vector:
         return np.where(condition, x, y)
 
-    def larger(self, x: Any, y: Any) -> Any:
+    def larger(self, x: Vector, y: Vector) -> Vector:
         """The larger of both; y if x is NaN."""
         return np.where(x > y, x, y)
 
-    def at_least(self, x: Any, least: Any) -> Any:
+    def at_least(self, x: Vector, least: Vector) -> Vector:
         """`least` where x is less; NaN stays."""
         return np.where(x < least, least, x)
 
-    def fused(self, x: Any, y: Any, z: Any) -> Any:
+    def fused(self, x: Vector, y: Vector, z: Vector) -> Vector:
         """x y + z, rounded once where the processor can."""
         return self._float(np.multiply(x, y, dtype=np.float64) + z)
 
-    def power(self, rounded: Any) -> Any:
+    def power(self, rounded: Vector) -> Vector:
         """2**k of a sum with ROUND."""
         return (np.asarray(rounded).view(self._int) << (23 if self.itemsize == 4 else 52)).view(self._float)
 
 
-def _read(values: Any, more: tuple[Any, ...], parameters: int) -> tuple[Arrays, Any, tuple[Any, ...]]:
+def _read(
+    values: LogitData, more: tuple[Vector, ...], parameters: int
+) -> tuple[Arrays, Vector, tuple[Vector, ...]]:
     """Operations, logits and parameters, where nothing is compiled."""
     given, flags = more[:parameters], more[parameters:]
     x = values
@@ -91,8 +99,8 @@ def folded(parameters: int, **results: str) -> Callable[[Formula], Any]:
     """
     kinds = tuple(results.values())
 
-    def interpreted(formula: Formula) -> Any:
-        def fold(values: Any, *more: Any) -> Any:
+    def interpreted(formula: Formula) -> Callable[..., Any]:
+        def fold(values: LogitData, *more: Vector) -> Any:
             o, x, given = _read(values, more, parameters)
             found = [
                 np.float64(np.sum(v, dtype=np.float64))
@@ -115,8 +123,8 @@ def written(parameters: int) -> Callable[[Formula], Any]:
     If `past` is True, past the caches: what is too large for them is not to be read before.
     """
 
-    def interpreted(formula: Formula) -> Any:
-        def write(values: Any, *more: Any) -> None:
+    def interpreted(formula: Formula) -> Callable[..., Any]:
+        def write(values: LogitData, *more: Vector) -> None:
             o, x, given = _read(values, more[:-2], parameters)
             more[-1][:] = formula(o, x, *given)
 

@@ -8,28 +8,38 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.extending import intrinsic
 
 from lite.kernels.cpu.vectors import row_loops
-from lite.kernels.cpu.vectors.numbers import BIT, BYTE, HALF, Number, Operations
+from lite.kernels.cpu.vectors.numbers import BIT, BYTE, HALF, Context, Number, Operations, Signature, Type
 from lite.kernels.cpu.vectors.width import widen
 
 Formula = Callable[..., Any]
 types: Any = numba.types
 
 
-def _function(module: Any, name: str, kinds: list[Any], result: Any) -> tuple[Any, bool]:
-    """One that is called and not copied into its callers; whether it is new in this module."""
-    known = module.globals.get(name)
-    if known is not None:
-        return known, False
-    function = ir.Function(module, ir.FunctionType(result, kinds), name)
-    function.linkage = "internal"
-    function.attributes.add("nounwind")
-    widen(function)
-    return function, True
+def _call(
+    builder: ir.IRBuilder, formula: Formula, given: list[ir.Value], result: ir.Type,
+    define: Callable[[ir.Function], None],
+) -> ir.Value:  # fmt: skip
+    """Call the function of a formula for arguments of these types, which `define` writes if it is new.
+
+    It is called and not copied into its callers.
+    """
+    module, name = (
+        builder.module,
+        f"{formula.__name__}_{given[0].type.pointee}_{len(given)}".replace(" ", "_"),
+    )
+    function = module.globals.get(name)
+    if function is None:
+        function = ir.Function(module, ir.FunctionType(result, [value.type for value in given]), name)
+        function.linkage = "internal"
+        function.attributes.add("nounwind")
+        widen(function)
+        define(function)
+    return builder.call(function, given)
 
 
 def _variants(
-    function: Any, data: Any, masked: Any, keep: Any, bfloat16: Any, element: Any,
-    finish: Callable[[row_loops.Source], None],
+    function: ir.Function, data: ir.Value, masked: ir.Value, keep: ir.Value, bfloat16: ir.Value,
+    element: ir.Type, finish: Callable[[row_loops.Source], None],
 ) -> None:  # fmt: skip
     """Code for logits with and without a mask, of each 16-bit type; `finish` writes the rest and returns."""
     builder = ir.IRBuilder(function.append_basic_block("entry"))
@@ -53,57 +63,61 @@ def _variants(
     choose([masked, bfloat16 if data.type.pointee == HALF else None], [])
 
 
-def _unpacked(builder: Any, signature: Any, arguments: Any) -> tuple[Any, Any]:
-    """Types and values of all arguments: Numba has put those after the first into a tuple."""
-    first, others = arguments
-    values = [builder.extract_value(others, k) for k in range(len(signature.args[1]))]
-    return (signature.args[0], *signature.args[1]), (first, *values)
+def _plain(
+    context: Context, builder: ir.IRBuilder, signature: Signature, arguments: tuple[ir.Value, ...],
+    parameters: int,
+) -> list[ir.Value]:  # fmt: skip
+    """The arguments of a formula's function without Numba's types: arrays as pointers.
+
+    In order: the logits, their number, the parameters; of the flags, if they are given, the pointer, whether
+    there are any, and whether logits are bfloat16; whether to write past the caches, and the output.
+    """
+    kinds = (signature.args[0], *signature.args[1])  # Numba has put all but the first into a tuple
+    values = [arguments[0], *(builder.extract_value(arguments[1], k) for k in range(len(kinds) - 1))]
+
+    def pointer(k: int) -> tuple[ir.Value, ir.Value]:
+        array = context.make_array(kinds[k])(context, builder, values[k])
+        return array.data, array.nitems
+
+    def bit(k: int) -> ir.Value:
+        return builder.trunc(values[k], BIT) if values[k].type != BIT else values[k]
+
+    given = [*pointer(0)]
+    given += [context.cast(builder, values[k], kinds[k], types.float64) for k in range(1, parameters + 1)]
+    if len(kinds) > parameters + 1:
+        keep, flags = pointer(parameters + 2)
+        masked = builder.icmp_unsigned("!=", flags, flags.type(0))
+        given += [builder.bitcast(keep, BYTE.as_pointer()), masked, bit(parameters + 1)]
+    if len(kinds) > parameters + 3:
+        given += [bit(parameters + 3), pointer(parameters + 4)[0]]
+    return given
 
 
-def _pointer(context: Any, builder: Any, kind: Any, value: Any) -> tuple[Any, Any]:
-    array = context.make_array(kind)(context, builder, value)
-    return array.data, array.nitems
-
-
-def _floats_of(values: Any) -> tuple[Any, Any]:
+def _floats_of(values: Type) -> tuple[Any, Any]:
     """Numba's and LLVM's type of the floats that `values` are read as."""
     wide = values.dtype == types.float64
     return (types.float64, ir.DoubleType()) if wide else (types.float32, ir.FloatType())
 
 
-def fold(formula: Formula, parameters: int, kinds: tuple[str, ...]) -> Any:
+def fold(formula: Formula, parameters: int, kinds: tuple[str, ...]) -> Callable[..., Any]:
     """`formulas.folded`, for compiled code."""
 
     @intrinsic
-    def folding(typing_context: Any, values: Any, *more: Any) -> Any:
+    def folding(typing_context: Context, values: Type, *more: Type) -> Any:
         number, element = _floats_of(values)
         results = [types.float64 if kind == "sum" else number for kind in kinds]
         returned = types.Tuple(results) if len(results) > 1 else results[0]
-        whole = len(more) > parameters  # with bfloat16 and keep
 
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            kinds_given, arguments = _unpacked(builder, signature, arguments)
-            data, size = _pointer(context, builder, kinds_given[0], arguments[0])
-            given = [data, size]
-            for kind, value in zip(kinds_given[1:], arguments[1 : parameters + 1], strict=False):
-                given.append(context.cast(builder, value, kind, types.float64))
-            if whole:
-                keep, flags = _pointer(context, builder, kinds_given[-1], arguments[-1])
-                bfloat16 = builder.trunc(arguments[-2], BIT) if arguments[-2].type != BIT else arguments[-2]
-                masked = builder.icmp_unsigned("!=", flags, flags.type(0))
-                given += [builder.bitcast(keep, BYTE.as_pointer()), masked, bfloat16]
+        def generate(
+            context: Context, builder: ir.IRBuilder, signature: Signature, arguments: tuple[ir.Value, ...]
+        ) -> ir.Value:
+            given = _plain(context, builder, signature, arguments, parameters)
             structure = ir.LiteralStructType([context.get_value_type(kind) for kind in results])
-            name = f"{formula.__name__}_{data.type.pointee}_{len(given)}".replace(" ", "_")
-            function, new = _function(builder.module, name, [value.type for value in given], structure)
-            if new:
-                _define(function, element)
-            found = builder.call(function, given)
-            if len(results) == 1:
-                return builder.extract_value(found, 0)
+            found = _call(builder, formula, given, structure, define)
             parts = [builder.extract_value(found, k) for k in range(len(results))]
-            return context.make_tuple(builder, returned, parts)
+            return context.make_tuple(builder, returned, parts) if len(parts) > 1 else parts[0]
 
-        def _define(function: Any, element: Any) -> None:
+        def define(function: ir.Function) -> None:
             data, size, *others = function.args
             scalars, flags = others[:parameters], others[parameters:]
             keep, masked, bfloat16 = flags or (None, None, None)
@@ -119,33 +133,19 @@ def fold(formula: Formula, parameters: int, kinds: tuple[str, ...]) -> Any:
     return folding
 
 
-def write(formula: Formula, parameters: int) -> Any:
+def write(formula: Formula, parameters: int) -> Callable[..., Any]:
     """`formulas.written`, for compiled code."""
 
     @intrinsic
-    def writing(typing_context: Any, values: Any, *more: Any) -> Any:
-        _, element = _floats_of(values)
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            kinds_given, arguments = _unpacked(builder, signature, arguments)
-            data, size = _pointer(context, builder, kinds_given[0], arguments[0])
-            given = [data, size]
-            for kind, value in zip(kinds_given[1:], arguments[1 : parameters + 1], strict=False):
-                given.append(context.cast(builder, value, kind, types.float64))
-            bfloat16, _, past, _ = arguments[-4:]
-            keep, flags = _pointer(context, builder, kinds_given[-3], arguments[-3])
-            out, _ = _pointer(context, builder, kinds_given[-1], arguments[-1])
-            masked = builder.icmp_unsigned("!=", flags, flags.type(0))
-            bits = [builder.trunc(flag, BIT) if flag.type != BIT else flag for flag in (bfloat16, past)]
-            given += [builder.bitcast(keep, BYTE.as_pointer()), masked, *bits, out]
-            name = f"{formula.__name__}_{data.type.pointee}".replace(" ", "_")
-            function, new = _function(builder.module, name, [value.type for value in given], ir.VoidType())
-            if new:
-                _define(function, element)
-            builder.call(function, given)
+    def writing(typing_context: Context, values: Type, *more: Type) -> Any:
+        def generate(
+            context: Context, builder: ir.IRBuilder, signature: Signature, arguments: tuple[ir.Value, ...]
+        ) -> ir.Value:
+            given = _plain(context, builder, signature, arguments, parameters)
+            _call(builder, formula, given, ir.VoidType(), define)
             return context.get_dummy_value()
 
-        def _define(function: Any, element: Any) -> None:
+        def define(function: ir.Function) -> None:
             data, size, *others = function.args
             scalars, (keep, masked, bfloat16, past, out) = others[:parameters], others[parameters:]
 
@@ -163,19 +163,21 @@ def write(formula: Formula, parameters: int) -> Any:
                     row_loops.write(source, size, formula, numbers, out, beyond)
                     builder.ret_void()
 
-            _variants(function, data, masked, keep, bfloat16, element, finish)
+            _variants(function, data, masked, keep, bfloat16, _floats_of(values)[1], finish)
 
         return types.void(values, types.StarArgTuple(more)), generate
 
     return writing
 
 
-def number(formula: Formula, results: int) -> Any:
+def number(formula: Formula, results: int) -> Callable[..., Any]:
     """`formulas.by_number`, for compiled code: written into the loop that calls it."""
 
     @intrinsic
-    def single(typing_context: Any, x: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def single(typing_context: Context, x: Type) -> Any:
+        def generate(
+            context: Context, builder: ir.IRBuilder, signature: Signature, arguments: tuple[ir.Value, ...]
+        ) -> ir.Value:
             o = Operations(builder, context.get_value_type(x))
             parts = [part.value for part in formula(o, Number(o, arguments[0]))]
             return context.make_tuple(builder, signature.return_type, parts)

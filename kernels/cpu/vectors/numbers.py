@@ -1,20 +1,25 @@
 """Numbers and vectors of programs for LLVM, with the operators of Python, for formulas (see `formulas`)."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from llvmlite import ir  # type: ignore[import-untyped]
 
 BIT, BYTE, HALF, WORD, LONG = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
+# Numba's classes, whose methods have no types.
+Context: TypeAlias = Any  # numba.core.base.BaseContext, or that of types
+Signature: TypeAlias = Any  # numba.core.typing.Signature
+Type: TypeAlias = Any  # numba.types.Type
+
 _CONTRACT = ("contract",)
 
 
-def constant(kind: Any, number: float) -> Any:
+def constant(kind: ir.Type, number: float) -> ir.Value:
     if isinstance(kind, ir.VectorType):
         return ir.Constant(kind, [ir.Constant(kind.element, number)] * kind.count)
     return ir.Constant(kind, number)
 
 
-def intrinsic(builder: Any, name: str, result: Any, *arguments: Any) -> Any:
+def intrinsic(builder: ir.IRBuilder, name: str, result: ir.Type, *arguments: ir.Value) -> ir.Value:
     """Call one of LLVM's own functions, by the name it has for these types."""
     function = builder.module.globals.get(name)
     if function is None:
@@ -23,7 +28,7 @@ def intrinsic(builder: Any, name: str, result: Any, *arguments: Any) -> Any:
     return builder.call(function, arguments)
 
 
-def type_name(kind: Any) -> str:
+def type_name(kind: ir.Type) -> str:
     """As LLVM has it in names of functions."""
     if isinstance(kind, ir.VectorType):
         return f"v{kind.count}{type_name(kind.element)}"
@@ -35,10 +40,10 @@ class Number:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, o: "Operations", value: Any) -> None:
+    def __init__(self, o: "Operations", value: ir.Value) -> None:
         self.o, self.value = o, value
 
-    def _both(self, other: Any) -> tuple[Any, Any]:
+    def _both(self, other: "Number | float") -> tuple[ir.Value, ir.Value]:
         """This and `other` as values of one type."""
         x, kind = self.value, self.value.type
         if not isinstance(other, Number):
@@ -50,36 +55,36 @@ class Number:
             return x, self.o.spread(y, kind)
         return x, y
 
-    def __add__(self, other: Any) -> "Number":
+    def __add__(self, other: "Number | float") -> "Number":
         return Number(self.o, self.o.builder.fadd(*self._both(other), flags=_CONTRACT))
 
-    def __sub__(self, other: Any) -> "Number":
+    def __sub__(self, other: "Number | float") -> "Number":
         return Number(self.o, self.o.builder.fsub(*self._both(other), flags=_CONTRACT))
 
-    def __rsub__(self, other: Any) -> "Number":
+    def __rsub__(self, other: "Number | float") -> "Number":
         x, y = self._both(other)
         return Number(self.o, self.o.builder.fsub(y, x, flags=_CONTRACT))
 
-    def __mul__(self, other: Any) -> "Number":
+    def __mul__(self, other: "Number | float") -> "Number":
         return Number(self.o, self.o.builder.fmul(*self._both(other), flags=_CONTRACT))
 
-    def __rtruediv__(self, other: Any) -> "Number":
+    def __rtruediv__(self, other: "Number | float") -> "Number":
         x, y = self._both(other)
         return Number(self.o, self.o.builder.fdiv(y, x))
 
-    def __lt__(self, other: Any) -> "Number":
+    def __lt__(self, other: "Number | float") -> "Number":
         return Number(self.o, self.o.builder.fcmp_ordered("<", *self._both(other)))
 
-    def __gt__(self, other: Any) -> "Number":
+    def __gt__(self, other: "Number | float") -> "Number":
         return Number(self.o, self.o.builder.fcmp_ordered(">", *self._both(other)))
 
-    def __ge__(self, other: Any) -> "Number":
+    def __ge__(self, other: "Number | float") -> "Number":
         return Number(self.o, self.o.builder.fcmp_ordered(">=", *self._both(other)))
 
-    def __eq__(self, other: Any) -> "Number":  # type: ignore[override]
+    def __eq__(self, other: "Number | float") -> "Number":  # type: ignore[override]
         return Number(self.o, self.o.builder.fcmp_ordered("==", *self._both(other)))
 
-    def __ne__(self, other: Any) -> "Number":  # type: ignore[override]
+    def __ne__(self, other: "Number | float") -> "Number":  # type: ignore[override]
         return Number(self.o, self.o.builder.fcmp_unordered("!=", *self._both(other)))
 
     __radd__, __rmul__ = __add__, __mul__
@@ -88,12 +93,12 @@ class Number:
 class Operations:
     """Those of formulas, as in `formulas.Arrays`; vectors are of the LLVM type `kind`, or single numbers."""
 
-    def __init__(self, builder: Any, kind: Any) -> None:
+    def __init__(self, builder: ir.IRBuilder, kind: ir.Type) -> None:
         self.builder, self.kind = builder, kind
         self.element = kind.element if isinstance(kind, ir.VectorType) else kind
         self.itemsize = 4 if self.element == ir.FloatType() else 8
 
-    def spread(self, value: Any, kind: Any) -> Any:
+    def spread(self, value: ir.Value, kind: ir.Type) -> ir.Value:
         """A vector with the same number throughout."""
         first = self.builder.insert_element(ir.Constant(kind, ir.Undefined), value, WORD(0))
         return self.builder.shuffle_vector(
@@ -102,15 +107,15 @@ class Operations:
             ir.Constant(ir.VectorType(WORD, kind.count), [0] * kind.count),
         )
 
-    def narrow(self, parameter: Any) -> Number:
+    def narrow(self, parameter: Number) -> Number:
         value = parameter.value
         return Number(self, value if self.itemsize == 8 else self.builder.fptrunc(value, self.element))
 
-    def wide(self, number: Any) -> Number:
+    def wide(self, number: Number) -> Number:
         value = number.value
         return Number(self, value if self.itemsize == 8 else self.builder.fpext(value, ir.DoubleType()))
 
-    def where(self, condition: Any, x: Any, y: Any) -> Number:
+    def where(self, condition: Number, x: Number | float, y: Number | float) -> Number:
         left, right = (
             constant(self.kind, part) if not isinstance(part, Number) else part.value for part in (x, y)
         )
@@ -119,19 +124,19 @@ class Operations:
         )
         return Number(self, self.builder.select(condition.value, left, right))
 
-    def larger(self, x: Any, y: Any) -> Number:
+    def larger(self, x: Number, y: Number) -> Number:
         return self.where(x > y, x, y)
 
-    def at_least(self, x: Any, least: Any) -> Number:
+    def at_least(self, x: Number, least: Number | float) -> Number:
         return self.where(x < least, least, x)
 
-    def fused(self, x: Any, y: Any, z: Any) -> Number:
+    def fused(self, x: Number, y: Number | float, z: Number | float) -> Number:
         _, y = x._both(y)
         _, z = x._both(z)
         name = f"llvm.fmuladd.{type_name(self.kind)}"
         return Number(self, intrinsic(self.builder, name, self.kind, x.value, y, z))
 
-    def power(self, rounded: Any) -> Number:
+    def power(self, rounded: Number) -> Number:
         integer = WORD if self.itemsize == 4 else LONG
         kind = ir.VectorType(integer, self.kind.count) if isinstance(self.kind, ir.VectorType) else integer
         bits = self.builder.bitcast(rounded.value, kind)

@@ -51,7 +51,7 @@ _X86 = Registers(size=LINE, parts=True, past=True, terms=None)
 _ARM = Registers(size=16, parts=False, past=False, terms=32)
 
 
-def registers_of(module: Any) -> Registers:
+def registers_of(module: ir.Module) -> Registers:
     """Those of the processor that LLVM writes `module` for."""
     return _ARM if module.triple.startswith(("aarch64", "arm64")) else _X86
 
@@ -78,13 +78,13 @@ class Source:
         bfloat16: what the bits are.
     """
 
-    def __init__(self, o: Operations, data: Any, keep: Any, bfloat16: bool) -> None:
+    def __init__(self, o: Operations, data: ir.Value, keep: ir.Value, bfloat16: bool) -> None:
         self.o, self.data, self.keep, self.bfloat16 = o, data, keep, bfloat16
         self.registers = registers_of(o.builder.module)
         self.narrow = data.type.pointee == HALF
         self.lanes = o.kind.count
 
-    def fetch_ahead(self, start: Any) -> None:
+    def fetch_ahead(self, start: ir.Value) -> None:
         """Ask for the memory that the loop gets to later; what is beyond the end is not touched."""
         for data in (self.data, self.keep):
             if data is None:
@@ -95,7 +95,7 @@ class Source:
                 place = self.o.builder.bitcast(self.o.builder.gep(data, [start]), BYTE.as_pointer())
                 _fetch(self.o.builder, self.o.builder.gep(place, [LONG(line + _AHEAD)]))
 
-    def load(self, start: Any, part: Part | None = None) -> Number:
+    def load(self, start: ir.Value, part: Part | None = None) -> Number:
         """Those from `start` on; where the mask is False, and beyond the end of a part, -inf."""
         builder, kind = self.o.builder, self.o.kind
         x = _load(builder, self.data, start, ir.VectorType(self.data.type.pointee, self.lanes), part)
@@ -111,7 +111,7 @@ class Source:
             x = builder.select(live, x, constant(kind, float("-inf")))
         return Number(self.o, x)
 
-    def _widened(self, bits: Any) -> Any:
+    def _widened(self, bits: ir.Value) -> ir.Value:
         """bfloat16: the upper half of a float32.
 
         float16: shift the fields into place; one product sets the exponent's bias right and normalises
@@ -130,11 +130,13 @@ class Source:
         return builder.bitcast(builder.or_(builder.or_(builder.bitcast(wide, words), special), sign), kind)
 
 
-def _fetch(builder: Any, place: Any) -> None:
+def _fetch(builder: ir.IRBuilder, place: ir.Value) -> None:
     intrinsic(builder, "llvm.prefetch.p0", ir.VoidType(), place, WORD(0), WORD(3), WORD(1))
 
 
-def _load(builder: Any, data: Any, start: Any, kind: Any, part: Part | None) -> Any:
+def _load(
+    builder: ir.IRBuilder, data: ir.Value, start: ir.Value, kind: ir.Type, part: Part | None
+) -> ir.Value:
     align = _width(kind) // kind.count
     if part and not registers_of(builder.module).parts:
         value = ir.Constant(kind, ir.Undefined)
@@ -149,7 +151,9 @@ def _load(builder: Any, data: Any, start: Any, kind: Any, part: Part | None) -> 
     return intrinsic(builder, name, kind, place, WORD(align), part.inside, constant(kind, 0))
 
 
-def _store(builder: Any, value: Any, data: Any, start: Any, part: Part | None, past: bool) -> None:
+def _store(
+    builder: ir.IRBuilder, value: ir.Value, data: ir.Value, start: ir.Value, part: Part | None, past: bool
+) -> None:
     kind = value.type
     place = builder.bitcast(builder.gep(data, [start]), kind.as_pointer())
     align = _width(kind) // kind.count
@@ -168,20 +172,20 @@ def _store(builder: Any, value: Any, data: Any, start: Any, part: Part | None, p
         builder.store(value, place, align=align)
 
 
-def _width(kind: Any) -> int:
+def _width(kind: ir.Type) -> int:
     """Bytes."""
     sizes = {ir.FloatType(): 4, ir.DoubleType(): 8, BYTE: 1, HALF: 2}
     return next(size for element, size in sizes.items() if element == kind.element) * int(kind.count)
 
 
-def _variable(builder: Any, kind: Any) -> Any:
+def _variable(builder: ir.IRBuilder, kind: ir.Type) -> ir.Value:
     """Memory that LLVM turns into a register: it looks for it where the function begins."""
     with builder.goto_entry_block():
         return builder.alloca(kind)
 
 
 @contextmanager
-def _while(builder: Any, condition: Callable[[], Any]) -> Iterator[None]:
+def _while(builder: ir.IRBuilder, condition: Callable[[], Any]) -> Iterator[None]:
     check, body, after = (builder.append_basic_block(name) for name in ("check", "body", "after"))
     builder.branch(check)
     builder.position_at_end(check)
@@ -198,7 +202,7 @@ Step = Callable[[list[Number], Any, "Part | None"], None]
 class _Loop:
     """Over a row, by groups of vectors and then by single ones, the last of which may be cut."""
 
-    def __init__(self, source: Source, size: Any) -> None:
+    def __init__(self, source: Source, size: ir.Value) -> None:
         self.source, self.size = source, size
         self.builder, self.lanes = source.o.builder, source.lanes
         self.place = _variable(self.builder, LONG)
@@ -223,12 +227,12 @@ class _Loop:
         with _while(builder, lambda: builder.icmp_signed("<", builder.load(self.place), self.size)):
             self.cut(step, self.size)
 
-    def _room(self, vectors: int, end: Any) -> Any:
+    def _room(self, vectors: int, end: ir.Value) -> ir.Value:
         """Whether there are so many up to `end`."""
         after = self.builder.add(self.builder.load(self.place), LONG(self.lanes * vectors))
         return self.builder.icmp_signed("<=", after, end)
 
-    def _whole(self, step: Step, vectors: int, end: Any) -> None:
+    def _whole(self, step: Step, vectors: int, end: ir.Value) -> None:
         """So many vectors at a time, up to `end`."""
         builder = self.builder
         with _while(builder, lambda: self._room(vectors, end)):
@@ -239,7 +243,7 @@ class _Loop:
             step([self.source.load(s) for s in starts], start, None)
             builder.store(builder.add(start, LONG(self.lanes * vectors)), self.place)
 
-    def cut(self, step: Step, end: Any) -> None:
+    def cut(self, step: Step, end: ir.Value) -> None:
         """One vector, as far as `end`."""
         builder = self.builder
         start = builder.load(self.place)
@@ -260,8 +264,8 @@ class _Loop:
 
 
 def fold(
-    source: Source, size: Any, formula: Formula, parameters: list[Number], kinds: tuple[str, ...]
-) -> Any:
+    source: Source, size: ir.Value, formula: Formula, parameters: list[Number], kinds: tuple[str, ...]
+) -> ir.Value:
     """The results of one loop, as a structure."""
     o, builder = source.o, source.o.builder
     identity = {"sum": 0.0, "max": float("-inf")}
@@ -273,7 +277,7 @@ def fold(
     def joined(kind: str, x: Number, y: Number) -> Number:
         return o.larger(x, y) if kind == "max" else x + y
 
-    def step(vectors: list[Number], start: Any, part: Part | None) -> None:
+    def step(vectors: list[Number], start: ir.Value, part: Part | None) -> None:
         for x, accumulators in zip(vectors, held, strict=False):
             for kind, place, more in zip(kinds, accumulators, formula(o, x, *parameters), strict=True):
                 builder.store(joined(kind, more, Number(o, builder.load(place))).value, place)
@@ -315,11 +319,11 @@ def fold(
 
 
 def write(
-    source: Source, size: Any, formula: Formula, parameters: list[Number], out: Any, past: bool
+    source: Source, size: ir.Value, formula: Formula, parameters: list[Number], out: ir.Value, past: bool
 ) -> None:
     builder = source.o.builder
 
-    def step(vectors: list[Number], start: Any, part: Part | None) -> None:
+    def step(vectors: list[Number], start: ir.Value, part: Part | None) -> None:
         for k, x in enumerate([formula(source.o, x, *parameters) for x in vectors]):
             place = builder.add(start, LONG(k * source.lanes))
             _store(builder, x.value, out, place, part, past)

@@ -17,20 +17,25 @@ if backend() != "numba":
         """The default, as the width is unknown without the compiler."""
 
 else:
+    from llvmlite import ir  # type: ignore[import-untyped]
     from numba.core import types
     from numba.extending import intrinsic
 
-    def widen(function: Any) -> None:
+    from lite.kernels.cpu.vectors.numbers import Context, Signature
+
+    def widen(function: ir.Function) -> None:
         """Set `prefer-vector-width` on one of LLVM's functions."""
         # llvmlite checks attribute names against a list without this one; it keeps them in a set.
         set.add(function.attributes, '"prefer-vector-width"="512"')
         function.attributes.add("noinline")
 
     @intrinsic
-    def full_width(typing_context: Any) -> Any:
+    def full_width(typing_context: Context) -> Any:
         """Do that to the function being compiled; it returns nothing."""
 
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def generate(
+            context: Context, builder: ir.IRBuilder, signature: Signature, arguments: tuple[ir.Value, ...]
+        ) -> ir.Value:
             widen(builder.function)
             return context.get_dummy_value()
 
