@@ -17,3 +17,11 @@ Ints: TypeAlias = NDArray[np.integer[Any]]
 Bools: TypeAlias = NDArray[np.bool_]
 LogitData: TypeAlias = NDArray[Any]  # float32 or float64, or the bits of float16 or bfloat16 as uint16
 Operand: TypeAlias = tuple[NDArray[Any], int, int, int]  # flat memory; strides of rows, lines and entries
+
+# What libraries without types make.
+DeviceArray: TypeAlias = Any  # Numba's array in CUDA memory, or the simulator's
+Kernel: TypeAlias = Any  # of `cuda._jit.kernel`
+Layout: TypeAlias = tuple[int, ...]  # the place of row 0, lengths of the last two axes, strides of all three
+Context: TypeAlias = Any  # Numba's target or typing context
+Signature: TypeAlias = Any  # numba.core.typing.Signature
+Type: TypeAlias = Any  # numba.types.Type

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lite.kernels._types import DeviceArray
 from lite.kernels.cuda._jit import SIMULATED, cuda
 
 
@@ -22,7 +23,7 @@ class DeviceMemory:
         view: the stand-in: any array of the same shape, strides and type.
     """
 
-    def __init__(self, owner: Any, address: int, view: NDArray[Any]) -> None:
+    def __init__(self, owner: DeviceArray, address: int, view: NDArray[Any]) -> None:
         self.owner = owner
         self.address = address
         self.view = view
@@ -73,7 +74,7 @@ class DeviceMemory:
     def c_contiguous(self) -> bool:
         return bool(self.view.flags.c_contiguous)
 
-    def words(self) -> Any:
+    def words(self) -> DeviceArray:
         """Flat memory of a C-ordered array of any type, as unsigned integers of at most 64 bits."""
         size = next(size for size in (8, 4, 2, 1) if self.view.itemsize % size == 0)
         return _flat(self.owner, self.address, self.view.nbytes // size, f"{'<' if size > 1 else '|'}u{size}")
@@ -86,7 +87,7 @@ class DeviceMemory:
         return DeviceMemory(self.owner, self.address, view)
 
 
-def device_array(name: str, value: Any) -> DeviceMemory:
+def device_array(name: str, value: DeviceArray) -> DeviceMemory:
     """`value`, an array in CUDA memory; `name` is the name of the argument, for errors."""
     if SIMULATED and hasattr(type(value), "__cuda_ndarray__"):
         host = value._ary  # the simulator's arrays have no interface
@@ -106,7 +107,7 @@ def device_array(name: str, value: Any) -> DeviceMemory:
     return DeviceMemory(value, interface["data"][0] or 0, _stand_in(shape, tuple(strides), dtype))
 
 
-def ordinal_of(value: Any) -> int:
+def ordinal_of(value: DeviceArray) -> int:
     """The number of the GPU of an array, from its library."""
     owner = getattr(getattr(value, "gpu_data", None), "_mem", None)  # Numba
     device = getattr(getattr(owner, "context", None), "device", None) or getattr(value, "device", None)
@@ -121,7 +122,7 @@ def _stand_in(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[
     return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides, writeable=False)
 
 
-def _flat(owner: Any, address: int, span: int, typestr: str) -> Any:
+def _flat(owner: DeviceArray, address: int, span: int, typestr: str) -> DeviceArray:
     description = {"data": (address, False), "shape": (span,), "typestr": typestr, "version": 3}
     if SIMULATED:
         return cuda.devicearray.FakeCUDAArray(np.asarray(_Interface(owner, description)))
@@ -131,7 +132,7 @@ def _flat(owner: Any, address: int, span: int, typestr: str) -> Any:
 class _Interface:
     """An object with `__cuda_array_interface__`, from which Numba builds an array; keeps its owner alive."""
 
-    def __init__(self, owner: Any, description: dict[str, Any]) -> None:
+    def __init__(self, owner: DeviceArray, description: dict[str, Any]) -> None:
         self.owner = owner
         self.__cuda_array_interface__ = self.__array_interface__ = description
 

@@ -1,7 +1,6 @@
 """Values on the device that must lie in a range."""
 
-from typing import Any
-
+from lite.kernels._types import Array, Ints
 from lite.kernels.cuda._arrays import DeviceMemory
 from lite.kernels.cuda._copies import c_ordered
 from lite.kernels.cuda._gpu import Gpu
@@ -24,7 +23,7 @@ def check_range(gpu: Gpu, name: str, array: DeviceMemory, low: float, high: floa
 
 
 @kernel
-def _count_outside(memory: Any, low: Any, high: Any, faults: Any) -> None:
+def _count_outside(memory: Array, low: float, high: float, faults: Ints) -> None:
     i = cuda.grid(1)
     if i < memory.size:
         value = widen(memory[i])

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from lite.kernels._types import Array
 from lite.kernels.cuda._arrays import DeviceMemory, device_array
 from lite.kernels.cuda._gpu import Gpu
 from lite.kernels.cuda._jit import SIMULATED, cuda, device, kernel
@@ -39,7 +40,7 @@ def copy_into(gpu: Gpu, target: DeviceMemory, source: DeviceMemory) -> None:
 
 
 @device
-def _place(i: Any, first: Any, shape: Any, strides: Any) -> Any:
+def _place(i: int, first: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
     """The offset of element i in C order."""
     at = first
     for axis in range(len(shape) - 1, -1, -1):
@@ -50,14 +51,16 @@ def _place(i: Any, first: Any, shape: Any, strides: Any) -> Any:
 
 
 @kernel
-def _spread(values: Any, memory: Any, first: Any, shape: Any, strides: Any, size: Any) -> None:
+def _spread(
+    values: Array, memory: Array, first: int, shape: tuple[int, ...], strides: tuple[int, ...], size: int
+) -> None:
     i = cuda.grid(1)
     if i < size:
         memory[_place(i, first, shape, strides)] = values[i]
 
 
 @kernel
-def _copy(memory: Any, first: Any, shape: Any, strides: Any, out: Any) -> None:
+def _copy(memory: Array, first: int, shape: tuple[int, ...], strides: tuple[int, ...], out: Array) -> None:
     i = cuda.grid(1)
     if i < out.size:
         out[i] = memory[_place(i, first, shape, strides)]

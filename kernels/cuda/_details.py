@@ -4,11 +4,11 @@ Sums are float64 of float32 exponentials, so that a log-prob is right to 1e-6 wh
 """
 
 import math
-from typing import Any
 
 import numpy as np
 
-from lite.kernels.cuda._filters import bound_of, collect, is_kept, key_of, threshold
+from lite.kernels._types import Floats, Ints
+from lite.kernels.cuda._filters import Filtered, bound_of, collect, is_kept, key_of, threshold
 from lite.kernels.cuda._jit import device
 from lite.kernels.cuda._numbers import greatest, least
 from lite.kernels.cuda._threads import before, meet, together
@@ -18,12 +18,14 @@ _LEAST = -700.0  # below, a token that filters leave is dropped, as on the CPU
 
 
 @device
-def _exp(x: Any) -> Any:
+def _exp(x: float) -> float:
     return np.float64(np.float32(math.exp(np.float32(x))))
 
 
 @device
-def hottest(scores: Any, base: Any, size: Any, thread: Any, threads: Any, slots: Any) -> Any:
+def hottest(
+    scores: Floats, base: int, size: int, thread: int, threads: int, slots: Floats
+) -> tuple[float, float]:
     """The highest score of a row, and whether there is NaN: more than 0 then."""
     top, unknown = np.float64(-math.inf), 0.0
     for i in range(thread, size, threads):
@@ -38,8 +40,8 @@ def hottest(scores: Any, base: Any, size: Any, thread: Any, threads: Any, slots:
 
 @device
 def log_sum(
-    scores: Any, base: Any, size: Any, top: Any, inverse: Any, thread: Any, threads: Any, slots: Any
-) -> Any:
+    scores: Floats, base: int, size: int, top: float, inverse: float, thread: int, threads: int, slots: Floats
+) -> tuple[float, float]:
     """With d = (score - top) * inverse: the log of the sum of exp(d), and the mean of d; NaN where one is."""
     count = rest = weighted = 0.0
     for i in range(thread, size, threads):
@@ -62,9 +64,9 @@ def log_sum(
 
 @device
 def best(
-    scores: Any, base: Any, size: Any, n: Any, top: Any, total: Any, candidates: Any, maxima: Any, own: Any,
-    ids: Any, log_probs: Any, first_id: Any, first_log_prob: Any, thread: Any, threads: Any, slots: Any,
-    sums: Any,
+    scores: Floats, base: int, size: int, n: int, top: float, total: float, candidates: Ints, maxima: Floats,
+    own: int, ids: Ints, log_probs: Floats, first_id: int, first_log_prob: int, thread: int, threads: int,
+    slots: Floats, sums: Floats,
 ) -> None:  # fmt: skip
     """The n highest scores in order, of equal ones the first tokens; and their log-probs.
 
@@ -128,15 +130,15 @@ def best(
 
 @device
 def summed_up(
-    scores: Any, plain: Any, base: Any, listed: Any, count: Any, cut: Any, spare: Any, usual: Any, reach: Any,
-    ties_before: Any, min_p: Any, highest: Any, inverse: Any, candidates: Any, listing: Any, kept: Any,
-    begin: Any, thread: Any, threads: Any, slots: Any, sums: Any,
-) -> Any:  # fmt: skip
+    scores: Floats, plain: Floats, base: int, left: Filtered, min_p: float, highest: float, inverse: float,
+    candidates: Ints, listing: int, kept: Ints, begin: int, thread: int, threads: int, slots: Floats,
+    sums: Floats,
+) -> tuple[float, float, int]:  # fmt: skip
     """The highest of the `plain` scores that are kept, the log-sum of these at a temperature, and how many.
 
-    Tokens are written to `kept` from `begin` on if they are to be listed; what is before `kept` is as
-    `filtered` returns it.
+    Tokens are written to `kept` from `begin` on if they are to be listed.
     """
+    listed, count, cut, spare, usual, reach, ties_before = left
     each = (count + threads - 1) // threads
     first, stop = thread * each, least(count, (thread + 1) * each)
     own, top, seen = 0.0, -math.inf, ties_before
@@ -170,8 +172,9 @@ def summed_up(
 
 @device
 def _stays(
-    score: Any, listed: Any, cut: Any, seen: Any, spare: Any, min_p: Any, highest: Any, usual: Any, reach: Any
-) -> Any:
+    score: float, listed: bool, cut: int, seen: int, spare: float, min_p: float, highest: float, usual: float,
+    reach: float,
+) -> bool:  # fmt: skip
     if not listed:
         return score > -math.inf
     return is_kept(score, cut, seen, spare, min_p, highest, usual, reach) and score - highest > _LEAST

@@ -7,42 +7,46 @@ tokens; they have one order, and so one result.
 """
 
 import math
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
+from lite.kernels._types import Floats, Ints
 from lite.kernels.cuda._jit import device
 from lite.kernels.cuda._numbers import as_bits, as_float, greatest, least
 from lite.kernels.cuda._threads import before, meet, together
 
+# Whether candidates are listed, and how many; the key of the cut, and how many of its holders go; the score
+# with the mean surprise, and how far from it scores may lie; and how many before this thread's stretch tie.
+Filtered: TypeAlias = tuple[bool, int, int, float, float, float, float]
 TINY = 5e-324
 _SLACK = 1e-3  # by which bounds are loosened against rounding
 _SIGN = 0x80000000
 
 
 @device
-def key_of(score: Any) -> Any:
+def key_of(score: float) -> int:
     """An integer in [0, 2**32) that orders as the float does; -0.0 and 0.0 get the same."""
     bits = np.int64(as_bits(score + np.float32(0.0)))
     return bits + _SIGN if bits < _SIGN else 2 * _SIGN - 1 - bits
 
 
 @device
-def score_of(key: Any) -> Any:
+def score_of(key: int) -> float:
     """The float of a key."""
     return as_float(np.uint32(key - _SIGN if key >= _SIGN else 2 * _SIGN - 1 - key))
 
 
 @device
-def weight_of(score: Any, highest: Any) -> Any:
+def weight_of(score: float, highest: float) -> float:
     return np.float64(math.exp(np.float32(score - highest)))
 
 
 @device
 def threshold(
-    scores: Any, first: Any, stop: Any, candidates: Any, base: Any, listed: Any, cut: Any, highest: Any,
-    weigh: Any, target: Any, thread: Any, threads: Any, slots: Any,
-) -> Any:  # fmt: skip
+    scores: Floats, first: int, stop: int, candidates: Ints, base: int, listed: bool, cut: int,
+    highest: float, weigh: bool, target: float, thread: int, threads: int, slots: Floats,
+) -> tuple[int, float]:  # fmt: skip
     """The largest key whose holders, with those of all larger keys, weigh at least `target`.
 
     Looks at keys from `cut` on, of which there is one. Each counts 1, or as its score is to `weigh`.
@@ -75,9 +79,9 @@ def threshold(
 
 @device
 def bound_of(
-    scores: Any, base: Any, size: Any, top_k: Any, top_p: Any, min_p: Any, highest: Any, maxima: Any,
-    own: Any, candidates: Any, thread: Any, threads: Any, slots: Any,
-) -> Any:  # fmt: skip
+    scores: Floats, base: int, size: int, top_k: int, top_p: float, min_p: float, highest: float,
+    maxima: Floats, own: int, candidates: Ints, thread: int, threads: int, slots: Floats,
+) -> tuple[int, float]:  # fmt: skip
     """A key below which no filter leaves anything, and the weight of all tokens where top-k is off.
 
     The block's part of `maxima` begins at `own`.
@@ -112,9 +116,9 @@ def bound_of(
 
 @device
 def collect(
-    scores: Any, base: Any, size: Any, bound: Any, hidden: Any, candidates: Any, thread: Any, threads: Any,
-    sums: Any,
-) -> Any:  # fmt: skip
+    scores: Floats, base: int, size: int, bound: int, hidden: bool, candidates: Ints, thread: int,
+    threads: int, sums: Floats,
+) -> int:  # fmt: skip
     """List the tokens with at least the key `bound`, in order; returns how many.
 
     Those that cannot be drawn, whose score is -inf, are listed only if they are wanted: `hidden`.
@@ -137,9 +141,10 @@ def collect(
 
 @device
 def _typical(
-    scores: Any, first: Any, stop: Any, candidates: Any, base: Any, cut: Any, spare: Any, ties_before: Any,
-    min_p: Any, typical_p: Any, highest: Any, thread: Any, threads: Any, slots: Any,
-) -> Any:  # fmt: skip
+    scores: Floats, first: int, stop: int, candidates: Ints, base: int, cut: int, spare: float,
+    ties_before: float, min_p: float, typical_p: float, highest: float, thread: int, threads: int,
+    slots: Floats,
+) -> tuple[float, float]:  # fmt: skip
     """Of what is kept so far, the score with the mean surprise, and how far from it scores may lie."""
     total, spread, seen = 0.0, 0.0, ties_before
     for j in range(first, stop):
@@ -172,8 +177,8 @@ def _typical(
 
 @device
 def is_kept(
-    score: Any, cut: Any, seen: Any, spare: Any, min_p: Any, highest: Any, usual: Any, reach: Any
-) -> Any:
+    score: float, cut: int, seen: int, spare: float, min_p: float, highest: float, usual: float, reach: float
+) -> bool:
     """Whether the filters leave a score.
 
     Args:
@@ -187,9 +192,10 @@ def is_kept(
 
 @device
 def filtered(
-    scores: Any, base: Any, size: Any, top_k: Any, top_p: Any, min_p: Any, typical_p: Any, highest: Any,
-    candidates: Any, maxima: Any, own: Any, thread: Any, threads: Any, slots: Any, sums: Any,
-) -> Any:  # fmt: skip
+    scores: Floats, base: int, size: int, top_k: int, top_p: float, min_p: float, typical_p: float,
+    highest: float, candidates: Ints, maxima: Floats, own: int, thread: int, threads: int, slots: Floats,
+    sums: Floats,
+) -> Filtered:  # fmt: skip
     """The result of the filters of a row.
 
     Args:

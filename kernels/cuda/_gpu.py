@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from lite.kernels._install import install
+from lite.kernels._types import DeviceArray, Kernel
 from lite.kernels.cuda._arrays import ordinal_of
 from lite.kernels.cuda._jit import SIMULATED, cuda
 
@@ -47,17 +48,17 @@ class Gpu:
         """A context in which this GPU is the current one."""
         return cuda.gpus[self.ordinal]
 
-    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
         """A new Numba device array."""
         with self.active():
             return cuda.device_array(shape, np.dtype(dtype), stream=self.stream)
 
-    def upload(self, array: NDArray[Any]) -> Any:
+    def upload(self, array: NDArray[Any]) -> DeviceArray:
         """A copy of a host array."""
         with self.active():
             return cuda.to_device(array, stream=self.stream)
 
-    def fetch(self, array: Any) -> NDArray[Any]:
+    def fetch(self, array: DeviceArray) -> NDArray[Any]:
         """A device array of this call's, on the host. Waits for the device."""
         host: NDArray[Any] = np.empty(array.shape, array.dtype)
         with self.active():
@@ -66,11 +67,11 @@ class Gpu:
                 self.stream.synchronize()
         return host
 
-    def scratch(self, size: int, dtype: DTypeLike) -> Any:
+    def scratch(self, size: int, dtype: DTypeLike) -> DeviceArray:
         """Flat memory for a kernel's own use."""
         return self.empty((max(size, 1),), dtype)
 
-    def launch(self, kernel: Any, blocks: int, threads: int, *args: Any, shared: int = 0) -> None:
+    def launch(self, kernel: Kernel, blocks: int, threads: int, *args: Any, shared: int = 0) -> None:
         """Start `kernel` with `shared` bytes of dynamic shared memory; it is not waited for."""
         with self.active():
             _configured(kernel, blocks, threads, self.stream, shared)(*args)
@@ -121,14 +122,14 @@ class Reused:
     def __init__(self) -> None:
         self._arrays: dict[str, Any] = {}
 
-    def array(self, gpu: Gpu, name: str, size: int, dtype: DTypeLike) -> Any:
+    def array(self, gpu: Gpu, name: str, size: int, dtype: DTypeLike) -> DeviceArray:
         """Memory for so many numbers, which hold anything."""
         found = self._arrays.get(name)
         if found is None or found.size != max(size, 1) or found.dtype != np.dtype(dtype):
             found = self._arrays[name] = gpu.scratch(size, dtype)
         return found
 
-    def upload(self, gpu: Gpu, name: str, values: NDArray[Any]) -> Any:
+    def upload(self, gpu: Gpu, name: str, values: NDArray[Any]) -> DeviceArray:
         """A copy of a host array with one dimension."""
         found = self.array(gpu, name, values.size, values.dtype)
         if values.size:
@@ -143,7 +144,7 @@ _LEGACY = 1  # the handle that the interface's version 3 gives to the legacy def
 _configuring = threading.Lock()
 
 
-def _configured(kernel: Any, *how: Any) -> Any:
+def _configured(kernel: Kernel, *how: Any) -> Kernel:
     """kernel[how], without Numba's warning that few blocks leave a GPU idle, as small batches do."""
     if SIMULATED:
         return kernel[how]

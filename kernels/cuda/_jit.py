@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from lite.kernels._types import Kernel
 from lite.kernels.backends.compiler import import_numba
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -23,7 +24,7 @@ SIMULATED = bool(_config.ENABLE_CUDASIM)
 REGISTERS = 128  # of a thread at most, so that blocks of 512 can be launched
 
 
-def kernel(function: Callable[..., None]) -> Any:
+def kernel(function: Callable[..., None]) -> Kernel:
     """Compile a kernel, once for each set of argument types. NaN and infinity keep their meaning."""
     if SIMULATED:
         return cuda.jit(_Silent(function))

@@ -1,17 +1,17 @@
 """Rows of device arrays as kernels address them: flat memory, and where in it each row starts."""
 
 import functools
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from lite.kernels._types import DeviceArray, Layout
 from lite.kernels.cuda._arrays import DeviceMemory
 from lite.kernels.cuda._copies import c_ordered
 from lite.kernels.cuda._gpu import Gpu
 from lite.kernels.cuda._vectors import BYTES
 
-Layout: TypeAlias = Any  # integers: the place of row 0, lengths of the last two axes, strides of all three
 C_ORDER: Layout = (0, 1, 1, 0, 0, 0)
 
 
@@ -31,20 +31,20 @@ def layout_of(gpu: Gpu, array: DeviceMemory) -> tuple[Any, Layout, int]:
     return memory, (first, inner, middle, outer, between, step), shift
 
 
-def flat(gpu: Gpu, array: DeviceMemory | NDArray[Any]) -> Any:
+def flat(gpu: Gpu, array: DeviceMemory | NDArray[Any]) -> DeviceArray:
     """The elements of `array` in C order; one number may be on the host."""
     if isinstance(array, np.ndarray):
         return gpu.upload(array.reshape(-1))
     return (array if array.c_contiguous else c_ordered(gpu, array)).memory()[0]
 
 
-def nothing(gpu: Gpu, dtype: DTypeLike) -> Any:
+def nothing(gpu: Gpu, dtype: DTypeLike) -> DeviceArray:
     """A placeholder for missing arguments, which no kernel reads."""
     return _nothing(gpu.ordinal, np.dtype(dtype))
 
 
 @functools.cache
-def _nothing(ordinal: int, dtype: np.dtype[Any]) -> Any:
+def _nothing(ordinal: int, dtype: np.dtype[Any]) -> DeviceArray:
     from lite.kernels.cuda._jit import cuda
 
     with cuda.gpus[ordinal]:

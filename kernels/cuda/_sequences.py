@@ -95,7 +95,7 @@ class Sequences:
         """Logarithms of the two probabilities whose ratio is a step's weight, for the kernel to use."""
         return self.operand(learner or 0.0), self.operand(actor or 0.0)
 
-    def traces(self, lmbda: Any, learner: DeviceMemory, actor: DeviceMemory) -> Operand:
+    def traces(self, lmbda: float, learner: DeviceMemory, actor: DeviceMemory) -> Operand:
         """lmbda min(1, ratio of the two probabilities) of the step after each, as an operand."""
         from lite.kernels.cuda import scans
 

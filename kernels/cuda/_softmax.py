@@ -10,15 +10,17 @@ Numbers are float32, and float64 for float64 logits; a thread's share is summed 
 """
 
 import math
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
+from lite.kernels._types import Bools, Floats, Layout, LogitData
 from lite.kernels.cuda._jit import device
 from lite.kernels.cuda._numbers import widen
 from lite.kernels.cuda._threads import together
 from lite.kernels.cuda._vectors import VALUES, exp2, load, width_of
 
+State: TypeAlias = tuple[float, float, float, float, float]  # top, reference, sum, what it lost, weighted sum
 LN2 = math.log(2.0)
 _INFINITY = math.inf
 _RISE = 1024.0  # a larger sum moves the reference
@@ -28,7 +30,7 @@ TOKENS, POSITIONS, TEMPERATURES = 1, 2, 4  # bits: masks of tokens, of positions
 
 
 @device
-def place(layout: Any, row: Any) -> Any:
+def place(layout: Layout, row: int) -> int:
     """Where in its memory a row starts; a layout is that of row 0, and three axes' lengths and strides."""
     above = row // layout[1]
     outer = above // layout[2]
@@ -41,12 +43,12 @@ def place(layout: Any, row: Any) -> Any:
 
 
 @device
-def _weight(y: Any, power: Any) -> Any:
+def _weight(y: float, power: float) -> float:
     return power * y if y > _FLOOR else power * 0  # where exp2 is 0, or NaN
 
 
 @device
-def _sums(values: Any, reference: Any, scale: Any, weigh: Any) -> Any:
+def _sums(values: Floats, reference: float, scale: float, weigh: bool) -> tuple[float, float]:
     """With y = (x - reference) * scale: the sums of exp2(y) and, to `weigh`, of y exp2(y)."""
     total = weighted = values.dtype.type(0)
     for k in range(0, VALUES, 4):
@@ -60,7 +62,9 @@ def _sums(values: Any, reference: Any, scale: Any, weigh: Any) -> Any:
 
 
 @device
-def _risen(values: Any, scale: Any, weigh: Any, ref: Any, rest: Any, lost: Any, weighted: Any) -> Any:
+def _risen(
+    values: Floats, scale: float, weigh: bool, ref: float, rest: int, lost: float, weighted: float
+) -> tuple[float, ...]:
     """The state with a reference that suits `values` (a thread's, without its highest), and their sums."""
     number = values.dtype.type
     total = more = number(0)
@@ -91,7 +95,7 @@ def _risen(values: Any, scale: Any, weigh: Any, ref: Any, rest: Any, lost: Any, 
 
 
 @device
-def _absorb(values: Any, scale: Any, weigh: Any, state: Any) -> Any:
+def _absorb(values: Floats, scale: float, weigh: bool, state: State) -> State:
     """The state of a thread after `values`, which are overwritten."""
     top, ref, rest, lost, weighted = state
     for k in range(VALUES):
@@ -110,9 +114,9 @@ def _absorb(values: Any, scale: Any, weigh: Any, state: Any) -> Any:
 
 @device
 def read(
-    memory: Any, begin: Any, shift: Any, size: Any, keep: Any, allowed: Any, masks: Any, lane: Any,
-    lanes: Any, scale: Any, weigh: Any, values: Any,
-) -> Any:  # fmt: skip
+    memory: LogitData, begin: int, shift: int, size: int, keep: Bools, allowed: int, masks: int, lane: int,
+    lanes: int, scale: float, weigh: bool, values: Floats,
+) -> tuple[float, float, float, float]:  # fmt: skip
     """One thread's share of the logits from `memory[begin]` on: its highest, reference, and two sums.
 
     Args:
@@ -154,9 +158,9 @@ def read(
 
 @device
 def joined(
-    top: Any, count: Any, ref: Any, rest: Any, weighted: Any, inverse: Any, thread: Any, lanes: Any,
-    slots: Any,
-) -> Any:  # fmt: skip
+    top: float, count: int, ref: float, rest: int, weighted: float, inverse: float, thread: int, lanes: int,
+    slots: Floats,
+) -> tuple[float, float, float, float]:  # fmt: skip
     """The shares of `lanes` neighbouring threads as one, for each of them.
 
     Args:
@@ -193,7 +197,7 @@ def joined(
 
 
 @device
-def log_total(count: Any, rest: Any) -> Any:
+def log_total(count: int, rest: int) -> float:
     """The log of the sum of exp((x - highest) * inverse) over a row; 0 where nothing can be drawn."""
     if count == 0.0:
         return rest  # 0 or NaN

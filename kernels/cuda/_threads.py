@@ -8,6 +8,7 @@ two threads, and what they exchange goes by way of the host's memory.
 import importlib
 from typing import Any
 
+from lite.kernels._types import Floats
 from lite.kernels.cuda._jit import SIMULATED, cuda, device
 
 if SIMULATED:
@@ -21,7 +22,7 @@ if SIMULATED:
         """Wait for all threads of the block."""
         _simulator._get_kernel_context().syncthreads()
 
-    def exchange(value: Any, distance: Any) -> Any:
+    def exchange(value: float, distance: int) -> float:
         """The value of the thread whose number differs by the bit `distance`; all of the block take part."""
         thread: Any = threading.current_thread()
         slots = vars(thread._manager).setdefault("slots", {})
@@ -39,19 +40,19 @@ else:
         cuda.syncthreads()
 
     @device
-    def exchange(value: Any, distance: Any) -> Any:
+    def exchange(value: float, distance: int) -> float:
         return cuda.shfl_xor_sync(0xFFFFFFFF, value, distance)
 
 
 @device
-def _both(a: Any, b: Any, largest: Any) -> Any:
+def _both(a: float, b: float, largest: bool) -> float:
     if largest:
         return a if a > b else b
     return a + b
 
 
 @device
-def together(value: Any, largest: Any, thread: Any, lanes: Any, slots: Any) -> Any:
+def together(value: float, largest: bool, thread: int, lanes: int, slots: Floats) -> float:
     """The sum, or the largest, of a number that each of `lanes` neighbouring threads has.
 
     The same for all of them, and from run to run. All threads of the block take part.
@@ -80,7 +81,7 @@ def together(value: Any, largest: Any, thread: Any, lanes: Any, slots: Any) -> A
 
 
 @device
-def before(value: Any, thread: Any, threads: Any, sums: Any) -> Any:
+def before(value: float, thread: int, threads: int, sums: Floats) -> tuple[float, float]:
     """The sum of a number over all threads of the block with a smaller number, and over all.
 
     Args:

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from lite.kernels._logits import Logits
+from lite.kernels._types import Bools, DeviceArray, Floats, Ints, Kernel, Layout, LogitData
 from lite.kernels.cuda._arrays import DeviceMemory, device_array
 from lite.kernels.cuda._copies import copy_into
 from lite.kernels.cuda._gpu import Faults, Gpu
 from lite.kernels.cuda._jit import SIMULATED, cuda, device, kernel
-from lite.kernels.cuda._layouts import C_ORDER, Layout, flat, layout_of, merged, nothing
+from lite.kernels.cuda._layouts import C_ORDER, flat, layout_of, merged, nothing
 from lite.kernels.cuda._numbers import greatest, least, widen
 from lite.kernels.cuda._softmax import POSITIONS, TEMPERATURES, TOKENS, joined, log_total, place, read
 from lite.kernels.cuda._threads import WARP
@@ -64,7 +65,7 @@ class RowLayout:
         enough = gpu.multiprocessors() * _OCCUPIED // (self.count * self.lanes)
         self.parts = max(1, min(enough, self.size // (2 * VALUES * self.lanes), self.lanes))
 
-    def launch(self, kernel: Any, stage: int, *args: Any, split: bool) -> None:
+    def launch(self, kernel: Kernel, stage: int, *args: Any, split: bool) -> None:
         """Start `kernel` for all rows, or for all parts of rows."""
         pieces = self.parts if split else 1
         block = max(self.lanes, BLOCK)
@@ -104,7 +105,7 @@ def numbers(
     return out[0], out[1], out[2], out[3]
 
 
-def check_tokens(gpu: Gpu, faults: Faults, ids: Any, logits: Logits) -> None:
+def check_tokens(gpu: Gpu, faults: Faults, ids: Ints, logits: Logits) -> None:
     """Wait for a kernel; raise IndexError if it complains of the token of a row."""
     count, row = faults.read()
     if count:
@@ -113,7 +114,7 @@ def check_tokens(gpu: Gpu, faults: Faults, ids: Any, logits: Logits) -> None:
         raise IndexError(f"tokens{position} is {token}, which is outside the vocabulary of {logits.size}")
 
 
-def masked_log_softmax(gpu: Gpu, logits: Logits, out: Any) -> Any:
+def masked_log_softmax(gpu: Gpu, logits: Logits, out: DeviceArray | None) -> DeviceArray:
     """The log-softmax, in `out` where it is given; not waited for."""
     result = out
     if out is None and logits.axis in (-1, logits.array.ndim - 1):
@@ -162,10 +163,10 @@ def _power(number: float) -> int:
 
 @kernel
 def row_numbers(
-    memory: Any, layout: Layout, shift: Any, size: Any, keep: Any, keep_layout: Layout, counted: Any,
-    masks: Any, scale: Any, inverse: Any, inverses: Any, tokens: Any, ignore: Any, wanted: Any,
-    log_probs: Any, entropies: Any, maxima: Any, totals: Any, faults: Any, partials: Any, parts: Any,
-    pieces: Any, rows: Any, lanes: Any, stage: Any,
+    memory: LogitData, layout: Layout, shift: int, size: int, keep: Bools, keep_layout: Layout,
+    counted: Bools, masks: int, scale: float, inverse: float, inverses: Floats, tokens: Ints, ignore: int,
+    wanted: int, log_probs: Floats, entropies: Floats, maxima: Floats, totals: Floats, faults: Ints,
+    partials: Floats, parts: int, pieces: int, rows: int, lanes: int, stage: int,
 ) -> None:  # fmt: skip
     """Numbers of rows, or of a part of a row to `partials`; see `RowLayout` and `numbers`."""
     thread = cuda.threadIdx.x
@@ -241,7 +242,7 @@ def row_numbers(
 
 
 @device
-def _log_prob(logit: Any, highest: Any, inverse: Any, total: Any) -> Any:
+def _log_prob(logit: float, highest: float, inverse: float, total: float) -> float:
     if abs(highest) < math.inf:
         return (logit - highest) * inverse - total
     return -total if logit == math.inf else -np.float32(math.inf)
@@ -249,9 +250,9 @@ def _log_prob(logit: Any, highest: Any, inverse: Any, total: Any) -> Any:
 
 @kernel
 def write_log_softmax(
-    memory: Any, layout: Layout, shift: Any, size: Any, keep: Any, keep_layout: Layout, counted: Any,
-    masks: Any, scale: Any, inverse: Any, inverses: Any, partials: Any, out: Any, out_layout: Layout,
-    parts: Any, pieces: Any, rows: Any, lanes: Any, stage: Any,
+    memory: LogitData, layout: Layout, shift: int, size: int, keep: Bools, keep_layout: Layout,
+    counted: Bools, masks: int, scale: float, inverse: float, inverses: Floats, partials: Floats,
+    out: LogitData, out_layout: Layout, parts: int, pieces: int, rows: int, lanes: int, stage: int,
 ) -> None:  # fmt: skip
     """The log-softmax of rows, or of a part of a row whose numbers are in `partials`.
 

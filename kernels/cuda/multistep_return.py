@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from lite.kernels._arrays import is_float
+from lite.kernels._types import Array, DeviceArray, Ints
 from lite.kernels.cuda import scans
 from lite.kernels.cuda._arrays import DeviceMemory, device_array
 from lite.kernels.cuda._copies import c_ordered
@@ -50,7 +51,7 @@ def multistep_return(
     return results
 
 
-def gather_time(gpu: Gpu, array: DeviceMemory, index: DeviceMemory, axis: int) -> Any:
+def gather_time(gpu: Gpu, array: DeviceMemory, index: DeviceMemory, axis: int) -> DeviceArray:
     """`array` moved along axis `axis` of `index`. Waits for the device, which checks the index.
 
     Raises:
@@ -77,7 +78,7 @@ def gather_time(gpu: Gpu, array: DeviceMemory, index: DeviceMemory, axis: int) -
 
 
 @kernel
-def _move(values: Any, index: Any, time: Any, lanes: Any, features: Any, out: Any, faults: Any) -> None:
+def _move(values: Array, index: Ints, time: int, lanes: int, features: int, out: Array, faults: Ints) -> None:
     """out[o, t, l, f] = values[o, index[o, t, l], l, f]."""
     i = cuda.grid(1)
     if i < out.size:

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.kernels._outcomes import DRAWN, NOTHING, UNKNOWN
+from lite.kernels._types import Bools, DeviceArray, Floats, Ints, Layout, LogitData
 from lite.kernels.cuda._arrays import DeviceMemory, device_array
 from lite.kernels.cuda._copies import c_ordered
 from lite.kernels.cuda._details import best, hottest, log_sum, summed_up
-from lite.kernels.cuda._filters import filtered, is_kept, key_of, weight_of
+from lite.kernels.cuda._filters import Filtered, filtered, is_kept, key_of, weight_of
 from lite.kernels.cuda._gpu import Gpu, Reused
 from lite.kernels.cuda._jit import SIMULATED, cuda, device, kernel
-from lite.kernels.cuda._layouts import C_ORDER, Layout, flat, layout_of, nothing
+from lite.kernels.cuda._layouts import C_ORDER, flat, layout_of, nothing
 from lite.kernels.cuda._numbers import greatest, least, widen
 from lite.kernels.cuda._softmax import place
 from lite.kernels.cuda._threads import before, meet, together
@@ -50,17 +51,10 @@ class Draws(NamedTuple):
 
 
 def draw(
-    gpu: Gpu,
-    logits: DeviceMemory,
-    keep: DeviceMemory | None,
-    previous: Any,
-    starts: NDArray[np.int64],
-    bias: tuple[NDArray[Any], ...],
-    options: NDArray[np.float64],
-    model: DeviceMemory | None,
-    details: Details | None,
-    reused: Reused,
-) -> Draws:
+    gpu: Gpu, logits: DeviceMemory, keep: DeviceMemory | None, previous: Ints, starts: NDArray[np.int64],
+    bias: tuple[NDArray[Any], ...], options: NDArray[np.float64], model: DeviceMemory | None,
+    details: Details | None, reused: Reused,
+) -> Draws:  # fmt: skip
     """A token of each row, and what became of the row. Waits for the device.
 
     Args:
@@ -126,7 +120,7 @@ def draw(
     return draws
 
 
-def _nothing_drawn(tokens: Any, details: Details | None) -> Draws:
+def _nothing_drawn(tokens: Ints, details: Details | None) -> Draws:
     none = np.zeros(0, np.int64)
     if details is None:
         return Draws(tokens, none)
@@ -136,7 +130,7 @@ def _nothing_drawn(tokens: Any, details: Details | None) -> Draws:
     return Draws(tokens, none, np.zeros((0, NUMBERS)), *kept, *top)
 
 
-def _packed(gpu: Gpu, kept: Any, size: int, offsets: NDArray[np.int64]) -> NDArray[np.int32]:
+def _packed(gpu: Gpu, kept: DeviceArray, size: int, offsets: NDArray[np.int64]) -> NDArray[np.int32]:
     """The kept tokens of all rows, one row after the other, on the host."""
     if not offsets[-1]:
         return np.zeros(0, np.int32)
@@ -146,7 +140,7 @@ def _packed(gpu: Gpu, kept: Any, size: int, offsets: NDArray[np.int64]) -> NDArr
     return ids
 
 
-def narrowed(gpu: Gpu, log_probs: Any) -> Any:
+def narrowed(gpu: Gpu, log_probs: DeviceArray) -> DeviceArray:
     """As float32."""
     if log_probs.dtype == np.float32:
         return log_probs
@@ -154,7 +148,7 @@ def narrowed(gpu: Gpu, log_probs: Any) -> Any:
 
 
 @device
-def _hidden(flags: Any, allowed: Any, masked: Any, token: Any) -> Any:
+def _hidden(flags: Bools, allowed: int, masked: int, token: int) -> bool:
     """Whether the mask excludes a token."""
     if masked == _FLAGS:
         return not flags[allowed + token]
@@ -165,9 +159,9 @@ def _hidden(flags: Any, allowed: Any, masked: Any, token: Any) -> Any:
 
 @device
 def _prepare(
-    memory: Any, begin: Any, size: Any, flags: Any, allowed: Any, masked: Any, previous: Any, start: Any,
-    stop: Any, penalty: Any, ids: Any, values: Any, first: Any, last: Any, bans: Any, scores: Any, base: Any,
-    thread: Any, threads: Any,
+    memory: LogitData, begin: int, size: int, flags: Bools, allowed: int, masked: int, previous: Ints,
+    start: int, stop: int, penalty: float, ids: Ints, values: Floats, first: int, last: int, bans: bool,
+    scores: Floats, base: int, thread: int, threads: int,
 ) -> None:  # fmt: skip
     """Mask, penalty and bias, in float32 as Hugging Face computes them; those of -inf only with `bans`."""
     for i in range(thread, size, threads):
@@ -196,8 +190,8 @@ def _prepare(
 
 @device
 def _heated(
-    scores: Any, base: Any, size: Any, temperature: Any, highest: Any, thread: Any, threads: Any
-) -> Any:
+    scores: Floats, base: int, size: int, temperature: float, highest: float, thread: int, threads: int
+) -> float:
     """Divide the scores by the temperature; infinite ones become 0 and others -inf. Returns the highest."""
     divisor, shift = np.float32(temperature), np.float32(0.0)
     if abs(highest) < math.inf and abs(highest / divisor) == math.inf:
@@ -216,8 +210,8 @@ def _heated(
 
 @device
 def _hide(
-    plain: Any, flags: Any, allowed: Any, masked: Any, ids: Any, values: Any, first: Any, last: Any,
-    scores: Any, base: Any, size: Any, thread: Any, threads: Any,
+    plain: Floats, flags: Bools, allowed: int, masked: int, ids: Ints, values: Floats, first: int, last: int,
+    scores: Floats, base: int, size: int, thread: int, threads: int,
 ) -> None:  # fmt: skip
     """The `plain` scores, but for -inf where mask and bans exclude a token."""
     for i in range(thread, size, threads):
@@ -234,11 +228,11 @@ def _hide(
 
 @device
 def _picked(
-    scores: Any, base: Any, listed: Any, count: Any, cut: Any, spare: Any, usual: Any, reach: Any,
-    ties_before: Any, min_p: Any, uniform: Any, highest: Any, candidates: Any, thread: Any, threads: Any,
-    slots: Any, sums: Any,
-) -> Any:  # fmt: skip
+    scores: Floats, base: int, kept: Filtered, min_p: float, uniform: float, highest: float, candidates: Ints,
+    thread: int, threads: int, slots: Floats, sums: Floats,
+) -> int:  # fmt: skip
     """The token drawn of what `filtered` has left, for the one thread that finds it; -1 for the others."""
+    listed, count, cut, spare, usual, reach, ties_before = kept
     each = (count + threads - 1) // threads
     first, stop = thread * each, least(count, (thread + 1) * each)
     own, seen = 0.0, ties_before
@@ -273,9 +267,9 @@ def _picked(
 
 @device
 def _drawn(
-    scores: Any, base: Any, size: Any, options: Any, row: Any, rows: Any, candidates: Any, maxima: Any,
-    own: Any, thread: Any, threads: Any, slots: Any, sums: Any,
-) -> Any:  # fmt: skip
+    scores: Floats, base: int, size: int, options: Floats, row: int, rows: int, candidates: Ints,
+    maxima: Floats, own: int, thread: int, threads: int, slots: Floats, sums: Floats,
+) -> tuple[int, int, float, Filtered]:  # fmt: skip
     """Draw from the prepared scores of a row, which are then at their temperature.
 
     Returns:
@@ -287,8 +281,7 @@ def _drawn(
     top, unknown = hottest(scores, base, size, thread, threads, slots)
     highest = np.float32(top)
     result, found = DRAWN, np.int64(-1)
-    listed, count, cut, spare = False, np.int64(size), np.int64(0), 0.0
-    usual, reach, ties_before = np.float32(0.0), np.float32(math.inf), 0.0
+    kept = False, np.int64(size), np.int64(0), 0.0, np.float32(0.0), np.float32(math.inf), 0.0
     if unknown > 0.0:
         result = UNKNOWN
     elif highest == -math.inf:
@@ -303,22 +296,31 @@ def _drawn(
             found = np.int64(first)
     else:
         highest = _heated(scores, base, size, temperature, highest, thread, threads)
-        listed, count, cut, spare, usual, reach, ties_before = filtered(
+        kept = filtered(
             scores, base, size, top_k, top_p, min_p, typical_p, highest, candidates, maxima, own, thread,
             threads, slots, sums,
         )  # fmt: skip
         found = _picked(
-            scores, base, listed, count, cut, spare, usual, reach, ties_before, min_p,
-            options[6 * rows + row], highest, candidates, thread, threads, slots, sums,
-        )  # fmt: skip
-    return result, found, highest, listed, count, cut, spare, usual, reach, ties_before
+            scores,
+            base,
+            kept,
+            min_p,
+            options[6 * rows + row],
+            highest,
+            candidates,
+            thread,
+            threads,
+            slots,
+            sums,
+        )
+    return result, found, highest, kept
 
 
 @kernel
 def sample(
-    memory: Any, layout: Layout, size: Any, flags: Any, flags_layout: Layout, masked: Any, previous: Any,
-    starts: Any, offsets: Any, ids: Any, values: Any, options: Any, scores: Any, candidates: Any, maxima: Any,
-    tokens: Any, found: Any, rows: Any,
+    memory: LogitData, layout: Layout, size: int, flags: Bools, flags_layout: Layout, masked: int,
+    previous: Ints, starts: Ints, offsets: Ints, ids: Ints, values: Floats, options: Floats, scores: Floats,
+    candidates: Ints, maxima: Floats, tokens: Ints, found: Ints, rows: int,
 ) -> None:  # fmt: skip
     """A token of each row; see `draw`. The scores of a block's row lie in `scores`, which is its own."""
     thread, threads = cuda.threadIdx.x, cuda.blockDim.x
@@ -335,7 +337,7 @@ def sample(
             options[5 * rows + row], ids, values, offsets[row], offsets[row + 1], True, scores, base, thread,
             threads,
         )  # fmt: skip
-        result, token, _, _, _, _, _, _, _, _ = _drawn(
+        result, token, _, _ = _drawn(
             scores, base, size, options, row, rows, candidates, maxima, own, thread, threads, slots, sums
         )
         if token >= 0 or (result != DRAWN and thread == 0):
@@ -344,10 +346,10 @@ def sample(
 
 @kernel
 def sample_with_details(
-    memory: Any, layout: Layout, size: Any, flags: Any, flags_layout: Layout, masked: Any, previous: Any,
-    starts: Any, offsets: Any, ids: Any, values: Any, options: Any, scores: Any, candidates: Any, maxima: Any,
-    tokens: Any, found: Any, rows: Any, model: Any, model_layout: Layout, plain: Any, numbers: Any, n: Any,
-    ranked: Any, listing: Any, kept: Any,
+    memory: LogitData, layout: Layout, size: int, flags: Bools, flags_layout: Layout, masked: int,
+    previous: Ints, starts: Ints, offsets: Ints, ids: Ints, values: Floats, options: Floats, scores: Floats,
+    candidates: Ints, maxima: Floats, tokens: Ints, found: Ints, rows: int, model: LogitData,
+    model_layout: Layout, plain: Floats, numbers: Floats, n: int, ranked: Ints, listing: int, kept: Ints,
 ) -> None:  # fmt: skip
     """A token of each row, and what `DrawDetails` says of it.
 
@@ -395,16 +397,15 @@ def sample_with_details(
             all_top = 0.0
         meet()
         all_total, _ = log_sum(plain, base, size, all_top, inverse, thread, threads, slots)
-        result, token, highest, listed, count, cut, spare, usual, reach, ties_before = _drawn(
+        result, token, highest, left = _drawn(
             scores, base, size, options, row, rows, candidates, maxima, own, thread, threads, slots, sums
         )
         part_top, part_total, number = all_top, all_total, np.int64(0)
         greedy = temperature < _COLDEST
-        if result == DRAWN and not greedy and (listed or masked != 0 or last > first):
+        if result == DRAWN and not greedy and (left[0] or masked != 0 or last > first):
             part_top, part_total, number = summed_up(
-                scores, plain, base, listed, count, cut, spare, usual, reach, ties_before,
-                options[3 * rows + row], highest, inverse, candidates, listing, kept, size * row, thread,
-                threads, slots, sums,
+                scores, plain, base, left, options[3 * rows + row], highest, inverse, candidates, listing,
+                kept, size * row, thread, threads, slots, sums,
             )  # fmt: skip
         if token >= 0:
             at, mass = NUMBERS * row, 0.0
@@ -422,7 +423,7 @@ def sample_with_details(
 
 
 @kernel
-def pack(kept: Any, size: Any, offsets: Any, out: Any) -> None:
+def pack(kept: Ints, size: int, offsets: Ints, out: LogitData) -> None:
     """The kept tokens of row r, which begin at `r * size`, behind those of the rows before it."""
     row = cuda.blockIdx.x
     first, count = offsets[row], offsets[row + 1] - offsets[row]

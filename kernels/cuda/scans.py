@@ -79,7 +79,7 @@ def _number(operand: Operand, outer: int, t: int, lane: int) -> float:
 
 @device
 def _flag(operand: Operand, outer: int, t: int, lane: int) -> bool:
-    return operand[0][_place(operand, outer, t, lane)] != 0  # type: ignore[no-any-return]
+    return operand[0][_place(operand, outer, t, lane)] != 0
 
 
 @device

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.kernels._logits import Logits
+from lite.kernels._types import Bools, Floats, Ints, Layout, LogitData
 from lite.kernels.cuda._arrays import DeviceMemory
 from lite.kernels.cuda._gpu import Gpu
 from lite.kernels.cuda._jit import cuda, device, kernel
-from lite.kernels.cuda._layouts import Layout, flat, nothing
+from lite.kernels.cuda._layouts import flat, nothing
 from lite.kernels.cuda._numbers import widen
 from lite.kernels.cuda._softmax import POSITIONS, TEMPERATURES, joined, place, read
 from lite.kernels.cuda._threads import WARP, together
@@ -62,7 +63,7 @@ def scores(
 
 
 @device
-def _log_total(count: Any, rest: Any) -> Any:
+def _log_total(count: int, rest: int) -> float:
     """The log of count + rest, in float64; 0 where nothing can be drawn, or NaN."""
     if count == 0.0:
         return np.float64(rest)
@@ -70,7 +71,7 @@ def _log_total(count: Any, rest: Any) -> Any:
 
 
 @device
-def _log_prob(logit: Any, highest: Any, inverse: Any, total: Any) -> Any:
+def _log_prob(logit: float, highest: float, inverse: float, total: float) -> float:
     """The log-prob of a logit, where a row's log-sum above its highest is `total`."""
     if total != total:
         return math.nan
@@ -81,10 +82,10 @@ def _log_prob(logit: Any, highest: Any, inverse: Any, total: Any) -> Any:
 
 @kernel
 def token_scores(
-    memory: Any, layout: Layout, shift: Any, size: Any, keep: Any, keep_layout: Layout, counted: Any,
-    masks: Any, scale: Any, inverse: Any, inverses: Any, tokens: Any, ignore: Any, offsets: Any, ids: Any,
-    wanted: Any, like: Any, log_probs: Any, sampled: Any, masses: Any, entropies: Any, faults: Any, rows: Any,
-    lanes: Any,
+    memory: LogitData, layout: Layout, shift: int, size: int, keep: Bools, keep_layout: Layout,
+    counted: Bools, masks: int, scale: float, inverse: float, inverses: Floats, tokens: Ints, ignore: int,
+    offsets: Ints, ids: Ints, wanted: int, like: Floats, log_probs: Floats, sampled: Floats, masses: Floats,
+    entropies: Floats, faults: Ints, rows: int, lanes: int,
 ) -> None:  # fmt: skip
     """Numbers of rows, those that are `wanted`; see `scores`. `like` has the type that logits are read in."""
     thread = cuda.threadIdx.x

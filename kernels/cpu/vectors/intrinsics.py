@@ -7,8 +7,9 @@ import numba
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.extending import intrinsic
 
+from lite.kernels._types import Context, Signature, Type
 from lite.kernels.cpu.vectors import row_loops
-from lite.kernels.cpu.vectors.numbers import BIT, BYTE, HALF, Context, Number, Operations, Signature, Type
+from lite.kernels.cpu.vectors.numbers import BIT, BYTE, HALF, Number, Operations
 from lite.kernels.cpu.vectors.width import widen
 
 Formula = Callable[..., Any]

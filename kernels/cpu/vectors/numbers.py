@@ -1,15 +1,8 @@
 """Numbers and vectors of programs for LLVM, with the operators of Python, for formulas (see `formulas`)."""
 
-from typing import Any, TypeAlias
-
 from llvmlite import ir  # type: ignore[import-untyped]
 
 BIT, BYTE, HALF, WORD, LONG = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
-# Numba's classes, whose methods have no types.
-Context: TypeAlias = Any  # numba.core.base.BaseContext, or that of types
-Signature: TypeAlias = Any  # numba.core.typing.Signature
-Type: TypeAlias = Any  # numba.types.Type
-
 _CONTRACT = ("contract",)
 
 

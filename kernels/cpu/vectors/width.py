@@ -9,6 +9,7 @@ there it would lose the attribute, and a kernel of many such loops would take se
 
 from typing import Any
 
+from lite.kernels._types import Context, Signature
 from lite.kernels.backends.choice import backend
 
 if backend() != "numba":
@@ -20,8 +21,6 @@ else:
     from llvmlite import ir  # type: ignore[import-untyped]
     from numba.core import types
     from numba.extending import intrinsic
-
-    from lite.kernels.cpu.vectors.numbers import Context, Signature
 
     def widen(function: ir.Function) -> None:
         """Set `prefer-vector-width` on one of LLVM's functions."""
