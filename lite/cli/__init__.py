@@ -9,7 +9,7 @@ In reading order:
 - `options`, `prompts`, `reply`, `text_stream`: flags of generation, what is read, what is printed as it comes
 - `model`, `on_ray`: the model of a command; the same work in a Ray cluster
 - `progress`: what is said on standard error
-- `output_files`, `demo_page`, `score_page`, `mismatch_page`, `bench_page`: pages
+- `output_files`, `demo_page`, `score_page`, `mismatch_page`: pages
 """
 
 from lite.cli.main import main

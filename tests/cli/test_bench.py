@@ -1,15 +1,17 @@
 """`lite bench`: cases of the checkout, lite alone or beside what is installed."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 import lite
 from lite.cli import main
-from lite.cli.bench import _benchmarks
+from lite.cli.bench import _report
 from lite.cli.commands import build_parser
 
 
@@ -65,7 +67,7 @@ def test_names_are_checked_and_all_in_the_help(capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit, match="0"):
         build_parser().parse_args(["bench", "--help"])
     said = " ".join(capsys.readouterr().out.split())
-    groups = list(_benchmarks().on_this_machine.GROUPS)
+    groups = list(_report().on_this_machine.GROUPS)
     assert f"of {', '.join(groups[:-1])} and {groups[-1]} (all)" in said
 
 
@@ -80,3 +82,20 @@ def test_an_installed_package_has_no_benchmarks(
 def test_a_page_needs_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["bench", "returns", "--plot", str(tmp_path / "none")]) == 1
     assert "there is no such folder" in capsys.readouterr().err
+
+
+def test_bars_begin_at_one() -> None:
+    rows = [
+        {"case": "<a>", "peer": "p", "times_faster": value, "group": "g", "lite_ms": 1.0, "peer_ms": value}
+        | {"note": None}
+        for value in (100.0, 0.1, 1.0)
+    ]
+    drawn = _report()._chart(rows)
+    ElementTree.fromstring(drawn)
+    (faster, slower, same) = [
+        (float(x), float(width))
+        for x, width in re.findall(r'<rect class="mark" x="(\S+)" y="\d+" width="(\S+)"', drawn)
+    ]
+    assert faster[0] == same[0] == slower[0] + slower[1]
+    assert (same[1], faster[1]) == (0.0, pytest.approx(2 * slower[1], abs=0.2))
+    assert "&lt;a&gt;, p" in drawn
