@@ -6,9 +6,11 @@ import argparse
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from lite import __version__
+
+T = TypeVar("T", int, float)
 
 _STATUS = """exit status:
   0    done
@@ -96,13 +98,12 @@ def _filler(command: Command) -> Callable[[argparse.ArgumentParser], None]:
 
 
 def _demo(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--prompts", type=_positive, default=7, metavar="N", help="number of prompts (7)")
-    parser.add_argument("--samples", type=_positive, default=4, metavar="N", help="samples per prompt (4)")
-    parser.add_argument("--n-steps", type=_positive, default=32, metavar="N", help="steps of the return (32)")
-    parser.add_argument("--gamma", type=_share, default=0.99, metavar="X", help="discount per token (0.99)")
-    parser.add_argument(
-        "--temperature", type=_amount, default=2.0, metavar="X", help="sampling temperature (2.0)"
-    )
+    _add_number(parser, "--prompts", _positive, 7, "number of prompts")
+    _add_number(parser, "--samples", _positive, 4, "samples per prompt")
+    _add_number(parser, "--n-steps", _positive, 32, "steps of the return")
+    _add_number(parser, "--gamma", _share, 0.99, "discount per token")
+    # The embedded model is so sure of its tokens that samples hardly differ below 1.5.
+    _add_number(parser, "--temperature", _amount, 2.0, "sampling temperature")
     parser.add_argument(
         "--plot", metavar="FILE", help="write a page that draws rewards and returns along the tokens, too"
     )
@@ -119,10 +120,8 @@ def _generate(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--chat", action="store_true", help="hold a conversation, as `lite chat`")
     parser.add_argument("--raw", action="store_true", help="use the prompt as it is, without chat template")
-    parser.add_argument("--samples", type=_positive, default=1, metavar="N", help="samples per prompt (1)")
-    parser.add_argument(
-        "--batch-size", type=_positive, default=8, metavar="N", help="responses at a time (8)"
-    )
+    _add_number(parser, "--samples", _positive, 1, "samples per prompt")
+    _add_number(parser, "--batch-size", _positive, 8, "responses at a time")
     parser.add_argument(
         "--output",
         metavar="FILE",
@@ -175,7 +174,7 @@ def _score(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--html", metavar="FILE", help="write a page that colours each token by its log-prob, too"
     )
-    parser.add_argument("--batch-size", type=_positive, default=8, metavar="N", help="rows per batch (8)")
+    _add_number(parser, "--batch-size", _positive, 8, "rows per batch")
     _add_model(parser)
     _add_threads(parser)
     _add_ray(parser)
@@ -205,19 +204,9 @@ def _mismatch(parser: argparse.ArgumentParser) -> None:
         help="responses to compare two models on: JSON lines with token ids, or as for score (B draws some)",
     )
     parser.add_argument("--raw", action="store_true", help="use prompts as they are, without chat template")
-    parser.add_argument(
-        "--samples", type=_positive, default=4, metavar="N", help="responses B draws per prompt (4)"
-    )
-    parser.add_argument(
-        "--max-new-tokens", type=_positive, default=64, metavar="N", help="tokens of each (64)"
-    )
-    parser.add_argument(
-        "--divergence",
-        type=_amount,
-        default=0.1,
-        metavar="X",
-        help="difference at which a response diverges (0.1)",
-    )
+    _add_number(parser, "--samples", _positive, 4, "responses B draws per prompt")
+    _add_number(parser, "--max-new-tokens", _positive, 64, "tokens of each")
+    _add_number(parser, "--divergence", _amount, 0.1, "difference at which a response diverges")
     parser.add_argument(
         "--bos-token-id", type=_not_negative, metavar="ID", help="token that begins texts (A's)"
     )
@@ -242,7 +231,7 @@ def _bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--peers", action="store_true", help="time the libraries beside it, as far as they are installed"
     )
-    parser.add_argument("--rounds", type=_positive, default=15, metavar="N", help="runs of each (15)")
+    _add_number(parser, "--rounds", _positive, 15, "runs of each")
     parser.add_argument("--plot", metavar="DIR", help="write bench.html, with a chart, to this folder, too")
     parser.add_argument("--json", action="store_true", help="print JSON for machines")
 
@@ -261,9 +250,7 @@ def _footprint(parser: argparse.ArgumentParser) -> None:
         choices=["installed", "import", "memory", "kernels", "demo"],
         help="this part alone, or these",
     )
-    parser.add_argument(
-        "--repeat", type=_positive, default=5, metavar="N", help="processes that a median is of (5)"
-    )
+    _add_number(parser, "--repeat", _positive, 5, "processes that a median is of")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -291,7 +278,7 @@ def _add_graph(parser: argparse.ArgumentParser, end: str = "", of: str = "") -> 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda or cuda:N")
-    parser.add_argument("--seed", type=_not_negative, default=0, metavar="N", help="seed of the sampling (0)")
+    _add_number(parser, "--seed", _not_negative, 0, "seed of the sampling")
     parser.add_argument("--json", action="store_true", help="print JSON for machines")
 
 
@@ -312,37 +299,30 @@ def _add_ray(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
-    return value
+def _add_number(
+    parser: argparse.ArgumentParser, flag: str, kind: Callable[[str], float], default: float, text: str
+) -> None:
+    metavar = "N" if isinstance(default, int) else "X"
+    parser.add_argument(flag, type=kind, default=default, metavar=metavar, help=f"{text} ({default})")
 
 
-def _not_negative(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"must be at least 0, got {value}")
-    return value
+def _number(kind: type[T], expected: str, fits: Callable[[T], bool]) -> Callable[[str], T]:
+    """A type of arguments: numbers that fit."""
+
+    def parse(text: str) -> T:
+        value = kind(text)
+        if not fits(value):
+            raise argparse.ArgumentTypeError(f"must be {expected}, got {text}")
+        return value
+
+    parse.__name__ = "int" if kind is int else "number"  # argparse names it in errors
+    return parse
 
 
-def _amount(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"must be at least 0 and finite, got {text}")
-    return value
-
-
-def _share(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"must be above 0 and at most 1, got {text}")
-    return value
-
-
-# argparse names the type of what is no number.
-_positive.__name__ = _not_negative.__name__ = "int"
-_amount.__name__ = _share.__name__ = "number"
+_positive = _number(int, "at least 1", lambda value: value >= 1)
+_not_negative = _number(int, "at least 0", lambda value: value >= 0)
+_amount = _number(float, "at least 0 and finite", lambda value: 0 <= value < math.inf)
+_share = _number(float, "above 0 and at most 1", lambda value: 0 < value <= 1)
 
 COMMANDS = {
     "demo": Command(

@@ -53,19 +53,7 @@ class DemoResult:
 def run(args: argparse.Namespace) -> int:
     """Run the demo and print the TensorDict, the speed and a table, or JSON."""
     check_file("--plot", args.plot)
-    result = run_demo(
-        Path(args.model) if args.model else embedded_model_path(),
-        prompts=args.prompts,
-        samples=args.samples,
-        seed=args.seed,
-        gamma=args.gamma,
-        n_steps=args.n_steps,
-        temperature=args.temperature,
-        device=args.device,
-        variant=args.variant,
-        adapter=args.adapter,
-        alternatives=0 if args.plot is None else _ALTERNATIVES,
-    )
+    result = _sampled(args)
     if args.plot is not None:
         drawn = demo_page(_samples(result), args.gamma, args.n_steps)
         Path(args.plot).write_text(drawn, encoding="utf-8")
@@ -77,57 +65,25 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def run_demo(
-    model: Path,
-    *,
-    prompts: int = 7,
-    samples: int = 4,
-    seed: int = 0,
-    gamma: float = 0.99,
-    n_steps: int = MAX_NEW_TOKENS,
-    temperature: float = 2.0,
-    device: str = "cpu",
-    variant: str | None = None,
-    adapter: str | None = None,
-    alternatives: int = 0,
-) -> DemoResult:
-    """Sample responses to held-out problems, grade them, and compute token-level n-step returns.
-
-    Args:
-        model: directory of a chat model.
-        prompts: number of problems; the seven tasks take turns.
-        samples: responses per prompt.
-        seed: seed of the problems and of the sampling.
-        gamma: discount per token, in (0, 1].
-        n_steps: number of rewards summed into each return.
-        temperature: sampling temperature; the embedded model is so sure of itself that its samples
-            hardly differ below 1.5.
-        device: "cpu" or "cuda".
-        variant: which of the directory's graphs.
-        adapter: file of a LoRA adapter to run it with.
-        alternatives: how many of the most probable tokens are told for each place, in "sampling".
-    """
-    problems, adapters = _problems(prompts, seed), named_adapter(adapter)
+def _sampled(args: argparse.Namespace) -> DemoResult:
+    """Sample responses to held-out problems, grade them, and compute token-level n-step returns."""
+    problems, adapters = _problems(args.prompts, args.seed), named_adapter(args.adapter)
+    model = Path(args.model) if args.model else embedded_model_path()
+    options = {
+        "max_new_tokens": MAX_NEW_TOKENS,
+        "temperature": args.temperature,
+        "do_sample": True,
+        "logprobs": 0 if args.plot is None else _ALTERNATIVES,
+    }
     start = time.perf_counter()
     policy = OnnxWrapper(
-        model,
-        input_mode="history",
-        generate=True,
-        num_samples=samples,
-        generate_kwargs={
-            "max_new_tokens": MAX_NEW_TOKENS,
-            "temperature": temperature,
-            "do_sample": True,
-            "logprobs": alternatives,
-        },
-        seed=seed,
-        device=device,
-        variant=variant,
-        adapters=adapters,
+        model, input_mode="history", generate=True, num_samples=args.samples, generate_kwargs=options,
+        seed=args.seed, device=args.device, variant=args.variant, adapters=adapters,
         adapter=next(iter(adapters), None),
-    )
+    )  # fmt: skip
     chats = History.from_chats([[{"role": "user", "content": p.prompt}] for p in problems])
-    batch = TensorDict({"history": ChatHistory(prompt=chats, batch_size=[prompts])}, batch_size=[prompts])
+    size = [args.prompts]
+    batch = TensorDict({"history": ChatHistory(prompt=chats, batch_size=size)}, batch_size=size)
     policy(batch[:1])  # the first call compiles the sampling kernel, or loads it from the cache
     load_seconds = time.perf_counter() - start
 
@@ -138,9 +94,9 @@ def run_demo(
     returns = TensorDictSequential(
         TensorDictModule(_grade, in_keys=[("text", "response"), "problem"], out_keys=["reward"]),
         TokenTransitions(),
-        MultiStep(gamma=gamma, n_steps=n_steps),
+        MultiStep(gamma=args.gamma, n_steps=args.n_steps),
     )
-    graded.set("problem", [[problem] * samples for problem in problems])
+    graded.set("problem", [[problem] * args.samples for problem in problems])
     steps = returns(graded)
     tokens = int(steps["collector", "mask"].sum())
     return DemoResult(graded, steps, tokens, seconds, load_seconds, model)

@@ -207,14 +207,7 @@ def _tensors(names: list[str]) -> str:
 def _wrapped(line: str) -> str:
     """A line broken where a terminal would, its further lines indented."""
     indent = " " * (len(line) - len(line.lstrip()) + 4)
-    return textwrap.fill(
-        line,
-        100,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-        drop_whitespace=True,
-    )
+    return textwrap.fill(line, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _for_json(value: Any) -> Any:
