@@ -1,4 +1,4 @@
-"""Arrays on their way into a kernel: which backend, and the plain memory that compiled code reads."""
+"""Arrays as arguments of kernels: where they lie, and the plain memory that compiled code reads."""
 
 from typing import Any, TypeAlias
 
@@ -13,9 +13,7 @@ _LINE = 64  # bytes
 
 
 class Memory:
-    """An object with `__array_interface__`, from which NumPy builds an array on foreign memory; keeps its
-    owner alive.
-    """
+    """Foreign memory with `__array_interface__`, from which NumPy makes an array; keeps its owner alive."""
 
     def __init__(
         self, owner: NDArray[Any], address: int, shape: tuple[int, ...], dtype: np.dtype[Any]
@@ -81,7 +79,7 @@ def is_bfloat16(dtype: np.dtype[Any]) -> bool:
 
 def is_float(dtype: np.dtype[Any]) -> bool:
     """The floating types that kernels read: float16, bfloat16, float32, float64."""
-    return dtype.char in "efd" or is_bfloat16(dtype)  # `name` is made anew at each look
+    return dtype.char in "efd" or is_bfloat16(dtype)  # `name` is computed on each access
 
 
 def native(array: NDArray[Any]) -> NDArray[Any]:
@@ -103,10 +101,9 @@ def contiguous(array: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
 def aligned_zeros(count: int) -> NDArray[np.float64]:
     """Scratch memory aligned to a cache line, as vectors across two cache lines take twice the time.
 
-    Not left as it is found: kernels may compute with more of it than they use, and on some numbers
-    processors are slow.
+    It is zeroed because kernels may compute with entries that they do not use, and denormal numbers are slow.
     """
-    if count < 1024:  # little: finding out where it begins takes longer
+    if count < 1024:  # finding the address takes longer than it saves
         return np.zeros(count)
     memory = np.zeros(count + _LINE // 8)
     skip = -memory.__array_interface__["data"][0] % _LINE // 8

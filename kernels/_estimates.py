@@ -12,16 +12,16 @@ from lite.kernels._sequences import Sequences
 if TYPE_CHECKING:
     from lite.kernels.cuda._gpu import Gpu
 
-_SHORT = 4096  # values: beyond, what is spared here is no part of the whole
+_SHORT = 4096  # values: the fixed cost of a call is negligible beyond
 _FLAGS = np.dtype(np.bool_)
 
 
 def short_time(time_dim: int, flags: tuple[Any, ...], *numbers: Any) -> int:
-    """How many steps the sequences have if arrays are few values that compiled code can read as they are.
+    """The number of steps if the arrays are small and compiled code can read them without conversion, else 0.
 
-    NumPy's, in C order and writable, the numbers all float32 or all float64, of the shape of the flags (and
-    one feature), time the last axis or followed by one of length 1. Otherwise 0: then all checks are made,
-    and the general way is taken.
+    They are NumPy's, C-ordered and writable; numbers are all float32 or all float64 and have the shape of the
+    flags (and one feature); time is the last axis, or the one before an axis of length 1. For 0 the caller
+    makes all checks and takes the general path.
     """
     done, first = flags[0], numbers[0]
     if type(first) is not np.ndarray or type(done) is not np.ndarray or not 0 < first.size <= _SHORT:

@@ -1,4 +1,4 @@
-"""Whole numbers given as arguments."""
+"""Integer arguments."""
 
 import operator
 from typing import Any

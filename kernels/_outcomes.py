@@ -1,11 +1,11 @@
-"""Draws of tokens from rows of logits: the uniform number of each, and what becomes of it."""
+"""Draws of tokens from rows of logits: their uniform numbers and outcomes."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-DRAWN, NOTHING, UNKNOWN, OUTSIDE = 0, 1, 2, 3  # a token; none may be drawn; NaN; a bias for no token
+DRAWN, NOTHING, UNKNOWN, OUTSIDE = 0, 1, 2, 3  # a token; no token left; NaN; a bias outside the vocabulary
 WHY = {
     NOTHING: "logits[{}] has no token left that may be drawn",
     UNKNOWN: "logits[{}] contains NaN",
@@ -25,7 +25,7 @@ def check(outcomes: NDArray[Any]) -> None:
 
 
 def uniform(seeds: Any, steps: Any) -> Any:
-    """Numbers in [0, 1) of seeds and steps, which are uint64: also compiled, for one of each.
+    """Numbers in [0, 1) from seeds and steps, which are uint64; also compiled, for scalars.
 
     The finaliser of SplitMix64 (Steele, Lea and Flood, 2014), of the seed and then with the step.
     """

@@ -1,4 +1,4 @@
-"""Rows of checked logits handed to the compiled kernels, and the numbers that these take from each row."""
+"""Calls of the compiled kernels over rows of checked logits, and the statistics of each row."""
 
 import math
 from collections.abc import Callable

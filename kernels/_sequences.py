@@ -1,12 +1,11 @@
 """Sequences along one axis of arrays of one shape, as compiled loops walk them.
 
-An array `(*batch, time, *more)` is read as rows of lines of entries, which are contiguous: lines are along
-time, or with enough lanes each one step of them. Strides lead from row to row and from line to line: what
-has its entries side by side is read where it lies, and other layouts are copied. A number for all steps is
-a line of it, with strides of 0. So each kernel is compiled once for each floating type.
+An array `(*batch, time, *more)` is read as rows of lines of contiguous entries. A line is a sequence, or, if
+there are enough lanes, one step of all lanes. Strides lead from row to row and from line to line: arrays with
+contiguous entries are read in place, other layouts are copied. A number for all steps is one line with
+strides of 0. So each kernel is compiled once for each floating type.
 
-Sequences are walked side by side in blocks. A recursion in time waits for its own last result; a few of
-them in turn do not.
+Blocks of sequences are processed side by side, because a single recursion waits for its own last result.
 """
 
 import itertools
@@ -20,8 +19,8 @@ from numpy.typing import DTypeLike, NDArray
 from lite.kernels._arrays import Array, Memory, aligned_zeros, is_float, native
 from lite.kernels._threads import for_rows
 
-_TILE = 2048  # entries that are worked out together: memory to work in stays in the first-level cache
-_ROWS = 1024  # the same of sequences that fit as a whole: what they are read from stays there, too
+_TILE = 2048  # entries of a tile: its scratch memory fits the first-level cache
+_ROWS = 1024  # the same for whole sequences, whose operands fit the cache, too
 _SIDE = 8  # as in cpu/returns.py
 _FEW = 8  # lanes: with fewer, whole rows are walked side by side instead
 _SERIAL = 300_000  # values: below, starting a thread costs more than it saves

@@ -93,7 +93,9 @@ def for_rows(run: Callable[[int, int], None], rows: int, chunk: int) -> None:
             run(0, rows)
         return
     tickets = itertools.count()  # next() on it is atomic
-    left = [run]  # emptied in the end: the pool drops its work when a thread next wakes, too late for arrays
+    left = [
+        run
+    ]  # emptied at the end: the pool keeps `work` until a thread wakes, which would keep arrays alive
 
     def work() -> None:
         while (ticket := next(tickets)) < chunks:

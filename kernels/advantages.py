@@ -89,15 +89,10 @@ def gae(
         time = short_time(time_dim, (done, ends), reward, value, next_value)
         if time:
             return _short(reward, value, next_value, done, ends, gamma, lmbda, time)
-    gpu = gpu_of(
-        stream,
-        reward=reward, value=value, next_value=next_value, done=done, terminated=terminated,
-        gamma=gamma, lmbda=lmbda,
-    )  # fmt: skip
-    rewards = number_array("reward", reward)
     return _advantages(
-        gpu, rewards, value, next_value, done, terminated, None, None, gamma, lmbda, 1.0, 1.0, time_dim
-    )
+        stream, None, None, reward, value, next_value, done, terminated, gamma, lmbda, 1.0, 1.0, time_dim,
+        weighted=False,
+    )  # fmt: skip
 
 
 def _short(
@@ -157,19 +152,11 @@ def vtrace(
         >>> advantage
         array([0.4375, 0.75  , 0.5   ], dtype=float32)
     """
-    gpu = gpu_of(
-        stream,
-        log_pi=log_pi, log_mu=log_mu, reward=reward, value=value, next_value=next_value,
-        done=done, terminated=terminated, gamma=gamma, lmbda=lmbda,
-    )  # fmt: skip
-    rewards = number_array("reward", reward)
-    learner, actor = number_array("log_pi", log_pi), number_array("log_mu", log_mu)
-    same_shape("reward", rewards.shape, log_pi=learner, log_mu=actor)
     for name, threshold in (("rho_thresh", rho_thresh), ("c_thresh", c_thresh)):
         if not threshold >= 0:
             raise ValueError(f"{name} must not be negative, got {threshold}")
     return _advantages(
-        gpu, rewards, value, next_value, done, terminated, learner, actor, gamma, lmbda, float(rho_thresh),
+        stream, log_pi, log_mu, reward, value, next_value, done, terminated, gamma, lmbda, float(rho_thresh),
         float(c_thresh), time_dim,
     )  # fmt: skip
 
@@ -216,26 +203,29 @@ def retrace(
         >>> target
         array([1.6875, 1.75  , 1.5   ], dtype=float32)
     """
+    return _advantages(
+        stream, log_pi, log_mu, reward, value, next_value, done, terminated, gamma, lmbda, 1.0, 1.0, time_dim,
+        traced=True,
+    )  # fmt: skip
+
+
+def _advantages(
+    stream: Any, log_pi: Any, log_mu: Any, reward: ArrayLike, value: ArrayLike,
+    next_value: ArrayLike, done: ArrayLike, terminated: ArrayLike | None, gamma: ArrayLike, lmbda: ArrayLike,
+    rho_thresh: float, c_thresh: float, time_dim: int, *, weighted: bool = True, traced: bool = False,
+) -> Advantage:  # fmt: skip
+    """The common code: steps are `weighted` by the ratio of two policies, or only traces if `traced`."""
     gpu = gpu_of(
         stream,
         log_pi=log_pi, log_mu=log_mu, reward=reward, value=value, next_value=next_value,
         done=done, terminated=terminated, gamma=gamma, lmbda=lmbda,
     )  # fmt: skip
     rewards = number_array("reward", reward)
-    learner, actor = number_array("log_pi", log_pi), number_array("log_mu", log_mu)
-    same_shape("reward", rewards.shape, log_pi=learner, log_mu=actor)
-    return _advantages(
-        gpu, rewards, value, next_value, done, terminated, learner, actor, gamma, lmbda, 1.0, 1.0, time_dim,
-        traced=True,
-    )  # fmt: skip
-
-
-def _advantages(
-    gpu: Any, rewards: Array, value: ArrayLike, next_value: ArrayLike, done: ArrayLike,
-    terminated: ArrayLike | None, learner: Array | None, actor: Array | None, gamma: ArrayLike,
-    lmbda: ArrayLike, rho_thresh: float, c_thresh: float, time_dim: int, *, traced: bool = False,
-) -> Advantage:  # fmt: skip
-    """The common code; `traced` tells whether the policies' ratios weigh only traces, as for `retrace`."""
+    learner: Array | None = None
+    actor: Array | None = None
+    if weighted:
+        learner, actor = number_array("log_pi", log_pi), number_array("log_mu", log_mu)
+        same_shape("reward", rewards.shape, log_pi=learner, log_mu=actor)
     values, nexts = number_array("value", value), number_array("next_value", next_value)
     same_shape("reward", rewards.shape, value=values, next_value=nexts)
     flags = flag_array("done", done)

@@ -12,7 +12,7 @@ from lite.kernels._device import gpu_of
 from lite.kernels._logits import Logits
 from lite.kernels._row_numbers import numbers, run
 
-_CACHED = 1 << 22  # bytes: a larger result is written past the caches, which it would not fit
+_CACHED = 1 << 22  # bytes: a larger result bypasses the caches, as it would not fit them
 
 
 class LogSoftmaxStats(NamedTuple):

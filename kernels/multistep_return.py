@@ -18,7 +18,7 @@ from lite.kernels._threads import for_rows
 
 _SERIAL = 100_000  # values: below, starting a thread costs more than it saves
 _CHUNK = 30_000  # values handed to a thread at a time
-_FEW = 8  # sequences side by side: fewer of them are moved one by one
+_FEW = 8  # sequences side by side: fewer are copied one by one
 _OTHERS = [
     np.dtype(kind) for kind in (np.int64, np.int64, np.float32, np.bool_)
 ]  # types of what is said of windows beside their sums
@@ -128,7 +128,7 @@ def multistep_return(
 
 
 def _apart(reward: NDArray[Any], done: NDArray[Any], window: int, gamma: float) -> list[NDArray[Any]]:
-    """All results of sequences that do not lie in one piece: a few at a time are moved, while in a cache."""
+    """All results of sequences that are not contiguous: copied a few at a time, so that they fit a cache."""
     outer, time, lanes, features = reward.shape
     flags, each = done.reshape(outer, time, lanes, 1), max(1, _CHUNK // (time * lanes * features))
     kinds = [(reward, reward.dtype), *((flags, kind) for kind in _OTHERS)]

@@ -330,7 +330,7 @@ def _option(
     """`value` as one number per row, checked."""
     plain = type(value) is int or (type(value) is float and dtype is np.float64)
     if plain and low <= value <= high and value < np.inf:  # type: ignore[operator]
-        return np.full(rows, value, dtype)  # the common case: a tenth of the work below
+        return np.full(rows, value, dtype)  # the common case: a tenth of the cost
     given = to_numpy(name, value)
     if given.dtype.kind not in ("iu" if dtype is np.int64 else "fiu"):
         raise TypeError(f"{name} must be {'integer' if dtype is np.int64 else 'a number'}, got {given.dtype}")
@@ -426,7 +426,7 @@ def _previous(
 
 
 def _plain(array: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
-    """As one line of `dtype`; compiled code is made for writable memory."""
+    """As flat, writable memory of `dtype`, which compiled code reads."""
     if array.dtype == dtype and array.flags.carray:  # the common case: without a call of NumPy's
         return array.reshape(-1)
     with np.errstate(over="ignore"):  # of float64 logits

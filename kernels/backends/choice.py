@@ -1,4 +1,4 @@
-"""Which of three ways runs the kernels of this process."""
+"""The backend of the kernels in this process."""
 
 import functools
 import importlib.util
@@ -81,8 +81,7 @@ def choice() -> Choice:
     if sys.platform == "emscripten":  # neither remedy exists in a browser
         return Choice("numpy")
     return Choice(
-        "numpy",
-        warning=f"lite.kernels run in plain NumPy: correct, but slower. {_REMEDIES}{_said(refused)}",
+        "numpy", warning=f"lite.kernels run in plain NumPy: correct, but slower. {_REMEDIES}{_said(refused)}"
     )
 
 

@@ -66,7 +66,7 @@ def _compile(
     from lite.kernels.backends.cache import KernelCache
 
     flags = {"contract", "reassoc", "nsz"} if reassociate else {"contract"}
-    # No wrapper for callers in C, who are none: it would be compiled with each kernel.
+    # No wrapper for callers in C: there are none, and it would be compiled with each kernel.
     compiled: Any = numba.njit(
         function, error_model="numpy", nogil=True, fastmath=flags,
         no_cfunc_wrapper=True, no_cpython_wrapper=not entry,
@@ -81,7 +81,7 @@ def _warn_slow(text: str) -> None:
 
 
 def _quiet(function: Callable[..., R]) -> Callable[..., R]:
-    """Compiled code does not warn on overflow or NaN, so neither does this."""
+    """Suppress NumPy's warnings of overflow and NaN, which compiled code does not give."""
 
     @functools.wraps(function)
     def quiet(*args: Any) -> R:

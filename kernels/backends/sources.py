@@ -9,7 +9,7 @@ _KERNELS = Path(__file__).parents[1]
 
 @functools.cache
 def digest() -> str:
-    """Of all that is compiled, and of how."""
+    """The digest of the files that are compiled, and of the compiler options."""
     found = hashlib.sha256()
     for path in sorted(
         (*_KERNELS.glob("_*.py"), *_KERNELS.glob("cpu/**/*.py"), Path(__file__).with_name("jit.py"))

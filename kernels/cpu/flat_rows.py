@@ -1,6 +1,6 @@
-"""Rows of logits of which too many may be kept for a list, compiled for the CPU.
+"""Draws from rows whose filters may keep more tokens than a list of candidates holds, compiled for the CPU.
 
-Thresholds are looked for in the whole row; what reaches the last of them, the edge, is kept.
+Thresholds are searched in the whole row. Tokens whose score reaches the last threshold, the edge, are kept.
 """
 
 import math
@@ -9,16 +9,7 @@ import numpy as np
 
 from lite.kernels._types import Float, Floats, Int, Ints
 from lite.kernels.backends.jit import jit
-from lite.kernels.cpu.sample_tokens import (
-    HOTTEST,
-    LEFT,
-    LOWEST,
-    NEVER,
-    OPTIONS,
-    TINY,
-    details,
-    draw,
-)
+from lite.kernels.cpu.sample_tokens import HOTTEST, LEFT, LOWEST, NEVER, OPTIONS, TINY, details, draw
 from lite.kernels.cpu.thresholds import (
     GROUP,
     SLACK,
@@ -42,7 +33,7 @@ def _plain_moments(work: Floats, light: Floats, n: int, edge: float, highest: fl
 
 @jit(reassociate=True, plain=_plain_moments)
 def _moments(work: Floats, light: Floats, n: int, edge: float, highest: float) -> tuple[float, float]:
-    """Over scores from `edge` on, their weight and the sum of it times score - highest."""
+    """The sums of weight and of weight * (score - highest) over the scores that reach `edge`."""
     full_width()
     zero, mass, weighted = np.float32(0.0), 0.0, 0.0
     for b in range(-(-n // BLOCK)):
@@ -77,7 +68,7 @@ def _plain_drop_first(work: Floats, score: float, count: int) -> None:
 
 @jit(plain=_plain_drop_first)
 def _drop_first(work: Floats, score: float, count: int) -> None:
-    """-inf for so many of the first that have this score."""
+    """Set the first `count` entries with this score to -inf."""
     i = 0
     while count > 0:
         if work[i] == score:
@@ -91,7 +82,7 @@ def _cut_row(
     work: Floats, bits: Ints, light: Floats, groups: int, target: Floats, weight: float, cut: int,
     totals: Floats, candidates: Ints, weights: Floats, listed: int,
 ) -> float:  # fmt: skip
-    """`threshold` in the whole row; all have `weight` if that is not 0, likewise in the place `cut`."""
+    """`threshold` over a whole row, with the same meaning of `weight` and `cut`."""
     full_width()
     above = narrow(work, bits, light, groups * GROUP, target, weight, cut, totals)
     if work[cut] < work[cut - 1]:
@@ -109,9 +100,9 @@ def _from_row(
     work: Floats, bits: Ints, light: Floats, groups: int, candidates: Ints, weights: Floats, totals: Floats,
     options: Floats, o: int, share: float, highest: float, cut: int, listed: int,
 ) -> tuple[Int, Float]:  # fmt: skip
-    """Draw from a row of which too many scores reach the bound in `cut`.
+    """Draw from a row in which too many scores reach the bound in `cut`.
 
-    Returns the token and the edge, which all that is kept in `work` reaches.
+    Returns the token, and the edge: the least score in `work` that is kept.
     """
     full_width()
     k, p, least, typical = options[o + 1], options[o + 2], options[o + 3], options[o + 4]
@@ -173,9 +164,9 @@ def flat_row(
     numbers: Floats, kept: Ints, kept_counts: Ints, work: Floats, bits: Ints, candidates: Ints,
     memory: Floats, r: int,
 ) -> None:  # fmt: skip
-    """Draw for row r, at which `sample_tokens.rows` has ended, from the memory that it leaves.
+    """Draw for row r, at which `sample_tokens.rows` stopped, from its scratch memory as it left it.
 
-    Arguments are as there.
+    The arguments are those of `rows`.
     """
     groups, room = -(-size // GROUP), candidates.size
     end = groups * GROUP

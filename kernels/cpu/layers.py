@@ -1,8 +1,8 @@
-"""Layers of networks whose formulas are long, in one pass over float32 arrays, compiled for the CPU."""
+"""Network layers with long formulas, each in one pass over float32 arrays, compiled for the CPU."""
 
 import numpy as np
 
-from lite.kernels._types import Floats
+from lite.kernels._types import Float, Floats
 from lite.kernels.backends.jit import jit
 from lite.kernels.cpu.vectors.blocks import exp
 from lite.kernels.cpu.vectors.gelu import BY_TANH, END, EXACT
@@ -11,8 +11,15 @@ from lite.kernels.cpu.vectors.width import full_width
 _END = np.float32(END)
 _E6, _E5, _E4, _E3, _E2, _E1, _E0 = map(np.float32, EXACT)
 _T1, _T0 = map(np.float32, BY_TANH)
-_TOP = np.float32(80.0)  # 1 / (1 + exp(80)) and less is 0, so that x may be any number
+_TOP = np.float32(80.0)  # beyond it 1 / (1 + exp(u)) counts as 0, so that x may be any number
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
+
+
+@jit
+def _gated(x: Float, u: Float) -> Float:
+    """x / (1 + exp(u))."""
+    _, e = exp(_TOP if u > _TOP else u)
+    return x * (_ZERO if u > _TOP else _ONE / (_ONE + e))
 
 
 @jit(entry=True)
@@ -23,8 +30,7 @@ def gelu(x: Floats, out: Floats) -> None:
         s = x[i] * x[i]
         s = _END if s > _END else s
         u = ((((((_E6 * s + _E5) * s + _E4) * s + _E3) * s + _E2) * s + _E1) * s + _E0) * x[i]
-        _, e = exp(_TOP if u > _TOP else u)
-        out[i] = x[i] * (_ZERO if u > _TOP else _ONE / (_ONE + e))
+        out[i] = _gated(x[i], u)
 
 
 @jit(entry=True)
@@ -33,8 +39,7 @@ def gelu_by_tanh(x: Floats, out: Floats) -> None:
     full_width()
     for i in range(x.size):
         u = (_T1 * (x[i] * x[i]) + _T0) * x[i]
-        _, e = exp(_TOP if u > _TOP else u)
-        out[i] = x[i] * (_ZERO if u > _TOP else _ONE / (_ONE + e))
+        out[i] = _gated(x[i], u)
 
 
 @jit(entry=True)
@@ -42,9 +47,7 @@ def silu(x: Floats, out: Floats) -> None:
     """x / (1 + exp(-x))."""
     full_width()
     for i in range(x.size):
-        u = -x[i]
-        _, e = exp(_TOP if u > _TOP else u)
-        out[i] = x[i] * (_ZERO if u > _TOP else _ONE / (_ONE + e))
+        out[i] = _gated(x[i], -x[i])
 
 
 @jit(entry=True, reassociate=True)

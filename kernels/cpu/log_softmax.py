@@ -1,7 +1,7 @@
-"""Log-softmax of rows of logits, or only numbers taken from it, compiled for the CPU.
+"""Log-softmax of rows of logits, and statistics of it, compiled for the CPU.
 
-A row is read once for its statistics, in blocks that stay in the first-level cache. Only where the
-whole log-softmax is wanted it is read a second time, from a cache that holds one row.
+A row is read once for its statistics, in blocks that fit the first-level cache. The whole log-softmax reads
+the row a second time, from a cache that holds one row.
 """
 
 import numpy as np
@@ -19,13 +19,12 @@ def rows(
     inverses: Floats, tokens: Ints, bad: Ints, log_probs: Floats, entropies: Floats | None, maxima: Floats,
     totals: Floats, start: int, stop: int,
 ) -> None:  # fmt: skip
-    """Numbers taken from rows `start` to `stop` of the logits: those whose arrays have a size
-    (entropies: if there is one, as code for them is only compiled then).
+    """Statistics of rows `start` to `stop`: those whose arrays are not empty.
 
-    `log_probs` of `tokens`, `entropies`, `maxima` with the log of the sum of exponentials in `totals`.
-    Row r lies at `starts[r]` to `starts[r] + size`; with a token-level mask its flags are from
-    `keep_starts[r]` on; `inverses[r]` is 1 / its temperature. Rows that are not `counted` get 0. `bad[0]`
-    becomes the number of a row whose token is out of range.
+    They are `log_probs` of `tokens`, `entropies` (compiled only if it is not None), and `maxima` with the log
+    of the sum of exponentials in `totals`. Row r is `flat[starts[r] : starts[r] + size]`. With a token-level
+    mask its flags begin at `keep_starts[r]`. `inverses[r]` is 1 / its temperature. Rows that are not
+    `counted` get 0. `bad[0]` becomes the number of a row whose token is out of range.
     """
     for r in range(start, stop):
         token = tokens[r] if tokens.size else np.int64(0)
@@ -50,7 +49,7 @@ def rows(
                 at, flag = begin + token, allowed + token
                 logit = np.float64(maximum(flat[at : at + 1], bfloat16, keep[flag : flag + 1]))
                 distance = 0.0 if logit == highest else (logit - highest) * inverse
-                # Where nothing can be drawn, no token is.
+                # No token can be drawn if all are masked.
                 score = np.nan if unknown else -np.inf if highest == -np.inf else distance - log_sum
         if log_probs.size:
             log_probs[r] = score
@@ -76,7 +75,7 @@ def log_softmax(
     flat: LogitData, bfloat16: bool, starts: Ints, size: int, keep: Bools, keep_starts: Ints, counted: Bools,
     inverses: Floats, past: bool, out: Floats, out_starts: Ints, start: int, stop: int,
 ) -> None:  # fmt: skip
-    """Write the log-softmax of rows `start` to `stop` to `out`, `past` the caches or not.
+    """Write the log-softmax of rows `start` to `stop` to `out`, bypassing the caches if `past`.
 
     The other arguments are as in `rows`. `out` may be the memory of the logits.
     """

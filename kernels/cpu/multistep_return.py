@@ -1,12 +1,11 @@
 """Windowed discounted sums that stop at episode ends, compiled for the CPU.
 
-Sums of 2m steps are two of m, m steps apart, where the episode goes on between them: windows of any length
-take a few passes over full vectors, at most twice as many as their length has binary digits. As no window
-reaches beyond its episode, sequences that follow each other in memory are one line: a pass takes as many of
-them as stay in a cache.
+A sum over 2m steps is the sum of two sums over m steps, if the episode continues between them. So windows of
+n steps take at most 2 log2(n) passes over full vectors. No window crosses the end of an episode, so
+consecutive sequences in memory are processed together, as many at a time as fit a cache.
 
-Nothing is ever subtracted, and a value can only reach the windows that hold it. In which order a window is
-summed depends on `n_steps` alone, never on what else is in the batch.
+Nothing is subtracted, so a value only affects the windows that contain it. The order of summation depends on
+`n_steps` alone, never on the rest of the batch.
 """
 
 from typing import Any
@@ -20,7 +19,7 @@ from lite.kernels.backends.jit import jit
 from lite.kernels.cpu.vectors.width import full_width
 
 _PIECE = 2048  # steps summed together: they stay in the first caches
-_APART = 16  # numbers between the pieces of memory: of a power of two, all would meet in the same lines
+_APART = 16  # numbers between parts of scratch memory: powers of two would meet in the same cache sets
 
 
 def _plain_ends(done: Bools, time: int, index: Ints) -> None:
@@ -51,7 +50,7 @@ def _plain_windows(index: Ints, time: int, n_steps: int, steps: Ints, nontermina
 
 @jit(plain=_plain_windows)
 def _windows(index: Ints, time: int, n_steps: int, steps: Ints, nonterminal: Bools) -> int:
-    """Steps to the next observation, and in place of the ends its index; returns how long an episode is."""
+    """Steps to the next observation, and its index in place of the ends; returns the longest episode."""
     full_width()
     longest = 0
     for first in range(0, index.size, time):
@@ -89,7 +88,7 @@ def _plain_double(near: Floats, distance: int, scale: float, steps: Ints, out: F
 
 @jit(plain=_plain_double)
 def _double(near: Floats, distance: int, scale: float, steps: Ints, out: Floats) -> None:
-    """Windows of `near`, and where the episode goes on so far, those that begin at their end."""
+    """Double windows: add those that begin `distance` steps later, if the episode continues."""
     full_width()
     both = near.size - distance
     for t in range(both):
@@ -101,7 +100,7 @@ def _double(near: Floats, distance: int, scale: float, steps: Ints, out: Floats)
 
 @jit(plain=_plain_extend)
 def _extend(near: Floats, far: Floats, distance: int, scale: float, steps: Ints) -> None:
-    """The same with windows of `far`, in the place of `near`."""
+    """Add windows of `far` that begin `distance` steps later to `near`, if the episode continues."""
     full_width()
     for t in range(near.size - distance):
         more = near[t] + scale * far[np.uintp(t + distance)]
@@ -123,10 +122,10 @@ def _sums(
     reward: Floats, steps: Ints, n_steps: int, longest: int, powers: Floats, window: Floats, other: Floats,
     spare: Floats,
 ) -> Floats:  # fmt: skip
-    """The discounted sums over windows, in the one of the last three arrays that it returns.
+    """The discounted sums over windows, in one of the last three arrays, which is returned.
 
-    `window` doubles until its length has the highest digit of `n_steps`; where a digit is 1, it is added to
-    what the lower digits gave. No episode is longer than `longest`.
+    `window` doubles once for each binary digit of `n_steps`; where the digit is 1, it is added to the total.
+    No episode is longer than `longest`.
     """
     _copy(reward, window)
     total, reached, length = window, 0, 1
@@ -146,7 +145,7 @@ def _sums(
 
 
 def work_memory(steps: int, n_steps: int) -> NDArray[Any]:
-    """For `sequences` of so many steps in all: for a piece and what its last windows reach."""
+    """Scratch memory for `sequences` of `steps` in total: a piece, and the reach of its last windows."""
     if steps > _PIECE:
         steps = min(steps, 9 * max(_PIECE // 8, n_steps))
     return aligned_zeros(3 * (steps + _APART + -steps % 8))

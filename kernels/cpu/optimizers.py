@@ -1,8 +1,8 @@
 """Steps of optimisers over the flat memory of one parameter, compiled for the CPU.
 
-Each reads and writes what it needs once. `c` holds the numbers of the step in the dtype of the parameter, in
-the order that `lite/optim/formulas.py` has, where NumPy computes the same. Arrays that a setting does without
-are empty.
+Each array is read and written once. `c` holds the numbers of the step in the dtype of the parameter, in the
+order of `lite/optim/formulas.py`, which computes the same with NumPy. Arrays that an option does not need are
+empty.
 """
 
 import numpy as np
@@ -19,24 +19,19 @@ def adam(p: Floats, g: Floats, first: Floats, second: Floats, top: Floats, c: Fl
     sign, decay, keep, new_first, old_second, new_second, rate, eps = (
         c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7]
     )  # fmt: skip
-    if top.size:
-        for i in range(p.size):
-            x = p[i] * keep
-            d = sign * g[i]
-            d = d + decay * x if decay != 0 else d
-            first[i] += new_first * (d - first[i])
-            second[i] = second[i] * old_second + new_second * d * d
-            high = top[i] if top[i] > second[i] else second[i]
-            top[i] = high if top[i] == top[i] else top[i]
-            p[i] = x - rate * first[i] / (np.sqrt(top[i]) + eps)
-        return
+    amsgrad = top.size > 0
     for i in range(p.size):
         x = p[i] * keep
         d = sign * g[i]
         d = d + decay * x if decay != 0 else d
         first[i] += new_first * (d - first[i])
         second[i] = second[i] * old_second + new_second * d * d
-        p[i] = x - rate * first[i] / (np.sqrt(second[i]) + eps)
+        spread = second[i]
+        if amsgrad:
+            high = top[i] if top[i] > spread else spread
+            top[i] = high if top[i] == top[i] else top[i]
+            spread = top[i]
+        p[i] = x - rate * first[i] / (np.sqrt(spread) + eps)
 
 
 @jit(entry=True)
@@ -44,18 +39,14 @@ def sgd(p: Floats, g: Floats, buffer: Floats, c: Floats) -> None:
     """Stochastic gradient descent, with `buffer` for momentum."""
     full_width()
     sign, decay, rate, old, new, ahead = c[0], c[1], c[2], c[3], c[4], c[5]
-    if buffer.size:
-        nesterov = ahead != 0
-        for i in range(p.size):
-            d = sign * g[i]
-            d = d + decay * p[i] if decay != 0 else d
-            b = old * buffer[i] + new * d
-            buffer[i] = b
-            p[i] -= rate * (d + ahead * b if nesterov else b)
-        return
+    moving, nesterov = buffer.size > 0, ahead != 0
     for i in range(p.size):
         d = sign * g[i]
-        p[i] -= rate * (d + decay * p[i] if decay != 0 else d)
+        d = d + decay * p[i] if decay != 0 else d
+        if moving:
+            buffer[i] = old * buffer[i] + new * d
+            d = d + ahead * buffer[i] if nesterov else buffer[i]
+        p[i] -= rate * d
 
 
 @jit(entry=True)
@@ -81,7 +72,7 @@ def rmsprop(p: Floats, g: Floats, square: Floats, mean: Floats, buffer: Floats, 
 
 @jit(entry=True)
 def lerp(target: Floats, source: Floats, c: Floats) -> None:
-    """`target` a share nearer to `source`."""
+    """Move `target` towards `source` by the share c[0] of the difference."""
     full_width()
     for i in range(target.size):
         target[i] += c[0] * (source[i] - target[i])

@@ -1,8 +1,8 @@
 """Returns and advantages in NumPy, for `returns` where nothing is compiled.
 
-Entries have the arguments of theirs there, and what those document. Whole arrays stand for tiles: what goes
-into a recursion is worked out for all steps at once, and it takes a step of all sequences at a time. Memory
-to work in is not used.
+The entry points have the arguments of those in `returns`, which document them. There are no tiles: the terms
+of a recursion are computed for all steps at once, and the recursion runs over all sequences one step at a
+time. Scratch memory is not used.
 """
 
 from collections.abc import Iterator
@@ -11,13 +11,13 @@ import numpy as np
 
 from lite.kernels._types import Array, Bools, Floats, Operand
 
-_FEW = 64  # sequences: with fewer, calls for each step take longer than Python's numbers
+_FEW = 64  # sequences: with fewer, a loop over Python's numbers is faster than a call of NumPy for each step
 
 
 def _pieces(
     time: int, lanes: int, tile_lanes: int, start: int, stop: int
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Blocks `start` to `stop` as a first row, how many, a first lane, and how many."""
+    """Blocks `start` to `stop` as (first row, rows, first lane, lanes)."""
     each = -(-lanes // tile_lanes)
     if not time or start >= stop:
         return
@@ -41,7 +41,7 @@ def _by_step(operand: Operand, piece: tuple[int, int, int, int], time: int, by_t
 
 
 def _walk_back(a: Array, b: Array, x: Array | float) -> Floats:
-    """x = a + b x of the next step, after the last one as given."""
+    """Solve x(t) = a(t) + b(t) x(t+1) backwards from `x`, the one after the last step."""
     shape, time = a.shape, len(a)
     a, b = a.reshape(time, -1).astype(np.float64), b.reshape(time, -1)
     x = np.broadcast_to(x, shape[1:]).reshape(-1)

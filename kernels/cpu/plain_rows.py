@@ -1,7 +1,7 @@
 """Rows of logits in NumPy, for `log_softmax` and `token_log_probs` where nothing is compiled.
 
-Entries have the arguments of theirs there, and what those document. A few rows are taken at a time, so that
-what is made of them stays in a cache.
+The entry points have the arguments of those files, which document them. A few rows are processed at a time,
+so that intermediate results fit a cache.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _MODEL, _SAMPLED, _MASS = 1, 2, 4  # as in token_log_probs.py
 
 
 class Softmax(NamedTuple):
-    """Of each row.
+    """The softmax of each row.
 
     Attributes:
         highest: logit.
@@ -33,13 +33,13 @@ class Softmax(NamedTuple):
 
     def log_prob(self, logit: Floats | float, inverse: Floats) -> Floats:
         distance = np.where(logit == self.highest, 0.0, (logit - self.highest) * inverse)
-        # Where nothing can be drawn, no token is.
+        # No token can be drawn if all are masked.
         found = np.where(self.highest == -np.inf, -np.inf, distance - self.total)
         return np.where(self.unknown, np.nan, found)
 
 
 def softmax(x: Floats, inverse: Floats) -> Softmax:
-    """Of rows of floats, at 1 / their temperatures; highest entries are counted apart from the others."""
+    """The softmax of rows, `inverse` being 1 / temperature; the highest entries are summed separately."""
     unknown = np.isnan(x).any(axis=1)
     highest = np.fmax.reduce(x, axis=1, initial=-np.inf)
     top = highest[:, None]
@@ -62,7 +62,7 @@ def _rows(
     flat: LogitData, bfloat16: bool, starts: Ints, size: int, keep: Array, keep_starts: Ints, start: int,
     stop: int,
 ) -> Iterator[tuple[slice, Any]]:  # fmt: skip
-    """Which rows, and their logits as floats; -inf where they are masked."""
+    """Slices of rows with their logits as floats, -inf where masked."""
     each = max(1, _TOGETHER // max(size, 1))
     for first in range(start, stop, each):
         part = slice(first, min(first + each, stop))
@@ -76,14 +76,14 @@ def _rows(
 
 
 def _lines(flat: LogitData, starts: Ints, size: int) -> LogitData:
-    """`flat` from each of the starts on, as rows."""
+    """Rows of `size` entries of `flat`, from each of the starts."""
     if np.all(starts[1:] - starts[:-1] == size):
         return flat[starts[0] : starts[0] + len(starts) * size].reshape(len(starts), size)
     return flat[starts[:, None] + np.arange(size)]
 
 
 def _tokens(tokens: Ints, counted: Bools, size: int, bad: Ints, part: slice) -> tuple[Any, Any]:
-    """Those of rows, 0 where none is known, and which are; `bad[0]` becomes a row whose token is none."""
+    """The tokens of rows, 0 where they do not count, and which count; `bad[0]` becomes an invalid row."""
     ids, known = tokens[part], counted[part]
     wrong = known & ((ids < 0) | (ids >= size))
     if wrong.any():

@@ -1,13 +1,13 @@
 """Returns and advantages: recursions backwards in time, compiled for the CPU.
 
-Every operand is flat memory of lines that are contiguous; see `_sequences.py`. A recursion is
-x(t) = a(t) + b(t) x(t+1). It is worked out a tile at a time: pieces of some lines, which are sequences or
-(`by_time` False) the same step of many. What goes into a and b is computed by loops over full vectors; then
-the recursion runs over several sequences at once, because one alone waits for its own last result. What
-follows an episode's end is left out by a choice, never multiplied by zero: NaN and infinity do not cross it.
+A recursion is x(t) = a(t) + b(t) x(t+1). Operands are flat memory in contiguous lines (`_sequences.py`): a
+line is a sequence if `by_time`, else one step of many sequences. Work proceeds by tiles, pieces of some
+lines. Loops over full vectors compute a and b of a tile; then the recursion runs over several sequences at
+once, because one alone would wait for its own last result. What follows the end of an episode is dropped by a
+selection, never multiplied by zero, so NaN and infinity do not cross it.
 
-Each function here is compiled once more with each that calls it: they are few, and calls are not nested.
-Memory to work in comes from the caller, as compiling an allocation takes longer than all allocations do.
+A function is compiled again with each of its callers, so there are few and calls are hardly nested. Scratch
+memory comes from the caller, because compiling an allocation takes longer than all allocations.
 """
 
 from typing import Any, TypeAlias
@@ -28,14 +28,14 @@ _SIDE = 8  # sequences whose recursions run side by side in registers
 
 @jit
 def _side_by_side(a: Floats, b: Floats, first: int, n: int, tails: Floats, lane: int) -> None:
-    """x = a + b x of the next step, in the place of `a`, for `_SIDE` lines of n entries from `first` on.
+    """Replace a by x = a + b x(t+1), in `_SIDE` lines of n entries from `first` on.
 
-    `tails` hold, from `lane` on, the x after the tile, and in the end those that the tile begins with.
+    `tails` holds, from `lane` on, x of the step after the tile; on return, x of the first step of the tile.
     """
     full_width()
     one, two, three = np.uintp(n), np.uintp(2 * n), np.uintp(3 * n)
     four, five, six, seven = np.uintp(4 * n), np.uintp(5 * n), np.uintp(6 * n), np.uintp(7 * n)
-    j = np.uintp(lane)  # counts from the start: spares the question whether it counts from the end
+    j = np.uintp(lane)  # unsigned, so that nothing checks for a negative index
     x0 = tails[j]
     x1 = tails[j + np.uintp(1)]
     x2 = tails[j + np.uintp(2)]
@@ -76,7 +76,7 @@ def _side_by_side(a: Floats, b: Floats, first: int, n: int, tails: Floats, lane:
 
 @jit
 def _step(a: Floats, b: Floats, first: int, n: int, tails: Floats) -> None:
-    """The same for one step of n sequences."""
+    """The same for one step of n sequences, whose x of the next step is in `tails`."""
     full_width()
     for i in range(n):
         k = np.uintp(first + i)
@@ -205,7 +205,7 @@ def lambda_returns(
 
 @jit
 def _recursions(a: Floats, b: Floats, time: int, tails: Floats) -> None:
-    """x = a + b x of the next step, in the place of `a`, for whole sequences of `time` steps."""
+    """Replace a by x = a + b x(t+1), for whole sequences of `time` steps."""
     rows = a.size // time
     together = rows - rows % _SIDE
     for row in range(0, together, _SIDE):

@@ -1,21 +1,21 @@
 """One token per row of logits, drawn after the usual filters, compiled for the CPU.
 
-Nothing is sorted, and the whole row is only gone through by loops over full vectors. The maxima of groups
-of scores bound the k-th largest score from below, and the share that top-p leaves bounds what it keeps:
-only groups that reach the bound are looked into, and what reaches it is listed. `thresholds` finds in the
-list where a filter cuts. What a filter drops gets the weight 0. Where too many scores reach the bound nothing
-is listed, and the row is left to `flat_rows`.
+Nothing is sorted, and only loops over full vectors read the whole row. The maxima of groups of scores bound
+the k-th largest score from below, and the share that top-p drops bounds the scores that it keeps. The scores
+that reach the bound are listed; only groups whose maximum reaches it are searched. `thresholds` finds in the
+list where a filter cuts. Tokens that a filter drops get the weight 0. If too many scores reach the bound,
+nothing is listed and `flat_rows` draws from the row.
 
-As every function is compiled once more with each that calls it, calls are hardly nested. What few calls
-ask for is left out of the others: the code of details and of what changes scores is compiled where their
-arguments are not None, and that of `flat_rows` where a row needs it.
+A function is compiled again with each of its callers, so calls are hardly nested. Code that few calls need is
+compiled only for them: details and changes of scores if their arguments are not None, `flat_rows` if a row
+needs it.
 
-One row of memory holds all that is compared: the scores, up to a whole group with -inf, the maxima of the
-groups, the highest score, bounds, and the scores that are listed; behind them the weights of the whole row,
-and its scores from before any was dropped. It is read as floats and as their bits.
+One row of memory, read as floats and as their bits, holds in order: the scores, padded with -inf to whole
+groups; the maxima of the groups; the highest score; bounds; the listed scores; the weights of the whole row;
+and its scores before filters.
 
-This file is long, as the functions of this one procedure stand beside what NumPy does in their place where
-nothing is compiled.
+This file is over 600 lines because each function of the procedure stands beside its NumPy version, which runs
+where nothing is compiled.
 """
 
 import math
@@ -27,14 +27,7 @@ from numpy.typing import NDArray
 from lite.kernels._outcomes import DRAWN, NOTHING, OUTSIDE, UNKNOWN, uniform
 from lite.kernels._types import Bool, Bools, Floats, Int, Ints
 from lite.kernels.backends.jit import jit
-from lite.kernels.cpu.thresholds import (
-    GROUP,
-    SLACK,
-    count_from,
-    list_scores,
-    maxima,
-    threshold,
-)
+from lite.kernels.cpu.thresholds import GROUP, SLACK, count_from, list_scores, maxima, threshold
 from lite.kernels.cpu.vectors.blocks import BLOCK, exp, log_total, maximum, sums_apart
 from lite.kernels.cpu.vectors.width import full_width
 
@@ -46,7 +39,7 @@ _FAR = -700.0  # whose exp is nothing beside 1
 LOWEST = np.float32(np.finfo(np.float32).min)  # which -inf does not reach
 NEVER = 1e-30  # a share of the probability that is never drawn
 _COLDEST = 2.0**-126  # less takes the highest score
-HOTTEST = 2.0**100  # scores of any size are equal then; more of it would leave no float32 for its inverse
+HOTTEST = 2.0**100  # scores of any size are equal then; the inverse of more is no float32
 draw = jit(uniform)
 
 
@@ -57,7 +50,7 @@ def _plain_load(logits: Floats, base: int, size: int, work: Floats) -> Bool:
 
 @jit(plain=_plain_load)
 def _load(logits: Floats, base: int, size: int, work: Floats) -> Bool:
-    """A row into `work`. -0.0 becomes 0.0, as they are equal. Returns whether there is NaN."""
+    """Copy a row into `work`, with 0.0 for -0.0, as they are equal. Returns whether there is NaN."""
     full_width()
     zero, unknown = np.float32(0.0), False
     for i in range(size):
@@ -129,7 +122,7 @@ def _hide(
     work: Floats, size: int, r: int, keep: Bools, allowed: Ints, ids: Ints, values: Floats, begin: int,
     stop: int,
 ) -> None:  # fmt: skip
-    """-inf in row r for what the flags `keep`, the bits `allowed` and a bias of -inf exclude."""
+    """Set scores of row r to -inf that the flags `keep`, the bits `allowed` or a bias of -inf exclude."""
     full_width()
     hidden, one = np.float32(-np.inf), np.int32(1)
     if keep.size > 0:
@@ -166,7 +159,7 @@ def _plain_rescale(work: Floats, count: int, offset: float, divisor: float) -> N
 
 @jit(plain=_plain_rescale)
 def _rescale(work: Floats, count: int, offset: float, divisor: float) -> None:
-    """Scores at a temperature, in float32 as Hugging Face computes them. Where +inf is the offset, 0."""
+    """Divide scores by a temperature in float32, as Hugging Face; 0 where score and offset are +inf."""
     full_width()
     zero = np.float32(0.0)
     for i in range(count):
@@ -191,9 +184,10 @@ def _plain_weigh(
 def _weigh(
     work: Floats, end: int, highest: float, inverse: float, totals: Floats
 ) -> tuple[float, float, float]:
-    """The sum of exp(d) of each block, with d = (score - highest) * inverse, where none exceeds `highest`.
+    """The sum of exp(d) of each block to `totals`, with d = (score - highest) * inverse.
 
-    Returns over all, how many are the highest, the rest of the sum, and the sum of d exp(d) / inverse.
+    Returns how many scores equal `highest`, which none exceeds, the sum over the others, and the sum of
+    d exp(d) / inverse.
     """
     full_width()
     count = rest = weighted = 0.0
@@ -222,7 +216,7 @@ def _best(
     work: Floats, bits: Ints, groups: int, size: int, weights: Floats, cut: int, ids: Ints, scores: Floats,
     first: int, n: int,
 ) -> None:  # fmt: skip
-    """The n highest scores into places from `first` on, in order; of equal ones the first tokens."""
+    """Write the n highest scores in order, from `first` on; of equal scores the first tokens."""
     full_width()
     end, held = groups * GROUP, 0
     work[cut] = -np.inf
@@ -258,7 +252,7 @@ def _plain_restore(work: Floats, n: int, edge: float, plain: Floats) -> None:
 
 @jit(plain=_plain_restore)
 def _restore(work: Floats, n: int, edge: float, plain: Floats) -> None:
-    """The scores before anything was dropped, where what is left reaches `edge`; -inf elsewhere."""
+    """Restore the scores before filters where `work` reaches `edge`; set the others to -inf."""
     full_width()
     for i in range(n):
         score = plain[i]
@@ -360,7 +354,7 @@ def _typical_of_list(
     work: Floats, bits: Ints, weights: Floats, n: int, typical: float, total: float, highest: float, cut: int,
     listed: int,
 ) -> float:  # fmt: skip
-    """Drop of n listed scores, whose `weights` sum to `total`, what typical-p drops; returns the new sum."""
+    """Apply typical-p to n listed scores, whose `weights` sum to `total`; returns the new sum."""
     full_width()
     top, spread = np.float64(highest), 0.0
     for j in range(n):
@@ -406,7 +400,7 @@ def details(
     candidates: Ints, weights: Floats, n: int, all_top: float, all_total: float, totals: Floats,
     numbers: Floats, r: int, kept: Ints, kept_counts: Ints,
 ) -> None:  # fmt: skip
-    """Write the log-prob of row r's token and the log of the kept mass, list what is kept, and count it.
+    """Write the log-prob of row r's token and the log of the kept mass; list and count the kept tokens.
 
     Args:
         plain: the scores before any was dropped; `all_top` and `all_total` are their highest and log-sum.
@@ -445,7 +439,7 @@ def details(
 
 
 def work_memory(size: int) -> tuple[NDArray[Any], ...]:
-    """For `rows` of this many logits; made in Python, because compiling it takes longer than all calls do."""
+    """Scratch memory for `rows`; made in Python, because compiling this takes longer than all calls."""
     groups, listed = -(-size // GROUP), min(size, _LISTED) + 1
     end = groups * GROUP
     work = np.empty(end + groups + 3 + listed + 2 * end, np.float32)
@@ -464,8 +458,8 @@ def rows(
 ) -> int:  # fmt: skip
     """Rows `start` to `stop`, each of `size` logits. What is not given is empty.
 
-    Returns `stop`, or the first row of which more scores may be kept than are listed. `flat_rows` goes
-    on with that one; later rows are not begun.
+    Returns `stop`, or the first row in which more scores may be kept than are listed: `flat_row` draws from
+    that one, and later rows are not begun.
 
     Args:
         logits: flat; row r from `begins[r]` on.

@@ -1,8 +1,7 @@
 """Sums and minima of leaves in a binary tree, compiled for the CPU.
 
 Node i has the children 2i and 2i + 1, the root is node 1, the leaves are the second half of the array. A
-batch goes through the tree level by level, so that what its members read of one level is fetched side by
-side.
+batch walks the tree level by level, so that memory accesses within a level overlap.
 """
 
 import numpy as np
@@ -38,10 +37,10 @@ def _plain_update(tree: Floats, index: Ints, values: Floats, nodes: Ints, least:
 
 @jit(entry=True, plain=_plain_update)
 def update(tree: Floats, index: Ints, values: Floats, nodes: Ints, least: bool) -> int:
-    """Set leaves, the later of two values for one leaf last, and all nodes above them.
+    """Set leaves, and update all nodes above them; of two values for one leaf the later one counts.
 
-    `nodes` is memory to work in, as long as `index`. Nothing is written unless everything fits; returned is
-    -1 then, else i for `index[i]` and -2 - i for `values[i]`.
+    `nodes` is scratch memory as long as `index`. Returns -1, or, before anything is written, i if `index[i]`
+    is invalid and -2 - i if `values[i]` is.
     """
     size = tree.size // 2
     for i in range(index.size):
@@ -56,7 +55,7 @@ def update(tree: Floats, index: Ints, values: Floats, nodes: Ints, least: bool) 
     width = size
     while width > 1 and count > 0:
         width //= 2
-        if width <= count:  # the whole level is no more work, and neither are those above it
+        if width <= count:  # updating the whole level, and those above it, is no more work
             for node in range(width, 2 * width):
                 _parent(tree, node, least)
             continue
@@ -92,11 +91,11 @@ def _plain_search(tree: Floats, mass: Floats, nodes: Ints) -> int:
 
 @jit(entry=True, plain=_plain_search)
 def search(tree: Floats, mass: Floats, nodes: Ints) -> int:
-    """The leaf at which the running sum exceeds each mass goes to `nodes`; `mass` is used up.
+    """Write the leaf at which the running sum exceeds each mass to `nodes`; `mass` is overwritten.
 
-    A subtree without any weight is never entered, whatever rounding left of the mass. Which way to go is
-    arithmetic: a processor that guesses branches is wrong half of the time, which takes longer than all else.
-    Returned is -1, or i for a `mass[i]` that is not at least 0.
+    A subtree of weight 0 is never entered, whatever rounding left of the mass. The direction is computed
+    without a branch, because its prediction would be wrong half of the time. Returns -1, or i if `mass[i]` is
+    not at least 0.
     """
     size = tree.size // 2
     for i in range(mass.size):
@@ -106,7 +105,7 @@ def search(tree: Floats, mass: Floats, nodes: Ints) -> int:
     width = 1
     while width < size:
         for i in range(mass.size):
-            left = np.uintp(2 * nodes[i])  # counts from the start: spares the question whether it does
+            left = np.uintp(2 * nodes[i])  # unsigned, so that nothing checks for a negative index
             weight = np.float64(tree[left])
             right = (mass[i] >= weight) & (tree[left + np.uintp(1)] > 0)
             nodes[i] = 2 * nodes[i] + right

@@ -1,11 +1,11 @@
 """Scores at which a filter cuts, found without a sort, compiled for the CPU.
 
-A threshold is the highest score whose holders, with those of all higher scores, weigh at least so much. Among
-a few scores it is found exactly, by bisection of bits, which order as the floats do. Among many, a few passes
-over scores and weights first halve the interval in which it lies, until few are in it.
+A threshold is the highest score such that the tokens with this or a higher score reach a target weight. Among
+few scores bisection of their bits, which order as the floats do, finds it exactly. Among many, a few passes
+over scores and weights first narrow the interval of the threshold until few scores are in it.
 
-Arrays `work` (float32) and `bits` (the same memory) hold the scores of a row up to a whole group, the maxima
-of its groups, the highest score, in the place after it (`cut`) a bound, and one more to work in.
+`work` (float32) and `bits` (int32) are the same memory: the scores of a row, padded to whole groups; the
+maxima of the groups; the highest score; at `cut` a bound; and one more for intermediate results.
 """
 
 import math
@@ -19,9 +19,9 @@ from lite.kernels.cpu.vectors.blocks import BLOCK
 from lite.kernels.cpu.vectors.width import full_width
 
 GROUP = 64  # entries per maximum
-SLACK = 1e-3  # by which bounds are loosened against rounding
-_FEW = 64  # scores in the interval of a threshold, from which on they are listed
-_HALVINGS = 16  # by scores; bits come to an end
+SLACK = 1e-3  # by which bounds are relaxed against rounding
+_FEW = 64  # an interval of a threshold with no more scores than this is listed
+_HALVINGS = 16  # of the scores; then their bits are halved, which ends
 
 
 def _keys(bits: Ints) -> Ints:
@@ -38,9 +38,9 @@ def _plain_maxima(bits: Ints, groups: int) -> None:
 
 @jit(plain=_plain_maxima)
 def maxima(bits: Ints, groups: int) -> None:
-    """The maximum of each group and of all, as floats behind the groups.
+    """Write the maximum of each group, and of all, behind the scores.
 
-    Integers are compared, which vectorises without a promise about NaN: those that order as the floats do.
+    Compares integers that order as the floats do: LLVM vectorises that without assumptions about NaN.
     """
     full_width()
     end = groups * GROUP
@@ -75,11 +75,11 @@ def _plain_threshold(
 def threshold(
     bits: Ints, first: int, n: int, weights: Floats, weight: float, target: Floats, cut: int
 ) -> float:
-    """The highest score whose holders, with those of all higher scores, weigh at least `target`.
+    """Find the highest score such that the tokens with this or a higher score weigh at least `target`.
 
-    Of n scores from `first` on, which have their `weights`, or all of them `weight` if that is not 0. It is
-    put in the place `cut`, which holds the least that it can be, after the highest score. Returns the weight
-    of the strictly higher scores.
+    The tokens are n from `first` on; each weighs `weight`, or its entry of `weights` if that is 0. `cut`
+    holds a lower bound, after the highest score, and gets the result. Returns the weight of the strictly
+    higher scores.
     """
     full_width()
     low, high, above = np.int64(bits[cut]), np.int64(bits[cut - 1]), 0.0
@@ -117,7 +117,7 @@ def reach(work: Floats, light: Floats, n: int, bound: float, totals: Floats) -> 
         part, some = zero, np.int32(0)
         for k in range(stop - b * BLOCK):
             i = np.uintp(b * BLOCK + k)
-            # Read whether it counts or not: not all processors read parts of vectors.
+            # Both are read unconditionally: not all processors have masked loads.
             inside, weight = work[i] >= bound, light[i]
             part += weight if inside else zero
             some += np.int32(inside)
@@ -131,10 +131,10 @@ def reach(work: Floats, light: Floats, n: int, bound: float, totals: Floats) -> 
 def narrow(
     work: Floats, bits: Ints, light: Floats, n: int, target: Floats, weight: float, cut: int, totals: Floats
 ) -> Any:
-    """The interval of a threshold (see `threshold`) in n scores, until few lie in it.
+    """Narrow the interval of a threshold (see `threshold`) in n scores until few lie in it.
 
-    From the places `cut`, for the least that it can be, and the one before to these two. Each has its weight
-    in `light`, or all have `weight` if that is not 0. Returns the weight of what is above the interval.
+    `cut` holds its lower end and the entry before its upper end; both are updated. Each token weighs
+    `weight`, or its entry of `light` if that is 0. Returns the weight of the scores above the interval.
     """
     full_width()
     low, high = np.int64(bits[cut]), np.int64(bits[cut - 1])
@@ -188,7 +188,7 @@ def list_scores(
     for j in range(begin, until):
         if work[end + j] >= bound:
             inside = np.int32(work[end + j] <= limit)
-            if inside == 0:  # its maximum does not tell
+            if inside == 0:  # the maximum alone does not tell
                 for k in range(GROUP):
                     score = work[np.uintp(j * GROUP + k)]
                     inside += np.int32((score >= bound) & (score <= limit))
@@ -234,7 +234,7 @@ def count_equal(work: Floats, light: Floats, n: int, score: float) -> tuple[Int,
 
 @jit
 def likely(work: Floats, bits: Ints, highest: float, least: float, place: int) -> float:
-    """The lowest score whose exp(score - highest) is `least` or more; `place` is for working in."""
+    """The lowest score with exp(score - highest) of at least `least`; `place` holds intermediate results."""
     full_width()
     work[place] = highest + math.log(least) - SLACK * (1.0 + abs(highest))
     low = np.int64(bits[place])

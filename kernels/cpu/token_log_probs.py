@@ -1,7 +1,7 @@
 """Statistics of tokens from rows of logits: under the model, and under the sampling distribution.
 
-A row stays in the second-level cache, so that it is read from memory once: for the softmax of the model, and
-again where the temperature is another one.
+A row is read for the softmax of the model, and again if the temperature is not 1: the second time from the
+second-level cache.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ MODEL, SAMPLED, MASS = 1, 2, 4  # bits: numbers that are wanted
 def _log_prob(logit: float, highest: float, inverse: float, total: float, unknown: bool) -> float:
     """The log-prob of a logit, where a row's statistics have this log-sum above its highest."""
     distance = 0.0 if logit == highest else (logit - highest) * inverse
-    # Where nothing can be drawn, no token is.
+    # No token can be drawn if all are masked.
     return np.nan if unknown else -np.inf if highest == -np.inf else distance - total
 
 
@@ -30,11 +30,11 @@ def scores(
     tokens: Ints, bad: Ints, offsets: Ints, ids: Ints, wanted: int, log_probs: Floats, entropies: Floats,
     sampled: Floats, masses: Floats, work: LogitData, start: int, stop: int,
 ) -> None:  # fmt: skip
-    """Numbers of rows `start` to `stop`, those that are `wanted`; the others stay as they are.
+    """Write the `wanted` statistics of rows `start` to `stop`; other outputs are left unchanged.
 
     Args:
         flat, bfloat16, starts, size, counted, inverses, tokens, bad: as in `log_softmax.rows`.
-        keep: no flags.
+        keep: an empty array.
         offsets: row r was sampled from `ids[offsets[r]:offsets[r + 1]]`, or all tokens where these are none.
         log_probs, entropies: of the model, if bit `MODEL` is set.
         sampled: log-probs at the row's temperature among its kept logits, if bit `SAMPLED` is set.

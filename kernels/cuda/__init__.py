@@ -1,4 +1,4 @@
-"""The compiled halves of the kernels for NVIDIA GPUs, imported with the first array in CUDA memory.
+"""The compiled parts of the kernels on NVIDIA GPUs, imported for the first array in CUDA memory.
 
 `scans` has the recursions in time, `multistep_return` the windows of n steps, `log_softmax` rows of logits,
 `sample_tokens` draws from them, `token_log_probs` scores what was drawn. `_arrays` describes device memory,

@@ -13,7 +13,7 @@ from lite.kernels.cuda._jit import device
 from lite.kernels.cuda._numbers import greatest, least
 from lite.kernels.cuda._threads import before, meet, together
 
-_FAR = -100.0  # whose exp is nothing beside 1 in float32
+_FAR = -100.0  # whose exp is negligible beside 1 in float32
 _LEAST = -700.0  # below, a token that filters leave is dropped, as on the CPU
 
 
@@ -42,7 +42,7 @@ def hottest(
 def log_sum(
     scores: Floats, base: int, size: int, top: float, inverse: float, thread: int, threads: int, slots: Floats
 ) -> tuple[float, float]:
-    """With d = (score - top) * inverse: the log of the sum of exp(d), and the mean of d; NaN where one is."""
+    """With d = (score - top) * inverse: the log of the sum of exp(d), and the mean of d. NaN propagates."""
     count = rest = weighted = 0.0
     for i in range(thread, size, threads):
         score = np.float64(scores[base + i])
@@ -70,7 +70,7 @@ def best(
 ) -> None:  # fmt: skip
     """The n highest scores in order, of equal ones the first tokens; and their log-probs.
 
-    They are taken by a threshold, and then each finds its place by counting those before it.
+    A threshold selects them; then each finds its rank by counting those before it.
 
     Args:
         top, total: the highest score, and the log-sum of all beside it.

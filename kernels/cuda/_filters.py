@@ -1,9 +1,9 @@
 """top-k, top-p, min-p and typical-p filters of a row of scores, computed by the threads of a block.
 
 Nothing is sorted: a threshold (the k-th largest score, or the score at which the largest ones hold a share p
-of the probability) is found by bisection of the scores' ordered bits, over the few candidates that a bound
-leaves. A thread looks at a stretch of neighbouring candidates, so that sums over threads follow the order of
-tokens; they have one order, and so one result.
+of the probability) is found by bisection of the scores' ordered bits, among the few candidates that reach a
+bound. A thread reads a stretch of neighbouring candidates, so sums over threads follow the order of tokens,
+and results are reproducible.
 """
 
 import math
@@ -47,12 +47,12 @@ def threshold(
     scores: Floats, first: int, stop: int, candidates: Ints, base: int, listed: bool, cut: int,
     highest: float, weigh: bool, target: float, thread: int, threads: int, slots: Floats,
 ) -> tuple[int, float]:  # fmt: skip
-    """The largest key whose holders, with those of all larger keys, weigh at least `target`.
+    """Find the largest key such that the tokens with this or a larger key weigh at least `target`.
 
-    Looks at keys from `cut` on, of which there is one. Each counts 1, or as its score is to `weigh`.
+    Only keys from `cut` on count, of which there is at least one. Each weighs 1, or by its score if `weigh`.
 
     Returns:
-        The key, or the smallest one where all weigh too little; and the weight of the strictly larger ones.
+        The key (the smallest one if all weigh too little), and the weight of the strictly larger ones.
     """
     low, high = np.int64(2 * _SIGN), key_of(highest)
     for j in range(first, stop):
@@ -82,7 +82,7 @@ def bound_of(
     scores: Floats, base: int, size: int, top_k: int, top_p: float, min_p: float, highest: float,
     maxima: Floats, own: int, candidates: Ints, thread: int, threads: int, slots: Floats,
 ) -> tuple[int, float]:  # fmt: skip
-    """A key below which no filter leaves anything, and the weight of all tokens where top-k is off.
+    """A key below which every filter drops all tokens, and the weight of all tokens if top-k is off.
 
     The block's part of `maxima` begins at `own`.
     """
@@ -145,7 +145,7 @@ def _typical(
     ties_before: float, min_p: float, typical_p: float, highest: float, thread: int, threads: int,
     slots: Floats,
 ) -> tuple[float, float]:  # fmt: skip
-    """Of what is kept so far, the score with the mean surprise, and how far from it scores may lie."""
+    """The score with the mean surprise among the kept tokens, and how far from it scores may lie."""
     total, spread, seen = 0.0, 0.0, ties_before
     for j in range(first, stop):
         score = scores[base + candidates[base + j]]

@@ -83,7 +83,7 @@ class Gpu:
             return int(cuda.current_context().device.MULTIPROCESSOR_COUNT)
 
     def faults(self) -> "Faults":
-        """A record for a kernel's complaints about values, which the host cannot see."""
+        """A record of invalid values that a kernel finds, which the host cannot see."""
         return Faults(self)
 
     def _wait_for(self, arrays: dict[str, Any]) -> None:
@@ -114,16 +114,16 @@ class Faults:
 
 
 class Reused:
-    """Flat memory of a caller that launches the same again and again, by name; made anew for another size.
+    """Flat memory by name for a caller with repeated launches; allocated again if the size changes.
 
-    Memory that is freed makes the driver wait for the whole device, in the midst of what is queued.
+    Freeing memory would make the driver wait for the whole device.
     """
 
     def __init__(self) -> None:
         self._arrays: dict[str, Any] = {}
 
     def array(self, gpu: Gpu, name: str, size: int, dtype: DTypeLike) -> DeviceArray:
-        """Memory for so many numbers, which hold anything."""
+        """Uninitialised memory for `size` numbers."""
         found = self._arrays.get(name)
         if found is None or found.size != max(size, 1) or found.dtype != np.dtype(dtype):
             found = self._arrays[name] = gpu.scratch(size, dtype)

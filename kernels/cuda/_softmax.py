@@ -1,10 +1,10 @@
 """The softmax of a row of logits, read once by the threads of a block.
 
-A thread keeps the highest logit it has met apart, and sums exp2((x - reference) * scale) over all its others;
-scale is log2(e) / temperature. So a row that is sure of one token keeps the relative precision of what is
-left. The reference is the highest of the others so far, or somewhat below: it moves only when a sum shows
-that an exponent has become large, which is also how infinity and NaN are noticed. Terms far from the
-reference would be imprecise, and those are the ones that do not count.
+A thread keeps its highest logit separate, and sums exp2((x - reference) * scale) over its others, where scale
+is log2(e) / temperature. So a row that is almost certain of one token keeps the relative precision of the
+rest. The reference is the highest of the others so far, or somewhat below: it moves only when a sum shows
+that an exponent became large, which also detects infinity and NaN. Terms far below the reference are
+imprecise but negligible.
 
 Numbers are float32, and float64 for float64 logits; a thread's share is summed with compensation.
 """

@@ -1,8 +1,8 @@
-"""Numbers that the threads of a block make together.
+"""Reductions and prefix sums over the threads of a block.
 
-Threads of a warp read each other's registers; warps meet in shared memory. The simulator has neither warps
-nor a barrier that device functions outside the kernel's file could name, so it gets both here: its warps have
-two threads, and what they exchange goes by way of the host's memory.
+Threads of a warp read each other's registers; warps communicate through shared memory. The simulator has
+neither warps nor a barrier that device functions outside the kernel's file could call, so both are emulated:
+warps have two threads, which exchange values through the host's memory.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Logits on their way into registers: wide loads of any floating type, and the hardware's exponential."""
+"""Wide loads of logits of any floating type into registers, and the hardware's exponential."""
 
 import importlib
 from collections.abc import Callable

@@ -1,8 +1,8 @@
-"""Log-softmax of rows of logits in CUDA memory, or only numbers taken from it.
+"""Log-softmax of rows of logits in CUDA memory, and statistics of it.
 
-A row is read by as many neighbouring threads as suit its length: several rows by one block where they are
-short, one row by several blocks where rows are few. In the latter case each block leaves what it has read in
-memory, and a second launch joins these parts.
+The number of neighbouring threads that read a row depends on its length: one block reads several short rows,
+and several blocks share a row if there are few. Then each block writes its partial results to memory, and a
+second launch combines them.
 """
 
 import math
@@ -256,7 +256,7 @@ def write_log_softmax(
 ) -> None:  # fmt: skip
     """The log-softmax of rows, or of a part of a row whose numbers are in `partials`.
 
-    What is read a second time is read in the opposite order: the last of it is still in a cache.
+    The second reading goes backwards, because the end of the row is still in a cache.
     """
     thread = cuda.threadIdx.x
     values = cuda.local.array(VALUES, out.dtype)

@@ -1,7 +1,7 @@
 """One token per row of logits in CUDA memory, drawn after the usual filters; on request with the details.
 
 A block takes a row. As on the CPU nothing is sorted; `_filters.py` says how thresholds are found. Details
-have a kernel of their own, so that draws without them do not pay for its registers.
+have their own kernel, so that draws without them do not need its registers.
 """
 
 import math

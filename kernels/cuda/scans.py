@@ -9,17 +9,16 @@ of threads takes a tile of sequences and steps, from the last tile to the first:
 4. each thread walks its steps again, from the value that step 3 says enters them;
 5. it writes the results, in the order of step 1.
 
-So each operand moves from memory once and each result to it once, whether time or the sequences lie side by
-side; what a block reads again it has just read, and finds in a cache. With float32 these
-are, a step: 9 bytes for `reward_to_go`, 13 for `lambda_returns`, 21 for `advantages` (29 with weights), one
-more where `terminated` is not `done`, and 30 for `windows`.
+So each operand is read from memory once and each result written once, in either layout; what a block reads
+again is still in a cache. With float32 a step takes: 9 bytes for `reward_to_go`, 13 for `lambda_returns`, 21
+for `advantages` (29 with weights), one more where `terminated` is not `done`, and 30 for `windows`.
 
-A map with a = 0 is an end: what follows is left out by a branch, never multiplied by zero, so that NaN and
-infinity do not cross it. All is computed in float64, as on the CPU.
+A map with a = 0 is the end of an episode: a branch drops what follows, and nothing is multiplied by zero, so
+NaN and infinity do not cross it. All is computed in float64, as on the CPU.
 
-An operand is flat memory, the place of the first element, strides for (outer, time, lane), and a constant
-that stands for all elements where the place is negative. Sequence q is lane q % lanes of outer q // lanes.
-Indices are unsigned, which spares the compiled code the question whether they count from the end.
+An operand is flat memory, the place of the first element, strides for (outer, time, lane), and a constant for
+all elements if the place is negative. Sequence q is lane q % lanes of outer q // lanes. Indices are unsigned,
+so that compiled code does not check for negative ones.
 """
 
 import math

@@ -1,9 +1,9 @@
 """All kernels for one target as an object file: `python -m lite.kernels.prebuild.kernel_object TARGET FILE`.
 
-Runs in a process of its own, as Numba reads from the environment what it compiles for, once. It takes what
-Numba would run: the same code, optimised, as LLVM's program. To each signature it adds what calls it with a
-row of numbers, and to all of them the tables that `entries.c` reads. What is for another architecture is
-compiled in the same way; Numba only has to be told that this is where it runs.
+Runs in its own process, because Numba reads its target from the environment once. The object holds the same
+optimised LLVM code that Numba would run. To each signature it adds a function that takes the arguments as an
+array of slots, and to all of them the tables that `entries.c` reads. For another architecture Numba is made
+to believe that it runs there.
 """
 
 import functools

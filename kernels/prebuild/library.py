@@ -109,12 +109,7 @@ def build(
             lambda name: tell(f"{target.name}: {name}, {next(numbers)} of {len(names or SIGNATURES)}"),
         )
         _run((*command, *_LINK, kernels, entries, "-o", str(file)), "the linker")
-    return {
-        "file": file.name,
-        "target": target.name,
-        "level": target.level,
-        "size": file.stat().st_size,
-    }
+    return {"file": file.name, "target": target.name, "level": target.level, "size": file.stat().st_size}
 
 
 def build_all(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -17,6 +17,8 @@ Array: TypeAlias = NDArray[Any]
 Shape: TypeAlias = tuple[int, ...]
 Names: TypeAlias = list[str | None] | None
 Path: TypeAlias = tuple[str, ...]
+Size: TypeAlias = Sequence[int] | int | None  # a batch size as users give it
+Device: TypeAlias = object  # by its name, or an object of another library; None: no device
 
 
 class ArrayHolder:

@@ -1,4 +1,4 @@
-"""Enter the TensorDict world: from mappings, named tuples, dataclasses, structured arrays, lists of rows."""
+"""TensorDicts from mappings, named tuples, dataclasses, structured arrays and lists of rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array
+from lite._arrays.types import Array, Device, Shape, Size
 from lite._ops.combine import lazy_stack, maybe_dense_stack, stack
 from lite._tree.collection import TensorCollection
 from lite._tree.protocol import Container, class_registry
@@ -25,10 +25,10 @@ def from_any(
     *,
     auto_batch_size: bool = False,
     batch_dims: int | None = None,
-    device: Any = None,
-    batch_size: Any = None,
+    device: Device = None,
+    batch_size: Size = None,
 ) -> Any:
-    """Convert what can be a TensorDict, at any depth; anything else is returned as it is.
+    """Convert an object to a TensorDict, at any depth; return objects of other kinds unchanged.
 
     Mappings, named tuples, tuples (keys "0", "1", ...), dataclass instances and structured arrays
     become TensorDicts, and so do pandas' data frames (see `from_pandas`). A list of numbers of one type
@@ -74,8 +74,8 @@ def from_dict(
     input_dict: Mapping[Any, Any] | TensorCollection,
     *,
     auto_batch_size: bool | None = None,
-    batch_size: Any = None,
-    device: Any = None,
+    batch_size: Size = None,
+    device: Device = None,
     batch_dims: int | None = None,
     names: Sequence[str | None] | None = None,
 ) -> Any:
@@ -119,8 +119,8 @@ def from_tuple(
     *,
     auto_batch_size: bool = False,
     batch_dims: int | None = None,
-    device: Any = None,
-    batch_size: Any = None,
+    device: Device = None,
+    batch_size: Size = None,
 ) -> Any:
     """A TensorDict with the items of a sequence under "0", "1", ...; see `from_any`.
 
@@ -135,12 +135,12 @@ def from_tuple(
 
 def from_namedtuple(
     cls: type[Any],
-    named_tuple: Any,
+    named_tuple: tuple[Any, ...],
     *,
     auto_batch_size: bool = False,
     batch_dims: int | None = None,
-    device: Any = None,
-    batch_size: Any = None,
+    device: Device = None,
+    batch_size: Size = None,
 ) -> Any:
     """A TensorDict with the fields of a named tuple; see `from_any`.
 
@@ -161,14 +161,14 @@ def from_namedtuple(
 
 def from_dataclass(
     cls: type[Any],
-    dataclass: Any,
+    dataclass: object,
     *,
-    dest_cls: Any = None,
+    dest_cls: type[Any] | None = None,
     auto_batch_size: bool = False,
     batch_dims: int | None = None,
     as_tensorclass: bool = False,
-    device: Any = None,
-    batch_size: Any = None,
+    device: Device = None,
+    batch_size: Size = None,
 ) -> Any:
     """A TensorDict with the fields of a dataclass instance; see `from_any`.
 
@@ -208,8 +208,8 @@ def from_struct_array(
     *,
     auto_batch_size: bool = False,
     batch_dims: int | None = None,
-    device: Any = None,
-    batch_size: Any = None,
+    device: Device = None,
+    batch_size: Size = None,
 ) -> Any:
     """A TensorDict with the fields of a structured array, which share its memory.
 
@@ -241,8 +241,8 @@ def from_list(
     input: Sequence[Any],
     *,
     auto_batch_size: bool | None = None,
-    batch_size: Any = None,
-    device: Any = None,
+    batch_size: Size = None,
+    device: Device = None,
     batch_dims: int | None = None,
     names: Sequence[str | None] | None = None,
     lazy: bool | None = None,
@@ -262,7 +262,7 @@ def from_list(
     Raises:
         ValueError: the batch size does not start with the length of the list.
         RuntimeError: the list is empty, or `lazy=False` and the rows differ.
-        TypeError: a row is nothing that `from_any` turns into a TensorDict.
+        TypeError: `from_any` cannot convert a row to a TensorDict.
 
     Example:
         >>> from lite import TensorDict
@@ -290,7 +290,9 @@ def from_list(
     ]
     for i, row in enumerate(rows):
         if cls._as_node(row) is None:
-            raise TypeError(f"from_list: row {i} is no mapping of entries, got {type(input[i]).__name__}.")
+            raise TypeError(
+                f"from_list: row {i} must be a mapping of entries, got {type(input[i]).__name__}."
+            )
     combine: Callable[[list[Any]], Any] = maybe_dense_stack if lazy is None else lazy_stack if lazy else stack
     out = combine(rows)
     if names is not None:
@@ -303,8 +305,8 @@ def from_dict_instance(
     input_dict: Mapping[Any, Any],
     *,
     auto_batch_size: bool | None = None,
-    batch_size: Any = None,
-    device: Any = None,
+    batch_size: Size = None,
+    device: Device = None,
     batch_dims: int | None = None,
     names: Sequence[str | None] | None = None,
 ) -> Any:
@@ -331,7 +333,7 @@ def from_dict_instance(
     return _like_structure(td, out)
 
 
-def _cast(model: Any, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
+def _cast(model: Container, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
     """Values with those of tensorclasses in `model` cast to their fields, where the class says so."""
     node = model._as_node(model)
     held = {key: node._get_entry(key) for key in values if isinstance(key, str)}
@@ -344,7 +346,7 @@ def _cast(model: Any, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
     return {**cast({key: value for key, value in values.items() if key not in nested}), **nested}
 
 
-def _like_structure(model: Any, td: Any) -> Any:
+def _like_structure(model: Container, td: Container) -> Container:
     for key, entry in list(td._items()):
         kind = model._get_entry(key)
         inner, node = model._as_node(kind), td._as_node(entry)
@@ -360,8 +362,8 @@ def _build(
     name: str,
     auto_batch_size: bool,
     batch_dims: int | None,
-    device: Any,
-    batch_size: Any,
+    device: Device,
+    batch_size: Size,
 ) -> Any:
     refuse_two_sizes(name, auto_batch_size, batch_size)
     out = class_registry.dense(values, batch_size, device)
@@ -370,8 +372,8 @@ def _build(
     return out
 
 
-def refuse_two_sizes(name: str, auto_batch_size: bool | None, batch_size: Any) -> None:
-    """Raise a TypeError where a batch size is given and shall be found, too.
+def refuse_two_sizes(name: str, auto_batch_size: bool | None, batch_size: Size) -> None:
+    """Raise a TypeError if both `batch_size` and `auto_batch_size` are given.
 
     Args:
         name: of the function that was called.
@@ -384,12 +386,12 @@ def refuse_two_sizes(name: str, auto_batch_size: bool | None, batch_size: Any) -
         )
 
 
-def _own_batch_size(obj: Any) -> Any:
+def _own_batch_size(obj: object) -> Shape | None:
     return obj.shape if isinstance(obj, np.ndarray | np.void) else None
 
 
 @lru_cache(maxsize=256)
-def tensorclass_of(cls: Any, options: frozenset[str] = frozenset()) -> Any:
+def tensorclass_of(cls: type[Any], options: frozenset[str] = frozenset()) -> Any:
     """The tensorclass with the fields and defaults of a dataclass, and some options of tensorclasses."""
     try:
         kinds_of_fields = typing.get_type_hints(cls)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from lite._arrays.namespace import known
-from lite._arrays.types import Shape, Unbatched, has_namespace, raw
+from lite._arrays.types import Shape, Size, Unbatched, has_namespace, raw
 from lite._convert.from_python import refuse_two_sizes
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack, same_object
@@ -24,9 +25,9 @@ _PAIR = "<NON_NESTED>"
 
 def from_pytree(
     cls: type[Any],
-    pytree: Any,
+    pytree: object,
     *,
-    batch_size: Any = None,
+    batch_size: Size = None,
     auto_batch_size: bool = False,
     batch_dims: int | None = None,
 ) -> Any:
@@ -67,7 +68,7 @@ def from_pytree(
     return out
 
 
-def to_pytree(td: Container) -> Any:
+def to_pytree(td: Container) -> object:
     """The tree `from_pytree` was given, with arrays for its numbers; else the TensorDict itself."""
     if td._get_entry(_TYPE) is None:
         return td
@@ -80,14 +81,14 @@ def to_pytree(td: Container) -> Any:
     return kind(value for _, value in items)
 
 
-def _tree_value(td: Container, entry: Any) -> Any:
+def _tree_value(td: Container, entry: Any) -> object:
     node = td._as_node(entry)
     if node is not None and node is entry:
         return node.to_pytree()
     return entry._export() if isinstance(entry, NonTensorBase) else entry
 
 
-def _marked(tree: Any) -> Any:
+def _marked(tree: object) -> object:
     """The tree with every container as a dict that has a type entry; leaves and TensorDicts as they are."""
     if isinstance(tree, TensorCollection):
         return tree
@@ -109,7 +110,7 @@ def _marked(tree: Any) -> Any:
     return tree
 
 
-def _pair(key: Any, value: Any) -> Any:
+def _pair(key: object, value: object) -> dict[str, object]:
     return {_TYPE: NonTensorData(tuple), "0": NonTensorData(key), "1": _marked(value)}
 
 
@@ -117,12 +118,12 @@ def _pair(key: Any, value: Any) -> Any:
 
 
 class _Static:
-    """What is not a leaf of a flattened container; equal if all of it is, as JAX's caches need it.
+    """The structure of a flattened container, compared by value, as JAX's caches need it.
 
-    Trees that differ in shapes alone are of one structure where they agree in the batch size (statistics of
-    parameters) or in what follows it (a Jacobian and what it is of). Each tells leaves of equal shapes apart
-    as the other does, so no cached trace is taken for another batch size. The order of keys takes no part,
-    nor does the device, which arrays of JAX do not have.
+    Trees that differ in shapes alone have one structure if they agree in the batch size (statistics of
+    parameters) or in the feature shapes (a Jacobian and its argument). Both cases determine the batch size of
+    leaves with equal shapes, so no cached trace is used for another batch size. The order of keys is not
+    compared, nor the device, which arrays of JAX do not have.
     """
 
     __slots__ = (
@@ -130,14 +131,14 @@ class _Static:
         "unbatched",
     )
 
-    def __init__(self, td: Any, children: dict[str, Any], fixed: dict[str, Any]) -> None:
+    def __init__(self, td: Container, children: dict[str, Any], fixed: dict[str, Any]) -> None:
         self.kind = type(td) if isinstance(td, class_registry.dense) else class_registry.dense
         self.keys = tuple(children)
         self.order: tuple[str, ...] = tuple(td._keys())
         self.batch_size: Shape = td.batch_size
-        # The sizes of each child behind the batch; None where it has no shape, or no array to give it one.
+        # The feature shape of each child; None if it has no shape, or no array with a shape.
         self.features = tuple([_features(child, td.batch_size) for child in children.values()])
-        # One that takes no part in the batch is known by its shape alone while it is traced.
+        # While it is traced, only the shape tells a child outside the batch.
         self.unbatched = tuple(
             [
                 features is None and (isinstance(child, Unbatched) or has_namespace(child))
@@ -177,13 +178,13 @@ class _Static:
         return ", ".join(f"{name}={value!r}" for name, value in shown.items())
 
 
-def _shape(value: Any) -> Shape | None:
+def _shape(value: object) -> Shape | None:
     """The shape of an array or of what stands for one; None for any other object."""
     shape = getattr(value, "shape", None)
     return tuple(shape) if isinstance(shape, tuple) else None
 
 
-def _features(child: Any, batch_size: Shape) -> Shape | None:
+def _features(child: object, batch_size: Shape) -> Shape | None:
     if isinstance(child, Unbatched):
         return None
     if (
@@ -256,7 +257,7 @@ def _ensure(library: str, cls: type) -> None:
 
 
 def _flatten_for(library: str) -> Callable[[Any], _Flat]:
-    def flatten(td: Any) -> _Flat:
+    def flatten(td: Container) -> _Flat:
         children: dict[str, Any] = {}
         fixed: dict[str, Any] = {}
         for key in sorted(td._keys()):
@@ -272,7 +273,7 @@ def _flatten_for(library: str) -> Callable[[Any], _Flat]:
     return flatten
 
 
-def _unflatten(static: _Static, children: Sequence[Any]) -> Any:
+def _unflatten(static: _Static, children: Sequence[Any]) -> Container:
     # A tree may come back with anything for leaves: None, numbers, axes, descriptions of arrays.
     values = [np.asarray(child) if isinstance(child, np.generic) else child for child in children]
     size = _batch_size(static, values)
@@ -287,7 +288,7 @@ def _unflatten(static: _Static, children: Sequence[Any]) -> Any:
     if not same:
         pairs = zip(static.keys, static.features, strict=True)
         untold = [key for key, features in pairs if features is None]
-        for key in (*untold, *static.fixed):  # what no array tells the size of
+        for key in (*untold, *static.fixed):  # entries without an array that determines their batch size
             entry = entries.get(key)
             if isinstance(entry, TensorCollection) and not isinstance(entry, NonTensorStack):
                 entries[key] = entry._rebatch(size + entry.batch_size[len(static.batch_size) :])
@@ -298,15 +299,15 @@ def _unflatten(static: _Static, children: Sequence[Any]) -> Any:
     return out.lock_() if static.locked else out
 
 
-def _host(value: Any) -> Any:
-    """The array of NumPy that an entry outside the batch has to be; None for what is none, or traced."""
+def _host(value: object) -> Any:
+    """The value as a NumPy array, as an entry outside the batch must be; None if it is traced or no array."""
     return value if isinstance(value, np.ndarray) else known(value) if has_namespace(value) else None
 
 
 def _batch_size(static: _Static, values: list[Any]) -> Shape:
-    """What comes before the features of every leaf, as those stay when a dim is mapped or given back.
+    """The shape before the features of every leaf, which stay when a dimension is mapped or restored.
 
-    Where features have changed it is what the leaves still have of the batch size.
+    If features have changed, the part of the batch size that the leaves still share.
     """
     found = [
         (shape, features)
@@ -335,8 +336,8 @@ def _shared(shapes: list[Shape], most: int) -> Shape:
     return tuple(out)
 
 
-def _is_on(value: Any, device: str | None) -> bool:
-    """Whether a container of a device can hold a value: arrays of JAX have none that lite knows."""
+def _is_on(value: object, device: str | None) -> bool:
+    """Whether a container of a device can hold a value; the device of arrays of JAX is unknown."""
     return value.device == device if isinstance(value, TensorCollection) else not has_namespace(value)
 
 
@@ -346,7 +347,7 @@ def _flatten_lazy(td: Any) -> _Flat:
     return parts, (td.stack_dim, ndim, td._dim_name, td._empty_size), tuple(range(len(parts)))
 
 
-def _unflatten_lazy(static: Any, parts: Sequence[Any]) -> Any:
+def _unflatten_lazy(static: tuple[Any, ...], parts: Sequence[Any]) -> Container:
     stack_dim, ndim, *rest = static
     # A mapped dim is the first one of each part, before the dim of the stack unless that is first, too.
     moved = parts[0].ndim - ndim if parts else 0
@@ -381,7 +382,7 @@ def _register_optree(cls: type, flatten: Callable[[Any], _Flat], unflatten: Call
     optree.register_pytree_node(cls, flatten, unflatten, namespace=everywhere)
 
 
-def _imported(library: str) -> Any:
+def _imported(library: str) -> ModuleType:
     try:
         return importlib.import_module(library)
     except ImportError as error:

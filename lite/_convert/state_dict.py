@@ -1,7 +1,7 @@
 """`state_dict` and `load_state_dict`, with the names and metadata that torch's modules use.
 
-Arrays are items of the mapping. Objects are in its `_metadata`, which has a dict for each node: those of a
-TensorDict have one of their own, as nodes have, and those of a tensorclass are in that of its node.
+Arrays are items of the mapping. Its `_metadata` has a dict for each node, and one for each object of a
+TensorDict; objects of a tensorclass are in the dict of its node.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy import ndarray
 
-from lite._arrays.types import is_array, stored
+from lite._arrays.types import Shape, is_array, stored
 from lite._tree.entry_errors import error_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase, NonTensorData
@@ -54,7 +54,9 @@ def state_dict(
     return state_of(td, td, destination, prefix, keep_vars, flatten)
 
 
-def state_of(owner: Any, td: Container, destination: Any, prefix: str, keep_vars: bool, flatten: bool) -> Any:
+def state_of(
+    owner: object, td: Container, destination: Any, prefix: str, keep_vars: bool, flatten: bool
+) -> Any:
     """`state_dict` of a container that is the `owner` itself, or in it if that is a tensorclass."""
     if td._parts() is not None:
         require_shared(td, "state_dict")
@@ -89,11 +91,11 @@ def state_of(owner: Any, td: Container, destination: Any, prefix: str, keep_vars
     return out
 
 
-def _about(collection: Any) -> dict[str, Any]:
+def _about(collection: Container | NonTensorBase) -> dict[str, Any]:
     return {"batch_size": collection.batch_size, "device": collection.device}
 
 
-def _payload(entry: NonTensorBase) -> Any:
+def _payload(entry: NonTensorBase) -> object:
     return entry.data if type(entry) is NonTensorData else entry._clone(False)
 
 
@@ -106,7 +108,7 @@ def _about_object(entry: NonTensorBase) -> dict[str, Any]:
 
 
 def _state_of_object(entry: NonTensorBase) -> StateDict:
-    """What stands for an object in a nested state dict."""
+    """An object in a nested state dict."""
     out = StateDict()
     out._metadata = OrderedDict({"": _about_object(entry)})
     return out
@@ -127,13 +129,13 @@ def load_state_dict(
         strict: require the same arrays on both sides. Empty nodes and objects do not count: objects are
             taken where the state dict has them, and stay where it has none.
         assign: store the arrays themselves instead of copying into self's arrays.
-        from_flatten: whether names are joined by "."; found out unless given.
+        from_flatten: whether names are joined by "."; detected unless given.
 
     Raises:
         RuntimeError: key sets differ, an array does not fit the batch size, or self is locked and
             an entry would be new.
-        KeyError: `strict`, and the state dict has what is no field of a tensorclass.
-        ValueError: an array is where self has an object, or the other way round, unless `assign`.
+        KeyError: `strict`, and the state dict has a name that is no field of a tensorclass.
+        ValueError: an array is given for an object of self, or an object for an array, unless `assign`.
 
     Example:
         >>> from lite import TensorDict
@@ -146,7 +148,7 @@ def load_state_dict(
 
 
 def load_into(
-    owner: Any,
+    owner: object,
     td: Container,
     state_dict: Mapping[str, Any] | Container,
     strict: bool,
@@ -166,7 +168,7 @@ def load_into(
         _load(owner, td, state, assign, writes)
 
 
-def _mapping(td: Any, tree: Any) -> dict[str, Any]:
+def _mapping(td: Container, tree: Any) -> dict[str, Any]:
     """The arrays and objects of a TensorDict in nested dicts, without its batch sizes."""
     out: dict[str, Any] = {}
     for key, entry in td._as_node(tree)._items():
@@ -180,13 +182,13 @@ def _mapping(td: Any, tree: Any) -> dict[str, Any]:
 
 
 class _Node(dict[str, Any]):
-    """A node of a state dict that was flat."""
+    """A node made from a flat state dict."""
 
     __slots__ = ("_metadata",)
     _metadata: dict[str, Any]
 
 
-def _nested(flat: Mapping[str, Any], metadata: Any, dotted: list[str]) -> _Node:
+def _nested(flat: Mapping[str, Any], metadata: Mapping[str, Any] | None, dotted: list[str]) -> _Node:
     """A flat state dict as a nested one, whose nodes have their own metadata; `dotted` keys stay whole."""
     out = _Node()
     for name, value in flat.items():
@@ -210,7 +212,7 @@ def _path(name: str, dotted: list[str]) -> list[str]:
 
 
 def _node(root: _Node, path: list[str]) -> _Node | None:
-    """The node at a path, created if need be; None where something else is."""
+    """The node at a path, created if missing; None if something else is there."""
     node = root
     for key in path:
         found = node.get(key)
@@ -226,27 +228,27 @@ def _items(state: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [item for item in state.items() if item[0] not in _LEGACY]
 
 
-def _said(state: Any) -> dict[str, Any]:
-    """What a node of a nested state dict says of itself."""
+def _said(state: object) -> dict[str, Any]:
+    """The metadata of a node of a nested state dict."""
     about: dict[str, Any] = getattr(state, "_metadata", {}).get("", {})
     return about
 
 
-def _object(value: Any) -> NonTensorBase | None:
-    """The object that an item of a nested state dict stands for, if it is one."""
+def _object(value: object) -> NonTensorBase | None:
+    """The object of an item of a nested state dict, None if it is no object."""
     about = {} if type(value) is ndarray else _said(value)
     objects = about.get(_OBJECTS, {})
     return _as_entry(objects[_PAYLOAD], about["batch_size"]) if _IS_OBJECT in objects else None
 
 
-def _as_entry(payload: Any, batch_size: Any) -> NonTensorBase:
+def _as_entry(payload: object, batch_size: Shape) -> NonTensorBase:
     if isinstance(payload, NonTensorBase):
         return payload._clone(False)
     return NonTensorData._make(payload, tuple(batch_size))
 
 
-def _is_empty(value: Any) -> bool:
-    if type(value) is ndarray:  # an array is no mapping, which the type says faster than `isinstance`
+def _is_empty(value: object) -> bool:
+    if type(value) is ndarray:  # faster than `isinstance` of an abstract class
         return False
     if not isinstance(value, Mapping):
         return False
@@ -256,14 +258,14 @@ def _is_empty(value: Any) -> bool:
     return all(_is_empty(item) for _, item in _items(value))
 
 
-def _has_arrays(node: Any) -> bool:
+def _has_arrays(node: Container) -> bool:
     return any(
         is_array(entry) or ((inner := node._as_node(entry)) is not None and _has_arrays(inner))
         for _, entry in node._items()
     )
 
 
-def _check_keys(owner: Any, td: Any, state: Mapping[str, Any]) -> None:
+def _check_keys(owner: object, td: Container, state: Mapping[str, Any]) -> None:
     extra, missing = _unmatched(owner, td, state, "")
     if extra or missing:
         raise RuntimeError(
@@ -272,7 +274,9 @@ def _check_keys(owner: Any, td: Any, state: Mapping[str, Any]) -> None:
         )
 
 
-def _unmatched(owner: Any, td: Any, state: Mapping[str, Any], prefix: str) -> tuple[list[str], list[str]]:
+def _unmatched(
+    owner: object, td: Container, state: Mapping[str, Any], prefix: str
+) -> tuple[list[str], list[str]]:
     """The names that only the state dict has, and those of arrays that only self has."""
     fields = getattr(owner, "_fields", None)
     extra = {
@@ -306,8 +310,8 @@ def _unmatched(owner: Any, td: Any, state: Mapping[str, Any], prefix: str) -> tu
     return found, missing
 
 
-def _load(owner: Any, td: Any, state: Mapping[str, Any], assign: bool, writes: Writes) -> None:
-    """Take what a node of a nested state dict has; what is no field of a tensorclass is left."""
+def _load(owner: object, td: Container, state: Mapping[str, Any], assign: bool, writes: Writes) -> None:
+    """Load a node of a nested state dict; names that are no field of a tensorclass are skipped."""
     about = _said(state)
     size = tuple(about.get("batch_size", state.get(_LEGACY_SIZE, td.batch_size)))
     if size != td.batch_size:

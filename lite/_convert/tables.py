@@ -1,18 +1,19 @@
 """Data frames and Arrow tables: a column per array and object.
 
-A row stands for an element of the first batch dimension. pandas and pyarrow are imported when they are
+A row is an element of the first batch dimension. pandas and pyarrow are imported when they are
 needed.
 """
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from lite._arrays.dtypes import as_dtype
-from lite._arrays.types import host_array, is_array
+from lite._arrays.types import Device, Size, host_array, is_array
 from lite._convert.from_python import refuse_two_sizes
 from lite._tree.collection import is_leaf_nontensor
 from lite._tree.duck_typed_columns import column_values
@@ -59,8 +60,8 @@ def from_pandas(
     *,
     auto_batch_size: bool = False,
     batch_dims: int | None = None,
-    device: Any = None,
-    batch_size: Any = None,
+    device: Device = None,
+    batch_size: Size = None,
     separator: str | None = None,
     dtype: DTypeLike | None = None,
 ) -> Any:
@@ -96,7 +97,7 @@ def from_pandas(
     return td.auto_batch_size_(batch_dims) if auto_batch_size else td
 
 
-def columns_of(td: Any, separator: str | None) -> dict[str, Any]:
+def columns_of(td: Container, separator: str | None) -> dict[str, Any]:
     """The entries by column name."""
     if not td.batch_size:
         raise ValueError("a TensorDict needs a batch dimension to become a table: its rows.")
@@ -112,8 +113,9 @@ def columns_of(td: Any, separator: str | None) -> dict[str, Any]:
 
 
 def assembled(
-    cls: Any, columns: dict[str, Any], size: Any, device: Any, separator: str | None, dtype: DTypeLike | None
-) -> Any:
+    cls: type[Any], columns: dict[str, Any], size: Size, device: Device, separator: str | None,
+    dtype: DTypeLike | None,
+) -> Any:  # fmt: skip
     """A TensorDict, or one of a class, of columns by name."""
     kind = None if dtype is None else as_dtype(dtype)
     td = class_registry.dense({}, size, device)
@@ -126,8 +128,8 @@ def assembled(
     return td if wrap is None else wrap(td)
 
 
-def require_pandas() -> Any:
-    """The package pandas; ImportError that says how to get it."""
+def require_pandas() -> ModuleType:
+    """The package pandas; raises ImportError with the command to install it."""
     try:
         import pandas
     except ImportError as error:
@@ -140,7 +142,7 @@ def require_pandas() -> Any:
 # -- Arrow -----------------------------------------------------------------------------------------
 
 
-def pyarrow_module() -> Any:
+def pyarrow_module() -> ModuleType:
     try:
         import pyarrow
     except ImportError as error:
@@ -158,7 +160,7 @@ def arrow_table(columns: dict[str, Any]) -> Any:
     return package.table({name: _arrow_column(package, entry, name) for name, entry in columns.items()})
 
 
-def _arrow_column(package: Any, entry: Any, key: str) -> Any:
+def _arrow_column(package: ModuleType, entry: Any, key: str) -> Any:
     if not is_array(entry):
         objects = entry._objects().tolist()
         try:
@@ -185,7 +187,7 @@ def from_arrow(table: Any) -> Any:
     return out
 
 
-def _arrow_values(package: Any, column: Any) -> Any:
+def _arrow_values(package: ModuleType, column: Any) -> Any:
     chunks = column.combine_chunks() if isinstance(column, package.ChunkedArray) else column
     array = package.concat_arrays(chunks.chunks) if isinstance(chunks, package.ChunkedArray) else chunks
     shape = [len(array)]

@@ -1,4 +1,4 @@
-"""Leave the TensorDict world: dicts, lists, structured arrays, named tuples, plain copies."""
+"""TensorDicts as dicts, lists, structured arrays, named tuples and plain copies."""
 
 from __future__ import annotations
 
@@ -146,8 +146,7 @@ def to_tensordict(td: Container, *, retain_none: bool | None = None) -> Any:
             out._put(key, node.to_tensordict(retain_none=retain_none))
         elif retain_none is not False or not (isinstance(entry, NonTensorData) and entry.data is None):
             out._put(
-                key,
-                entry._clone(True) if isinstance(entry, TensorCollection) else on_leaves(_copy, entry),
+                key, entry._clone(True) if isinstance(entry, TensorCollection) else on_leaves(_copy, entry)
             )
     return out
 
@@ -172,7 +171,7 @@ def to_struct_array(td: Container) -> Array:
     return out
 
 
-def to_namedtuple(td: Container, dest_cls: Any = None) -> Any:
+def to_namedtuple(td: Container, dest_cls: type[Any] | None = None) -> Any:
     """A (nested) named tuple of the entries.
 
     Args:
@@ -183,7 +182,7 @@ def to_namedtuple(td: Container, dest_cls: Any = None) -> Any:
     return cls(**values)
 
 
-def _tuple_value(td: Container, entry: Any) -> Any:
+def _tuple_value(td: Container, entry: Any) -> object:
     node = td._as_node(entry)
     return entry._export() if node is None else node.to_namedtuple()
 
@@ -202,8 +201,8 @@ def _column(td: Container, key: str, entry: Any) -> Array:
     return objects.astype(f"U{width}")
 
 
-def _tree(td: Any) -> dict[str, Any] | None:
-    """Arrays in dicts in dicts; None if there is anything else in it."""
+def _tree(td: Container) -> dict[str, Any] | None:
+    """Nested dicts of arrays; None if td has entries of another kind."""
     if td._parts() is not None:
         return None
     flat: dict[str, Any] | None = plain_arrays(td)

@@ -1,16 +1,17 @@
-"""`to_torch` and `from_torch`: what the caller already has, without a copy and without importing torch."""
+"""`to_torch` and `from_torch`: conversions that share memory; torch is only imported by `to_torch`."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from lite._arrays.foreign import from_dlpack, is_tensor
-from lite._arrays.types import Array, HostArray, has_namespace, host_array, is_array, raw
+from lite._arrays.types import Array, Device, HostArray, Size, has_namespace, host_array, is_array, raw
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import MetaData, NonTensorBase, NonTensorData, NonTensorStack
 from lite._tree.protocol import Container, class_registry
@@ -21,9 +22,9 @@ def from_torch(
     cls: type[Any],
     obj: Any,
     *,
-    batch_size: Any = None,
+    batch_size: Size = None,
     auto_batch_size: bool | None = None,
-    device: Any = None,
+    device: Device = None,
     batch_dims: int | None = None,
     names: Any = None,
 ) -> Any:
@@ -81,7 +82,7 @@ def to_torch(td: Container, *, as_dict: bool = False, copy: bool | None = None) 
     return _as_tensordict(torch, _imported("tensordict"), td, copy)
 
 
-def _imported(name: str) -> Any:
+def _imported(name: str) -> ModuleType:
     found = sys.modules.get(name)
     if found is not None:
         return found
@@ -95,7 +96,7 @@ def _imported(name: str) -> Any:
 
 
 def _read(obj: Any, path: tuple[str, ...]) -> Any:
-    """An object of torch's tensordict, told by what it has, as an entry of lite."""
+    """Convert an object of torch's tensordict, recognised by its attributes."""
 
     if isinstance(obj, TensorCollection):
         return obj
@@ -160,7 +161,7 @@ def _objects(obj: Any, size: tuple[int, ...]) -> NonTensorBase:
 # -- to torch ---------------------------------------------------------------------------------------
 
 
-def _as_dict(torch: Any, td: Any, copy: bool | None) -> dict[str, Any]:
+def _as_dict(torch: ModuleType, td: Container, copy: bool | None) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for key, entry in td._items():
         if is_array(entry):
@@ -172,7 +173,7 @@ def _as_dict(torch: Any, td: Any, copy: bool | None) -> dict[str, Any]:
     return out
 
 
-def _as_tensordict(torch: Any, tensordict: Any, td: Any, copy: bool | None) -> Any:
+def _as_tensordict(torch: ModuleType, tensordict: ModuleType, td: Container, copy: bool | None) -> Any:
     stacked = td._parts()
     if stacked is not None:
         parts = [_as_tensordict(torch, tensordict, part, copy) for part in stacked[0]]
@@ -197,14 +198,14 @@ def _as_tensordict(torch: Any, tensordict: Any, td: Any, copy: bool | None) -> A
     return out.lock_() if td.is_locked else out
 
 
-def _as_stack(tensordict: Any, objects: Array) -> Any:
-    """One wrapper per object, stacked dimension by dimension: lists stay payloads."""
+def _as_stack(tensordict: ModuleType, objects: Array) -> Any:
+    """One `NonTensorData` per object, stacked dimension by dimension, so that lists stay objects."""
     if not objects.ndim:
         return tensordict.NonTensorData(objects[()])
     return tensordict.NonTensorStack(*[_as_stack(tensordict, objects[i, ...]) for i in range(len(objects))])
 
 
-def to_tensor(torch: Any, leaf: Any, copy: bool | None, key: str) -> Any:
+def to_tensor(torch: ModuleType, leaf: Any, copy: bool | None, key: str) -> Any:
     """A torch tensor over a leaf's memory; see `to_torch` for `copy`."""
     leaf = raw(leaf)
     if isinstance(leaf, HostArray) or has_namespace(leaf):
@@ -235,7 +236,7 @@ def _unshared(leaf: Array) -> str | None:
     return None if leaf.dtype.isnative else "a foreign byte order"
 
 
-def _shared(torch: Any, leaf: Array, key: str) -> Any:
+def _shared(torch: ModuleType, leaf: Array, key: str) -> Any:
     try:
         # DLPack says that an array is read-only, where torch.from_numpy warns.
         return torch.from_numpy(leaf) if leaf.flags.writeable else torch.from_dlpack(leaf)

@@ -16,7 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -66,7 +66,7 @@ def is_archive(path: str) -> bool:
         return False
 
 
-def payload_offset(file: Any, info: zipfile.ZipInfo, where: str) -> int:
+def payload_offset(file: BinaryIO | mmap.mmap, info: zipfile.ZipInfo, where: str) -> int:
     """The offset of the bytes of an entry, which only its local header has."""
     file.seek(info.header_offset)
     header = file.read(_LOCAL_HEADER.size)
@@ -245,7 +245,10 @@ def archive_order(files: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
     return sorted(files, key=position)
 
 
-def _add(archive: zipfile.ZipFile, name: str, content: Any, kind: int, level: int | None, leaf: bool) -> None:
+def _add(
+    archive: zipfile.ZipFile, name: str, content: Array | bytes | Path, kind: int, level: int | None,
+    leaf: bool,
+) -> None:  # fmt: skip
     require_utf8(name, "the file name")
     info = zipfile.ZipInfo(name, time.localtime()[:6])
     info.compress_type = kind
@@ -331,7 +334,7 @@ def refresh_checksums(path: Path) -> Path:
     return path
 
 
-def _checksum(file: Any, info: zipfile.ZipInfo, where: str) -> int:
+def _checksum(file: BinaryIO, info: zipfile.ZipInfo, where: str) -> int:
     if info.flag_bits & 8:
         raise ValueError(f"{where} was written as a stream; its checksums cannot be replaced.")
     start = payload_offset(file, info, where)
@@ -348,6 +351,6 @@ def _checksum(file: Any, info: zipfile.ZipInfo, where: str) -> int:
     return checksum
 
 
-def _patch(file: Any, at: int, checksum: int) -> None:
+def _patch(file: BinaryIO, at: int, checksum: int) -> None:
     file.seek(at)
     file.write(struct.pack("<I", checksum))

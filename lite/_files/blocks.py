@@ -78,7 +78,7 @@ _unsent: set[int] = set()  # copies of descriptors that other processes have not
 
 
 def _handle(descriptor: int) -> Any:
-    """By which another process fetches an open file from this one."""
+    """A handle by which another process fetches an open file from this one."""
     from multiprocessing import context, reduction, resource_sharer
 
     if context.get_spawning_popen() is not None:  # the child inherits it
@@ -163,14 +163,14 @@ def copies(arrays: list[Array], *, filled: bool = True, mapped: bool = False) ->
     return out
 
 
-def block_of(array: Any) -> SharedBlock | None:
+def block_of(array: object) -> SharedBlock | None:
     """The block of an array; None if its memory is not shared."""
     while isinstance(array, np.ndarray):
         array = array.base
     return array if isinstance(array, SharedBlock) else None
 
 
-def is_shared(array: Any) -> bool:
+def is_shared(array: object) -> bool:
     """Whether an array lies in memory that `share_memory_` allocated."""
     block = block_of(array)
     return block is not None and not block.mapped

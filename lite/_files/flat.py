@@ -15,6 +15,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -208,7 +209,7 @@ def read_npz(path: str) -> tuple[dict[str, Array], str | None]:
 # -- .safetensors -----------------------------------------------------------------------------------
 
 
-def _package() -> Any:
+def _package() -> ModuleType:
     try:
         import safetensors.numpy
     except ImportError as error:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, Unpack
 
+from lite._arrays.types import Device, Size
 from lite._convert import tables
 from lite._files.methods import MemmapOptions
 from lite._tree.protocol import class_registry
@@ -40,14 +41,14 @@ def memmap(
 
 
 def load(
-    prefix: str | os.PathLike[str], device: Any = None, non_blocking: bool = False, **options: Any
+    prefix: str | os.PathLike[str], device: Device = None, non_blocking: bool = False, **options: Any
 ) -> Any:
     """Read what `save` wrote; see `TensorDict.load`."""
     return class_registry.dense.load(prefix, device, non_blocking, **options)
 
 
 def load_memmap(
-    prefix: str | os.PathLike[str], device: Any = None, non_blocking: bool = False, **options: Any
+    prefix: str | os.PathLike[str], device: Device = None, non_blocking: bool = False, **options: Any
 ) -> Any:
     """Map what `memmap` wrote; see `TensorDict.load_memmap`."""
     return class_registry.dense.load_memmap(prefix, device, non_blocking, **options)
@@ -59,8 +60,8 @@ def from_h5(
     mode: str = "r",
     auto_batch_size: bool = False,
     batch_dims: int | None = None,
-    device: Any = None,
-    batch_size: Any = None,
+    device: Device = None,
+    batch_size: Size = None,
 ) -> Any:
     """Read an HDF5 file, and move the arrays to a device; see `TensorDict.from_h5`."""
     found = class_registry.dense.from_h5(

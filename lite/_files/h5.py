@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import host_array, is_array
+from lite._arrays.types import Size, host_array, is_array
 from lite._files.commit import new_file
 from lite._tree.keys import require_utf8
 from lite._tree.nontensor import NonTensorData
@@ -15,7 +16,7 @@ from lite._tree.protocol import class_registry
 from lite.kernels._install import install
 
 
-def _package() -> Any:
+def _package() -> ModuleType:
     try:
         import h5py
     except ImportError as error:
@@ -56,7 +57,7 @@ def _write(td: Any, group: Any, options: dict[str, Any]) -> None:
             _write(td._as_node(entry), group.create_group(key), options)
 
 
-def read_h5(filename: str, batch_size: Any) -> Any:
+def read_h5(filename: str, batch_size: Size) -> Any:
     """Read a TensorDict to memory; see `TensorDict.from_h5`."""
     package = _package()
     if not os.path.isfile(filename):
@@ -68,7 +69,7 @@ def read_h5(filename: str, batch_size: Any) -> Any:
         raise ValueError(f"{filename} is damaged or foreign: {error}") from error
 
 
-def _read(package: Any, group: Any, batch_size: Any) -> Any:
+def _read(package: Any, group: Any, batch_size: Size) -> Any:
 
     size = group.attrs.get("batch_size", ()) if batch_size is None else batch_size
     out = class_registry.dense({}, size)

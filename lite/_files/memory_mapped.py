@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from lite._arrays.device import is_cpu
 from lite._arrays.dtypes import get_default_dtype
 from lite._arrays.public import belong_to
-from lite._arrays.types import Array, Shape
+from lite._arrays.types import Array, Device, Shape
 from lite._files.blocks import copies
 from lite._files.commit import new_file
 from lite._files.mapping import FileMap, bytes_of, map_leaf, source_of
@@ -48,7 +48,7 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
         *,
         shape: Any = None,
         index: Any = None,
-        device: Any = None,
+        device: Device = None,
         filename: _PathLike | None = None,
     ) -> Self:
         _require_host(device)
@@ -158,7 +158,7 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
         return cls._filled(1, shape, **options)
 
     @classmethod
-    def full(cls, *shape: Any, fill_value: Any, **options: Any) -> Self:
+    def full(cls, *shape: Any, fill_value: complex, **options: Any) -> Self:
         """An array of one value.
 
         Args:
@@ -193,7 +193,7 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
         return cls._like(1, input, filename)
 
     @classmethod
-    def full_like(cls, input: ArrayLike, fill_value: Any, *, filename: _PathLike | None = None) -> Self:
+    def full_like(cls, input: ArrayLike, fill_value: complex, *, filename: _PathLike | None = None) -> Self:
         """As `full`, with the shape and dtype of an array."""
         return cls._like(fill_value, input, filename)
 
@@ -210,7 +210,7 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
         *,
         shape: Any = None,
         dtype: DTypeLike | None = None,
-        device: Any = None,
+        device: Device = None,
         filename: _PathLike | None = None,
         existsok: bool = False,
     ) -> Self:
@@ -232,7 +232,7 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
             return array[()]
         return array if array is self else np.asarray(array)
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         source = source_of(self)
         reference = source.reference(self) if source is not None and self.size else None
         plain: Any = np.asarray(self) if reference is None else reference
@@ -242,7 +242,7 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
 belong_to("lite", MemoryMappedTensor)
 
 
-def _require_host(device: Any) -> None:
+def _require_host(device: Device) -> None:
     if device is not None and not is_cpu(device):
         raise RuntimeError(f"Only CPU arrays can be mapped, got device={device!r}.")
 
@@ -251,7 +251,7 @@ def _viewed(cls: type[MemoryMappedTensor], array: Array) -> MemoryMappedTensor:
     return array.view(cls)
 
 
-def _plain_unless_mapped(value: Any) -> Any:
+def _plain_unless_mapped(value: object) -> Any:
     return np.asarray(value) if isinstance(value, np.ndarray) and source_of(value) is None else value
 
 

@@ -33,7 +33,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
-def dumps(value: Any) -> bytes:
+def dumps(value: object) -> bytes:
     """Compact UTF-8; NaN and Infinity as Python writes them.
 
     Raises:
@@ -43,7 +43,7 @@ def dumps(value: Any) -> bytes:
     return _encoded(text_of(value))
 
 
-def text_of(value: Any) -> str:
+def text_of(value: object) -> str:
     """As `dumps`, before it is encoded."""
     return _ENCODER.encode(value)
 
@@ -149,7 +149,7 @@ def _free_name(entries: Iterable[str]) -> str:
     return name
 
 
-def stack_dim_of(value: Any, parts: Sequence[Any], where: str) -> int:
+def stack_dim_of(value: object, parts: Sequence[Any], where: str) -> int:
     """Check the stack dimension of a stack of some parts, and return it."""
     if type(value) is not int or not 0 <= value <= min((part.ndim for part in parts), default=0):
         raise ValueError(f"{where} is damaged or foreign: stack_dim is {value!r:.80}.")

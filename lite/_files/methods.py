@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike
 
 from lite._arrays.device import is_cpu
 from lite._arrays.dtypes import get_default_dtype
-from lite._arrays.types import Array, Shape, stored
+from lite._arrays.types import Array, Device, Shape, Size, stored
 from lite._convert.from_python import refuse_two_sizes
 from lite._tree.keys import NestedKey
 from lite._tree.nontensor import NonTensorBase
@@ -203,12 +203,12 @@ def save(
 def load_memmap(
     cls: type[Any],
     prefix: _PathLike,
-    device: Any = None,
+    device: Device = None,
     non_blocking: bool = False,
     *,
     out: Any = None,
     robust_key: bool | None = True,
-    subpath: Any = None,
+    subpath: NestedKey | None = None,
     mode: str = "r",
     num_threads: int = 0,
     allow_pickle: bool = False,
@@ -457,7 +457,7 @@ def from_h5(
     mode: str = "r",
     auto_batch_size: bool = False,
     batch_dims: int | None = None,
-    batch_size: Any = None,
+    batch_size: Size = None,
 ) -> Any:
     """Read an HDF5 file to memory.
 
@@ -498,7 +498,7 @@ def consolidate(
     filename: _PathLike | None = None,
     *,
     num_threads: int = 0,
-    device: Any = None,
+    device: Device = None,
     non_blocking: bool = False,
     inplace: bool = False,
     return_early: bool = False,

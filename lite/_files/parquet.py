@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 from numpy.typing import DTypeLike
 
+from lite._arrays.types import Device, Size
 from lite._convert.from_python import refuse_two_sizes
 from lite._convert.tables import arrow_table, assembled, columns_of, from_arrow, pyarrow_module
 from lite._tree.protocol import Container
@@ -51,8 +53,8 @@ def from_parquet(
     *,
     auto_batch_size: bool = False,
     batch_dims: int | None = None,
-    device: Any = None,
-    batch_size: Any = None,
+    device: Device = None,
+    batch_size: Size = None,
     separator: str | None = None,
     dtype: DTypeLike | None = None,
     columns: Sequence[str] | None = None,
@@ -84,7 +86,7 @@ def from_parquet(
     return td.auto_batch_size_(batch_dims) if auto_batch_size else td
 
 
-def _parquet() -> Any:
+def _parquet() -> ModuleType:
     """The module `pyarrow.parquet`; ImportError if it is missing."""
     pyarrow_module()
     import pyarrow.parquet

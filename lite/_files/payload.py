@@ -22,7 +22,7 @@ _PICKLED = (
 _TAGS = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
 
-def to_json(value: Any) -> tuple[Any, Any]:
+def to_json(value: object) -> tuple[Any, Any]:
     """The JSON form, and the tagged form if JSON alone loses a type (else None).
 
     Raises:
@@ -32,7 +32,7 @@ def to_json(value: Any) -> tuple[Any, Any]:
     return plain, (_tagged(value) if _loses(value) else None)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, list | tuple):
@@ -44,7 +44,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"JSON has no form for {type(value).__name__}")
 
 
-def _loses(value: Any) -> bool:
+def _loses(value: object) -> bool:
     if isinstance(value, list):
         return any(_loses(item) for item in value)
     if isinstance(value, dict):
@@ -52,7 +52,7 @@ def _loses(value: Any) -> bool:
     return isinstance(value, tuple | set | frozenset)
 
 
-def _tagged(value: Any) -> Any:
+def _tagged(value: object) -> Any:
     if isinstance(value, list):
         return [_tagged(item) for item in value]
     if isinstance(value, dict):
@@ -64,7 +64,7 @@ def _tagged(value: Any) -> Any:
     return value
 
 
-def from_tagged(value: Any) -> Any:
+def from_tagged(value: object) -> Any:
     """Inverse of the tagged form.
 
     Raises:
@@ -83,7 +83,7 @@ def from_tagged(value: Any) -> Any:
         raise ValueError(f"{value!r:.80} is not a tagged value.") from error
 
 
-def as_pickle(value: Any, allow_pickle: bool, key: str) -> bytes:
+def as_pickle(value: object, allow_pickle: bool, key: str) -> bytes:
     """Pickle a value that JSON cannot hold.
 
     Raises:

@@ -22,7 +22,7 @@ from lite._files.commit import COMMIT, outermost
 from lite._files.keys import encode_key, is_plain
 from lite._files.mapping import bytes_of
 from lite._files.stores import Folder, Store
-from lite._tree.keys import to_path
+from lite._tree.keys import NestedKey, to_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names
 from lite._tree.nontensor import MetaData, NonTensorData, NonTensorStack
@@ -275,7 +275,9 @@ def tensorclass_named(name: str) -> Any:
 # -- whole trees ------------------------------------------------------------------------------------
 
 
-def load(prefix: str, subpath: Any, mode: str, robust: bool, allow_pickle: bool, verify: bool = False) -> Any:
+def load(
+    prefix: str, subpath: NestedKey | None, mode: str, robust: bool, allow_pickle: bool, verify: bool = False
+) -> Any:
     """The entry saved at `prefix`; see `TensorDict.load_memmap`."""
     if mode not in ("r", "r+"):
         raise ValueError(f"mode must be 'r' or 'r+', got {mode!r}.")
@@ -328,7 +330,7 @@ def _read(reader: Reader, at: str, keys: tuple[str, ...], prefix: str) -> Any:
         raise
 
 
-def _subpath(subpath: Any) -> tuple[str, ...]:
+def _subpath(subpath: NestedKey | None) -> tuple[str, ...]:
     if subpath is None:
         return ()
     path = tuple(p for p in subpath.split("/") if p) if isinstance(subpath, str) else to_path(subpath)

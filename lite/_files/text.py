@@ -11,6 +11,7 @@ from typing import Any
 
 from numpy.typing import DTypeLike
 
+from lite._arrays.types import Device, Size
 from lite._convert.from_python import refuse_two_sizes
 from lite._convert.tables import require_pandas, to_pandas
 from lite._tree.protocol import Container
@@ -86,8 +87,8 @@ def from_csv(
     *,
     auto_batch_size: bool = False,
     batch_dims: int | None = None,
-    device: Any = None,
-    batch_size: Any = None,
+    device: Device = None,
+    batch_size: Size = None,
     separator: str | None = None,
     dtype: DTypeLike | None = None,
     **kwargs: Any,
@@ -131,8 +132,8 @@ def from_json(
     *,
     auto_batch_size: bool = False,
     batch_dims: int | None = None,
-    device: Any = None,
-    batch_size: Any = None,
+    device: Device = None,
+    batch_size: Size = None,
     separator: str | None = None,
     dtype: DTypeLike | None = None,
     lines: bool = False,

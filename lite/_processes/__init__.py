@@ -1,3 +1,3 @@
-"""Several processes: `map` cuts a batch into chunks, `workers` call a function of each; `shared` is memory
-that processes share; `pickling` writes what travels or waits in a pickle.
+"""TensorDicts and processes: `map` applies a function to chunks of a batch in `workers`; `shared` moves
+arrays to shared memory; `pickling` is the pickled state.
 """

@@ -1,8 +1,8 @@
 """Pickling containers with slots: weak references are left out and rebuilt by locking again.
 
-Arrays are pickled by NumPy, which under protocol 5 hands contiguous ones to `buffer_callback` without a
-copy. It copies those of extension dtypes (bfloat16), so these travel as their bits. Arrays in mapped files
-are not copied at all: the pickle says where they are.
+Arrays are pickled by NumPy, which under protocol 5 hands contiguous ones to `buffer_callback` without a copy.
+It copies arrays of extension dtypes (bfloat16), so these are pickled as their bits. For arrays in mapped
+files the pickle has the path and not the values.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def setstate(td: Container, state: dict[str, Any]) -> None:
 
 
 class _Bits:
-    """An array of an extension dtype on its way into a pickle; what comes out is the array."""
+    """The pickled form of an array of an extension dtype; unpickling gives the array."""
 
     __slots__ = ("array",)
 

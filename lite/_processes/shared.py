@@ -1,7 +1,6 @@
 """Arrays in memory that processes share, and how a TensorDict in it is sent to another process.
 
-What maps files and what starts processes is imported on the first call, as it would lengthen `import
-lite`.
+Code for mapped files and processes is imported on the first call, so that `import lite` stays fast.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ def share_memory_(td: T) -> T:
     Processes that are started afterwards, or get self through a queue, pipe or pool of
     `multiprocessing` or `concurrent.futures`, have the same arrays: writes of one are seen by all.
     Nothing is copied on the way, so the sender must live until it is received: a process that ends waits
-    for that, up to 5 seconds, and who receives later gets a ConnectionError. The same goes for views of
+    for that, up to 5 seconds, and a later receiver gets a ConnectionError. The same holds for views of
     self, such as `td[0]`. The memory is free again when no process holds an array in it. Objects are
     copied, and arrays that were taken out of self before keep the old memory.
 
@@ -56,9 +55,9 @@ def share_memory_(td: T) -> T:
 
 
 def is_shared(td: Container) -> bool:
-    """Whether every array lies in memory that `share_memory_` made; views of such arrays do, too.
+    """Whether every array, or the array that it is a view of, lies in memory of `share_memory_`.
 
-    Mapped files are another matter, see `is_memmap`.
+    For mapped files see `is_memmap`.
     """
     found = False
     for array in map(raw, leaves(td)):

@@ -1,4 +1,4 @@
-"""Call one function in several processes, a bounded number of calls ahead, results in order or not."""
+"""Calls of one function in several processes, with a bounded queue; results in order or as they come."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _work: Callable[[Any], Any] | bytes | None = None
 
 
 def _start(work: Callable[[Any], Any] | bytes, entropy: int, counter: Any, threads: int) -> None:
-    """What a worker does first: keep the function, and draw the seed of its number."""
+    """Initialise a worker: store the function, and seed the generators by the number of the worker."""
     global _work
     _work = work
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -42,10 +42,10 @@ def _call(chunk: Any) -> Any:
 
 
 def safe_start_method() -> str:
-    """The way to start workers that works whatever threads this process has.
+    """The start method that is safe if this process has threads.
 
-    A forked copy has the locks of all threads but only one of the threads: it can wait for ever on one
-    that another thread held, and torch, jax, onnxruntime and BLAS libraries have threads.
+    A forked process has a copy of all locks but only one of the threads: it can wait for ever on a lock that
+    another thread held. torch, jax, onnxruntime and BLAS libraries have threads.
     """
     return "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 

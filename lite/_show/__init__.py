@@ -1,3 +1,4 @@
-"""TensorDicts for people: `text` (with `options`, which users set), `html` for notebooks, `summary` as a
-table; `rows` is what the last two say of an entry. `page` makes pages, and anything safe for HTML.
+"""Text and HTML of TensorDicts: `text` is `repr`, with the print `options`; `html` is for notebooks;
+`summary` is a table; `rows` lists the entries for the last two. `page` writes HTML pages and escapes text for
+them.
 """

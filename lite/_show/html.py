@@ -1,4 +1,4 @@
-"""`_repr_html_`: a TensorDict as a tree that folds, for notebooks."""
+"""`_repr_html_`: a TensorDict as a foldable tree, for notebooks."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _body(td: Any, level: int) -> str:
 
 
 def _cells(td: Any, row: Row) -> tuple[str, ...]:
-    """What stands under the headings, after the key."""
+    """The cells after the key."""
     if row.nbytes is not None:
         return row.kind, str(row.shape), row.dtype, row.device, size_text(row.nbytes), _numbers(td, row)
     if row.entry is None:
@@ -88,7 +88,7 @@ def _cells(td: Any, row: Row) -> tuple[str, ...]:
 
 
 def _numbers(td: Any, row: Row) -> str:
-    """The first numbers of an array in the host's memory; of a lazy stack if they are quickly stacked."""
+    """The first numbers of an array in host memory; empty for a lazy stack that is ragged or large."""
     stacked = td._parts()
     if stacked is not None and (-1 in row.shape or (row.nbytes or 0) > _MOST_STACKED):
         return ""
@@ -103,7 +103,7 @@ def _numbers(td: Any, row: Row) -> str:
 
 
 def _objects(entry: Any) -> str:
-    """The object of the whole batch, or those of the first rows, cut where they get long."""
+    """The object of the whole batch, or the objects of the first rows; long texts are cut."""
     every = entry._objects() if isinstance(entry, NonTensorStack) else None
     many = every is not None and every.size > _MOST_OBJECTS
     text = str(every.flat[:_MOST_OBJECTS].tolist() if many and every is not None else entry._export())

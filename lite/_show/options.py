@@ -1,4 +1,4 @@
-"""What the text form of a TensorDict shows, chosen by the user."""
+"""The print options of TensorDicts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PrintOptions:
 
     @property
     def shows_contents(self) -> bool:
-        """Whether something is shown that only an array itself tells, not its shape and dtype."""
+        """Whether options show more of an array than its shape, dtype and device."""
         return self.plain or self.show_is_contiguous or self.show_is_view or self.show_storage_size
 
 
@@ -105,20 +105,20 @@ class set_printoptions(Scoped[PrintOptions]):
         self._fresh = True
 
     def set(self) -> None:
-        """Let the options hold until `unset`, as they do since they were chosen."""
+        """Apply the options until `unset`."""
         if not self._fresh:
             super().set()
         self._fresh = False
 
     def __enter__(self) -> Self:
-        if self._fresh:  # the options hold already, and go when the block ends
+        if self._fresh:  # they are in force already, and end with the block
             self.unset()
             self._fresh = False
         super().__enter__()
         return self
 
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Decorate a function: the options hold while it runs, and not because it was decorated."""
+        """Decorate a function: the options apply only while it runs."""
         if self._fresh:
             self.unset()
             self._fresh = False

@@ -1,6 +1,6 @@
-"""Pages: one file of HTML with everything in it, which runs no script and loads nothing; for any screen.
+"""HTML pages: one self-contained file each, without scripts and external resources.
 
-`escape` is the one way for data into any HTML of lite.
+All data in HTML goes through `escape`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ svg .mark { fill: var(--accent); } svg .axis { stroke: var(--line); fill: none; 
 """
 WIDE = 760  # of a drawing, in its own units
 _BAR, _LABEL, _NUMBER = 22, 170, 90
-# What neither HTML nor UTF-8 can hold, or what would move the cursor of a terminal that shows the file.
+# Characters that HTML or UTF-8 cannot hold, and control characters, which a terminal would interpret.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -36,7 +36,7 @@ def escape(text: str) -> str:
         >>> escape("<b title='x'>\\x1b")
         '&lt;b title=&#x27;x&#x27;&gt;\\\\x1b'
     """
-    from html import escape as standard  # for whoever looks only: keeps `import lite` short
+    from html import escape as standard  # imported on use, so that `import lite` stays fast
 
     return standard(_UNPRINTABLE.sub(_visible, text))
 
@@ -46,11 +46,11 @@ def _visible(match: re.Match[str]) -> str:
 
 
 def page(title: str, sections: Sequence[str], style: str = "") -> str:
-    """The whole page; the sections are HTML, what stands in them of data went through `escape`."""
+    """The whole page; sections are HTML in which data is escaped."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
-        # Should anything of the data ever get past `escape`, it still runs no script and asks no server.
+        # A second line of defence: data that escaped `escape` could run no script and load nothing.
         '<meta http-equiv="Content-Security-Policy"'
         " content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f"<title>{escape(title)}</title><style>{_STYLE}{style}</style></head>"
@@ -64,7 +64,7 @@ def heading(text: str) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table; what looks like a number stands on the right."""
+    """A table; columns of numbers are aligned right."""
     numbers = [
         bool(rows)
         and len(head) > 2
@@ -84,7 +84,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def bars(title: str, entries: Sequence[tuple[str, float]], form: str) -> str:
-    """A bar for each entry, from left to right, with its name before and its number, in a format, behind."""
+    """A horizontal bar chart: the name, the bar and the formatted number of each entry."""
     most = max((value for _, value in entries), default=0) or 1
     room = WIDE - _LABEL - _NUMBER
     parts = []

@@ -1,4 +1,4 @@
-"""The entries of a container as lines for people: those that all parts of a lazy stack share, then others."""
+"""Rows that describe the entries of a container: first the entries that all parts of a lazy stack share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lite._tree.walks import leaves
 
 
 class Row(NamedTuple):
-    """What is said of an entry without stacking its arrays, which may be ragged.
+    """The description of an entry; its arrays, which may be ragged, are not stacked.
 
     Attributes:
         key: its key.
@@ -22,8 +22,8 @@ class Row(NamedTuple):
         shape: -1 where parts differ.
         dtype: of an array, else "".
         device: of an array, else "".
-        nbytes: of the elements of an array, also where arrays share memory; else None.
-        entry: what is no array; None also where parts cannot be stacked.
+        nbytes: of the elements of an array, even if arrays share memory; else None.
+        entry: an entry that is no array; None also if parts cannot be stacked.
     """
 
     key: str
@@ -59,7 +59,7 @@ def rows(td: Any) -> Iterator[Row]:
         found = peek_first_part(holder, key)
         try:
             shape = holder.get_item_shape(key)
-        except RuntimeError:  # a parameter has none before the first call of its module
+        except RuntimeError:  # an uninitialised lazy parameter has no shape
             shape = (-1,)
         if is_array(found):
             nbytes = bytes_of(holder.select(key))
@@ -73,7 +73,7 @@ def rows(td: Any) -> Iterator[Row]:
 
 
 def bytes_of(td: Any) -> int:
-    """Of the elements of all arrays; a parameter that waits for the first call of its module has none yet."""
+    """Bytes of the elements of all arrays; an uninitialised lazy parameter counts 0."""
     total = 0
     for leaf in leaves(td):
         with suppress(ValueError):
@@ -82,7 +82,7 @@ def bytes_of(td: Any) -> int:
 
 
 def size_text(nbytes: int) -> str:
-    """Bytes for people: 120 B, 1.5 KiB, 2.0 GiB.
+    """A number of bytes with a unit: 120 B, 1.5 KiB, 2.0 GiB.
 
     Example:
         >>> size_text(1536)

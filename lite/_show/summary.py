@@ -1,4 +1,4 @@
-"""`summary`: what every entry of a TensorDict weighs, as a table."""
+"""`summary`: a table of the entries of a TensorDict with their sizes."""
 
 from __future__ import annotations
 

@@ -83,9 +83,9 @@ def _indented(text: str) -> str:
 def _facts(
     options: PrintOptions, shape: Shape, device: str, dtype: np.dtype[Any], shared: bool, grad: bool
 ) -> tuple[str, ...]:
-    """What is shown of an array besides its contents; kept, since many arrays have it in common.
+    """The text of an array besides its contents; cached, because many arrays share it.
 
-    The name of a dtype alone takes NumPy, which works it out in Python, longer than all the rest.
+    Formatting the name of a dtype alone takes NumPy longer than all the rest.
     """
     lines = [
         (options.show_shape, f"shape={shape}"),
@@ -99,7 +99,7 @@ def _facts(
 
 @lru_cache(maxsize=256)
 def _line(options: PrintOptions, shape: Shape, dtype: np.dtype[Any], shared: bool) -> str:
-    """The line of a NumPy array of which no contents are shown."""
+    """The line of a NumPy array without contents."""
     return f"Array({', '.join(_facts(options, shape, 'cpu', dtype, shared, False))})"
 
 
@@ -107,15 +107,15 @@ def _entry(entry: Any, device: str | None) -> str:
     if is_array(entry):
         try:
             shape = tuple(entry.shape)
-        except RuntimeError:  # a parameter has none before the first call of its module
+        except RuntimeError:  # an uninitialised lazy parameter has no shape
             shape = (-1,)
         return _array(shape, entry, entry)
-    # Not `repr`, which is the one of this file: tensorclasses and buffers without data have their own.
+    # Not `repr`, which is shadowed here; tensorclasses and buffers without data have their own.
     return entry._repr_on(device) if isinstance(entry, NonTensorBase) else str(entry.__repr__())
 
 
 def _array(shape: Shape, value: Any, whole: Any) -> str:
-    """An array's line; `whole` is the array itself where that is at hand, `value` shows its kind."""
+    """The line of an array; `value` gives its kind, and `whole` is the array itself if it is available."""
     options = print_options()
     shared, grad = is_shared(value), getattr(whole, "requires_grad", False)
     shown = _facts(options, shape, device_of(value), value.dtype, shared, grad)
@@ -126,7 +126,7 @@ def _array(shape: Shape, value: Any, whole: Any) -> str:
 
 
 def _contents(options: PrintOptions, array: Array) -> tuple[str, ...]:
-    """What is shown of an array that only the array itself tells."""
+    """The options that need the contents of an array."""
     lines = []
     if options.show_is_contiguous:
         lines.append(f"is_contiguous={array.flags.c_contiguous}")

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Conversation:
-    """The turns so far; only whole ones stay."""
+    """The turns so far; only complete ones are kept."""
 
     def __init__(self, model: LoadedModel, config: GenerationConfig, args: argparse.Namespace) -> None:
         self._model = model

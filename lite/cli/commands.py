@@ -1,4 +1,4 @@
-"""What each command takes: its arguments, the examples of its help, and what is checked at once."""
+"""The commands: their arguments, the examples of their help, and checks that need no model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Command:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that says what is wrong in one line, and gets its arguments when they are first needed."""
+    """A parser with errors of one line, whose arguments are added when they are first needed."""
 
     def __init__(
         self, *, fill: Callable[[argparse.ArgumentParser], None] | None = None, **options: Any
@@ -89,7 +89,7 @@ def build_parser() -> argparse.ArgumentParser:
 def _filler(command: Command) -> Callable[[argparse.ArgumentParser], None]:
     def fill(parser: argparse.ArgumentParser) -> None:
         command.arguments(parser)
-        # These may stand on either side of the command; what is not given here leaves what was given there.
+        # These may stand before or after the command; SUPPRESS keeps a value given before it.
         given: dict[str, Any] = {"action": "store_true", "default": argparse.SUPPRESS}
         parser.add_argument("--debug", help="show the traceback of an error", **given)
         parser.add_argument("--quiet", help="say nothing on standard error but errors", **given)
@@ -395,9 +395,7 @@ COMMANDS = {
         ),
     ),
     "warmup": Command(
-        "compile and cache all kernels",
-        _warmup,
-        ("lite warmup", "lite warmup --output kernels_cache"),
+        "compile and cache all kernels", _warmup, ("lite warmup", "lite warmup --output kernels_cache")
     ),
     "footprint": Command(
         "what this installation takes: disk, memory, imports, first calls",

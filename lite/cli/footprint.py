@@ -1,7 +1,6 @@
-"""`lite footprint`: what an installation takes: bytes on disk and in memory, and the time of first calls.
+"""`lite footprint`: bytes of an installation on disk and in memory, and the time of first calls.
 
-Times and memory are those of new processes, each of which runs a short program: whatever is measured must be
-imported there in a chosen order.
+Times and memory are measured in new processes that run a short program, because the order of imports matters.
 """
 
 from __future__ import annotations
@@ -142,7 +141,7 @@ def _installed(repeat: int) -> dict[str, Any]:
 
 
 def _bytes(package: str) -> int | None:
-    """What the files of a package take, compiled ones included, as its installer lists them."""
+    """Bytes of the files of a package that its installer lists, compiled files included."""
     try:
         files = metadata.distribution(package).files or []
     except metadata.PackageNotFoundError:
@@ -156,7 +155,7 @@ def _bytes(package: str) -> int | None:
 
 
 def _of_checkout() -> list[Path]:
-    """The files of the package where it stands, as a wheel has them, and what Python has compiled of them."""
+    """The files of the package in a checkout that a wheel would have, and their compiled forms."""
     found: list[Path] = []
     for folder, _, names in os.walk(Path(lite.__file__).parent, followlinks=True):
         place = Path(folder)
@@ -171,7 +170,7 @@ def _of_checkout() -> list[Path]:
 
 
 def _required(packages: list[str]) -> list[str]:
-    """What packages require beside each other, in turn, as far as it is installed."""
+    """The installed packages that these require, directly or indirectly."""
     known, waiting = {_canonical(name) for name in packages}, list(packages)
     found: list[str] = []
     while waiting:
@@ -243,7 +242,7 @@ PARTS: dict[str, Callable[[int], Any]] = {
 
 
 def _child(program: str | None, settings: dict[str, str] | None = None) -> Any:
-    """What a program prints as JSON in a process of its own; without one, the demo.
+    """The JSON that a program, by default the demo, prints in its own process.
 
     Raises:
         RuntimeError: it failed; the message is the last line that it wrote.
@@ -257,7 +256,7 @@ def _child(program: str | None, settings: dict[str, str] | None = None) -> Any:
 
 
 def _or_why_not(program: str | None, settings: dict[str, str] | None = None) -> Any:
-    """What the program says, or as text why it did not run, such as for want of a package."""
+    """The result of a program, or a text with the reason why it did not run, such as a missing package."""
     try:
         return _child(program, settings)
     except RuntimeError as error:

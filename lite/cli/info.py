@@ -133,7 +133,7 @@ def _tokenizer(path: Path) -> dict[str, Any]:
 
 
 def _notes(decoder: OnnxDecoder) -> list[str]:
-    """What makes this graph slower, or less exact, than others of its model would be."""
+    """Reasons why this graph is slower, or less exact, than other exports of its model."""
     spec, notes = decoder.spec, []
     if not spec.cache:
         notes.append(

@@ -1,4 +1,4 @@
-"""The `lite` command: the command that is named is run, and errors are one line instead of a traceback."""
+"""The `lite` command: it runs the named command and prints errors as one line instead of a traceback."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lite.cli.commands import COMMANDS, build_parser
 from lite.cli.progress import say
 from lite.kernels.backends.compiler import listeners
 
-# As shells tell of a program that a signal has ended.
+# Exit statuses of programs that a signal ended.
 _INTERRUPTED, _NOT_READ = 130, 141
 
 
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         return _main(argv)
-    except KeyboardInterrupt:  # before a command began, or the next one while the first was told
+    except KeyboardInterrupt:  # before a command began, or while the first interrupt was reported
         return _INTERRUPTED
 
 
@@ -63,7 +63,7 @@ def _main(argv: Sequence[str] | None) -> int:
 
 
 def _compiling(args: argparse.Namespace) -> None:
-    """Say once what the process is busy with."""
+    """Say once that kernels are being compiled."""
     listeners.clear()
     say(
         args,
@@ -85,7 +85,7 @@ def _run(args: argparse.Namespace) -> int:
             check(args)
         status: int = import_module(f"lite.cli.{args.command}").run(args)
         if sys.stdout is not None:
-            sys.stdout.flush()  # here, where what fails is told
+            sys.stdout.flush()  # here, where errors are reported
         return status
     except BrokenPipeError:
         return _NOT_READ
@@ -102,7 +102,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _settle() -> None:
-    """Leave nothing in the buffer that cannot be written: the interpreter would fail once more at its end."""
+    """Empty the output buffer even if it cannot be written, so that the interpreter does not fail at exit."""
     if sys.stdout is None:
         return
     try:
@@ -114,7 +114,7 @@ def _settle() -> None:
 
 @contextmanager
 def _any_text() -> Iterator[None]:
-    """Have standard output write what its encoding lacks as JSON writes it, in place of an error."""
+    """Write characters that the encoding of standard output lacks as JSON escapes, instead of failing."""
     codecs.register_error("lite.escapes", _escapes)
     out = sys.stdout
     if not hasattr(out, "reconfigure"):

@@ -51,10 +51,7 @@ def page(found: Mismatch, a: str, b: str, verdict: str) -> str:
         _of_groups("Mean size by probability", found.by_probability),
     ]
     if tried:
-        sections += [
-            heading("What was tried"),
-            table(("cause", "what B would have done", "explains"), tried),
-        ]
+        sections += [heading("What was tried"), table(("cause", "what B would have done", "explains"), tried)]
     late = np.flatnonzero(found.first_divergence >= 0)
     sections.append(heading(f"Responses that diverge: {len(late):,} of {len(found.rows):,}"))
     shown = [

@@ -1,4 +1,4 @@
-"""`--ray`: a class that works on batches, run over rows in the actors of a Ray cluster."""
+"""`--ray`: a class of batches, applied to rows by the actors of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -17,15 +17,11 @@ _MOST_BLOCKS = 4096  # of a table; Ray keeps books on each
 
 
 def rows_on_ray(
-    args: argparse.Namespace,
-    model: Path,
-    records: list[dict[str, Any]],
-    kind: type,
-    job: Mapping[str, Any],
+    args: argparse.Namespace, model: Path, records: list[dict[str, Any]], kind: type, job: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """The rows that a class gives for records, in order.
+    """The results of a class for records, in order.
 
-    Whatever becomes of actors and machines meanwhile, Ray has each row done, and gives it once.
+    If actors or machines fail, Ray repeats their rows; each result is given once.
 
     Args:
         args: "ray", "threads", "batch_size" and what opens the model, of the command.
@@ -81,7 +77,7 @@ def _cluster(address: str) -> Iterator[Any]:
 
 
 def _said_by_the_class(error: BaseException) -> BaseException:
-    """What the class raised, without what Ray says around it, which has it as text only."""
+    """The exception that the class raised, restored from the text in which Ray wraps it."""
     for line in reversed(str(error).splitlines()):
         found = re.match(r"(?:\w+\.)*(\w+): (.+)", line.strip())
         kind = getattr(builtins, found[1], None) if found else None

@@ -1,6 +1,6 @@
-"""Files that commands write: pages, and rows that a later run goes on behind.
+"""Output files of commands: pages, and rows to which a later run appends.
 
-Where they stand is checked before anything is computed for them.
+Their paths are checked before anything is computed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LONGEST = 160  # characters of a value in an error
 
 
 def check_file(flag: str, file: str | None, *read: str | None) -> None:
-    """Check that a file can be written; None is none.
+    """Check that a file can be written; nothing is checked for None.
 
     Args:
         flag: the option that names the file.
@@ -84,7 +84,7 @@ def rows_written(
 def appended(
     output: str | None, run: Mapping[str, Any], done: int
 ) -> Iterator[Callable[[Mapping[str, Any]], None] | None]:
-    """What writes a row behind those of `rows_written`; None without a file.
+    """A function that appends a row after those of `rows_written`; None without a file.
 
     Args:
         output: the file.
@@ -115,7 +115,7 @@ def appended(
 
 
 def _row(line: bytes) -> dict[str, Any] | None:
-    """The row in a line, empty in one that was cut off; None for what is no row."""
+    """The row of a line, empty if the line was cut off; None if it is no row."""
     if not line.endswith(b"\n"):
         return {} if line.startswith(_BEGINNING[: len(line)]) else None
     try:

@@ -1,4 +1,4 @@
-"""What commands say beside their results: on standard error alone, and not at all with `--quiet`."""
+"""Progress messages: on standard error, and none with `--quiet`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def say(args: argparse.Namespace, text: str) -> None:
 
 
 def counted(args: argparse.Namespace, things: Iterable[_T], done: str, start: int = 0) -> Iterator[_T]:
-    """The things, while a terminal shows how many there were: "12 scored".
+    """Yield the things, and show on a terminal how many there were: "12 scored".
 
     Args:
         args: "quiet", of the command.
         things: what is counted.
-        done: what has become of them.
+        done: the participle to show, such as "scored".
         start: how many there were before.
     """
     if args.quiet or not sys.stderr.isatty():

@@ -44,7 +44,7 @@ class Prompt:
 
     @property
     def record(self) -> dict[str, Any]:
-        """How rows of results name the prompt."""
+        """The entries that identify the prompt in rows of results."""
         named = {} if self.id is None else {"id": self.id}
         return named | ({"prompt": self.text} if self.messages is None else {"messages": self.messages})
 
@@ -69,7 +69,7 @@ def read_prompts(args: argparse.Namespace) -> list[Prompt]:
 
 
 def _require_text(prompt: Prompt, args: argparse.Namespace, where: str) -> None:
-    """ValueError for a turn without text; of prompts as they are (`--raw`) the tokens are counted later."""
+    """Raise ValueError for an empty prompt; with `--raw` the tokens are counted later."""
     if not args.raw and not prompt.text.strip():
         raise ValueError(f"{where} is empty: there is nothing to respond to (--raw takes it as it is)")
 

@@ -98,7 +98,7 @@ def reply(
 
 @contextmanager
 def _interrupts() -> Iterator[threading.Event]:
-    """The first interrupt sets the event, so that nothing of the model is left half done; the next raises."""
+    """The first interrupt sets the event, so that a step of the model completes; the next one raises."""
     event = threading.Event()
     if threading.current_thread() is not threading.main_thread():  # only that one may have handlers
         yield event

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _noting_empty(records: Iterator[dict[str, Any]], empty: list[int]) -> Iterator[dict[str, Any]]:
-    """The records; the numbers of lines without a text are appended to `empty`."""
+    """Yield the records, and append the numbers of lines with an empty text to `empty`."""
     for record in records:
         if _IDS[0] not in record:
             turns, response = record.get("messages"), record.get("response")
@@ -80,7 +80,7 @@ def _open(name: str) -> TextIO:
 def read_records(source: TextIO) -> Iterator[dict[str, Any]]:
     """The records of JSON lines, or of the object that `lite generate --json` prints, each with a number.
 
-    ValueError if the file is none; the message names it and the line.
+    Raises ValueError for another format; the message names the file and the line.
     """
     more = 0  # records beyond one in a line
     for number, line in _numbered(source):

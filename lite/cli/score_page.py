@@ -76,9 +76,7 @@ class ScorePage:
             table(("", ""), facts),
             heading("Tokens by probability"),
             bars(
-                "Number of tokens by probability",
-                list(zip(shade_names(), self._counts, strict=True)),
-                "{:,}",
+                "Number of tokens by probability", list(zip(shade_names(), self._counts, strict=True)), "{:,}"
             ),
             heading("Responses"),
             "<p>Hovering over a token tells its log-prob, and what was most probable in its place.</p>",

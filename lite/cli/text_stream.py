@@ -1,4 +1,4 @@
-"""The texts of single tokens, as pages name them."""
+"""The texts of single tokens, for pages."""
 
 from __future__ import annotations
 

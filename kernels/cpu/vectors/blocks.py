@@ -1,4 +1,4 @@
-"""What is said of blocks of a row of logits, and the statistics of a row, compiled for the CPU.
+"""Formulas over blocks of a row of logits, and the statistics of a row, compiled for the CPU.
 
 A block fits the first-level cache. Sums over it are of its own type, those over a row float64.
 """
@@ -75,8 +75,8 @@ def maximum(o: Operations, x: Vector) -> tuple[Vector]:
 def sum_of_exp(o: Operations, x: Vector, reference: Vector, inverse: Vector) -> tuple[Vector, ...]:
     """The sum of exp((x - reference) * inverse), and the maximum.
 
-    Where that exceeds the reference by 80 / inverse, the sum is of no use. The reference must be a whole
-    multiple of ln 2 / inverse, less than 2**15 of them.
+    If the maximum exceeds the reference by 80 / inverse, the sum is invalid. The reference must be k ln 2 /
+    inverse with an integer |k| < 2**15.
     """
     return _power(o, *_exponent(o, x, reference, inverse)), x
 
@@ -133,9 +133,9 @@ def statistics(
 ) -> tuple[float, float, float, float, bool]:  # fmt: skip
     """The softmax of one row in one pass: what it takes to score any of its entries.
 
-    Exponents are taken from a reference near the maximum of the first block. Highest entries that exceed it
-    a little are no reason to begin again. If one of them has much of the probability, its block is read
-    twice, in the end.
+    Exponents are relative to a reference near the maximum of the first block. A later entry may exceed it a
+    little without a new reference. If such an entry has much of the probability, its block is read again at
+    the end.
 
     Args:
         flat: the memory of all logits, of 16-bit ones their bits; the row begins at `begin`.

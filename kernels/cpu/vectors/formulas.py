@@ -5,10 +5,11 @@ operators write LLVM's vector instructions, up to sixteen floats at a time; wher
 the kernels the same function works on NumPy arrays. Beside loops that LLVM turns into vectors this gains
 three things:
 
-- Memory ahead is fetched while a vector is worked on. A formula of a dozen instructions fills what the
-  processor can look ahead with a few hundred bytes: alone, it reads memory half as fast as a maximum does.
-- Logits of 16 bits and masks are read where they lie, and results may go past the caches.
-- It is compiled in a fraction of the time, as there is nothing to infer.
+- Memory is prefetched. A formula of a dozen instructions fills the processor's reorder window with a few
+hundred
+  bytes: without prefetching it reads memory half as fast as a maximum does.
+- 16-bit logits and masks are read in place, and results may bypass the caches.
+- It compiles in a fraction of the time, because there is nothing to infer.
 """
 
 from collections.abc import Callable
@@ -90,7 +91,7 @@ if _COMPILED:
 
 
 def folded(parameters: int, **results: str) -> Callable[[Formula], Any]:
-    """Make `f(values, *parameters[, bfloat16, keep])` of a formula whose vectors are to be folded.
+    """Make `f(values, *parameters[, bfloat16, keep])`, which folds the vectors of a formula over a row.
 
     A formula returns a tuple of vectors; `results` are their names, and how: "sum", given as float64, or
     "max", in the type of the floats and -inf where there is nothing but NaN. `values` is a flat array of
@@ -120,7 +121,7 @@ def folded(parameters: int, **results: str) -> Callable[[Formula], Any]:
 def written(parameters: int) -> Callable[[Formula], Any]:
     """Make `f(values, *parameters, bfloat16, keep, past, out)` of a formula: its vector is written to `out`.
 
-    If `past` is True, past the caches: what is too large for them is not to be read before.
+    If `past`, bypassing the caches, for results that do not fit them.
     """
 
     def interpreted(formula: Formula) -> Callable[..., Any]:

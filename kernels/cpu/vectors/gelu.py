@@ -1,4 +1,4 @@
-"""Numbers in the formulas of GELU, for compiled code and for NumPy: nothing here imports Numba.
+"""Coefficients of the formulas of GELU, for compiled code and for NumPy; Numba is not imported here.
 
 Both are x / (1 + exp(x p(x²))) with a polynomial p, which keeps the digits of small results.
 """

@@ -1,4 +1,4 @@
-"""Loops over rows of logits, written for LLVM: formulas (see `formulas`) of one vector after the other."""
+"""LLVM code of loops that apply formulas (see `formulas`) to the vectors of a row of logits."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ from lite.kernels.cpu.vectors.numbers import (
 Formula = Callable[..., Any]
 
 LINE = 64  # bytes of a line of memory
-_TOGETHER = 4  # vectors worked on side by side: each alone waits for its own results
+_TOGETHER = 4  # vectors in flight: a single one would wait for its own results
 _AHEAD = 8192  # bytes: how far ahead of the loop memory is fetched
 
 
@@ -45,9 +45,9 @@ class Registers:
 
 
 _X86 = Registers(size=LINE, parts=True, past=True, terms=None)
-# Four vectors of x86 would be sixteen registers here, and their sums and numbers in work another forty of the
-# 32 there are. With a quarter of the lanes there are four times as many terms in each sum, which would lose a
-# digit. Processors see by themselves when whole lines are written, and stop reading them before.
+# Four vectors of x86 would take sixteen registers here, and sums and intermediate results another forty, of
+# 32 in all. With a quarter of the lanes each sum has four times as many terms, which would lose a digit, so
+# sums are set aside. The processor itself detects writes of whole lines, and does not read them first.
 _ARM = Registers(size=16, parts=False, past=False, terms=32)
 
 
@@ -85,7 +85,7 @@ class Source:
         self.lanes = o.kind.count
 
     def fetch_ahead(self, start: ir.Value) -> None:
-        """Ask for the memory that the loop gets to later; what is beyond the end is not touched."""
+        """Prefetch the memory that the loop reads later; addresses beyond the end do no harm."""
         for data in (self.data, self.keep):
             if data is None:
                 continue

@@ -2,9 +2,9 @@
 
 LLVM prefers 256-bit vectors on most processors with AVX-512, for the sake of programs that use them
 once in a while. A kernel that does nothing else gains from the full width. Numba has no option for
-this, so `full_width()` sets LLVM's function attribute from inside the kernel. On processors without
-such vectors the attribute means nothing. A function that says so is called, never copied into its callers:
-there it would lose the attribute, and a kernel of many such loops would take seconds more to compile.
+this, so `full_width()` sets LLVM's function attribute from inside the kernel. Processors without such
+vectors ignore it. A function that calls it is never inlined: inlined it would lose the attribute, and a
+kernel of many such loops would take seconds more to compile.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from lite.kernels.backends.choice import backend
 if backend() != "numba":
 
     def full_width() -> None:
-        """The default, as the width is unknown without the compiler."""
+        """Nothing, as there is no compiler."""
 
 else:
     from llvmlite import ir  # type: ignore[import-untyped]
@@ -30,7 +30,7 @@ else:
 
     @intrinsic
     def full_width(typing_context: Context) -> Any:
-        """Do that to the function being compiled; it returns nothing."""
+        """Set `prefer-vector-width` on the function being compiled."""
 
         def generate(
             context: Context, builder: ir.IRBuilder, signature: Signature, arguments: tuple[ir.Value, ...]
