@@ -234,7 +234,7 @@ def test_from_list_errors() -> None:
         TensorDict.from_list([{"a": 1}], batch_size=[2])
     with pytest.raises(ValueError, match="does not match the length of the list"):
         TensorDict.from_list([{"a": 1}], batch_size=[])
-    with pytest.raises(TypeError, match="row 1 is no mapping"):
+    with pytest.raises(TypeError, match="row 1 must be a mapping"):
         TensorDict.from_list([{"a": 1}, 3])
     with pytest.raises(RuntimeError, match="empty"):
         TensorDict.from_list([])
