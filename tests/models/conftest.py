@@ -6,7 +6,7 @@ Ids 0..255 are bytes ("Hi" is [39, 72], "ab" [64, 65]), then come <eos>, <bos>, 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 from helpers.models.decoder_graphs import GRAPHS
 from helpers.models.real_models import EXPECTED, MODELS
-from helpers.models.rewriting import remembered
+from helpers.models.rewriting import rewritten_once  # noqa: F401
 from helpers.recurrent_policy import PATH
 from numpy.typing import NDArray
 
 from lite.models import Decoder, OnnxWrapper
-from lite.models.decoder import opening
 from lite.models.text.tokenizer import Tokenizer
 
 SPECIALS = ("<eos>", "<bos>", "<unk>", "<pad>")
@@ -41,15 +40,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         names = {value for value in params if isinstance(value, str)} & (EXPECTED.keys() | GRAPHS.keys())
         if names - STAND_FOR_ALL:
             item.add_marker(pytest.mark.grid)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def rewritten_once() -> Iterator[None]:
-    """What opening a graph makes of its bytes is made once."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, function in remembered().items():
-            patch.setattr(opening, name, function)
-        yield
 
 
 def make_backend() -> Any:

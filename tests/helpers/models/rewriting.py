@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+import pytest
 
 from lite.models.decoder import opening
 
@@ -15,3 +17,12 @@ _FUNCTIONS = ("with_limits_as_inputs", "replace_attention", "succeeds", "gather_
 def remembered() -> dict[str, Callable[..., Any]]:
     """The functions by which `lite.models.decoder.opening` rewrites a graph, each with a memory."""
     return {name: functools.lru_cache(maxsize=None)(getattr(opening, name)) for name in _FUNCTIONS}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def rewritten_once() -> Iterator[None]:
+    """What opening a graph makes of its bytes is made once; for a conftest to import."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, function in remembered().items():
+            patch.setattr(opening, name, function)
+        yield
