@@ -256,7 +256,7 @@ def _add(
     if level is not None:
         info._compresslevel = level  # type: ignore[attr-defined]
     if leaf and kind == zipfile.ZIP_STORED:
-        start = archive.start_dir + 30 + len(info.filename.encode()) + _PAD.size + _ZIP64_EXTRA
+        start = archive.start_dir + _LOCAL_HEADER.size + len(info.filename.encode()) + _PAD.size + _ZIP64_EXTRA
         pad = -start % _ALIGNMENT
         info.extra = _PAD.pack(_PAD_ID, pad) + bytes(pad)
     with archive.open(info, "w", force_zip64=True) as out:
@@ -319,6 +319,8 @@ def refresh_checksums(path: Path) -> Path:
     with zipfile.ZipFile(path) as archive:
         entries = archive.infolist()
         directory = archive.start_dir
+    # A checksum is at byte 14 of an entry's own header, and at byte 16 of its record of 46 bytes in the
+    # directory at the end, which a name, an extra field and a comment of any length follow.
     with open(path, "r+b") as file:
         sums = [_checksum(file, info, str(path)) for info in entries]
         for info, checksum in zip(entries, sums, strict=True):
@@ -352,5 +354,6 @@ def _checksum(file: BinaryIO, info: zipfile.ZipInfo, where: str) -> int:
 
 
 def _patch(file: BinaryIO, at: int, checksum: int) -> None:
+    """Write a checksum over the one at an offset."""
     file.seek(at)
     file.write(struct.pack("<I", checksum))
