@@ -125,19 +125,15 @@ def listed(values: Iterable[Any]) -> list[Any]:
 
 
 def walked(value: Any) -> Any:
-    """A value that may be looked at as a whole."""
+    """A value that may be looked at as a whole; the list of what can be read only once."""
     kind = type(value)
     if (kind is str and len(value) <= MAX_SPELLED) or kind in _PLAIN:
         return value
     if hasattr(value, "__next__"):
-        values = listed(value)
-        weigh(values)
-        return iter(values)
-    if isinstance(value, str):
-        spend(0)
-    else:
+        value = listed(value)
+    if not isinstance(value, str):
         weigh(value)
-        spend(0)
+    spend(0)
     return value
 
 
@@ -163,11 +159,3 @@ def turns(values: Iterable[Any], text: int) -> Iterator[Any]:
     for value in values:
         spend(max(text, 0))
         yield value
-
-
-def read(value: Any) -> Any:
-    """An argument of a function that may look at all of it, read to its end if it can be read only once."""
-    if type(value) is str and len(value) <= MAX_SPELLED:
-        return value
-    value = walked(value)
-    return list(value) if hasattr(value, "__next__") else value

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from types import GeneratorType
 from typing import Any
@@ -36,7 +36,6 @@ from lite.models.text.template_budget import (
     charged,
     left_to_rendering,
     listed,
-    read,
     room,
     size,
     spend,
@@ -48,22 +47,23 @@ from lite.models.text.template_budget import (
 
 _MARK = "_generation_mark"  # the variable that holds the mark which `{% generation %}` blocks write
 MAX_TEMPLATE_CHARS = 1 << 17
-_MAX_COMPARED = 1 << 28  # characters that searching from the right may compare
+_MAX_PRODUCT = 1 << 28  # of the sizes of two operands
 _WIDEST = 1 << 11  # what one format may write without its value
 
 # A width of four digits or more, or one given by an argument.
 _WIDE = re.compile(r"\d{4,}|%[^a-zA-Z]*\*|\{[^{}]*\{")
-_LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
-
-_STRIP = frozenset({"strip", "lstrip", "rstrip"})
-_FROM_THE_RIGHT = frozenset({"rfind", "rindex", "rpartition", "rsplit"})
-_STR = _STRIP | _FROM_THE_RIGHT | {
+# Methods of texts, and filters, whose result or time grows as the product of the sizes of their operands may.
+_PRODUCTS = frozenset(
+    {"join", "lstrip", "replace", "rfind", "rindex", "rpartition", "rsplit", "rstrip", "strip"}
+)
+# Filters for which it does not.
+_LINEAR_FILTERS = frozenset({"d", "default", "float", "format", "int", "truncate"})
+_STR = _PRODUCTS | {
     *("capitalize", "casefold", "count", "endswith", "find", "format", "format_map", "index", "isalnum"),
     *("isalpha", "isascii", "isdecimal", "isdigit", "isidentifier", "islower", "isnumeric", "isprintable"),
-    *("isspace", "istitle", "isupper", "join", "lower", "partition", "removeprefix", "removesuffix"),
-    *("replace", "split", "splitlines", "startswith", "swapcase", "title", "upper"),
+    *("isspace", "istitle", "isupper", "lower", "partition", "removeprefix", "removesuffix", "split"),
+    *("splitlines", "startswith", "swapcase", "title", "upper"),
 }  # fmt: skip
-_BUILDING = _STRIP | _FROM_THE_RIGHT | {"join", "replace", "split", "splitlines"}
 _METHODS: dict[type, frozenset[str]] = {
     dict: frozenset({"copy", "get", "items", "keys", "values"}),
     list: frozenset({"copy", "count", "index"}),
@@ -71,9 +71,23 @@ _METHODS: dict[type, frozenset[str]] = {
 }
 # Filters that look at all of a value; the others look at its length, or at one element after the other.
 _DEEP_FILTERS = (
-    *("capitalize", "dictsort", "e", "escape", "forceescape", "groupby", "lower", "max", "min", "safe"),
-    *("sort", "string", "title", "trim", "truncate", "unique", "upper", "urlencode"),
+    *("capitalize", "dictsort", "e", "escape", "forceescape", "groupby", "indent", "join", "lower", "max"),
+    *(
+        "min",
+        "replace",
+        "safe",
+        "sort",
+        "string",
+        "title",
+        "trim",
+        "truncate",
+        "unique",
+        "upper",
+        "urlencode",
+    ),
 )
+# Filters that make a list of the characters of a text.
+_OF_CHARACTERS = frozenset({"join", "list", "map", "reject", "select", "sort", "title", "unique"})
 _SHALLOW_FILTERS = (
     *("abs", "attr", "count", "d", "default", "first", "float", "int", "items", "last", "length", "list"),
     *("map", "reject", "rejectattr", "reverse", "round", "select", "selectattr", "sum"),
@@ -151,9 +165,6 @@ def _environment() -> Any:
     own: dict[str, Callable[..., Any]] = {
         **{name: FILTERS[name] for name in _DEEP_FILTERS},
         "format": _format,
-        "indent": _indent,
-        "join": _join,
-        "replace": _replace,
         "tojson": _tojson,
     }
     environment.filters = {
@@ -165,8 +176,7 @@ def _environment() -> Any:
     }
     environment.tests = {
         **TESTS,
-        **{name: _weighing(TESTS[name]) for name in _DEEP_TESTS},
-        **{name: _of_numbers(TESTS[name]) for name in _NUMBER_TESTS},
+        **{name: _weighing(name, TESTS[name]) for name in (*_DEEP_TESTS, *_NUMBER_TESTS)},
     }
     del environment.globals["lipsum"]
     environment.globals.update(raise_exception=_raise_exception, strftime_now=_strftime_now)
@@ -242,24 +252,23 @@ def _before_call(function: Any, arguments: tuple[Any, ...], named: dict[str, Any
     owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
     if isinstance(owner, (list, tuple)):
         weigh(owner)
-    if not isinstance(owner, str) or name not in _BUILDING:
-        return
-    given = [value for value in (*arguments, *named.values()) if isinstance(value, str)]
-    longest = max(map(len, given), default=0)
-    if name in _STRIP | _FROM_THE_RIGHT and len(owner) * longest > _MAX_COMPARED:
-        raise SecurityError(f"{name} would compare too much")
-    if name == "replace" and len(given) > 1:
-        room(owner.count(given[0]) * len(given[1]))
-    elif name == "splitlines":
-        room(ELEMENT * _lines(owner))
-    elif name in ("split", "rsplit"):
-        room(ELEMENT * (owner.count(given[0]) if given and given[0] else len(owner) // 2))
-    elif name == "join" and arguments:
-        room(weigh(arguments[0])[0] + len(owner) * len(arguments[0]))
+    elif isinstance(owner, str) and name in _PRODUCTS:
+        _bound_product(owner, (*arguments, *named.values()))
 
 
-def _lines(text: str) -> int:
-    return sum(map(text.count, _LINE_BREAKS))
+def _bound_product(value: Any, others: Iterable[Any]) -> None:
+    """Refuse operands so large that the product of the sizes of two is more than can be built or compared."""
+    if _extent(value) * max(map(_extent, others), default=0) > _MAX_PRODUCT:
+        raise SecurityError("it builds too much, or would compare too much")
+
+
+def _extent(value: Any) -> int:
+    """How much a value may ask for: its characters, with those of all that is in it; or the number it is."""
+    if isinstance(value, str):
+        return len(value)
+    if hasattr(value, "__next__"):  # it is not read: others may be as long as the path of an attribute
+        return _MAX_PRODUCT // MAX_SPELLED
+    return abs(value) if isinstance(value, int) else weigh(value)[0]
 
 
 class _GenerationBlock(Extension):
@@ -287,12 +296,14 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:
         if (args or kwargs) and not isinstance(__obj, Macro):
-            args = tuple(read(value) for value in args)
-            kwargs = {name: read(value) for name, value in kwargs.items()}
+            args = tuple(map(walked, args))
+            kwargs = {name: walked(value) for name, value in kwargs.items()}
         _before_call(__obj, args, kwargs)
         return charged(super().call(__context, __obj, *args, **kwargs))
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        if type(left) is str and type(right) is str and operator == "+":
+            return charged(left + right)  # most of what templates do
         numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
         if operator == "+":
             spend(size(left) + size(right))
@@ -330,25 +341,18 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 
 def _metered(name: str, function: Callable[..., Any], *, deep: bool) -> Callable[..., Any]:
-    """A filter that pays for its result; a deep one weighs its arguments first."""
-    first, checked, budget = (
-        1 if hasattr(function, "jinja_pass_arg") else 0,
-        name in _CHECKED,
-        left_to_rendering,
-    )
+    """A filter that pays for its result; its arguments are weighed first, of a deep one also its value."""
+    first = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @functools.wraps(function)
     def metered(*args: Any, **kwargs: Any) -> Any:
-        budget.get()  # LookupError while a template is compiled
-        if checked:
-            _check_filter(name, args[first:], kwargs)
-        if deep:
-            args = (*args[:first], *map(read, args[first:]))
-        elif len(args) > first + 1:
-            args = (*args[: first + 1], *map(walked, args[first + 1 :]))
-        if kwargs:
-            kwargs = {key: read(value) for key, value in kwargs.items()}
-        result = function(*args, **kwargs)
+        left_to_rendering.get()  # LookupError while a template is compiled
+        context, values, given = args[:first], args[first : first + 1], args[first + 1 :]
+        values = tuple(map(walked, values)) if deep else values
+        given, kwargs = tuple(map(walked, given)), {key: walked(value) for key, value in kwargs.items()}
+        if values:
+            _before_filter(name, values[0], given, kwargs)
+        result = function(*context, *values, *given, **kwargs)
         if isinstance(result, GeneratorType):  # chains of generators are as deep as a loop is long
             return iter(listed(result))
         return charged(result)
@@ -356,80 +360,38 @@ def _metered(name: str, function: Callable[..., Any], *, deep: bool) -> Callable
     return metered
 
 
-_BY_ATTRIBUTE = ("groupby", "map", "max", "min", "rejectattr", "selectattr", "sort", "sum", "unique")
-_CHECKED = frozenset(
-    {
-        *_BY_ATTRIBUTE,
-        "float",
-        "int",
-        "join",
-        "list",
-        "reject",
-        "round",
-        "select",
-        "title",
-        "trim",
-        "urlencode",
-    }
-)
-
-
-def _check_filter(name: str, values: tuple[Any, ...], named: dict[str, Any]) -> None:
-    """Refuse the few arguments that make one filter do too much."""
-    value = values[0] if values else None
-    if isinstance(value, str) and name in ("list", "map", "reject", "select", "sort", "title", "unique"):
+def _before_filter(name: str, value: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Refuse a filter that would build or compare far more than it is given."""
+    others = [other for other in (*given, *named.values()) if isinstance(other, (str, int))]
+    if others and name not in _LINEAR_FILTERS:
+        _bound_product([value] if isinstance(value, int) else value, others)
+    if isinstance(value, str) and name in _OF_CHARACTERS:
         room(ELEMENT * len(value))
-    if isinstance(value, str) and name in ("int", "float") and len(value) > MAX_SPELLED:
-        raise SecurityError(f"{name}: the number has too many digits")
-    if name == "round" and isinstance(value, (str, list, tuple)):
-        raise TypeError("round: the value must be a number")
     if name == "urlencode":
         room(12 * weigh(value)[0])
-    if name == "round" and any(isinstance(given, int) and abs(given) > 64 for given in values[1:2]):
-        raise SecurityError("round: precision must be at most 64")
-    if name == "round" and isinstance(named.get("precision"), int) and abs(named["precision"]) > 64:
-        raise SecurityError("round: precision must be at most 64")
-    if name == "trim" and isinstance(value, str):
-        chars = [given for given in (*values[1:], *named.values()) if isinstance(given, str)]
-        if len(value) * max(map(len, chars), default=0) > _MAX_COMPARED:
-            raise SecurityError("trim would compare too much")
-    if name == "sum" and (values[2:] or "start" in named):
-        start = named["start"] if "start" in named else values[2]
-        if not isinstance(start, (int, float)):
-            raise SecurityError("sum: only numbers can be summed")
-    paths = values[1:2] if name in ("map", "selectattr", "rejectattr") else values[1:4]
-    given = (*paths, named.get("attribute")) if name in _BY_ATTRIBUTE else (named.get("attribute"),)
-    if any(isinstance(path, str) and len(path) > MAX_SPELLED for path in given):
-        raise SecurityError(f"{name}: the path of the attribute is too long")
+    if name == "round" and not isinstance(value, (int, float)):
+        raise TypeError("round: the value must be a number")
+    if name == "sum" and not all(
+        isinstance(start, (int, float)) for start in (*given[1:], named.get("start", 0))
+    ):
+        raise SecurityError("sum: only numbers can be summed")
 
 
-def _weighing(function: Any) -> Callable[..., Any]:
-    """A test that weighs what it looks at."""
+def _weighing(name: str, function: Any) -> Callable[..., Any]:
+    """A test that weighs what it looks at; a remainder is one of numbers, as that of a text is a format."""
     first = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @functools.wraps(function)
     def test(*args: Any, **kwargs: Any) -> Any:
-        kwargs = {name: _tested(value) for name, value in kwargs.items()}
-        return function(*args[:first], *map(_tested, args[first:]), **kwargs)
-
-    return test
-
-
-def _of_numbers(function: Any) -> Callable[..., Any]:
-    """A test that computes a remainder, which is a format where the value is text."""
-
-    @functools.wraps(function)
-    def test(*args: Any, **kwargs: Any) -> Any:
-        if not all(isinstance(value, (int, float)) for value in (*args, *kwargs.values())):
+        operands = (*args[first:], *kwargs.values())
+        for value in operands:
+            if not hasattr(value, "__next__"):  # what can be read only once is not read
+                walked(value)
+        if name in _NUMBER_TESTS and not all(isinstance(value, (int, float)) for value in operands):
             raise TypeError("the test is of numbers")
         return function(*args, **kwargs)
 
     return test
-
-
-def _tested(value: Any) -> Any:
-    """An argument of a test; what can be read only once is not read."""
-    return value if hasattr(value, "__next__") else walked(value)
 
 
 def _before_format(text: str, sign: str, values: Any) -> None:
@@ -442,30 +404,6 @@ def _before_format(text: str, sign: str, values: Any) -> None:
 def _format(value: Any, *args: Any, **kwargs: Any) -> str:
     _before_format(str(value), "%", (args, kwargs))
     return str(str(value) % (kwargs or args))
-
-
-def _indent(value: Any, width: int | str = 4, *args: Any, **kwargs: Any) -> str:
-    if isinstance(width, int) and width > 64:
-        raise SecurityError(f"indent: width must be at most 64, got {width}")
-    if isinstance(width, str) and len(width) > 64:
-        raise SecurityError("indent: width must be at most 64 characters")
-    room(_lines(str(value)) * (ELEMENT + (width if isinstance(width, int) else len(width))))
-    return str(FILTERS["indent"](value, width, *args, **kwargs))
-
-
-def _replace(value: Any, old: Any, new: Any, count: int | None = None) -> str:
-    text, old, new = str(value), str(old), str(new)
-    room(text.count(old) * len(new))
-    return text.replace(old, new, -1 if count is None else count)
-
-
-@jinja2.pass_eval_context
-def _join(eval_context: Any, values: Any, d: str = "", attribute: Any = None) -> str:
-    if isinstance(values, str):
-        room(ELEMENT * len(values))
-    values = list(values)
-    room(weigh(values)[0] + len(values) * len(str(d)))
-    return str(FILTERS["join"](eval_context, values, d, attribute))
 
 
 def _raise_exception(message: Any) -> None:

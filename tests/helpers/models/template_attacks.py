@@ -11,7 +11,7 @@ import signal
 import sys
 from pathlib import Path
 
-SECONDS = 0.5  # that a template may take here
+SECONDS = 0.1  # that a template may take here
 GIVEN = 15  # seconds of processor time after which a process is killed
 BYTES = 1 << 30  # of address space that rendering may add
 
