@@ -228,6 +228,7 @@ def main() -> None:
     from lite.models.text import template_budget
 
     template_budget.MAX_SECONDS = SECONDS
+    _rendered("")  # imports jinja2 once, for all children
     asked = sys.argv[1] if len(sys.argv) > 1 else ""
     print(json.dumps({name: _attempt(source) for name, source in attacks().items() if asked in name}))
 
