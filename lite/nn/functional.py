@@ -486,10 +486,7 @@ def _reduced(loss: Any, reduction: str, counted: Any = None) -> Any:
 
 
 def _of_leaves(
-    fn: Callable[..., Any],
-    reduction: str,
-    *items: Any,
-    allowed: tuple[str, ...] = ("mean", "sum", "none"),
+    fn: Callable[..., Any], reduction: str, *items: Any, allowed: tuple[str, ...] = ("mean", "sum", "none")
 ) -> Any:
     """`fn` of arrays; for TensorDicts, `fn` of the arrays under each key."""
     if reduction not in allowed:

@@ -11,6 +11,7 @@ from typing import Any, Self
 from numpy import ndarray
 
 from lite._arrays.public import belong_to
+from lite._lazy_hooks import implementation
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import state as grad_state
 from lite.nn._modules.casting import Casting
@@ -179,23 +180,9 @@ class Module(Casting, StateDictMethods):
             ...     OnnxModule(path)(np.zeros((32, 4), np.float32)).shape
             (32, 2)
         """
-        from lite.nn._export.to_onnx import to_onnx  # a lazy hook
-
-        return to_onnx(
-            self,
-            path,
-            inputs,
-            kwargs=kwargs,
-            input_names=input_names,
-            output_names=output_names,
-            dynamic_axes=dynamic_axes,
-            states=states,
-            normalization=normalization,
-            interaction_type=interaction_type,
-            external_data=external_data,
-            contract=contract,
-            opset=opset,
-        )
+        names, options = (input_names, output_names), (interaction_type, external_data, contract, opset)
+        write = implementation("to_onnx", self)
+        return write(self, path, inputs, kwargs, *names, dynamic_axes, states, normalization, *options)
 
     def extra_repr(self) -> str:
         """The text between the parentheses of `repr`; empty by default."""

@@ -76,8 +76,6 @@ def from_modules(
     expand_identical: bool = False,
 ) -> Any:
     """See `TensorDict.from_modules`."""
-    if not modules:
-        raise RuntimeError("from_modules needs at least one module.")
     if lazy_stack and as_module:
         raise RuntimeError(
             "lazy_stack=True and as_module=True exclude each other: a TensorDictParams holds dense arrays."

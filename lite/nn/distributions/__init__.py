@@ -59,9 +59,7 @@ from lite.nn.distributions.transforms import (
 )
 
 # tensordict.nn.distributions has these, too; they belong to lite.nn.
-from lite.nn.layers.normal_params import (
-    AddStateIndependentNormalScale as AddStateIndependentNormalScale,
-)
+from lite.nn.layers.normal_params import AddStateIndependentNormalScale as AddStateIndependentNormalScale
 from lite.nn.layers.normal_params import NormalParamExtractor as NormalParamExtractor
 from lite.nn.layers.normal_params import add_custom_mapping as add_custom_mapping
 from lite.nn.layers.normal_params import mappings as mappings

@@ -322,10 +322,7 @@ class Bilinear(Module):
                 "input1 and input2 must have dimensions and agree in all but the last, got "
                 f"{tuple(input1.shape)} and {tuple(input2.shape)}"
             )
-        for name, x, size in (
-            ("input1", input1, weight.shape[-2]),
-            ("input2", input2, weight.shape[-1]),
-        ):
+        for name, x, size in (("input1", input1, weight.shape[-2]), ("input2", input2, weight.shape[-1])):
             if x.shape[-1] != size:
                 raise RuntimeError(f"the last dimension of {name} must be {size}, got {tuple(x.shape)}")
         compute, result = compute_dtype(input1.dtype, input2.dtype, weight.dtype)

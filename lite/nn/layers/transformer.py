@@ -59,14 +59,7 @@ class _Layer(Module):
         rng = None if rng is None else np.random.default_rng(rng)
         for name in self._attentions:
             attention = MultiheadAttention(
-                d_model,
-                nhead,
-                dropout,
-                bias,
-                batch_first=batch_first,
-                device=device,
-                dtype=dtype,
-                rng=rng,
+                d_model, nhead, dropout, bias, batch_first=batch_first, device=device, dtype=dtype, rng=rng
             )
             self.add_module(name, attention)
         self.linear1 = Linear(d_model, dim_feedforward, bias, device, dtype, rng=rng)
@@ -257,11 +250,7 @@ class TransformerEncoder(Module):
         self.mask_check = mask_check
 
     def forward(
-        self,
-        src: Any,
-        mask: Any = None,
-        src_key_padding_mask: Any = None,
-        is_causal: bool | None = None,
+        self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
     ) -> Any:
         """Encode src; masks as `attn_mask` and `key_padding_mask` of `MultiheadAttention`."""
         for layer in self.layers:

@@ -17,15 +17,7 @@ from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.log_prob_names import composite_lp_aggregate
 from lite.nn.losses.base import LossModule
 from lite.nn.losses.estimators import ValueEstimators
-from lite.nn.losses.policies import (
-    Keys,
-    entries,
-    entropy_of,
-    log_prob_of,
-    policy_keys,
-    require_policy,
-    total,
-)
+from lite.nn.losses.policies import Keys, entries, entropy_of, log_prob_of, policy_keys, require_policy, total
 from lite.nn.losses.reduction import (
     clipped_value_loss,
     distance_loss,

@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite.nn.distributions.arrays import (
-    as_shape,
-    as_value,
-    float_arrays,
-    in_double,
-    require,
-    uniform,
-)
+from lite.nn.distributions.arrays import as_shape, as_value, float_arrays, in_double, require, uniform
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import Real, Support
 

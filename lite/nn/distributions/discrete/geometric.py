@@ -8,14 +8,7 @@ import numpy as np
 
 from lite._arrays.formulas import sigmoid
 from lite._arrays.special import log_beta, xlog1py
-from lite.nn.distributions.arrays import (
-    as_shape,
-    as_value,
-    drawn,
-    in_double,
-    require,
-    standard_exponential,
-)
+from lite.nn.distributions.arrays import as_shape, as_value, drawn, in_double, require, standard_exponential
 from lite.nn.distributions.discrete.probs_or_logits import ProbsOrLogits, fails, log_likelihood
 from lite.nn.distributions.support import IntegerInterval, Support
 
