@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from lite._arrays.dtypes import as_dtype
 from lite.nn._modules.meta import MetaArray, check_device
 from lite.nn._modules.parameter import Parameter
 
-if TYPE_CHECKING:  # accessing numpy.random imports it, which takes longer than importing the rest of lite.nn
-    Rng = np.random.Generator | int | None
+# A string: accessing numpy.random imports it, which takes longer than importing the rest of lite.nn.
+Rng: TypeAlias = "np.random.Generator | int | None"
 
 
 def reset(module: Any, rng: Rng) -> None:

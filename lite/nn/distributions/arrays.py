@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,7 @@ from lite._arrays.types import HostArray, as_array, computed
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import has_derivative, value_of
 from lite._transforms.vmap.running import generator_for
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
+from lite.nn._modules.initial import Rng
 
 
 def as_float(value: Any, dtype: np.dtype[Any] | None = None) -> Any:

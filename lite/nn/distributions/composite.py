@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from lite import NestedKey, TensorDict, unravel_key
 from lite._tree.collection import TensorCollection
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import as_shape, generator_of, sum_rightmost
 from lite.nn.distributions.distribution import Distribution, deterministic_sample
 from lite.nn.distributions.log_prob_names import add_suffix, composite_lp_aggregate
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class CompositeDistribution(Distribution, Mapping[NestedKey, Distribution]):

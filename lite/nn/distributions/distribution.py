@@ -6,16 +6,14 @@ import copy
 import math
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from lite._arrays.types import HostArray
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import as_shape, untraced
 from lite.nn.distributions.support import Real, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 LOG_2 = math.log(2.0)
 EULER = 0.5772156649015329  # the Euler-Mascheroni constant

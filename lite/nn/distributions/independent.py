@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import sum_rightmost
 from lite.nn.distributions.distribution import Distribution, deterministic_sample
 from lite.nn.distributions.support import IndependentSupport, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class Independent(Distribution):

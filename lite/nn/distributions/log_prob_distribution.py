@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.types import as_array, computed
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.distribution import Distribution
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class LogProbDistribution(Distribution):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from lite._arrays.formulas import log_softmax, log_sum_exp
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import as_shape, as_value, generator_of
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class MixtureSameFamily(Distribution):

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import as_shape, as_value, sum_rightmost
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.independent import Independent
 from lite.nn.distributions.support import IndependentSupport, Support
 from lite.nn.distributions.transforms import ComposeTransform, Transform
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class TransformedDistribution(Distribution):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,16 +12,12 @@ from lite._arrays.formulas import accumulate
 from lite._arrays.public import belong_to
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import is_traced, unbroadcast, value_of, with_vjp
-from lite.nn._modules.initial import empty_parameter, fill, fill_normal, fill_uniform, reset
+from lite.nn._modules.initial import Rng, empty_parameter, fill, fill_normal, fill_uniform, reset
 from lite.nn._modules.module import Module
 from lite.nn.layers.activations import softmax_shares
 from lite.nn.layers.dropout import dropout, generator
 from lite.nn.layers.linear import Linear, linear
 from lite.nn.layers.windows import pad
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
-
 
 _BLOCK = 1 << 20  # scores in memory at once, if weights are not requested
 

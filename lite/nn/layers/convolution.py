@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,15 +13,12 @@ from lite._arrays.dtypes import compute_dtype
 from lite._arrays.formulas import accumulate
 from lite._arrays.public import belong_to
 from lite._transforms.grad.tape import value_of, with_node
-from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
+from lite.nn._modules.initial import Rng, empty_parameter, fill_uniform, reset
 from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.module import Module
 from lite.nn._modules.uninitialized import UninitializedParameter
 from lite.nn.layers.recorded import is_recorded
 from lite.nn.layers.windows import Sizes, blocks, offset_slices, pad, sizes, span
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 # Padding modes by their names in torch and in NumPy (None: zeros).
 _MODES = {"zeros": None, "reflect": "reflect", "replicate": "edge", "circular": "wrap"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,10 +10,8 @@ from lite._arrays.public import belong_to
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import value_of, with_node
 from lite._transforms.vmap.running import generator_for
+from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class Dropout(Module):

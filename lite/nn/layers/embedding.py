@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lite._arrays.public import belong_to
 from lite._transforms.grad.tape import is_traced, value_of, with_node
 from lite._transforms.vmap.running import everything, look_up
-from lite.nn._modules.initial import empty_parameter, fill_normal, reset
+from lite.nn._modules.initial import Rng, empty_parameter, fill_normal, reset
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class Embedding(Module):

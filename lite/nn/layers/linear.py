@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,13 +12,10 @@ from lite._arrays.public import belong_to
 from lite._arrays.types import HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import is_traced, unbroadcast, value_of, with_node
-from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
+from lite.nn._modules.initial import Rng, empty_parameter, fill_uniform, reset
 from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.module import Module
 from lite.nn._modules.uninitialized import UninitializedParameter
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class Linear(Module):

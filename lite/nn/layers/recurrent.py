@@ -10,22 +10,19 @@ import itertools
 import math
 import numbers
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lite._arrays.dtypes import compute_dtype
 from lite._arrays.public import belong_to
-from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
+from lite.nn._modules.initial import Rng, empty_parameter, fill_uniform, reset
 from lite.nn._modules.module import Module
 from lite.nn.layers.dropout import dropout, generator
 from lite.nn.layers.linear import linear
 from lite.nn.layers.recorded import is_recorded
 from lite.nn.layers.recurrent_gradients import recorded_walk
 from lite.nn.layers.recurrent_steps import RNN_STEPS, State, Step, gru_step, lstm_step, split_bias
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class Recurrent(Module):

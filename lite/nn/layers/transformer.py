@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lite import get_default_dtype
 from lite._arrays.dtypes import as_dtype
 from lite._arrays.public import belong_to
-from lite.nn._modules.initial import reset
+from lite.nn._modules.initial import Rng, reset
 from lite.nn._modules.module import Module
 from lite.nn.layers.activations import gelu
 from lite.nn.layers.attention import MultiheadAttention, xavier_uniform
@@ -19,9 +19,6 @@ from lite.nn.layers.containers import ModuleList
 from lite.nn.layers.dropout import Dropout
 from lite.nn.layers.linear import Linear
 from lite.nn.layers.normalization import LayerNorm
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 Activation = str | Callable[[Any], Any]
 

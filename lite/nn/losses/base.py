@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,11 +24,12 @@ from lite.nn.distributions.arrays import generator_of
 from lite.nn.layers.dropout import Dropout
 from lite.nn.losses.coefficient import Coefficient
 from lite.nn.losses.estimators import ValueEstimators, made_for, named
-from lite.nn.losses.reduction import expanded, reduced
+from lite.nn.losses.reduction import expanded, reduced, require_loss_function, require_reduction
 from lite.nn.settings import InteractionType, set_interaction_type
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.values.base import ValueEstimatorBase
 from lite.nn.values.detached import detached
+from lite.nn.values.value_norm import require_norm
 
 # Keys of padding masks: of a slice sampler, and of steps that a shifted estimator could not compute.
 AUTO_LOSS_MASK_KEYS: tuple[NestedKey, ...] = (("collector", "mask"), "shifted_valid")
@@ -37,9 +39,29 @@ _NO_UPDATER = (
 )
 
 
+# Checks of options, by their names in the signatures of losses.
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "reduction": require_reduction,
+    "loss_function": require_loss_function,
+    "loss_critic_type": require_loss_function,
+    "advantage_norm": require_norm,
+}
+
+
 @dataclass
 class NoKeys:
     """The keys of a loss that reads none by name."""
+
+
+@dataclass
+class TransitionKeys:
+    """Keys of losses that learn from transitions; reward, done and terminated are under "next"."""
+
+    priority: NestedKey = "td_error"
+    reward: NestedKey = "reward"
+    done: NestedKey = "done"
+    terminated: NestedKey = "terminated"
+    priority_weight: NestedKey = "priority_weight"
 
 
 class LossModule(TensorDictModuleBase):
@@ -101,16 +123,20 @@ class LossModule(TensorDictModuleBase):
     """
 
     _AcceptedKeys: ClassVar[type[Any]] = NoKeys
+    default_keys: ClassVar[type[Any]] = NoKeys  # the same
     # Buffers that a number may be assigned to: `loss.entropy_coeff = 0.003`.
     _schedulable_buffers: ClassVar[frozenset[str]] = frozenset()
     default_value_estimator: ClassVar[ValueEstimators | None] = None
     SUPPORTED_VALUE_ESTIMATORS: ClassVar[tuple[ValueEstimators, ...]] = ()
+    # Options of the estimator that differ from its defaults.
+    _estimator_options: Mapping[str, Any] = MappingProxyType({})
     deterministic_sampling_mode: InteractionType = InteractionType.DETERMINISTIC
     use_prioritized_weights: bool | str = "auto"
     reduction: str = "mean"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls.default_keys = cls._AcceptedKeys
         for name, method in list(vars(cls).items()):
             if name == "forward":
                 setattr(cls, name, _sampling(_warning(method)))
@@ -144,6 +170,16 @@ class LossModule(TensorDictModuleBase):
                 if params is not None:
                     return detached(params)
             raise
+
+    def _keep(self, **options: Any) -> None:
+        """Set options as attributes, checked by their names.
+
+        Raises:
+            ValueError: the name of a reduction or of a distance is unknown.
+            TypeError: a norm of advantages is no `ValueNorm`.
+        """
+        for name, value in options.items():
+            setattr(self, name, _CHECKS[name](value) if name in _CHECKS else value)
 
     # -- keys ----------------------------------------------------------------------------------------------
 
@@ -364,15 +400,11 @@ class LossModule(TensorDictModuleBase):
             if value_type is None:
                 raise NotImplementedError(f"{type(self).__name__} has no estimator of targets.")
         value_type = named(value_type)
-        options = {**self._estimator_options(), **hyperparams}
+        options = {**self._estimator_options, **hyperparams}
         supported = self.SUPPORTED_VALUE_ESTIMATORS
         self._value_estimator = made_for(self, value_type, supported, self._estimator_keys(), options)
         self.value_type = value_type
         return self
-
-    def _estimator_options(self) -> Mapping[str, Any]:
-        """Arguments of the estimator that differ from its defaults."""
-        return {}
 
     # -- coefficients --------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase
+from lite.nn._modules.module import Module
 from lite.nn.functional import cross_entropy
 from lite.nn.losses.base import LossModule
 from lite.nn.losses.policies import entries, log_prob_of, total
@@ -60,14 +61,11 @@ class BCLoss(LossModule):
     """
 
     _AcceptedKeys = BCKeys
-    default_keys = BCKeys
     tensor_keys: BCKeys
-    actor_network: Any
-    actor_network_params: Any
 
     def __init__(
         self,
-        actor_network: Any,
+        actor_network: Module,
         *,
         loss_function: str | Callable[[Any, Any], Any] | None = None,
         reduction: str | None = None,

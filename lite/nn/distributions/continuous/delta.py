@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import as_float, as_shape
 from lite.nn.distributions.continuous.tanh import TanhMap
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import Interval, Real, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class Delta(Distribution):

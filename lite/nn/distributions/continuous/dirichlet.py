@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lite._arrays.formulas import log_gamma
 from lite._arrays.special import digamma, log_beta, xlog1py, xlogy
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import (
     as_float,
     as_value,
@@ -20,9 +21,6 @@ from lite.nn.distributions.arrays import (
 )
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import Interval, Simplex, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class Beta(Distribution):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lite._arrays.formulas import log_gamma
 from lite._arrays.special import xlogy
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import (
     as_shape,
     as_value,
@@ -19,9 +20,6 @@ from lite.nn.distributions.arrays import (
 )
 from lite.nn.distributions.distribution import EULER, Distribution
 from lite.nn.distributions.support import GreaterThan, Interval, Real, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class Gumbel(Distribution):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lite._arrays.special import digamma, log_beta
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import (
     as_shape,
     as_value,
@@ -19,9 +20,6 @@ from lite.nn.distributions.arrays import (
 )
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import Real, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class Cauchy(Distribution):

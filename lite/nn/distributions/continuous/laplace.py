@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import as_shape, as_value, float_arrays, in_double, require, uniform
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import Real, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class Laplace(Distribution):

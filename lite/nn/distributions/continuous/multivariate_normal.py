@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.vmap.running import everything
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import as_float, as_shape, as_value, in_double, require, standard_normal
 from lite.nn.distributions.distribution import HALF_LOG_2PI, Distribution
 from lite.nn.distributions.support import IndependentSupport, Real, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 _FORMS = ("covariance_matrix", "precision_matrix", "scale_tril")
 

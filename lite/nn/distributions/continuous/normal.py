@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lite._arrays.formulas import erf, normal_cdf, normal_quantile
 from lite._transforms.grad.tape import is_traced, unbroadcast, value_of, with_node
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import (
     as_float,
     as_shape,
@@ -21,9 +22,6 @@ from lite.nn.distributions.arrays import (
 from lite.nn.distributions.distribution import HALF_LOG_2PI, LOG_2, Distribution
 from lite.nn.distributions.independent import Independent
 from lite.nn.distributions.support import Interval, Real, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 _REAL = Real()
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lite._arrays.formulas import log_softmax, softmax
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import (
     as_float,
     as_shape,
@@ -21,9 +22,6 @@ from lite.nn.distributions.arrays import (
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import Simplex, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class RelaxedOneHotCategorical(Distribution):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import as_float, float_arrays, sum_rightmost
 from lite.nn.distributions.continuous.normal import Normal, bounded_loc, scale_for
 from lite.nn.distributions.continuous.tanh import TanhMap
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import IndependentSupport, Interval, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 _NEWTON = 50  # steps; a dozen are enough but where two peaks are about to part
 _FLAT = 1e-9

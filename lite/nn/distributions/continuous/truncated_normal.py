@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lite._arrays.formulas import erf, normal_quantile
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import as_float, as_shape, float_arrays, sum_rightmost, uniform
 from lite.nn.distributions.continuous.normal import bounded_loc
 from lite.nn.distributions.continuous.tanh import check_bounds
 from lite.nn.distributions.distribution import HALF_LOG_2PI, Distribution
 from lite.nn.distributions.support import IndependentSupport, Interval, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 _EDGE = 1e-6  # the smallest probability and distance from the bounds that are distinguished
 

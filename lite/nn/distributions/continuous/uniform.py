@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import as_float, as_shape, float_arrays, require, uniform
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import Interval, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class Uniform(Distribution):

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lite._arrays.special import bessel_ratio, log_i0
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import as_value, drawn, float_arrays, in_double, require
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import Real, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class VonMises(Distribution):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lite._arrays.types import as_array
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import as_shape, require, uniform
 from lite.nn.distributions.discrete.probs_or_logits import ProbsOrLogits, log_likelihood
 from lite.nn.distributions.support import IntegerInterval, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class Bernoulli(ProbsOrLogits):

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lite._arrays.formulas import log_gamma
 from lite._arrays.special import log_beta
 from lite._transforms.vmap.running import everything
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import as_value, drawn, in_double, multinomial, require
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.discrete.probs_or_logits import ProbsOrLogits, fails, log_likelihood
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import Counts, IntegerInterval, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 _COUNTS = IntegerInterval(0, np.inf)
 

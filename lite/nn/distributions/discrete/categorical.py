@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,12 +15,10 @@ from lite._arrays.types import HostArray, as_array, computed
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import unbroadcast, value_of, with_node
 from lite._transforms.vmap.running import everything
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import as_shape, generator_of, require
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import IntegerInterval, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 _BLOCK = 2**18  # numbers that are worked on at once, so that temporaries stay small
 

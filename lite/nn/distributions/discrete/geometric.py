@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lite._arrays.formulas import sigmoid
 from lite._arrays.special import log_beta, xlog1py
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import as_shape, as_value, drawn, in_double, require, standard_exponential
 from lite.nn.distributions.discrete.probs_or_logits import ProbsOrLogits, fails, log_likelihood
 from lite.nn.distributions.support import IntegerInterval, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 _COUNTS = IntegerInterval(0, np.inf)
 

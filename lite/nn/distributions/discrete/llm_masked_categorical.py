@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,12 +12,10 @@ from lite._arrays.formulas import softmax
 from lite._arrays.types import as_array, computed
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import value_of, with_node
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import IntegerInterval, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class LLMMaskedCategorical(Distribution):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.types import as_array, computed
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.discrete.one_hot_categorical import OneHotMixin, one_hot
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class MaskedCategorical(Categorical):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.formulas import softmax
 from lite._arrays.types import as_array, computed
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.support import OneHot, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 def one_hot(classes: Any, num_classes: int) -> NDArray[np.int64]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lite._arrays.formulas import log_gamma
 from lite._arrays.special import xlogy
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import as_float, as_value, drawn, in_double, require
 from lite.nn.distributions.discrete.probs_or_logits import fails
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import IntegerInterval, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class Poisson(Distribution):
