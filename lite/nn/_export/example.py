@@ -196,9 +196,7 @@ def _parameter_names(module: Any, count: int) -> list[str]:
         elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             names.append(parameter.name)
     if len(names) < count:
-        raise TypeError(
-            f"{type(module).__name__}.forward takes {len(names)} arguments, got {count} examples."
-        )
+        raise TypeError(f"{type(module).__name__}.forward takes {len(names)} arguments, got {count}.")
     return names[:count]
 
 

@@ -57,7 +57,7 @@ def to_onnx(
     how = InteractionType(interaction_type)
     if how is InteractionType.RANDOM:
         raise ValueError(
-            "interaction_type must be 'deterministic', 'mode', 'mean' or 'median': a graph draws no samples."
+            "interaction_type must be deterministic, mode, mean or median: a graph draws nothing."
         )
     if not isinstance(opset, int) or not _OPSETS[0] <= opset <= _OPSETS[1]:
         raise ValueError(f"opset must be from {_OPSETS[0]} to {_OPSETS[1]}, got {opset!r}.")

@@ -77,9 +77,7 @@ def from_modules(
 ) -> Any:
     """See `TensorDict.from_modules`."""
     if lazy_stack and as_module:
-        raise RuntimeError(
-            "lazy_stack=True and as_module=True exclude each other: a TensorDictParams holds dense arrays."
-        )
+        raise RuntimeError("lazy_stack=True and as_module=True exclude each other.")
     trees = [from_module(module, use_state_dict=use_state_dict) for module in modules]
     _require_shapes(trees)
     if lazy_stack:

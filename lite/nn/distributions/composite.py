@@ -68,9 +68,7 @@ class CompositeDistribution(Distribution, Mapping[NestedKey, Distribution]):
         for name, make in _flat_keys(distribution_map).items():
             own = params.get(name)
             if own is None:
-                raise KeyError(
-                    f"no parameters under {name!r} in params, which has {sorted(map(str, params.keys()))}"
-                )
+                raise KeyError(f"params has no {name!r}, only {sorted(map(str, params.keys()))}")
             made[name] = make(**{key: own[key] for key in own.keys()}, **extra.get(name, {}))  # noqa: SIM118
         self._hold(params, made, name_map, log_prob_key, entropy_key)
 

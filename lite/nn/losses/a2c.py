@@ -86,7 +86,7 @@ class ActorCriticLoss(LossModule):
         if advantage is None:
             if self.critic_network is None:
                 raise RuntimeError(
-                    f"the batch has no {self.tensor_keys.advantage!r}, and the loss no critic to estimate it."
+                    f"the batch has no {self.tensor_keys.advantage!r}, and the loss no critic."
                 )
             params = detached(self.critic_network_params)
             self.value_estimator(td, params=params, target_params=self.target_critic_network_params)
@@ -171,15 +171,9 @@ class A2CLoss(ActorCriticLoss):
         ...     nn.ProbabilisticTensorDictModule(["logits"], ["action"], distribution_class=Categorical),
         ... )
         >>> loss = A2CLoss(policy, nn.ValueOperator(nn.Linear(4, 1)))
-        >>> batch = TensorDict(
-        ...     {
-        ...         "observation": np.zeros((5, 4), np.float32),
-        ...         "action": np.arange(5) % 3,
-        ...         "advantage": np.ones((5, 1), np.float32),
-        ...         "value_target": np.ones((5, 1), np.float32),
-        ...     },
-        ...     batch_size=[5],
-        ... )
+        >>> ones = np.ones((5, 1), np.float32)
+        >>> batch = TensorDict(advantage=ones, value_target=ones, action=np.arange(5) % 3, batch_size=[5])
+        >>> batch["observation"] = np.zeros((5, 4), np.float32)
         >>> sorted(loss(batch).keys())
         ['entropy', 'loss_critic', 'loss_entropy', 'loss_objective']
     """

@@ -90,9 +90,7 @@ class EntropyWeightedLoss(EnsembleLoss):
 def require_shape(log_prob: Array, values: Array) -> None:
     """Raise RuntimeError unless log-probs and values have one shape."""
     if log_prob.shape != values.shape:
-        raise RuntimeError(
-            f"log-probs and values must have one shape, got {log_prob.shape} and {values.shape}."
-        )
+        raise RuntimeError(f"log-probs and values must have one shape, got {log_prob.shape}, {values.shape}.")
 
 
 def scattered(values: Array, where: Array) -> Array:

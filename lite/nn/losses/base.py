@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype, unravel_key
+from lite._arrays.types import Array
 from lite._tree.keys import require_path
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
@@ -67,44 +68,29 @@ class TransitionKeys:
 class LossModule(TensorDictModuleBase):
     """Base of losses: modules that read a batch and give a TensorDict of numbers to minimise and to log.
 
-    Losses are named "loss" or "loss_*"; with the reductions "mean" and "sum" each is one number. Other
-    entries are for logging, and no gradient flows through them. A loss that is NaN raises, so that no
-    optimiser spreads it.
+    Losses are named "loss" or "loss_*"; other entries are logged, without gradient. A NaN loss raises.
+    - Parameters: `loss.actor_network_params` and its like hold the Parameters of the network, and are part of
+      `loss.parameters()`. `loss.target_actor_network_params` is the delayed copy, which `SoftUpdate` or
+      `HardUpdate` moves, or else the parameters as constants.
+    - Keys: `tensor_keys` names the entries that are read and written; `set_keys` changes them.
+    - Masks: `loss_mask_key` names an entry that is True where a step is valid; "auto" takes
+      ("collector", "mask") and "shifted_valid".
 
-    **Parameters.** `loss.actor_network_params` and so on are TensorDictParams of the Parameters of the
-    network that was given (an ensemble's are stacked), and part of `loss.parameters()`; the networks are
-    called with these. Where there is a delayed copy, it is `loss.target_actor_network_params`, arrays that
-    `SoftUpdate` or `HardUpdate` move; otherwise that name gives the present parameters as constants. To
-    have a loss as a function of its parameters, exchange them: ``with params.to_module(loss):
-    loss(batch)``, where `params` has the keys of ``TensorDict.from_module(loss)``.
-
-    **Keys.** `loss.tensor_keys` says where entries are read and written; `set_keys` changes that.
-
-    **Masks.** Padding does not count: entries named by `loss_mask_key`, True where a step is valid. "auto",
-    the default, looks for ("collector", "mask") and "shifted_valid"; None counts everything.
-
-    A subclass names its keys in a dataclass `_AcceptedKeys`, calls `convert_to_functional` for each network,
-    and defines `forward`.
+    A subclass names its keys in `_AcceptedKeys`, calls `convert_to_functional`, and defines `forward`.
 
     Attributes:
         reduction: "mean", "sum" or "none".
         deterministic_sampling_mode: how modules take samples while the loss is computed.
-        use_prioritized_weights: whether "priority_weight" weighs the losses: True, False, or "auto", which
-            is the same as True.
+        use_prioritized_weights: whether "priority_weight" weighs the losses; "auto" is True.
 
     Source:
         torchrl.objectives.LossModule.
 
     Example:
-        >>> from dataclasses import dataclass
         >>> import numpy as np
         >>> from lite import TensorDict, nn
         >>> from lite.nn.losses import LossModule
         >>> class Error(LossModule):
-        ...     @dataclass
-        ...     class _AcceptedKeys:
-        ...         goal: str = "goal"
-        ...
         ...     out_keys = ["loss"]
         ...
         ...     def __init__(self, network):
@@ -114,10 +100,9 @@ class LossModule(TensorDictModuleBase):
         ...     def forward(self, tensordict):
         ...         with self.network_params.to_module(self.network):
         ...             made = self.network(tensordict.copy())["made"]
-        ...         error = (made - tensordict[self.tensor_keys.goal]) ** 2
+        ...         error = (made - tensordict["y"]) ** 2
         ...         return TensorDict(loss=self._reduce_loss(error, tensordict))
         >>> loss = Error(nn.TensorDictModule(lambda x: 2 * x, ["x"], ["made"]))
-        >>> loss.set_keys(goal="y")
         >>> float(loss(TensorDict(x=np.ones(3), y=np.zeros(3), batch_size=[3]))["loss"])
         4.0
     """
@@ -203,7 +188,7 @@ class LossModule(TensorDictModuleBase):
         for name, key in kwargs.items():
             if name not in names:
                 raise ValueError(
-                    f"{name!r} is not a key of {type(self).__name__}; expected one of {sorted(names)}."
+                    f"{name!r} is no key of {type(self).__name__}; expected one of {sorted(names)}."
                 )
             changed[name] = getattr(defaults, name) if key is None else _checked_key(name, key)
         for name, key in changed.items():
@@ -292,9 +277,7 @@ class LossModule(TensorDictModuleBase):
             raise RuntimeError(f"{module_name}: {expand_dim} networks are needed, got {len(module)}.")
         for key, leaf in from_module(module[0] if many else module).items(True, True):
             if is_uninitialized(leaf):
-                raise RuntimeError(
-                    f"{module_name} has a parameter {key!r} without data: call the network once before."
-                )
+                raise RuntimeError(f"{module_name} has {key!r} without data: call the network once before.")
         if many:
             params = from_modules(module, as_module=True, lock=False, expand_identical=True)
             module = module[0]
@@ -442,13 +425,13 @@ class LossModule(TensorDictModuleBase):
 
     def _reduce_loss(
         self,
-        loss: Any,
+        loss: Array,
         tensordict: TensorDictBase | None = None,
         *,
-        mask: Any = None,
+        mask: Array | None = None,
         reduction: str | None = None,
-        weights: Any = None,
-    ) -> Any:
+        weights: Array | None = None,
+    ) -> Array:
         """Reduce a loss per element to one number, without masked elements; unchanged for "none"."""
         if mask is not None:
             mask = expanded(mask, loss)
@@ -486,17 +469,17 @@ class LossModule(TensorDictModuleBase):
                     td.set(key, np.where(~counts & np.isnan(leaf), leaf.dtype.type(0), leaf))
         return td
 
-    def _maybe_get_priority_weight(self, tensordict: TensorDictBase) -> Any:
+    def _maybe_get_priority_weight(self, tensordict: TensorDictBase) -> Array | None:
         """The weights of a prioritized buffer, if there are any and they are wanted."""
         if self.use_prioritized_weights not in (True, "auto"):
             return None
         return tensordict.get(self.tensor_keys.priority_weight, None)
 
-    def _write_priority(self, tensordict: TensorDictBase, error: Any) -> None:
+    def _write_priority(self, tensordict: TensorDictBase, error: Array) -> None:
         """Give the batch its errors; a locked one must have a place for them."""
         tensordict.set(self.tensor_keys.priority, error, inplace=tensordict.is_locked)
 
-    def _read(self, tensordict: TensorDictBase, key: NestedKey) -> Any:
+    def _read(self, tensordict: TensorDictBase, key: NestedKey) -> Array:
         """An entry of the batch; KeyError if it is missing."""
         entry = tensordict.get(key, None)
         if entry is None:
@@ -548,13 +531,13 @@ def _warnings_wanted() -> bool:
     return os.environ.get("RL_WARNINGS", "True").lower() not in ("0", "false")
 
 
-def _is_nan(value: Any) -> bool:
+def _is_nan(value: Array) -> bool:
     array = detached(value)
     plain = isinstance(array, np.ndarray | np.generic) and array.ndim == 0
     return bool(plain and np.isnan(array))
 
 
-def _source_of_nan(batch: Any) -> str:
+def _source_of_nan(batch: object) -> str:
     keys = []
     if isinstance(batch, TensorDictBase):
         for key, leaf in batch.items(True, True):

@@ -61,19 +61,10 @@ class DQNLoss(LossModule):
         >>> from lite.nn.losses import DQNLoss, SoftUpdate
         >>> loss = DQNLoss(nn.MLP(4, 2, num_cells=[8]), action_space="categorical")
         >>> target = SoftUpdate(loss, eps=0.99)  # target.step() after each step of the optimiser
-        >>> batch = TensorDict(
-        ...     {
-        ...         "observation": np.zeros((10, 4), np.float32),
-        ...         "action": np.zeros(10, np.int64),
-        ...         "next": {
-        ...             "observation": np.zeros((10, 4), np.float32),
-        ...             "reward": np.ones((10, 1), np.float32),
-        ...             "done": np.zeros((10, 1), bool),
-        ...             "terminated": np.zeros((10, 1), bool),
-        ...         },
-        ...     },
-        ...     batch_size=[10],
-        ... )
+        >>> state, flag = np.zeros((10, 4), np.float32), np.zeros((10, 1), bool)
+        >>> after = {"observation": state, "reward": np.ones((10, 1), np.float32), "done": flag}
+        >>> batch = TensorDict({"observation": state, "next": {**after, "terminated": flag}}, batch_size=[10])
+        >>> batch["action"] = np.zeros(10, np.int64)
         >>> loss(batch)["loss"].shape, batch["td_error"].shape
         ((), (10, 1))
     """
@@ -103,9 +94,7 @@ class DQNLoss(LossModule):
         for name in ("action_space", "spec"):
             space = getattr(value_network, name, None) if space is None else space
         if space is None:
-            raise ValueError(
-                "action_space must be given, as the value network has no attribute action_space."
-            )
+            raise ValueError("action_space must be given, as the value network has no such attribute.")
         self.action_space = action_space_of(space)
         if not isinstance(value_network, TensorDictModuleBase):
             value_network = QValueActor(value_network, action_space=self.action_space)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase
+from lite._arrays.types import Array
 from lite.nn._modules.module import Module
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.kl import kl_divergence
@@ -124,11 +125,9 @@ class KLPENPPOLoss(PPOLoss):
         try:
             return self.actor_network.build_dist_from_params(td)
         except (KeyError, TypeError) as err:
-            raise KeyError(
-                "KLPENPPOLoss reads the parameters of the distribution that acted, which are not there."
-            ) from err
+            raise KeyError("the batch lacks the parameters of the distribution that acted.") from err
 
-    def _divergence(self, before: Distribution, now: Distribution, dims: int) -> Any:
+    def _divergence(self, before: Distribution, now: Distribution, dims: int) -> Array:
         try:
             return kl_divergence(before, now)
         except NotImplementedError:

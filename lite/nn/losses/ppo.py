@@ -29,8 +29,7 @@ class PPOLoss(ActorCriticLoss):
 
     Reads what the policy and the critic read, "action", its log-prob "action_log_prob" under the policy
     that acted, "advantage", (*batch, 1), and "value_target". Without "advantage" the loss's estimator (GAE)
-    makes both; then the batch must be a rollout, [*batch, time], with "reward", "done" and "terminated"
-    under "next". Nothing is written to the batch.
+    makes both from a rollout, [*batch, time], with "reward", "done" and "terminated" under "next".
 
     Returns "loss_objective"; "loss_critic", the distance of values from their targets; "loss_entropy", the
     negative entropy times its coefficient; and to log "entropy", "kl_approx", "explained_variance", and
@@ -47,30 +46,24 @@ class PPOLoss(ActorCriticLoss):
         log_explained_variance: whether there is "explained_variance".
         critic_coeff: 1 by default.
         loss_critic_type: "l2", "l1" or "smooth_l1"; see `distance_loss`.
-        normalize_advantage: give the advantages of the batch mean 0 and deviation 1.
-        normalize_advantage_exclude_dims: dimensions that have means of their own, such as agents.
+        normalize_advantage: give the advantages of the batch mean 0 and deviation 1, but separately along
+            `normalize_advantage_exclude_dims`, such as agents.
         advantage_norm: a `ValueNorm`, such as `lite.nn.PercentileValueNorm`, whose scale divides advantages.
-            It counts the returns that the loss estimates while it is in training mode; where the batch has
-            advantages, call `advantage_norm.update(value_target)` once for each rollout.
+            The loss updates it with returns that it estimates in training mode.
         separate_losses: parameters that policy and critic share do not learn from "loss_critic".
         reduction: "mean", "sum" or "none".
         clip_value: how far a value may go from the "state_value" in the batch.
-        delay_actor: keep a copy of the policy, which `SoftUpdate` or `HardUpdate` moves: ratios are measured
-            from it, and weighted by how much likelier it was to act than the policy that did.
+        delay_actor: keep a copy of the policy, the proximal one of the ratios.
         max_importance_ratio: a limit of the weight.
         generator: seed or `numpy.random.Generator` for sampled entropies.
 
     Raises:
         TypeError: networks are missing, or the policy has no `get_dist`.
-        ValueError: `normalize_advantage` and an `advantage_norm`, another name of a distance or reduction, or
-            numbers out of range.
+        ValueError: options that exclude each other, unknown names, or numbers out of range.
 
     Source:
         Schulman et al. (2017), Proximal policy optimization algorithms (arXiv:1707.06347);
         torchrl.objectives.PPOLoss.
-
-    Example:
-        See `ClipPPOLoss`.
     """
 
     _critic_is_optional = True
@@ -197,7 +190,7 @@ class PPOLoss(ActorCriticLoss):
         log_prob = total(log_prob, dims)
         if log_prob.shape != acted.shape:
             raise ValueError(
-                f"log-probs in the batch have the shape {acted.shape}, those of the policy {log_prob.shape}."
+                f"log-probs of the batch must have the shape {log_prob.shape}, got {acted.shape}."
             )
         proximal, log_is_weight = acted, None
         if self.delay_actor:
@@ -212,7 +205,7 @@ class PPOLoss(ActorCriticLoss):
         return fitting(advantage, log_weight), log_weight, dist, kl_approx, log_is_weight
 
     def _with_entropy_and_critic(
-        self, out: TensorDict, dist: Distribution, advantage: Any, td: TensorDictBase
+        self, out: TensorDict, dist: Distribution, advantage: Array, td: TensorDictBase
     ) -> TensorDict:
         """The other losses, and all of them reduced."""
         if self.entropy_bonus:
@@ -238,7 +231,7 @@ class PPOLoss(ActorCriticLoss):
                 out.set(key, squeezed(self._reduce_loss(out.get(key), td)))
         return out
 
-    def _weighted(self, parts: Any, dims: int) -> Any:
+    def _weighted(self, parts: Any, dims: int) -> Array:
         """Entropies of the parts of a composite distribution, each times its coefficient."""
         if self._entropy_coeff_map is None:
             return -self._number("entropy_coeff") * total(parts, dims)
@@ -301,18 +294,10 @@ class ClipPPOLoss(PPOLoss):
         ... )
         >>> critic = nn.ValueOperator(nn.MLP(4, 1, num_cells=[8]))
         >>> loss = ClipPPOLoss(policy, critic, entropy_coeff=0.01)
-        >>> rollout = TensorDict(
-        ...     {
-        ...         "observation": np.zeros((2, 5, 4), np.float32),  # two environments, five steps
-        ...         "next": {
-        ...             "observation": np.zeros((2, 5, 4), np.float32),
-        ...             "reward": np.ones((2, 5, 1), np.float32),
-        ...             "done": np.zeros((2, 5, 1), bool),
-        ...             "terminated": np.zeros((2, 5, 1), bool),
-        ...         },
-        ...     },
-        ...     batch_size=[2, 5],
-        ... )
+        >>> state, flag = np.zeros((2, 5, 4), np.float32), np.zeros((2, 5, 1), bool)
+        >>> after = {"observation": state, "reward": np.ones((2, 5, 1), np.float32), "done": flag}
+        >>> after["terminated"] = flag
+        >>> rollout = TensorDict({"observation": state, "next": after}, batch_size=[2, 5])
         >>> rollout = GAE(gamma=0.99, lmbda=0.95, value_network=critic)(policy(rollout))
         >>> losses = loss(rollout.reshape(-1))
         >>> [key for key in losses.keys() if key.startswith("loss")], float(losses["clip_fraction"])
@@ -394,7 +379,7 @@ def log_bounds(low: float, high: float) -> tuple[float, float]:
     return math.log1p(-low), math.log1p(high)
 
 
-def effective_sample_size(log_weights: Any) -> Any:
+def effective_sample_size(log_weights: Array) -> Array:
     """How many samples of equal weight say as much as these, along the first dimension."""
     top = log_weights.max(0)
     weights = np.exp(log_weights - top)
@@ -402,7 +387,7 @@ def effective_sample_size(log_weights: Any) -> Any:
     return total_weight * total_weight / (weights * weights).sum(0)
 
 
-def fitting(advantage: Any, log_weight: Any) -> Any:
+def fitting(advantage: Array, log_weight: Array) -> Array:
     """The advantage as it multiplies the ratios: of their shape, or one for all actions of a step.
 
     Raises:
@@ -422,7 +407,7 @@ def fitting(advantage: Any, log_weight: Any) -> Any:
     )
 
 
-def _normalized(advantage: Any, exclude_dims: tuple[int, ...], valid: Any) -> Any:
+def _normalized(advantage: Array, exclude_dims: tuple[int, ...], valid: Array | None) -> Array:
     """Advantages with mean 0 and deviation 1 along all dimensions but some."""
     exclude = {dim % advantage.ndim for dim in exclude_dims}
     axes = tuple(dim for dim in range(advantage.ndim) if dim not in exclude)

@@ -39,76 +39,42 @@ class SACLoss(EntropyWeightedLoss):
 
     Reads observations, "action", and under "next" observations, "reward", (*batch, 1), "done" and
     "terminated". Returns "loss_actor", "loss_qvalue", "loss_alpha", with a value network "loss_value", and to
-    log "alpha" and "entropy" (not with the reduction "none"). Writes the greatest error of the critics to
-    "td_error", (*batch).
-
-    The critics run as one computation, under `vmap`. The policy is a constant to them, and they to it.
-
-    With a value network, as in the first paper, the critics learn from its values of next observations, each
-    from its share of the batch (whose size they divide), and "td_error" is the square of their error; the
-    network learns the least value that the critics give to an action of the policy, and entropy.
+    log "alpha" and "entropy". Writes the greatest error of the critics to "td_error", (*batch).
 
     Args:
         actor_network: a policy with `get_dist`, whose samples have derivatives, such as one of `TanhNormal`.
-        qvalue_network: gives "state_action_value", (*batch, 1), of observations and "action". One, of which
-            `num_qvalue_nets` are made whose parameters are drawn anew; or a list of so many.
-        value_network: gives "state_value", (*batch, 1), of observations; None for the second paper's losses.
-        num_qvalue_nets: how many critics; the least of their values counts.
-        loss_function: "l2", "l1" or "smooth_l1"; see `distance_loss`.
-        alpha_init: where the weight of the entropy starts.
-        min_alpha, max_alpha: its limits.
-        action_spec: of the action (or a Composite that has it), for `target_entropy="auto"`; that of the
-            policy by default.
-        fixed_alpha: the weight does not learn.
-        target_entropy: a number; "auto" is less the number of dimensions of an action.
-        delay_actor, delay_qvalue, delay_value: keep copies, which `SoftUpdate` or `HardUpdate` moves, of
-            policy, critics and value network. Next actions or observations are valued by the copies.
-        separate_losses: parameters that policy and critics share do not learn from "loss_qvalue".
-        reduction: "mean", "sum" or "none".
-        skip_done_states: next actions are only drawn where the episode goes on; elsewhere the policy may
-            not be able to, for want of an observation.
-        deactivate_vmap: call the critics one after the other.
-        use_prioritized_weights: see `LossModule`.
-        generator: seed or `numpy.random.Generator` for actions and for parameters drawn anew.
+        qvalue_network: gives "state_action_value", (*batch, 1); one, to be drawn anew, or a list.
+        value_network: gives "state_value", (*batch, 1); None for the second paper's losses.
+        num_qvalue_nets, loss_function: how many critics, of which the least value counts; `distance_loss`.
+        alpha_init, min_alpha, max_alpha, fixed_alpha: the weight of the entropy, and whether it is constant.
+        target_entropy: a number; "auto" is the negative number of dimensions in `action_spec`.
+        delay_actor, delay_qvalue, delay_value: keep copies that value what is next; with
+            `skip_done_states` only where the episode goes on.
+        separate_losses, reduction, deactivate_vmap, use_prioritized_weights, generator: as for `TD3Loss`.
 
     Raises:
-        TypeError: the policy has no `get_dist`.
-        RuntimeError: "auto" and no spec; a list of another length.
-        ValueError: numbers out of range, or another name of a distance or reduction.
+        TypeError, RuntimeError, ValueError: a policy without `get_dist`; "auto" and no spec; wrong numbers.
 
     Source:
-        Haarnoja et al. (2018), Soft actor-critic: off-policy maximum entropy deep reinforcement learning with
-        a stochastic actor (arXiv:1801.01290), and Soft actor-critic algorithms and applications
-        (arXiv:1812.05905), which has no network of state values; torchrl.objectives.SACLoss.
+        Haarnoja et al. (2018), arXiv:1801.01290 and arXiv:1812.05905; torchrl.objectives.SACLoss.
 
     Example:
         >>> import numpy as np
         >>> from lite import TensorDict, nn
         >>> from lite.nn.distributions import TanhNormal
-        >>> from lite.nn.losses import SACLoss, SoftUpdate
+        >>> from lite.nn.losses import SACLoss
+        >>> net = nn.Sequential(nn.Linear(4, 4), nn.NormalParamExtractor())
         >>> policy = nn.ProbabilisticTensorDictSequential(
-        ...     nn.TensorDictModule(nn.MLP(4, 4, num_cells=[8]), ["observation"], ["params"]),
-        ...     nn.TensorDictModule(nn.NormalParamExtractor(), ["params"], ["loc", "scale"]),
+        ...     nn.TensorDictModule(net, ["observation"], ["loc", "scale"]),
         ...     nn.ProbabilisticTensorDictModule(["loc", "scale"], ["action"], distribution_class=TanhNormal),
         ... )
         >>> critic = nn.ValueOperator(nn.MLP(6, 1, num_cells=[8]), in_keys=["observation", "action"])
-        >>> loss = SACLoss(policy, critic, target_entropy=-2.0, generator=0)
-        >>> target = SoftUpdate(loss, tau=0.005)
-        >>> batch = TensorDict(
-        ...     {
-        ...         "observation": np.zeros((10, 4), np.float32),
-        ...         "action": np.zeros((10, 2), np.float32),
-        ...         "next": {
-        ...             "observation": np.zeros((10, 4), np.float32),
-        ...             "reward": np.ones((10, 1), np.float32),
-        ...             "done": np.zeros((10, 1), bool),
-        ...             "terminated": np.zeros((10, 1), bool),
-        ...         },
-        ...     },
-        ...     batch_size=[10],
-        ... )
-        >>> sorted(loss(batch).keys()), batch["td_error"].shape
-        (['alpha', 'entropy', 'loss_actor', 'loss_alpha', 'loss_qvalue'], (10,))
+        >>> loss = SACLoss(policy, critic, target_entropy=-2.0, delay_qvalue=False)
+        >>> state, flag = np.zeros((9, 4), np.float32), np.zeros((9, 1), bool)
+        >>> after = {"observation": state, "reward": state[:, :1], "done": flag, "terminated": flag}
+        >>> batch = TensorDict(observation=state, action=state[:, :2], next=after, batch_size=[9])
+        >>> sorted(loss(batch).keys())
+        ['alpha', 'entropy', 'loss_actor', 'loss_alpha', 'loss_qvalue']
     """
 
     _AcceptedKeys = SACKeys
@@ -308,9 +274,7 @@ class SACLoss(EntropyWeightedLoss):
 def _event_size(spec: Any, key: NestedKey) -> int:
     """How many dimensions an action has."""
     if spec is None:
-        raise RuntimeError(
-            "target_entropy='auto' needs an action_spec, or a policy with a spec; else a number."
-        )
+        raise RuntimeError("target_entropy='auto' needs an action_spec, or a policy with a spec.")
     container: tuple[int, ...] = ()
     for name in require_path(key):
         if hasattr(spec, "keys"):

@@ -42,11 +42,9 @@ class TD3Loss(EnsembleLoss):
         action_spec: a `lite.data.Bounded`, the bounds of actions; or
         bounds: these bounds, two numbers or arrays.
         num_qvalue_nets: how many critics.
-        policy_noise: deviation of the noise of next actions.
-        noise_clip: how large that noise gets at most.
+        policy_noise, noise_clip: deviation of the noise of next actions, and its limit.
         loss_function: "l2", "l1" or "smooth_l1"; see `distance_loss`.
-        delay_actor, delay_qvalue: keep copies, which `SoftUpdate` or `HardUpdate` moves, that value next
-            states.
+        delay_actor, delay_qvalue: keep copies that value next states.
         separate_losses: parameters that the networks share do not learn from "loss_qvalue".
         reduction: "mean", "sum" or "none".
         deactivate_vmap: call the critics one after the other.
@@ -54,8 +52,7 @@ class TD3Loss(EnsembleLoss):
         generator: seed or `numpy.random.Generator` for the noise and for parameters drawn anew.
 
     Raises:
-        ValueError: both or none of `action_spec` and `bounds`, bounds in the wrong order, another name of a
-            distance or reduction.
+        ValueError: both or none of `action_spec` and `bounds`, wrong bounds, unknown names.
 
     Source:
         Fujimoto et al. (2018), Addressing function approximation error in actor-critic methods
