@@ -1,6 +1,6 @@
 """Methods that a higher package implements: `from_module`, `from_modules`, `to_module`, `Module.to_onnx`.
 
-`lite.nn` registers loaders of their functions when it is imported, and the first call loads one. So containers
+`lite.nn` registers loaders of their functions when it is imported, and the first call loads one: containers
 know nothing of modules, and layers nothing of the exporter.
 """
 

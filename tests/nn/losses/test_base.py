@@ -198,11 +198,11 @@ def test_an_estimator_may_be_given() -> None:
     assert loss.make_value_estimator(mine).value_estimator is mine
     loss.make_value_estimator(TD0Estimator, gamma=0.25, value_network=None)
     assert float(loss.value_estimator.gamma) == 0.25
-    with pytest.raises(NotImplementedError, match="DQNLoss supports .*, got GAE"):
+    with pytest.raises(NotImplementedError, match=r"DQNLoss supports .*, got GAE"):
         loss.make_value_estimator("gae")
     with pytest.raises(KeyError, match="unknown value estimator 'td9'"):
         loss.make_value_estimator("td9")
-    with pytest.raises(TypeError, match="value_type must be a ValueEstimators, its name"):
+    with pytest.raises(TypeError, match="value_type must be a ValueEstimators, a name"):
         loss.make_value_estimator(3)
     with pytest.raises(NotImplementedError, match="LossModule has no estimator"):
         LossModule().make_value_estimator()

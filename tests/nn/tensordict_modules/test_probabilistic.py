@@ -274,7 +274,7 @@ def test_missing_parameters_are_named() -> None:
 
 
 def test_wrong_arguments() -> None:
-    with pytest.raises(ValueError, match="distribution_class 'nope' is not a known name; there are"):
+    with pytest.raises(ValueError, match="distribution_class 'nope' is unknown; there are"):
         normal(distribution_class="nope")
     with pytest.raises(ValueError, match="must be a class, a function or a name, got 3"):
         normal(distribution_class=3)
