@@ -1,7 +1,7 @@
-"""Lazy hooks from containers to modules: `from_module`, `from_modules`, `to_module`.
+"""Methods that a higher package implements: `from_module`, `from_modules`, `to_module`, `Module.to_onnx`.
 
-These methods of TensorDict are implemented in `lite.nn`, a higher package. Each hook imports it on its first
-call, so that containers know nothing of modules. The only other lazy hook is `Module.to_onnx`.
+`lite.nn` registers loaders of their functions when it is imported, and the first call loads one: containers
+know nothing of modules, and layers nothing of the exporter.
 """
 
 from __future__ import annotations
@@ -10,16 +10,27 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-_to_module: Callable[..., Any] | None = None
+_loaders: dict[str, Callable[[], Callable[..., Any]]] = {}
+_loaded: dict[str, Callable[..., Any]] = {}
 
 
-def _import_to_module() -> Callable[..., Any]:
-    # Cached, as an import statement costs a third of the time of a swap.
-    global _to_module
-    from lite.nn._parameters.to_module import to_module
+def register(**loaders: Callable[[], Callable[..., Any]]) -> None:
+    """Register functions that load the implementations, by the names of the methods."""
+    _loaders.update(loaders)
 
-    _to_module = to_module
-    return to_module
+
+def implementation(name: str, module: Any) -> Callable[..., Any]:
+    """The function that implements a method, loaded on first use.
+
+    Raises:
+        TypeError: no function is registered. Then `lite.nn` is not imported, and `module` is no Module.
+    """
+    found = _loaded.get(name)
+    if found is None:
+        if name not in _loaders:
+            raise TypeError(f"module must be a Module, got {type(module).__name__}.")
+        found = _loaded[name] = _loaders[name]()
+    return found
 
 
 def from_module(
@@ -55,9 +66,8 @@ def from_module(
         >>> params["0", "weight"] is net[0].weight
         True
     """
-    from lite.nn._parameters.from_module import from_module
-
-    return from_module(module, as_module, lock, use_state_dict, filter_empty)
+    load = implementation("from_module", module)
+    return load(module, as_module, lock, use_state_dict, filter_empty)
 
 
 def from_modules(
@@ -93,9 +103,10 @@ def from_modules(
         >>> TensorDict.from_modules(nn.Linear(2, 3), nn.Linear(2, 3))["weight"].shape
         (2, 3, 2)
     """
-    from lite.nn._parameters.from_module import from_modules
-
-    return from_modules(modules, as_module, lock, use_state_dict, lazy_stack, expand_identical)
+    if not modules:
+        raise RuntimeError("from_modules needs at least one module.")
+    load = implementation("from_modules", modules[0])
+    return load(modules, as_module, lock, use_state_dict, lazy_stack, expand_identical)
 
 
 def to_module(
@@ -153,5 +164,5 @@ def to_module(
             FutureWarning,
             stacklevel=2,
         )
-    put = _to_module or _import_to_module()
+    put = implementation("to_module", module)
     return put(td, module, inplace, return_swap, swap_dest, use_state_dict, preserve_module_state)

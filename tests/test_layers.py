@@ -65,12 +65,9 @@ LAYERS = [
 ]
 RANK = {name: rank for rank, name in enumerate(LAYERS)}
 
-# Imports of a higher package that run on the first call of a method.
+# Imports of a higher package that run on first use of a name.
 LAZY_HOOKS = {
-    ("lite._lazy_hooks", "lite.nn._parameters.from_module"),
-    ("lite._lazy_hooks", "lite.nn._parameters.to_module"),
     ("lite._tree.protocol", "lite._tensorclass.tensorclass"),
-    ("lite.nn._modules.module", "lite.nn._export.to_onnx"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Lazy hooks from containers to modules import `lite.nn` on the first call, not before."""
+"""Methods that `lite.nn` registers: no call imports more than it needs."""
 
 import subprocess
 import sys
@@ -11,16 +11,21 @@ from lite import TensorDict, nn
 SCRIPT = """
 import sys, lite
 td = lite.TensorDict(a=[1, 2])
-td.to_module, lite.from_module
+for call in (td.to_module, lite.from_module, lite.from_modules):
+    try:
+        call(None)
+        raise AssertionError
+    except TypeError as error:
+        assert str(error) == "module must be a Module, got NoneType.", error
 assert "lite.nn" not in sys.modules
-try:
-    td.to_module(None)
-except TypeError:
-    assert "lite.nn" in sys.modules
+net = lite.nn.Identity()
+assert not any(name.startswith(("lite.nn._parameters", "lite.nn._export")) for name in sys.modules)
+lite.from_module(net)
+assert "lite.nn._parameters.from_module" in sys.modules
 """
 
 
-def test_modules_are_imported_on_the_first_call() -> None:
+def test_implementations_are_imported_on_the_first_call() -> None:
     subprocess.run([sys.executable, "-c", SCRIPT], check=True)
 
 

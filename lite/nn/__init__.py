@@ -16,260 +16,163 @@ Each package's docstring lists its files. Names are imported on first use, so a 
 it uses.
 """
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from lite._transforms.handles import RemovableHandle
-    from lite.nn._modules.lazy import LazyModuleMixin
-    from lite.nn._modules.load import load_safetensors
-    from lite.nn._modules.meta import MetaArray
-    from lite.nn._modules.module import Module
-    from lite.nn._modules.parameter import Parameter
-    from lite.nn._modules.uninitialized import UninitializedBuffer, UninitializedParameter
-    from lite.nn._parameters.ensemble import EnsembleModule
-    from lite.nn._parameters.from_module import extract_weights_and_buffers
-    from lite.nn._parameters.params import TensorDictParams
-    from lite.nn._parameters.to_module import (
-        get_functional,
-        is_functional,
-        make_functional,
-        repopulate_module,
-    )
-    from lite.nn.distributions import CompositeDistribution, OneHotCategorical, TruncatedNormal, rand_one_hot
-    from lite.nn.distributions.log_prob_names import composite_lp_aggregate, set_composite_lp_aggregate
-    from lite.nn.layers.activations import (
-        ELU,
-        GELU,
-        Identity,
-        LeakyReLU,
-        LogSoftmax,
-        ReLU,
-        Sigmoid,
-        SiLU,
-        Softmax,
-        Softplus,
-        Tanh,
-    )
-    from lite.nn.layers.attention import MultiheadAttention
-    from lite.nn.layers.containers import ModuleDict, ModuleList, Sequential
-    from lite.nn.layers.convolution import Conv1d, Conv2d, LazyConv1d, LazyConv2d
-    from lite.nn.layers.dropout import Dropout
-    from lite.nn.layers.embedding import Embedding
-    from lite.nn.layers.flatten import Flatten
-    from lite.nn.layers.linear import Bilinear, LazyLinear, Linear
-    from lite.nn.layers.mlp import MLP
-    from lite.nn.layers.normal_params import (
-        AddStateIndependentNormalScale,
-        NormalParamExtractor,
-        add_custom_mapping,
-        biased_softplus,
-        expln,
-        inv_softplus,
-        mappings,
-    )
-    from lite.nn.layers.normalization import BatchNorm1d, LayerNorm, LazyBatchNorm1d, RMSNorm
-    from lite.nn.layers.pooling import AvgPool2d, MaxPool2d
-    from lite.nn.layers.recurrent import GRU, LSTM, RNN
-    from lite.nn.layers.recurrent_cells import GRUCell, LSTMCell, RNNCell
-    from lite.nn.layers.transformer import (
-        Transformer,
-        TransformerDecoder,
-        TransformerDecoderLayer,
-        TransformerEncoder,
-        TransformerEncoderLayer,
-    )
-    from lite.nn.settings import (
-        InteractionType,
-        interaction_type,
-        set_interaction_type,
-        set_skip_existing,
-        skip_existing,
-    )
-    from lite.nn.tensordict_modules.base import TensorDictModuleBase
-    from lite.nn.tensordict_modules.dispatch import dispatch
-    from lite.nn.tensordict_modules.module import TensorDictModule, as_tensordict_module
-    from lite.nn.tensordict_modules.probabilistic import ProbabilisticTensorDictModule
-    from lite.nn.tensordict_modules.probabilistic_sequential import ProbabilisticTensorDictSequential
-    from lite.nn.tensordict_modules.q_value import QValueActor, QValueModule, ValueOperator
-    from lite.nn.tensordict_modules.sequential import TensorDictSequential
-    from lite.nn.tensordict_modules.tensorclass_module import TensorClassModuleBase, TensorClassModuleWrapper
-    from lite.nn.tensordict_modules.wrappers import TensorDictModuleWrapper, WrapModule
-    from lite.nn.values.value_norm import PercentileValueNorm, PopArtValueNorm, RunningValueNorm, ValueNorm
+from lite import _lazy_hooks
+from lite._transforms.handles import RemovableHandle as RemovableHandle
 
-# The public names by what defines them.
+if TYPE_CHECKING:
+    from lite.nn._modules.lazy import LazyModuleMixin as LazyModuleMixin
+    from lite.nn._modules.load import load_safetensors as load_safetensors
+    from lite.nn._modules.meta import MetaArray as MetaArray
+    from lite.nn._modules.module import Module as Module
+    from lite.nn._modules.parameter import Parameter as Parameter
+    from lite.nn._modules.uninitialized import UninitializedBuffer as UninitializedBuffer
+    from lite.nn._modules.uninitialized import UninitializedParameter as UninitializedParameter
+    from lite.nn._parameters.ensemble import EnsembleModule as EnsembleModule
+    from lite.nn._parameters.from_module import extract_weights_and_buffers as extract_weights_and_buffers
+    from lite.nn._parameters.params import TensorDictParams as TensorDictParams
+    from lite.nn._parameters.to_module import get_functional as get_functional
+    from lite.nn._parameters.to_module import is_functional as is_functional
+    from lite.nn._parameters.to_module import make_functional as make_functional
+    from lite.nn._parameters.to_module import repopulate_module as repopulate_module
+    from lite.nn.distributions import CompositeDistribution as CompositeDistribution
+    from lite.nn.distributions import OneHotCategorical as OneHotCategorical
+    from lite.nn.distributions import TruncatedNormal as TruncatedNormal
+    from lite.nn.distributions import rand_one_hot as rand_one_hot
+    from lite.nn.distributions.log_prob_names import composite_lp_aggregate as composite_lp_aggregate
+    from lite.nn.distributions.log_prob_names import set_composite_lp_aggregate as set_composite_lp_aggregate
+    from lite.nn.layers.activations import ELU as ELU
+    from lite.nn.layers.activations import GELU as GELU
+    from lite.nn.layers.activations import Identity as Identity
+    from lite.nn.layers.activations import LeakyReLU as LeakyReLU
+    from lite.nn.layers.activations import LogSoftmax as LogSoftmax
+    from lite.nn.layers.activations import ReLU as ReLU
+    from lite.nn.layers.activations import Sigmoid as Sigmoid
+    from lite.nn.layers.activations import SiLU as SiLU
+    from lite.nn.layers.activations import Softmax as Softmax
+    from lite.nn.layers.activations import Softplus as Softplus
+    from lite.nn.layers.activations import Tanh as Tanh
+    from lite.nn.layers.attention import MultiheadAttention as MultiheadAttention
+    from lite.nn.layers.containers import ModuleDict as ModuleDict
+    from lite.nn.layers.containers import ModuleList as ModuleList
+    from lite.nn.layers.containers import Sequential as Sequential
+    from lite.nn.layers.convolution import Conv1d as Conv1d
+    from lite.nn.layers.convolution import Conv2d as Conv2d
+    from lite.nn.layers.convolution import LazyConv1d as LazyConv1d
+    from lite.nn.layers.convolution import LazyConv2d as LazyConv2d
+    from lite.nn.layers.dropout import Dropout as Dropout
+    from lite.nn.layers.embedding import Embedding as Embedding
+    from lite.nn.layers.flatten import Flatten as Flatten
+    from lite.nn.layers.linear import Bilinear as Bilinear
+    from lite.nn.layers.linear import LazyLinear as LazyLinear
+    from lite.nn.layers.linear import Linear as Linear
+    from lite.nn.layers.mlp import MLP as MLP
+    from lite.nn.layers.normal_params import AddStateIndependentNormalScale as AddStateIndependentNormalScale
+    from lite.nn.layers.normal_params import NormalParamExtractor as NormalParamExtractor
+    from lite.nn.layers.normal_params import add_custom_mapping as add_custom_mapping
+    from lite.nn.layers.normal_params import biased_softplus as biased_softplus
+    from lite.nn.layers.normal_params import expln as expln
+    from lite.nn.layers.normal_params import inv_softplus as inv_softplus
+    from lite.nn.layers.normal_params import mappings as mappings
+    from lite.nn.layers.normalization import BatchNorm1d as BatchNorm1d
+    from lite.nn.layers.normalization import LayerNorm as LayerNorm
+    from lite.nn.layers.normalization import LazyBatchNorm1d as LazyBatchNorm1d
+    from lite.nn.layers.normalization import RMSNorm as RMSNorm
+    from lite.nn.layers.pooling import AvgPool2d as AvgPool2d
+    from lite.nn.layers.pooling import MaxPool2d as MaxPool2d
+    from lite.nn.layers.recurrent import GRU as GRU
+    from lite.nn.layers.recurrent import LSTM as LSTM
+    from lite.nn.layers.recurrent import RNN as RNN
+    from lite.nn.layers.recurrent_cells import GRUCell as GRUCell
+    from lite.nn.layers.recurrent_cells import LSTMCell as LSTMCell
+    from lite.nn.layers.recurrent_cells import RNNCell as RNNCell
+    from lite.nn.layers.transformer import Transformer as Transformer
+    from lite.nn.layers.transformer import TransformerDecoder as TransformerDecoder
+    from lite.nn.layers.transformer import TransformerDecoderLayer as TransformerDecoderLayer
+    from lite.nn.layers.transformer import TransformerEncoder as TransformerEncoder
+    from lite.nn.layers.transformer import TransformerEncoderLayer as TransformerEncoderLayer
+    from lite.nn.settings import InteractionType as InteractionType
+    from lite.nn.settings import interaction_type as interaction_type
+    from lite.nn.settings import set_interaction_type as set_interaction_type
+    from lite.nn.settings import set_skip_existing as set_skip_existing
+    from lite.nn.settings import skip_existing as skip_existing
+    from lite.nn.tensordict_modules.base import TensorDictModuleBase as TensorDictModuleBase
+    from lite.nn.tensordict_modules.dispatch import dispatch as dispatch
+    from lite.nn.tensordict_modules.module import TensorDictModule as TensorDictModule
+    from lite.nn.tensordict_modules.module import as_tensordict_module as as_tensordict_module
+    from lite.nn.tensordict_modules.probabilistic import (
+        ProbabilisticTensorDictModule as ProbabilisticTensorDictModule,
+    )
+    from lite.nn.tensordict_modules.probabilistic_sequential import (
+        ProbabilisticTensorDictSequential as ProbabilisticTensorDictSequential,
+    )
+    from lite.nn.tensordict_modules.q_value import QValueActor as QValueActor
+    from lite.nn.tensordict_modules.q_value import QValueModule as QValueModule
+    from lite.nn.tensordict_modules.q_value import ValueOperator as ValueOperator
+    from lite.nn.tensordict_modules.sequential import TensorDictSequential as TensorDictSequential
+    from lite.nn.tensordict_modules.tensorclass_module import TensorClassModuleBase as TensorClassModuleBase
+    from lite.nn.tensordict_modules.tensorclass_module import (
+        TensorClassModuleWrapper as TensorClassModuleWrapper,
+    )
+    from lite.nn.tensordict_modules.wrappers import TensorDictModuleWrapper as TensorDictModuleWrapper
+    from lite.nn.tensordict_modules.wrappers import WrapModule as WrapModule
+    from lite.nn.values.value_norm import PercentileValueNorm as PercentileValueNorm
+    from lite.nn.values.value_norm import PopArtValueNorm as PopArtValueNorm
+    from lite.nn.values.value_norm import RunningValueNorm as RunningValueNorm
+    from lite.nn.values.value_norm import ValueNorm as ValueNorm
+
+# The public names by the files of their definitions.
 _NAMES = {
-    "_transforms.handles": ["RemovableHandle"],
-    "nn._modules.lazy": ["LazyModuleMixin"],
-    "nn._modules.load": ["load_safetensors"],
-    "nn._modules.meta": ["MetaArray"],
-    "nn._modules.module": ["Module"],
-    "nn._modules.parameter": ["Parameter"],
-    "nn._modules.uninitialized": ["UninitializedBuffer", "UninitializedParameter"],
-    "nn._parameters.ensemble": ["EnsembleModule"],
-    "nn._parameters.from_module": ["extract_weights_and_buffers"],
-    "nn._parameters.params": ["TensorDictParams"],
-    "nn._parameters.to_module": ["get_functional", "is_functional", "make_functional", "repopulate_module"],
-    "nn.distributions": ["CompositeDistribution", "OneHotCategorical", "TruncatedNormal", "rand_one_hot"],
-    "nn.distributions.log_prob_names": ["composite_lp_aggregate", "set_composite_lp_aggregate"],
-    "nn.layers.activations": [
-        "ELU",
-        "GELU",
-        "Identity",
-        "LeakyReLU",
-        "LogSoftmax",
-        "ReLU",
-        "Sigmoid",
-        "SiLU",
-        "Softmax",
-        "Softplus",
-        "Tanh",
-    ],
-    "nn.layers.attention": ["MultiheadAttention"],
-    "nn.layers.containers": ["ModuleDict", "ModuleList", "Sequential"],
-    "nn.layers.convolution": ["Conv1d", "Conv2d", "LazyConv1d", "LazyConv2d"],
-    "nn.layers.dropout": ["Dropout"],
-    "nn.layers.embedding": ["Embedding"],
-    "nn.layers.flatten": ["Flatten"],
-    "nn.layers.linear": ["Bilinear", "LazyLinear", "Linear"],
-    "nn.layers.mlp": ["MLP"],
-    "nn.layers.normal_params": [
-        "AddStateIndependentNormalScale",
-        "NormalParamExtractor",
-        "add_custom_mapping",
-        "biased_softplus",
-        "expln",
-        "inv_softplus",
-        "mappings",
-    ],
-    "nn.layers.normalization": ["BatchNorm1d", "LayerNorm", "LazyBatchNorm1d", "RMSNorm"],
-    "nn.layers.pooling": ["AvgPool2d", "MaxPool2d"],
-    "nn.layers.recurrent": ["GRU", "LSTM", "RNN"],
-    "nn.layers.recurrent_cells": ["GRUCell", "LSTMCell", "RNNCell"],
-    "nn.layers.transformer": [
-        "Transformer",
-        "TransformerDecoder",
-        "TransformerDecoderLayer",
-        "TransformerEncoder",
-        "TransformerEncoderLayer",
-    ],
-    "nn.settings": [
-        "InteractionType",
-        "interaction_type",
-        "set_interaction_type",
-        "set_skip_existing",
-        "skip_existing",
-    ],
-    "nn.tensordict_modules.base": ["TensorDictModuleBase"],
-    "nn.tensordict_modules.dispatch": ["dispatch"],
-    "nn.tensordict_modules.module": ["TensorDictModule", "as_tensordict_module"],
-    "nn.tensordict_modules.probabilistic": ["ProbabilisticTensorDictModule"],
-    "nn.tensordict_modules.probabilistic_sequential": ["ProbabilisticTensorDictSequential"],
-    "nn.tensordict_modules.q_value": ["QValueActor", "QValueModule", "ValueOperator"],
-    "nn.tensordict_modules.sequential": ["TensorDictSequential"],
-    "nn.tensordict_modules.tensorclass_module": ["TensorClassModuleBase", "TensorClassModuleWrapper"],
-    "nn.tensordict_modules.wrappers": ["TensorDictModuleWrapper", "WrapModule"],
-    "nn.values.value_norm": ["PercentileValueNorm", "PopArtValueNorm", "RunningValueNorm", "ValueNorm"],
+    "_modules.lazy": "LazyModuleMixin",
+    "_modules.load": "load_safetensors",
+    "_modules.meta": "MetaArray",
+    "_modules.module": "Module",
+    "_modules.parameter": "Parameter",
+    "_modules.uninitialized": "UninitializedBuffer UninitializedParameter",
+    "_parameters.ensemble": "EnsembleModule",
+    "_parameters.from_module": "extract_weights_and_buffers",
+    "_parameters.params": "TensorDictParams",
+    "_parameters.to_module": "get_functional is_functional make_functional repopulate_module",
+    "distributions": "CompositeDistribution OneHotCategorical TruncatedNormal rand_one_hot",
+    "distributions.log_prob_names": "composite_lp_aggregate set_composite_lp_aggregate",
+    "layers.activations": "ELU GELU Identity LeakyReLU LogSoftmax ReLU Sigmoid SiLU Softmax Softplus Tanh",
+    "layers.attention": "MultiheadAttention",
+    "layers.containers": "ModuleDict ModuleList Sequential",
+    "layers.convolution": "Conv1d Conv2d LazyConv1d LazyConv2d",
+    "layers.dropout": "Dropout",
+    "layers.embedding": "Embedding",
+    "layers.flatten": "Flatten",
+    "layers.linear": "Bilinear LazyLinear Linear",
+    "layers.mlp": "MLP",
+    "layers.normal_params": "AddStateIndependentNormalScale NormalParamExtractor add_custom_mapping "
+    "biased_softplus expln inv_softplus mappings",
+    "layers.normalization": "BatchNorm1d LayerNorm LazyBatchNorm1d RMSNorm",
+    "layers.pooling": "AvgPool2d MaxPool2d",
+    "layers.recurrent": "GRU LSTM RNN",
+    "layers.recurrent_cells": "GRUCell LSTMCell RNNCell",
+    "layers.transformer": "Transformer TransformerDecoder TransformerDecoderLayer "
+    "TransformerEncoder TransformerEncoderLayer",
+    "settings": "InteractionType interaction_type set_interaction_type set_skip_existing skip_existing",
+    "tensordict_modules.base": "TensorDictModuleBase",
+    "tensordict_modules.dispatch": "dispatch",
+    "tensordict_modules.module": "TensorDictModule as_tensordict_module",
+    "tensordict_modules.probabilistic": "ProbabilisticTensorDictModule",
+    "tensordict_modules.probabilistic_sequential": "ProbabilisticTensorDictSequential",
+    "tensordict_modules.q_value": "QValueActor QValueModule ValueOperator",
+    "tensordict_modules.sequential": "TensorDictSequential",
+    "tensordict_modules.tensorclass_module": "TensorClassModuleBase TensorClassModuleWrapper",
+    "tensordict_modules.wrappers": "TensorDictModuleWrapper WrapModule",
+    "values.value_norm": "PercentileValueNorm PopArtValueNorm RunningValueNorm ValueNorm",
 }
 _PACKAGES = ("distributions", "functional", "losses", "values")
-_FILE_OF = {name: file for file, names in _NAMES.items() for name in names}
+_FILE_OF = {name: file for file, names in _NAMES.items() for name in names.split()}
 
-__all__ = [
-    "ELU",
-    "GELU",
-    "GRU",
-    "LSTM",
-    "MLP",
-    "RNN",
-    "AddStateIndependentNormalScale",
-    "AvgPool2d",
-    "BatchNorm1d",
-    "Bilinear",
-    "CompositeDistribution",
-    "Conv1d",
-    "Conv2d",
-    "Dropout",
-    "Embedding",
-    "EnsembleModule",
-    "Flatten",
-    "GRUCell",
-    "Identity",
-    "InteractionType",
-    "LSTMCell",
-    "LayerNorm",
-    "LazyBatchNorm1d",
-    "LazyConv1d",
-    "LazyConv2d",
-    "LazyLinear",
-    "LazyModuleMixin",
-    "LeakyReLU",
-    "Linear",
-    "LogSoftmax",
-    "MaxPool2d",
-    "MetaArray",
-    "Module",
-    "ModuleDict",
-    "ModuleList",
-    "MultiheadAttention",
-    "NormalParamExtractor",
-    "OneHotCategorical",
-    "Parameter",
-    "PercentileValueNorm",
-    "PopArtValueNorm",
-    "ProbabilisticTensorDictModule",
-    "ProbabilisticTensorDictSequential",
-    "QValueActor",
-    "QValueModule",
-    "RMSNorm",
-    "RNNCell",
-    "ReLU",
-    "RemovableHandle",
-    "RunningValueNorm",
-    "Sequential",
-    "SiLU",
-    "Sigmoid",
-    "Softmax",
-    "Softplus",
-    "Tanh",
-    "TensorClassModuleBase",
-    "TensorClassModuleWrapper",
-    "TensorDictModule",
-    "TensorDictModuleBase",
-    "TensorDictModuleWrapper",
-    "TensorDictParams",
-    "TensorDictSequential",
-    "Transformer",
-    "TransformerDecoder",
-    "TransformerDecoderLayer",
-    "TransformerEncoder",
-    "TransformerEncoderLayer",
-    "TruncatedNormal",
-    "UninitializedBuffer",
-    "UninitializedParameter",
-    "ValueNorm",
-    "ValueOperator",
-    "WrapModule",
-    "add_custom_mapping",
-    "as_tensordict_module",
-    "biased_softplus",
-    "composite_lp_aggregate",
-    "dispatch",
-    "expln",
-    "extract_weights_and_buffers",
-    "get_functional",
-    "interaction_type",
-    "inv_softplus",
-    "is_functional",
-    "load_safetensors",
-    "make_functional",
-    "mappings",
-    "rand_one_hot",
-    "repopulate_module",
-    "set_composite_lp_aggregate",
-    "set_interaction_type",
-    "set_skip_existing",
-    "skip_existing",
-]
+__all__ = sorted(
+    ["RemovableHandle", *_FILE_OF], key=lambda name: (not name.isupper(), name[0].islower(), name)
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -277,9 +180,22 @@ def __getattr__(name: str) -> Any:
         return import_module(f"lite.nn.{name}")
     if name not in _FILE_OF:
         raise AttributeError(f"module 'lite.nn' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"lite.{_FILE_OF[name]}"), name)
+    found = globals()[name] = getattr(import_module(f"lite.nn.{_FILE_OF[name]}"), name)
     return found
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_PACKAGES})
+
+
+def _loader(file: str, name: str) -> Callable[[], Callable[..., Any]]:
+    return lambda: getattr(import_module(f"lite.nn.{file}"), name)
+
+
+# What lower packages call by these names.
+_lazy_hooks.register(
+    from_module=_loader("_parameters.from_module", "from_module"),
+    from_modules=_loader("_parameters.from_module", "from_modules"),
+    to_module=_loader("_parameters.to_module", "to_module"),
+    to_onnx=_loader("_export.to_onnx", "to_onnx"),
+)

@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike
 from lite._arrays import formulas
 from lite._arrays.device import unwrap, wrap
 from lite._arrays.dtypes import as_dtype
-from lite._arrays.types import HostArray, as_array, computed
+from lite._arrays.types import Array, HostArray, as_array, computed
 from lite._transforms.grad.tape import is_traced, value_of, with_node
 from lite._tree.collection import TensorCollection
 from lite.nn.layers import activations
@@ -31,7 +31,7 @@ from lite.nn.layers.large_arrays import pointwise
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
-def mse_loss(input: Any, target: Any, *, reduction: str = "mean", weight: Any = None) -> Any:
+def mse_loss(input: Any, target: Any, *, reduction: str = "mean", weight: Array | None = None) -> Any:
     """Squares of differences.
 
     Args:
@@ -59,7 +59,7 @@ def mse_loss(input: Any, target: Any, *, reduction: str = "mean", weight: Any = 
     return _distance(lambda d: d * d, input, target, reduction, weight)
 
 
-def l1_loss(input: Any, target: Any, *, reduction: str = "mean", weight: Any = None) -> Any:
+def l1_loss(input: Any, target: Any, *, reduction: str = "mean", weight: Array | None = None) -> Any:
     """Absolute values of differences; see `mse_loss`.
 
     Source:
@@ -103,7 +103,7 @@ def smooth_l1_loss(input: Any, target: Any, *, reduction: str = "mean", beta: fl
 
 
 def huber_loss(
-    input: Any, target: Any, *, reduction: str = "mean", delta: float = 1.0, weight: Any = None
+    input: Any, target: Any, *, reduction: str = "mean", delta: float = 1.0, weight: Array | None = None
 ) -> Any:
     """`delta` times the `smooth_l1_loss` with that `beta`: half the squares up to `delta`; see `mse_loss`.
 
@@ -130,10 +130,10 @@ def _distance(
     input: Any,
     target: Any,
     reduction: str,
-    weight: Any = None,
+    weight: Array | None = None,
     by_weight: bool = True,
 ) -> Any:
-    def loss(x: Any, y: Any) -> Any:
+    def loss(x: Array, y: Array) -> Array:
         if x.shape != y.shape:
             warnings.warn(
                 f"input and target have the shapes {tuple(x.shape)} and {tuple(y.shape)}, which are "
@@ -145,9 +145,7 @@ def _distance(
         if weight is None:
             return _reduced(out, reduction)
         if weight.shape != x.shape:
-            raise ValueError(
-                f"weight must have the shape of input {tuple(x.shape)}, got {tuple(weight.shape)}."
-            )
+            raise ValueError(f"weight must have input's shape {tuple(x.shape)}, got {tuple(weight.shape)}.")
         return _reduced(out * weight, reduction, weight.sum() if by_weight else None)
 
     return _of_leaves(loss, reduction, input, target)
@@ -156,7 +154,7 @@ def _distance(
 def cross_entropy(
     input: Any,
     target: Any,
-    weight: Any = None,
+    weight: Array | None = None,
     *,
     ignore_index: int = -100,
     reduction: str = "mean",
@@ -191,7 +189,7 @@ def cross_entropy(
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"label_smoothing must be from 0 to 1, got {label_smoothing}.")
 
-    def loss(scores: Any, wanted: Any) -> Any:
+    def loss(scores: Array, wanted: Array) -> Array:
         axis = _class_axis(scores)
         log_probs = activations.LogSoftmax(axis).forward(scores)
         factors = None if weight is None else _along(weight, log_probs, axis)
@@ -216,7 +214,7 @@ def cross_entropy(
 
 
 def nll_loss(
-    input: Any, target: Any, weight: Any = None, *, ignore_index: int = -100, reduction: str = "mean"
+    input: Any, target: Any, weight: Array | None = None, *, ignore_index: int = -100, reduction: str = "mean"
 ) -> Any:
     """Minus the log-probs of classes, as `cross_entropy` of ids, from log-probs instead of scores.
 
@@ -231,27 +229,29 @@ def nll_loss(
         array([0.2877, 0.    ])
     """
 
-    def loss(log_probs: Any, ids: Any) -> Any:
+    def loss(log_probs: Array, ids: Array) -> Array:
         picked, counted = _picked(log_probs, ids, weight, ignore_index, _class_axis(log_probs))
         return _reduced(picked, reduction, counted.sum())
 
     return _of_leaves(loss, reduction, input, target)
 
 
-def _class_axis(scores: Any) -> int:
+def _class_axis(scores: Array) -> int:
     if not scores.ndim:
         raise ValueError("input must have a dimension of classes, got an array without dimensions.")
     return min(scores.ndim - 1, 1)
 
 
-def _along(weight: Any, scores: Any, axis: int) -> Any:
+def _along(weight: Array, scores: Array, axis: int) -> Array:
     """Factors of classes, to be multiplied with scores."""
     if weight.shape != (scores.shape[axis],):
         raise ValueError(f"weight must have the shape ({scores.shape[axis]},), got {tuple(weight.shape)}.")
     return weight.reshape(-1, *(1,) * (scores.ndim - axis - 1))
 
 
-def _picked(log_probs: Any, ids: Any, weight: Any, ignore_index: int, axis: int) -> tuple[Any, Any]:
+def _picked(
+    log_probs: Array, ids: Array, weight: Array | None, ignore_index: int, axis: int
+) -> tuple[Any, Any]:
     """Minus the log-probs at ids, times their factors; and these, 0 where the id does not count."""
     classes, lead = log_probs.shape[axis], (*log_probs.shape[:axis], *log_probs.shape[axis + 1 :])
     if ids.shape != lead or ids.dtype.kind not in "iub":
@@ -274,7 +274,9 @@ def _picked(log_probs: Any, ids: Any, weight: Any, ignore_index: int, axis: int)
     return picked * factors, factors
 
 
-def binary_cross_entropy(input: Any, target: Any, weight: Any = None, *, reduction: str = "mean") -> Any:
+def binary_cross_entropy(
+    input: Any, target: Any, weight: Array | None = None, *, reduction: str = "mean"
+) -> Any:
     """Minus the log-probs of yes and no, which `target` has in parts, by probabilities of yes.
 
     Args:
@@ -296,7 +298,7 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, *, reducti
         array([  1.3863, 100.    ])
     """
 
-    def loss(p: Any, y: Any) -> Any:
+    def loss(p: Array, y: Array) -> Array:
         _require_one_shape(p, y)
         if type(p) is np.ndarray and not ((p >= 0) & (p <= 1)).all():
             raise ValueError(f"input must be from 0 to 1, got {p[~((p >= 0) & (p <= 1))].flat[0]}.")
@@ -306,7 +308,7 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, *, reducti
     return _of_leaves(loss, reduction, input, target)
 
 
-def _entropy_of(p: Any, y: Any) -> Any:
+def _entropy_of(p: Array, y: Array) -> Array:
     if isinstance(p, HostArray) and is_traced(p, y):
         a, b = value_of(p), value_of(y)
         return with_node(
@@ -319,7 +321,12 @@ def _entropy_of(p: Any, y: Any) -> Any:
 
 
 def binary_cross_entropy_with_logits(
-    input: Any, target: Any, weight: Any = None, *, reduction: str = "mean", pos_weight: Any = None
+    input: Any,
+    target: Any,
+    weight: Array | None = None,
+    *,
+    reduction: str = "mean",
+    pos_weight: Array | None = None,
 ) -> Any:
     """`binary_cross_entropy` of the sigmoid of scores, without its rounding.
 
@@ -343,7 +350,7 @@ def binary_cross_entropy_with_logits(
         array([  0.6931, 200.    ])
     """
 
-    def loss(x: Any, y: Any) -> Any:
+    def loss(x: Array, y: Array) -> Array:
         _require_one_shape(x, y)
         minus_log = pointwise(formulas.softplus, -x, None, lambda x, out: formulas.sigmoid(x))
         out = (1 - y) * x + (minus_log if pos_weight is None else ((pos_weight - 1) * y + 1) * minus_log)
@@ -352,7 +359,7 @@ def binary_cross_entropy_with_logits(
     return _of_leaves(loss, reduction, input, target)
 
 
-def _require_one_shape(x: Any, y: Any) -> None:
+def _require_one_shape(x: Array, y: Array) -> None:
     if x.shape != y.shape:
         raise ValueError(f"target must have the shape of input {tuple(x.shape)}, got {tuple(y.shape)}.")
 
@@ -378,7 +385,7 @@ def kl_div(input: Any, target: Any, *, reduction: str = "mean", log_target: bool
         0.1438
     """
 
-    def loss(x: Any, y: Any) -> Any:
+    def loss(x: Array, y: Array) -> Array:
         if log_target:
             out = np.exp(y) * (y - x)
         else:
@@ -417,7 +424,7 @@ def gaussian_nll_loss(
         1.25
     """
 
-    def loss(mean: Any, y: Any, var: Any = var) -> Any:
+    def loss(mean: Array, y: Array, var: Array | float = var) -> Array:
         var = as_array(computed(var)) if hasattr(var, "dtype") else np.asarray(var, mean.dtype)
         if type(var) is np.ndarray and (var < 0).any():
             raise ValueError(f"var must not be negative, got {var[var < 0].flat[0]}.")
@@ -462,7 +469,7 @@ def poisson_nll_loss(
         -0.0794
     """
 
-    def loss(x: Any, y: Any) -> Any:
+    def loss(x: Array, y: Array) -> Array:
         out = np.exp(x) - y * x if log_input else x - y * np.log(x + eps)
         if full:
             many = np.where(y > 1, y, 1)
@@ -473,7 +480,7 @@ def poisson_nll_loss(
     return _of_leaves(loss, reduction, input, target)
 
 
-def _reduced(loss: Any, reduction: str, counted: Any = None) -> Any:
+def _reduced(loss: Array, reduction: str, counted: Array | float | None = None) -> Array:
     """A loss, or one number of it; a mean is divided by `counted`, if that is given. NaN for none."""
     if reduction == "none":
         return loss
@@ -486,16 +493,13 @@ def _reduced(loss: Any, reduction: str, counted: Any = None) -> Any:
 
 
 def _of_leaves(
-    fn: Callable[..., Any],
-    reduction: str,
-    *items: Any,
-    allowed: tuple[str, ...] = ("mean", "sum", "none"),
+    fn: Callable[..., Any], reduction: str, *items: Any, allowed: tuple[str, ...] = ("mean", "sum", "none")
 ) -> Any:
     """`fn` of arrays; for TensorDicts, `fn` of the arrays under each key."""
     if reduction not in allowed:
         raise ValueError(f"reduction must be one of {allowed}, got {reduction!r}.")
 
-    def of_arrays(*leaves: Any) -> Any:
+    def of_arrays(*leaves: Array) -> Array:
         return unwrap(fn(*[as_array(wrap(computed(leaf))) for leaf in leaves]))
 
     first = items[0]

@@ -143,7 +143,7 @@ def test_what_does_not_count() -> None:
         (
             lambda: F.mse_loss(X, Y, weight=X[0]),
             ValueError,
-            r"weight must have the shape of input \(3, 4, 5\)",
+            r"weight must have input's shape \(3, 4, 5\)",
         ),
         (lambda: F.smooth_l1_loss(X, Y, beta=-1), ValueError, "beta must not be negative, got -1"),
         (lambda: F.huber_loss(X, Y, delta=0), ValueError, "delta must be positive, got 0"),

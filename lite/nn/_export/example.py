@@ -17,6 +17,7 @@ from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase
 
 Axes = Mapping[str, Any]
+GivenNames = Sequence[str] | Mapping[NestedKey, str] | None
 BATCH = "batch"
 
 
@@ -60,7 +61,11 @@ def joined(key: NestedKey) -> str:
 
 
 def of_entries(
-    module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], input_names: Any, dynamic_axes: Axes | None
+    module: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    input_names: GivenNames,
+    dynamic_axes: Axes | None,
 ) -> Example:
     """The same for arrays in place of a TensorDict, as such a module takes them: by position, or by name.
 
@@ -79,7 +84,7 @@ def of_entries(
 
 
 def of_tensordict(
-    module: Any, td: Any, input_names: Any, dynamic_axes: Axes | None, as_arrays: bool = False
+    module: Any, td: Any, input_names: GivenNames, dynamic_axes: Axes | None, as_arrays: bool = False
 ) -> Example:
     """The entries that a module reads of a TensorDict.
 
@@ -155,7 +160,7 @@ def of_arrays(
     module: Any,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
-    input_names: Any,
+    input_names: GivenNames,
     dynamic_axes: Axes | None,
 ) -> Example:
     """Arguments of `forward`: arrays, also in tuples, lists and dicts; other objects stay as they are."""
@@ -191,9 +196,7 @@ def _parameter_names(module: Any, count: int) -> list[str]:
         elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             names.append(parameter.name)
     if len(names) < count:
-        raise TypeError(
-            f"{type(module).__name__}.forward takes {len(names)} arguments, got {count} examples."
-        )
+        raise TypeError(f"{type(module).__name__}.forward takes {len(names)} arguments, got {count}.")
     return names[:count]
 
 
@@ -243,7 +246,7 @@ def _results(name: str, value: Any) -> Iterator[tuple[NestedKey, Any]]:
 # -- names and axes --------------------------------------------------------------------------------------
 
 
-def _names(keys: Sequence[NestedKey], given: Any, argument: str) -> dict[NestedKey, str]:
+def _names(keys: Sequence[NestedKey], given: GivenNames, argument: str) -> dict[NestedKey, str]:
     """The name of each key."""
     if given is None:
         names = {key: joined(key) for key in keys}
@@ -266,7 +269,7 @@ def _names(keys: Sequence[NestedKey], given: Any, argument: str) -> dict[NestedK
 
 
 def names_of_outputs(
-    keys: Sequence[NestedKey], given: Any, inputs: Sequence[ExampleInput]
+    keys: Sequence[NestedKey], given: GivenNames, inputs: Sequence[ExampleInput]
 ) -> dict[NestedKey, str]:
     """The names of the outputs: as of the inputs, with "new_" before one that is an input's already."""
     taken = {one.name for one in inputs}

@@ -21,6 +21,7 @@ from lite.nn._export.contract import DIGEST, Contract, ContractTensor, digest
 from lite.nn._export.example import (
     Example,
     ExampleInput,
+    GivenNames,
     names_of_outputs,
     of_arrays,
     of_entries,
@@ -32,8 +33,7 @@ from lite.nn._modules.module import Module
 from lite.nn.settings import InteractionType, set_interaction_type, set_skip_existing
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 
-OPSET = 20  # the first that has Gelu; onnxruntime knows it since 1.17
-_OPSETS = (20, 25)
+_OPSETS = (20, 25)  # 20 is the first that has Gelu; onnxruntime knows it since 1.17
 _FEW = 4096  # numbers of a normalisation that the contract repeats
 
 
@@ -41,24 +41,23 @@ def to_onnx(
     module: Module,
     path: str | os.PathLike[str],
     inputs: Sequence[Any],
-    *,
-    kwargs: Mapping[str, Any] | None = None,
-    input_names: Sequence[str] | Mapping[NestedKey, str] | None = None,
-    output_names: Sequence[str] | Mapping[NestedKey, str] | None = None,
-    dynamic_axes: Mapping[str, Any] | None = None,
-    states: Mapping[NestedKey, NestedKey] | None = None,
-    normalization: Mapping[NestedKey, Module] | None = None,
-    interaction_type: InteractionType | str = InteractionType.DETERMINISTIC,
-    external_data: bool | None = None,
-    contract: bool = True,
-    opset: int = OPSET,
+    kwargs: Mapping[str, Any] | None,
+    input_names: GivenNames,
+    output_names: GivenNames,
+    dynamic_axes: Mapping[str, Any] | None,
+    states: Mapping[NestedKey, NestedKey] | None,
+    normalization: Mapping[NestedKey, Module] | None,
+    interaction_type: InteractionType | str,
+    external_data: bool | None,
+    contract: bool,
+    opset: int,
 ) -> Path:
     """Write a module as an ONNX graph; see `Module.to_onnx`, which this is."""
     import_onnx()
     how = InteractionType(interaction_type)
     if how is InteractionType.RANDOM:
         raise ValueError(
-            "interaction_type must be 'deterministic', 'mode', 'mean' or 'median': a graph draws no samples."
+            "interaction_type must be deterministic, mode, mean or median: a graph draws nothing."
         )
     if not isinstance(opset, int) or not _OPSETS[0] <= opset <= _OPSETS[1]:
         raise ValueError(f"opset must be from {_OPSETS[0]} to {_OPSETS[1]}, got {opset!r}.")

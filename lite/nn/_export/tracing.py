@@ -36,9 +36,7 @@ def arrays_of(module: Module) -> dict[str, np.ndarray[Any, Any]]:
     for name, holder in (*module.named_parameters(), *module.named_buffers()):
         array = raw(holder)
         if isinstance(holder, UninitializedParameter | UninitializedBuffer):
-            raise RuntimeError(
-                f"cannot be exported: {name!r} has no shape before the first call of the module."
-            )
+            raise RuntimeError(f"cannot be exported: {name!r} has no shape before the first call.")
         if isinstance(array, MetaArray):
             raise RuntimeError(f"cannot be exported: {name!r} is on the device 'meta' and has no numbers.")
         if isinstance(array, np.ndarray):
@@ -84,7 +82,7 @@ def symbolic(graph: Graph, module: Module, prefix: str = "") -> Module:
         twin = copy.deepcopy(module, memo).eval()
     except Exception as error:
         raise RuntimeError(
-            f"cannot be exported: {type(module).__name__} cannot be copied ({error})."
+            f"cannot be exported: copying {type(module).__name__} failed ({error})."
         ) from error
     for (_, old), (_, new) in zip(module.named_parameters(), twin.named_parameters(), strict=True):
         new.data = weights.get(id(raw(old)), new.data)

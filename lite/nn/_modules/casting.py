@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any, NoReturn, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from lite._arrays.dtypes import as_dtype, extension_dtype, is_floating, is_inexact, is_numeric
 from lite._arrays.types import raw
 from lite._tree.collection import TensorCollection
-from lite.nn._modules.meta import MetaArray, check_device
+from lite.nn._modules.meta import Device, MetaArray, check_device
 from lite.nn._modules.parameter import Parameter
 from lite.nn._modules.registry import Registry
 from lite.nn._modules.uninitialized import UninitializedBuffer
@@ -128,7 +129,7 @@ class Casting(Registry):
 
         return self._convert_arrays(convert)
 
-    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+    def to_empty(self, *, device: Device, recurse: bool = True) -> Self:
         """Replace all arrays by uninitialised ones of the same shape and dtype; returns self.
 
         Args:
@@ -143,23 +144,23 @@ class Casting(Registry):
         """Return self: modules live on the CPU."""
         return self.to("cpu")
 
-    def cuda(self, device: Any = None) -> NoReturn:
+    def cuda(self, device: Device | None = None) -> NoReturn:
         """Raise RuntimeError: modules compute with NumPy on the CPU."""
         self._no_device("cuda", device)
 
-    def xpu(self, device: Any = None) -> NoReturn:
+    def xpu(self, device: Device | None = None) -> NoReturn:
         """Raise RuntimeError: modules compute with NumPy on the CPU."""
         self._no_device("xpu", device)
 
-    def ipu(self, device: Any = None) -> NoReturn:
+    def ipu(self, device: Device | None = None) -> NoReturn:
         """Raise RuntimeError: modules compute with NumPy on the CPU."""
         self._no_device("ipu", device)
 
-    def mtia(self, device: Any = None) -> NoReturn:
+    def mtia(self, device: Device | None = None) -> NoReturn:
         """Raise RuntimeError: modules compute with NumPy on the CPU."""
         self._no_device("mtia", device)
 
-    def _no_device(self, kind: str, device: Any) -> NoReturn:
+    def _no_device(self, kind: str, device: Device) -> NoReturn:
         check_device(kind if device is None else f"{kind}:{device}")
         raise AssertionError("unreachable: check_device refuses accelerators")
 
@@ -191,7 +192,7 @@ def parse_to(
     return (None if device is None else check(device)), _as_dtype(dtype)
 
 
-def _as_dtype(dtype: Any) -> np.dtype[Any] | None:
+def _as_dtype(dtype: DTypeLike | None) -> np.dtype[Any] | None:
     if dtype is None:
         return None
     try:

@@ -123,9 +123,7 @@ class Hooks:
 
     def _add_backward_hook(self, hook: Hook, full: bool, prepend: bool) -> RemovableHandle:
         if self._backward_hooks and self._is_full_backward_hook is not full:
-            raise RuntimeError(
-                "a module takes either register_backward_hook or register_full_backward_hook, not both."
-            )
+            raise RuntimeError("register_backward_hook and register_full_backward_hook exclude each other.")
         self.__dict__["_is_full_backward_hook"] = full
         return add_hook(self._backward_hooks, hook, prepend)
 

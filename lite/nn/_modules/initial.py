@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from lite import get_default_dtype
 from lite._arrays.dtypes import as_dtype
-from lite.nn._modules.meta import MetaArray, check_device
+from lite.nn._modules.meta import Device, MetaArray, check_device
 from lite.nn._modules.parameter import Parameter
 
-if TYPE_CHECKING:  # accessing numpy.random imports it, which takes longer than importing the rest of lite.nn
-    Rng = np.random.Generator | int | None
+# A string: accessing numpy.random imports it, which takes longer than importing the rest of lite.nn.
+Rng: TypeAlias = "np.random.Generator | int | None"
 
 
 def reset(module: Any, rng: Rng) -> None:
@@ -23,12 +24,14 @@ def reset(module: Any, rng: Rng) -> None:
         module.reset_parameters(rng)
 
 
-def empty_parameter(shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> Parameter:
+def empty_parameter(
+    shape: tuple[int, ...], device: Device | None = None, dtype: DTypeLike | None = None
+) -> Parameter:
     """A parameter without values yet; without data on the device "meta"."""
     return Parameter(empty_array(shape, device, dtype))
 
 
-def empty_array(shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> Any:
+def empty_array(shape: tuple[int, ...], device: Device | None = None, dtype: DTypeLike | None = None) -> Any:
     """An array without values yet, of the default float dtype if none is given."""
     resolved = get_default_dtype() if dtype is None else as_dtype(dtype)
     return (MetaArray if check_device(device) == "meta" else np.empty)(shape, resolved)

@@ -105,9 +105,7 @@ class LazyLayer(LazyModuleMixin):
         }
         loaded = [name for name in shapes if not is_uninitialized(getattr(self, name))]
         if loaded:
-            raise RuntimeError(
-                f"{loaded} of this {type(self).__name__} were loaded, the others were not: load all or none."
-            )
+            raise RuntimeError(f"of a {type(self).__name__} {loaded} were loaded alone: load all or none.")
         setattr(self, self._size_name, size)
         for name, shape in shapes.items():
             if name in self._parameters:

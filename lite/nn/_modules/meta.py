@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from lite._arrays.public import belong_to
+
+
+class _HasType(Protocol):
+    """A device of another library, such as torch."""
+
+    type: str
+
+
+Device: TypeAlias = str | _HasType | None
 
 _NO_DATA = (
     "an array on the meta device has a shape and a dtype but no data; give it values with "
@@ -31,7 +41,7 @@ class MetaArray:
     __slots__ = ("dtype", "shape")
     is_meta = True
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: DTypeLike | None) -> None:
         self.shape = tuple(shape)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
 
@@ -55,7 +65,7 @@ class MetaArray:
         """The shape reversed."""
         return MetaArray(self.shape[::-1], self.dtype)
 
-    def astype(self, dtype: Any, copy: bool = True) -> MetaArray:
+    def astype(self, dtype: DTypeLike | None, copy: bool = True) -> MetaArray:
         """The same shape with another dtype."""
         return MetaArray(self.shape, dtype)
 
@@ -81,7 +91,7 @@ class MetaArray:
         return f"MetaArray(shape={self.shape}, dtype={self.dtype})"
 
 
-def check_device(device: Any) -> str:
+def check_device(device: Device) -> str:
     """Normalise a device to "cpu" or "meta".
 
     Raises:

@@ -11,6 +11,7 @@ from typing import Any, Self
 from numpy import ndarray
 
 from lite._arrays.public import belong_to
+from lite._lazy_hooks import implementation
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import state as grad_state
 from lite.nn._modules.casting import Casting
@@ -127,40 +128,26 @@ class Module(Casting, StateDictMethods):
     ) -> Path:
         """Write the module as an ONNX graph that computes what it does in evaluation mode.
 
-        The module runs on symbolic arrays of the examples' shapes and dtypes; values of the examples are not
-        used. Parameters and buffers keep their names of the state dict. A second file, ``<path>.json``,
-        describes inputs and outputs; `lite.models.OnnxModule` reads its keys. Existing files are replaced,
-        each atomically, as by torch.onnx.export. The module does not change.
-
-        Batches may be empty, except for GRU, LSTM and RNN, for which onnxruntime ends the process:
-        `OnnxModule` does not pass empty batches to it.
+        The module is traced on symbolic arrays of the examples' shapes and dtypes. Parameters and buffers
+        keep their names. A second file, ``<path>.json``, describes inputs and outputs; `OnnxModule` reads it.
 
         Args:
             path: of the ONNX file.
-            inputs: examples, as `forward` takes them: arrays, also in tuples, lists and dicts. Or one
-                TensorDict, for a module that takes one: its `in_keys` are the inputs, its `out_keys` the
-                outputs.
+            inputs: examples, as `forward` takes them: arrays, also in tuples and dicts, or a TensorDict.
             kwargs: examples of keyword arguments.
             input_names: names for the graph, a list or a dict from keys. By default the names of the
-                arguments (``hx_0``, ``hx_1`` for a tuple); of a TensorDict the keys, the parts of a nested
-                one joined by dots: ("next", "state") is ``next.state``.
+                arguments (``hx_0``, ``hx_1`` for a tuple), or keys: ("next", "state") is ``next.state``.
             output_names: likewise; ``output``, or ``output_0``, ``output_1`` for a tuple. An output whose
                 name is that of an input gets the prefix "new_".
             dynamic_axes: as of torch.onnx.export, the axes that may have any size: {name: {axis: label}} or
-                {name: [axes]}. By default the batch of the TensorDict (called "batch", "batch_1", or as its
-                dimensions are named), or the first axis of all arrays; {} for none.
-            states: keys of inputs with those of the outputs that are their next values, for the contract. By
-                default ("next", key) of each key, or the key itself, if there is such an output.
-            normalization: modules by the keys of inputs that they are applied to first. They become part of
-                the graph, which the contract records.
-            interaction_type: the value of a distribution that is computed: "deterministic", "mode", "mean" or
-                "median".
+                {name: [axes]}. By default the batch of the TensorDict, or the first axis of all arrays.
+            states: keys of inputs with those of the outputs that are their next values. By default
+                ("next", key) of each key, or the key itself, if there is such an output.
+            normalization: modules by the keys of inputs that they are applied to first, in the graph.
+            interaction_type: of distributions: "deterministic", "mode", "mean" or "median".
             external_data: whether weights are written to a second file; by default if they exceed 2 GB.
             contract: whether to write the JSON file.
             opset: the version of ONNX's operators, from 20 to 25.
-
-        Returns:
-            The path.
 
         Raises:
             ImportError: without the onnx package; the message has the pip command.
@@ -179,23 +166,9 @@ class Module(Casting, StateDictMethods):
             ...     OnnxModule(path)(np.zeros((32, 4), np.float32)).shape
             (32, 2)
         """
-        from lite.nn._export.to_onnx import to_onnx  # a lazy hook
-
-        return to_onnx(
-            self,
-            path,
-            inputs,
-            kwargs=kwargs,
-            input_names=input_names,
-            output_names=output_names,
-            dynamic_axes=dynamic_axes,
-            states=states,
-            normalization=normalization,
-            interaction_type=interaction_type,
-            external_data=external_data,
-            contract=contract,
-            opset=opset,
-        )
+        names, options = (input_names, output_names), (interaction_type, external_data, contract, opset)
+        write = implementation("to_onnx", self)
+        return write(self, path, inputs, kwargs, *names, dynamic_axes, states, normalization, *options)
 
     def extra_repr(self) -> str:
         """The text between the parentheses of `repr`; empty by default."""

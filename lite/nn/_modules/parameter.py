@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import DTypeLike
 
 from lite import get_default_dtype
 from lite._arrays.dtypes import is_inexact
 from lite._arrays.public import belong_to
-from lite._arrays.types import ArrayHolder
+from lite._arrays.types import Array, ArrayHolder
 from lite._transforms.grad.running import leaf, state
 from lite._transforms.handles import RemovableHandle, add_hook
 from lite.nn._modules.meta import MetaArray
@@ -144,7 +145,13 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
         """
         return self.fill_(_raw(source))
 
-    def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Parameter:
+    def normal_(
+        self,
+        mean: float = 0.0,
+        std: float = 1.0,
+        *,
+        generator: np.random.Generator | int | None = None,
+    ) -> Parameter:
         """Draw all elements from a normal distribution; returns self.
 
         Args:
@@ -159,7 +166,13 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
             raise ValueError(f"std must not be negative, got {std}.")
         return self.fill_(np.random.default_rng(generator).normal(mean, std, self.shape))
 
-    def uniform_(self, low: float = 0.0, high: float = 1.0, *, generator: Any = None) -> Parameter:
+    def uniform_(
+        self,
+        low: float = 0.0,
+        high: float = 1.0,
+        *,
+        generator: np.random.Generator | int | None = None,
+    ) -> Parameter:
         """Draw all elements from [low, high); returns self. See `normal_`."""
         return self.fill_(np.random.default_rng(generator).uniform(low, high, self.shape))
 
@@ -169,7 +182,7 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
     grad_fn = None
     retains_grad = False
 
-    def backward(self, gradient: Any = None, retain_graph: bool = False) -> None:
+    def backward(self, gradient: Array | None = None, retain_graph: bool = False) -> None:
         """Add `gradient`, the gradient of this parameter with respect to itself, to `grad`.
 
         Args:
@@ -230,7 +243,7 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
     def retain_grad(self) -> None:
         """Do nothing: a parameter keeps its gradient."""
 
-    def accumulate_grad(self, gradient: Any) -> None:
+    def accumulate_grad(self, gradient: Array) -> None:
         """Add a gradient to `grad` after calling the hooks; called by `backward`.
 
         Args:
@@ -265,7 +278,7 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
         """The raw array, sharing memory, without gradient."""
         return self.data
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
         return np.array(leaf(self), dtype=dtype, copy=copy)
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -326,12 +339,10 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
         return f"Parameter containing:\n{self.data!r}"
 
 
-def check_requires_grad(dtype: Any, requires_grad: bool) -> None:
+def check_requires_grad(dtype: DTypeLike | None, requires_grad: bool) -> None:
     """Raise RuntimeError if an array of this dtype cannot have gradients."""
     if requires_grad and not is_inexact(np.dtype(dtype)):
-        raise RuntimeError(
-            f"requires_grad needs a floating or complex dtype, got {dtype}; pass requires_grad=False."
-        )
+        raise RuntimeError(f"requires_grad=True needs a floating or complex dtype, got {dtype}.")
 
 
 def _raw(value: Any) -> Any:

@@ -339,9 +339,7 @@ class Registry:
         path, _, name = target.rpartition(".")
         parent = self.get_submodule(path)
         if strict and not hasattr(parent, name):
-            raise AttributeError(
-                f"{type(parent).__name__} has no attribute '{name}' to replace (of '{target}')."
-            )
+            raise AttributeError(f"{type(parent).__name__} has no attribute '{name}' (of '{target}').")
         current = getattr(parent, name, None)
         if hasattr(parent, name) and not isinstance(current, Registry):
             raise AttributeError(f"'{name}' (of '{target}') is not a Module but {type(current).__name__}.")

@@ -158,9 +158,7 @@ class StateDictMethods(Registry, Hooks):
             array([6.], dtype=float32)
         """
         if not isinstance(state_dict, Mapping | Container):
-            raise TypeError(
-                f"state_dict must be a mapping of names to arrays, got {type(state_dict).__name__}."
-            )
+            raise TypeError(f"state_dict must be a mapping, got {type(state_dict).__name__}.")
         metadata = getattr(state_dict, "_metadata", {})
         entries: dict[str, Any] = dict(state_dict.items())
         keys = IncompatibleKeys([], [])
@@ -182,9 +180,7 @@ class StateDictMethods(Registry, Hooks):
                 write()
             for module, hook in post_hooks:
                 if hook(module, keys) is not None:
-                    raise AssertionError(
-                        "a load_state_dict post-hook edits the keys in place and must return None."
-                    )
+                    raise AssertionError("a load_state_dict post-hook edits in place and must return None.")
             self._raise_on_errors(strict, keys, errors)
         except Exception:
             for restore in restores:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from lite import get_default_dtype
 from lite._arrays.dtypes import as_dtype
 from lite._arrays.public import belong_to
 from lite._arrays.types import raw
 from lite.nn._modules.initial import empty_array
-from lite.nn._modules.meta import check_device
+from lite.nn._modules.meta import Device, check_device
 from lite.nn._modules.parameter import Parameter, check_requires_grad
 
 _WHEN = "call the module once, or load a state dict, before"
@@ -40,11 +42,15 @@ class UninitializedBuffer:
 
     __slots__ = ("device", "dtype")
 
-    def __init__(self, requires_grad: bool = False, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, requires_grad: bool = False, device: Device | None = None, dtype: DTypeLike | None = None
+    ) -> None:
         self.device = check_device(device)
         self.dtype: np.dtype[Any] = get_default_dtype() if dtype is None else as_dtype(dtype)
 
-    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> Any:
+    def materialize(
+        self, shape: Sequence[int], device: Device | None = None, dtype: DTypeLike | None = None
+    ) -> Any:
         """A new uninitialised array, to be assigned instead of this buffer; in torch the buffer changes in
         place.
         """
@@ -52,7 +58,7 @@ class UninitializedBuffer:
             tuple(shape), self.device if device is None else device, self.dtype if dtype is None else dtype
         )
 
-    def astype(self, dtype: Any, copy: bool = True) -> UninitializedBuffer:
+    def astype(self, dtype: DTypeLike | None, copy: bool = True) -> UninitializedBuffer:
         """The same with another dtype."""
         return UninitializedBuffer(device=self.device, dtype=dtype)
 
@@ -104,14 +110,18 @@ class UninitializedParameter(Parameter):
 
     __slots__ = ()
 
-    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, requires_grad: bool = True, device: Device | None = None, dtype: DTypeLike | None = None
+    ) -> None:
         place = UninitializedBuffer(device=device, dtype=dtype)
         check_requires_grad(place.dtype, requires_grad)
         self.data = place
         self.requires_grad = bool(requires_grad)
         self.grad = None
 
-    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+    def materialize(
+        self, shape: Sequence[int], device: Device | None = None, dtype: DTypeLike | None = None
+    ) -> None:
         """Become a plain Parameter with an array of this shape, which has no values yet."""
         self.data = self.data.materialize(shape, device, dtype)
         self.__class__ = Parameter  # type: ignore[assignment]

@@ -76,12 +76,8 @@ def from_modules(
     expand_identical: bool = False,
 ) -> Any:
     """See `TensorDict.from_modules`."""
-    if not modules:
-        raise RuntimeError("from_modules needs at least one module.")
     if lazy_stack and as_module:
-        raise RuntimeError(
-            "lazy_stack=True and as_module=True exclude each other: a TensorDictParams holds dense arrays."
-        )
+        raise RuntimeError("lazy_stack=True and as_module=True exclude each other.")
     trees = [from_module(module, use_state_dict=use_state_dict) for module in modules]
     _require_shapes(trees)
     if lazy_stack:

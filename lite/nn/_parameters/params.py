@@ -15,7 +15,7 @@ import numpy as np
 
 from lite import NestedKey, TensorDict
 from lite._arrays.public import belong_to
-from lite._arrays.types import Names, Path, Shape
+from lite._arrays.types import Path
 from lite._containers import assignment
 from lite._tree.collection import TensorCollection
 from lite._tree.lock import LOCK_ERROR
@@ -34,6 +34,18 @@ from lite.nn._parameters.tree import (
 )
 
 _Hook = Callable[[Any, Any], Any]
+
+
+def _of_inner(name: str) -> Any:
+    """An attribute that is read from and written to the wrapped TensorDict."""
+
+    def get(self: TensorDictParams) -> Any:
+        return getattr(self.__dict__["_param_td"], name)
+
+    def set(self: TensorDictParams, value: Any) -> None:
+        setattr(self.__dict__["_param_td"], name, value)
+
+    return property(get, set)
 
 
 class TensorDictParams(ParamsState, TensorDict, Module):
@@ -69,9 +81,7 @@ class TensorDictParams(ParamsState, TensorDict, Module):
         self, parameters: Any = None, *, no_convert: bool | str = False, lock: bool = False, **kwargs: Any
     ) -> None:
         if parameters is not None and kwargs:
-            raise TypeError(
-                f"parameters cannot be passed along with entries as keywords, got {sorted(kwargs)}."
-            )
+            raise TypeError(f"parameters exclude entries as keywords, got {sorted(kwargs)}.")
         source = kwargs if parameters is None else parameters
         if isinstance(source, TensorDictParams):
             inner, no_convert = source._param_td.copy(), "skip"
@@ -96,41 +106,10 @@ class TensorDictParams(ParamsState, TensorDict, Module):
 
     # -- content: that of the wrapped TensorDict ------------------------------------------------
 
-    @property
-    def _data(self) -> dict[str, Any]:
-        data: dict[str, Any] = self.__dict__["_param_td"]._data
-        return data
-
-    @_data.setter
-    def _data(self, data: dict[str, Any]) -> None:
-        self._param_td._data = data
-
-    @property
-    def _batch_size(self) -> Shape:
-        size: Shape = self.__dict__["_param_td"]._batch_size
-        return size
-
-    @_batch_size.setter
-    def _batch_size(self, size: Shape) -> None:
-        self._param_td._batch_size = size
-
-    @property
-    def _device(self) -> str | None:
-        device: str | None = self.__dict__["_param_td"]._device
-        return device
-
-    @_device.setter
-    def _device(self, device: str | None) -> None:
-        self._param_td._device = device
-
-    @property
-    def _names(self) -> Names:
-        names: Names = self.__dict__["_param_td"]._names
-        return names
-
-    @_names.setter
-    def _names(self, names: Names) -> None:
-        self._param_td._names = names
+    _data = _of_inner("_data")
+    _batch_size = _of_inner("_batch_size")
+    _device = _of_inner("_device")
+    _names = _of_inner("_names")
 
     @classmethod
     def _make(cls, *args: Any, **kwargs: Any) -> Any:

@@ -201,9 +201,7 @@ def _exchange(source: Any, module: Any, swap: Swap, seen: dict[Any, Any]) -> Any
 def _node(value: Any, name: str, module: Any) -> Any:
     node = TensorDict._as_node(value)
     if node is None:
-        raise KeyError(
-            f"{name!r} is a child of {type(module).__name__}, but its entry a {type(value).__name__}."
-        )
+        raise KeyError(f"{name!r} is a child of {type(module).__name__}, its entry a {type(value).__name__}.")
     return node
 
 

@@ -59,9 +59,7 @@ from lite.nn.distributions.transforms import (
 )
 
 # tensordict.nn.distributions has these, too; they belong to lite.nn.
-from lite.nn.layers.normal_params import (
-    AddStateIndependentNormalScale as AddStateIndependentNormalScale,
-)
+from lite.nn.layers.normal_params import AddStateIndependentNormalScale as AddStateIndependentNormalScale
 from lite.nn.layers.normal_params import NormalParamExtractor as NormalParamExtractor
 from lite.nn.layers.normal_params import add_custom_mapping as add_custom_mapping
 from lite.nn.layers.normal_params import mappings as mappings
@@ -131,47 +129,11 @@ __all__ = [
 ]
 
 # Names in lower case, as `distribution_class` of a probabilistic module takes them.
+_OF_OTHERS = (Distribution, Independent, LogProbDistribution, MixtureSameFamily, TransformedDistribution)
 distributions_maps: dict[str, type[Distribution]] = {
-    cls.__name__.lower(): cls
-    for cls in (
-        Bernoulli,
-        Beta,
-        Binomial,
-        Categorical,
-        Cauchy,
-        Chi2,
-        CompositeDistribution,
-        Delta,
-        Dirichlet,
-        Exponential,
-        Gamma,
-        Geometric,
-        Gumbel,
-        HalfNormal,
-        IndependentNormal,
-        LLMMaskedCategorical,
-        Laplace,
-        LogNormal,
-        MaskedCategorical,
-        MaskedOneHotCategorical,
-        Multinomial,
-        MultivariateNormal,
-        NegativeBinomial,
-        Normal,
-        OneHotCategorical,
-        OneHotOrdinal,
-        Ordinal,
-        Pareto,
-        Poisson,
-        RelaxedOneHotCategorical,
-        StudentT,
-        TanhDelta,
-        TanhNormal,
-        TruncatedNormal,
-        Uniform,
-        VonMises,
-        Weibull,
-    )
+    name.lower(): globals()[name]
+    for name in __all__
+    if isinstance(globals().get(name), type) and issubclass(globals()[name], Distribution)
+    if globals()[name] not in _OF_OTHERS
 }
-
 _belong_here(globals())

@@ -4,35 +4,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lite import get_default_dtype
 from lite._arrays.dtypes import is_floating
-from lite._arrays.types import HostArray, as_array, computed
+from lite._arrays.types import Array, HostArray, as_array, computed
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import has_derivative, value_of
 from lite._transforms.vmap.running import generator_for
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
+from lite.nn._modules.initial import Rng
 
 
-def as_float(value: Any, dtype: np.dtype[Any] | None = None) -> Any:
+def as_float(value: Numbers | None, dtype: np.dtype[Any] | None = None) -> Array:
     """An array of floats: floats keep their dtype, all else becomes `dtype`, or the default one."""
     if value is None:
         raise TypeError("expected an array or a number, got None")
-    value = computed(value)
-    own = getattr(value, "dtype", None)
+    given = computed(value)
+    own = getattr(given, "dtype", None)
     if own is not None and (own == dtype or (dtype is None and is_floating(own))):
-        return value
+        return given
     wanted = get_default_dtype() if dtype is None else dtype
-    return np.asarray(value, wanted) if own is None else value.astype(wanted)
+    return np.asarray(given, wanted) if own is None else given.astype(wanted)
 
 
-def float_arrays(*values: Any) -> list[Any]:
+def float_arrays(*values: Numbers) -> list[Array]:
     """The values as arrays of one float dtype, broadcast to one shape; Python numbers follow the arrays."""
     first = values[0]
     if type(first) is np.ndarray and first.dtype.kind == "f":
@@ -41,13 +39,11 @@ def float_arrays(*values: Any) -> list[Any]:
             if type(value) is not np.ndarray or value.dtype is not dtype or value.shape != shape:
                 break
         else:
-            return list(values)
+            return [*values]  # type: ignore[list-item]
     given = [computed(value) for value in values]
     dtypes = {v.dtype for v in given if hasattr(v, "dtype") and is_floating(v.dtype)}
-    dtype = dtypes.pop() if len(dtypes) == 1 else None
-    if dtypes:  # more than one
-        dtype = np.result_type(*dtypes, dtype) if dtype is not None else np.result_type(*dtypes)
-    arrays = [as_float(value, dtype or get_default_dtype()) for value in given]
+    common = np.result_type(*dtypes) if dtypes else get_default_dtype()
+    arrays = [as_float(value, common) for value in given]
     shape = arrays[0].shape
     if all(array.shape == shape for array in arrays):
         return arrays
@@ -59,14 +55,14 @@ def float_arrays(*values: Any) -> list[Any]:
     return [array if array.shape == shape else np.broadcast_to(array, shape) for array in arrays]
 
 
-def as_value(value: Any, dtype: np.dtype[Any]) -> Any:
+def as_value(value: Numbers, dtype: np.dtype[Any]) -> Array:
     """Values to score: floats keep their dtype, all else takes that of the parameters."""
-    value = computed(value)
-    own = getattr(value, "dtype", None)
-    return value if own is not None and is_floating(own) else as_float(value, dtype)
+    given = computed(value)
+    own = getattr(given, "dtype", None)
+    return given if own is not None and is_floating(own) else as_float(given, dtype)
 
 
-def in_double(formula: Callable[..., Any], *arrays: Any, dtype: np.dtype[Any] | None = None) -> Any:
+def in_double(formula: Callable[..., Any], *arrays: Array, dtype: np.dtype[Any] | None = None) -> Array:
     """A formula computed in float64 and cast to the common dtype of its arguments, or to `dtype`.
 
     For formulas that lose digits, or overflow, on the way to a result that has neither problem.
@@ -89,13 +85,13 @@ def limits(dtype: np.dtype[Any]) -> Any:
     return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
 
 
-def inside_of_simplex(shares: Any, dtype: np.dtype[Any]) -> Any:
+def inside_of_simplex(shares: Array, dtype: np.dtype[Any]) -> Array:
     """Shares in a narrower dtype, in which none becomes 0 or 1: there densities may be infinite."""
     end = limits(dtype)
     return np.clip(shares.astype(dtype, copy=False), end.tiny, 1 - end.epsneg)
 
 
-def require(passed: Any, message: str, values: Any, error: type[Exception] = ValueError) -> None:
+def require(passed: Array, message: str, values: Numbers, error: type[Exception] = ValueError) -> None:
     """Raise `error` unless all of `passed` is True; `message` is followed by an offending value.
 
     Only plain arrays are checked, as inside vmap the elements may differ.
@@ -117,11 +113,14 @@ def untraced(draw: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return value_of(draw(*args, **kwargs))
 
 
-def sum_rightmost(values: Any, dims: int) -> Any:
+def sum_rightmost(values: Array, dims: int) -> Array:
     """Sum over the last `dims` dimensions."""
     return values.sum(tuple(range(-dims, 0))) if dims else values
 
 
+# A parameter or a value as users give it.
+Numbers: TypeAlias = Array | float
+ShapeLike: TypeAlias = SupportsIndex | Iterable[SupportsIndex] | None
 _NATIVE = (np.dtype(np.float32), np.dtype(np.float64))
 _shared: list[Any] = []
 
@@ -140,7 +139,7 @@ if hasattr(os, "register_at_fork"):  # a forked process must not repeat its pare
     os.register_at_fork(after_in_child=_shared.clear)
 
 
-def as_shape(shape: SupportsIndex | Iterable[SupportsIndex] | None) -> tuple[int, ...]:
+def as_shape(shape: ShapeLike) -> tuple[int, ...]:
     """A sample shape as a tuple: None is empty, an integer one dimension."""
     if shape is None:
         return ()
@@ -168,7 +167,7 @@ def standard_exponential(rng: Rng, shape: tuple[int, ...], dtype: np.dtype[Any])
     return np.maximum(waits, limits(dtype).tiny)
 
 
-def drawn(rng: Rng, kind: str, sample_shape: Any, *parameters: Any) -> Any:
+def drawn(rng: Rng, kind: str, sample_shape: ShapeLike, *parameters: Array) -> Array:
     """Draws of a distribution that `numpy.random.Generator` has, one for each element of the parameters.
 
     Args:
@@ -187,14 +186,14 @@ def drawn(rng: Rng, kind: str, sample_shape: Any, *parameters: Any) -> Any:
     return as_array(getattr(generator, kind)(*parameters, size=shape))
 
 
-def drawn_without_slope(rng: Rng, kind: str, sample_shape: Any, *parameters: Any) -> Any:
+def drawn_without_slope(rng: Rng, kind: str, sample_shape: ShapeLike, *parameters: Array) -> Array:
     """Return `drawn`; raise if its gradient is requested, which torch supports and lite does not.
 
     Raises:
         NotImplementedError: the gradient with respect to the parameters is requested.
     """
     for parameter in parameters:
-        if type(parameter) is TracedArray and has_derivative(parameter):
+        if isinstance(parameter, TracedArray) and has_derivative(parameter):
             raise NotImplementedError(
                 f"no gradient through draws of Generator.{kind} by its parameters: draw with sample(), which "
                 "has none, or detach them (x.detach())."
@@ -202,7 +201,7 @@ def drawn_without_slope(rng: Rng, kind: str, sample_shape: Any, *parameters: Any
     return drawn(rng, kind, sample_shape, *parameters)
 
 
-def multinomial(rng: Rng, total: int, sample_shape: Any, shares: Any) -> Any:
+def multinomial(rng: Rng, total: int, sample_shape: ShapeLike, shares: Array) -> Array:
     """Draws of counts, (*sample_shape, *batch, V), of which each row has the sum `total`; see `drawn`."""
     shares = value_of(shares)
     generator = _for_parameters(rng, "multinomial", (shares,))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from lite import NestedKey, TensorDict, unravel_key
 from lite._tree.collection import TensorCollection
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import as_shape, generator_of, sum_rightmost
 from lite.nn.distributions.distribution import Distribution, deterministic_sample
 from lite.nn.distributions.log_prob_names import add_suffix, composite_lp_aggregate
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class CompositeDistribution(Distribution, Mapping[NestedKey, Distribution]):
@@ -70,9 +68,7 @@ class CompositeDistribution(Distribution, Mapping[NestedKey, Distribution]):
         for name, make in _flat_keys(distribution_map).items():
             own = params.get(name)
             if own is None:
-                raise KeyError(
-                    f"no parameters under {name!r} in params, which has {sorted(map(str, params.keys()))}"
-                )
+                raise KeyError(f"params has no {name!r}, only {sorted(map(str, params.keys()))}")
             made[name] = make(**{key: own[key] for key in own.keys()}, **extra.get(name, {}))  # noqa: SIM118
         self._hold(params, made, name_map, log_prob_key, entropy_key)
 

@@ -5,22 +5,31 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from lite._arrays.types import HostArray
-from lite.nn.distributions.arrays import as_shape, untraced
+from lite._arrays.types import Array, HostArray
+from lite.nn._modules.initial import Rng
+from lite.nn.distributions.arrays import (
+    Numbers,
+    ShapeLike,
+    as_shape,
+    as_value,
+    float_arrays,
+    in_double,
+    require,
+    untraced,
+)
 from lite.nn.distributions.support import Real, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 LOG_2 = math.log(2.0)
 EULER = 0.5772156649015329  # the Euler-Mascheroni constant
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _MISSING: Any = object()
+# Formulas of `Elementwise` by the methods that compute them.
+_METHODS = {"_log_density": "log_prob", "_probability": "cdf", "_quantile": "icdf"}
 
 
 class Distribution:
@@ -65,7 +74,7 @@ class Distribution:
         self.batch_shape = tuple(batch_shape)
         self.event_shape = tuple(event_shape)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Any:
         """Draw values without derivatives, of shape (*sample_shape, *batch_shape, *event_shape).
 
         Args:
@@ -89,26 +98,26 @@ class Distribution:
                 return False
         return True
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Any:
         """Draw the same values as `sample`, with derivatives by the parameters where there are any.
 
         A distribution for which `has_rsample` is False has none: this is its `sample`.
         """
         return self.sample(sample_shape, rng=rng)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Array) -> Array:
         """Logarithm of the probability, or of the density, of values; -inf outside the support."""
         raise self._lacks("log_prob")
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropy in nats, of shape `batch_shape`."""
         raise self._lacks("entropy")
 
-    def perplexity(self) -> Any:
+    def perplexity(self) -> Array:
         """exp(entropy), of shape `batch_shape`: how many equally probable values are as hard to guess."""
         return np.exp(self.entropy())
 
-    def expand(self, batch_shape: Any) -> Self:
+    def expand(self, batch_shape: ShapeLike) -> Self:
         """The same distributions for a larger batch, to which `batch_shape` broadcasts; nothing is copied.
 
         Raises:
@@ -127,7 +136,7 @@ class Distribution:
         out.batch_shape = shape
         return out
 
-    def enumerate_support(self, expand: bool = True) -> Any:
+    def enumerate_support(self, expand: bool = True) -> Array:
         """All values, one after the other: (values, *batch_shape, *event_shape).
 
         Args:
@@ -135,11 +144,11 @@ class Distribution:
         """
         raise self._lacks("enumerate_support")
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Array) -> Array:
         """Probability of values up to this one."""
         raise self._lacks("cdf")
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Numbers) -> Array:
         """The value up to which the probability is `value`."""
         raise self._lacks("icdf")
 
@@ -189,6 +198,50 @@ class Distribution:
         return f"{type(self).__name__}(batch_shape={self.batch_shape}, event_shape={self.event_shape})"
 
 
+class Elementwise(Distribution):
+    """Base of distributions of numbers, one for each element of the parameters that `_batched` names.
+
+    A subclass writes formulas as static methods of arrays of float64, the value and the parameters:
+    `_log_density`, `_probability` of numbers up to the value, and its inverse, `_quantile`.
+    """
+
+    _positive: ClassVar[tuple[str, ...]] = ()  # parameters that must be positive
+
+    def _parameters(self, validate_args: bool | None, *parameters: Numbers) -> list[Array]:
+        """The parameters broadcast to one shape, that of the batch.
+
+        Raises:
+            ValueError: a parameter is not positive, but should be.
+        """
+        arrays = float_arrays(*parameters)
+        for name, array in zip(self._batched, arrays, strict=True):
+            if name in self._positive and validate_args is not False:
+                require(array > 0, f"{name} must be positive", array)
+        self.batch_shape, self.event_shape = arrays[0].shape, ()
+        return arrays
+
+    def _in_double(self, formula: Callable[..., Array] | str, *values: Numbers) -> Array:
+        """A formula, or the static method of a name, of values, if any, and the parameters."""
+        chosen = getattr(self, formula, None) if isinstance(formula, str) else formula
+        if chosen is None:
+            raise self._lacks(_METHODS[str(formula)])
+        parameters = [self.__dict__[name] for name in self._batched]
+        dtype = parameters[0].dtype
+        return in_double(chosen, *(as_value(value, dtype) for value in values), *parameters)
+
+    def log_prob(self, value: Numbers) -> Array:
+        """Logarithm of the density of each number; -inf outside the support."""
+        return self._in_double("_log_density", value)
+
+    def cdf(self, value: Numbers) -> Array:
+        """Probability of numbers up to `value`."""
+        return self._in_double("_probability", value)
+
+    def icdf(self, value: Numbers) -> Array:
+        """The number up to which the probability is `value`."""
+        return self._in_double("_quantile", value)
+
+
 def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     try:
         return np.broadcast_shapes(shape, target) == target
@@ -196,7 +249,7 @@ def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
         return False
 
 
-def deterministic_sample(dist: Distribution) -> Any:
+def deterministic_sample(dist: Distribution) -> Array:
     """The deterministic sample of a distribution.
 
     It is `deterministic_sample`. Without that attribute, it is, with a warning, the mean if the support is

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lite.nn.distributions.arrays import sum_rightmost
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
+from lite.nn.distributions.arrays import ShapeLike, sum_rightmost
 from lite.nn.distributions.distribution import Distribution, deterministic_sample
 from lite.nn.distributions.support import IndependentSupport, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class Independent(Distribution):
@@ -52,39 +51,39 @@ class Independent(Distribution):
         """As the base."""
         return self.base_dist.has_rsample
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw values; see `Distribution.sample`."""
         return self.base_dist.sample(sample_shape, rng=rng)
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw values; see `Distribution.rsample`."""
         return self.base_dist.rsample(sample_shape, rng=rng)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Array) -> Array:
         """Log-probs, summed over the dimensions that moved."""
         return sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropies, summed over the dimensions that moved."""
         return sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Array:
         """Mean of the base."""
         return self.base_dist.mean
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Array:
         """Mode of the base."""
         return self.base_dist.mode
 
     @property
-    def median(self) -> Any:
+    def median(self) -> Array:
         """Median of each number."""
         return self.base_dist.median
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Array:
         """Variance of each number."""
         return self.base_dist.variance
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from lite._arrays.formulas import erf, log_gamma
 from lite._arrays.special import digamma, log_beta, xlogy
+from lite._arrays.types import Array
 from lite.nn.distributions.arrays import sum_rightmost
 from lite.nn.distributions.continuous.dirichlet import Beta, Dirichlet
 from lite.nn.distributions.continuous.extreme_values import Gumbel, Pareto
@@ -74,7 +75,7 @@ def register_kl(type_p: type[Distribution], type_q: type[Distribution]) -> Calla
     return register
 
 
-def kl_divergence(p: Distribution, q: Distribution) -> Any:
+def kl_divergence(p: Distribution, q: Distribution) -> Array:
     """The Kullback-Leibler divergence of `q` from `p`: the mean of log p(x) - log q(x) for x drawn from `p`.
 
     Args:
@@ -122,7 +123,7 @@ def _pair(*kinds: type[Distribution]) -> Callable[[Rule], Rule]:
     """Register a formula of the parameters, which it gets as float64."""
 
     def register(formula: Rule) -> Rule:
-        def rule(p: Any, q: Any) -> Any:
+        def rule(p: Distribution, q: Distribution) -> Array:
             with np.errstate(all="ignore"):
                 out = formula(_wide(p), _wide(q))
                 return out.astype(np.result_type(p._dtype, q._dtype), copy=False)
@@ -133,7 +134,7 @@ def _pair(*kinds: type[Distribution]) -> Callable[[Rule], Rule]:
     return register
 
 
-def _wide(dist: Any) -> Any:
+def _wide(dist: Distribution) -> Distribution:
     out = copy.copy(dist)
     for name in dist._batched:
         value = dist.__dict__.get(name)
@@ -146,17 +147,17 @@ def _wide(dist: Any) -> Any:
 
 
 @register_kl(Independent, Independent)
-def _independent(p: Any, q: Any) -> Any:
+def _independent(p: Independent, q: Independent) -> Array:
     dims = p.reinterpreted_batch_ndims
     if dims != q.reinterpreted_batch_ndims:
         raise NotImplementedError(
-            f"KL(p || q) needs equal reinterpreted_batch_ndims, got {dims} and {q.reinterpreted_batch_ndims}"
+            f"reinterpreted_batch_ndims must be equal, got {dims} and {q.reinterpreted_batch_ndims}"
         )
     return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), dims)
 
 
 @register_kl(TransformedDistribution, TransformedDistribution)
-def _transformed(p: Any, q: Any) -> Any:
+def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Array:
     if p.transforms != q.transforms or p.event_shape != q.event_shape:
         raise NotImplementedError(
             "KL(p || q) needs equal transforms and event shapes, got "
@@ -166,7 +167,7 @@ def _transformed(p: Any, q: Any) -> Any:
 
 
 @register_kl(TanhNormal, TanhNormal)
-def _tanh_normal(p: Any, q: Any) -> Any:
+def _tanh_normal(p: TanhNormal, q: TanhNormal) -> Array:
     same = np.array_equal(p.low, q.low) and np.array_equal(p.high, q.high)
     if not same or p.event_shape != q.event_shape:
         raise NotImplementedError(
@@ -179,19 +180,19 @@ def _tanh_normal(p: Any, q: Any) -> Any:
 # -- two of a class ------------------------------------------------------------------------------------------
 
 
-def _share(p: Any, q: Any) -> Any:
+def _share(p: Array, q: Array) -> Array:
     """p log(p / q): what values contribute of which `p` and `q` are the probabilities."""
     return np.where(p == 0, 0.0, p * np.log(p / q))
 
 
 @_pair(Bernoulli)
-def _bernoulli(p: Any, q: Any) -> Any:
-    p, q = p.probs, q.probs
-    return _share(p, q) + _share(1 - p, 1 - q)
+def _bernoulli(p: Bernoulli, q: Bernoulli) -> Array:
+    a, b = p.probs, q.probs
+    return _share(a, b) + _share(1 - a, 1 - b)
 
 
 @_pair(Binomial)
-def _binomial(p: Any, q: Any) -> Any:
+def _binomial(p: Binomial, q: Binomial) -> Array:
     if (p.total_count < q.total_count).any():
         raise NotImplementedError(
             "KL(p || q) of Binomials has no formula where q has more trials, got a total_count of "
@@ -201,7 +202,7 @@ def _binomial(p: Any, q: Any) -> Any:
 
 
 @_pair(Categorical)
-def _categorical(p: Any, q: Any) -> Any:
+def _categorical(p: Categorical, q: Categorical) -> Array:
     kept: list[Any] = [getattr(dist, "_indices", None) for dist in (p, q)]
     if not np.array_equal(*kept):
         raise NotImplementedError("KL(p || q) of masked classes has a formula for equal indices only")
@@ -210,25 +211,25 @@ def _categorical(p: Any, q: Any) -> Any:
 
 
 @_pair(Geometric)
-def _geometric(p: Any, q: Any) -> Any:
-    p, q = p.probs, q.probs
-    return np.log(p / q) + _share(1 - p, 1 - q) / p
+def _geometric(p: Geometric, q: Geometric) -> Array:
+    a, b = p.probs, q.probs
+    return np.log(a / b) + _share(1 - a, 1 - b) / a
 
 
 @_pair(Poisson)
-def _poisson(p: Any, q: Any) -> Any:
+def _poisson(p: Poisson, q: Poisson) -> Array:
     return _share(p.rate, q.rate) - (p.rate - q.rate)
 
 
 @_pair(Beta)
-def _beta(p: Any, q: Any) -> Any:
+def _beta(p: Beta, q: Beta) -> Array:
     a, b, c, d = p.concentration1, p.concentration0, q.concentration1, q.concentration0
     means = (a - c) * digamma(a) + (b - d) * digamma(b) - (a + b - c - d) * digamma(a + b)
     return log_beta(c, d) - log_beta(a, b) + means
 
 
 @_pair(Dirichlet)
-def _dirichlet(p: Any, q: Any) -> Any:
+def _dirichlet(p: Dirichlet, q: Dirichlet) -> Array:
     c, d = p.concentration, q.concentration
     total, other = c.sum(-1), d.sum(-1)
     means = ((c - d) * (digamma(c) - digamma(total)[..., None])).sum(-1)
@@ -236,50 +237,50 @@ def _dirichlet(p: Any, q: Any) -> Any:
 
 
 @_pair(Exponential)
-def _exponential(p: Any, q: Any) -> Any:
+def _exponential(p: Exponential, q: Exponential) -> Array:
     ratio = q.rate / p.rate
     return ratio - 1 - np.log(ratio)
 
 
 @_pair(Gamma)
-def _gamma(p: Any, q: Any) -> Any:
+def _gamma(p: Gamma, q: Gamma) -> Array:
     a, b = p.concentration, q.concentration
     norm = log_gamma(b) - log_gamma(a) + b * np.log(p.rate / q.rate)
     return norm + (a - b) * digamma(a) + (q.rate - p.rate) * (a / p.rate)
 
 
 @_pair(Gumbel)
-def _gumbel(p: Any, q: Any) -> Any:
+def _gumbel(p: Gumbel, q: Gumbel) -> Array:
     ratio, away = p.scale / q.scale, (p.loc - q.loc) / q.scale
     return away - np.log(ratio) + ratio * EULER + np.exp(log_gamma(1 + ratio) - away) - (1 + EULER)
 
 
 @_pair(Laplace)
-def _laplace(p: Any, q: Any) -> Any:
+def _laplace(p: Laplace, q: Laplace) -> Array:
     ratio, away = p.scale / q.scale, np.abs(p.loc - q.loc)
     return away / q.scale - np.log(ratio) + ratio * np.exp(-away / p.scale) - 1
 
 
 @_pair(Cauchy)
-def _cauchy(p: Any, q: Any) -> Any:
+def _cauchy(p: Cauchy, q: Cauchy) -> Array:
     sums, away = p.scale + q.scale, p.loc - q.loc
     return np.log((sums * sums + away * away) / (4 * p.scale * q.scale))
 
 
 @_pair(Normal)
-def _normal(p: Any, q: Any) -> Any:
+def _normal(p: Normal, q: Normal) -> Array:
     ratio, away = (p.scale / q.scale) ** 2, (p.loc - q.loc) / q.scale
     return 0.5 * (ratio + away * away - 1 - np.log(ratio))
 
 
 @_pair(HalfNormal)
-def _half_normal(p: Any, q: Any) -> Any:
+def _half_normal(p: HalfNormal, q: HalfNormal) -> Array:
     ratio = (p.scale / q.scale) ** 2
     return 0.5 * (ratio - 1 - np.log(ratio))
 
 
 @_pair(MultivariateNormal)
-def _multivariate_normal(p: Any, q: Any) -> Any:
+def _multivariate_normal(p: MultivariateNormal, q: MultivariateNormal) -> Array:
     if p.event_shape != q.event_shape:
         raise ValueError(f"p and q must have equal event shapes, got {p.event_shape} and {q.event_shape}")
     spread = np.linalg.solve(q.scale_tril, p.scale_tril)
@@ -290,14 +291,14 @@ def _multivariate_normal(p: Any, q: Any) -> Any:
 
 
 @_pair(Pareto)
-def _pareto(p: Any, q: Any) -> Any:
+def _pareto(p: Pareto, q: Pareto) -> Array:
     ratio = q.alpha / p.alpha
     out = q.alpha * np.log(p.scale / q.scale) - np.log(ratio) + ratio - 1
     return np.where(p.scale < q.scale, np.inf, out)
 
 
 @_pair(Uniform)
-def _uniform(p: Any, q: Any) -> Any:
+def _uniform(p: Uniform, q: Uniform) -> Array:
     out = np.log((q.high - q.low) / (p.high - p.low))
     return np.where((q.low > p.low) | (q.high < p.high), np.inf, out)
 
@@ -305,7 +306,7 @@ def _uniform(p: Any, q: Any) -> Any:
 # -- two of different classes --------------------------------------------------------------------------------
 
 
-def _mean_log(p: Any) -> Any:
+def _mean_log(p: Any) -> Array:
     """The mean of log(x)."""
     match p:
         case Beta():
@@ -320,11 +321,11 @@ def _mean_log(p: Any) -> Any:
             return _mean_log_between(p.low, p.high)
 
 
-def _mean_log_between(low: Any, high: Any) -> Any:
+def _mean_log_between(low: Array, high: Array) -> Array:
     return (xlogy(high, high) - xlogy(low, low)) / (high - low) - 1
 
 
-def _mean_exp(p: Any, loc: Any, scale: Any) -> Any:
+def _mean_exp(p: Any, loc: Array, scale: Array) -> Array:
     """The mean of exp(-(x - loc) / scale)."""
     match p:
         case Exponential():
@@ -338,7 +339,7 @@ def _mean_exp(p: Any, loc: Any, scale: Any) -> Any:
             return ends * scale / (p.high - p.low)
 
 
-def _surprise(p: Any, q: Any) -> Any:
+def _surprise(p: Any, q: Any) -> Array:
     """The mean of -log q(x) for x drawn from `p`."""
     match q:
         case Exponential():
@@ -367,21 +368,21 @@ def _surprise(p: Any, q: Any) -> Any:
             return np.log(q.high - q.low)
 
 
-def _covers(p: Any, q: Any) -> Any:
+def _covers(p: Distribution, q: Distribution) -> Array:
     """Whether `q` admits all that `p` draws, which depends on the bounds of a `Uniform` alone."""
     if isinstance(q, Uniform):
         return (q.low <= 0) & (q.high >= 1)  # of the classes in the table Beta alone lies in an interval
     if not isinstance(p, Uniform) or isinstance(q, Normal | Gumbel):
-        return np.True_
+        return np.asarray(True)
     low = q.scale if isinstance(q, Pareto) else 0
     return (p.low >= low) & ((p.high <= 1) if isinstance(q, Beta) else np.True_)
 
 
-def _cross(p: Any, q: Any) -> Any:
+def _cross(p: Distribution, q: Distribution) -> Array:
     return np.where(_covers(p, q), _surprise(p, q) - p.entropy(), np.inf)
 
 
-def _infinite(p: Any, q: Any) -> Any:
+def _infinite(p: Distribution, q: Distribution) -> Array:
     return np.full(np.broadcast_shapes(p.batch_shape, q.batch_shape), np.inf)
 
 

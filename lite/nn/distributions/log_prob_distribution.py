@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.types import as_array, computed
+from lite.nn._modules.initial import Rng
+from lite.nn.distributions.arrays import ShapeLike
 from lite.nn.distributions.distribution import Distribution
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class LogProbDistribution(Distribution):
@@ -45,9 +44,7 @@ class LogProbDistribution(Distribution):
         self.log_probs = as_array(computed(log_probs))
         self.mask = None if mask is None else np.asarray(mask, np.bool_)
         if self.mask is not None and self.mask.shape != self.log_probs.shape:
-            raise ValueError(
-                f"mask shape {self.mask.shape} must match log_probs shape {self.log_probs.shape}"
-            )
+            raise ValueError(f"mask shape {self.mask.shape} must match log_probs' {self.log_probs.shape}")
         shape = self.log_probs.shape
         self.batch_shape, self.event_shape = (shape[:-1], shape[-1:]) if len(shape) > 1 else (shape, ())
 
@@ -64,7 +61,7 @@ class LogProbDistribution(Distribution):
             return self.log_probs.copy()
         return np.where(self.mask, self.log_probs, self.log_probs.dtype.type(0))
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> NoReturn:
+    def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> NoReturn:
         """Impossible: the other tokens' probabilities are not known."""
         raise NotImplementedError("Sampling not supported for LogProbDistribution: it has log-probs only")
 

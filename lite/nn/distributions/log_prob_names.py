@@ -55,6 +55,11 @@ class set_composite_lp_aggregate(Scoped[bool]):
         super().__init__(bool(mode))
 
 
+def default_log_prob_key() -> NestedKey:
+    """The key of the log-prob of an action, unless one is chosen."""
+    return "sample_log_prob" if composite_lp_aggregate() else "action_log_prob"
+
+
 def add_suffix(key: NestedKey, suffix: str) -> NestedKey:
     """The key with a longer last part."""
     key = unravel_key(key)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from lite._arrays.formulas import log_softmax, log_sum_exp
-from lite.nn.distributions.arrays import as_shape, as_value, generator_of
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
+from lite.nn.distributions.arrays import ShapeLike, as_shape, as_value, generator_of
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class MixtureSameFamily(Distribution):
@@ -52,9 +51,7 @@ class MixtureSameFamily(Distribution):
         if not isinstance(mixture, Categorical) or mixture.event_shape:
             raise ValueError(f"mixture_distribution must be a Categorical, got a {type(mixture).__name__}")
         if not isinstance(component, Distribution):
-            raise ValueError(
-                f"component_distribution must be a Distribution, got a {type(component).__name__}"
-            )
+            raise ValueError(f"component_distribution must be a Distribution, got {type(component).__name__}")
         batch = component.batch_shape[:-1]
         classes = mixture.logits.shape[-1]
         if component.batch_shape[-1:] != (classes,) or mixture.batch_shape not in ((), batch):
@@ -66,7 +63,7 @@ class MixtureSameFamily(Distribution):
         self.component_distribution = component
         super().__init__(batch, component.event_shape)
 
-    def expand(self, batch_shape: Any) -> Self:
+    def expand(self, batch_shape: ShapeLike) -> Self:
         """The same mixtures for a larger batch; see `Distribution.expand`."""
         out = super().expand(batch_shape)
         component = self.component_distribution
@@ -78,7 +75,7 @@ class MixtureSameFamily(Distribution):
     def _dtype(self) -> np.dtype[Any]:
         return self.component_distribution._dtype
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw values; see `Distribution.sample`."""
         shape, generator = as_shape(sample_shape), generator_of(rng)
         chosen = self.mixture_distribution.expand(self.batch_shape).sample(shape, rng=generator)
@@ -88,35 +85,35 @@ class MixtureSameFamily(Distribution):
         axis = -1 - dims
         return np.take_along_axis(values, chosen, axis).squeeze(axis)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Array) -> Array:
         """Logarithm of the density, or of the probability, of values."""
         each = self.component_distribution.log_prob(self._beside(value))
         return log_sum_exp(each + log_softmax(self.mixture_distribution.logits, -1), -1, False)
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Array) -> Array:
         """Probability of values up to this one."""
         below = self.component_distribution.cdf(self._beside(value))
         return (below * self.mixture_distribution.probs).sum(-1)
 
-    def _beside(self, value: Any) -> Any:
+    def _beside(self, value: Array) -> Array:
         """A value with a dimension for the distributions that it may be from."""
         value = as_value(value, self._dtype)
         return np.expand_dims(value, -1 - len(self.event_shape))
 
-    def _mixed(self, values: Any) -> Any:
+    def _mixed(self, values: Array) -> Array:
         dims = len(self.event_shape)
         probs = self.mixture_distribution.probs
         return (probs.reshape(*probs.shape, *(1,) * dims) * values).sum(-1 - dims)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Array:
         """The mean of the means."""
         return self._mixed(self.component_distribution.mean)
 
     deterministic_sample = mean
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Array:
         """The mean of the variances, and the variance of the means."""
         means = self.component_distribution.mean
         away = means - np.expand_dims(self.mean, -1 - len(self.event_shape))

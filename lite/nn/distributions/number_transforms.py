@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from lite._arrays.formulas import sigmoid, softplus
-from lite._arrays.types import computed
-from lite.nn.distributions.arrays import as_float, limits, sum_rightmost
+from lite._arrays.types import Array, computed
+from lite.nn.distributions.arrays import Numbers, as_float, limits, sum_rightmost
 from lite.nn.distributions.continuous.tanh import edge_of_tanh, log_slope_of_tanh
 from lite.nn.distributions.support import GreaterThan, IndependentSupport, Interval, Real
 from lite.nn.distributions.transforms import Transform
@@ -31,23 +30,23 @@ class AffineTransform(Transform):
     bijective = True
     _compared = ("loc", "scale")
 
-    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
+    def __init__(self, loc: Numbers, scale: Numbers, event_dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size)
         self.loc, self.scale = computed(loc), computed(scale)
         self.domain = self.codomain = IndependentSupport(_REAL, event_dim) if event_dim else _REAL
 
     @property
-    def sign(self) -> Any:
+    def sign(self) -> int | Array:
         """The sign of `scale`."""
         return int(np.sign(self.scale)) if isinstance(self.scale, int | float) else np.sign(self.scale)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Array) -> Array:
         return self.loc + self.scale * x
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Array) -> Array:
         return (y - self.loc) / self.scale
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
         """log |scale|."""
         if isinstance(self.scale, int | float):
             slope = np.full_like(x, math.log(abs(self.scale)))
@@ -79,22 +78,22 @@ class PowerTransform(Transform):
     domain = codomain = _POSITIVE
     _compared = ("exponent",)
 
-    def __init__(self, exponent: Any, cache_size: int = 0) -> None:
+    def __init__(self, exponent: Numbers, cache_size: int = 0) -> None:
         super().__init__(cache_size)
         self.exponent = as_float(exponent)
 
     @property
-    def sign(self) -> Any:
+    def sign(self) -> int | Array:
         """The sign of `exponent`."""
         return np.sign(self.exponent)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Array) -> Array:
         return x**self.exponent
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Array) -> Array:
         return y ** (1 / self.exponent)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
         """log |exponent y / x|."""
         return np.log(np.abs(self.exponent * y / x))
 
@@ -118,13 +117,13 @@ class ExpTransform(_Plain):
 
     codomain = _POSITIVE
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Array) -> Array:
         return np.exp(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Array) -> Array:
         return np.log(y)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
         """x."""
         return x
 
@@ -134,14 +133,14 @@ class SigmoidTransform(_Plain):
 
     codomain = Interval(0, 1)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Array) -> Array:
         return _within(sigmoid(x))
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Array) -> Array:
         y = _within(y)
         return np.log(y) - np.log1p(-y)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
         """log(y (1 - y))."""
         return -softplus(-x) - softplus(x)
 
@@ -151,13 +150,13 @@ class SoftplusTransform(_Plain):
 
     codomain = _POSITIVE
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Array) -> Array:
         return softplus(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Array) -> Array:
         return np.log(-np.expm1(-y)) + y
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
         """log(1 / (1 + exp(-x)))."""
         return -softplus(-x)
 
@@ -170,13 +169,13 @@ class TanhTransform(_Plain):
 
     codomain = Interval(-1.0, 1.0)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Array) -> Array:
         return np.tanh(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Array) -> Array:
         return np.arctanh(y)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
         """log(1 - tanh(x)²)."""
         return log_slope_of_tanh(x)
 
@@ -188,10 +187,10 @@ class SafeTanhTransform(TanhTransform):
         torchrl.modules.distributions.continuous.SafeTanhTransform.
     """
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Array) -> Array:
         return _off_one(np.tanh(x))
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Array) -> Array:
         return np.arctanh(_off_one(y))
 
 
@@ -201,18 +200,18 @@ class AbsTransform(Transform):
     codomain = _POSITIVE
     _compared = ()
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Array) -> Array:
         return np.abs(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Array) -> Array:
         return y
 
 
-def _within(share: Any) -> Any:
+def _within(share: Array) -> Array:
     end = limits(share.dtype)
     return np.clip(share, end.tiny, 1 - end.eps)
 
 
-def _off_one(y: Any) -> Any:
+def _off_one(y: Array) -> Array:
     edge = edge_of_tanh(y.dtype)
     return np.clip(y, -edge, edge)

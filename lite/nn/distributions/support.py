@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite._arrays.types import as_array
+from lite._arrays.types import Array, as_array
 
 
 class Support:
@@ -39,7 +37,7 @@ class Real(Support):
 
 
 class Interval(Support):
-    """Numbers from `low` to `high`, both included.
+    """Array | float from `low` to `high`, both included.
 
     Example:
         >>> from lite.nn.distributions.support import Interval
@@ -47,7 +45,7 @@ class Interval(Support):
         [False, True, True]
     """
 
-    def __init__(self, low: Any, high: Any) -> None:
+    def __init__(self, low: Array | float, high: Array | float) -> None:
         self.low = low
         self.high = high
 
@@ -61,9 +59,9 @@ class Interval(Support):
 
 
 class GreaterThan(Support):
-    """Numbers above `low`."""
+    """Array | float above `low`."""
 
-    def __init__(self, low: Any) -> None:
+    def __init__(self, low: Array | float) -> None:
         self.low = low
 
     def check(self, value: ArrayLike) -> NDArray[np.bool_]:
@@ -124,7 +122,7 @@ class Counts(Support):
     is_discrete = True
     event_dim = 1
 
-    def __init__(self, total: Any) -> None:
+    def __init__(self, total: int) -> None:
         self.total = total
 
     def check(self, value: ArrayLike) -> NDArray[np.bool_]:

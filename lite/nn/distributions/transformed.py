@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
-from lite.nn.distributions.arrays import as_shape, as_value, sum_rightmost
+from lite._arrays.types import Array, as_array
+from lite.nn._modules.initial import Rng
+from lite.nn.distributions.arrays import Numbers, ShapeLike, as_shape, as_value, sum_rightmost
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.independent import Independent
 from lite.nn.distributions.support import IndependentSupport, Support
 from lite.nn.distributions.transforms import ComposeTransform, Transform
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class TransformedDistribution(Distribution):
@@ -60,9 +59,7 @@ class TransformedDistribution(Distribution):
         takes, gives = whole.domain.event_dim, whole.codomain.event_dim
         shape, dims = (*base.batch_shape, *base.event_shape), len(base.event_shape)
         if len(shape) < takes:
-            raise ValueError(
-                f"transforms need {takes} dimensions of base_distribution, got a shape of {shape}"
-            )
+            raise ValueError(f"transforms need {takes} dimensions of base_distribution, got shape {shape}")
         after = whole.forward_shape(shape)
         before = whole.inverse_shape(after)
         if before != shape:
@@ -73,7 +70,7 @@ class TransformedDistribution(Distribution):
         cut = len(after) - max(gives, dims + gives - takes)
         super().__init__(after[:cut], after[cut:])
 
-    def expand(self, batch_shape: Any) -> Self:
+    def expand(self, batch_shape: ShapeLike) -> Self:
         """The same distribution for a larger batch; see `Distribution.expand`."""
         out = super().expand(batch_shape)
         shape = (*as_shape(batch_shape), *self.event_shape)
@@ -91,26 +88,27 @@ class TransformedDistribution(Distribution):
         """As the base."""
         return self.base_dist.has_rsample
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw values; see `Distribution.sample`."""
         return self._mapped(self.base_dist.sample(sample_shape, rng=rng))
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw values; see `Distribution.rsample`."""
         return self._mapped(self.base_dist.rsample(sample_shape, rng=rng))
 
-    def _mapped(self, x: Any) -> Any:
+    def _mapped(self, x: Array) -> Array:
         with np.errstate(all="ignore"):
             for transform in self.transforms:
                 x = transform(x)
         return x
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Numbers) -> Array:
         """Logarithm of the density; -inf for values that the transforms cannot return."""
         y = as_value(value, self._dtype)
         dims = len(self.event_shape)
         given = _all_rightmost(y == y, dims)  # NaN scores NaN
-        total, inside = 0, np.True_
+        total: Any = 0
+        inside: Any = np.True_
         with np.errstate(all="ignore"):
             for transform in reversed(self.transforms):
                 found = transform.codomain.check(y)
@@ -124,7 +122,7 @@ class TransformedDistribution(Distribution):
             out = total + sum_rightmost(base, dims - len(self.base_dist.event_shape))
         return np.where(given & ~inside, out.dtype.type(-np.inf), out)
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Numbers) -> Array:
         """Probability of numbers up to `value`, for maps that rise or fall."""
         y = as_value(value, self._dtype)
         with np.errstate(all="ignore"):
@@ -132,7 +130,7 @@ class TransformedDistribution(Distribution):
                 y = transform.inv(_nearest(y, transform.codomain))
             return self._rising(self.base_dist.cdf(y))
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Numbers) -> Array:
         """The number up to which the probability is `value`."""
         with np.errstate(all="ignore"):
             x = self.base_dist.icdf(self._rising(as_value(value, self._dtype)))
@@ -140,7 +138,7 @@ class TransformedDistribution(Distribution):
                 x = transform(x)
         return x
 
-    def _rising(self, p: Any) -> Any:
+    def _rising(self, p: Array) -> Array:
         """A probability of lying below as that of lying above, where the maps fall."""
         sign = ComposeTransform(self.transforms).sign
         return p if isinstance(sign, int) and sign == 1 else sign * (p - 0.5) + 0.5
@@ -158,11 +156,11 @@ class TransformedDistribution(Distribution):
         return f"{type(self).__name__}({self.base_dist!r}, {self.transforms})"
 
 
-def _all_rightmost(flags: Any, dims: int) -> Any:
-    return flags.all(tuple(range(-dims, 0))) if dims else flags
+def _all_rightmost(flags: Array, dims: int) -> Array:
+    return as_array(flags.all(tuple(range(-dims, 0)))) if dims else flags
 
 
-def _nearest(y: Any, support: Support) -> Any:
+def _nearest(y: Array, support: Support) -> Array:
     """Clip numbers to an interval."""
     while isinstance(support, IndependentSupport):
         support = support.base

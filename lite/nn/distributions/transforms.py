@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from lite._arrays.types import Array
 from lite.nn.distributions.arrays import sum_rightmost
 from lite.nn.distributions.support import IndependentSupport, Real, Support
 
@@ -78,7 +79,7 @@ class Transform:
         return self._inv
 
     @property
-    def sign(self) -> Any:
+    def sign(self) -> int | Array:
         """1 for maps that rise, -1 for those that fall."""
         raise NotImplementedError(f"{type(self).__name__} does not define sign")
 
@@ -95,7 +96,7 @@ class Transform:
         out.__dict__.update({k: v for k, v in self.__dict__.items() if k != "_inv"})
         return out
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Array) -> Array:
         if not self._cache_size:
             return self._call(x)
         known, result = self._cached
@@ -104,7 +105,7 @@ class Transform:
             self._cached = (x, result)
         return result
 
-    def _invert(self, y: Any) -> Any:
+    def _invert(self, y: Array) -> Array:
         if not self._cache_size:
             return self._inverse(y)
         value, known = self._cached
@@ -113,13 +114,13 @@ class Transform:
             self._cached = (value, y)
         return value
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Array) -> Array:
         raise NotImplementedError(f"{type(self).__name__} does not define _call")
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Array) -> Array:
         raise NotImplementedError(f"{type(self).__name__} has no inverse")
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
         """Logarithm of the slope (or of the Jacobian's determinant) at `x`, of which `y` is the result."""
         raise NotImplementedError(f"{type(self).__name__} has no log_abs_det_jacobian")
 
@@ -165,19 +166,19 @@ class _InverseTransform(Transform):
         return self._forward.bijective
 
     @property
-    def sign(self) -> Any:
+    def sign(self) -> int | Array:
         return self._forward.sign
 
     def with_cache(self, cache_size: int = 1) -> Transform:
         return self._forward.with_cache(cache_size).inv
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Array) -> Array:
         return self._forward._invert(x)
 
-    def _invert(self, y: Any) -> Any:
+    def _invert(self, y: Array) -> Array:
         return self._forward(y)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
         return -self._forward.log_abs_det_jacobian(y, x)
 
     def forward_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -230,7 +231,7 @@ class ComposeTransform(Transform):
         return all(part.bijective for part in self.parts)
 
     @property
-    def sign(self) -> Any:
+    def sign(self) -> int | Array:
         """The product of theirs."""
         out: Any = 1
         for part in self.parts:
@@ -253,12 +254,12 @@ class ComposeTransform(Transform):
         out._cache_size = cache_size
         return out
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Array) -> Array:
         for part in self.parts:
             x = part(x)
         return x
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
         """The sum of theirs."""
         if not self.parts:
             return np.zeros_like(x)
@@ -321,7 +322,7 @@ class IndependentTransform(Transform):
         return self.base_transform.bijective
 
     @property
-    def sign(self) -> Any:
+    def sign(self) -> int | Array:
         """As the map."""
         return self.base_transform.sign
 
@@ -331,13 +332,13 @@ class IndependentTransform(Transform):
             return self
         return IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Array) -> Array:
         return self.base_transform(_with_rank(x, self.domain))
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Array) -> Array:
         return self.base_transform._invert(_with_rank(y, self.codomain))
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
         """That of the map, summed over the dimensions."""
         return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
 
@@ -387,13 +388,13 @@ class ReshapeTransform(Transform):
         """Values of `out_shape`."""
         return IndependentSupport(_REAL, len(self.out_shape))
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Array) -> Array:
         return x.reshape(self.forward_shape(x.shape))
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Array) -> Array:
         return y.reshape(self.inverse_shape(y.shape))
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
         """Zeros."""
         return np.zeros_like(x, shape=x.shape[: x.ndim - len(self.in_shape)])
 
@@ -420,7 +421,7 @@ def _with_dims(support: Support, dims: int) -> Support:
     return IndependentSupport(support, more) if more else support
 
 
-def _with_rank(value: Any, support: Support) -> Any:
+def _with_rank(value: Array, support: Support) -> Array:
     if value.ndim < support.event_dim:
         raise ValueError(f"a value has {support.event_dim} dimensions, got an array of shape {value.shape}")
     return value

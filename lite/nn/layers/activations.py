@@ -16,7 +16,7 @@ import numpy as np
 from lite._arrays import formulas
 from lite._arrays.dtypes import floats
 from lite._arrays.public import belong_to
-from lite._arrays.types import HostArray
+from lite._arrays.types import Array, HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import value_of, with_node
 from lite.nn._modules.module import Module
@@ -45,7 +45,7 @@ class Identity(Module):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Array:
         """Return the input."""
         return input
 
@@ -76,9 +76,9 @@ class ReLU(Module):
         super().__init__()
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Array:
         """Apply max(x, 0)."""
-        if type(input) is TracedArray:
+        if isinstance(input, TracedArray):
             return self._recorded(input)
         if self.inplace:
             return np.maximum(input, 0, out=input)
@@ -86,7 +86,7 @@ class ReLU(Module):
             return input.elementwise(self.forward)
         return np.maximum(input, 0)
 
-    def _recorded(self, input: Any) -> Any:
+    def _recorded(self, input: Array) -> Array:
         out = np.maximum(value_of(input), 0)
         # The slope at 0 is 0, as in torch; that of np.maximum, where both are equal, would be a half.
         result = with_node(out, (input, lambda g: g * (out > 0)))
@@ -109,14 +109,14 @@ class _Pointwise(Module):
     _compiled: str | None = None
     inplace = False  # for those that have no such argument
 
-    def _compute(self, x: Any) -> Any:
+    def _compute(self, x: Array) -> Array:
         raise NotImplementedError
 
-    def _slope(self, x: Any, out: Any) -> Any:
+    def _slope(self, x: Array, out: Array) -> Array:
         """The derivative at x, where the function is `out`."""
         raise NotImplementedError
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Array:
         """Apply the function elementwise."""
         out = pointwise(self._compute, input, self._compiled, self._slope)
         if self.inplace:
@@ -144,10 +144,10 @@ class Tanh(_Pointwise):
         array([0.    , 0.7616])
     """
 
-    def _compute(self, x: Any) -> Any:
+    def _compute(self, x: Array) -> Array:
         return np.tanh(x)
 
-    def _slope(self, x: Any, out: Any) -> Any:
+    def _slope(self, x: Array, out: Array) -> Array:
         return 1 - out * out
 
 
@@ -170,10 +170,10 @@ class Sigmoid(_Pointwise):
         array([0.5   , 0.7311])
     """
 
-    def _compute(self, x: Any) -> Any:
+    def _compute(self, x: Array) -> Array:
         return formulas.sigmoid(x)
 
-    def _slope(self, x: Any, out: Any) -> Any:
+    def _slope(self, x: Array, out: Array) -> Array:
         return out * (1 - out)
 
 
@@ -208,10 +208,10 @@ class SiLU(_Pointwise):
 
     _compiled = "silu"
 
-    def _compute(self, x: Any) -> Any:
+    def _compute(self, x: Array) -> Array:
         return formulas.silu(x)
 
-    def _slope(self, x: Any, out: Any) -> Any:
+    def _slope(self, x: Array, out: Array) -> Array:
         share = formulas.sigmoid(x)
         return share * (1 + x * (1 - share))
 
@@ -251,13 +251,13 @@ class LeakyReLU(_Pointwise):
         self.negative_slope = negative_slope
         self.inplace = inplace
 
-    def _compute(self, x: Any) -> Any:
+    def _compute(self, x: Array) -> Array:
         scaled = x * self.negative_slope
         if 0 < self.negative_slope <= 1:  # as nearly always: a third of the time that choosing takes
             return np.maximum(x, scaled)
         return np.where(x > 0, x, scaled)
 
-    def _slope(self, x: Any, out: Any) -> Any:
+    def _slope(self, x: Array, out: Array) -> Array:
         return np.where(x > 0, x.dtype.type(1), x.dtype.type(self.negative_slope))
 
     def extra_repr(self) -> str:
@@ -296,13 +296,13 @@ class ELU(_Pointwise):
         self.alpha = alpha
         self.inplace = inplace
 
-    def _compute(self, x: Any) -> Any:
+    def _compute(self, x: Array) -> Array:
         out = np.expm1(np.minimum(x, 0))
         out *= self.alpha
         out += np.maximum(x, 0)
         return out
 
-    def _slope(self, x: Any, out: Any) -> Any:
+    def _slope(self, x: Array, out: Array) -> Array:
         return np.where(x > 0, x.dtype.type(1), self.alpha * np.exp(np.minimum(x, 0)))
 
     def extra_repr(self) -> str:
@@ -338,11 +338,11 @@ class Softplus(_Pointwise):
         self.beta = beta
         self.threshold = threshold
 
-    def _compute(self, x: Any) -> Any:
+    def _compute(self, x: Array) -> Array:
         scaled = x * self.beta
         return np.where(scaled > self.threshold, x, formulas.softplus(scaled) / self.beta)
 
-    def _slope(self, x: Any, out: Any) -> Any:
+    def _slope(self, x: Array, out: Array) -> Array:
         scaled = x * self.beta
         return np.where(scaled > self.threshold, x.dtype.type(1), formulas.sigmoid(scaled))
 
@@ -380,7 +380,7 @@ class GELU(Module):
         super().__init__()
         self.approximate = approximate
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Array:
         """Apply the function elementwise."""
         return gelu(input, self.approximate)
 
@@ -389,7 +389,7 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
-def gelu(x: Any, approximate: str = "none") -> Any:
+def gelu(x: Array, approximate: str = "none") -> Array:
     """GELU of an array of any dtype; see `GELU`."""
     formula = _FORMULAS.get(approximate)
     if formula is None:
@@ -399,7 +399,7 @@ def gelu(x: Any, approximate: str = "none") -> Any:
         return pointwise(formula, x, name, _SLOPES[approximate])
 
 
-def _exact(x: Any) -> Any:
+def _exact(x: Array) -> Array:
     if x.dtype != np.float32:
         return x * formulas.normal_cdf(x)
     from lite.kernels.cpu.vectors.gelu import END, EXACT
@@ -407,13 +407,13 @@ def _exact(x: Any) -> Any:
     return _by_odds(x, EXACT, np.minimum(x * x, x.dtype.type(END)))
 
 
-def _by_tanh(x: Any) -> Any:
+def _by_tanh(x: Array) -> Array:
     from lite.kernels.cpu.vectors.gelu import BY_TANH
 
     return _by_odds(x, BY_TANH, x * x)
 
 
-def _by_odds(x: Any, coefficients: tuple[float, ...], square: Any) -> Any:
+def _by_odds(x: Array, coefficients: tuple[float, ...], square: Array) -> Array:
     """x / (1 + exp(x p(square)))."""
     odds = formulas.horner(coefficients, square)
     odds *= x
@@ -422,11 +422,11 @@ def _by_odds(x: Any, coefficients: tuple[float, ...], square: Any) -> Any:
     return x / odds
 
 
-def _exact_slope(x: Any, out: Any) -> Any:
+def _exact_slope(x: Array, out: Array) -> Array:
     return formulas.normal_cdf(x) + x * np.exp(-0.5 * x * x) * _INVERSE_ROOT_2PI
 
 
-def _slope_by_tanh(x: Any, out: Any) -> Any:
+def _slope_by_tanh(x: Array, out: Array) -> Array:
     share = formulas.sigmoid(2 * _ROOT_2_OVER_PI * (x + _CUBIC * x * x * x))
     inner = 2 * _ROOT_2_OVER_PI * (1 + 3 * _CUBIC * x * x)
     return share + x * share * (1 - share) * inner
@@ -436,13 +436,13 @@ _FORMULAS = {"none": _exact, "tanh": _by_tanh}
 _SLOPES = {"none": _exact_slope, "tanh": _slope_by_tanh}
 
 
-def softmax_shares(g: Any, out: Any, axis: int) -> Any:
+def softmax_shares(g: Array, out: Array, axis: int) -> Array:
     """The gradient of the input of softmax from that of its result `out`."""
     weighted = g * out
     return weighted - out * weighted.sum(axis, keepdims=True)
 
 
-def log_softmax_shares(g: Any, out: Any, axis: int) -> Any:
+def log_softmax_shares(g: Array, out: Array, axis: int) -> Array:
     """The gradient of the input of log_softmax from that of its result `out`."""
     return g - np.exp(out) * g.sum(axis, keepdims=True)
 
@@ -457,15 +457,15 @@ class _AlongDim(Module):
         super().__init__()
         self.dim = dim
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Array:
         """Apply the function along `dim`."""
         x, dtype = floats(input)
         with np.errstate(invalid="ignore", over="ignore"):  # rows of infinities; log-probs beyond float16
             out = _along(self._applied, x, self.dim, type(self).__name__)
             return out.astype(dtype, copy=False)
 
-    def _applied(self, x: Any, axis: int) -> Any:
-        if type(x) is not TracedArray:
+    def _applied(self, x: Array, axis: int) -> Array:
+        if not isinstance(x, TracedArray):
             return self._function(x, axis)
         out = self._function(value_of(x), axis)
         return with_node(out, (x, lambda g: self._shares(g, out, axis)))
@@ -534,7 +534,7 @@ class LogSoftmax(_AlongDim):
     _shares = staticmethod(log_softmax_shares)
 
 
-def _along(function: Any, x: Any, dim: int | None, name: str) -> Any:
+def _along(function: Any, x: Array, dim: int | None, name: str) -> Array:
     if dim is None:
         dim = 0 if x.ndim in (0, 1, 3) else 1
         warnings.warn(

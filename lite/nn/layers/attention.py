@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from lite._arrays.dtypes import Dtype, compute_dtype, is_floating
 from lite._arrays.formulas import accumulate
 from lite._arrays.public import belong_to
+from lite._arrays.types import Array
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import is_traced, unbroadcast, value_of, with_vjp
-from lite.nn._modules.initial import empty_parameter, fill, fill_normal, fill_uniform, reset
+from lite.nn._modules.initial import Rng, empty_parameter, fill, fill_normal, fill_uniform, reset
+from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
 from lite.nn.layers.activations import softmax_shares
 from lite.nn.layers.dropout import dropout, generator
 from lite.nn.layers.linear import Linear, linear
 from lite.nn.layers.windows import pad
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
-
 
 _BLOCK = 1 << 20  # scores in memory at once, if weights are not requested
 
@@ -41,15 +40,10 @@ class MultiheadAttention(Module):
         num_heads: heads; they share embed_dim.
         dropout: probability of a zero among the weights, in training mode.
         bias: whether the maps have biases.
-        add_bias_kv: whether a learned key and value come after the others.
-        add_zero_attn: whether a key and a value of zeros come after the others.
-        kdim: size of keys; embed_dim if not given.
-        vdim: size of values; embed_dim if not given.
+        add_bias_kv, add_zero_attn: append a learned key and value, or a key and a value of zeros.
+        kdim, vdim: sizes of keys and values; embed_dim if not given.
         batch_first: whether the batch dimension of inputs and output comes before the sequence.
-        device: "cpu", or "meta" for parameters without data.
-        dtype: dtype of the parameters; the default float dtype if not given.
-        rng: a `numpy.random.Generator`, a seed, or None for fresh entropy; initial weights are drawn as
-            Glorot and Bengio do, and dropout takes what comes after.
+        device, dtype, rng: as for `Linear`; initial weights are those of Glorot and Bengio.
 
     Shapes:
         query (L, N, embed_dim), key (S, N, kdim) and value (S, N, vdim), with `batch_first` N comes first, or
@@ -57,9 +51,6 @@ class MultiheadAttention(Module):
         or vdim, `q_proj_weight` (embed_dim, embed_dim), `k_proj_weight` (embed_dim, kdim) and
         `v_proj_weight` (embed_dim, vdim); `in_proj_bias` (3 embed_dim,); `bias_k` and `bias_v`
         (1, 1, embed_dim); `out_proj.weight` (embed_dim, embed_dim) and `out_proj.bias` (embed_dim,).
-
-    Dtypes:
-        the promoted dtype of inputs and weights; float16 and bfloat16 compute in float32.
 
     Raises:
         ValueError: embed_dim or num_heads not positive.
@@ -91,8 +82,8 @@ class MultiheadAttention(Module):
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
         *,
         rng: Rng = None,
     ) -> None:
@@ -100,9 +91,7 @@ class MultiheadAttention(Module):
             raise ValueError(f"embed_dim and num_heads must be positive, got {embed_dim} and {num_heads}")
         super().__init__()
         if embed_dim % num_heads:
-            raise AssertionError(
-                f"embed_dim must be divisible by num_heads={num_heads}, got embed_dim={embed_dim}"
-            )
+            raise AssertionError(f"embed_dim must be divisible by num_heads={num_heads}, got {embed_dim}")
         self.embed_dim = embed_dim
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim
@@ -147,12 +136,12 @@ class MultiheadAttention(Module):
 
     def forward(
         self,
-        query: Any,
-        key: Any,
-        value: Any,
-        key_padding_mask: Any = None,
+        query: Array,
+        key: Array,
+        value: Array,
+        key_padding_mask: Array | None = None,
         need_weights: bool = True,
-        attn_mask: Any = None,
+        attn_mask: Array | None = None,
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Any, Any]:
@@ -218,7 +207,7 @@ class MultiheadAttention(Module):
         biases = [None if bias is None else bias[i : i + size] for i in starts]
         return [linear(x, w, b) for x, w, b in zip(arrays, weights, biases, strict=True)]
 
-    def _heads(self, x: Any, batch_first: bool) -> Any:
+    def _heads(self, x: Array, batch_first: bool) -> Array:
         """(N, heads, L, size of a head) of (N, L, embed_dim) or (L, N, embed_dim)."""
         split = x.reshape(*x.shape[:2], self.num_heads, self.head_dim)
         return split.transpose((0, 2, 1, 3) if batch_first else (1, 2, 0, 3))
@@ -239,7 +228,9 @@ class MultiheadAttention(Module):
                 rest[i] = np.concatenate([rest[i], *(np.broadcast_to(x, shape) for x in end)], axis=2)
         return [q, *rest]
 
-    def _mask(self, key_padding_mask: Any, attn_mask: Any, q: Any, compute: Dtype) -> Any:
+    def _mask(
+        self, key_padding_mask: Array | None, attn_mask: Array | None, q: Array, compute: Dtype
+    ) -> Array | None:
         """The bias of the scores (N, heads, L, S): 0 where both masks allow attention, else -inf."""
         batch = q.shape[0]
         added = ((self._tensor("bias_k") is not None) + self.add_zero_attn,)
@@ -253,7 +244,13 @@ class MultiheadAttention(Module):
         return None if not masks else masks[0] if len(masks) == 1 else masks[0] + masks[1]
 
     def _check(
-        self, query: Any, key: Any, value: Any, key_padding_mask: Any, attn_mask: Any, is_causal: bool
+        self,
+        query: Array,
+        key: Array,
+        value: Array,
+        key_padding_mask: Array | None,
+        attn_mask: Array | None,
+        is_causal: bool,
     ) -> None:
         dims = query.ndim
         if dims not in (2, 3) or key.ndim != dims or value.ndim != dims:
@@ -296,7 +293,7 @@ class MultiheadAttention(Module):
         _check_mask("key_padding_mask", key_padding_mask, [(*batch, pairs[1])], AssertionError)
 
 
-def _check_mask(name: str, mask: Any, shapes: list[tuple[int, ...]], error: type[Exception]) -> None:
+def _check_mask(name: str, mask: Array | None, shapes: list[tuple[int, ...]], error: type[Exception]) -> None:
     """Raise `error` for another shape, and AssertionError for other dimensions or dtypes."""
     if mask is None:
         return
@@ -308,20 +305,20 @@ def _check_mask(name: str, mask: Any, shapes: list[tuple[int, ...]], error: type
         raise error(f"{name} must have shape {wanted}, got {tuple(mask.shape)}")
 
 
-def xavier_uniform(weight: Any, rng: np.random.Generator) -> None:
+def xavier_uniform(weight: Array, rng: np.random.Generator) -> None:
     """Draw from U(-a, a), a = √(6 / (rows + columns)) (Glorot and Bengio, 2010), if there is data."""
     if weight is not None:
         fill_uniform(weight, math.sqrt(6.0 / sum(weight.shape[:2])), rng)
 
 
-def _floats(mask: Any, compute: Dtype) -> Any:
+def _floats(mask: Array, compute: Dtype) -> Array:
     """A mask as numbers to add: a true entry of a bool mask is -inf."""
     if mask.dtype.kind == "b":
         return np.where(mask, compute.type(-np.inf), compute.type(0))
     return mask.astype(compute, copy=False)
 
 
-def _attended(q: Any, k: Any, v: Any, mask: Any) -> Any:
+def _attended(q: Array, k: Array, v: Array, mask: Array | None) -> Array:
     """Means of values, a few elements of the batch at a time: scores are as many as all pairs."""
     if is_traced(q, k, mask):
         return np.matmul(_weights(q, k, mask, 1.0), v)
@@ -337,33 +334,33 @@ def _attended(q: Any, k: Any, v: Any, mask: Any) -> Any:
     return out
 
 
-def _weights(q: Any, k: Any, mask: Any, empty: float) -> Any:
+def _weights(q: Array, k: Array, mask: Array | None, empty: float) -> Array:
     """How much of each value a query gets, (N, heads, L, S); one node where arrays are traced."""
     if not is_traced(q, k, mask):
         return _divided(*_powers(q, k, mask, empty))
     a, b, added = value_of(q), value_of(k), value_of(mask)
     weights = _divided(*_powers(a, b, added, empty))
 
-    def pull(g: Any) -> tuple[Any, ...]:
+    def pull(g: Array) -> tuple[Any, ...]:
         shares = softmax_shares(g, weights, -1)
-        of_mask = unbroadcast(shares, mask.shape) if type(mask) is TracedArray else None
+        of_mask = unbroadcast(shares, mask.shape) if isinstance(mask, TracedArray) else None
         return np.matmul(shares, b), np.matmul(shares.swapaxes(-1, -2), a), of_mask
 
     return with_vjp(weights, (q, k, mask), pull)
 
 
-def _is_mapped(mask: Any) -> bool:
+def _is_mapped(mask: Array | None) -> bool:
     return mask is not None and not isinstance(mask, np.ndarray)
 
 
-def _divided(fresh: Any, total: Any) -> Any:
+def _divided(fresh: Array, total: Array) -> Array:
     """Quotient, in `fresh`, an array that nobody else has, where both are plain arrays."""
     if isinstance(fresh, np.ndarray) and isinstance(total, np.ndarray):
         return np.divide(fresh, total, out=fresh)
     return fresh / total
 
 
-def _powers(q: Any, k: Any, mask: Any, empty: float) -> tuple[Any, Any]:
+def _powers(q: Array, k: Array, mask: Array | None, empty: float) -> tuple[Any, Any]:
     """exp(score - largest score), and the sums over keys; `empty` for the sum of no key."""
     scores = np.matmul(q, k.swapaxes(-1, -2))
     if mask is not None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from lite._arrays.public import belong_to
+from lite._arrays.types import Array
 from lite.nn._modules.module import Module, indented
 
 
@@ -152,7 +153,7 @@ class Sequential(_Numbered):
             raise ValueError(f"a Sequential can be multiplied by a positive int, got {times}.")
         return [*self] * times
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Any:
         """Call the modules in order."""
         for module in self._modules.values():
             input = module(input)
@@ -262,9 +263,7 @@ class ModuleDict(Module):
             TypeError: if `modules` is not iterable, or a value is not a Module.
         """
         if not isinstance(modules, Iterable):
-            raise TypeError(
-                f"modules must be a mapping or an iterable of pairs, got {type(modules).__name__}."
-            )
+            raise TypeError(f"modules must be a mapping or pairs, got {type(modules).__name__}.")
         pairs = modules.items() if isinstance(modules, Mapping | ModuleDict) else modules
         for key, module in pairs:
             self.add_module(key, module)

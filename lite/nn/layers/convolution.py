@@ -5,23 +5,22 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from lite._arrays.dtypes import compute_dtype
 from lite._arrays.formulas import accumulate
 from lite._arrays.public import belong_to
+from lite._arrays.types import Array
 from lite._transforms.grad.tape import value_of, with_node
-from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
+from lite.nn._modules.initial import Rng, empty_parameter, fill_uniform, reset
 from lite.nn._modules.lazy import LazyLayer
+from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
 from lite.nn._modules.uninitialized import UninitializedParameter
 from lite.nn.layers.recorded import is_recorded
 from lite.nn.layers.windows import Sizes, blocks, offset_slices, pad, sizes, span
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 # Padding modes by their names in torch and in NumPy (None: zeros).
 _MODES = {"zeros": None, "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
@@ -53,8 +52,8 @@ class _Convolution(Module):
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
         *,
         rng: Rng = None,
     ) -> None:
@@ -89,7 +88,7 @@ class _Convolution(Module):
         for name in ("weight", "bias"):
             fill_uniform(self._held(name), 1.0 / math.sqrt(seen) if seen else 0.0, rng)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Array:
         """Convolve input (*N, in_channels, *sizes), N one dimension or none."""
         weight, bias = self._tensor("weight"), self._tensor("bias")
         dims = self._dims
@@ -107,7 +106,7 @@ class _Convolution(Module):
             out = accumulate(out, bias.reshape(-1, *(1,) * dims))
         return (out if input.ndim == dims + 2 else out[0]).astype(result, copy=False)
 
-    def _convolve(self, x: Any, weight: Any) -> Any:
+    def _convolve(self, x: Array, weight: Array) -> Array:
         kernel, stride = tuple(weight.shape[2:]), self.stride
         extents = span(kernel, self.dilation)
         before, after = self._around(x.shape[2:], extents)
@@ -127,10 +126,10 @@ class _Convolution(Module):
         groups, rows, columns = self.groups, channels * len(slices) // self.groups, math.prod(out)
         matrix = weight.reshape(groups, weight.shape[0] // groups, rows)
 
-        def product(part: Any, patches: Any = None, result: Any = None) -> Any:
+        def product(part: Array, patches: Array | None = None, result: Array | None = None) -> Array:
             part = self._padded(part.astype(weight.dtype, copy=False), before, after)
             if by_blocks:
-                part = blocks(part[(..., *reach)], self.stride)
+                part = blocks(part[(..., *reach)], self.stride)  # type: ignore[arg-type]
             # (N, channels, offsets, *out) in memory is the matrix of patches of each group already
             if len(slices) > 1:
                 patches = np.stack([part[index] for index in slices], axis=2, out=patches)
@@ -149,7 +148,7 @@ class _Convolution(Module):
                 product(part, buffer[: part.shape[0]], y[i : i + block])
         return y.reshape(count, weight.shape[0], *out)
 
-    def _recorded(self, x: Any, weight: Any, bias: Any) -> Any:
+    def _recorded(self, x: Array, weight: Array, bias: Array) -> Array:
         """The convolution as one node; patches are made again for the gradient."""
         a, w = value_of(x), value_of(weight)
         result = self._convolve(a, w)
@@ -162,10 +161,10 @@ class _Convolution(Module):
         block = max(1, _BLOCK // max(a.shape[1] * len(slices) * math.prod(out), 1))
         parts = [slice(i, i + block) for i in range(0, count, block)]
 
-        def by_group(g: Any) -> Any:
+        def by_group(g: Array) -> Array:
             return g.reshape(len(g), groups, w.shape[0] // groups, math.prod(out))
 
-        def for_input(g: Any) -> Any:
+        def for_input(g: Array) -> Array:
             shares = np.empty_like(g, w.dtype, shape=a.shape)
             for part in parts:
                 of_patches = np.matmul(matrix.swapaxes(-1, -2), by_group(g[part]))
@@ -177,7 +176,7 @@ class _Convolution(Module):
                 shares[part] = self._unpadded(padded, before, after)
             return shares
 
-        def for_weight(g: Any) -> Any:
+        def for_weight(g: Array) -> Array:
             total = np.zeros_like(g, w.dtype, shape=matrix.shape)
             for part in parts:
                 padded = self._padded(a[part].astype(w.dtype, copy=False), before, after)
@@ -215,7 +214,7 @@ class _Convolution(Module):
                 )
         return before, after
 
-    def _padded(self, x: Any, before: Sizes, after: Sizes) -> Any:
+    def _padded(self, x: Array, before: Sizes, after: Sizes) -> Array:
         mode = _MODES[self.padding_mode]
         if mode is None:
             return pad(x, before, after)
@@ -226,7 +225,7 @@ class _Convolution(Module):
                 x = x[(slice(None),) * axis + (shown,)]
         return x
 
-    def _unpadded(self, g: Any, before: Sizes, after: Sizes) -> Any:
+    def _unpadded(self, g: Array, before: Sizes, after: Sizes) -> Array:
         """What is padded gets of the gradient of `_padded`, a plain array that nobody else has."""
         mode = _MODES[self.padding_mode]
         for axis, b, a in zip(range(2, g.ndim), before, after, strict=True):
@@ -267,11 +266,10 @@ class Conv1d(_Convolution):
         stride: step of the window.
         padding: entries added on both sides, "same" to keep the length (stride 1 only) or "valid" for none.
         dilation: distance between the window's entries.
-        groups: groups of channels that do not see each other.
+        groups: groups of channels, each with filters of its own.
         bias: whether there is a bias.
         padding_mode: "zeros", "reflect", "replicate" or "circular": what lies outside the input.
-        device: "cpu", or "meta" for parameters without data.
-        dtype: dtype of the parameters; the default float dtype if not given.
+        device, dtype: as for `Linear`.
         rng: a `numpy.random.Generator`, a seed, or None for fresh entropy; initial values are drawn from
             U(-1/√n, 1/√n) with n = in_channels / groups · kernel_size.
 
@@ -290,8 +288,7 @@ class Conv1d(_Convolution):
             out of range.
 
     Source:
-        torch.nn.Conv1d; products of patches as in Chellapilla et al. (2006), High Performance
-        Convolutional Neural Networks for Document Processing.
+        torch.nn.Conv1d; products of patches: Chellapilla et al. (2006).
 
     Example:
         >>> import numpy as np
@@ -314,11 +311,10 @@ class Conv2d(_Convolution):
         stride: steps of the window.
         padding: entries added on both sides, "same" to keep the size (stride 1 only) or "valid" for none.
         dilation: distances between the window's entries.
-        groups: groups of channels that do not see each other.
+        groups: groups of channels, each with filters of its own.
         bias: whether there is a bias.
         padding_mode: "zeros", "reflect", "replicate" or "circular": what lies outside the input.
-        device: "cpu", or "meta" for parameters without data.
-        dtype: dtype of the parameters; the default float dtype if not given.
+        device, dtype: as for `Linear`.
         rng: a `numpy.random.Generator`, a seed, or None for fresh entropy; initial values are drawn from
             U(-1/√n, 1/√n) with n = in_channels / groups · height · width of the window.
 
@@ -337,8 +333,7 @@ class Conv2d(_Convolution):
             out of range.
 
     Source:
-        torch.nn.Conv2d; products of patches as in Chellapilla et al. (2006), High Performance
-        Convolutional Neural Networks for Document Processing.
+        torch.nn.Conv2d; products of patches: Chellapilla et al. (2006).
 
     Example:
         >>> import numpy as np
@@ -366,8 +361,8 @@ class _LazyConvolution(LazyLayer, _Convolution):
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
         *,
         rng: Rng = None,
     ) -> None:
@@ -379,7 +374,7 @@ class _LazyConvolution(LazyLayer, _Convolution):
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
-    def _size_of(self, input: Any) -> int:
+    def _size_of(self, input: Array) -> int:
         dims = self._dims
         if input.ndim not in (dims + 1, dims + 2):
             raise RuntimeError(

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lite._arrays.public import belong_to
-from lite._transforms.grad.array import TracedArray
+from lite._arrays.types import Array
 from lite._transforms.grad.tape import value_of, with_node
 from lite._transforms.vmap.running import generator_for
+from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class Dropout(Module):
@@ -49,7 +47,7 @@ class Dropout(Module):
         self.inplace = inplace
         self._rng: Rng = rng
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Array:
         """Drop entries in training mode; otherwise the input itself."""
         if not self.training or self.p == 0:
             return input
@@ -64,13 +62,11 @@ class Dropout(Module):
         return f"p={self.p}, inplace={self.inplace}"
 
 
-def dropout(x: Any, p: float, rng: np.random.Generator) -> Any:
+def dropout(x: Array, p: float, rng: np.random.Generator) -> Array:
     """Zeros with probability p, the other entries times 1 / (1 - p)."""
     keep = rng.random(x.shape) >= p
     factor, none = x.dtype.type(0.0 if p == 1 else 1.0 / (1.0 - p)), x.dtype.type(0)
     out = np.where(keep, value_of(x) * factor, none)
-    if type(x) is not TracedArray:
-        return out
     return with_node(out, (x, lambda g: np.where(keep, g * factor, none)))
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from lite._arrays.public import belong_to
+from lite._arrays.types import Array
 from lite._transforms.grad.tape import is_traced, value_of, with_node
 from lite._transforms.vmap.running import everything, look_up
-from lite.nn._modules.initial import empty_parameter, fill_normal, reset
+from lite.nn._modules.initial import Rng, empty_parameter, fill_normal, reset
+from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class Embedding(Module):
@@ -65,8 +65,8 @@ class Embedding(Module):
         norm_type: float = 2.0,
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
         *,
         rng: Rng = None,
     ) -> None:
@@ -85,7 +85,7 @@ class Embedding(Module):
 
     @classmethod
     def from_pretrained(
-        cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None, **options: Any
+        cls, embeddings: Array, freeze: bool = True, padding_idx: int | None = None, **options: Any
     ) -> Embedding:
         """An embedding over a given table (num_embeddings, embedding_dim), which is not copied.
 
@@ -112,7 +112,7 @@ class Embedding(Module):
         if self.padding_idx is not None and isinstance(table, np.ndarray):
             table[self.padding_idx] = 0
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Array:
         """Look up input (*B): the rows, (*B, embedding_dim)."""
         table = self._tensor("weight")
         if input.dtype.kind not in "iu":
@@ -129,7 +129,7 @@ class Embedding(Module):
             look_up(value_of(table), input), (table, lambda g: self._for_table(g, input, table.shape))
         )
 
-    def _for_table(self, g: Any, input: Any, shape: tuple[int, ...]) -> Any:
+    def _for_table(self, g: Array, input: Array, shape: tuple[int, ...]) -> Array:
         """What the table gets of the gradient of rows that were looked up."""
         if not isinstance(input, np.ndarray) or not isinstance(g, np.ndarray) or len(shape) > 2:
             out: Any = np.zeros_like(g, shape=shape)
@@ -149,7 +149,7 @@ class Embedding(Module):
             out[..., self.padding_idx, :] = 0
         return out
 
-    def _limit(self, table: Any, input: Any) -> None:
+    def _limit(self, table: Array, input: Array) -> None:
         """Scale down the rows that are looked up; those looked up twice get the same values twice."""
         rows = np.unique(everything(input)) if isinstance(table, np.ndarray) else input.reshape(-1)
         found = look_up(table, rows)

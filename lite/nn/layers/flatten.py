@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from lite._arrays.public import belong_to
+from lite._arrays.types import Array
 from lite.nn._modules.module import Module
 
 
@@ -38,7 +38,7 @@ class Flatten(Module):
         self.start_dim = start_dim
         self.end_dim = end_dim
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Array:
         """Merge dimensions of the input."""
         ndim = max(input.ndim, 1)
         for name, dim in (("start_dim", self.start_dim), ("end_dim", self.end_dim)):

@@ -10,14 +10,14 @@ import numpy as np
 
 from lite._arrays.dtypes import float_dtypes
 from lite._arrays.formulas import in_blocks
-from lite._arrays.types import HostArray
+from lite._arrays.types import Array, HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import value_of, with_node
 
 LARGE = 1 << 14  # numbers; calls with fewer are too short to be worth loading Numba
 
 
-def layers_for(x: Any, *parameters: Any) -> Any:
+def layers_for(x: Array, *parameters: Any) -> Any:
     """The compiled layers, or None where NumPy is to compute: they take large arrays, all of float32.
 
     The size of `x` alone decides, so that results do not depend on what has run before.
@@ -32,10 +32,10 @@ def layers_for(x: Any, *parameters: Any) -> Any:
 
 def pointwise(
     formula: Callable[[Any], Any],
-    x: Any,
+    x: Array,
     name: str | None = None,
     slope: Callable[[Any, Any], Any] | None = None,
-) -> Any:
+) -> Array:
     """A function of single numbers, computed in at least float32.
 
     Args:
@@ -45,7 +45,7 @@ def pointwise(
         slope: its derivative, of the array and the result; without one, that of the formula is found.
     """
     if isinstance(x, HostArray):
-        if slope is not None and type(x) is TracedArray:
+        if slope is not None and isinstance(x, TracedArray):
             return _recorded(formula, x, name, slope)
         if x.layered:
             return x.elementwise(lambda inside: pointwise(formula, inside, name, slope))
@@ -56,13 +56,13 @@ def pointwise(
 
 
 def _recorded(
-    formula: Callable[[Any], Any], x: Any, name: str | None, slope: Callable[[Any, Any], Any]
-) -> Any:
+    formula: Callable[[Any], Any], x: Array, name: str | None, slope: Callable[[Any, Any], Any]
+) -> Array:
     inside = value_of(x)
     out = pointwise(formula, inside, name, slope)
     compute = float_dtypes(inside)[0]
 
-    def pull(g: Any) -> Any:
+    def pull(g: Array) -> Array:
         return g * slope(inside.astype(compute, copy=False), out)
 
     return with_node(out, (x, pull))

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from lite._arrays.dtypes import compute_dtype
 from lite._arrays.public import belong_to
-from lite._arrays.types import HostArray
+from lite._arrays.types import Array, HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import is_traced, unbroadcast, value_of, with_node
-from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
+from lite.nn._modules.initial import Rng, empty_parameter, fill_uniform, reset
 from lite.nn._modules.lazy import LazyLayer
+from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
 from lite.nn._modules.uninitialized import UninitializedParameter
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class Linear(Module):
@@ -63,8 +62,8 @@ class Linear(Module):
         in_features: int,
         out_features: int,
         bias: bool | None = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
         *,
         rng: Rng = None,
     ) -> None:
@@ -86,7 +85,7 @@ class Linear(Module):
         for name in ("weight", "bias"):
             fill_uniform(self._held(name), bound, rng)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Array:
         """Map input (*B, in_features) to (*B, out_features)."""
         return linear(input, self._tensor("weight"), self._tensor("bias"))
 
@@ -131,7 +130,13 @@ class LazyLinear(LazyLayer, Linear):
     _size_name = "in_features"
 
     def __init__(
-        self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None, *, rng: Rng = None
+        self,
+        out_features: int,
+        bias: bool = True,
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
+        *,
+        rng: Rng = None,
     ) -> None:
         super().__init__(0, 0, False)
         self._rng = rng
@@ -140,7 +145,7 @@ class LazyLinear(LazyLayer, Linear):
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
-    def _size_of(self, input: Any) -> int:
+    def _size_of(self, input: Array) -> int:
         if not input.shape:
             raise RuntimeError("the input must have at least one dimension, got ().")
         return int(input.shape[-1])
@@ -155,20 +160,19 @@ class LazyLinear(LazyLayer, Linear):
 _PLAIN = (np.ndarray, type(None))
 
 
-def linear(x: Any, weight: Any, bias: Any) -> Any:
+def linear(x: Array, weight: Array, bias: Array | None) -> Array:
     """x Wᵀ + b for x (*B, in), weight (*E, out, in) and bias (*E, out) or None."""
     plain = type(weight) is np.ndarray and type(x) is np.ndarray and type(bias) in _PLAIN
     if not plain and is_traced(x, weight, bias):
         return _recorded_linear(x, weight, bias)
     if not plain and _is_ensemble(x, weight, bias):
-        inside = linear(*[getattr(a, "value", a) for a in (x, weight, bias)])
-        return type(weight)(inside, weight.level)
+        mapped: Any = weight
+        inside = linear(*map(_inside, (x, weight, bias)))
+        return type(mapped)(inside, mapped.level)
     try:
         shape = x.shape
     except AttributeError as error:
-        raise TypeError(
-            f"the input must be an array, got {type(x).__name__}; np.asarray makes one."
-        ) from error
+        raise TypeError(f"the input must be an array, got {type(x).__name__}.") from error
     if not shape or shape[-1] != weight.shape[-1]:
         kind = ""
         if hasattr(type(x), "_as_node"):
@@ -182,8 +186,13 @@ def linear(x: Any, weight: Any, bias: Any) -> Any:
     if x.dtype == dtype and dtype.itemsize >= 4:
         return _affine(x, weight, bias)
     compute, result = compute_dtype(x.dtype, dtype)
-    operands = (None if a is None else a.astype(compute, copy=False) for a in (x, weight, bias))
-    return _affine(*operands).astype(result, copy=False)
+    bias = None if bias is None else bias.astype(compute, copy=False)
+    out = _affine(x.astype(compute, copy=False), weight.astype(compute, copy=False), bias)
+    return out.astype(result, copy=False)
+
+
+def _inside(x: Any) -> Any:
+    return getattr(x, "value", x)
 
 
 def _is_ensemble(x: Any, weight: Any, bias: Any) -> bool:
@@ -197,13 +206,13 @@ def _is_ensemble(x: Any, weight: Any, bias: Any) -> bool:
     return all(type(a) is kind and a.level == weight.level for a in mapped)
 
 
-def _recorded_linear(x: Any, weight: Any, bias: Any) -> Any:
+def _recorded_linear(x: Array, weight: Array, bias: Any) -> Array:
     """`linear` as one node, with what each argument gets of the gradient."""
     a, w = value_of(x), value_of(weight)
     out = linear(a, w, value_of(bias))
     compute = a.dtype if a.dtype == w.dtype and a.dtype.itemsize >= 4 else compute_dtype(a.dtype, w.dtype)[0]
 
-    def for_input(g: Any) -> Any:
+    def for_input(g: Array) -> Array:
         g = g.astype(compute, copy=False)
         if w.ndim == 2:
             return np.matmul(_rows(g), w.astype(compute, copy=False)).reshape(a.shape)
@@ -211,7 +220,7 @@ def _recorded_linear(x: Any, weight: Any, bias: Any) -> Any:
         each = np.matmul(g, w.astype(compute, copy=False))
         return unbroadcast(each[..., 0, :] if a.ndim == 1 else each, a.shape)
 
-    def for_weight(g: Any) -> Any:
+    def for_weight(g: Array) -> Array:
         g, rows = g.astype(compute, copy=False), a.astype(compute, copy=False)
         if w.ndim == 2:
             return np.matmul(_rows(g).T, _rows(rows))
@@ -219,7 +228,7 @@ def _recorded_linear(x: Any, weight: Any, bias: Any) -> Any:
             return unbroadcast(g[..., :, None] * rows, w.shape)
         return unbroadcast(np.matmul(g.swapaxes(-1, -2), rows), w.shape)
 
-    def for_bias(g: Any) -> Any:
+    def for_bias(g: Array) -> Array:
         if w.ndim > 2 and a.ndim > 1:  # (*E, N, out), with a bias (*E, out)
             g = g.sum(-2)
         return unbroadcast(g, bias.shape)
@@ -227,7 +236,7 @@ def _recorded_linear(x: Any, weight: Any, bias: Any) -> Any:
     return with_node(out, (x, for_input), (weight, for_weight), (bias, for_bias))
 
 
-def _affine(x: Any, weight: Any, bias: Any) -> Any:
+def _affine(x: Array, weight: Array, bias: Array | None) -> Array:
     if weight.ndim == 2:
         if x.ndim > 2:
             # One product of matrices instead of a loop over the leading dimensions.
@@ -246,7 +255,7 @@ def _affine(x: Any, weight: Any, bias: Any) -> Any:
     return out + bias
 
 
-def _rows(x: Any) -> Any:
+def _rows(x: Array) -> Array:
     """All but the last dimension as one."""
     return x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
@@ -293,8 +302,8 @@ class Bilinear(Module):
         in2_features: int,
         out_features: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
         *,
         rng: Rng = None,
     ) -> None:
@@ -314,7 +323,7 @@ class Bilinear(Module):
         for name in ("weight", "bias"):
             fill_uniform(self._held(name), 1.0 / math.sqrt(self.in1_features), rng)
 
-    def forward(self, input1: Any, input2: Any) -> Any:
+    def forward(self, input1: Array, input2: Array) -> Array:
         """Map (*B, in1_features) and (*B, in2_features) to (*B, out_features)."""
         weight, bias = self._tensor("weight"), self._tensor("bias")
         if not (input1.shape and input2.shape) or input1.shape[:-1] != input2.shape[:-1]:
@@ -322,10 +331,7 @@ class Bilinear(Module):
                 "input1 and input2 must have dimensions and agree in all but the last, got "
                 f"{tuple(input1.shape)} and {tuple(input2.shape)}"
             )
-        for name, x, size in (
-            ("input1", input1, weight.shape[-2]),
-            ("input2", input2, weight.shape[-1]),
-        ):
+        for name, x, size in (("input1", input1, weight.shape[-2]), ("input2", input2, weight.shape[-1])):
             if x.shape[-1] != size:
                 raise RuntimeError(f"the last dimension of {name} must be {size}, got {tuple(x.shape)}")
         compute, result = compute_dtype(input1.dtype, input2.dtype, weight.dtype)
@@ -343,7 +349,7 @@ class Bilinear(Module):
         )
 
 
-def _forms(x1: Any, x2: Any, weight: Any) -> Any:
+def _forms(x1: Array, x2: Array, weight: Array) -> Array:
     """x1 W_o x2 for each o: (*B, out) of (*B, in1), (*B, in2) and (out, in1, in2)."""
     if not is_traced(x1, x2, weight):
         # (out, in1, in2) x (*B, 1, in2, 1) -> (*B, out, in1), then the product with x1
@@ -352,18 +358,18 @@ def _forms(x1: Any, x2: Any, weight: Any) -> Any:
     a, b, w = value_of(x1), value_of(x2), value_of(weight)
     outputs, first, second = w.shape
 
-    def pairs(g: Any, x: Any) -> Any:
+    def pairs(g: Array, x: Array) -> Array:
         """Products of each number of a row of g with each of a row of x, (rows, outputs * size)."""
         g, x = _rows(g), _rows(x)
         return (g[:, :, None] * x[:, None, :]).reshape(g.shape[0], outputs * x.shape[1])
 
-    def for_first(g: Any) -> Any:
+    def for_first(g: Array) -> Array:
         return np.matmul(pairs(g, b), w.swapaxes(1, 2).reshape(outputs * second, first)).reshape(a.shape)
 
-    def for_second(g: Any) -> Any:
+    def for_second(g: Array) -> Array:
         return np.matmul(pairs(g, a), w.reshape(outputs * first, second)).reshape(b.shape)
 
-    def for_weight(g: Any) -> Any:
+    def for_weight(g: Array) -> Array:
         return np.matmul(pairs(g, a).T, _rows(b)).reshape(w.shape)
 
     return with_node(_forms(a, b, w), (x1, for_first), (x2, for_second), (weight, for_weight))

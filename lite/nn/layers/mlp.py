@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.public import belong_to
+from lite._arrays.types import Array
+from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
 from lite.nn.layers.activations import Tanh
@@ -35,7 +37,7 @@ class MLP(Sequential):
         norm_kwargs: its keyword arguments, or a list of them.
         dropout: probability of the Dropout before each activation; None for none.
         bias_last_layer: whether the last layer has a bias.
-        single_bias_last_layer: whether the last layer's bias is a single number.
+        single_bias_last_layer: whether that bias is a single number.
         layer_class: what makes the layers.
         layer_kwargs: its further keyword arguments, or a list of them.
         activate_last_layer: whether the last layer is followed by an activation, too.
@@ -43,9 +45,6 @@ class MLP(Sequential):
 
     Shapes:
         inputs (*B, n_i) whose sizes add up to in_features, output (*B, out_features) or (*B, *out_features).
-
-    Dtypes:
-        as for `Linear`.
 
     Raises:
         ValueError: out_features is missing.
@@ -79,14 +78,12 @@ class MLP(Sequential):
         layer_class: Callable[..., Any] = Linear,
         layer_kwargs: Options = None,
         activate_last_layer: bool = False,
-        device: Any = None,
+        device: Device | None = None,
     ) -> None:
         if out_features is None:
             raise ValueError("out_features must be specified for MLP.")
         if in_features is None and layer_class is not Linear:
-            raise KeyError(
-                f"in_features must be given, as {layer_class!r} has no lazy form; only Linear has."
-            )
+            raise KeyError(f"in_features must be given: {layer_class!r} has no lazy form, only Linear has.")
         cells = _hidden(depth, num_cells)
         shape = None if isinstance(out_features, int) else tuple(out_features)
         out_size = out_features if isinstance(out_features, int) else math.prod(out_features)
@@ -125,7 +122,7 @@ class MLP(Sequential):
     def _make(self, modules: Iterable[Module]) -> Any:
         return Sequential(*modules)  # a slice is no MLP: the constructor takes sizes
 
-    def forward(self, *inputs: Any) -> Any:
+    def forward(self, *inputs: Any) -> Array:
         """Map inputs (*B, n_i), whose sizes add up to in_features, to (*B, *out_features)."""
         x = inputs[0] if len(inputs) == 1 else np.concatenate(inputs, axis=-1)
         out = super().forward(x)
@@ -139,7 +136,7 @@ class _SharedBias(Module):
         super().__init__()
         self.bias = Parameter(np.zeros(1, np.float32))
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Array:
         return input + self._tensor("bias")
 
 
@@ -150,7 +147,7 @@ class _Call(Module):
         super().__init__()
         self.function = function
 
-    def forward(self, *args: Any) -> Any:
+    def forward(self, *args: Any) -> Array:
         return self.function(*args)
 
 

@@ -10,8 +10,10 @@ import numpy as np
 
 from lite._arrays.formulas import sigmoid, softplus
 from lite._arrays.public import belong_to
+from lite._arrays.types import Array
 from lite._transforms.grad.tape import value_of, with_node
 from lite.nn._modules.initial import empty_array, fill
+from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
 from lite.nn.layers.activations import ReLU
@@ -23,8 +25,8 @@ Mapping = Callable[[Any], Any]
 @overload
 def inv_softplus(bias: float) -> float: ...
 @overload
-def inv_softplus(bias: Any) -> Any: ...
-def inv_softplus(bias: Any) -> Any:
+def inv_softplus(bias: Array) -> Array: ...
+def inv_softplus(bias: Array | float) -> Array | float:
     """The number whose softplus is `bias`: log(exp(bias) - 1), where exp(bias) - 1 is at least 1e-6.
 
     Args:
@@ -62,16 +64,16 @@ class biased_softplus(Module):
         self.bias = inv_softplus(bias - min_val)
         self.min_val = min_val
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Array) -> Array:
         """softplus(x + shift) + min_val."""
         return _softplus(x + self.bias) + self.min_val
 
 
-def _softplus(x: Any) -> Any:
+def _softplus(x: Array) -> Array:
     return pointwise(softplus, x, slope=lambda x, out: sigmoid(x))
 
 
-def expln(x: Any) -> Any:
+def expln(x: Array) -> Array:
     """exp(x) up to 0, and 1 + log(1 + x) above, where it grows slowly.
 
     Example:
@@ -89,11 +91,11 @@ def expln(x: Any) -> Any:
     return with_node(out, (x, lambda g: g * np.where(inside <= 0, out, 1 / (1 + above))))
 
 
-def _relu(x: Any) -> Any:
+def _relu(x: Array) -> Array:
     return ReLU()(x)
 
 
-def _none(x: Any) -> Any:
+def _none(x: Array) -> Array:
     return x
 
 
@@ -184,7 +186,7 @@ class NormalParamExtractor(Module):
         self.scale_mapping = mappings(scale_mapping)
         self.scale_lb = scale_lb
 
-    def forward(self, tensor: Any, *others: Any) -> tuple[Any, ...]:
+    def forward(self, tensor: Array, *others: Any) -> tuple[Any, ...]:
         """Return (loc, scale, *others).
 
         Raises:
@@ -195,9 +197,7 @@ class NormalParamExtractor(Module):
             raise RuntimeError("NormalParamExtractor needs an array with at least one dimension, got none.")
         size = tensor.shape[-1]
         if size < 2:
-            raise ValueError(
-                f"NormalParamExtractor needs a last axis of at least 2, got shape {tensor.shape}."
-            )
+            raise ValueError(f"NormalParamExtractor needs a last axis of 2 or more, got {tensor.shape}.")
         half = (size + 1) // 2
         scale = self.scale_mapping(tensor[..., half:])
         return (tensor[..., :half], np.maximum(scale, self.scale_lb), *others)
@@ -238,7 +238,7 @@ class AddStateIndependentNormalScale(Module):
         *,
         scale_mapping: str = "exp",
         scale_lb: float = 1e-4,
-        device: Any = None,
+        device: Device | None = None,
         make_param: bool = True,
         init_value: float = 0.0,
     ) -> None:
@@ -255,7 +255,7 @@ class AddStateIndependentNormalScale(Module):
         else:
             self.register_buffer("state_independent_scale", values)
 
-    def forward(self, loc: Any, *others: Any) -> tuple[Any, ...]:
+    def forward(self, loc: Array, *others: Any) -> tuple[Any, ...]:
         """Return (loc, scale, *others), where scale has the shape of loc.
 
         Raises:

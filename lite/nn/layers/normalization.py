@@ -8,15 +8,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from lite._arrays.dtypes import floats
 from lite._arrays.formulas import accumulate
 from lite._arrays.public import belong_to
-from lite._arrays.types import HostArray
+from lite._arrays.types import Array, HostArray
 from lite._transforms.grad.tape import is_traced, unbroadcast, value_of, with_node
 from lite.nn._modules.initial import empty_array, empty_parameter, fill
 from lite.nn._modules.lazy import LazyLayer
-from lite.nn._modules.meta import MetaArray
+from lite.nn._modules.meta import Device, MetaArray
 from lite.nn._modules.module import Module
 from lite.nn._modules.uninitialized import UninitializedBuffer, UninitializedParameter
 from lite.nn.layers.large_arrays import layers_for
@@ -32,7 +33,7 @@ class _OverLastDims(Module):
         self.eps = eps
         self.elementwise_affine = affine
 
-    def _axes(self, x: Any) -> tuple[int, ...]:
+    def _axes(self, x: Array) -> tuple[int, ...]:
         shape = self.normalized_shape
         if x.shape[x.ndim - len(shape) :] != shape or x.ndim < len(shape):
             raise RuntimeError(f"the input must end in the dimensions {shape}, got {tuple(x.shape)}")
@@ -80,8 +81,8 @@ class LayerNorm(_OverLastDims):
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(normalized_shape, eps, elementwise_affine)
         for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
@@ -98,11 +99,11 @@ class LayerNorm(_OverLastDims):
         fill(self._held("weight"), 1.0)
         fill(self._held("bias"), 0.0)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Array:
         """Normalise input (*B, *normalized_shape)."""
         return self._normalized(input, self._tensor("weight"), self._tensor("bias"))
 
-    def _normalized(self, input: Any, weight: Any, bias: Any) -> Any:
+    def _normalized(self, input: Array, weight: Array, bias: Array) -> Array:
         axes = self._axes(input)
         if is_traced(input, weight, bias):
             return self._recorded(input, weight, bias, axes)
@@ -122,7 +123,7 @@ class LayerNorm(_OverLastDims):
             centred /= np.sqrt(squares / size + self.eps)
             return _scaled(centred, weight, bias).astype(dtype, copy=False)
 
-    def _recorded(self, input: Any, weight: Any, bias: Any, axes: tuple[int, ...]) -> Any:
+    def _recorded(self, input: Array, weight: Array, bias: Array, axes: tuple[int, ...]) -> Array:
         """One node; the normalised input is made again for the gradient."""
         given, w = value_of(input), value_of(weight)
         out = self._normalized(given, w, value_of(bias))
@@ -171,8 +172,8 @@ class RMSNorm(_OverLastDims):
         normalized_shape: int | Sequence[int],
         eps: float | None = None,
         elementwise_affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(normalized_shape, eps, elementwise_affine)
         wanted = empty_parameter(self.normalized_shape, device, dtype) if elementwise_affine else None
@@ -183,13 +184,13 @@ class RMSNorm(_OverLastDims):
         """Set the weight to ones, in place."""
         fill(self._held("weight"), 1.0)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Array:
         """Normalise input (*B, *normalized_shape)."""
         if not input.ndim:
             raise ValueError(f"the input must end in the dimensions {self.normalized_shape}, got ()")
         return self._normalized(input, self._tensor("weight"), self._axes(input))
 
-    def _normalized(self, input: Any, weight: Any, axes: tuple[int, ...]) -> Any:
+    def _normalized(self, input: Array, weight: Array, axes: tuple[int, ...]) -> Array:
         if is_traced(input, weight):
             return self._recorded(input, weight, axes)
         x, dtype = floats(input)
@@ -197,11 +198,11 @@ class RMSNorm(_OverLastDims):
             out = x / self._root(x, axes)
         return _scaled(out, weight, None).astype(dtype, copy=False)
 
-    def _root(self, x: Any, axes: tuple[int, ...]) -> Any:
+    def _root(self, x: Array, axes: tuple[int, ...]) -> Array:
         eps = np.finfo(x.dtype).eps if self.eps is None else self.eps
         return np.sqrt((x * x).mean(axes, keepdims=True) + x.dtype.type(eps))
 
-    def _recorded(self, input: Any, weight: Any, axes: tuple[int, ...]) -> Any:
+    def _recorded(self, input: Array, weight: Array, axes: tuple[int, ...]) -> Array:
         given = value_of(input)
         out = self._normalized(given, value_of(weight), axes)
 
@@ -258,8 +259,8 @@ class BatchNorm1d(Module):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -300,7 +301,7 @@ class BatchNorm1d(Module):
             state_dict[key] = np.zeros((), np.int64) if isinstance(count, MetaArray) else count
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Array:
         """Normalise input (N, num_features) or (N, num_features, L)."""
         _check_dimensions(input)
         features = self.num_features
@@ -312,9 +313,7 @@ class BatchNorm1d(Module):
                 f"expected more than 1 value per channel when training, got input size {tuple(input.shape)}"
             )
         if input.shape[1] != features:
-            raise RuntimeError(
-                f"dimension 1 of the input must be num_features={features}, got {tuple(input.shape)}"
-            )
+            raise RuntimeError(f"dimension 1 must be num_features={features}, got {tuple(input.shape)}")
         weight, bias = self._tensor("weight"), self._tensor("bias")
         recorded = is_traced(input, weight, bias)
         values = value_of if recorded else lambda array: array
@@ -340,7 +339,7 @@ class BatchNorm1d(Module):
             out, lambda: (centred / root, 1 / root), parents, axes if of_batch else None, True, row
         )
 
-    def _track(self, mean: Any, variance: Any) -> None:
+    def _track(self, mean: Array, variance: Array) -> None:
         count = self.num_batches_tracked
         count[...] = count + 1  # in place, where mapped statistics are parts of stacked ones
         share = 1.0 / count if self.momentum is None else self.momentum
@@ -392,8 +391,8 @@ class LazyBatchNorm1d(LazyLayer, BatchNorm1d):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -405,7 +404,7 @@ class LazyBatchNorm1d(LazyLayer, BatchNorm1d):
             for name in ("running_mean", "running_var"):
                 self._set_buffer(name, UninitializedBuffer(device=device, dtype=dtype))
 
-    def _size_of(self, input: Any) -> int:
+    def _size_of(self, input: Array) -> int:
         _check_dimensions(input)
         return int(input.shape[1])
 
@@ -417,19 +416,19 @@ class LazyBatchNorm1d(LazyLayer, BatchNorm1d):
         return int(known[0].shape[0]) if known else None
 
 
-def _check_dimensions(input: Any) -> None:
+def _check_dimensions(input: Array) -> None:
     if input.ndim not in (2, 3):
         raise ValueError(f"expected 2D or 3D input (got {input.ndim}D input)")
 
 
 def _record(
-    out: Any,
+    out: Array,
     state: Callable[[], tuple[Any, Any]],
     parents: tuple[Any, Any, Any],
     axes: tuple[int, ...] | None,
     centres: bool,
     row: tuple[int, ...] | None = None,
-) -> Any:
+) -> Array:
     """The node of a normalisation.
 
     Args:
@@ -445,10 +444,10 @@ def _record(
     w = w if row is None or w is None else w.reshape(row)
     state = functools.cache(state)
 
-    def summed(g: Any, shape: tuple[int, ...]) -> Any:
+    def summed(g: Array, shape: tuple[int, ...]) -> Array:
         return unbroadcast(g, shape) if row is None else unbroadcast(g, row).reshape(shape)
 
-    def for_input(g: Any) -> Any:
+    def for_input(g: Array) -> Array:
         normal, inverse = state()
         g = g if w is None else g * w
         if axes is not None:
@@ -464,7 +463,7 @@ def _record(
     )
 
 
-def _scaled(fresh: Any, weight: Any, bias: Any) -> Any:
+def _scaled(fresh: Array, weight: Array | None, bias: Array | None) -> Array:
     """`fresh`, an array that nobody else has, times weight plus bias; in place where all are plain arrays."""
     if isinstance(fresh, np.ndarray) and isinstance(weight, np.ndarray):
         fresh *= weight

@@ -13,6 +13,7 @@ import numpy as np
 
 from lite._arrays.dtypes import floats, is_floating
 from lite._arrays.public import belong_to
+from lite._arrays.types import Array
 from lite._transforms.grad.tape import value_of, with_node
 from lite.nn._modules.module import Module
 from lite.nn.layers.recorded import is_recorded
@@ -31,7 +32,7 @@ class _Pool2d(Module):
         self.padding = padding
         self.ceil_mode = ceil_mode
 
-    def _geometry(self, x: Any, dilation: _One = 1) -> tuple[Sizes, Sizes, Sizes, Sizes, Sizes]:
+    def _geometry(self, x: Array, dilation: _One = 1) -> tuple[Sizes, Sizes, Sizes, Sizes, Sizes]:
         """Output sizes, kernel, stride, padding and dilation, checked."""
         kernel, stride, padding, dilation = (
             _two(name, value)
@@ -46,17 +47,13 @@ class _Pool2d(Module):
             if min(value) <= 0:
                 raise RuntimeError(f"{name} must be positive, got {value}")
         if x.ndim not in (3, 4) or 0 in x.shape[-3:]:
-            raise RuntimeError(
-                f"the input must be (C, H, W) or (N, C, H, W) with none but N empty, got {tuple(x.shape)}"
-            )
+            raise RuntimeError(f"the input must be (*N, C, H, W), none but N empty, got {tuple(x.shape)}")
         extents = span(kernel, dilation)
         if any(not 0 <= p <= k // 2 for p, k in zip(padding, kernel, strict=True)):
             raise RuntimeError(f"padding must be in [0, kernel_size / 2], got {padding} for {kernel}")
         out = tuple(map(self._count, x.shape[-2:], extents, stride, padding))
         if min(out) < 1:
-            raise RuntimeError(
-                f"the window {extents} is larger than the input with padding {padding}, got {tuple(x.shape)}"
-            )
+            raise RuntimeError(f"the window {extents} exceeds the input and {padding=}, got {tuple(x.shape)}")
         return out, kernel, stride, padding, dilation
 
     def _count(self, size: int, extent: int, stride: int, padding: int) -> int:
@@ -118,7 +115,7 @@ class MaxPool2d(_Pool2d):
         self.dilation = dilation
         self.return_indices = return_indices
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Array | tuple[Array, Array]:
         """Pool (*N, C, H, W); with `return_indices`, a tuple of values and positions."""
         out, kernel, stride, padding, dilation = self._geometry(input, self.dilation)
         recorded = is_recorded(input)
@@ -180,7 +177,7 @@ class AvgPool2d(_Pool2d):
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Array) -> Array:
         """Pool (*N, C, H, W)."""
         if self.divisor_override == 0:
             raise RuntimeError("divisor_override must not be zero")
@@ -197,16 +194,17 @@ class AvgPool2d(_Pool2d):
         if not recorded:
             return result
 
-        def pull(g: Any) -> Any:
+        def pull(g: Array) -> Array:
             share = g.astype(x.dtype, copy=False) / divisor
             shares = np.zeros_like(share, shape=padded.shape)
             for index in offset_slices(out, kernel, stride, dilation):
                 shares[index] += share
-            return shares[(..., *(slice(p, p + n) for p, n in zip(padding, x.shape[-2:], strict=True)))]
+            inside: Any = (slice(p, p + n) for p, n in zip(padding, x.shape[-2:], strict=True))
+            return shares[..., *inside]
 
         return with_node(result, (input, pull))
 
-    def _entries(self, size: int, out: int, kernel: int, stride: int, padding: int) -> Any:
+    def _entries(self, size: int, out: int, kernel: int, stride: int, padding: int) -> Array:
         """How many entries of one dimension each window counts."""
         start = np.arange(out) * stride - padding
         # Entries beyond the padding, which a window of ceil_mode may reach, are never counted.
@@ -216,7 +214,7 @@ class AvgPool2d(_Pool2d):
         return end - start
 
 
-def _at(places: Any, g: Any, shape: Sizes) -> Any:
+def _at(places: Array, g: Array, shape: Sizes) -> Array:
     """Numbers added up at places in the planes (H, W) of an array of zeros."""
     planes = math.prod(shape[:-2])
     out = np.zeros_like(g, shape=(planes, math.prod(shape[-2:])))
@@ -236,8 +234,8 @@ def _two(name: str, value: _One) -> Sizes:
 
 
 def _surround(
-    x: Any, out: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, value: float
-) -> Any:
+    x: Array, out: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, value: float
+) -> Array:
     """Pad by `padding` before, and after as far as the last window reaches."""
     needed = ((n - 1) * s + e for n, s, e in zip(out, stride, span(kernel, dilation), strict=True))
     after = tuple(max(0, n - size - p) for n, size, p in zip(needed, x.shape[-2:], padding, strict=True))
@@ -245,8 +243,8 @@ def _surround(
 
 
 def _reduce(
-    function: Callable[[Any, Any], Any], x: Any, out: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes
-) -> Any:
+    function: Callable[[Any, Any], Any], x: Array, out: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes
+) -> Array:
     """Reduce windows along the height, then along the width, as each is the same for all of the other."""
     rows = offset_slices(out[:1], kernel[:1], stride[:1], dilation[:1])
     x = functools.reduce(function, [x[(*index, slice(None))] for index in rows])
@@ -256,7 +254,7 @@ def _reduce(
 
 
 def _largest_with_positions(
-    x: Any, size: Sizes, out: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
+    x: Array, size: Sizes, out: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
 ) -> tuple[Any, Any]:
     """The first largest entry of each window (the last NaN if there is one), and its place in the plane."""
     starts = [np.arange(n) * s - p for n, s, p in zip(out, stride, padding, strict=True)]

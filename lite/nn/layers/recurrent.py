@@ -10,22 +10,22 @@ import itertools
 import math
 import numbers
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from lite._arrays.dtypes import compute_dtype
+from lite._arrays.dtypes import Dtype, compute_dtype
 from lite._arrays.public import belong_to
-from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng, empty_parameter, fill_uniform, reset
+from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
 from lite.nn.layers.dropout import dropout, generator
 from lite.nn.layers.linear import linear
 from lite.nn.layers.recorded import is_recorded
 from lite.nn.layers.recurrent_gradients import recorded_walk
 from lite.nn.layers.recurrent_steps import RNN_STEPS, State, Step, gru_step, lstm_step, split_bias
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class Recurrent(Module):
@@ -40,21 +40,21 @@ class Recurrent(Module):
     batch_first: bool
     dropout: float
     bidirectional: bool
-    proj_size: int
+    proj_size: int = 0  # set before `__init__`, which makes the parameters
 
     def __init__(
         self,
         input_size: int,
         hidden_size: int,
-        num_layers: int,
-        bias: bool,
-        batch_first: bool,
-        dropout: float,
-        bidirectional: bool,
-        device: Any,
-        dtype: Any,
-        rng: Rng,
-        proj_size: int = 0,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Device = None,
+        dtype: DTypeLike | None = None,
+        *,
+        rng: Rng = None,
     ) -> None:
         super().__init__()
         if not isinstance(dropout, numbers.Real) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
@@ -63,7 +63,7 @@ class Recurrent(Module):
             warnings.warn(
                 f"dropout comes between layers, so dropout={dropout} does nothing with num_layers=1",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=2 if type(self).__init__ is Recurrent.__init__ else 3,
             )
         for name, flag in (("bias", bias), ("batch_first", batch_first)):
             if not isinstance(flag, bool):
@@ -74,6 +74,7 @@ class Recurrent(Module):
                 raise TypeError(f"{name} must be an int, got {size!r}")
             if size <= 0:
                 raise ValueError(f"{name} must be positive, got {size}")
+        proj_size = self.proj_size
         if not 0 <= proj_size < hidden_size:
             raise ValueError(f"proj_size must be in [0, hidden_size={hidden_size}), got {proj_size}")
         self.input_size = input_size
@@ -83,7 +84,6 @@ class Recurrent(Module):
         self.batch_first = batch_first
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
-        self.proj_size = proj_size
         # The names of the parameters, for each layer and direction.
         self._names: list[list[str]] = []
         size = proj_size or hidden_size
@@ -120,12 +120,12 @@ class Recurrent(Module):
         """The computation of one time step."""
         raise NotImplementedError
 
-    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+    def forward(self, input: Array, hx: Any = None) -> tuple[Array, Any]:
         """Outputs at all times and last states."""
         out, (h,) = self._run(input, None if hx is None else (hx,))
         return out, h
 
-    def _run(self, input: Any, given: State | None) -> tuple[Any, State]:
+    def _run(self, input: Array, given: State | None) -> tuple[Any, State]:
         """Output (in the order of the input's dimensions) and last states."""
         self._check(input)
         batched = input.ndim == 3
@@ -151,7 +151,7 @@ class Recurrent(Module):
             x, ends = x[:, 0], (end[:, 0] for end in ends)
         return x.astype(result, copy=False), tuple(end.astype(result, copy=False) for end in ends)
 
-    def _walk(self, x: Any, state: State, index: int, compute: Any) -> tuple[Any, State]:
+    def _walk(self, x: Array, state: State, index: int, compute: Dtype) -> tuple[Any, State]:
         """Outputs of a layer in one direction, the `index`th, for x (T, N, size), and the last state."""
         weights = [self._tensor(name) for name in self._names[index]]
         step = self._step_function()
@@ -171,21 +171,17 @@ class Recurrent(Module):
             outputs.append(state[0])
         return np.stack(outputs[::-1] if back else outputs), state
 
-    def _check(self, input: Any) -> None:
+    def _check(self, input: Array) -> None:
         if input.ndim not in (2, 3):
-            raise ValueError(
-                f"the input must have 2 dimensions, or 3 with a batch, got shape {tuple(input.shape)}"
-            )
+            raise ValueError(f"the input must have 2 dimensions, or 3 with a batch, got {tuple(input.shape)}")
         size = self._tensor("weight_ih_l0").shape[-1]
         if input.shape[-1] != size:
-            raise RuntimeError(
-                f"the last dimension of the input must be input_size={size}, got {tuple(input.shape)}"
-            )
+            raise RuntimeError(f"the last dimension must be input_size={size}, got {tuple(input.shape)}")
         time = 1 if input.ndim == 3 and self.batch_first else 0
         if input.shape[time] == 0:
             raise RuntimeError(f"a sequence must have at least one step, got {tuple(input.shape)}")
 
-    def _initial(self, x: Any, given: State | None, batched: bool) -> tuple[State, Any, Any]:
+    def _initial(self, x: Array, given: State | None, batched: bool) -> tuple[State, Any, Any]:
         """The first states (layers and directions, N, size) of x (T, N, size), and both dtypes."""
         count = self.num_layers * (1 + self.bidirectional)
         widths = (self.proj_size or self.hidden_size, self.hidden_size)
@@ -232,8 +228,7 @@ class RNN(Recurrent):
         batch_first: whether the batch dimension of input and output comes before time.
         dropout: probability of a zero in the outputs of all but the last layer, in training mode.
         bidirectional: whether each layer also walks back in time; both outputs are joined.
-        device: "cpu", or "meta" for parameters without data.
-        dtype: dtype of the parameters; the default float dtype if not given.
+        device, dtype: as for `Linear`.
         rng: a `numpy.random.Generator`, a seed, or None for fresh entropy; initial values are drawn from
             U(-1/√hidden_size, 1/√hidden_size), and dropout takes what comes after.
 
@@ -245,16 +240,13 @@ class RNN(Recurrent):
         `weight_ih_l0` (hidden_size, input_size), `weight_hh_l0` (hidden_size, hidden_size), `bias_ih_l0` and
         `bias_hh_l0` (hidden_size,), and so on for `_l1`, and `_l0_reverse` after `_l0`.
 
-    Dtypes:
-        the promoted dtype of input, state and weights; float16 and bfloat16 compute in float32.
-
     Raises:
         ValueError: options out of range; an input of other numbers of dimensions.
         TypeError: options of another type.
         RuntimeError: input or state of another size; a sequence of no steps.
 
     Source:
-        torch.nn.RNN; Elman (1990), Finding structure in time, Cognitive Science 14(2).
+        torch.nn.RNN; Elman (1990), Finding structure in time.
 
     Example:
         >>> import numpy as np
@@ -276,15 +268,24 @@ class RNN(Recurrent):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
         *,
         rng: Rng = None,
     ) -> None:
         if nonlinearity not in RNN_STEPS:
             raise ValueError(f"nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
         super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype, rng
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            device,
+            dtype,
+            rng=rng,
         )
         self.nonlinearity = nonlinearity
 
@@ -324,24 +325,6 @@ class GRU(Recurrent):
     """
 
     _gates = 3
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        rng: Rng = None,
-    ) -> None:
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype, rng
-        )
 
     def _step_function(self) -> Step:
         return gru_step
@@ -393,11 +376,12 @@ class LSTM(Recurrent):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
         *,
         rng: Rng = None,
     ) -> None:
+        self.__dict__["proj_size"] = proj_size
         super().__init__(
             input_size,
             hidden_size,
@@ -408,14 +392,13 @@ class LSTM(Recurrent):
             bidirectional,
             device,
             dtype,
-            rng,
-            proj_size,
+            rng=rng,
         )
 
     def _step_function(self) -> Step:
         return lstm_step
 
-    def forward(self, input: Any, hx: tuple[Any, Any] | None = None) -> tuple[Any, tuple[Any, Any]]:
+    def forward(self, input: Array, hx: Any = None) -> tuple[Array, tuple[Array, Array]]:
         """Outputs at all times, and the last states h and c."""
         out, (h, c) = self._run(input, None if hx is None else tuple(hx))
         return out, (h, c)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from lite._arrays.dtypes import compute_dtype
 from lite._arrays.public import belong_to
-from lite.nn._modules.initial import empty_parameter, fill_uniform, reset
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng, empty_parameter, fill_uniform, reset
+from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
 from lite.nn.layers.linear import linear
 from lite.nn.layers.recorded import is_recorded
 from lite.nn.layers.recurrent_gradients import recorded_walk
 from lite.nn.layers.recurrent_steps import RNN_STEPS, State, Step, gru_step, lstm_step, split_bias
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class _Cell(Module):
@@ -30,8 +30,8 @@ class _Cell(Module):
         input_size: int,
         hidden_size: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
         *,
         rng: Rng = None,
     ) -> None:
@@ -53,11 +53,9 @@ class _Cell(Module):
         for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
             fill_uniform(self._held(name), bound, rng)
 
-    def _run(self, step: Step, input: Any, given: State | None, count: int) -> State:
+    def _run(self, step: Step, input: Array, given: State | None, count: int) -> State:
         if input.ndim not in (1, 2):
-            raise ValueError(
-                f"the input must be (input_size,) or (N, input_size), got shape {tuple(input.shape)}"
-            )
+            raise ValueError(f"the input must be (input_size,) or (N, input_size), got {tuple(input.shape)}")
         w_ih, w_hh, b_ih, b_hh = map(self._tensor, ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
         shape = (*input.shape[:-1], w_hh.shape[-1])
         for h in given or ():
@@ -132,8 +130,8 @@ class RNNCell(_Cell):
         hidden_size: int,
         bias: bool = True,
         nonlinearity: str = "tanh",
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
         *,
         rng: Rng = None,
     ) -> None:
@@ -142,7 +140,7 @@ class RNNCell(_Cell):
             raise ValueError(f"nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
         self.nonlinearity = nonlinearity
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Array, hx: Array | None = None) -> Array:
         """The next state, of input (*N, input_size) and state (*N, hidden_size)."""
         return self._run(RNN_STEPS[self.nonlinearity], input, None if hx is None else (hx,), 1)[0]
 
@@ -191,7 +189,7 @@ class GRUCell(_Cell):
 
     _gates = 3
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Array, hx: Array | None = None) -> Array:
         """The next state, of input (*N, input_size) and state (*N, hidden_size)."""
         return self._run(gru_step, input, None if hx is None else (hx,), 1)[0]
 
@@ -236,7 +234,7 @@ class LSTMCell(_Cell):
 
     _gates = 4
 
-    def forward(self, input: Any, hx: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
+    def forward(self, input: Array, hx: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
         """The next states (h, c), of input (*N, input_size) and states (*N, hidden_size)."""
         h, c = self._run(lstm_step, input, None if hx is None else tuple(hx), 2)
         return h, c

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lite._arrays.dtypes import Dtype
+from lite._arrays.types import Array
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import value_of, with_vjp, with_vjp_of_all
 from lite.nn.layers.linear import linear
@@ -49,7 +51,7 @@ class Kept(NamedTuple):
     unprojected: Any = None
 
 
-def _sigmoid(x: Any) -> None:
+def _sigmoid(x: Array) -> None:
     """As that of the steps, in place."""
     x *= 0.5
     np.tanh(x, out=x)
@@ -57,7 +59,9 @@ def _sigmoid(x: Any) -> None:
     x += 0.5
 
 
-def walk_simple(x: Any, state: State, weight: Any, bias: Any, projection: Any, *, relu: bool = False) -> Kept:
+def walk_simple(
+    x: Array, state: State, weight: Array, bias: Array, projection: Array, *, relu: bool = False
+) -> Kept:
     """h' = tanh(x + W h), or max(x + W h, 0); `weight` is W transposed, as in the steps."""
     times, rows, size = x.shape
     all_h = np.empty((times + 1, rows, size), x.dtype)
@@ -69,7 +73,7 @@ def walk_simple(x: Any, state: State, weight: Any, bias: Any, projection: Any, *
         np.maximum(out, 0, out=out) if relu else np.tanh(out, out=out)
     h = all_h[1:]
 
-    def back(g: Any, last: State) -> Shares:
+    def back(g: Array, last: State) -> Shares:
         slope = (h > 0).astype(x.dtype) if relu else 1 - h * h
         shares = np.empty_like(g, x.dtype)
         dh = last[0]
@@ -83,7 +87,7 @@ def walk_simple(x: Any, state: State, weight: Any, bias: Any, projection: Any, *
     return Kept(h, all_h[:-1], (all_h[-1],), back)
 
 
-def walk_gru(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> Kept:
+def walk_gru(x: Array, state: State, weight: Array, bias: Array, projection: Array) -> Kept:
     """See `gru_step`."""
     times, rows, width = x.shape
     size = width // 3
@@ -106,7 +110,7 @@ def walk_gru(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> K
         out *= gate[:, size:]
         out += of_n
 
-    def back(g: Any, last: State) -> Shares:
+    def back(g: Array, last: State) -> Shares:
         before, r, z = all_h[:-1], gates[..., :size], gates[..., size:]
         of_z = (before - n) * z * (1 - z)
         to_n = (1 - z) * (1 - n * n)
@@ -131,7 +135,7 @@ def walk_gru(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> K
     return Kept(all_h[1:], all_h[:-1], (all_h[-1],), back)
 
 
-def walk_lstm(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> Kept:
+def walk_lstm(x: Array, state: State, weight: Array, bias: Array, projection: Array) -> Kept:
     """See `lstm_step`."""
     times, rows, width = x.shape
     size, out_size = width // 4, state[0].shape[-1]
@@ -160,7 +164,7 @@ def walk_lstm(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> 
         if projection is not None:
             np.matmul(whole[t], projection, out=all_h[t + 1])
 
-    def back(g: Any, last: State) -> Shares:
+    def back(g: Array, last: State) -> Shares:
         i, f, new, o = (y[:, :, k] for k in range(4))
         to_c = o * (1 - squashed * squashed)
         shares = np.empty_like(g, y.dtype, shape=y.shape)  # first what dc, or dh for o, is multiplied by
@@ -198,7 +202,7 @@ WALKS: dict[Any, Callable[..., Kept]] = {
 
 
 def recorded_walk(
-    step: Step, x: Any, state: State, weights: Sequence[Any], bias: bool, reverse: bool, compute: Any
+    step: Step, x: Array, state: State, weights: Sequence[Any], bias: bool, reverse: bool, compute: Dtype
 ) -> tuple[Any, State]:
     """Outputs (T, N, size) and last states, as one node.
 
@@ -222,11 +226,11 @@ def recorded_walk(
     recurrent = arrays[1].T.copy()  # BLAS takes half the time for rows in order
     kept = WALKS[step](linear(inputs, arrays[0], joint), first, recurrent, rest, projection)
 
-    def pull(g: Any, last: State) -> tuple[Any, ...]:
+    def pull(g: Array, last: State) -> tuple[Any, ...]:
         shares, shares_of_h, firsts, of_outputs = kept.back(g[::-1] if reverse else g, last)
         shares, shares_of_h = (_rows(share) for share in (shares, shares_of_h))
         of_input = None
-        if type(x) is TracedArray:
+        if isinstance(x, TracedArray):
             of_input = np.matmul(shares, arrays[0]).reshape(inputs.shape)
             of_input = of_input[::-1] if reverse else of_input
         found = [shares.T @ _rows(inputs), shares_of_h.T @ _rows(kept.before)]
@@ -255,6 +259,6 @@ def recorded_walk(
     return out, (out[0 if reverse else -1], end)
 
 
-def _rows(x: Any) -> Any:
+def _rows(x: Array) -> Array:
     """All but the last dimension as one."""
     return x.reshape(x.shape[0] * x.shape[1], x.shape[2])

@@ -10,22 +10,24 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.types import Array
+
 State = tuple[Any, ...]
 # (projected input, state, weight_hh transposed, bias of the step, weight_hr transposed) -> state
 Step = Callable[[Any, State, Any, Any, Any], State]
 
 
-def rnn_tanh_step(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> State:
+def rnn_tanh_step(x: Array, state: State, weight: Array, bias: Array, projection: Array) -> State:
     """h' = tanh(x + W h)."""
     return (np.tanh(x + np.matmul(state[0], weight)),)
 
 
-def rnn_relu_step(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> State:
+def rnn_relu_step(x: Array, state: State, weight: Array, bias: Array, projection: Array) -> State:
     """h' = max(x + W h, 0)."""
     return (np.maximum(x + np.matmul(state[0], weight), 0),)
 
 
-def gru_step(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> State:
+def gru_step(x: Array, state: State, weight: Array, bias: Array, projection: Array) -> State:
     """h' = (1 - z) n + z h with the gates r, z and n, in this order in `x`; only n has a bias left."""
     h = state[0]
     size = h.shape[-1]
@@ -36,7 +38,7 @@ def gru_step(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> S
     return (n + gates[..., size:] * (h - n),)
 
 
-def lstm_step(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> State:
+def lstm_step(x: Array, state: State, weight: Array, bias: Array, projection: Array) -> State:
     """c' = f c + i g and h' = P (o tanh(c')) with the gates i, f, g and o, in this order in `x`."""
     h, c = state
     size = c.shape[-1]
@@ -48,15 +50,17 @@ def lstm_step(x: Any, state: State, weight: Any, bias: Any, projection: Any) -> 
     return (h if projection is None else np.matmul(h, projection)), c
 
 
-def split_bias(step: Step, b_ih: Any, b_hh: Any) -> tuple[Any, Any]:
+def split_bias(step: Step, b_ih: Array | None, b_hh: Array | None) -> tuple[Any, Any]:
     """Split the biases into the part added to the projected input and the part added in the step."""
-    if step is not gru_step or b_hh is None:
-        return (b_ih if b_hh is None else b_ih + b_hh), None
+    if b_ih is None or b_hh is None:
+        return b_ih, None
+    if step is not gru_step:
+        return b_ih + b_hh, None
     gates = b_hh.shape[-1] // 3 * 2
     return np.concatenate([b_ih[:gates] + b_hh[:gates], b_ih[gates:]]), b_hh[gates:]
 
 
-def _sigmoid(x: Any) -> Any:
+def _sigmoid(x: Array) -> Array:
     """1 / (1 + exp(-x)), by a function that cannot overflow; small results are exact to 1e-7 or so."""
     out = np.tanh(0.5 * x)
     out *= 0.5

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from lite import get_default_dtype
 from lite._arrays.dtypes import as_dtype
 from lite._arrays.public import belong_to
-from lite.nn._modules.initial import reset
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng, reset
+from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
 from lite.nn.layers.activations import gelu
 from lite.nn.layers.attention import MultiheadAttention, xavier_uniform
@@ -20,13 +23,10 @@ from lite.nn.layers.dropout import Dropout
 from lite.nn.layers.linear import Linear
 from lite.nn.layers.normalization import LayerNorm
 
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
-
 Activation = str | Callable[[Any], Any]
 
 
-def relu(x: Any) -> Any:
+def relu(x: Array) -> Array:
     """max(x, 0)."""
     return np.maximum(x, 0)
 
@@ -50,8 +50,8 @@ class _Layer(Module):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
         *,
         rng: Rng = None,
     ) -> None:
@@ -59,14 +59,7 @@ class _Layer(Module):
         rng = None if rng is None else np.random.default_rng(rng)
         for name in self._attentions:
             attention = MultiheadAttention(
-                d_model,
-                nhead,
-                dropout,
-                bias,
-                batch_first=batch_first,
-                device=device,
-                dtype=dtype,
-                rng=rng,
+                d_model, nhead, dropout, bias, batch_first=batch_first, device=device, dtype=dtype, rng=rng
             )
             self.add_module(name, attention)
         self.linear1 = Linear(d_model, dim_feedforward, bias, device, dtype, rng=rng)
@@ -85,14 +78,14 @@ class _Layer(Module):
             activation = _ACTIVATIONS[activation]
         self.activation = activation
 
-    def _residual(self, x: Any, index: int, block: Callable[[Any], Any]) -> Any:
+    def _residual(self, x: Array, index: int, block: Callable[[Any], Any]) -> Array:
         """x plus a block of x, normalised before the block or after the sum."""
         norm, dropout = getattr(self, f"norm{index}"), getattr(self, f"dropout{index}")
         if self.norm_first:
             return x + dropout(block(norm(x)))
         return norm(x + dropout(block(x)))
 
-    def _feed_forward(self, x: Any) -> Any:
+    def _feed_forward(self, x: Array) -> Array:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
 
@@ -139,11 +132,15 @@ class TransformerEncoderLayer(_Layer):
     _attentions = ("self_attn",)
 
     def forward(
-        self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False
-    ) -> Any:
+        self,
+        src: Array,
+        src_mask: Array | None = None,
+        src_key_padding_mask: Array | None = None,
+        is_causal: bool = False,
+    ) -> Array:
         """Encode src; masks as `attn_mask` and `key_padding_mask` of `MultiheadAttention`."""
 
-        def attend(x: Any) -> Any:
+        def attend(x: Array) -> Array:
             return self.self_attn(
                 x, x, x, src_key_padding_mask, need_weights=False, attn_mask=src_mask, is_causal=is_causal
             )[0]
@@ -183,31 +180,26 @@ class TransformerDecoderLayer(_Layer):
 
     def forward(
         self,
-        tgt: Any,
-        memory: Any,
-        tgt_mask: Any = None,
-        memory_mask: Any = None,
-        tgt_key_padding_mask: Any = None,
-        memory_key_padding_mask: Any = None,
+        tgt: Array,
+        memory: Array,
+        tgt_mask: Array | None = None,
+        memory_mask: Array | None = None,
+        tgt_key_padding_mask: Array | None = None,
+        memory_key_padding_mask: Array | None = None,
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
-    ) -> Any:
+    ) -> Array:
         """Decode tgt, given memory; masks as `attn_mask` and `key_padding_mask` of `MultiheadAttention`."""
 
-        def attend(x: Any) -> Any:
+        def attend(x: Array) -> Array:
             return self.self_attn(
                 x, x, x, tgt_key_padding_mask, need_weights=False, attn_mask=tgt_mask, is_causal=tgt_is_causal
             )[0]
 
-        def attend_memory(x: Any) -> Any:
+        def attend_memory(x: Array) -> Array:
+            padding, mask = memory_key_padding_mask, memory_mask
             return self.multihead_attn(
-                x,
-                memory,
-                memory,
-                memory_key_padding_mask,
-                need_weights=False,
-                attn_mask=memory_mask,
-                is_causal=memory_is_causal,
+                x, memory, memory, padding, need_weights=False, attn_mask=mask, is_causal=memory_is_causal
             )[0]
 
         x = self._residual(self._residual(tgt, 1, attend), 2, attend_memory)
@@ -258,11 +250,11 @@ class TransformerEncoder(Module):
 
     def forward(
         self,
-        src: Any,
-        mask: Any = None,
-        src_key_padding_mask: Any = None,
+        src: Array,
+        mask: Array | None = None,
+        src_key_padding_mask: Array | None = None,
         is_causal: bool | None = None,
-    ) -> Any:
+    ) -> Array:
         """Encode src; masks as `attn_mask` and `key_padding_mask` of `MultiheadAttention`."""
         for layer in self.layers:
             src = layer(
@@ -304,15 +296,15 @@ class TransformerDecoder(Module):
 
     def forward(
         self,
-        tgt: Any,
-        memory: Any,
-        tgt_mask: Any = None,
-        memory_mask: Any = None,
-        tgt_key_padding_mask: Any = None,
-        memory_key_padding_mask: Any = None,
+        tgt: Array,
+        memory: Array,
+        tgt_mask: Array | None = None,
+        memory_mask: Array | None = None,
+        tgt_key_padding_mask: Array | None = None,
+        memory_key_padding_mask: Array | None = None,
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
-    ) -> Any:
+    ) -> Array:
         """Decode tgt, given memory; masks as `attn_mask` and `key_padding_mask` of `MultiheadAttention`."""
         for layer in self.layers:
             tgt = layer(
@@ -377,26 +369,15 @@ class Transformer(Module):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
         *,
         rng: Rng = None,
     ) -> None:
         super().__init__()
         rng = None if rng is None else np.random.default_rng(rng)
-        options = (
-            d_model,
-            nhead,
-            dim_feedforward,
-            dropout,
-            activation,
-            layer_norm_eps,
-            batch_first,
-            norm_first,
-            bias,
-            device,
-            dtype,
-        )
+        form = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps)
+        options = (*form, batch_first, norm_first, bias, device, dtype)
 
         def norm() -> LayerNorm:
             return LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype)
@@ -423,18 +404,18 @@ class Transformer(Module):
 
     def forward(
         self,
-        src: Any,
-        tgt: Any,
-        src_mask: Any = None,
-        tgt_mask: Any = None,
-        memory_mask: Any = None,
-        src_key_padding_mask: Any = None,
-        tgt_key_padding_mask: Any = None,
-        memory_key_padding_mask: Any = None,
+        src: Array,
+        tgt: Array,
+        src_mask: Array | None = None,
+        tgt_mask: Array | None = None,
+        memory_mask: Array | None = None,
+        src_key_padding_mask: Array | None = None,
+        tgt_key_padding_mask: Array | None = None,
+        memory_key_padding_mask: Array | None = None,
         src_is_causal: bool | None = None,
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
-    ) -> Any:
+    ) -> Array:
         """Encode src, and decode tgt; masks as `attn_mask` and `key_padding_mask` of `MultiheadAttention`."""
         axis = 0 if self.batch_first else 1
         if src.ndim == 3 and src.shape[axis] != tgt.shape[axis]:
@@ -462,7 +443,9 @@ class Transformer(Module):
         )
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:
+    def generate_square_subsequent_mask(
+        sz: int, device: Device | None = None, dtype: DTypeLike | None = None
+    ) -> Array:
         """A mask (sz, sz) that lets each position see itself and those before: -inf above the diagonal.
 
         Args:

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.types import Array
+
 Sizes = tuple[int, ...]
 
 
@@ -30,7 +32,7 @@ def sizes(name: str, value: int | Iterable[int], dims: int) -> Sizes:
     return out
 
 
-def pad(x: Any, before: Sizes, after: Sizes, value: float = 0) -> Any:
+def pad(x: Array, before: Sizes, after: Sizes, value: float = 0) -> Array:
     """Surround the last dimensions with `value`."""
     if not any(before) and not any(after):
         return x
@@ -62,7 +64,7 @@ def offset_slices(out: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes) -> 
     return [(..., *index) for index in itertools.product(*axes)]
 
 
-def blocks(x: Any, size: Sizes) -> Any:
+def blocks(x: Array, size: Sizes) -> Array:
     """Blocks of the last dimensions, with their entries as channels: (N, C prod(size), *n / size)."""
     lead, inner = tuple(x.shape[:2]), x.shape[2:]
     split = x.reshape(*lead, *(part for n, s in zip(inner, size, strict=True) for part in (n // s, s)))

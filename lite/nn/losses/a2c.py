@@ -1,89 +1,105 @@
-"""A2CLoss: the log-probs of actions, weighted by their advantages, and the values of states."""
+"""A2CLoss, and what it shares with PPO and REINFORCE: a policy that learns from advantages, and a critic."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
-from lite import TensorDict, TensorDictBase
+from lite import NestedKey, TensorDict, TensorDictBase
+from lite._arrays.types import Array
 from lite._tree.collection import TensorCollection
-from lite.nn.distributions.log_prob_names import set_composite_lp_aggregate
+from lite.nn._modules.initial import Rng
+from lite.nn._modules.module import Module
+from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.log_prob_names import default_log_prob_key, set_composite_lp_aggregate
 from lite.nn.losses.base import LossModule
 from lite.nn.losses.estimators import ValueEstimators
-from lite.nn.losses.policies import entropy_of, log_prob_of, policy_keys, require_policy, total
-from lite.nn.losses.ppo import PolicyKeys
-from lite.nn.losses.reduction import (
-    clipped_value_loss,
-    distance_loss,
-    require_loss_function,
-    require_reduction,
-    squeezed,
-)
+from lite.nn.losses.policies import Keys, entropy_of, log_prob_of, policy_keys, require_policy, total
+from lite.nn.losses.reduction import clipped_value_loss, distance_loss, squeezed
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.values.detached import detached
-from lite.nn.values.value_norm import require_norm, update_where
+from lite.nn.values.value_norm import ValueNorm, update_where
+
+
+@dataclass
+class PolicyKeys:
+    """The keys that losses of a policy and a critic read; reward, done and terminated are under "next"."""
+
+    advantage: NestedKey = "advantage"
+    value_target: NestedKey = "value_target"
+    value: NestedKey = "state_value"
+    sample_log_prob: Keys = field(default_factory=default_log_prob_key)
+    action: Keys = "action"
+    reward: Keys = "reward"
+    done: Keys = "done"
+    terminated: Keys = "terminated"
 
 
 class ActorCriticLoss(LossModule):
-    """Base of `A2CLoss` and `ReinforceLoss`: a policy that learns from log-probs, and a critic."""
+    """Base of losses of a policy with `get_dist`, which learns from advantages, and a critic of states."""
 
     _AcceptedKeys = PolicyKeys
-    default_keys = PolicyKeys
     tensor_keys: PolicyKeys
     default_value_estimator = ValueEstimators.GAE
     SUPPORTED_VALUE_ESTIMATORS = tuple(ValueEstimators)
-    actor_network: Any
-    critic_network: Any
-    actor_network_params: Any
-    critic_network_params: Any
-    target_actor_network_params: Any
-    target_critic_network_params: Any
+    _critic_is_optional = False
+    _read_keys: tuple[str, ...] = ("action",)  # entries of the batch beside those that networks read
 
     def __init__(
         self,
-        actor_network: Any,
-        critic_network: Any,
+        actor_network: Module | None,
+        critic_network: Module | None,
         *,
+        delay_actor: bool = False,
         delay_value: bool = False,
-        loss_critic_type: str = "smooth_l1",
-        advantage_norm: Any = None,
         separate_losses: bool = False,
-        reduction: str | None = None,
         clip_value: float | None = None,
+        **options: Any,
     ) -> None:
         super().__init__()
-        if actor_network is None or critic_network is None:
+        if actor_network is None or (critic_network is None and not self._critic_is_optional):
             raise TypeError("actor_network and critic_network must be given.")
         require_policy(actor_network)
-        self.reduction = require_reduction(reduction)
-        self.loss_critic_type = require_loss_function(loss_critic_type)
-        self.advantage_norm = require_norm(advantage_norm)
-        self.convert_to_functional(actor_network, "actor_network")
-        shared = list(actor_network.parameters()) if separate_losses else None
-        self.convert_to_functional(
-            critic_network, "critic_network", create_target_params=delay_value, compare_against=shared
-        )
+        self._keep(**options)
+        self.convert_to_functional(actor_network, "actor_network", create_target_params=delay_actor)
+        if critic_network is None:
+            self._keep(critic_network=None, critic_network_params=None)
+        else:
+            shared = list(actor_network.parameters()) if separate_losses else None
+            self.convert_to_functional(
+                critic_network, "critic_network", create_target_params=delay_value, compare_against=shared
+            )
         self.register_coeff_buffer("clip_value", clip_value)
         self.set_keys(**policy_keys(actor_network))
 
     def _set_in_keys(self) -> None:
-        networks = [(self.actor_network, "next"), self.critic_network]
-        self._list_in_keys(*networks, others=[self.tensor_keys.action, *self._signal_keys()])
+        critic = [] if self.critic_network is None else [self.critic_network]
+        others = [getattr(self.tensor_keys, name) for name in self._read_keys]
+        self._list_in_keys((self.actor_network, "next"), *critic, others=[*others, *self._signal_keys()])
 
     def _estimator_keys(self) -> dict[str, Any]:
         return {**super()._estimator_keys(), "sample_log_prob": self.tensor_keys.sample_log_prob}
 
-    def _weighted_log_probs(self, td: TensorDictBase) -> tuple[Any, Any]:
-        """Log-probs times advantages, (*, 1), and the distribution; estimates are written to `td`."""
+    def _advantage(self, td: TensorDictBase) -> Array:
+        """The advantage in the batch, or one that is estimated and written to `td`, with its targets."""
         advantage = td.get(self.tensor_keys.advantage, None)
         if advantage is None:
+            if self.critic_network is None:
+                raise RuntimeError(
+                    f"the batch has no {self.tensor_keys.advantage!r}, and the loss no critic."
+                )
             params = detached(self.critic_network_params)
             self.value_estimator(td, params=params, target_params=self.target_critic_network_params)
             advantage = td.get(self.tensor_keys.advantage)
             if self.advantage_norm is not None and self.training:
                 targets = self._read(td, self.tensor_keys.value_target)
                 update_where(self.advantage_norm, targets, self._masks(td))
-        if self.advantage_norm is not None:
-            advantage = advantage / self.advantage_norm.scale()
+        advantage = detached(advantage)
+        return advantage if self.advantage_norm is None else advantage / self.advantage_norm.scale()
+
+    def _weighted_log_probs(self, td: TensorDictBase) -> tuple[Array, Distribution]:
+        """Log-probs times advantages, (*, 1), and the distribution; estimates are written to `td`."""
+        advantage = self._advantage(td)
         with self.actor_network_params.to_module(self.actor_network):
             dist = self.actor_network.get_dist(td)
         with set_composite_lp_aggregate(False):
@@ -96,27 +112,29 @@ class ActorCriticLoss(LossModule):
                 "an advantage has the shape of the log-probs and a last dimension of 1, got "
                 f"{advantage.shape} and log-probs {log_prob.shape}."
             )
-        return log_prob * detached(advantage), dist
+        return log_prob * advantage, dist
 
-    def loss_critic(self, tensordict: TensorDictBase) -> tuple[Any, Any]:
+    def loss_critic(self, tensordict: TensorDictBase) -> tuple[Array, *tuple[Array | None, ...]]:
         """The critic's loss for each element, and the share of values that were clipped.
 
         Raises:
             KeyError: the targets or, with `clip_value`, the old values are missing.
         """
+        return self._critic_loss(tensordict)[:2]
+
+    def _critic_loss(self, tensordict: TensorDictBase) -> tuple[Array, Array | None, Array, Array]:
+        """The loss for each element, the share that was clipped, the values, and their targets."""
         keys = self.tensor_keys
-        old = None if self.clip_value is None else detached(self._read(tensordict, keys.value))
         target = detached(self._read(tensordict, keys.value_target))
+        old = None if self.clip_value is None else detached(self._read(tensordict, keys.value))
         td = tensordict.select(*self.critic_network.in_keys, strict=False)
         with self.critic_network_params.to_module(self.critic_network):
             value = self._read(self.critic_network(td), keys.value)
-        loss = distance_loss(target, value, self.loss_critic_type)
+        loss, kind = distance_loss(target, value, self.loss_critic_type), self.loss_critic_type
         if old is None:
-            return loss, None
-        loss, fraction = clipped_value_loss(
-            old, value, self._number("clip_value"), target, loss, self.loss_critic_type
-        )
-        return loss, detached(fraction)
+            return loss, None, value, target
+        loss, fraction = clipped_value_loss(old, value, self._number("clip_value"), target, loss, kind)
+        return loss, detached(fraction), value, target
 
 
 class A2CLoss(ActorCriticLoss):
@@ -153,15 +171,9 @@ class A2CLoss(ActorCriticLoss):
         ...     nn.ProbabilisticTensorDictModule(["logits"], ["action"], distribution_class=Categorical),
         ... )
         >>> loss = A2CLoss(policy, nn.ValueOperator(nn.Linear(4, 1)))
-        >>> batch = TensorDict(
-        ...     {
-        ...         "observation": np.zeros((5, 4), np.float32),
-        ...         "action": np.arange(5) % 3,
-        ...         "advantage": np.ones((5, 1), np.float32),
-        ...         "value_target": np.ones((5, 1), np.float32),
-        ...     },
-        ...     batch_size=[5],
-        ... )
+        >>> ones = np.ones((5, 1), np.float32)
+        >>> batch = TensorDict(advantage=ones, value_target=ones, action=np.arange(5) % 3, batch_size=[5])
+        >>> batch["observation"] = np.zeros((5, 4), np.float32)
         >>> sorted(loss(batch).keys())
         ['entropy', 'loss_critic', 'loss_entropy', 'loss_objective']
     """
@@ -170,39 +182,34 @@ class A2CLoss(ActorCriticLoss):
 
     def __init__(
         self,
-        actor_network: Any = None,
-        critic_network: Any = None,
+        actor_network: Module | None = None,
+        critic_network: Module | None = None,
         *,
         entropy_bonus: bool = True,
         samples_mc_entropy: int = 1,
         entropy_coeff: float | None = None,
         critic_coeff: float | None = 1.0,
         loss_critic_type: str = "smooth_l1",
-        advantage_norm: Any = None,
+        advantage_norm: ValueNorm | None = None,
         separate_losses: bool = False,
         reduction: str | None = None,
         clip_value: float | None = None,
-        generator: Any = None,
+        generator: Rng = None,
     ) -> None:
-        super().__init__(
-            actor_network,
-            critic_network,
-            loss_critic_type=loss_critic_type,
-            advantage_norm=advantage_norm,
-            separate_losses=separate_losses,
-            reduction=reduction,
-            clip_value=clip_value,
-        )
-        self._generator = generator
-        self.samples_mc_entropy = samples_mc_entropy
+        options: dict[str, Any] = {
+            "loss_critic_type": loss_critic_type,
+            "reduction": reduction,
+            "clip_value": clip_value,
+        }
+        norm, apart = advantage_norm, separate_losses
+        super().__init__(actor_network, critic_network, advantage_norm=norm, separate_losses=apart, **options)
         entropy_coeff = 0.01 if entropy_coeff is None else entropy_coeff
-        self.entropy_bonus = bool(entropy_bonus and entropy_coeff)
+        bonus = bool(entropy_bonus and entropy_coeff)
+        self._keep(_generator=generator, samples_mc_entropy=samples_mc_entropy, entropy_bonus=bonus)
         self.register_coeff_buffer("entropy_coeff", entropy_coeff)
         self.register_coeff_buffer("critic_coeff", critic_coeff)
         critic = [] if critic_coeff is None else ["loss_critic"]
-        self.out_keys = [
-            "loss_objective", *critic, *(["entropy", "loss_entropy"] if self.entropy_bonus else [])
-        ]  # fmt: skip
+        self.out_keys = ["loss_objective", *critic, *(["entropy", "loss_entropy"] if bonus else [])]
 
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> Any:
@@ -219,7 +226,7 @@ class A2CLoss(ActorCriticLoss):
             out.set("entropy", detached(entropy).mean())
             out.set("loss_entropy", squeezed(self._reduce_loss(-self._number("entropy_coeff") * entropy, td)))
         if self.critic_coeff is not None:
-            loss, fraction = self.loss_critic(td)
+            loss, fraction, *_ = self._critic_loss(td)
             out.set("loss_critic", squeezed(self._reduce_loss(self._number("critic_coeff") * loss, td)))
             if fraction is not None:
                 out.set("value_clip_fraction", fraction)

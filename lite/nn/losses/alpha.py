@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from lite import get_default_dtype
+from lite import TensorDict, TensorDictBase, get_default_dtype
+from lite._arrays.types import Array
 from lite.nn._modules.parameter import Parameter
-from lite.nn.losses.base import LossModule
+from lite.nn.losses.ensembles import EnsembleLoss
 from lite.nn.values.detached import detached
 
 
-class EntropyWeightedLoss(LossModule):
-    """Base of losses with an entropy of weight alpha = exp(log_alpha), between limits."""
+class EntropyWeightedLoss(EnsembleLoss):
+    """Base of soft actor-critic losses: entropy has the weight alpha = exp(log_alpha)."""
 
     _schedulable_buffers = frozenset({"alpha_init", "min_log_alpha", "max_log_alpha", "log_alpha"})
 
     def _set_alpha(
         self, alpha_init: float, min_alpha: float | None, max_alpha: float | None, fixed_alpha: bool
     ) -> None:
-        """Make `log_alpha`, a Parameter or, if it is fixed, a buffer, and its limits.
+        """Make `log_alpha`, a Parameter or, if it is fixed, a buffer, and its limits; list the outputs.
 
         Raises:
             ValueError: an alpha that is not positive, or limits in the wrong order.
@@ -45,9 +45,11 @@ class EntropyWeightedLoss(LossModule):
             self.register_buffer("log_alpha", start)
         else:
             self.log_alpha = Parameter(start)
+        logged = [] if self.reduction == "none" else ["alpha", "entropy"]
+        self.out_keys = ["loss_actor", "loss_qvalue", "loss_alpha", *logged]
 
     @property
-    def _alpha(self) -> Any:
+    def _alpha(self) -> Array:
         """The weight as a constant; `log_alpha` is brought between its limits."""
         low, high = self.min_log_alpha, self.max_log_alpha
         value = detached(self.log_alpha)
@@ -58,13 +60,41 @@ class EntropyWeightedLoss(LossModule):
             value = kept
         return np.exp(value)
 
-    def _alpha_loss(self, log_prob: Any) -> Any:
+    def _alpha_loss(self, log_prob: Array) -> Array:
         """The loss of the weight, which decreases it if the entropy, the negative `log_prob`, exceeds the
         target.
         """
-        log_alpha: Any = self.log_alpha
-        return -log_alpha * (log_prob + self._number("target_entropy"))
+        return -self.log_alpha * (log_prob + self._number("target_entropy"))
 
-    def alpha_loss(self, log_prob: Any) -> Any:
+    def alpha_loss(self, log_prob: Array) -> Array:
         """The loss of the weight for each log-prob, a constant."""
         return self._alpha_loss(log_prob)
+
+    def _following(self, td: TensorDictBase) -> tuple[TensorDictBase, Array | None]:
+        """The next entries, and with `skip_done_states` a mask of those to be kept, if some are not."""
+        following: TensorDictBase = td.get("next")
+        done = following.get(self.tensor_keys.done, None)
+        skips = self.skip_done_states and done is not None and done.any()
+        return following, ~done[..., 0] if skips else None
+
+    def _with_alpha(self, out: TensorDict, td: TensorDictBase, log_prob: Array) -> TensorDict:
+        """The losses with what is logged; or, of each element, with the batch size."""
+        if self.reduction == "none":
+            out.batch_size = td.batch_size
+        else:
+            out.set("alpha", self._alpha)
+            out.set("entropy", -log_prob.mean())
+        return out
+
+
+def require_shape(log_prob: Array, values: Array) -> None:
+    """Raise RuntimeError unless log-probs and values have one shape."""
+    if log_prob.shape != values.shape:
+        raise RuntimeError(f"log-probs and values must have one shape, got {log_prob.shape}, {values.shape}.")
+
+
+def scattered(values: Array, where: Array) -> Array:
+    """Values where the mask is True, and 0 elsewhere."""
+    out = np.zeros((*where.shape, *values.shape[1:]), values.dtype)
+    out[where] = values
+    return out

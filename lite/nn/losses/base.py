@@ -8,11 +8,13 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype, unravel_key
+from lite._arrays.types import Array
 from lite._tree.keys import require_path
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
@@ -23,11 +25,12 @@ from lite.nn.distributions.arrays import generator_of
 from lite.nn.layers.dropout import Dropout
 from lite.nn.losses.coefficient import Coefficient
 from lite.nn.losses.estimators import ValueEstimators, made_for, named
-from lite.nn.losses.reduction import expanded, reduced
+from lite.nn.losses.reduction import expanded, reduced, require_loss_function, require_reduction
 from lite.nn.settings import InteractionType, set_interaction_type
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.values.base import ValueEstimatorBase
 from lite.nn.values.detached import detached
+from lite.nn.values.value_norm import require_norm
 
 # Keys of padding masks: of a slice sampler, and of steps that a shifted estimator could not compute.
 AUTO_LOSS_MASK_KEYS: tuple[NestedKey, ...] = (("collector", "mask"), "shifted_valid")
@@ -37,52 +40,57 @@ _NO_UPDATER = (
 )
 
 
+# Checks of options, by their names in the signatures of losses.
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "reduction": require_reduction,
+    "loss_function": require_loss_function,
+    "loss_critic_type": require_loss_function,
+    "advantage_norm": require_norm,
+}
+
+
 @dataclass
 class NoKeys:
     """The keys of a loss that reads none by name."""
 
 
+@dataclass
+class TransitionKeys:
+    """Keys of losses that learn from transitions; reward, done and terminated are under "next"."""
+
+    priority: NestedKey = "td_error"
+    reward: NestedKey = "reward"
+    done: NestedKey = "done"
+    terminated: NestedKey = "terminated"
+    priority_weight: NestedKey = "priority_weight"
+
+
 class LossModule(TensorDictModuleBase):
     """Base of losses: modules that read a batch and give a TensorDict of numbers to minimise and to log.
 
-    Losses are named "loss" or "loss_*"; with the reductions "mean" and "sum" each is one number. Other
-    entries are for logging, and no gradient flows through them. A loss that is NaN raises, so that no
-    optimiser spreads it.
+    Losses are named "loss" or "loss_*"; other entries are logged, without gradient. A NaN loss raises.
+    - Parameters: `loss.actor_network_params` and its like hold the Parameters of the network, and are part of
+      `loss.parameters()`. `loss.target_actor_network_params` is the delayed copy, which `SoftUpdate` or
+      `HardUpdate` moves, or else the parameters as constants.
+    - Keys: `tensor_keys` names the entries that are read and written; `set_keys` changes them.
+    - Masks: `loss_mask_key` names an entry that is True where a step is valid; "auto" takes
+      ("collector", "mask") and "shifted_valid".
 
-    **Parameters.** `loss.actor_network_params` and so on are TensorDictParams of the Parameters of the
-    network that was given (an ensemble's are stacked), and part of `loss.parameters()`; the networks are
-    called with these. Where there is a delayed copy, it is `loss.target_actor_network_params`, arrays that
-    `SoftUpdate` or `HardUpdate` move; otherwise that name gives the present parameters as constants. To
-    have a loss as a function of its parameters, exchange them: ``with params.to_module(loss):
-    loss(batch)``, where `params` has the keys of ``TensorDict.from_module(loss)``.
-
-    **Keys.** `loss.tensor_keys` says where entries are read and written; `set_keys` changes that.
-
-    **Masks.** Padding does not count: entries named by `loss_mask_key`, True where a step is valid. "auto",
-    the default, looks for ("collector", "mask") and "shifted_valid"; None counts everything.
-
-    A subclass names its keys in a dataclass `_AcceptedKeys`, calls `convert_to_functional` for each network,
-    and defines `forward`.
+    A subclass names its keys in `_AcceptedKeys`, calls `convert_to_functional`, and defines `forward`.
 
     Attributes:
         reduction: "mean", "sum" or "none".
         deterministic_sampling_mode: how modules take samples while the loss is computed.
-        use_prioritized_weights: whether "priority_weight" weighs the losses: True, False, or "auto", which
-            is the same as True.
+        use_prioritized_weights: whether "priority_weight" weighs the losses; "auto" is True.
 
     Source:
         torchrl.objectives.LossModule.
 
     Example:
-        >>> from dataclasses import dataclass
         >>> import numpy as np
         >>> from lite import TensorDict, nn
         >>> from lite.nn.losses import LossModule
         >>> class Error(LossModule):
-        ...     @dataclass
-        ...     class _AcceptedKeys:
-        ...         goal: str = "goal"
-        ...
         ...     out_keys = ["loss"]
         ...
         ...     def __init__(self, network):
@@ -92,25 +100,28 @@ class LossModule(TensorDictModuleBase):
         ...     def forward(self, tensordict):
         ...         with self.network_params.to_module(self.network):
         ...             made = self.network(tensordict.copy())["made"]
-        ...         error = (made - tensordict[self.tensor_keys.goal]) ** 2
+        ...         error = (made - tensordict["y"]) ** 2
         ...         return TensorDict(loss=self._reduce_loss(error, tensordict))
         >>> loss = Error(nn.TensorDictModule(lambda x: 2 * x, ["x"], ["made"]))
-        >>> loss.set_keys(goal="y")
         >>> float(loss(TensorDict(x=np.ones(3), y=np.zeros(3), batch_size=[3]))["loss"])
         4.0
     """
 
     _AcceptedKeys: ClassVar[type[Any]] = NoKeys
+    default_keys: ClassVar[type[Any]] = NoKeys  # the same
     # Buffers that a number may be assigned to: `loss.entropy_coeff = 0.003`.
     _schedulable_buffers: ClassVar[frozenset[str]] = frozenset()
     default_value_estimator: ClassVar[ValueEstimators | None] = None
     SUPPORTED_VALUE_ESTIMATORS: ClassVar[tuple[ValueEstimators, ...]] = ()
+    # Options of the estimator that differ from its defaults.
+    _estimator_options: Mapping[str, Any] = MappingProxyType({})
     deterministic_sampling_mode: InteractionType = InteractionType.DETERMINISTIC
     use_prioritized_weights: bool | str = "auto"
     reduction: str = "mean"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls.default_keys = cls._AcceptedKeys
         for name, method in list(vars(cls).items()):
             if name == "forward":
                 setattr(cls, name, _sampling(_warning(method)))
@@ -145,6 +156,16 @@ class LossModule(TensorDictModuleBase):
                     return detached(params)
             raise
 
+    def _keep(self, **options: Any) -> None:
+        """Set options as attributes, checked by their names.
+
+        Raises:
+            ValueError: the name of a reduction or of a distance is unknown.
+            TypeError: a norm of advantages is no `ValueNorm`.
+        """
+        for name, value in options.items():
+            setattr(self, name, _CHECKS[name](value) if name in _CHECKS else value)
+
     # -- keys ----------------------------------------------------------------------------------------------
 
     def set_keys(self, **kwargs: Any) -> None:
@@ -167,7 +188,7 @@ class LossModule(TensorDictModuleBase):
         for name, key in kwargs.items():
             if name not in names:
                 raise ValueError(
-                    f"{name!r} is not a key of {type(self).__name__}; expected one of {sorted(names)}."
+                    f"{name!r} is no key of {type(self).__name__}; expected one of {sorted(names)}."
                 )
             changed[name] = getattr(defaults, name) if key is None else _checked_key(name, key)
         for name, key in changed.items():
@@ -256,9 +277,7 @@ class LossModule(TensorDictModuleBase):
             raise RuntimeError(f"{module_name}: {expand_dim} networks are needed, got {len(module)}.")
         for key, leaf in from_module(module[0] if many else module).items(True, True):
             if is_uninitialized(leaf):
-                raise RuntimeError(
-                    f"{module_name} has a parameter {key!r} without data: call the network once before."
-                )
+                raise RuntimeError(f"{module_name} has {key!r} without data: call the network once before.")
         if many:
             params = from_modules(module, as_module=True, lock=False, expand_identical=True)
             module = module[0]
@@ -364,15 +383,11 @@ class LossModule(TensorDictModuleBase):
             if value_type is None:
                 raise NotImplementedError(f"{type(self).__name__} has no estimator of targets.")
         value_type = named(value_type)
-        options = {**self._estimator_options(), **hyperparams}
+        options = {**self._estimator_options, **hyperparams}
         supported = self.SUPPORTED_VALUE_ESTIMATORS
         self._value_estimator = made_for(self, value_type, supported, self._estimator_keys(), options)
         self.value_type = value_type
         return self
-
-    def _estimator_options(self) -> Mapping[str, Any]:
-        """Arguments of the estimator that differ from its defaults."""
-        return {}
 
     # -- coefficients --------------------------------------------------------------------------------------
 
@@ -410,13 +425,13 @@ class LossModule(TensorDictModuleBase):
 
     def _reduce_loss(
         self,
-        loss: Any,
+        loss: Array,
         tensordict: TensorDictBase | None = None,
         *,
-        mask: Any = None,
+        mask: Array | None = None,
         reduction: str | None = None,
-        weights: Any = None,
-    ) -> Any:
+        weights: Array | None = None,
+    ) -> Array:
         """Reduce a loss per element to one number, without masked elements; unchanged for "none"."""
         if mask is not None:
             mask = expanded(mask, loss)
@@ -454,17 +469,17 @@ class LossModule(TensorDictModuleBase):
                     td.set(key, np.where(~counts & np.isnan(leaf), leaf.dtype.type(0), leaf))
         return td
 
-    def _maybe_get_priority_weight(self, tensordict: TensorDictBase) -> Any:
+    def _maybe_get_priority_weight(self, tensordict: TensorDictBase) -> Array | None:
         """The weights of a prioritized buffer, if there are any and they are wanted."""
         if self.use_prioritized_weights not in (True, "auto"):
             return None
         return tensordict.get(self.tensor_keys.priority_weight, None)
 
-    def _write_priority(self, tensordict: TensorDictBase, error: Any) -> None:
+    def _write_priority(self, tensordict: TensorDictBase, error: Array) -> None:
         """Give the batch its errors; a locked one must have a place for them."""
         tensordict.set(self.tensor_keys.priority, error, inplace=tensordict.is_locked)
 
-    def _read(self, tensordict: TensorDictBase, key: NestedKey) -> Any:
+    def _read(self, tensordict: TensorDictBase, key: NestedKey) -> Array:
         """An entry of the batch; KeyError if it is missing."""
         entry = tensordict.get(key, None)
         if entry is None:
@@ -516,13 +531,13 @@ def _warnings_wanted() -> bool:
     return os.environ.get("RL_WARNINGS", "True").lower() not in ("0", "false")
 
 
-def _is_nan(value: Any) -> bool:
+def _is_nan(value: Array) -> bool:
     array = detached(value)
     plain = isinstance(array, np.ndarray | np.generic) and array.ndim == 0
     return bool(plain and np.isnan(array))
 
 
-def _source_of_nan(batch: Any) -> str:
+def _source_of_nan(batch: object) -> str:
     keys = []
     if isinstance(batch, TensorDictBase):
         for key, leaf in batch.items(True, True):

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase
+from lite._arrays.types import Array
+from lite.nn._modules.module import Module
 from lite.nn.functional import cross_entropy
 from lite.nn.losses.base import LossModule
 from lite.nn.losses.policies import entries, log_prob_of, total
@@ -60,14 +62,11 @@ class BCLoss(LossModule):
     """
 
     _AcceptedKeys = BCKeys
-    default_keys = BCKeys
     tensor_keys: BCKeys
-    actor_network: Any
-    actor_network_params: Any
 
     def __init__(
         self,
-        actor_network: Any,
+        actor_network: Module,
         *,
         loss_function: str | Callable[[Any, Any], Any] | None = None,
         reduction: str | None = None,
@@ -119,17 +118,16 @@ class BCLoss(LossModule):
             reduced = reduced[expanded(mask, loss)]
         return TensorDict(loss_bc=reduced)
 
-    def _distance(self, td: TensorDictBase, expert: Any) -> Any:
+    def _distance(self, td: TensorDictBase, expert: Array) -> Array:
         """The loss of each action, or of each number in it."""
         chosen = self.loss_function
         if chosen is None and hasattr(self.actor_network, "get_dist"):
             dist = self.actor_network.get_dist(td)
             return -total(log_prob_of(dist, td, self.tensor_keys.action, self.__name__), td.ndim)
-        predicted = self.actor_network(td).get(self.tensor_keys.action)
+        key = self.tensor_keys.action
+        predicted = self.actor_network(td).get(key)
         if predicted is expert:
-            raise RuntimeError(
-                f"the policy must write {self.tensor_keys.action!r}, got {self.actor_network.out_keys}."
-            )
+            raise RuntimeError(f"the policy must write {key!r}, got {self.actor_network.out_keys}.")
         if chosen is None:
             chosen = "cross_entropy" if expert.dtype.kind in "iu" else "l2"
         if not isinstance(chosen, str):
@@ -139,12 +137,10 @@ class BCLoss(LossModule):
         return distance_loss(predicted, expert, _DISTANCES[chosen])
 
 
-def _cross_entropy_of_rows(scores: Any, ids: Any) -> Any:
+def _cross_entropy_of_rows(scores: Array, ids: Array) -> Array:
     """Minus the log-softmax of the scores in the last dimension, at the ids."""
     ids = ids if ids.ndim == scores.ndim else ids[..., None]
     if ids.shape != (*scores.shape[:-1], 1):
-        raise RuntimeError(
-            f"ids must be one for each row of scores of shape {scores.shape}, got the shape {ids.shape}."
-        )
+        raise RuntimeError(f"ids must be one for each row of scores {scores.shape}, got {ids.shape}.")
     of_classes = scores if scores.ndim < 3 else np.moveaxis(scores, -1, 1)
     return cross_entropy(of_classes, ids[..., 0], reduction="none")

@@ -6,6 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from lite._arrays.types import Array
+
 
 class Coefficient(np.ndarray[Any, Any]):
     """A single number that changes in place, as torch's buffers do: what schedules of TorchRL's scripts call.
@@ -18,12 +20,12 @@ class Coefficient(np.ndarray[Any, Any]):
         (0.1, 0.1)
     """
 
-    def copy_(self, source: Any) -> Self:
+    def copy_(self, source: Array | float) -> Self:
         """Take a number; returns self."""
         self[...] = source
         return self
 
-    def fill_(self, value: Any) -> Self:
+    def fill_(self, value: float) -> Self:
         """Same as `copy_`."""
         return self.copy_(value)
 

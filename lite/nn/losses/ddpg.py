@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lite import NestedKey, TensorDict, TensorDictBase
-from lite.nn.losses.base import LossModule
+from lite._arrays.types import Array
+from lite.nn._modules.module import Module
+from lite.nn.losses.base import LossModule, TransitionKeys
 from lite.nn.losses.estimators import OF_RETURNS, ValueEstimators
-from lite.nn.losses.reduction import distance_loss, require_loss_function, require_reduction
+from lite.nn.losses.reduction import distance_loss
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.values.detached import detached
 
 
 @dataclass
-class DDPGKeys:
-    """The keys that `DDPGLoss` reads and writes; reward, done and terminated are under "next"."""
+class DDPGKeys(TransitionKeys):
+    """The keys that `DDPGLoss` reads and writes."""
 
     state_action_value: NestedKey = "state_action_value"
-    priority: NestedKey = "td_error"
-    reward: NestedKey = "reward"
-    done: NestedKey = "done"
-    terminated: NestedKey = "terminated"
-    priority_weight: NestedKey = "priority_weight"
 
 
 class DDPGLoss(LossModule):
@@ -62,21 +58,15 @@ class DDPGLoss(LossModule):
     """
 
     _AcceptedKeys = DDPGKeys
-    default_keys = DDPGKeys
     tensor_keys: DDPGKeys
     default_value_estimator = ValueEstimators.TD0
     SUPPORTED_VALUE_ESTIMATORS = OF_RETURNS
-    actor_network: Any
-    value_network: Any
-    actor_network_params: Any
-    value_network_params: Any
-    target_actor_network_params: Any
-    target_value_network_params: Any
+    _estimator_options = {"value_network": None}  # noqa: RUF012 - read only
 
     def __init__(
         self,
-        actor_network: Any,
-        value_network: Any,
+        actor_network: Module,
+        value_network: Module,
         *,
         loss_function: str = "l2",
         delay_actor: bool = False,
@@ -86,11 +76,8 @@ class DDPGLoss(LossModule):
         use_prioritized_weights: str | bool = "auto",
     ) -> None:
         super().__init__()
-        self.reduction = require_reduction(reduction)
-        self.loss_function = require_loss_function(loss_function)
-        self.use_prioritized_weights = use_prioritized_weights
-        self.delay_actor = delay_actor
-        self.delay_value = delay_value
+        self._keep(reduction=reduction, loss_function=loss_function, delay_actor=delay_actor)
+        self._keep(delay_value=delay_value, use_prioritized_weights=use_prioritized_weights)
         self.convert_to_functional(actor_network, "actor_network", create_target_params=delay_actor)
         shared = list(actor_network.parameters()) if separate_losses else None
         self.convert_to_functional(
@@ -111,9 +98,6 @@ class DDPGLoss(LossModule):
     def _estimator_keys(self) -> dict[str, Any]:
         return {**super()._estimator_keys(), "value": self.tensor_keys.state_action_value}
 
-    def _estimator_options(self) -> Mapping[str, Any]:
-        return {"value_network": None}
-
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> Any:
         """The losses of a batch, and its "td_error"; arguments and errors are those of `DQNLoss.forward`."""
@@ -124,7 +108,7 @@ class DDPGLoss(LossModule):
         self._write_priority(tensordict, known["td_error"])
         return out
 
-    def loss_actor(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Any]]:
+    def loss_actor(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
         """The policy's loss, reduced, and an empty dict."""
         weights = self._maybe_get_priority_weight(tensordict)
         value = self._value_of_policy(
@@ -132,13 +116,13 @@ class DDPGLoss(LossModule):
         )
         return self._reduce_loss(-value[..., 0], tensordict, weights=weights), {}
 
-    def loss_value(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Any]]:
+    def loss_value(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
         """The critic's reduced loss, and values to log."""
         weights = self._maybe_get_priority_weight(tensordict)
         td = tensordict.select(*self.value_network.in_keys, strict=False)
         with self.value_network_params.to_module(self.value_network):
             predicted = self._read(self.value_network(td), self.tensor_keys.state_action_value)[..., 0]
-        following: Any = tensordict.get("next")
+        following = tensordict.get("next")
         ahead = self._value_of_policy(
             following, self.target_actor_network_params, self.target_value_network_params
         )
@@ -154,7 +138,9 @@ class DDPGLoss(LossModule):
         }
         return self._reduce_loss(loss, tensordict, weights=weights), known
 
-    def _value_of_policy(self, data: TensorDictBase, actor_params: Any, value_params: Any) -> Any:
+    def _value_of_policy(
+        self, data: TensorDictBase, actor_params: TensorDictBase, value_params: TensorDictBase
+    ) -> Array:
         """The critic's values of the policy's actions, (*batch, 1)."""
         written = set(self.actor_network.out_keys)
         inputs = [*self.actor_network.in_keys, *(k for k in self.value_network.in_keys if k not in written)]

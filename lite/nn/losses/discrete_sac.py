@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype
-from lite.nn.losses.alpha import EntropyWeightedLoss
-from lite.nn.losses.ensembles import values_of_each
-from lite.nn.losses.estimators import OF_RETURNS, ValueEstimators
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
+from lite.nn._modules.module import Module
+from lite.nn.losses.alpha import EntropyWeightedLoss, require_shape, scattered
+from lite.nn.losses.base import TransitionKeys
 from lite.nn.losses.policies import require_policy
-from lite.nn.losses.reduction import distance_loss, require_loss_function, require_reduction
-from lite.nn.losses.sac import scattered
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.tensordict_modules.q_value import action_space_of, value_of_action
 from lite.nn.values.detached import detached
 
 
 @dataclass
-class DiscreteSACKeys:
-    """The keys that `DiscreteSACLoss` reads and writes; reward, done and terminated are under "next"."""
+class DiscreteSACKeys(TransitionKeys):
+    """The keys that `DiscreteSACLoss` reads and writes."""
 
     action: NestedKey = "action"
     value: NestedKey = "state_value"
     action_value: NestedKey = "action_value"
-    priority: NestedKey = "td_error"
-    reward: NestedKey = "reward"
-    done: NestedKey = "done"
-    terminated: NestedKey = "terminated"
     log_prob: NestedKey = "log_prob"
-    priority_weight: NestedKey = "priority_weight"
 
 
 class DiscreteSACLoss(EntropyWeightedLoss):
@@ -79,21 +74,13 @@ class DiscreteSACLoss(EntropyWeightedLoss):
     """
 
     _AcceptedKeys = DiscreteSACKeys
-    default_keys = DiscreteSACKeys
     tensor_keys: DiscreteSACKeys
-    default_value_estimator = ValueEstimators.TD0
-    SUPPORTED_VALUE_ESTIMATORS = OF_RETURNS
-    actor_network: Any
-    qvalue_network: Any
-    actor_network_params: Any
-    qvalue_network_params: Any
-    target_actor_network_params: Any
-    target_qvalue_network_params: Any
+    _value_key = "action_value"
 
     def __init__(
         self,
-        actor_network: Any,
-        qvalue_network: Any,
+        actor_network: Module,
+        qvalue_network: Module | Sequence[Module],
         *,
         action_space: Any = None,
         num_actions: int | None = None,
@@ -111,7 +98,7 @@ class DiscreteSACLoss(EntropyWeightedLoss):
         skip_done_states: bool = False,
         deactivate_vmap: bool = False,
         use_prioritized_weights: str | bool = "auto",
-        generator: Any = None,
+        generator: Rng = None,
     ) -> None:
         super().__init__()
         require_policy(actor_network)
@@ -122,32 +109,23 @@ class DiscreteSACLoss(EntropyWeightedLoss):
             if num_actions is None:
                 raise ValueError("num_actions must be given for target_entropy='auto'.")
             target_entropy = math.log(num_actions) * target_entropy_weight
-        self._generator = generator
-        self.reduction = require_reduction(reduction)
-        self.loss_function = require_loss_function(loss_function)
-        self.use_prioritized_weights = use_prioritized_weights
-        self.num_qvalue_nets = num_qvalue_nets
-        self.delay_qvalue = delay_qvalue
-        self.skip_done_states = skip_done_states
-        self.deactivate_vmap = deactivate_vmap
-        self.convert_to_functional(actor_network, "actor_network")
-        shared = list(actor_network.parameters()) if separate_losses else None
-        self.convert_to_functional(
-            qvalue_network, "qvalue_network", num_qvalue_nets, delay_qvalue, compare_against=shared
+        self._set_networks(
+            actor_network,
+            qvalue_network,
+            generator,
+            list(actor_network.parameters()) if separate_losses else [],
+            delay_actor=False,
+            delay_qvalue=delay_qvalue,
+            num_qvalue_nets=num_qvalue_nets,
+            reduction=reduction,
+            loss_function=loss_function,
+            use_prioritized_weights=use_prioritized_weights,
+            skip_done_states=skip_done_states,
+            deactivate_vmap=deactivate_vmap,
         )
         self._set_alpha(alpha_init, min_alpha, max_alpha, fixed_alpha)
         self.register_buffer("target_entropy", np.asarray(target_entropy, get_default_dtype()))
-        self.out_keys = ["loss_actor", "loss_qvalue", "loss_alpha", "alpha", "entropy"]
-        if self.reduction == "none":
-            self.out_keys = self.out_keys[:3]
         self._set_in_keys()
-
-    def _set_in_keys(self) -> None:
-        networks = [(self.actor_network, "next"), self.qvalue_network]
-        self._list_in_keys(*networks, others=[self.tensor_keys.action, *self._signal_keys()])
-
-    def _estimator_options(self) -> Mapping[str, Any]:
-        return {"value_network": None}
 
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> Any:
@@ -161,59 +139,33 @@ class DiscreteSACLoss(EntropyWeightedLoss):
             loss_qvalue=self._reduce_loss(loss_qvalue, td, weights=weights),
             loss_alpha=self._reduce_loss(self._alpha_loss(log_prob), td, weights=weights),
         )
-        if self.reduction == "none":
-            out.batch_size = td.batch_size
-        else:
-            out.set("alpha", self._alpha)
-            out.set("entropy", -log_prob.mean())
         self._write_priority(tensordict, error)
-        return out
+        return self._with_alpha(out, td, log_prob)
 
-    def _values(self, params: Any, data: TensorDictBase) -> Any:
-        inputs = data.select(*self.qvalue_network.in_keys, strict=False)
-        key = self.tensor_keys.action_value
-        values = values_of_each(
-            self.qvalue_network,
-            params,
-            inputs,
-            key,
-            loop=self.deactivate_vmap,
-            randomness=self.vmap_randomness,
-        )
-        return values
-
-    def _qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Any, Any]:
+    def _qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Array, Array]:
         target = self._target(tensordict)
         values = self._values(self.qvalue_network_params, tensordict)
         action = self._read(tensordict, self.tensor_keys.action)
         chosen = value_of_action(
             values, np.broadcast_to(action, (len(values), *action.shape)), self.action_space
         )[..., 0]
-        if target.shape != chosen.shape[1:]:
-            raise RuntimeError(f"targets must have the shape {chosen.shape[1:]}, got {target.shape}.")
-        error = np.abs(detached(chosen) - target).max(0)
-        return distance_loss(chosen, np.broadcast_to(target, chosen.shape), self.loss_function).sum(0), error
+        loss = self._distance(chosen, target)
+        return loss, np.abs(detached(chosen) - target).max(0)
 
-    def _actor_loss(self, tensordict: TensorDictBase) -> tuple[Any, Any]:
+    def _actor_loss(self, tensordict: TensorDictBase) -> tuple[Array, Array]:
         with self.actor_network_params.to_module(self.actor_network):
             dist = self.actor_network.get_dist(tensordict.copy())
         prob, log_prob = dist.probs, dist.logits
         least = self._values(detached(self.qvalue_network_params), tensordict).min(0)
-        if log_prob.shape != least.shape:
-            raise RuntimeError(
-                f"log-probs and values must have one shape, got {log_prob.shape} and {least.shape}."
-            )
+        require_shape(log_prob, least)
         loss = (prob * (self._alpha * log_prob - least)).sum(-1)
         return loss, (detached(log_prob) * detached(prob)).sum(-1)
 
-    def _target(self, tensordict: TensorDictBase) -> Any:
+    def _target(self, tensordict: TensorDictBase) -> Array:
         """The targets of the critics: reward plus soft value of the next state, without gradient."""
         td = tensordict.copy()
-        following: Any = td.get("next")
-        done = following.get(self.tensor_keys.done, None)
-        kept = None
-        if self.skip_done_states and done is not None and done.any():
-            kept = ~done[..., 0]
+        following, kept = self._following(td)
+        if kept is not None:
             following = following[kept]
         with detached(self.actor_network_params).to_module(self.actor_network):
             dist = self.actor_network.get_dist(following.copy())
@@ -221,6 +173,4 @@ class DiscreteSACLoss(EntropyWeightedLoss):
         log_prob = np.log(np.where(prob == 0, prob.dtype.type(1e-8), prob))
         values = detached(self._values(self.target_qvalue_network_params, following)).min(0)
         soft = (prob * (values - self._alpha * log_prob)).sum(-1)
-        if kept is not None:
-            soft = scattered(soft, kept)
-        return self.value_estimator.value_estimate(td, next_value=soft[..., None])[..., 0]
+        return self._target_of(td, soft if kept is None else scattered(soft, kept))

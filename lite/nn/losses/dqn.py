@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from lite import NestedKey, TensorDict, TensorDictBase
-from lite.nn.losses.base import LossModule
+from lite._arrays.types import Array
+from lite.nn._modules.module import Module
+from lite.nn.losses.base import LossModule, TransitionKeys
 from lite.nn.losses.estimators import OF_RETURNS, ValueEstimators
-from lite.nn.losses.reduction import distance_loss, require_loss_function, require_reduction
+from lite.nn.losses.reduction import distance_loss
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.tensordict_modules.q_value import QValueActor, action_space_of, value_of_action
@@ -16,19 +19,14 @@ from lite.nn.values.detached import detached
 
 
 @dataclass
-class DQNKeys:
-    """The keys that `DQNLoss` reads and writes; reward, done and terminated are under "next"."""
+class DQNKeys(TransitionKeys):
+    """The keys that `DQNLoss` reads and writes."""
 
     advantage: NestedKey = "advantage"
     value_target: NestedKey = "value_target"
     value: NestedKey = "chosen_action_value"
     action_value: NestedKey = "action_value"
     action: NestedKey = "action"
-    priority: NestedKey = "td_error"
-    reward: NestedKey = "reward"
-    done: NestedKey = "done"
-    terminated: NestedKey = "terminated"
-    priority_weight: NestedKey = "priority_weight"
 
 
 class DQNLoss(LossModule):
@@ -63,35 +61,22 @@ class DQNLoss(LossModule):
         >>> from lite.nn.losses import DQNLoss, SoftUpdate
         >>> loss = DQNLoss(nn.MLP(4, 2, num_cells=[8]), action_space="categorical")
         >>> target = SoftUpdate(loss, eps=0.99)  # target.step() after each step of the optimiser
-        >>> batch = TensorDict(
-        ...     {
-        ...         "observation": np.zeros((10, 4), np.float32),
-        ...         "action": np.zeros(10, np.int64),
-        ...         "next": {
-        ...             "observation": np.zeros((10, 4), np.float32),
-        ...             "reward": np.ones((10, 1), np.float32),
-        ...             "done": np.zeros((10, 1), bool),
-        ...             "terminated": np.zeros((10, 1), bool),
-        ...         },
-        ...     },
-        ...     batch_size=[10],
-        ... )
+        >>> state, flag = np.zeros((10, 4), np.float32), np.zeros((10, 1), bool)
+        >>> after = {"observation": state, "reward": np.ones((10, 1), np.float32), "done": flag}
+        >>> batch = TensorDict({"observation": state, "next": {**after, "terminated": flag}}, batch_size=[10])
+        >>> batch["action"] = np.zeros(10, np.int64)
         >>> loss(batch)["loss"].shape, batch["td_error"].shape
         ((), (10, 1))
     """
 
     _AcceptedKeys = DQNKeys
-    default_keys = DQNKeys
     tensor_keys: DQNKeys
     default_value_estimator = ValueEstimators.TD0
     SUPPORTED_VALUE_ESTIMATORS = OF_RETURNS
-    value_network: Any
-    value_network_params: Any
-    target_value_network_params: Any
 
     def __init__(
         self,
-        value_network: Any,
+        value_network: Module | Callable[[Array], Array],
         *,
         loss_function: str = "l2",
         delay_value: bool = True,
@@ -103,18 +88,13 @@ class DQNLoss(LossModule):
         super().__init__()
         if double_dqn and not delay_value:
             raise ValueError("double_dqn=True needs delay_value=True.")
-        self.reduction = require_reduction(reduction)
-        self.loss_function = require_loss_function(loss_function)
-        self.use_prioritized_weights = use_prioritized_weights
-        self.double_dqn = double_dqn
-        self.delay_value = delay_value
+        self._keep(reduction=reduction, loss_function=loss_function, double_dqn=double_dqn)
+        self._keep(delay_value=delay_value, use_prioritized_weights=use_prioritized_weights)
         space = action_space
         for name in ("action_space", "spec"):
             space = getattr(value_network, name, None) if space is None else space
         if space is None:
-            raise ValueError(
-                "action_space must be given, as the value network has no attribute action_space."
-            )
+            raise ValueError("action_space must be given, as the value network has no such attribute.")
         self.action_space = action_space_of(space)
         if not isinstance(value_network, TensorDictModuleBase):
             value_network = QValueActor(value_network, action_space=self.action_space)
@@ -156,9 +136,9 @@ class DQNLoss(LossModule):
         self._write_priority(tensordict, (error * error)[..., None])
         return out
 
-    def _double(self, td: TensorDictBase) -> Any:
+    def _double(self, td: TensorDictBase) -> Array:
         """The value, by the copy of the network, of the action that the network itself would take next."""
-        following: Any = td.get("next")
+        following = td.get("next")
         chooser, judge = following.copy(), following.copy()
         with detached(self.value_network_params).to_module(self.value_network):
             action = self.value_network(chooser).get(self.tensor_keys.action)

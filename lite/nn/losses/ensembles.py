@@ -1,24 +1,89 @@
-"""Calling several networks of one form at once, with parameters that are stacked."""
+"""Losses with several critics of one form, which are called at once with stacked parameters."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from lite import TensorDictBase
+from lite import NestedKey, TensorDictBase
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
+from lite.nn._modules.module import Module
+from lite.nn._modules.parameter import Parameter
+from lite.nn._parameters.params import TensorDictParams
+from lite.nn.losses.base import LossModule, TransitionKeys
+from lite.nn.losses.estimators import OF_RETURNS, ValueEstimators
+from lite.nn.losses.reduction import distance_loss
+from lite.nn.values.detached import detached
+
+
+class EnsembleLoss(LossModule):
+    """Base of losses of a policy and `num_qvalue_nets` critics, whose targets count one step ahead."""
+
+    _AcceptedKeys = TransitionKeys
+    default_value_estimator = ValueEstimators.TD0
+    SUPPORTED_VALUE_ESTIMATORS = OF_RETURNS
+    _value_key = "state_action_value"  # or "action_value", where critics give those of all actions
+    _estimator_options = {"value_network": None}  # noqa: RUF012 - read only
+
+    def _set_networks(
+        self,
+        actor_network: Module,
+        qvalue_network: Module | Sequence[Module],
+        generator: Rng,
+        shared: Iterable[Parameter],
+        *,
+        delay_actor: bool,
+        delay_qvalue: bool,
+        num_qvalue_nets: int,
+        **options: Any,
+    ) -> None:
+        """Set options, and convert the networks; critics do not learn by the parameters in `shared`."""
+        self._generator = None if generator is None else np.random.default_rng(generator)
+        self._keep(
+            delay_actor=delay_actor, delay_qvalue=delay_qvalue, num_qvalue_nets=num_qvalue_nets, **options
+        )
+        self.convert_to_functional(actor_network, "actor_network", create_target_params=delay_actor)
+        self.convert_to_functional(
+            qvalue_network, "qvalue_network", num_qvalue_nets, delay_qvalue, compare_against=shared
+        )
+
+    def _set_in_keys(self) -> None:
+        networks = [(self.actor_network, "next"), self.qvalue_network]
+        self._list_in_keys(*networks, others=[self.tensor_keys.action, *self._signal_keys()])
+
+    def _values(self, params: TensorDictParams, data: TensorDictBase, *, each: bool = False) -> Array:
+        """The values of each critic, on the same or on separate data: (critics, *batch, ...)."""
+        inputs, key = data.select(*self.qvalue_network.in_keys, strict=False), self._value_key
+        options = {"each": each, "loop": self.deactivate_vmap, "randomness": self.vmap_randomness}
+        values = values_of_each(
+            self.qvalue_network, params, inputs, getattr(self.tensor_keys, key), **options
+        )
+        return values if key == "action_value" else values[..., 0]
+
+    def _distance(self, values: Array, target: Array) -> Array:
+        """The distances of all critics' values from one target, added up."""
+        if target.shape != values.shape[1:]:
+            raise RuntimeError(f"targets must have the shape {values.shape[1:]}, got {target.shape}.")
+        return distance_loss(values, np.broadcast_to(target, values.shape), self.loss_function).sum(0)
+
+    def _target_of(self, td: TensorDictBase, next_value: Array) -> Array:
+        """The targets of the critics, (*batch), from values of the next states."""
+        return detached(self.value_estimator.value_estimate(td, next_value=next_value[..., None]))[..., 0]
 
 
 def values_of_each(
-    network: Any,
-    params: Any,
+    network: Module,
+    params: TensorDictParams,
     data: TensorDictBase,
-    key: Any,
+    key: NestedKey,
     *,
     each: bool = False,
     loop: bool = False,
     randomness: str = "error",
-) -> Any:
+) -> Array:
     """The results of each set of parameters, on the same or on separate data: (networks, *batch, ...).
 
     Args:
@@ -31,7 +96,7 @@ def values_of_each(
         randomness: of `vmap`, for what the network draws.
     """
 
-    def call(own: Any, part: TensorDictBase) -> Any:
+    def call(own: TensorDictBase, part: TensorDictBase) -> Array:
         inner = part.copy()
         with own.to_module(network):
             return network(inner).get(key)

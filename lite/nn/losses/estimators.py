@@ -66,16 +66,14 @@ def named(value_type: ValueEstimators | str) -> ValueEstimators:
     if isinstance(value_type, ValueEstimators):
         return value_type
     if not isinstance(value_type, str):
-        raise TypeError(
-            f"value_type must be a ValueEstimators, its name, or an estimator, got {value_type!r}."
-        )
+        raise TypeError(f"value_type must be a ValueEstimators, a name, or an estimator, got {value_type!r}.")
     if value_type.lower() not in _BY_NAME:
         raise KeyError(f"unknown value estimator {value_type!r}; expected one of {sorted(_BY_NAME)}.")
     return _BY_NAME[value_type.lower()]
 
 
 def made_for(
-    loss: Any,
+    loss: object,
     value_type: ValueEstimators,
     supported: Iterable[ValueEstimators],
     keys: Mapping[str, NestedKey],
@@ -88,9 +86,7 @@ def made_for(
     """
     if value_type not in supported:
         names = sorted(member.name for member in supported)
-        raise NotImplementedError(
-            f"{value_type.name} is not implemented for {type(loss).__name__}, which supports {names}."
-        )
+        raise NotImplementedError(f"{type(loss).__name__} supports {names}, got {value_type.name}.")
     arguments = {**default_value_kwargs(value_type), **options}
     networks = loss.__dict__
     if "value_network" not in arguments:

@@ -6,18 +6,20 @@ They are functions of arrays: whoever trains the model has the log-probs, of thi
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from lite import TensorDict
+from lite._arrays.dtypes import Dtype
+from lite._arrays.types import Array
 from lite.nn.losses.ppo import clip_bounds, effective_sample_size, log_bounds
 from lite.nn.values.detached import detached
 
 _AGGREGATIONS = ("token_mean", "prompt_mean", "constant", "none")
 
 
-def kl_penalty(log_probs: Any, ref_log_probs: Any, mask: Any = None, *, estimator: str = "k3") -> Any:
+def kl_penalty(
+    log_probs: Array, ref_log_probs: Array, mask: Array | None = None, *, estimator: str = "k3"
+) -> Array:
     """An estimate, for each token, of how far a model has gone from another one.
 
     With d = log_probs - ref_log_probs, of tokens that the first model drew:
@@ -58,8 +60,8 @@ def kl_penalty(log_probs: Any, ref_log_probs: Any, mask: Any = None, *, estimato
 
 
 def aggregate_tokens(
-    loss: Any, mask: Any = None, *, aggregation: str = "token_mean", max_tokens: int | None = None
-) -> Any:
+    loss: Array, mask: Array | None = None, *, aggregation: str = "token_mean", max_tokens: int | None = None
+) -> Array:
     """One number of a loss per token.
 
     Args:
@@ -100,17 +102,17 @@ def aggregate_tokens(
 
 
 def grpo_loss(
-    log_probs: Any,
-    sample_log_probs: Any,
-    advantage: Any,
-    mask: Any = None,
+    log_probs: Array,
+    sample_log_probs: Array,
+    advantage: Array,
+    mask: Array | None = None,
     *,
     clip_epsilon: float | tuple[float, float] = 0.2,
     aggregation: str = "token_mean",
     max_tokens: int | None = None,
     importance_sampling_level: str = "token",
     kl_mask_threshold: float | None = None,
-    ref_log_probs: Any = None,
+    ref_log_probs: Array | None = None,
     kl_to_ref_coeff: float | None = None,
     kl_estimator: str = "k3",
 ) -> TensorDict:
@@ -118,21 +120,17 @@ def grpo_loss(
 
     Args:
         log_probs: of the tokens under the model that learns, (prompts, tokens).
-        sample_log_probs: of the tokens under the model that drew them, which is a constant. None: it is the
-            same model, and all ratios are 1.
+        sample_log_probs: under the model that drew the tokens, a constant; None for the same model.
         advantage: of each response, (prompts) or (prompts, 1), such as `lite.data.group_advantages` gives;
             or of each token, the shape of `log_probs`, with or without a last dimension of 1.
-        mask: True where a token counts, of the shape of `log_probs`: those of responses, not of prompts and
-            padding. The others may hold anything, NaN too.
+        mask: True for tokens of responses, of the shape of `log_probs`; the others may be NaN.
         clip_epsilon: ratios count between 1 - clip_epsilon and 1 + clip_epsilon; or a pair, the distances
             below and above (DAPO's "clip higher").
         aggregation, max_tokens: see `aggregate_tokens`.
         importance_sampling_level: "token", or "sequence" for one ratio of each response, the geometric mean
             of its tokens' (GSPO).
-        kl_mask_threshold: leave out tokens whose log-probs differ so much that half the square of the
-            difference is beyond this.
-        ref_log_probs: of the tokens under a model that is not to be left, a constant.
-        kl_to_ref_coeff: weight of the divergence from it; None for no such loss.
+        kl_mask_threshold: leave out tokens where half the square of the log-ratio exceeds this.
+        ref_log_probs, kl_to_ref_coeff: of a model to stay near, a constant, and the divergence's weight.
         kl_estimator: see `kl_penalty`.
 
     Returns:
@@ -141,12 +139,11 @@ def grpo_loss(
         of these, and "kl_to_ref".
 
     Raises:
-        ValueError: shapes that differ or would broadcast, names that are not known, NaN where a token
-            counts, `kl_to_ref_coeff` without `ref_log_probs`.
+        ValueError: shapes that differ, unknown names, NaN where a token counts, no `ref_log_probs`.
 
     Source:
         Shao et al. (2024), DeepSeekMath (arXiv:2402.03300); Zheng et al. (2025), GSPO (arXiv:2507.18071);
-        torchrl.objectives.llm.GRPOLoss, whose divergence is a mean over padding, too.
+        torchrl.objectives.llm.GRPOLoss.
 
     Example:
         >>> import numpy as np
@@ -188,12 +185,12 @@ def grpo_loss(
     return out
 
 
-def _reduced(loss: Any, mask: Any, aggregation: str, max_tokens: int | None) -> Any:
+def _reduced(loss: Array, mask: Array, aggregation: str, max_tokens: int | None) -> Array:
     loss = np.broadcast_to(loss, mask.shape)
     return aggregate_tokens(loss, mask, aggregation=aggregation, max_tokens=max_tokens)
 
 
-def _ratios(log_weight: Any, mask: Any, level: str) -> Any:
+def _ratios(log_weight: Array, mask: Array, level: str) -> Array:
     """Log-ratios of tokens, or of responses (prompts, 1)."""
     if level == "token":
         return log_weight
@@ -203,7 +200,7 @@ def _ratios(log_weight: Any, mask: Any, level: str) -> Any:
     return np.where(mask, log_weight, 0).sum(-1, keepdims=True) / counts
 
 
-def _mask_of(values: Any, mask: Any) -> Any:
+def _mask_of(values: Array, mask: Array | None) -> Array:
     shape = tuple(values.shape)
     if mask is None:
         return np.ones(shape, bool)
@@ -212,12 +209,10 @@ def _mask_of(values: Any, mask: Any) -> Any:
     return np.asarray(mask).astype(bool, copy=False)
 
 
-def _kept(name: str, log_probs: Any, mask: Any) -> Any:
+def _kept(name: str, log_probs: Array, mask: Array) -> Array:
     """Log-probs with 0 where a token does not count."""
     if tuple(log_probs.shape) != mask.shape:
-        raise ValueError(
-            f"{name} must have the shape {mask.shape} of the tokens, got {tuple(log_probs.shape)}."
-        )
+        raise ValueError(f"{name} must have the tokens' shape {mask.shape}, got {tuple(log_probs.shape)}.")
     kept = np.where(mask, log_probs, log_probs.dtype.type(0))
     value = detached(kept)
     if isinstance(value, np.ndarray) and np.isnan(value).any():
@@ -226,7 +221,7 @@ def _kept(name: str, log_probs: Any, mask: Any) -> Any:
     return kept
 
 
-def _per_token(advantage: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def _per_token(advantage: Array, shape: tuple[int, ...], dtype: Dtype) -> Array:
     """Advantages that multiply the ratios of tokens, or of responses: (prompts, tokens) or (prompts, 1)."""
     given = np.asarray(detached(advantage)).astype(dtype, copy=False)
     found = tuple(given.shape)
@@ -234,6 +229,4 @@ def _per_token(advantage: Any, shape: tuple[int, ...], dtype: Any) -> Any:
         return given.reshape(shape)
     if found in (shape[:-1], (*shape[:-1], 1)):
         return given.reshape(*shape[:-1], 1)
-    raise ValueError(
-        f"the advantage must be of responses, {shape[:-1]}, or of tokens, {shape}, got the shape {found}."
-    )
+    raise ValueError(f"the advantage must have the shape {shape[:-1]} or {shape}, got {found}.")

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase
+from lite._arrays.types import Array
+from lite.nn._modules.module import Module
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.kl import kl_divergence
 from lite.nn.distributions.log_prob_names import set_composite_lp_aggregate
 from lite.nn.losses.policies import drawn, total
-from lite.nn.losses.ppo import PPOLoss, fitting
+from lite.nn.losses.ppo import PPOLoss
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.values.detached import detached
 
@@ -61,8 +63,8 @@ class KLPENPPOLoss(PPOLoss):
 
     def __init__(
         self,
-        actor_network: Any = None,
-        critic_network: Any = None,
+        actor_network: Module | None = None,
+        critic_network: Module | None = None,
         *,
         dtarg: float = 0.01,
         beta: float = 1.0,
@@ -101,15 +103,13 @@ class KLPENPPOLoss(PPOLoss):
         """The losses of a batch; see `PPOLoss.forward`."""
         td = self._batch(tensordict)
         before = self._distribution_before(td)
-        advantage = self._advantage(td)
-        log_weight, dist, kl_approx, log_is_weight = self._log_weight(td, advantage)
-        advantage = fitting(advantage, log_weight)
+        advantage, log_weight, dist, kl_approx, log_is_weight = self._log_weight(td)
         if log_is_weight is not None:
             log_weight = log_weight + log_is_weight
         kl = self._divergence(before, dist, advantage.ndim - 1)[..., None]
         gain = np.exp(log_weight) * advantage - self._number("beta") * kl
         known = detached(kl)
-        out = TensorDict(loss_objective=-gain, kl=known, kl_approx=detached(kl_approx).mean())
+        out = TensorDict(loss_objective=-gain, kl=known, kl_approx=kl_approx)
         out = self._with_entropy_and_critic(out, dist, advantage, td)
         mean = known.mean()
         if mean > self.dtarg * 1.5:
@@ -125,11 +125,9 @@ class KLPENPPOLoss(PPOLoss):
         try:
             return self.actor_network.build_dist_from_params(td)
         except (KeyError, TypeError) as err:
-            raise KeyError(
-                "KLPENPPOLoss reads the parameters of the distribution that acted, which are not there."
-            ) from err
+            raise KeyError("the batch lacks the parameters of the distribution that acted.") from err
 
-    def _divergence(self, before: Distribution, now: Distribution, dims: int) -> Any:
+    def _divergence(self, before: Distribution, now: Distribution, dims: int) -> Array:
         try:
             return kl_divergence(before, now)
         except NotImplementedError:

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorDictBase
+from lite._arrays.types import Array
 from lite._tree.collection import TensorCollection
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import sum_rightmost
 from lite.nn.distributions.composite import CompositeDistribution
 from lite.nn.distributions.distribution import Distribution
@@ -17,7 +19,7 @@ from lite.nn.values.detached import detached
 Keys = NestedKey | list[Any]
 
 
-def require_policy(network: Any, name: str = "actor_network") -> None:
+def require_policy(network: object, name: str = "actor_network") -> None:
     """Raise TypeError unless a network gives a distribution."""
     if not callable(getattr(network, "get_dist", None)):
         raise TypeError(
@@ -26,7 +28,7 @@ def require_policy(network: Any, name: str = "actor_network") -> None:
         )
 
 
-def policy_keys(network: Any) -> dict[str, Any]:
+def policy_keys(network: object) -> dict[str, Any]:
     """The keys of a loss for actions and log-probs, as far as the policy declares them."""
     found: dict[str, Any] = {}
     for name, attribute in (("sample_log_prob", "log_prob_keys"), ("action", "dist_sample_keys")):
@@ -56,7 +58,7 @@ def log_prob_of(dist: Distribution, tensordict: TensorDictBase, action: Keys, re
     return dist.log_prob(taken)
 
 
-def total(log_probs: Any, dims: int) -> Any:
+def total(log_probs: Array | TensorCollection, dims: int) -> Array:
     """Log-probs of all parts together, with `dims` dimensions; an array stays as it is."""
     if not isinstance(log_probs, TensorCollection):
         return log_probs
@@ -66,7 +68,7 @@ def total(log_probs: Any, dims: int) -> Any:
     return sum(summed[1:], start=summed[0])
 
 
-def drawn(dist: Distribution, sample_shape: tuple[int, ...], rng: Any) -> tuple[Any, Any]:
+def drawn(dist: Distribution, sample_shape: tuple[int, ...], rng: Rng) -> tuple[Any, Any]:
     """Values and their log-probs, through which gradients flow where the distribution can do that."""
     both = getattr(dist, "rsample_and_log_prob", None)
     if both is not None:
@@ -79,7 +81,7 @@ def drawn(dist: Distribution, sample_shape: tuple[int, ...], rng: Any) -> tuple[
     return values, dist.log_prob(values)
 
 
-def entropy_of(dist: Distribution, samples: int, rng: Any) -> Any:
+def entropy_of(dist: Distribution, samples: int, rng: Rng) -> Any:
     """Entropy, from a formula or, if there is none, from samples.
 
     Returns:

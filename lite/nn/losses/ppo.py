@@ -5,64 +5,31 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase, unravel_key
+from lite._arrays.types import Array
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import require_path
+from lite.nn._modules.initial import Rng
+from lite.nn._modules.module import Module
 from lite.nn.distributions.distribution import Distribution
-from lite.nn.distributions.log_prob_names import composite_lp_aggregate
-from lite.nn.losses.base import LossModule
-from lite.nn.losses.estimators import ValueEstimators
-from lite.nn.losses.policies import (
-    Keys,
-    entries,
-    entropy_of,
-    log_prob_of,
-    policy_keys,
-    require_policy,
-    total,
-)
-from lite.nn.losses.reduction import (
-    clipped_value_loss,
-    distance_loss,
-    require_loss_function,
-    require_reduction,
-    squeezed,
-)
+from lite.nn.losses.a2c import ActorCriticLoss
+from lite.nn.losses.policies import entries, entropy_of, log_prob_of, total
+from lite.nn.losses.reduction import squeezed
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.values.detached import detached
-from lite.nn.values.value_norm import require_norm, update_where
+from lite.nn.values.value_norm import ValueNorm
 
 
-@dataclass
-class PolicyKeys:
-    """The keys that losses of a policy and a critic read; reward, done and terminated are under "next"."""
-
-    advantage: NestedKey = "advantage"
-    value_target: NestedKey = "value_target"
-    value: NestedKey = "state_value"
-    sample_log_prob: Keys | None = None
-    action: Keys = "action"
-    reward: Keys = "reward"
-    done: Keys = "done"
-    terminated: Keys = "terminated"
-
-    def __post_init__(self) -> None:
-        if self.sample_log_prob is None:
-            self.sample_log_prob = "sample_log_prob" if composite_lp_aggregate() else "action_log_prob"
-
-
-class PPOLoss(LossModule):
+class PPOLoss(ActorCriticLoss):
     """The advantage of actions, weighted by how much likelier the policy takes them than the one that acted.
 
     Reads what the policy and the critic read, "action", its log-prob "action_log_prob" under the policy
     that acted, "advantage", (*batch, 1), and "value_target". Without "advantage" the loss's estimator (GAE)
-    makes both; then the batch must be a rollout, [*batch, time], with "reward", "done" and "terminated"
-    under "next". Nothing is written to the batch.
+    makes both from a rollout, [*batch, time], with "reward", "done" and "terminated" under "next".
 
     Returns "loss_objective"; "loss_critic", the distance of values from their targets; "loss_entropy", the
     negative entropy times its coefficient; and to log "entropy", "kl_approx", "explained_variance", and
@@ -79,49 +46,34 @@ class PPOLoss(LossModule):
         log_explained_variance: whether there is "explained_variance".
         critic_coeff: 1 by default.
         loss_critic_type: "l2", "l1" or "smooth_l1"; see `distance_loss`.
-        normalize_advantage: give the advantages of the batch mean 0 and deviation 1.
-        normalize_advantage_exclude_dims: dimensions that have means of their own, such as agents.
+        normalize_advantage: give the advantages of the batch mean 0 and deviation 1, but separately along
+            `normalize_advantage_exclude_dims`, such as agents.
         advantage_norm: a `ValueNorm`, such as `lite.nn.PercentileValueNorm`, whose scale divides advantages.
-            It counts the returns that the loss estimates while it is in training mode; where the batch has
-            advantages, call `advantage_norm.update(value_target)` once for each rollout.
+            The loss updates it with returns that it estimates in training mode.
         separate_losses: parameters that policy and critic share do not learn from "loss_critic".
         reduction: "mean", "sum" or "none".
         clip_value: how far a value may go from the "state_value" in the batch.
-        delay_actor: keep a copy of the policy, which `SoftUpdate` or `HardUpdate` moves: ratios are measured
-            from it, and weighted by how much likelier it was to act than the policy that did.
+        delay_actor: keep a copy of the policy, the proximal one of the ratios.
         max_importance_ratio: a limit of the weight.
         generator: seed or `numpy.random.Generator` for sampled entropies.
 
     Raises:
         TypeError: networks are missing, or the policy has no `get_dist`.
-        ValueError: `normalize_advantage` and an `advantage_norm`, another name of a distance or reduction, or
-            numbers out of range.
+        ValueError: options that exclude each other, unknown names, or numbers out of range.
 
     Source:
         Schulman et al. (2017), Proximal policy optimization algorithms (arXiv:1707.06347);
         torchrl.objectives.PPOLoss.
-
-    Example:
-        See `ClipPPOLoss`.
     """
 
-    _AcceptedKeys = PolicyKeys
-    default_keys = PolicyKeys
-    tensor_keys: PolicyKeys
-    default_value_estimator = ValueEstimators.GAE
-    SUPPORTED_VALUE_ESTIMATORS = tuple(ValueEstimators)
+    _critic_is_optional = True
+    _read_keys = ("action", "sample_log_prob")
     _schedulable_buffers = frozenset({"entropy_coeff", "critic_coeff", "clip_value", "max_importance_ratio"})
-    actor_network: Any
-    critic_network: Any
-    actor_network_params: Any
-    critic_network_params: Any
-    target_actor_network_params: Any
-    target_critic_network_params: Any
 
     def __init__(
         self,
-        actor_network: Any = None,
-        critic_network: Any = None,
+        actor_network: Module | None = None,
+        critic_network: Module | None = None,
         *,
         entropy_bonus: bool = True,
         samples_mc_entropy: int = 1,
@@ -131,50 +83,47 @@ class PPOLoss(LossModule):
         loss_critic_type: str = "smooth_l1",
         normalize_advantage: bool = False,
         normalize_advantage_exclude_dims: tuple[int, ...] = (),
-        advantage_norm: Any = None,
+        advantage_norm: ValueNorm | None = None,
         separate_losses: bool = False,
         reduction: str | None = None,
         clip_value: float | None = None,
         delay_actor: bool = False,
         max_importance_ratio: float | None = None,
-        generator: Any = None,
+        generator: Rng = None,
     ) -> None:
-        super().__init__()
         if actor_network is None or (critic_network is None and critic_coeff):
             raise TypeError("actor_network and, unless critic_coeff is None, critic_network must be given.")
-        require_policy(actor_network)
-        self._generator = generator
-        self.reduction = require_reduction(reduction)
-        self.loss_critic_type = require_loss_function(loss_critic_type)
-        self.delay_actor = delay_actor
-        self.separate_losses = separate_losses
-        self.convert_to_functional(actor_network, "actor_network", create_target_params=delay_actor)
-        if critic_network is None:
-            self.critic_network = self.critic_network_params = None
-        else:
-            shared = list(actor_network.parameters()) if separate_losses else None
-            self.convert_to_functional(critic_network, "critic_network", compare_against=shared)
-        self.log_explained_variance = log_explained_variance
-        self.samples_mc_entropy = samples_mc_entropy
-        self.entropy_bonus = entropy_bonus
         if advantage_norm is not None and normalize_advantage:
             raise ValueError("normalize_advantage=True and an advantage_norm exclude each other.")
-        self.normalize_advantage = normalize_advantage
-        self.advantage_norm = require_norm(advantage_norm)
-        self.normalize_advantage_exclude_dims = tuple(normalize_advantage_exclude_dims)
-        by_part = isinstance(entropy_coeff, Mapping)
-        self._entropy_coeff_map: dict[Any, float] | None = None
-        if isinstance(entropy_coeff, Mapping):
-            self._entropy_coeff_map = {unravel_key(k): float(v) for k, v in entropy_coeff.items()}
-        self.register_coeff_buffer("entropy_coeff", 0.0 if by_part else _default(entropy_coeff, 0.01))
-        given = None if critic_network is None or critic_coeff == 0 else _default(critic_coeff, 1.0)
-        self.register_coeff_buffer("critic_coeff", given)
-        self.register_coeff_buffer("clip_value", clip_value)
         if max_importance_ratio is not None and max_importance_ratio <= 0:
             raise ValueError(f"max_importance_ratio must be positive, got {max_importance_ratio}.")
+        options: dict[str, Any] = {
+            "reduction": reduction,
+            "loss_critic_type": loss_critic_type,
+            "clip_value": clip_value,
+        }
+        super().__init__(
+            actor_network,
+            critic_network,
+            delay_actor=delay_actor,
+            separate_losses=separate_losses,
+            advantage_norm=advantage_norm,
+            **options,
+        )
+        self._keep(_generator=generator, delay_actor=delay_actor, separate_losses=separate_losses)
+        self._keep(log_explained_variance=log_explained_variance, normalize_advantage=normalize_advantage)
+        self._keep(samples_mc_entropy=samples_mc_entropy, entropy_bonus=entropy_bonus)
+        self.normalize_advantage_exclude_dims = tuple(normalize_advantage_exclude_dims)
+        self._entropy_coeff_map: dict[NestedKey, float] | None = None
+        if isinstance(entropy_coeff, Mapping):
+            self._entropy_coeff_map = {unravel_key(k): float(v) for k, v in entropy_coeff.items()}
+            entropy_coeff = 0.0
+        self.register_coeff_buffer("entropy_coeff", 0.01 if entropy_coeff is None else entropy_coeff)
+        absent = critic_network is None or critic_coeff == 0
+        coeff = None if absent else 1.0 if critic_coeff is None else critic_coeff
+        self.register_coeff_buffer("critic_coeff", coeff)
         self.register_coeff_buffer("max_importance_ratio", max_importance_ratio)
         self.out_keys = self._list_out_keys()
-        self.set_keys(**policy_keys(actor_network))
 
     @property
     def _has_critic(self) -> bool:
@@ -189,16 +138,6 @@ class PPOLoss(LossModule):
         if self.clip_value is not None:
             keys.append("value_clip_fraction")
         return keys
-
-    def _set_in_keys(self) -> None:
-        keys = self.tensor_keys
-        networks = [(self.actor_network, "next")]
-        if self.critic_network is not None:
-            networks.append(self.critic_network)
-        self._list_in_keys(*networks, others=[keys.action, keys.sample_log_prob, *self._signal_keys()])
-
-    def _estimator_keys(self) -> dict[str, Any]:
-        return {**super()._estimator_keys(), "sample_log_prob": self.tensor_keys.sample_log_prob}
 
     # -- the loss ------------------------------------------------------------------------------------------
 
@@ -216,31 +155,14 @@ class PPOLoss(LossModule):
             ValueError: an advantage and a log-prob that would broadcast, or a loss that is NaN.
         """
         td = self._batch(tensordict)
-        advantage = self._advantage(td)
-        log_weight, dist, kl_approx, log_is_weight = self._log_weight(td, advantage)
-        advantage = fitting(advantage, log_weight)
+        advantage, log_weight, dist, kl_approx, log_is_weight = self._log_weight(td)
         if log_is_weight is not None:
             log_weight = log_weight + log_is_weight
-        out = TensorDict(loss_objective=-np.exp(log_weight) * advantage, kl_approx=detached(kl_approx).mean())
+        out = TensorDict(loss_objective=-np.exp(log_weight) * advantage, kl_approx=kl_approx)
         return self._with_entropy_and_critic(out, dist, advantage, td)
 
-    def _advantage(self, td: TensorDictBase) -> Any:
-        """The advantage in the batch, or one that is estimated, with its targets."""
-        advantage = td.get(self.tensor_keys.advantage, None)
-        if advantage is None:
-            if self.critic_network is None:
-                raise RuntimeError(
-                    f"the batch has no {self.tensor_keys.advantage!r}, and the loss no critic to estimate it."
-                )
-            params = detached(self.critic_network_params)
-            self.value_estimator(td, params=params, target_params=self.target_critic_network_params)
-            advantage = td.get(self.tensor_keys.advantage)
-            if self.advantage_norm is not None and self.training:
-                targets = self._read(td, self.tensor_keys.value_target)
-                update_where(self.advantage_norm, targets, self._masks(td))
-        advantage = detached(advantage)
-        if self.advantage_norm is not None:
-            return advantage / self.advantage_norm.scale()
+    def _advantage(self, td: TensorDictBase) -> Array:
+        advantage = super()._advantage(td)
         if self.normalize_advantage and advantage.size > 1:
             exclude = self.normalize_advantage_exclude_dims
             if advantage.size > math.prod(td.batch_size) and not exclude:
@@ -257,17 +179,18 @@ class PPOLoss(LossModule):
             dist = self.actor_network.get_dist(td)
         return log_prob_of(dist, td, self.tensor_keys.action, self.__name__), dist
 
-    def _log_weight(self, td: TensorDictBase, advantage: Any) -> tuple[Any, Distribution, Any, Any]:
-        """Log-ratios to the proximal policy (*, 1), the distribution, an estimate of the divergence, and the
-        log-weights of the proximal policy, if it is not the one that acted."""
+    def _log_weight(self, td: TensorDictBase) -> tuple[Array, Array, Distribution, Array, Array | None]:
+        """The advantage, log-ratios to the proximal policy (*, 1), the distribution, an estimate of the
+        divergence, and the log-weights of the proximal policy, if it is not the one that acted.
+        """
+        advantage = self._advantage(td)
         keys, dims = self.tensor_keys, advantage.ndim - 1
-        given: Any = keys.sample_log_prob
-        acted = detached(total(entries(td, given, self.__name__), dims))
+        acted = detached(total(entries(td, keys.sample_log_prob, self.__name__), dims))
         log_prob, dist = self._current_log_prob(td, self.actor_network_params)
         log_prob = total(log_prob, dims)
         if log_prob.shape != acted.shape:
             raise ValueError(
-                f"log-probs in the batch have the shape {acted.shape}, those of the policy {log_prob.shape}."
+                f"log-probs of the batch must have the shape {log_prob.shape}, got {acted.shape}."
             )
         proximal, log_is_weight = acted, None
         if self.delay_actor:
@@ -275,14 +198,14 @@ class PPOLoss(LossModule):
             proximal = detached(total(self._current_log_prob(td.copy(), params)[0], dims))
             log_is_weight = (proximal - acted)[..., None]
         log_weight = (log_prob - proximal)[..., None]
-        kl_approx = (proximal - log_prob)[..., None]
+        kl_approx = detached(proximal - log_prob).mean()
         if self.max_importance_ratio is not None:
             limit = math.log(self._number("max_importance_ratio")) - detached(log_weight)
             log_is_weight = np.minimum(0.0 if log_is_weight is None else log_is_weight, limit)
-        return log_weight, dist, kl_approx, log_is_weight
+        return fitting(advantage, log_weight), log_weight, dist, kl_approx, log_is_weight
 
     def _with_entropy_and_critic(
-        self, out: TensorDict, dist: Distribution, advantage: Any, td: TensorDictBase
+        self, out: TensorDict, dist: Distribution, advantage: Array, td: TensorDictBase
     ) -> TensorDict:
         """The other losses, and all of them reduced."""
         if self.entropy_bonus:
@@ -299,14 +222,16 @@ class PPOLoss(LossModule):
                 out.set("entropy", detached(entropy).mean())
                 out.set("loss_entropy", -self._number("entropy_coeff") * entropy)
         if self._has_critic:
-            for key, value in self._critic_entries(td).items():
-                out.set(key, value)
+            names = ("loss_critic", "value_clip_fraction", "explained_variance")
+            for key, value in zip(names, self.loss_critic(td), strict=True):
+                if value is not None:
+                    out.set(key, value)
         for key in list(out.keys()):
             if str(key).startswith("loss_"):
                 out.set(key, squeezed(self._reduce_loss(out.get(key), td)))
         return out
 
-    def _weighted(self, parts: Any, dims: int) -> Any:
+    def _weighted(self, parts: Any, dims: int) -> Array:
         """Entropies of the parts of a composite distribution, each times its coefficient."""
         if self._entropy_coeff_map is None:
             return -self._number("entropy_coeff") * total(parts, dims)
@@ -321,35 +246,20 @@ class PPOLoss(LossModule):
             terms.append(-found[0] * entropy)
         return sum(terms[1:], start=terms[0])
 
-    def loss_critic(self, tensordict: TensorDictBase) -> tuple[Any, Any, Any]:
+    def loss_critic(self, tensordict: TensorDictBase) -> tuple[Array, *tuple[Array | None, ...]]:
         """The critic's loss for each element, the share of values that were clipped, the variance explained.
 
         Raises:
             KeyError: the targets or, with `clip_value`, the old values are missing.
         """
-        keys = self.tensor_keys
-        target = detached(self._read(tensordict, keys.value_target))
-        old = None if self.clip_value is None else detached(self._read(tensordict, keys.value))
-        td = tensordict.select(*self.critic_network.in_keys, strict=False)
-        with self.critic_network_params.to_module(self.critic_network):
-            value = self._read(self.critic_network(td), keys.value)
-        loss, fraction, explained = distance_loss(target, value, self.loss_critic_type), None, None
-        if old is not None:
-            loss, fraction = clipped_value_loss(
-                old, value, self._number("clip_value"), target, loss, self.loss_critic_type
-            )
+        loss, fraction, value, target = self._critic_loss(tensordict)
+        explained = None
         if self.log_explained_variance:
             residual = np.var(target - detached(value), axis=0)
             explained = 1.0 - residual / (np.var(target, axis=0) + np.finfo(target.dtype).eps)
         if self._has_critic:
             loss = self._number("critic_coeff") * loss
-        return loss, None if fraction is None else detached(fraction), explained
-
-    def _critic_entries(self, td: TensorDictBase) -> dict[str, Any]:
-        found = zip(
-            ("loss_critic", "value_clip_fraction", "explained_variance"), self.loss_critic(td), strict=True
-        )
-        return {key: value for key, value in found if value is not None}
+        return loss, fraction, explained
 
 
 class ClipPPOLoss(PPOLoss):
@@ -384,34 +294,23 @@ class ClipPPOLoss(PPOLoss):
         ... )
         >>> critic = nn.ValueOperator(nn.MLP(4, 1, num_cells=[8]))
         >>> loss = ClipPPOLoss(policy, critic, entropy_coeff=0.01)
-        >>> rollout = TensorDict(
-        ...     {
-        ...         "observation": np.zeros((2, 5, 4), np.float32),  # two environments, five steps
-        ...         "next": {
-        ...             "observation": np.zeros((2, 5, 4), np.float32),
-        ...             "reward": np.ones((2, 5, 1), np.float32),
-        ...             "done": np.zeros((2, 5, 1), bool),
-        ...             "terminated": np.zeros((2, 5, 1), bool),
-        ...         },
-        ...     },
-        ...     batch_size=[2, 5],
-        ... )
+        >>> state, flag = np.zeros((2, 5, 4), np.float32), np.zeros((2, 5, 1), bool)
+        >>> after = {"observation": state, "reward": np.ones((2, 5, 1), np.float32), "done": flag}
+        >>> after["terminated"] = flag
+        >>> rollout = TensorDict({"observation": state, "next": after}, batch_size=[2, 5])
         >>> rollout = GAE(gamma=0.99, lmbda=0.95, value_network=critic)(policy(rollout))
         >>> losses = loss(rollout.reshape(-1))
         >>> [key for key in losses.keys() if key.startswith("loss")], float(losses["clip_fraction"])
         (['loss_objective', 'loss_entropy', 'loss_critic'], 0.0)
     """
 
-    _schedulable_buffers = PPOLoss._schedulable_buffers | {
-        "clip_epsilon",
-        "clip_epsilon_low",
-        "clip_epsilon_high",
-    }
+    _limits = ("clip_epsilon", "clip_epsilon_low", "clip_epsilon_high")
+    _schedulable_buffers = PPOLoss._schedulable_buffers | set(_limits)
 
     def __init__(
         self,
-        actor_network: Any = None,
-        critic_network: Any = None,
+        actor_network: Module | None = None,
+        critic_network: Module | None = None,
         *,
         clip_epsilon: float | tuple[float, float] = 0.2,
         clip_value: bool | float | None = None,
@@ -423,12 +322,10 @@ class ClipPPOLoss(PPOLoss):
                 raise ValueError(f"clip_value=True needs one clip_epsilon, got {clip_epsilon}.")
             clip_value = low if clip_value else None
         super().__init__(actor_network, critic_network, clip_value=clip_value, **options)
-        self._asymmetric_clip = isinstance(clip_epsilon, tuple | list)
-        if self._asymmetric_clip:
-            self.register_coeff_buffer("clip_epsilon_low", low)
-            self.register_coeff_buffer("clip_epsilon_high", high)
-        else:
-            self.register_coeff_buffer("clip_epsilon", low)
+        pair = isinstance(clip_epsilon, tuple | list)
+        self._clips = ("clip_epsilon_low", "clip_epsilon_high") if pair else ("clip_epsilon",) * 2
+        for name, limit in zip(self._clips, (low, high), strict=True):
+            self.register_coeff_buffer(name, limit)
 
     def __setattr__(self, name: str, value: Any) -> None:
         buffers = self.__dict__.get("_buffers") or {}
@@ -441,26 +338,18 @@ class ClipPPOLoss(PPOLoss):
         first, *others = super()._list_out_keys()
         return [first, "clip_fraction", *others, "ESS", "kl_approx", "max_ratio", "mean_ratio"]
 
-    def _log_bounds(self) -> tuple[float, float]:
-        """Limits of the log-ratios."""
-        if self._asymmetric_clip:
-            return log_bounds(self._number("clip_epsilon_low"), self._number("clip_epsilon_high"))
-        return log_bounds(self._number("clip_epsilon"), self._number("clip_epsilon"))
-
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> Any:
         """The losses of a batch; see `PPOLoss.forward`."""
         td = self._batch(tensordict)
-        advantage = self._advantage(td)
-        log_weight, dist, kl_approx, log_is_weight = self._log_weight(td, advantage)
-        advantage = fitting(advantage, log_weight)
+        advantage, log_weight, dist, kl_approx, log_is_weight = self._log_weight(td)
         behaviour = log_weight if log_is_weight is None else log_weight + log_is_weight
-        clipped = np.clip(log_weight, *self._log_bounds())
+        clipped = np.clip(log_weight, *log_bounds(*map(self._number, self._clips)))
         fraction = (detached(clipped) != detached(log_weight)).astype(log_weight.dtype).mean()
         if log_is_weight is not None:
             clipped = clipped + log_is_weight
         gain = np.minimum(np.exp(behaviour) * advantage, np.exp(clipped) * advantage)
-        out = TensorDict(loss_objective=-gain, clip_fraction=fraction, kl_approx=detached(kl_approx).mean())
+        out = TensorDict(loss_objective=-gain, clip_fraction=fraction, kl_approx=kl_approx)
         out = self._with_entropy_and_critic(out, dist, advantage, td)
         weights = detached(behaviour)
         out.set("ESS", effective_sample_size(weights[..., 0]) / len(weights))
@@ -490,7 +379,7 @@ def log_bounds(low: float, high: float) -> tuple[float, float]:
     return math.log1p(-low), math.log1p(high)
 
 
-def effective_sample_size(log_weights: Any) -> Any:
+def effective_sample_size(log_weights: Array) -> Array:
     """How many samples of equal weight say as much as these, along the first dimension."""
     top = log_weights.max(0)
     weights = np.exp(log_weights - top)
@@ -498,7 +387,7 @@ def effective_sample_size(log_weights: Any) -> Any:
     return total_weight * total_weight / (weights * weights).sum(0)
 
 
-def fitting(advantage: Any, log_weight: Any) -> Any:
+def fitting(advantage: Array, log_weight: Array) -> Array:
     """The advantage as it multiplies the ratios: of their shape, or one for all actions of a step.
 
     Raises:
@@ -518,7 +407,7 @@ def fitting(advantage: Any, log_weight: Any) -> Any:
     )
 
 
-def _normalized(advantage: Any, exclude_dims: tuple[int, ...], valid: Any) -> Any:
+def _normalized(advantage: Array, exclude_dims: tuple[int, ...], valid: Array | None) -> Array:
     """Advantages with mean 0 and deviation 1 along all dimensions but some."""
     exclude = {dim % advantage.ndim for dim in exclude_dims}
     axes = tuple(dim for dim in range(advantage.ndim) if dim not in exclude)
@@ -536,7 +425,3 @@ def _normalized(advantage: Any, exclude_dims: tuple[int, ...], valid: Any) -> An
     squares = np.where(valid, advantage - mean, 0) ** 2
     deviation = np.sqrt(squares.sum(axis=axes, keepdims=True) / count)
     return ((advantage - mean) / np.maximum(deviation, 1e-4)).astype(advantage.dtype)
-
-
-def _default(value: Any, default: float) -> Any:
-    return default if value is None else value

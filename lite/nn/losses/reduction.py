@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.formulas import smooth_l1
+from lite._arrays.types import Array
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -20,7 +21,7 @@ def require_reduction(reduction: str | None) -> str:
     return reduction
 
 
-def distance_loss(v1: Any, v2: Any, loss_function: str, strict_shape: bool = True) -> Any:
+def distance_loss(v1: Array, v2: Array, loss_function: str, strict_shape: bool = True) -> Array:
     """How far two arrays are apart, element by element.
 
     Args:
@@ -44,9 +45,7 @@ def distance_loss(v1: Any, v2: Any, loss_function: str, strict_shape: bool = Tru
         array([0. , 2.5])
     """
     if strict_shape and tuple(v1.shape) != tuple(v2.shape):
-        raise RuntimeError(
-            f"values and targets must have one shape, got {tuple(v1.shape)} and {tuple(v2.shape)}."
-        )
+        raise RuntimeError(f"values and targets must have one shape, got {v1.shape} and {v2.shape}.")
     difference = v1 - v2
     if loss_function == "l2":
         return difference * difference
@@ -64,7 +63,7 @@ def require_loss_function(name: str | None) -> str:
     return name
 
 
-def expanded(mask: Any, loss: Any, name: str = "mask") -> Any:
+def expanded(mask: Array, loss: Array, name: str = "mask") -> Array:
     """A mask or weights with the shape of a loss: dimensions of 1 at the end come and go.
 
     Raises:
@@ -80,7 +79,7 @@ def expanded(mask: Any, loss: Any, name: str = "mask") -> Any:
     return np.broadcast_to(mask, loss.shape)
 
 
-def reduced(loss: Any, reduction: str, mask: Any = None, weights: Any = None) -> Any:
+def reduced(loss: Array, reduction: str, mask: Array | None = None, weights: Array | None = None) -> Array:
     """One number of a loss per element, or with "none" the loss, 0 where it is masked.
 
     What is masked may be NaN. A mean is over what is not masked, or weighted by `weights`.
@@ -93,7 +92,7 @@ def reduced(loss: Any, reduction: str, mask: Any = None, weights: Any = None) ->
             weights = expanded(weights, loss, "priority weights")
         elif weights.shape != loss.shape:
             raise ValueError(
-                f"priority weights must have the shape of the loss {tuple(loss.shape)}, got {weights.shape}."
+                f"priority weights must have the loss's shape {loss.shape}, got {weights.shape}."
             )
         weights = weights.astype(loss.dtype, copy=False)
     if mask is not None:
@@ -116,7 +115,7 @@ def reduced(loss: Any, reduction: str, mask: Any = None, weights: Any = None) ->
 
 
 def clipped_value_loss(
-    old_value: Any, value: Any, clip_value: float, target: Any, loss: Any, loss_function: str
+    old_value: Array, value: Array, clip_value: float, target: Array, loss: Array, loss_function: str
 ) -> tuple[Any, Any]:
     """The loss of values that may not leave the neighbourhood of old ones, and the share that wanted to.
 
@@ -124,15 +123,13 @@ def clipped_value_loss(
         Schulman et al. (2017), as OpenAI's baselines have it; torchrl's `clip_value`.
     """
     if tuple(old_value.shape) != tuple(value.shape):
-        raise RuntimeError(
-            f"old and new values must have one shape, got {old_value.shape} and {value.shape}."
-        )
+        raise RuntimeError(f"old and new values must have one shape, got {old_value.shape}, {value.shape}.")
     change = value - old_value
     kept = np.clip(change, -clip_value, clip_value)
     clipped = distance_loss(target, old_value + kept, loss_function)
     return np.maximum(loss, clipped), (change != kept).astype(value.dtype).mean()
 
 
-def squeezed(loss: Any) -> Any:
+def squeezed(loss: Array) -> Array:
     """A loss without a last dimension of 1."""
     return loss[..., 0] if loss.ndim and loss.shape[-1] == 1 else loss

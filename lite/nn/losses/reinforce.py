@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lite import TensorDict, TensorDictBase
+from lite.nn._modules.module import Module
 from lite.nn.losses.a2c import ActorCriticLoss
 from lite.nn.losses.reduction import squeezed
 from lite.nn.tensordict_modules.dispatch import dispatch
@@ -56,8 +57,8 @@ class ReinforceLoss(ActorCriticLoss):
 
     def __init__(
         self,
-        actor_network: Any = None,
-        critic_network: Any = None,
+        actor_network: Module | None = None,
+        critic_network: Module | None = None,
         *,
         delay_value: bool = False,
         loss_critic_type: str = "smooth_l1",
@@ -65,16 +66,14 @@ class ReinforceLoss(ActorCriticLoss):
         reduction: str | None = None,
         clip_value: float | None = None,
     ) -> None:
-        super().__init__(
-            actor_network,
-            critic_network,
-            delay_value=delay_value,
-            loss_critic_type=loss_critic_type,
-            separate_losses=separate_losses,
-            reduction=reduction,
-            clip_value=clip_value,
-        )
-        self.delay_value = delay_value
+        options: dict[str, Any] = {
+            "loss_critic_type": loss_critic_type,
+            "reduction": reduction,
+            "clip_value": clip_value,
+        }
+        apart, delay = separate_losses, delay_value
+        super().__init__(actor_network, critic_network, delay_value=delay, separate_losses=apart, **options)
+        self._keep(delay_value=delay, advantage_norm=None)
         self.out_keys = ["loss_actor", "loss_value"]
 
     @dispatch
@@ -82,7 +81,7 @@ class ReinforceLoss(ActorCriticLoss):
         """The losses of a batch; arguments and errors are those of `PPOLoss.forward`."""
         td = self._batch(tensordict)
         gain, _ = self._weighted_log_probs(td)
-        loss, fraction = self.loss_critic(td)
+        loss, fraction, *_ = self._critic_loss(td)
         out = TensorDict(
             loss_actor=squeezed(self._reduce_loss(-gain, td)),
             loss_value=squeezed(self._reduce_loss(loss, td)),

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
+from lite.nn._modules.module import Module
 from lite.nn.distributions.arrays import standard_normal
-from lite.nn.losses.base import LossModule
-from lite.nn.losses.ensembles import values_of_each
-from lite.nn.losses.estimators import OF_RETURNS, ValueEstimators
-from lite.nn.losses.reduction import distance_loss, require_loss_function, require_reduction
+from lite.nn.losses.base import TransitionKeys
+from lite.nn.losses.ensembles import EnsembleLoss
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.values.detached import detached
 
 
 @dataclass
-class TD3Keys:
-    """The keys that `TD3Loss` reads and writes; reward, done and terminated are under "next"."""
+class TD3Keys(TransitionKeys):
+    """The keys that `TD3Loss` reads and writes."""
 
     action: NestedKey = "action"
     state_action_value: NestedKey = "state_action_value"
-    priority: NestedKey = "td_error"
-    reward: NestedKey = "reward"
-    done: NestedKey = "done"
-    terminated: NestedKey = "terminated"
-    priority_weight: NestedKey = "priority_weight"
 
 
-class TD3Loss(LossModule):
+class TD3Loss(EnsembleLoss):
     """Values of actions from the least of several critics, and a policy whose actions are worth most.
 
     Reads observations, "action", and under "next" observations, "reward", (*batch, 1), "done" and
@@ -46,11 +42,9 @@ class TD3Loss(LossModule):
         action_spec: a `lite.data.Bounded`, the bounds of actions; or
         bounds: these bounds, two numbers or arrays.
         num_qvalue_nets: how many critics.
-        policy_noise: deviation of the noise of next actions.
-        noise_clip: how large that noise gets at most.
+        policy_noise, noise_clip: deviation of the noise of next actions, and its limit.
         loss_function: "l2", "l1" or "smooth_l1"; see `distance_loss`.
-        delay_actor, delay_qvalue: keep copies, which `SoftUpdate` or `HardUpdate` moves, that value next
-            states.
+        delay_actor, delay_qvalue: keep copies that value next states.
         separate_losses: parameters that the networks share do not learn from "loss_qvalue".
         reduction: "mean", "sum" or "none".
         deactivate_vmap: call the critics one after the other.
@@ -58,8 +52,7 @@ class TD3Loss(LossModule):
         generator: seed or `numpy.random.Generator` for the noise and for parameters drawn anew.
 
     Raises:
-        ValueError: both or none of `action_spec` and `bounds`, bounds in the wrong order, another name of a
-            distance or reduction.
+        ValueError: both or none of `action_spec` and `bounds`, wrong bounds, unknown names.
 
     Source:
         Fujimoto et al. (2018), Addressing function approximation error in actor-critic methods
@@ -77,21 +70,12 @@ class TD3Loss(LossModule):
     """
 
     _AcceptedKeys = TD3Keys
-    default_keys = TD3Keys
     tensor_keys: TD3Keys
-    default_value_estimator = ValueEstimators.TD0
-    SUPPORTED_VALUE_ESTIMATORS = OF_RETURNS
-    actor_network: Any
-    qvalue_network: Any
-    actor_network_params: Any
-    qvalue_network_params: Any
-    target_actor_network_params: Any
-    target_qvalue_network_params: Any
 
     def __init__(
         self,
-        actor_network: Any,
-        qvalue_network: Any,
+        actor_network: Module,
+        qvalue_network: Module | Sequence[Module],
         *,
         action_spec: Any = None,
         bounds: tuple[Any, Any] | None = None,
@@ -105,7 +89,7 @@ class TD3Loss(LossModule):
         reduction: str | None = None,
         deactivate_vmap: bool = False,
         use_prioritized_weights: str | bool = "auto",
-        generator: Any = None,
+        generator: Rng = None,
     ) -> None:
         super().__init__()
         if (action_spec is None) == (bounds is None):
@@ -116,20 +100,20 @@ class TD3Loss(LossModule):
         low, high = (b if isinstance(b, np.ndarray) else np.asarray(b, dtype) for b in bounds)
         if (low > high).any():
             raise ValueError(f"the low bound must not be above the high one, got {low} and {high}.")
-        self._generator = None if generator is None else np.random.default_rng(generator)
-        self.reduction = require_reduction(reduction)
-        self.loss_function = require_loss_function(loss_function)
-        self.use_prioritized_weights = use_prioritized_weights
-        self.num_qvalue_nets = num_qvalue_nets
-        self.policy_noise = policy_noise
-        self.noise_clip = noise_clip
-        self.delay_actor = delay_actor
-        self.delay_qvalue = delay_qvalue
-        self.deactivate_vmap = deactivate_vmap
-        self.convert_to_functional(actor_network, "actor_network", create_target_params=delay_actor)
-        shared = list(actor_network.parameters()) if separate_losses else None
-        self.convert_to_functional(
-            qvalue_network, "qvalue_network", num_qvalue_nets, delay_qvalue, compare_against=shared
+        self._set_networks(
+            actor_network,
+            qvalue_network,
+            generator,
+            list(actor_network.parameters()) if separate_losses else [],
+            delay_actor=delay_actor,
+            delay_qvalue=delay_qvalue,
+            num_qvalue_nets=num_qvalue_nets,
+            reduction=reduction,
+            loss_function=loss_function,
+            use_prioritized_weights=use_prioritized_weights,
+            deactivate_vmap=deactivate_vmap,
+            policy_noise=policy_noise,
+            noise_clip=noise_clip,
         )
         self.register_buffer("max_action", high.copy())
         self.register_buffer("min_action", low.copy())
@@ -139,15 +123,8 @@ class TD3Loss(LossModule):
         ]  # fmt: skip
         self._set_in_keys()
 
-    def _set_in_keys(self) -> None:
-        networks = [(self.actor_network, "next"), self.qvalue_network]
-        self._list_in_keys(*networks, others=[self.tensor_keys.action, *self._signal_keys()])
-
     def _estimator_keys(self) -> dict[str, Any]:
         return {**super()._estimator_keys(), "value": self.tensor_keys.state_action_value}
-
-    def _estimator_options(self) -> Mapping[str, Any]:
-        return {"value_network": None}
 
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> Any:
@@ -160,20 +137,7 @@ class TD3Loss(LossModule):
         self._write_priority(tensordict, error.max(0))
         return out
 
-    def _values(self, params: Any, data: TensorDictBase) -> Any:
-        inputs = data.select(*self.qvalue_network.in_keys, strict=False)
-        key = self.tensor_keys.state_action_value
-        values = values_of_each(
-            self.qvalue_network,
-            params,
-            inputs,
-            key,
-            loop=self.deactivate_vmap,
-            randomness=self.vmap_randomness,
-        )
-        return values[..., 0]
-
-    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Any]]:
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
         """The policy's reduced loss, and values to log."""
         weights = self._maybe_get_priority_weight(tensordict)
         inputs = [*self.actor_network.in_keys, *self.qvalue_network.in_keys]
@@ -184,23 +148,21 @@ class TD3Loss(LossModule):
         loss = self._reduce_loss(-values[0], tensordict, weights=weights)
         return loss, {"state_action_value_actor": detached(values)}
 
-    def value_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Any]]:
+    def value_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
         """The critics' reduced loss, and values to log."""
         weights = self._maybe_get_priority_weight(tensordict)
         taken = self._read(tensordict, self.tensor_keys.action)
         noise = standard_normal(self._generator, taken.shape, taken.dtype) * self.policy_noise
-        following: Any = tensordict.get("next").copy()
+        following = tensordict.get("next").copy()
         with self.target_actor_network_params.to_module(self.actor_network):
             action = self.actor_network(following.copy()).get(self.tensor_keys.action)
         action = detached(action) + np.clip(noise, -self.noise_clip, self.noise_clip)
         low, high = (detached(bound).astype(action.dtype) for bound in (self.min_action, self.max_action))
         following.set(self.tensor_keys.action, np.clip(action, low, high))
         ahead = detached(self._values(self.target_qvalue_network_params, following)).min(0)
-        target = self.value_estimator.value_estimate(tensordict.copy(), next_value=ahead[..., None])[..., 0]
+        target = self._target_of(tensordict.copy(), ahead)
         values = self._values(self.qvalue_network_params, tensordict)
-        if target.shape != values.shape[1:]:
-            raise RuntimeError(f"targets must have the shape {values.shape[1:]}, got {target.shape}.")
-        loss = distance_loss(values, np.broadcast_to(target, values.shape), self.loss_function).sum(0)
+        loss = self._distance(values, target)
         known = detached(values)
         metadata = {
             "td_error": (known - target) ** 2,

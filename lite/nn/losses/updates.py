@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import raw
+from lite._arrays.types import Array, raw
 from lite.nn._modules.parameter import Parameter
 from lite.nn.losses.base import LossModule
 
@@ -39,9 +39,7 @@ class TargetNetUpdater:
             if name.startswith("target_") and name.endswith("_params")
         ]
         if not self._names:
-            raise RuntimeError(
-                "the loss has no target parameters: make it with delay_value=True, or its like."
-            )
+            raise RuntimeError("the loss has no target parameters; delay_value=True and the like make them.")
         self.initialized = False
         self.init_()
         for name in loss_module._has_update_associated:
@@ -73,7 +71,7 @@ class TargetNetUpdater:
         for source, target in self._pairs():
             self._step(source, target)
 
-    def _step(self, source: Any, target: Any) -> None:
+    def _step(self, source: Array, target: Array) -> None:
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
@@ -136,7 +134,7 @@ class SoftUpdate(TargetNetUpdater):
             warnings.warn(f"eps={self.eps} keeps little of the targets; was tau meant?", stacklevel=2)
         super().__init__(loss_module)
 
-    def _step(self, source: Any, target: Any) -> None:
+    def _step(self, source: Array, target: Array) -> None:
         moved = source - target
         moved *= 1 - self.eps
         target += moved
@@ -184,5 +182,5 @@ class HardUpdate(TargetNetUpdater):
         else:
             self.counter += 1
 
-    def _step(self, source: Any, target: Any) -> None:
+    def _step(self, source: Array, target: Array) -> None:
         np.copyto(target, source)

@@ -145,7 +145,7 @@ class TensorDictModuleBase(Module):
             if before is None:
                 del self.__dict__["_out_keys_apparent"]
             raise RuntimeError(
-                f"{type(self).__name__} does not support select_out_keys: it overrides out_keys."
+                f"{type(self).__name__} does not support select_out_keys, as it overrides out_keys."
             )
         return self
 
@@ -161,9 +161,7 @@ class TensorDictModuleBase(Module):
         selection = unravel_key_list(list(keys))
         unknown = [key for key in selection if key not in current]
         if unknown:
-            raise self._selection_error(
-                f"Some keys are not part of the module out_keys: {unknown}; out_keys={current}."
-            )
+            raise self._selection_error(f"Some keys are not part of out_keys={current}: {unknown}.")
         return selection
 
     def reset_out_keys(self) -> Self:

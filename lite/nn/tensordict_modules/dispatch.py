@@ -122,9 +122,7 @@ def _packed(keys: Sequence[Any], args: Any, kwargs: dict[str, Any], separator: s
         name = key if type(key) is str else separator.join(require_path(key))
         if name in kwargs:
             if index < len(args):
-                raise RuntimeError(
-                    f"Duplicated argument in args and kwargs: '{name}' is also positional {index}."
-                )
+                raise RuntimeError(f"Duplicated argument in args and kwargs: '{name}' (also {index}).")
             td.set(key, kwargs.pop(name))
         elif index < len(args):
             td.set(key, args[index])

@@ -20,9 +20,7 @@ def distribution_of(given: Callable[..., Any] | str) -> Callable[..., Any]:
         return given
     found = distributions_maps.get(given.lower())
     if found is None:
-        raise ValueError(
-            f"distribution_class {given!r} is not a known name; there are {sorted(distributions_maps)}."
-        )
+        raise ValueError(f"distribution_class {given!r} is unknown; there are {sorted(distributions_maps)}.")
     return found
 
 

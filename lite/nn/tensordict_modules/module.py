@@ -125,9 +125,7 @@ class TensorDictModule(TensorDictModuleBase):
             return tensordict
         try:
             if args:
-                raise ValueError(
-                    f"expected a TensorDict and keyword arguments, got {len(args)} more arguments."
-                )
+                raise ValueError(f"expected a TensorDict and keywords, got {len(args)} more arguments.")
             # Read directly: attribute access is slow on a class that has __getattr__.
             state = self.__dict__
             values = read(tensordict, state["_in_keys"], state["_get_kwargs"])

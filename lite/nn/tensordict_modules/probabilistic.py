@@ -29,9 +29,7 @@ _OUT_KEYS_ERROR = "out_keys must be of type list, str or tuples of str."
 class ProbabilisticTensorDictModule(TensorDictModuleBase):
     """Read the parameters of a distribution from a TensorDict and write a sample of it there.
 
-    `set_interaction_type`, otherwise `default_interaction_type`, decides how a sample is taken. Each call
-    takes a new sample. Called with arrays instead of a TensorDict, the module returns the values of
-    `out_keys`.
+    `set_interaction_type`, otherwise `default_interaction_type`, decides how a sample is taken.
 
     Args:
         in_keys: entries whose names (the last parts of their keys) are keywords of the distribution; or a
@@ -39,38 +37,29 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         out_keys: where the samples go; "_" drops one. By default the names of a CompositeDistribution's
             samples, otherwise ["_"].
         default_interaction_type: an `InteractionType` or its name.
-        distribution_class: a class, a function that makes a distribution, or a name in `distributions_maps`.
+        distribution_class: a class, a function, or a name in `distributions_maps`.
         distribution_kwargs: more keyword arguments of `distribution_class`.
         return_log_prob: write the log-probs of the samples, too.
-        log_prob_keys: where they go, one key for each of `out_keys`; `<out_key>_log_prob` by default.
-        log_prob_key: the same for a single one; "sample_log_prob" by default where log-probs are summed (see
-            `set_composite_lp_aggregate`).
-        cache_dist: keep one distribution and give it new parameters by its `update` method, if it has one;
-            what `get_dist` returned before changes, too.
+        log_prob_keys, log_prob_key: where they go, by default `<out_key>_log_prob`; one for their sum
+            ("sample_log_prob"; see `set_composite_lp_aggregate`).
+        cache_dist: keep one distribution, whose `update` method gets new parameters.
         n_empirical_estimate: how many samples estimate a mean that has no closed form.
-        num_samples: how many to draw; the result is the TensorDict expanded by this shape. What is not drawn
-            is repeated.
-        generator: draws the samples: a `numpy.random.Generator`, the seed of one, or the key of an entry that
-            holds either. A seed in an entry is replaced by the next one once it is used. None for the
-            generator that the process shares.
+        num_samples: how many to draw; the result is the TensorDict expanded by this shape.
+        generator: a `numpy.random.Generator`, a seed, or the key of an entry that holds either; a seed in an
+            entry is replaced by the next one. None for the generator that the process shares.
 
     Raises:
-        ValueError: keys of another type, or an unknown interaction type or name of a distribution.
+        TypeError, ValueError: keys or a generator of another type, or unknown names.
         RuntimeError: `log_prob_key` or `log_prob_keys` is given where only the other has a meaning.
         KeyError: out_keys are missing, and a CompositeDistribution has no `distribution_map`.
-        TypeError: `generator` is of another type.
 
     Example:
         >>> import numpy as np
         >>> from lite import TensorDict
         >>> from lite.nn import ProbabilisticTensorDictModule
         >>> from lite.nn.distributions import Normal
-        >>> module = ProbabilisticTensorDictModule(
-        ...     in_keys=["loc", "scale"],
-        ...     out_keys=["action"],
-        ...     distribution_class=Normal,
-        ...     return_log_prob=True,
-        ... )
+        >>> options = {"distribution_class": Normal, "return_log_prob": True}
+        >>> module = ProbabilisticTensorDictModule(["loc", "scale"], ["action"], **options)
         >>> td = module(TensorDict(loc=np.zeros(2), scale=np.ones(2)))
         >>> td["action"], td["action_log_prob"].round(4)
         (array([0., 0.]), array([-0.9189, -0.9189]))
@@ -430,9 +419,7 @@ class DrawSource:
                 raise ValueError(f"the entry {self.key!r} must hold one seed, got shape {value.shape}.")
         elif not isinstance(value, int) or isinstance(value, bool):
             kind = f"{value.dtype} array" if isinstance(value, np.ndarray) else type(value).__name__
-            raise TypeError(
-                f"the entry {self.key!r} must hold a numpy.random.Generator or a seed, got {kind}."
-            )
+            raise TypeError(f"the entry {self.key!r} must hold a Generator or a seed, got {kind}.")
         rng = np.random.default_rng(int(value.item() if isinstance(value, np.ndarray) else value))
         before = rng.bit_generator.state
 

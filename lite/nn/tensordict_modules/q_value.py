@@ -59,9 +59,7 @@ def value_of_action(values: Any, action: Any, space: str) -> Any:
             raise ValueError(f"the actions must be integers for action_space='categorical', got {ids.dtype}.")
         return np.take_along_axis(values, ids, -1)
     if action.shape != values.shape:
-        raise ValueError(
-            f"one-hot actions must have the shape of the values {values.shape}, got {action.shape}."
-        )
+        raise ValueError(f"one-hot actions must have the values' shape {values.shape}, got {action.shape}.")
     return (values * action.astype(values.dtype)).sum(-1, keepdims=True)
 
 
@@ -117,7 +115,7 @@ class QValueModule(TensorDictModuleBase):
             out_keys = ["action", self.action_value_key, "chosen_action_value"]
         elif self.action_value_key not in out_keys:
             raise RuntimeError(
-                f"out_keys must have the key of the values {action_value_key!r}, got {out_keys}."
+                f"out_keys must have {action_value_key!r}, the key of the values, got {out_keys}."
             )
         self.out_keys = list(out_keys)
         self.__dict__["spec"] = spec

@@ -257,9 +257,7 @@ class TensorDictSequential(TensorDictModule):
 
     def _require_list(self, method: str) -> None:
         if isinstance(self._container(), ModuleDict):
-            raise TypeError(
-                f"{method} needs a sequence of unnamed modules; use seq['name'] = module instead."
-            )
+            raise TypeError(f"{method} needs unnamed modules; use seq['name'] = module instead.")
 
     def _rebuild(self, named: list[tuple[str, Any]]) -> None:
         """Change the container in place, so that other references to it have the same modules."""

@@ -18,8 +18,8 @@ class AdvantageEstimator(ValueEstimatorBase):
         self,
         tensordict: TensorDictBase,
         *,
-        params: Any = None,
-        target_params: Any = None,
+        params: TensorDictBase | None = None,
+        target_params: TensorDictBase | None = None,
         time_dim: int | None = None,
     ) -> Any:
         """Write advantages and targets, and the values they are made from, to `tensordict`, and return it.
@@ -45,8 +45,8 @@ class AdvantageEstimator(ValueEstimatorBase):
     def value_estimate(
         self,
         tensordict: TensorDictBase,
-        params: Any = None,
-        target_params: Any = None,
+        params: TensorDictBase | None = None,
+        target_params: TensorDictBase | None = None,
         time_dim: int | None = None,
         **kwargs: Any,
     ) -> Array:
@@ -56,7 +56,11 @@ class AdvantageEstimator(ValueEstimatorBase):
         return found.value_target
 
     def _estimates(
-        self, tensordict: TensorDictBase, params: Any, target_params: Any, time_dim: int | None
+        self,
+        tensordict: TensorDictBase,
+        params: TensorDictBase | None,
+        target_params: TensorDictBase | None,
+        time_dim: int | None,
     ) -> tuple[Advantage, Array | None, Writes]:
         """Advantages and targets, which steps have values (None: all), and the values to be written."""
         raise NotImplementedError

@@ -14,6 +14,7 @@ from lite import NestedKey, TensorDictBase, get_default_dtype, unravel_key
 from lite._arrays.types import Path
 from lite._tree.keys import require_path
 from lite.kernels._integer import integer
+from lite.nn._modules.module import Module
 from lite.nn.distributions.log_prob_names import composite_lp_aggregate
 from lite.nn.settings import set_skip_existing
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
@@ -71,62 +72,37 @@ class ValueEstimatorBase(TensorDictModuleBase):
     all of one shape: the batch size, alone or with feature dimensions. It writes `"advantage"` and
     `"value_target"` of that shape, in the values' floating type, and the values, in place.
 
-    **Ends and cuts.** Bootstrap at truncation, mask only at termination. The value of the next observation
-    counts unless the step *terminated*; nothing of the following step counts once a step is *done*. So a
-    step that was cut off by a time limit (done, not terminated) is measured against the value of its own next
-    observation, the last of its episode, and never against the observation after the reset, which stands
-    in the next row. For that, `("next", "observation")` must hold the last observation of the episode, as
-    collectors write it, and `terminated` must not contain time limits. Data without `terminated`
-    treats every end as a termination, which biases values near time limits (Pardo et al., 2018).
-
-    **NaN.** Some collectors leave NaN in the next observation at resets. A NaN in an input of the value
-    network under `"next"` is replaced by the same element of the observation before the network is called:
-    at a termination it does not count, at a truncation the value of the observation itself is the next best.
-    Values that do not count are left out, never multiplied by 0, so a NaN among them reaches no
-    advantage.
+    Truncated steps (done, not terminated) bootstrap with the value of their own next observation, the last of
+    the episode; terminated ones do not. NaN in next inputs of the network is replaced by the observation.
 
     Args:
-        value_network: reads observations and writes `"state_value"`; called on the rollout and on its
-            `"next"`. None: both values are in the TensorDict already.
-        shifted: call the network once, on the observations and the last next one: half the work. Next
-            observations must be the observations of the following step, except at truncations, where they
-            are put in between. The sequence has `shifted_budget` steps more than the rollout; steps for which
-            there is no room, False in `"shifted_valid"`, get 0 as advantage and target.
-        differentiable: accepted; advantages and targets are constants for derivatives in any case.
+        value_network: reads observations and writes `"state_value"`; None: the values are there already.
+        shifted: call the network once, on the observations and, at truncations and the end, the next ones.
+            Steps beyond `shifted_budget` of these are False in `"shifted_valid"`, with an advantage of 0.
+        differentiable, deactivate_vmap, device: accepted, without effect; the device is None or "cpu".
         skip_existing: whether the network is spared where its outputs are there. None: as `skip_existing()`.
-        advantage_key, value_target_key, value_key: no longer taken by torchrl either; see `set_keys`.
-        device: "cpu" or None.
-        deactivate_vmap: accepted; the network is called by itself, never under `vmap`.
-        value_chunk_size: the network sees at most so many elements of `value_chunk_dim` at a time.
-        num_chunks: or so many pieces; `num_chunk` is the same.
-        value_chunk_dim: the batch dimension that is cut.
+        advantage_key, value_target_key, value_key: refused, as by torchrl; see `set_keys`.
+        value_chunk_size, num_chunks, num_chunk: the size or number of pieces of `value_chunk_dim`.
         shifted_budget: additional steps with `shifted`, at least 1.
-        group_key: an entry of integers at the root, of the shape of the batch: what is standardized is
-            standardized in each group, of tasks say.
+        group_key: an entry of integers of the batch's shape; each group is standardized by itself.
 
     Raises:
-        RuntimeError: one of the keys that `set_keys` sets.
-        TypeError: the number of chunks is not an integer.
-        ValueError: numbers out of range, both ways to cut, `shifted` that is no bool.
+        RuntimeError, TypeError, ValueError: a key that `set_keys` sets; wrong numbers or types.
 
     Source:
-        `torchrl.objectives.value` of TorchRL, https://github.com/pytorch/rl. Pardo et al. (2018), Time limits
-        in reinforcement learning (arXiv:1712.00378).
+        torchrl.objectives.value; Pardo et al. (2018), Time limits in reinforcement learning.
 
     Example:
         >>> import numpy as np
         >>> from lite import TensorDict
         >>> from lite.data import TD0Estimator
-        >>> def rollout(terminated):  # one step, after which the value is 10, or NaN that an environment left
+        >>> def rollout(terminated):
         ...     flags = {"done": np.array([True]), "terminated": np.array([terminated])}
-        ...     value = np.array([np.nan if terminated else 10.0])
-        ...     following = {"reward": np.ones(1), "state_value": value, **flags}
+        ...     following = {"reward": np.ones(1), "state_value": np.array([10.0]), **flags}
         ...     return TensorDict({"state_value": np.zeros(1), "next": following}, batch_size=[1])
         >>> estimator = TD0Estimator(gamma=0.5, value_network=None)
-        >>> estimator(rollout(terminated=False))["value_target"]  # cut off: bootstrap
-        array([6.])
-        >>> estimator(rollout(terminated=True))["value_target"]
-        array([1.])
+        >>> [estimator(rollout(end))["value_target"].item() for end in (False, True)]  # cut off: bootstrap
+        [6.0, 1.0]
     """
 
     default_keys: ClassVar[type[AcceptedKeys]] = AcceptedKeys
@@ -134,14 +110,14 @@ class ValueEstimatorBase(TensorDictModuleBase):
     def __init__(
         self,
         *,
-        value_network: Any = None,
+        value_network: Module | None = None,
         shifted: bool = False,
         differentiable: bool = False,
         skip_existing: bool | None = None,
         advantage_key: None = None,
         value_target_key: None = None,
         value_key: None = None,
-        device: Any = None,
+        device: str | None = None,
         deactivate_vmap: bool = False,
         value_chunk_size: int | None = None,
         num_chunks: int | None = None,
@@ -238,7 +214,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
         dtype = given.dtype if isinstance(value, np.ndarray) else get_default_dtype()
         self.register_buffer(name, given.astype(dtype))
 
-    def _discount(self, tensordict: TensorDictBase, reward: Array) -> Any:
+    def _discount(self, tensordict: TensorDictBase, reward: Array) -> float | Array:
         """Gamma, one for all steps or, where windows of several rewards were summed, one for each."""
         gamma = as_number(self.gamma)
         steps = tensordict.get(self.tensor_keys.steps_to_next_obs, None)
@@ -281,8 +257,8 @@ class ValueEstimatorBase(TensorDictModuleBase):
         self,
         tensordict: TensorDictBase,
         time_dim: int,
-        params: Any = None,
-        target_params: Any = None,
+        params: TensorDictBase | None = None,
+        target_params: TensorDictBase | None = None,
         keys: Sequence[NestedKey] | None = None,
     ) -> tuple[Values, Writes]:
         """Values of the observations and of the next ones, from the network or the TensorDict.
@@ -312,7 +288,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
             writes["shifted_valid",] = values.valid
         return values, writes
 
-    def _next_value(self, tensordict: TensorDictBase, params: Any) -> Array:
+    def _next_value(self, tensordict: TensorDictBase, params: TensorDictBase | None) -> Array:
         """Values of the next observations alone; nothing is written."""
         key = self.tensor_keys.value
         if self.value_network is None:
@@ -371,7 +347,7 @@ def next_path(key: NestedKey) -> Path:
     return ("next", *require_path(key))
 
 
-def as_number(factor: Array) -> Any:
+def as_number(factor: Array) -> float | Array:
     """A factor as kernels take it fastest: a Python number, where it is one."""
     return float(detached(factor)) if factor.ndim == 0 else detached(factor)
 

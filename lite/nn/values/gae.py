@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from lite import TensorDictBase
 from lite.kernels import Advantage, gae
+from lite.nn._modules.module import Module
 from lite.nn.values.advantage_estimator import AdvantageEstimator
 from lite.nn.values.base import Array, Options, Signals, Writes, as_number, next_path
 from lite.nn.values.network_calls import expand_to
@@ -26,8 +27,7 @@ class GAE(AdvantageEstimator):
         average_gae: standardize the advantages. NaN stays where it is, and counts for no mean.
         vectorized: accepted; there is one way to compute them.
         time_dim: the batch dimension that is time. None: the one named "time", or the last.
-        auto_reset_env: the next observations at truncations are not the episode's (an environment that
-            resets itself dropped them): the value of the observation itself takes their place.
+        auto_reset_env: the environment drops the last next observation at truncations: take the observation.
 
     Raises:
         RuntimeError, TypeError, ValueError: as for `ValueEstimatorBase`.
@@ -63,7 +63,7 @@ class GAE(AdvantageEstimator):
         *,
         gamma: ArrayLike,
         lmbda: ArrayLike,
-        value_network: Any,
+        value_network: Module | None,
         average_gae: bool = False,
         vectorized: bool | None = None,
         time_dim: int | None = None,
@@ -84,7 +84,11 @@ class GAE(AdvantageEstimator):
         return self._normalize_advantage(advantage, valid, self._groups(tensordict))
 
     def _estimates(
-        self, tensordict: TensorDictBase, params: Any, target_params: Any, time_dim: int | None
+        self,
+        tensordict: TensorDictBase,
+        params: TensorDictBase | None,
+        target_params: TensorDictBase | None,
+        time_dim: int | None,
     ) -> tuple[Advantage, Array | None, Writes]:
         self._require_rollout(tensordict)
         time_dim = self._time(tensordict, time_dim)

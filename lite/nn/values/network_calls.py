@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from lite import NestedKey, TensorDictBase
 from lite._arrays.types import HostArray, Path
 from lite._tree.keys import require_path
+from lite.nn._modules.module import Module
 from lite.nn.values.detached import detached
 from lite.nn.values.entries import require_array
 
@@ -36,13 +37,15 @@ class NetworkCalls:
     """
 
     def __init__(
-        self, network: Any, keys: tuple[NestedKey, NestedKey], pieces: tuple[int | None, int | None, int]
+        self, network: Module, keys: tuple[NestedKey, NestedKey], pieces: tuple[int | None, int | None, int]
     ) -> None:
         self._network = network
         self._present, self._following = keys
         self._pieces = pieces
 
-    def twice(self, tensordict: TensorDictBase, params: Any, target_params: Any) -> Values:
+    def twice(
+        self, tensordict: TensorDictBase, params: TensorDictBase | None, target_params: TensorDictBase | None
+    ) -> Values:
         """The observations with `params`, the next ones with `target_params`, which are the same if None."""
         if params is None and target_params is not None:
             raise ValueError("target_params need params beside them; got target_params alone.")
@@ -55,14 +58,19 @@ class NetworkCalls:
             (ahead,) = self._call(following, self._following)
         return Values(present, ahead, None)
 
-    def ahead(self, tensordict: TensorDictBase, params: Any) -> Array:
+    def ahead(self, tensordict: TensorDictBase, params: TensorDictBase | None) -> Array:
         """The next observations alone."""
         _, following = self._inputs(tensordict)
         with _exchanged(params, self._network):
             return self._call(following, self._following)[0]
 
     def once(
-        self, tensordict: TensorDictBase, time_dim: int, flags: Sequence[Array], budget: int, params: Any
+        self,
+        tensordict: TensorDictBase,
+        time_dim: int,
+        flags: Sequence[Array],
+        budget: int,
+        params: TensorDictBase | None,
     ) -> Values:
         """Both from one sequence: observations, with the next one after each truncation and after the last.
 
@@ -149,11 +157,11 @@ class NetworkCalls:
         return list(data.split([length // count + (i < length % count) for i in range(count)], dim))
 
 
-def _exchanged(params: Any, network: Any) -> Any:
+def _exchanged(params: TensorDictBase | None, network: Module) -> Any:
     return nullcontext() if params is None else params.to_module(network)
 
 
-def _floats(entry: Any) -> bool:
+def _floats(entry: object) -> bool:
     return isinstance(entry, np.ndarray) and entry.dtype.kind in "fcV"  # V: bfloat16
 
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from lite import NestedKey, TensorDictBase
 from lite._tree.collection import TensorCollection
 from lite.kernels import Advantage, retrace, vtrace
+from lite.nn._modules.module import Module
 from lite.nn.values.advantage_estimator import AdvantageEstimator
 from lite.nn.values.base import AcceptedKeys, Array, Options, Writes, as_number
 from lite.nn.values.detached import detached
@@ -24,8 +25,8 @@ class _OffPolicyEstimator(AdvantageEstimator):
         self,
         *,
         gamma: ArrayLike,
-        actor_network: Any,
-        value_network: Any,
+        actor_network: Module,
+        value_network: Module | None,
         average_adv: bool = False,
         time_dim: int | None = None,
         **options: Unpack[Options],
@@ -61,7 +62,11 @@ class _OffPolicyEstimator(AdvantageEstimator):
         return standardized(advantage, self._groups(tensordict), smallest=1e-5)
 
     def _estimates(
-        self, tensordict: TensorDictBase, params: Any, target_params: Any, time_dim: int | None
+        self,
+        tensordict: TensorDictBase,
+        params: TensorDictBase | None,
+        target_params: TensorDictBase | None,
+        time_dim: int | None,
     ) -> tuple[Advantage, Array | None, Writes]:
         self._require_rollout(tensordict)
         time_dim = self._time(tensordict, time_dim)
@@ -93,7 +98,7 @@ class _OffPolicyEstimator(AdvantageEstimator):
     def _value_keys(self) -> tuple[NestedKey, NestedKey]:
         return self.tensor_keys.value, self.tensor_keys.value
 
-    def _kernel(self, *arrays: Array, gamma: Any, time_dim: int) -> Advantage:
+    def _kernel(self, *arrays: Array, gamma: float | Array, time_dim: int) -> Advantage:
         raise NotImplementedError
 
 
@@ -102,21 +107,17 @@ class VTrace(_OffPolicyEstimator):
 
     Args:
         gamma: discount in [0, 1], a number.
-        actor_network: the policy that learns: a module whose `log_prob(tensordict)` gives the log-probs of
-            the actions there, as a `ProbabilisticTensorDictSequential` does.
-        value_network: None, or as in `ValueEstimatorBase`, which has the other options and says what is
-            read and written.
-        rho_thresh: largest weight of a step; decides which policy's value is learned.
-        c_thresh: largest weight in the traces; decides how fast.
+        actor_network: the policy that learns, whose `log_prob(tensordict)` gives log-probs of the actions.
+        value_network: None, or as in `ValueEstimatorBase`, which has the other options.
+        rho_thresh, c_thresh: largest weights of steps and of traces.
         average_adv: standardize the advantages.
         time_dim: the batch dimension that is time. None: the one named "time", or the last.
 
-    The log-probs of the policy that acted are read from `tensor_keys.sample_log_prob`, one number for each
-    step. Those of the policy that learns are of the actions in the TensorDict, as in the paper.
+    The log-probs of the policy that acted are read from `tensor_keys.sample_log_prob`, one for each step.
 
     Raises:
         NotImplementedError: gamma is no number.
-        RuntimeError, TypeError, ValueError: as for `ValueEstimatorBase`; an actor without `log_prob`.
+        RuntimeError, TypeError, ValueError: as for `ValueEstimatorBase`.
 
     Source:
         Espeholt et al. (2018), IMPALA (arXiv:1802.01561); TorchRL's class of this name.
@@ -132,15 +133,9 @@ class VTrace(_OffPolicyEstimator):
         ... )
         >>> value = nn.TensorDictModule(lambda obs: obs, ["obs"], ["state_value"])
         >>> one = np.ones((3, 1))
-        >>> td = TensorDict(
-        ...     {
-        ...         "obs": one,
-        ...         "action": np.array([0, 1, 1]),
-        ...         "action_log_prob": np.log([0.25, 0.5, 1.0]),  # twice, as likely, half as likely now
-        ...         "next": {"obs": one, "reward": one, "done": np.zeros((3, 1), bool)},
-        ...     },
-        ...     batch_size=[3],
-        ... )
+        >>> after = {"obs": one, "reward": one, "done": np.zeros((3, 1), bool)}
+        >>> td = TensorDict(obs=one, action=np.array([0, 1, 1]), next=after, batch_size=[3])
+        >>> td["action_log_prob"] = np.log([0.25, 0.5, 1.0])  # twice, as likely, half as likely now
         >>> VTrace(gamma=0.5, actor_network=actor, value_network=value)(td)["value_target"].ravel().tolist()
         [1.8125, 1.625, 1.25]
     """
@@ -149,8 +144,8 @@ class VTrace(_OffPolicyEstimator):
         self,
         *,
         gamma: ArrayLike,
-        actor_network: Any,
-        value_network: Any,
+        actor_network: Module,
+        value_network: Module | None,
         rho_thresh: ArrayLike = 1.0,
         c_thresh: ArrayLike = 1.0,
         average_adv: bool = False,
@@ -164,7 +159,7 @@ class VTrace(_OffPolicyEstimator):
         self._factor("rho_thresh", rho_thresh)
         self._factor("c_thresh", c_thresh)
 
-    def _kernel(self, *arrays: Array, gamma: Any, time_dim: int) -> Advantage:
+    def _kernel(self, *arrays: Array, gamma: float | Array, time_dim: int) -> Advantage:
         thresholds = {"rho_thresh": float(self.rho_thresh), "c_thresh": float(self.c_thresh)}
         return vtrace(*arrays, gamma=gamma, time_dim=time_dim, **thresholds)
 
@@ -183,14 +178,12 @@ class Retrace(_OffPolicyEstimator):
         gamma: discount in [0, 1], a number.
         actor_network: as for `VTrace`.
         value_network: None, or a module that writes two values: `"state_action_value"`, of the action in the
-            TensorDict, and `"state_value"`, the mean of the values of all actions under the policy that
-            learns. The first is read of the observations, the second of the next ones.
+            TensorDict, and `"state_value"`, their mean under the policy, which must need no action.
         lmbda: decay of the traces in [0, 1], a number or an array that broadcasts to the rewards.
         average_adv: standardize the advantages.
         time_dim: the batch dimension that is time. None: the one named "time", or the last.
 
-    The network is called with what is under `"next"`, too, where there is no action: its state value must not
-    need one. The log-probs are those of `VTrace`.
+    The log-probs are those of `VTrace`.
 
     Raises:
         NotImplementedError: gamma is no number.
@@ -209,16 +202,9 @@ class Retrace(_OffPolicyEstimator):
         ...     nn.ProbabilisticTensorDictModule(["logits"], ["action"], distribution_class=Categorical),
         ... )
         >>> one = np.ones((3, 1))
-        >>> td = TensorDict(
-        ...     {
-        ...         "obs": one,
-        ...         "action": np.array([0, 1, 1]),
-        ...         "action_log_prob": np.log([0.5, 1.0, 0.25]),
-        ...         "state_action_value": one,
-        ...         "next": {"obs": one, "state_value": one, "reward": one, "done": np.zeros((3, 1), bool)},
-        ...     },
-        ...     batch_size=[3],
-        ... )
+        >>> after = {"obs": one, "state_value": one, "reward": one, "done": np.zeros((3, 1), bool)}
+        >>> td = TensorDict({"obs": one, "state_action_value": one, "next": after}, batch_size=[3])
+        >>> td["action"], td["action_log_prob"] = np.array([0, 1, 1]), np.log([0.5, 1.0, 0.25])
         >>> Retrace(gamma=0.5, actor_network=actor, value_network=None)(td)["value_target"].ravel().tolist()
         [1.6875, 1.75, 1.5]
     """
@@ -230,8 +216,8 @@ class Retrace(_OffPolicyEstimator):
         self,
         *,
         gamma: ArrayLike,
-        actor_network: Any,
-        value_network: Any,
+        actor_network: Module,
+        value_network: Module | None,
         lmbda: ArrayLike = 1.0,
         average_adv: bool = False,
         time_dim: int | None = None,
@@ -246,11 +232,11 @@ class Retrace(_OffPolicyEstimator):
     def _value_keys(self) -> tuple[NestedKey, NestedKey]:
         return self.tensor_keys.action_value, self.tensor_keys.value
 
-    def _kernel(self, *arrays: Array, gamma: Any, time_dim: int) -> Advantage:
+    def _kernel(self, *arrays: Array, gamma: float | Array, time_dim: int) -> Advantage:
         return retrace(*arrays, gamma=gamma, lmbda=as_number(self.lmbda), time_dim=time_dim)
 
 
-def _one_each(log_probs: Any, size: tuple[int, ...], value: Array) -> Array:
+def _one_each(log_probs: Array | TensorCollection, size: tuple[int, ...], value: Array) -> Array:
     """Log-probs of the shape of the values; those of an action's parts are summed."""
     if isinstance(log_probs, TensorCollection):
         parts: Any = log_probs
@@ -259,6 +245,6 @@ def _one_each(log_probs: Any, size: tuple[int, ...], value: Array) -> Array:
     log_probs = np.asarray(log_probs)
     if log_probs.size != value.size:
         raise RuntimeError(
-            f"log-probs must be as many as the values, got shapes {log_probs.shape} and {value.shape}."
+            f"log-probs must be as many as the values, got {log_probs.shape} and {value.shape}."
         )
     return log_probs.reshape(value.shape)

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from lite import TensorDictBase
 from lite.kernels import td0_return, td_lambda_return
+from lite.nn._modules.module import Module
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.values.base import Array, Options, ValueEstimatorBase, Writes, as_number, next_path
 from lite.nn.values.standardize import standardized
@@ -22,7 +23,7 @@ class _ReturnEstimator(ValueEstimatorBase):
         self,
         *,
         gamma: ArrayLike,
-        value_network: Any,
+        value_network: Module | None,
         average_rewards: bool = False,
         **options: Unpack[Options],
     ) -> None:
@@ -31,7 +32,13 @@ class _ReturnEstimator(ValueEstimatorBase):
         self.average_rewards = average_rewards
 
     @dispatch
-    def forward(self, tensordict: TensorDictBase, *, params: Any = None, target_params: Any = None) -> Any:
+    def forward(
+        self,
+        tensordict: TensorDictBase,
+        *,
+        params: TensorDictBase | None = None,
+        target_params: TensorDictBase | None = None,
+    ) -> Any:
         """Write advantages and targets, and the values they are made from, to `tensordict`, and return it.
 
         Args:
@@ -56,7 +63,7 @@ class _ReturnEstimator(ValueEstimatorBase):
     def value_estimate(
         self,
         tensordict: TensorDictBase,
-        target_params: Any = None,
+        target_params: TensorDictBase | None = None,
         next_value: Array | None = None,
         time_dim: int | None = None,
         **kwargs: Any,
@@ -98,7 +105,13 @@ class _ReturnEstimator(ValueEstimatorBase):
         return self._return(reward, next_value, done, terminated, gamma, time_dim), averaged
 
     def _return(
-        self, reward: Array, next_value: Array, done: Array, terminated: Array, gamma: Any, time_dim: int
+        self,
+        reward: Array,
+        next_value: Array,
+        done: Array,
+        terminated: Array,
+        gamma: float | Array,
+        time_dim: int,
     ) -> Array:
         raise NotImplementedError
 
@@ -133,7 +146,13 @@ class TD0Estimator(_ReturnEstimator):
     """
 
     def _return(
-        self, reward: Array, next_value: Array, done: Array, terminated: Array, gamma: Any, time_dim: int
+        self,
+        reward: Array,
+        next_value: Array,
+        done: Array,
+        terminated: Array,
+        gamma: float | Array,
+        time_dim: int,
     ) -> Array:
         return td0_return(reward, next_value, terminated, gamma=gamma)
 
@@ -166,7 +185,7 @@ class TD1Estimator(_ReturnEstimator):
         self,
         *,
         gamma: ArrayLike,
-        value_network: Any,
+        value_network: Module | None,
         average_rewards: bool = False,
         time_dim: int | None = None,
         **options: Unpack[Options],
@@ -175,7 +194,13 @@ class TD1Estimator(_ReturnEstimator):
         self.time_dim = time_dim
 
     def _return(
-        self, reward: Array, next_value: Array, done: Array, terminated: Array, gamma: Any, time_dim: int
+        self,
+        reward: Array,
+        next_value: Array,
+        done: Array,
+        terminated: Array,
+        gamma: float | Array,
+        time_dim: int,
     ) -> Array:
         return td_lambda_return(
             reward, next_value, done, terminated, gamma=gamma, lmbda=1.0, time_dim=time_dim
@@ -215,7 +240,7 @@ class TDLambdaEstimator(_ReturnEstimator):
         *,
         gamma: ArrayLike,
         lmbda: ArrayLike,
-        value_network: Any,
+        value_network: Module | None,
         average_rewards: bool = False,
         vectorized: bool = True,
         time_dim: int | None = None,
@@ -227,7 +252,13 @@ class TDLambdaEstimator(_ReturnEstimator):
         self.time_dim = time_dim
 
     def _return(
-        self, reward: Array, next_value: Array, done: Array, terminated: Array, gamma: Any, time_dim: int
+        self,
+        reward: Array,
+        next_value: Array,
+        done: Array,
+        terminated: Array,
+        gamma: float | Array,
+        time_dim: int,
     ) -> Array:
         lmbda = as_number(self.lmbda)
         return td_lambda_return(

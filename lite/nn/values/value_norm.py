@@ -34,7 +34,7 @@ class ValueNorm(Module):
         self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
         self.epsilon = epsilon
 
-    def update(self, value_target: Any) -> None:
+    def update(self, value_target: Array) -> None:
         """Count a batch of returns, (*, *shape), floats.
 
         Raises:
@@ -42,11 +42,11 @@ class ValueNorm(Module):
         """
         raise NotImplementedError(f"{type(self).__name__} defines no update.")
 
-    def normalize(self, value_target: Any) -> Any:
+    def normalize(self, value_target: Array) -> Array:
         """Returns less their location, divided by their scale."""
         raise NotImplementedError(f"{type(self).__name__} defines no normalize.")
 
-    def denormalize(self, normalised_value: Any) -> Any:
+    def denormalize(self, normalised_value: Array) -> Array:
         """What `normalize` was given."""
         raise NotImplementedError(f"{type(self).__name__} defines no denormalize.")
 
@@ -58,7 +58,7 @@ class ValueNorm(Module):
         for name in names:
             self.register_buffer(name, np.zeros(self.shape if shape is None else shape, get_default_dtype()))
 
-    def _rows(self, value_target: Any) -> Array:
+    def _rows(self, value_target: Array) -> Array:
         """The returns as constants, (n, *shape)."""
         values = np.asarray(detached(value_target))
         if values.shape[values.ndim - len(self.shape) :] != self.shape:
@@ -76,12 +76,12 @@ class _Moments(ValueNorm):
         """Mean and variance so far."""
         raise NotImplementedError
 
-    def normalize(self, value_target: Any) -> Any:
+    def normalize(self, value_target: Array) -> Array:
         """Returns less their mean, divided by their deviation."""
         mean, variance = self._moments()
         return (value_target - mean) / np.sqrt(variance)
 
-    def denormalize(self, normalised_value: Any) -> Any:
+    def denormalize(self, normalised_value: Array) -> Array:
         """What `normalize` was given."""
         mean, variance = self._moments()
         return normalised_value * np.sqrt(variance) + mean
@@ -120,7 +120,7 @@ class PopArtValueNorm(_Moments):
         self._zeros("running_mean", "running_mean_sq")
         self._zeros("debiasing_term", shape=())
 
-    def update(self, value_target: Any) -> None:
+    def update(self, value_target: Array) -> None:
         """Count a batch of returns, (*, *shape), floats."""
         rows = self._rows(value_target)
         found = (self.running_mean, rows.mean(0)), (self.running_mean_sq, (rows * rows).mean(0))
@@ -159,7 +159,7 @@ class RunningValueNorm(_Moments):
         self._zeros("mean", "m2")
         self._zeros("count", shape=())
 
-    def update(self, value_target: Any) -> None:
+    def update(self, value_target: Array) -> None:
         """Count a batch of returns, (*, *shape), floats."""
         rows = self._rows(value_target)
         if not len(rows):
@@ -224,17 +224,17 @@ class PercentileValueNorm(ValueNorm):
         self.center = center
         self._zeros("low", "high")
 
-    def update(self, value_target: Any) -> None:
+    def update(self, value_target: Array) -> None:
         """Count a batch of returns, (*, *shape), floats."""
         rows = self._rows(value_target).astype(self.low.dtype)
         for kept, new in zip((self.low, self.high), np.quantile(rows, self.quantiles, axis=0), strict=True):
             kept += (new - kept) * self.rate
 
-    def normalize(self, value_target: Any) -> Any:
+    def normalize(self, value_target: Array) -> Array:
         """Returns (with `center`, less their lower quantile), divided by their span."""
         return ((value_target - self.low) if self.center else value_target) / self.scale()
 
-    def denormalize(self, normalised_value: Any) -> Any:
+    def denormalize(self, normalised_value: Array) -> Array:
         """What `normalize` was given."""
         values = normalised_value * self.scale()
         return values + self.low if self.center else values
@@ -244,14 +244,14 @@ class PercentileValueNorm(ValueNorm):
         return np.asarray(np.maximum(self.high - self.low, self.low.dtype.type(self.min_scale)))
 
 
-def require_norm(advantage_norm: Any) -> Any:
+def require_norm(advantage_norm: object) -> Any:
     """Raise TypeError unless it is None or has `update` and `scale`."""
     if advantage_norm is None or (hasattr(advantage_norm, "update") and hasattr(advantage_norm, "scale")):
         return advantage_norm
     raise TypeError(f"advantage_norm must be a ValueNorm or None, got {type(advantage_norm).__name__}.")
 
 
-def update_where(norm: Any, value_target: Any, masks: list[Any]) -> None:
+def update_where(norm: Any, value_target: Array, masks: list[Any]) -> None:
     """Count the returns of steps where all masks, (*batch) or (*batch, 1), are True."""
     kept: Any = None
     for mask in masks:

@@ -56,7 +56,7 @@ def test_composite_icdf_asks_for_what_it_needs() -> None:
 
 
 def test_composite_errors_name_the_key() -> None:
-    with pytest.raises(KeyError, match=r"no parameters under 'c' in params, which has \['a'\]"):
+    with pytest.raises(KeyError, match=r"params has no 'c', only \['a'\]"):
         CompositeDistribution(TensorDict(a=1), {"c": Normal})
     with pytest.raises(RuntimeError, match="Expected a tensordict sample, but got a ndarray instead"):
         two().log_prob(np.zeros(3))

@@ -136,7 +136,7 @@ def test_delta_of_events_with_several_dimensions() -> None:
     np.testing.assert_array_equal(dist.variance, np.zeros((2, 3, 4)))
     elementwise = d.Delta(param, batch_shape=(2, 3, 4))
     np.testing.assert_array_equal(elementwise.log_prob(value) == np.inf, param == value)
-    with pytest.raises(ValueError, match=r"\(2,\) and event_shape \(3,\) must make up param's shape"):
+    with pytest.raises(ValueError, match=r"\(2,\) and event_shape \(3,\) must make param's shape"):
         d.Delta(param, batch_shape=(2,), event_shape=(3,))
 
 

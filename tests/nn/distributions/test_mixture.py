@@ -66,7 +66,7 @@ def test_errors() -> None:
         (lambda: d.MixtureSameFamily(d.OneHotCategorical(probs=P), parts), "a Categorical, got a OneHot"),
         (
             lambda: d.MixtureSameFamily(weights, 1.0),
-            "component_distribution must be a Distribution, got a float",
+            "component_distribution must be a Distribution, got float",
         ),
         (lambda: d.MixtureSameFamily(d.Categorical(probs=np.ones(3)), parts), r"\(3,\), got \(3, 2\)"),
         (lambda: d.MixtureSameFamily(d.Categorical(probs=np.ones((4, 2))), parts), r"\(4, 2\), got \(3, 2\)"),

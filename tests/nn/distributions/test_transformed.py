@@ -103,7 +103,7 @@ def test_errors() -> None:
         d.TransformedDistribution(base, [np.tanh])
     with pytest.raises(ValueError, match="transforms must be a Transform or a list"):
         d.TransformedDistribution(base, np.tanh)
-    with pytest.raises(ValueError, match=r"need 1 dimensions of base_distribution, got a shape of \(\)"):
+    with pytest.raises(ValueError, match=r"need 1 dimensions of base_distribution, got shape \(\)"):
         d.TransformedDistribution(base, d.AffineTransform(0.0, 1.0, event_dim=1))
     with pytest.raises(NotImplementedError, match="TransformedDistribution does not define mean"):
         _ = d.TransformedDistribution(base, d.TanhTransform()).mean

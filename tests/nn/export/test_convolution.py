@@ -59,5 +59,5 @@ def test_a_network_for_pixels(tmp_path: Path) -> None:
 
 def test_errors_are_those_of_the_layer(tmp_path: Path) -> None:
     for layer, x in ((nn.Conv2d(3, 4, 3), numbers(5, 2, 8, 8)), (nn.MaxPool2d(9), numbers(5, 3, 4, 4))):
-        with pytest.raises(RuntimeError, match=r"in_channels=3|larger than the input"):
+        with pytest.raises(RuntimeError, match=r"in_channels=3|exceeds the input"):
             layer.to_onnx(tmp_path / "net.onnx", x)

@@ -20,7 +20,6 @@ from helpers.layer_cases import CASES, TITLES, Case
 from lite import TensorDict, nn
 from lite.models import OnnxModule
 from lite.nn import TensorDictModule, TensorDictSequential
-from lite.nn._export.to_onnx import OPSET
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -250,7 +249,7 @@ def test_a_tensordict_with_states(tmp_path: Path) -> None:
     )
     contract = json.loads((tmp_path / "policy.onnx.json").read_text())
     np.testing.assert_equal(contract["states"], {"agent.state": "next.agent.state"})
-    np.testing.assert_equal((contract["batch"], contract["opset"]), ("batch", OPSET))
+    np.testing.assert_equal((contract["batch"], contract["opset"]), ("batch", 20))
     graph = OnnxModule(path)
     np.testing.assert_equal((graph.in_keys, graph.out_keys), (net.in_keys, net.out_keys))
     for batch in ((5,), (1,), (0,), (2, 3), ()):
@@ -538,7 +537,7 @@ def test_several_distributions_at_once(tmp_path: Path) -> None:
 
 def test_random_numbers_are_refused(tmp_path: Path) -> None:
     td = TensorDict(observation=numbers(5, 4), batch_size=[5])
-    with pytest.raises(ValueError, match="a graph draws no samples"):
+    with pytest.raises(ValueError, match="a graph draws nothing"):
         head("Normal").to_onnx(tmp_path / "p.onnx", td, interaction_type="random")
     with pytest.raises(NotImplementedError, match="draws random numbers"):  # of an estimate
         head("TanhNormal").to_onnx(tmp_path / "p.onnx", td, interaction_type="mean")
@@ -643,7 +642,7 @@ def test_options_that_do_not_fit(tmp_path: Path) -> None:
     for given in ((), ([1.0, 2.0],), (None,)):
         with pytest.raises(TypeError, match="needs examples of the inputs"):
             net.to_onnx(path, *given)
-    with pytest.raises(TypeError, match="takes 1 arguments, got 2 examples"):
+    with pytest.raises(TypeError, match="takes 1 arguments, got 2"):
         net.to_onnx(path, x, x)
     np.testing.assert_equal(list(tmp_path.iterdir()), [])
 

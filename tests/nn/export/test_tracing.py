@@ -59,7 +59,7 @@ def test_modules_that_cannot_be_copied_are_refused() -> None:
         def __deepcopy__(self, memo: Any) -> Any:
             raise TypeError("not me")
 
-    with pytest.raises(RuntimeError, match=r"Sequential cannot be copied \(not me\)"):
+    with pytest.raises(RuntimeError, match=r"copying Sequential failed \(not me\)"):
         symbolic(Graph({}), nn.Sequential(Stubborn()))
 
 

@@ -53,8 +53,8 @@ def test_lstm(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize(
     ("input", "state", "error", "match"),
     [
-        ((4, 1, 2), None, ValueError, r"the input must be .* got shape \(4, 1, 2\)"),
-        ((), None, ValueError, r"the input must be .* got shape \(\)"),
+        ((4, 1, 2), None, ValueError, r"the input must be .* got \(4, 1, 2\)"),
+        ((), None, ValueError, r"the input must be .* got \(\)"),
         ((4, 2), (4, 1, 3), ValueError, r"hx must be .* got shape \(4, 1, 3\)"),
         ((4, 2), (3,), RuntimeError, r"hx must have shape \(4, 3\), got \(3,\)"),
         ((2,), (2,), RuntimeError, r"hx must have shape \(3,\), got \(2,\)"),

@@ -27,7 +27,7 @@ def batch() -> TensorDict:
 
 def test_keys_are_checked_before_any_is_set() -> None:
     loss = dqn()
-    with pytest.raises(ValueError, match="'rewards' is not a key of DQNLoss; expected one of"):
+    with pytest.raises(ValueError, match="'rewards' is no key of DQNLoss; expected one of"):
         loss.set_keys(action="choice", rewards="gain")
     with pytest.raises(ValueError, match="a key must be a string or a tuple of strings, got action=3"):
         loss.set_keys(reward="gain", action=3)
@@ -198,20 +198,18 @@ def test_an_estimator_may_be_given() -> None:
     assert loss.make_value_estimator(mine).value_estimator is mine
     loss.make_value_estimator(TD0Estimator, gamma=0.25, value_network=None)
     assert float(loss.value_estimator.gamma) == 0.25
-    with pytest.raises(NotImplementedError, match="GAE is not implemented for DQNLoss, which supports"):
+    with pytest.raises(NotImplementedError, match=r"DQNLoss supports .*, got GAE"):
         loss.make_value_estimator("gae")
     with pytest.raises(KeyError, match="unknown value estimator 'td9'"):
         loss.make_value_estimator("td9")
-    with pytest.raises(TypeError, match="value_type must be a ValueEstimators, its name"):
+    with pytest.raises(TypeError, match="value_type must be a ValueEstimators, a name"):
         loss.make_value_estimator(3)
     with pytest.raises(NotImplementedError, match="LossModule has no estimator"):
         LossModule().make_value_estimator()
 
 
 def test_networks_without_data_are_refused() -> None:
-    with pytest.raises(
-        RuntimeError, match=r"value_network has a parameter .* without data: call the network once"
-    ):
+    with pytest.raises(RuntimeError, match=r"value_network has .* without data: call the network once"):
         DQNLoss(nn.LazyLinear(2), action_space="categorical")
 
 

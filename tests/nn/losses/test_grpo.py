@@ -80,7 +80,7 @@ def test_shapes_of_advantages(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("shape", [(3,), (1, 3), (2, 2), (), (2, 1, 3)])
 def test_other_shapes_do_not_broadcast(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="the advantage must be of responses"):
+    with pytest.raises(ValueError, match="the advantage must have the shape"):
         grpo_loss(log_probs(), log_probs(1), np.ones(shape))
 
 
@@ -119,7 +119,7 @@ def test_dtypes_and_no_tokens() -> None:
         ({"kl_to_ref_coeff": 0.1, "ref_log_probs": log_probs(), "kl_estimator": "k4"}, "'k1', 'k2' or 'k3'"),
         ({"clip_epsilon": -1.0}, "clip_epsilon must not be negative"),
         ({"mask": np.ones((2, 2), bool)}, r"the mask must have the shape \(2, 3\)"),
-        ({"sample_log_probs": np.zeros((2, 1))}, r"sample_log_probs must have the shape \(2, 3\)"),
+        ({"sample_log_probs": np.zeros((2, 1))}, r"sample_log_probs must have the tokens' shape \(2, 3\)"),
         ({"log_probs": np.full((2, 3), np.nan)}, r"log_probs is NaN at \[0, 0\]"),
     ],
 )

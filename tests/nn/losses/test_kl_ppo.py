@@ -50,5 +50,5 @@ def test_errors() -> None:
     with pytest.raises(ValueError, match="decrement must be at most 1"):
         KLPENPPOLoss(gaussian(), critic(), decrement=2)
     td = gaussian()(transitions(6, advantage=np.zeros((6, 1)), value_target=np.zeros((6, 1))))
-    with pytest.raises(KeyError, match="reads the parameters of the distribution that acted"):
+    with pytest.raises(KeyError, match="lacks the parameters of the distribution that acted"):
         KLPENPPOLoss(gaussian(), critic())(td.exclude("loc"))

@@ -33,9 +33,7 @@ def test_shapes_do_not_broadcast_silently() -> None:
     with pytest.raises(RuntimeError, match=r"must have one shape, got \(3,\) and \(3, 1\)"):
         distance_loss(a, b, "l2")
     assert distance_loss(a, b, "l2", strict_shape=False).shape == (3, 3)
-    with pytest.raises(
-        ValueError, match=r"priority weights must have the shape of the loss \(3,\), got \(3, 1\)"
-    ):
+    with pytest.raises(ValueError, match=r"priority weights must have the loss's shape \(3,\), got \(3, 1\)"):
         reduced(a, "mean", weights=b)
     with pytest.raises(ValueError, match=r"the mask of shape \(2,\) does not fit a loss of shape \(3,\)"):
         expanded(np.ones(2, bool), a)

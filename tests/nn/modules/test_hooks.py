@@ -112,7 +112,7 @@ def test_backward_hooks_of_one_name() -> None:
     handle = m.register_full_backward_hook(lambda *args: None)
     m.register_full_backward_pre_hook(lambda *args: None)
     assert m(1) == 1
-    with pytest.raises(RuntimeError, match="not both"):
+    with pytest.raises(RuntimeError, match="exclude each other"):
         m.register_backward_hook(lambda *args: None)
     handle.remove()
     m.register_backward_hook(lambda *args: None).remove()

@@ -67,7 +67,7 @@ MODULE: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
         RuntimeError,
         "too old",
     ),
-    "load a list": (lambda m: m.load_state_dict([1]), TypeError, "mapping of names to arrays, got list"),
+    "load a list": (lambda m: m.load_state_dict([1]), TypeError, "must be a mapping, got list"),
     "load an unexpected key": (load(q=np.ones(1)), RuntimeError, r'Unexpected key\(s\) in state_dict: "q"'),
     "load a shape": (
         load(strict=False, b__0__bias=np.ones(5)),

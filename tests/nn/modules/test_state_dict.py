@@ -277,5 +277,5 @@ def test_a_tensordict_is_a_state_dict():
     assert target.own is source.own
     with pytest.raises(RuntimeError, match=r'Missing key.*"own".*\n.*Unexpected key.*"child", "linear"'):
         target.load_state_dict(TensorDict.from_module(source).select("child", "linear"))
-    with pytest.raises(TypeError, match="mapping of names to arrays, got list"):
+    with pytest.raises(TypeError, match="must be a mapping, got list"):
         target.load_state_dict([given])

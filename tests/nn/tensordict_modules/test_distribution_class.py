@@ -14,7 +14,7 @@ from lite.nn.tensordict_modules.distribution_class import distribution_of
 def test_by_class_or_name() -> None:
     assert distribution_of(Normal) is Normal
     assert distribution_of("TanhNormal") is distribution_of("tanhnormal") is TanhNormal
-    with pytest.raises(ValueError, match="'gauss' is not a known name"):
+    with pytest.raises(ValueError, match="'gauss' is unknown"):
         distribution_of("gauss")
     with pytest.raises(ValueError, match="a class, a function or a name, got 3"):
         distribution_of(3)  # type: ignore[arg-type]

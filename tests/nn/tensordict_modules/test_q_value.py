@@ -50,7 +50,7 @@ def test_action_spaces() -> None:
     [
         (np.zeros((2, 2), int), "categorical", r"ids of shape \(2,\)"),
         (np.zeros(2), "categorical", "must be integers"),
-        (np.zeros(2, int), "one_hot", r"the shape of the values \(2, 3\), got \(2,\)"),
+        (np.zeros(2, int), "one_hot", r"the values' shape \(2, 3\), got \(2,\)"),
     ],
 )
 def test_actions_of_other_shapes(action: Any, space: str, message: str) -> None:
@@ -68,7 +68,7 @@ def test_actors() -> None:
     assert QValueActor(net, action_space="one-hot", action_value_key="q").out_keys[1] == "q"
     with pytest.raises(KeyError, match="the module must write 'action_value', the action values, got"):
         QValueActor(net, action_space="one-hot")
-    with pytest.raises(RuntimeError, match="out_keys must have the key of the values 'q', got"):
+    with pytest.raises(RuntimeError, match="out_keys must have 'q', the key of the values, got"):
         QValueModule("one-hot", "q", out_keys=["a", "b", "c"])
 
 

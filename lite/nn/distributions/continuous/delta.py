@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lite.nn.distributions.arrays import as_float, as_shape
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
+from lite.nn.distributions.arrays import Numbers, ShapeLike, as_float, as_shape
 from lite.nn.distributions.continuous.tanh import TanhMap
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import Interval, Real, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class Delta(Distribution):
@@ -45,7 +43,7 @@ class Delta(Distribution):
 
     def __init__(
         self,
-        param: Any,
+        param: Numbers,
         atol: float = 1e-6,
         rtol: float = 1e-6,
         batch_shape: Sequence[int] | None = None,
@@ -59,41 +57,36 @@ class Delta(Distribution):
         if not batch and not event:
             batch, event = shape[:-1], shape[-1:]
         if batch + event != shape:
-            raise ValueError(
-                f"batch_shape {batch} and event_shape {event} must make up param's shape {shape}"
-            )
+            raise ValueError(f"batch_shape {batch} and event_shape {event} must make param's shape {shape}")
         super().__init__(batch, event)
 
-    def update(self, param: Any) -> None:
+    def update(self, param: Numbers) -> None:
         """Take another value of the same shape."""
         self.param = as_float(param)
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """The value, (*sample_shape, *batch, *event), in an array of its own."""
         return np.broadcast_to(self.param, (*as_shape(sample_shape), *self.param.shape)).copy()
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Array) -> Array:
         """inf where all of an event is `param`, within the tolerances; otherwise -inf."""
         near = np.abs(value - self.param) < self.atol + self.rtol * np.abs(self.param)
         same = near.all(tuple(range(-len(self.event_shape), 0)))
         return np.where(same, np.inf, -np.inf).astype(self.param.dtype, copy=False)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Array:
         """`param`."""
         return self.param
 
     mode = median = deterministic_sample = mean
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Array:
         """Zeros."""
         return np.zeros_like(self.param)
 
-    @property
-    def support(self) -> Support:
-        """All real numbers, as `param` can be any."""
-        return Real()
+    support = Real()
 
 
 class TanhDelta(Distribution):
@@ -126,9 +119,9 @@ class TanhDelta(Distribution):
 
     def __init__(
         self,
-        param: Any,
-        low: Any = -1.0,
-        high: Any = 1.0,
+        param: Numbers,
+        low: Numbers = -1.0,
+        high: Numbers = 1.0,
         event_dims: int = 1,
         atol: float = 1e-6,
         rtol: float = 1e-6,
@@ -143,27 +136,27 @@ class TanhDelta(Distribution):
             param + self._map.middle, atol, rtol, batch_shape=param.shape[:cut], event_shape=param.shape[cut:]
         )
 
-    def update(self, param: Any) -> None:
+    def update(self, param: Numbers) -> None:
         """Take another value of the same shape."""
         self.base_dist.update(as_float(param) + self._map.middle)
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """The value, (*sample_shape, *batch, *event)."""
         return self._map.forward(self.base_dist.rsample(sample_shape))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Array) -> Array:
         """inf where all of an event is the value, within the tolerances; otherwise -inf."""
         return self.base_dist.log_prob(self._map.inverse(value))
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Array:
         """The value."""
         return self._map.forward(self.base_dist.param)
 
     mean = median = deterministic_sample = mode
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Array:
         """Zeros."""
         return self.base_dist.variance
 

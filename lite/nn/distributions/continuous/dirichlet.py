@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
 from lite._arrays.formulas import log_gamma
 from lite._arrays.special import digamma, log_beta, xlog1py, xlogy
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import (
+    Numbers,
+    ShapeLike,
     as_float,
     as_value,
     drawn_without_slope,
-    float_arrays,
     in_double,
     inside_of_simplex,
     limits,
     require,
 )
-from lite.nn.distributions.distribution import Distribution
-from lite.nn.distributions.support import Interval, Simplex, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
+from lite.nn.distributions.distribution import Distribution, Elementwise
+from lite.nn.distributions.support import Interval, Simplex
 
 
-class Beta(Distribution):
+class Beta(Elementwise):
     """Beta distributions: numbers between 0 and 1.
 
     Args:
@@ -48,63 +46,52 @@ class Beta(Distribution):
     """
 
     has_rsample = True
-    _batched = ("concentration1", "concentration0")
+    _batched = _positive = ("concentration1", "concentration0")
+    support = Interval(0, 1)
 
-    def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
-        self.concentration1, self.concentration0 = float_arrays(concentration1, concentration0)
-        if validate_args is not False:
-            require(self.concentration1 > 0, "concentration1 must be positive", self.concentration1)
-            require(self.concentration0 > 0, "concentration0 must be positive", self.concentration0)
-        super().__init__(self.concentration1.shape)
+    def __init__(
+        self, concentration1: Numbers, concentration0: Numbers, validate_args: bool | None = None
+    ) -> None:
+        first, last = self._parameters(validate_args, concentration1, concentration0)
+        self.concentration1, self.concentration0 = first, last
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw numbers above 0 and below 1; see `Distribution.rsample`."""
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
+        """Draw shares; see `Distribution.rsample`."""
         wide = [c.astype(np.float64) for c in (self.concentration1, self.concentration0)]
-        return inside_of_simplex(
-            drawn_without_slope(rng, "beta", sample_shape, *wide), self.concentration1.dtype
-        )
+        shares = drawn_without_slope(rng, "beta", sample_shape, *wide)
+        return inside_of_simplex(shares, self.concentration1.dtype)
 
-    def log_prob(self, value: Any) -> Any:
-        """Logarithm of the density; -inf outside [0, 1]."""
+    @staticmethod
+    def _log_density(x: Array, a: Array, b: Array) -> Array:
+        out = xlogy(a - 1, x) + xlog1py(b - 1, -x) - log_beta(a, b)
+        return np.where((x < 0) | (x > 1), -np.inf, out)
 
-        def density(x: Any, a: Any, b: Any) -> Any:
-            out = xlogy(a - 1, x) + xlog1py(b - 1, -x) - log_beta(a, b)
-            return np.where((x < 0) | (x > 1), -np.inf, out)
-
-        value = as_value(value, self.concentration1.dtype)
-        return in_double(density, value, self.concentration1, self.concentration0)
-
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropy of each number."""
 
-        def entropy(a: Any, b: Any) -> Any:
+        def entropy(a: Array, b: Array) -> Array:
             total = (a + b - 2) * digamma(a + b)
             return log_beta(a, b) - (a - 1) * digamma(a) - (b - 1) * digamma(b) + total
 
-        return in_double(entropy, self.concentration1, self.concentration0)
+        return self._in_double(entropy)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Array:
         """concentration1 / (concentration1 + concentration0)."""
         return self.concentration1 / (self.concentration1 + self.concentration0)
 
     deterministic_sample = mean
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Array:
         """The most probable number; 1 if both concentrations are below 1, NaN if the larger one is 1."""
         return _mode(np.stack([self.concentration1, self.concentration0], -1))[..., 0]
 
     @property
-    def variance(self) -> Any:
-        """Variance of each number."""
+    def variance(self) -> Array:
+        """mean (1 - mean) / (concentration1 + concentration0 + 1)."""
         total = self.concentration1 + self.concentration0
         return self.mean * (self.concentration0 / total) / (total + 1)
-
-    @property
-    def support(self) -> Support:
-        """From 0 to 1."""
-        return Interval(0, 1)
 
 
 class Dirichlet(Distribution):
@@ -131,7 +118,7 @@ class Dirichlet(Distribution):
     has_rsample = True
     _batched = ("concentration",)
 
-    def __init__(self, concentration: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, concentration: Numbers, validate_args: bool | None = None) -> None:
         self.concentration = as_float(concentration)
         if self.concentration.ndim < 1:
             raise ValueError("`concentration` parameter must be at least one-dimensional.")
@@ -139,16 +126,16 @@ class Dirichlet(Distribution):
             require(self.concentration > 0, "concentration must be positive", self.concentration)
         super().__init__(self.concentration.shape[:-1], self.concentration.shape[-1:])
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw vectors of positive shares; see `Distribution.rsample`."""
         wide = drawn_without_slope(rng, "standard_gamma", sample_shape, self.concentration.astype(np.float64))
         wide = np.maximum(wide, limits(wide.dtype).tiny)
         return inside_of_simplex(wide / wide.sum(-1, keepdims=True), self.concentration.dtype)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Numbers) -> Array:
         """Logarithm of the density of vectors (..., n); -inf for vectors outside the simplex."""
 
-        def density(x: Any, c: Any) -> Any:
+        def density(x: Array, c: Array) -> Array:
             return xlogy(c - 1, x).sum(-1) + log_gamma(c.sum(-1)) - log_gamma(c).sum(-1)
 
         value = as_value(value, self.concentration.dtype)
@@ -156,10 +143,10 @@ class Dirichlet(Distribution):
         outside = ~self.support.check(value) & ~np.isnan(value).any(-1)
         return np.where(outside, out.dtype.type(-np.inf), out)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropy of each vector."""
 
-        def entropy(c: Any) -> Any:
+        def entropy(c: Array) -> Array:
             total = c.sum(-1)
             norm = log_gamma(c).sum(-1) - log_gamma(total)
             return norm + (total - c.shape[-1]) * digamma(total) - ((c - 1) * digamma(c)).sum(-1)
@@ -167,32 +154,29 @@ class Dirichlet(Distribution):
         return in_double(entropy, self.concentration)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Array:
         """Concentrations, divided by their sum."""
         return self.concentration / self.concentration.sum(-1, keepdims=True)
 
     deterministic_sample = mean
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Array:
         """The most probable vector; the first share is 1 if all concentrations are below 1, NaN if one is 1
         and none above.
         """
         return _mode(self.concentration)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Array:
         """Variance of each share."""
         mean = self.mean
         return mean * (1 - mean) / (self.concentration.sum(-1, keepdims=True) + 1)
 
-    @property
-    def support(self) -> Support:
-        """Shares of 1."""
-        return Simplex()
+    support = Simplex()
 
 
-def _mode(concentration: Any) -> Any:
+def _mode(concentration: Array) -> Array:
     above = np.maximum(concentration - 1, 0)
     with np.errstate(invalid="ignore"):  # 0 / 0 where no concentration is above 1
         shares = above / above.sum(-1, keepdims=True)

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lite._arrays.formulas import log_gamma
 from lite._arrays.special import xlogy
-from lite.nn.distributions.arrays import (
-    as_shape,
-    as_value,
-    float_arrays,
-    in_double,
-    require,
-    standard_exponential,
-)
-from lite.nn.distributions.distribution import EULER, Distribution
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
+from lite.nn.distributions.arrays import Numbers, ShapeLike, as_shape, in_double, standard_exponential
+from lite.nn.distributions.distribution import EULER, Elementwise
 from lite.nn.distributions.support import GreaterThan, Interval, Real, Support
 
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
-
-class Gumbel(Distribution):
+class Gumbel(Elementwise):
     """Gumbel distributions, one for each number.
 
     Args:
@@ -48,76 +39,58 @@ class Gumbel(Distribution):
 
     has_rsample = True
     _batched = ("loc", "scale")
+    _positive = ("scale",)
+    support = Real()
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = float_arrays(loc, scale)
-        if validate_args is not False:
-            require(self.scale > 0, "scale must be positive", self.scale)
-        super().__init__(self.loc.shape)
+    def __init__(self, loc: Numbers, scale: Numbers, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = self._parameters(validate_args, loc, scale)
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw numbers; see `Distribution.rsample`."""
         shape = (*as_shape(sample_shape), *self.batch_shape)
         return self.loc - self.scale * np.log(standard_exponential(rng, shape, self.loc.dtype))
 
-    def log_prob(self, value: Any) -> Any:
-        """Logarithm of the density of each number."""
+    @staticmethod
+    def _log_density(x: Array, loc: Array, scale: Array) -> Array:
+        y = (loc - x) / scale
+        return y - np.exp(y) - np.log(scale)
 
-        def density(x: Any, loc: Any, scale: Any) -> Any:
-            y = (loc - x) / scale
-            return y - np.exp(y) - np.log(scale)
+    @staticmethod
+    def _probability(x: Array, loc: Array, scale: Array) -> Array:
+        return np.exp(-np.exp((loc - x) / scale))
 
-        return in_double(density, as_value(value, self.loc.dtype), self.loc, self.scale)
+    @staticmethod
+    def _quantile(p: Array, loc: Array, scale: Array) -> Array:
+        return loc - scale * np.log(-np.log(p))
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropy of each number."""
         return np.log(self.scale) + (1 + EULER)
 
-    def cdf(self, value: Any) -> Any:
-        """Probability of numbers up to `value`."""
-
-        def below(x: Any, loc: Any, scale: Any) -> Any:
-            return np.exp(-np.exp((loc - x) / scale))
-
-        return in_double(below, as_value(value, self.loc.dtype), self.loc, self.scale)
-
-    def icdf(self, value: Any) -> Any:
-        """The number up to which the probability is `value`."""
-
-        def quantile(p: Any, loc: Any, scale: Any) -> Any:
-            return loc - scale * np.log(-np.log(p))
-
-        return in_double(quantile, as_value(value, self.loc.dtype), self.loc, self.scale)
-
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Array:
         """loc + scale times the Euler-Mascheroni constant."""
         return self.loc + self.scale * EULER
 
     deterministic_sample = mean
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Array:
         """`loc`."""
         return self.loc
 
     @property
-    def stddev(self) -> Any:
+    def stddev(self) -> Array:
         """π / √6 scale."""
         return self.scale * (math.pi / math.sqrt(6))
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Array:
         """Square of `stddev`."""
         return self.stddev * self.stddev
 
-    @property
-    def support(self) -> Support:
-        """All real numbers."""
-        return Real()
 
-
-class Weibull(Distribution):
+class Weibull(Elementwise):
     """Weibull distributions: times to failure.
 
     Args:
@@ -140,89 +113,63 @@ class Weibull(Distribution):
     """
 
     has_rsample = True
-    _batched = ("scale", "concentration")
+    _batched = _positive = ("scale", "concentration")
+    support = GreaterThan(0)
 
-    def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
-        self.scale, self.concentration = float_arrays(scale, concentration)
-        if validate_args is not False:
-            require(self.scale > 0, "scale must be positive", self.scale)
-            require(self.concentration > 0, "concentration must be positive", self.concentration)
-        super().__init__(self.scale.shape)
+    def __init__(self, scale: Numbers, concentration: Numbers, validate_args: bool | None = None) -> None:
+        self.scale, self.concentration = self._parameters(validate_args, scale, concentration)
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw positive numbers; see `Distribution.rsample`."""
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
+        """Draw numbers; see `Distribution.rsample`."""
         shape = (*as_shape(sample_shape), *self.batch_shape)
         waits = standard_exponential(rng, shape, self.scale.dtype)
+        return in_double(
+            lambda t, scale, shape: scale * t ** (1 / shape), waits, self.scale, self.concentration
+        )
 
-        def failure(t: Any, scale: Any, shape: Any) -> Any:
-            return scale * t ** (1 / shape)
+    @staticmethod
+    def _log_density(x: Array, scale: Array, shape: Array) -> Array:
+        z = x / scale
+        out = np.log(shape / scale) + xlogy(shape - 1, z) - z**shape
+        return np.where(x < 0, -np.inf, out)
 
-        return in_double(failure, waits, self.scale, self.concentration)
+    @staticmethod
+    def _probability(x: Array, scale: Array, shape: Array) -> Array:
+        return -np.expm1(-((np.maximum(x, 0) / scale) ** shape))
 
-    def log_prob(self, value: Any) -> Any:
-        """Logarithm of the density; -inf for negative numbers."""
+    @staticmethod
+    def _quantile(p: Array, scale: Array, shape: Array) -> Array:
+        return scale * (-np.log1p(-p)) ** (1 / shape)
 
-        def density(x: Any, scale: Any, shape: Any) -> Any:
-            z = x / scale
-            out = np.log(shape / scale) + xlogy(shape - 1, z) - z**shape
-            return np.where(x < 0, -np.inf, out)
-
-        return in_double(density, as_value(value, self.scale.dtype), self.scale, self.concentration)
-
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropy of each number."""
         return EULER * (1 - 1 / self.concentration) + np.log(self.scale / self.concentration) + 1
 
-    def cdf(self, value: Any) -> Any:
-        """Probability of numbers up to `value`."""
-
-        def below(x: Any, scale: Any, shape: Any) -> Any:
-            return -np.expm1(-((np.maximum(x, 0) / scale) ** shape))
-
-        return in_double(below, as_value(value, self.scale.dtype), self.scale, self.concentration)
-
-    def icdf(self, value: Any) -> Any:
-        """The number up to which the probability is `value`."""
-
-        def quantile(p: Any, scale: Any, shape: Any) -> Any:
-            return scale * (-np.log1p(-p)) ** (1 / shape)
-
-        return in_double(quantile, as_value(value, self.scale.dtype), self.scale, self.concentration)
-
     @property
-    def mean(self) -> Any:
-        """scale gamma(1 + 1 / concentration)."""
-
-        def mean(scale: Any, shape: Any) -> Any:
-            return scale * np.exp(log_gamma(1 + 1 / shape))
-
-        return in_double(mean, self.scale, self.concentration)
+    def mean(self) -> Array:
+        """scale Γ(1 + 1 / concentration)."""
+        return self._in_double(lambda scale, shape: scale * np.exp(log_gamma(1 + 1 / shape)))
 
     deterministic_sample = mean
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Array:
         """The most probable number: 0 for concentrations up to 1."""
         shape = self.concentration
         return self.scale * np.maximum((shape - 1) / shape, 0) ** (1 / shape)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Array:
         """Variance of each number."""
 
-        def variance(scale: Any, shape: Any) -> Any:
+        def variance(scale: Array, shape: Array) -> Array:
             twice, once = log_gamma(1 + 2 / shape), log_gamma(1 + 1 / shape)
             return scale * scale * np.exp(2 * once) * np.expm1(twice - 2 * once)
 
-        return in_double(variance, self.scale, self.concentration)
-
-    @property
-    def support(self) -> Support:
-        """Numbers above 0."""
-        return GreaterThan(0)
+        return self._in_double(variance)
 
 
-class Pareto(Distribution):
+class Pareto(Elementwise):
     """Pareto distributions: numbers above a bound, of which the logarithms are waiting times.
 
     Args:
@@ -245,57 +192,36 @@ class Pareto(Distribution):
     """
 
     has_rsample = True
-    _batched = ("scale", "alpha")
+    _batched = _positive = ("scale", "alpha")
 
-    def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
-        self.scale, self.alpha = float_arrays(scale, alpha)
-        if validate_args is not False:
-            require(self.scale > 0, "scale must be positive", self.scale)
-            require(self.alpha > 0, "alpha must be positive", self.alpha)
-        super().__init__(self.scale.shape)
+    def __init__(self, scale: Numbers, alpha: Numbers, validate_args: bool | None = None) -> None:
+        self.scale, self.alpha = self._parameters(validate_args, scale, alpha)
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw numbers from `scale` on; see `Distribution.rsample`."""
-        shape = (*as_shape(sample_shape), *self.batch_shape)
-        waits = standard_exponential(rng, shape, self.scale.dtype)
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
+        """Draw numbers; see `Distribution.rsample`."""
+        waits = standard_exponential(rng, (*as_shape(sample_shape), *self.batch_shape), self.scale.dtype)
+        return in_double(lambda t, scale, alpha: scale * np.exp(t / alpha), waits, self.scale, self.alpha)
 
-        def above(t: Any, scale: Any, alpha: Any) -> Any:
-            return scale * np.exp(t / alpha)
+    @staticmethod
+    def _log_density(x: Array, scale: Array, alpha: Array) -> Array:
+        out = np.log(alpha) + alpha * np.log(scale) - (alpha + 1) * np.log(x)
+        return np.where(x < scale, -np.inf, out)
 
-        return in_double(above, waits, self.scale, self.alpha)
+    @staticmethod
+    def _probability(x: Array, scale: Array, alpha: Array) -> Array:
+        return -np.expm1(-alpha * np.log(np.maximum(x / scale, 1)))
 
-    def log_prob(self, value: Any) -> Any:
-        """Logarithm of the density; -inf below `scale`."""
+    @staticmethod
+    def _quantile(p: Array, scale: Array, alpha: Array) -> Array:
+        return scale * np.exp(-np.log1p(-p) / alpha)
 
-        def density(x: Any, scale: Any, alpha: Any) -> Any:
-            out = np.log(alpha) + alpha * np.log(scale) - (alpha + 1) * np.log(x)
-            return np.where(x < scale, -np.inf, out)
-
-        return in_double(density, as_value(value, self.scale.dtype), self.scale, self.alpha)
-
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropy of each number."""
         return np.log(self.scale / self.alpha) + 1 + 1 / self.alpha
 
-    def cdf(self, value: Any) -> Any:
-        """Probability of numbers up to `value`."""
-
-        def below(x: Any, scale: Any, alpha: Any) -> Any:
-            return -np.expm1(-alpha * np.log(np.maximum(x / scale, 1)))
-
-        return in_double(below, as_value(value, self.scale.dtype), self.scale, self.alpha)
-
-    def icdf(self, value: Any) -> Any:
-        """The number up to which the probability is `value`."""
-
-        def quantile(p: Any, scale: Any, alpha: Any) -> Any:
-            return scale * np.exp(-np.log1p(-p) / alpha)
-
-        return in_double(quantile, as_value(value, self.scale.dtype), self.scale, self.alpha)
-
     @property
-    def mean(self) -> Any:
-        """alpha scale / (alpha - 1), infinite for an `alpha` up to 1."""
+    def mean(self) -> Array:
+        """alpha scale / (alpha - 1); infinite for an alpha up to 1."""
         a = np.maximum(self.alpha, 1)
         with np.errstate(divide="ignore"):
             return a * self.scale / (a - 1)
@@ -303,18 +229,18 @@ class Pareto(Distribution):
     deterministic_sample = mean
 
     @property
-    def mode(self) -> Any:
-        """`scale`."""
+    def mode(self) -> Array:
+        """`scale`, the least number."""
         return self.scale
 
     @property
-    def variance(self) -> Any:
-        """Variance of each number, infinite for an `alpha` up to 2."""
+    def variance(self) -> Array:
+        """scale² alpha / ((alpha - 1)² (alpha - 2)); infinite for an alpha up to 2."""
         a = np.maximum(self.alpha, 2)
         with np.errstate(divide="ignore"):
             return self.scale * self.scale * a / ((a - 1) * (a - 1) * (a - 2))
 
     @property
     def support(self) -> Support:
-        """Numbers from `scale` on."""
+        """Numbers from `scale`."""
         return Interval(self.scale, np.inf)

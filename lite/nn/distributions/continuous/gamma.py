@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
 from lite._arrays.formulas import log_gamma
 from lite._arrays.special import digamma, gamma_below, xlogy
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import (
+    Numbers,
+    ShapeLike,
     as_float,
     as_shape,
     as_value,
     drawn_without_slope,
-    float_arrays,
     in_double,
     limits,
     require,
     standard_exponential,
 )
-from lite.nn.distributions.distribution import Distribution
-from lite.nn.distributions.support import Interval, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
+from lite.nn.distributions.distribution import Elementwise
+from lite.nn.distributions.support import Interval
 
 NOT_NEGATIVE = Interval(0, np.inf)
 
 
-class Exponential(Distribution):
+class Exponential(Elementwise):
     """Waiting times at a given rate.
 
     Args:
@@ -50,64 +48,53 @@ class Exponential(Distribution):
     """
 
     has_rsample = True
-    _batched = ("rate",)
+    _batched = _positive = ("rate",)
+    support = NOT_NEGATIVE
 
-    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
-        self.rate = as_float(rate)
-        if validate_args is not False:
-            require(self.rate > 0, "rate must be positive", self.rate)
-        super().__init__(self.rate.shape)
+    def __init__(self, rate: Numbers, validate_args: bool | None = None) -> None:
+        (self.rate,) = self._parameters(validate_args, rate)
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw positive numbers; see `Distribution.rsample`."""
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
+        """Draw numbers; see `Distribution.rsample`."""
         shape = (*as_shape(sample_shape), *self.batch_shape)
         return standard_exponential(rng, shape, self.rate.dtype) / self.rate
 
-    def log_prob(self, value: Any) -> Any:
-        """Logarithm of the density; -inf for negative numbers."""
+    @staticmethod
+    def _log_density(x: Array, rate: Array) -> Array:
+        return np.where(x < 0, -np.inf, np.log(rate) - rate * x)
 
-        def density(x: Any, rate: Any) -> Any:
-            return np.where(x < 0, -np.inf, np.log(rate) - rate * x)
-
-        return in_double(density, as_value(value, self.rate.dtype), self.rate)
-
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropy of each number."""
         return 1 - np.log(self.rate)
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Numbers) -> Array:
         """Probability of numbers up to `value`."""
         return -np.expm1(-self.rate * np.maximum(as_value(value, self.rate.dtype), 0))
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Numbers) -> Array:
         """The number up to which the probability is `value`."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return -np.log1p(-as_value(value, self.rate.dtype)) / self.rate
 
     @property
-    def mean(self) -> Any:
-        """1 / rate."""
+    def mean(self) -> Array:
+        """1 / rate, which is the standard deviation, too."""
         return 1 / self.rate
 
     stddev = deterministic_sample = mean
 
     @property
-    def mode(self) -> Any:
-        """Zeros."""
+    def mode(self) -> Array:
+        """0."""
         return np.zeros_like(self.rate)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Array:
         """1 / rate²."""
         return self.mean / self.rate
 
-    @property
-    def support(self) -> Support:
-        """Numbers from 0 on."""
-        return NOT_NEGATIVE
 
-
-class Gamma(Distribution):
+class Gamma(Elementwise):
     """Gamma distributions: for whole concentrations, sums of so many waiting times.
 
     Args:
@@ -130,67 +117,51 @@ class Gamma(Distribution):
     """
 
     has_rsample = True
-    _batched = ("concentration", "rate")
+    _batched = _positive = ("concentration", "rate")
+    support = NOT_NEGATIVE
 
-    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
-        self.concentration, self.rate = float_arrays(concentration, rate)
-        if validate_args is not False:
-            require(self.concentration > 0, "concentration must be positive", self.concentration)
-            require(self.rate > 0, "rate must be positive", self.rate)
-        super().__init__(self.rate.shape)
+    def __init__(self, concentration: Numbers, rate: Numbers, validate_args: bool | None = None) -> None:
+        self.concentration, self.rate = self._parameters(validate_args, concentration, rate)
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw positive numbers; see `Distribution.rsample`."""
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
+        """Draw numbers; see `Distribution.rsample`."""
         dtype = self.rate.dtype
         wide = drawn_without_slope(rng, "standard_gamma", sample_shape, self.concentration.astype(np.float64))
         return np.maximum(in_double(np.divide, wide, self.rate, dtype=dtype), limits(dtype).tiny)
 
-    def log_prob(self, value: Any) -> Any:
-        """Logarithm of the density; -inf for negative numbers."""
+    @staticmethod
+    def _log_density(x: Array, shape: Array, rate: Array) -> Array:
+        out = xlogy(shape, rate) + xlogy(shape - 1, x) - rate * x - log_gamma(shape)
+        return np.where(x < 0, -np.inf, out)
 
-        def density(x: Any, shape: Any, rate: Any) -> Any:
-            out = xlogy(shape, rate) + xlogy(shape - 1, x) - rate * x - log_gamma(shape)
-            return np.where(x < 0, -np.inf, out)
+    @staticmethod
+    def _probability(x: Array, shape: Array, rate: Array) -> Array:
+        return gamma_below(shape, rate * np.maximum(x, 0))
 
-        return in_double(density, as_value(value, self.rate.dtype), self.concentration, self.rate)
-
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropy of each number."""
 
-        def entropy(shape: Any, rate: Any) -> Any:
+        def entropy(shape: Array, rate: Array) -> Array:
             return shape - np.log(rate) + log_gamma(shape) + (1 - shape) * digamma(shape)
 
-        return in_double(entropy, self.concentration, self.rate)
-
-    def cdf(self, value: Any) -> Any:
-        """Probability of numbers up to `value`."""
-
-        def below(x: Any, shape: Any, rate: Any) -> Any:
-            return gamma_below(shape, rate * np.maximum(x, 0))
-
-        return in_double(below, as_value(value, self.rate.dtype), self.concentration, self.rate)
+        return self._in_double(entropy)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Array:
         """concentration / rate."""
         return self.concentration / self.rate
 
     deterministic_sample = mean
 
     @property
-    def mode(self) -> Any:
-        """(concentration - 1) / rate, but at least 0."""
+    def mode(self) -> Array:
+        """(concentration - 1) / rate; 0 for a concentration below 1."""
         return np.maximum((self.concentration - 1) / self.rate, 0)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Array:
         """concentration / rate²."""
         return self.mean / self.rate
-
-    @property
-    def support(self) -> Support:
-        """Numbers from 0 on."""
-        return NOT_NEGATIVE
 
 
 class Chi2(Gamma):
@@ -214,13 +185,13 @@ class Chi2(Gamma):
         torch.distributions.Chi2.
     """
 
-    def __init__(self, df: Any, validate_args: bool | None = None) -> None:
-        df = as_float(df)
+    def __init__(self, df: Numbers, validate_args: bool | None = None) -> None:
+        freedom = as_float(df)
         if validate_args is not False:
-            require(df > 0, "df must be positive", df)
-        super().__init__(df / 2, 0.5, validate_args=False)
+            require(freedom > 0, "df must be positive", freedom)
+        super().__init__(freedom / 2, 0.5, validate_args=False)
 
     @property
-    def df(self) -> Any:
+    def df(self) -> Array:
         """Degrees of freedom."""
         return self.concentration * 2

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lite._arrays.special import digamma, log_beta
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import (
+    Numbers,
+    ShapeLike,
     as_shape,
     as_value,
     drawn_without_slope,
-    float_arrays,
     generator_of,
     in_double,
-    require,
 )
-from lite.nn.distributions.distribution import Distribution
-from lite.nn.distributions.support import Real, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
+from lite.nn.distributions.distribution import Elementwise
+from lite.nn.distributions.support import Real
 
 
-class Cauchy(Distribution):
+class Cauchy(Elementwise):
     """Cauchy distributions, one for each number: without mean, of infinite variance.
 
     Args:
@@ -48,64 +46,54 @@ class Cauchy(Distribution):
 
     has_rsample = True
     _batched = ("loc", "scale")
+    _positive = ("scale",)
+    support = Real()
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = float_arrays(loc, scale)
-        if validate_args is not False:
-            require(self.scale > 0, "scale must be positive", self.scale)
-        super().__init__(self.loc.shape)
+    def __init__(self, loc: Numbers, scale: Numbers, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = self._parameters(validate_args, loc, scale)
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw numbers; see `Distribution.rsample`."""
         wide = generator_of(rng).standard_cauchy((*as_shape(sample_shape), *self.batch_shape))
         return in_double(_moved, wide, self.loc, self.scale, dtype=self.loc.dtype)
 
-    def log_prob(self, value: Any) -> Any:
-        """Logarithm of the density of each number."""
+    @staticmethod
+    def _log_density(x: Array, loc: Array, scale: Array) -> Array:
+        z = (x - loc) / scale
+        return -math.log(math.pi) - np.log(scale) - np.log1p(z * z)
 
-        def density(x: Any, loc: Any, scale: Any) -> Any:
-            z = (x - loc) / scale
-            return -math.log(math.pi) - np.log(scale) - np.log1p(z * z)
-
-        return in_double(density, as_value(value, self.loc.dtype), self.loc, self.scale)
-
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropy of each number."""
         return math.log(4 * math.pi) + np.log(self.scale)
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Numbers) -> Array:
         """Probability of numbers up to `value`."""
         z = (as_value(value, self.loc.dtype) - self.loc) / self.scale
         return np.arctan(z) / math.pi + 0.5
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Numbers) -> Array:
         """The number up to which the probability is `value`."""
         return np.tan(math.pi * (as_value(value, self.loc.dtype) - 0.5)) * self.scale + self.loc
 
     @property
-    def mean(self) -> Any:
-        """NaN, as it does not exist."""
+    def mean(self) -> Array:
+        """NaN: there is none."""
         return np.full_like(self.loc, np.nan)
 
     @property
-    def mode(self) -> Any:
-        """`loc`."""
+    def mode(self) -> Array:
+        """`loc`, which is the median, too."""
         return self.loc
 
     median = deterministic_sample = mode
 
     @property
-    def variance(self) -> Any:
-        """Infinite."""
+    def variance(self) -> Array:
+        """Infinity."""
         return np.full_like(self.loc, np.inf)
 
-    @property
-    def support(self) -> Support:
-        """All real numbers."""
-        return Real()
 
-
-class StudentT(Distribution):
+class StudentT(Elementwise):
     """Student's t-distributions, one for each number.
 
     Args:
@@ -130,64 +118,55 @@ class StudentT(Distribution):
 
     has_rsample = True
     _batched = ("df", "loc", "scale")
+    _positive = ("df", "scale")
+    support = Real()
 
-    def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None) -> None:
-        self.df, self.loc, self.scale = float_arrays(df, loc, scale)
-        if validate_args is not False:
-            require(self.df > 0, "df must be positive", self.df)
-            require(self.scale > 0, "scale must be positive", self.scale)
-        super().__init__(self.df.shape)
+    def __init__(
+        self, df: Numbers, loc: Numbers = 0.0, scale: Numbers = 1.0, validate_args: bool | None = None
+    ) -> None:
+        self.df, self.loc, self.scale = self._parameters(validate_args, df, loc, scale)
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw numbers; see `Distribution.rsample`."""
         wide = drawn_without_slope(rng, "standard_t", sample_shape, self.df.astype(np.float64))
         return in_double(_moved, wide, self.loc, self.scale, dtype=self.loc.dtype)
 
-    def log_prob(self, value: Any) -> Any:
-        """Logarithm of the density of each number."""
+    @staticmethod
+    def _log_density(x: Array, df: Array, loc: Array, scale: Array) -> Array:
+        z = (x - loc) / scale
+        norm = np.log(scale) + 0.5 * np.log(df) + log_beta(0.5 * df, np.full_like(df, 0.5))
+        return -0.5 * (df + 1) * np.log1p(z * z / df) - norm
 
-        def density(x: Any, df: Any, loc: Any, scale: Any) -> Any:
-            z = (x - loc) / scale
-            norm = np.log(scale) + 0.5 * np.log(df) + log_beta(0.5 * df, np.full_like(df, 0.5))
-            return -0.5 * (df + 1) * np.log1p(z * z / df) - norm
-
-        return in_double(density, as_value(value, self.loc.dtype), self.df, self.loc, self.scale)
-
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropy of each number."""
 
-        def entropy(df: Any, scale: Any) -> Any:
-            slope = 0.5 * (df + 1) * (digamma(0.5 * (df + 1)) - digamma(0.5 * df))
-            return np.log(scale) + slope + 0.5 * np.log(df) + log_beta(0.5 * df, np.full_like(df, 0.5))
+        def entropy(df: Array, loc: Array, scale: Array) -> Array:
+            difference = 0.5 * (df + 1) * (digamma(0.5 * (df + 1)) - digamma(0.5 * df))
+            return np.log(scale) + difference + 0.5 * np.log(df) + log_beta(0.5 * df, np.full_like(df, 0.5))
 
-        return in_double(entropy, self.df, self.scale)
+        return self._in_double(entropy)
 
     @property
-    def mean(self) -> Any:
-        """`loc`, but NaN for up to one degree of freedom."""
+    def mean(self) -> Array:
+        """`loc`; NaN for a df up to 1."""
         return np.where(self.df <= 1, self.loc.dtype.type(np.nan), self.loc)
 
     @property
-    def mode(self) -> Any:
-        """`loc`."""
+    def mode(self) -> Array:
+        """`loc`, which is the median, too."""
         return self.loc
 
     median = deterministic_sample = mode
 
     @property
-    def variance(self) -> Any:
-        """scale² df / (df - 2), but infinite for up to two degrees of freedom, NaN for up to one."""
+    def variance(self) -> Array:
+        """scale² df / (df - 2); infinite for a df up to 2, NaN up to 1."""
         kind = self.loc.dtype.type
         above = np.where(self.df > 2, self.df, kind(3))
         ratio = 1 + 2 / (above - 2)  # also for infinitely many
         out = np.where(self.df > 2, self.scale * self.scale * ratio, kind(np.inf))
         return np.where(self.df <= 1, kind(np.nan), out)
 
-    @property
-    def support(self) -> Support:
-        """All real numbers."""
-        return Real()
 
-
-def _moved(z: Any, loc: Any, scale: Any) -> Any:
+def _moved(z: Array, loc: Array, scale: Array) -> Array:
     return loc + scale * z

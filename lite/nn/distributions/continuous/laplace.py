@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
-from lite.nn.distributions.arrays import (
-    as_shape,
-    as_value,
-    float_arrays,
-    in_double,
-    require,
-    uniform,
-)
-from lite.nn.distributions.distribution import Distribution
-from lite.nn.distributions.support import Real, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
+from lite.nn.distributions.arrays import Numbers, ShapeLike, as_shape, as_value, uniform
+from lite.nn.distributions.distribution import Elementwise
+from lite.nn.distributions.support import Real
 
 
-class Laplace(Distribution):
+class Laplace(Elementwise):
     """Laplace distributions, one for each number.
 
     Args:
@@ -45,68 +35,53 @@ class Laplace(Distribution):
 
     has_rsample = True
     _batched = ("loc", "scale")
+    _positive = ("scale",)
+    support = Real()
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = float_arrays(loc, scale)
-        if validate_args is not False:
-            require(self.scale > 0, "scale must be positive", self.scale)
-        super().__init__(self.loc.shape)
+    def __init__(self, loc: Numbers, scale: Numbers, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = self._parameters(validate_args, loc, scale)
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw numbers; see `Distribution.rsample`."""
         shape = (*as_shape(sample_shape), *self.batch_shape)
         share = uniform(rng, shape, np.dtype(np.float64))  # float32 has few shares near 1
-        share = np.maximum(share, np.finfo(np.float64).tiny)
-        return self._quantile(share).astype(self.loc.dtype)
+        return self._number_at(np.maximum(share, np.finfo(np.float64).tiny)).astype(self.loc.dtype)
 
-    def _quantile(self, p: Any) -> Any:
+    def _number_at(self, p: Array) -> Array:
         away = p - 0.5
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.loc - self.scale * np.sign(away) * np.log1p(-2 * np.abs(away))
 
-    def log_prob(self, value: Any) -> Any:
-        """Logarithm of the density of each number."""
+    @staticmethod
+    def _log_density(x: Array, loc: Array, scale: Array) -> Array:
+        return -np.log(2 * scale) - np.abs(x - loc) / scale
 
-        def density(x: Any, loc: Any, scale: Any) -> Any:
-            return -np.log(2 * scale) - np.abs(x - loc) / scale
+    @staticmethod
+    def _probability(x: Array, loc: Array, scale: Array) -> Array:
+        half = 0.5 * np.exp(-np.abs(x - loc) / scale)
+        return np.where(x > loc, 1 - half, half)
 
-        return in_double(density, as_value(value, self.loc.dtype), self.loc, self.scale)
+    def icdf(self, value: Numbers) -> Array:
+        """The number up to which the probability is `value`."""
+        return self._number_at(as_value(value, self.loc.dtype))
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropy of each number."""
         return 1 + np.log(2 * self.scale)
 
-    def cdf(self, value: Any) -> Any:
-        """Probability of numbers up to `value`."""
-
-        def below(x: Any, loc: Any, scale: Any) -> Any:
-            half = 0.5 * np.exp(-np.abs(x - loc) / scale)
-            return np.where(x > loc, 1 - half, half)
-
-        return in_double(below, as_value(value, self.loc.dtype), self.loc, self.scale)
-
-    def icdf(self, value: Any) -> Any:
-        """The number up to which the probability is `value`."""
-        return self._quantile(as_value(value, self.loc.dtype))
-
     @property
-    def mean(self) -> Any:
-        """`loc`."""
+    def mean(self) -> Array:
+        """`loc`, which is the mode and the median, too."""
         return self.loc
 
     mode = median = deterministic_sample = mean
 
     @property
-    def stddev(self) -> Any:
+    def stddev(self) -> Array:
         """√2 scale."""
         return self.scale * 2**0.5
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Array:
         """2 scale²."""
         return 2 * self.scale * self.scale
-
-    @property
-    def support(self) -> Support:
-        """All real numbers."""
-        return Real()

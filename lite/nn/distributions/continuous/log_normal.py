@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from lite.nn.distributions.arrays import in_double
+from lite._arrays.types import Array
+from lite.nn.distributions.arrays import Numbers, in_double
 from lite.nn.distributions.continuous.normal import Normal
 from lite.nn.distributions.number_transforms import ExpTransform
 from lite.nn.distributions.transformed import TransformedDistribution
@@ -36,40 +35,40 @@ class LogNormal(TransformedDistribution):
 
     base_dist: Normal
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Numbers, scale: Numbers, validate_args: bool | None = None) -> None:
         super().__init__(Normal(loc, scale, validate_args), ExpTransform())
 
     @property
-    def loc(self) -> Any:
+    def loc(self) -> Array:
         """Means of the logarithms."""
         return self.base_dist.loc
 
     @property
-    def scale(self) -> Any:
+    def scale(self) -> Array:
         """Standard deviations of the logarithms."""
         return self.base_dist.scale
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropy of each number."""
         return self.base_dist.entropy() + self.loc
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Array:
         """exp(loc + scale² / 2)."""
         return in_double(lambda loc, scale: np.exp(loc + scale * scale / 2), self.loc, self.scale)
 
     deterministic_sample = mean
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Array:
         """exp(loc - scale²)."""
         return in_double(lambda loc, scale: np.exp(loc - scale * scale), self.loc, self.scale)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Array:
         """(exp(scale²) - 1) exp(2 loc + scale²)."""
 
-        def variance(loc: Any, scale: Any) -> Any:
+        def variance(loc: Array, scale: Array) -> Array:
             square = scale * scale
             return np.expm1(square) * np.exp(2 * loc + square)
 

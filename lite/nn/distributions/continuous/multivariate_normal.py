@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from lite._arrays.types import Array
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.vmap.running import everything
-from lite.nn.distributions.arrays import as_float, as_shape, as_value, in_double, require, standard_normal
+from lite.nn._modules.initial import Rng
+from lite.nn.distributions.arrays import (
+    Numbers,
+    ShapeLike,
+    as_float,
+    as_shape,
+    as_value,
+    in_double,
+    require,
+    standard_normal,
+)
 from lite.nn.distributions.distribution import HALF_LOG_2PI, Distribution
-from lite.nn.distributions.support import IndependentSupport, Real, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
+from lite.nn.distributions.support import IndependentSupport, Real
 
 _FORMS = ("covariance_matrix", "precision_matrix", "scale_tril")
 
@@ -49,10 +57,10 @@ class MultivariateNormal(Distribution):
 
     def __init__(
         self,
-        loc: Any,
-        covariance_matrix: Any = None,
-        precision_matrix: Any = None,
-        scale_tril: Any = None,
+        loc: Numbers,
+        covariance_matrix: Numbers | None = None,
+        precision_matrix: Numbers | None = None,
+        scale_tril: Numbers | None = None,
         validate_args: bool | None = None,
     ) -> None:
         given = {
@@ -80,7 +88,7 @@ class MultivariateNormal(Distribution):
         if validate_args is not False:
             _check(name, matrix)
         whole = np.broadcast_to(matrix, (*batch, *matrix.shape[-2:])).astype(dtype, copy=False)
-        if name == "scale_tril" and type(matrix) is TracedArray:
+        if name == "scale_tril" and isinstance(matrix, TracedArray):
             whole = np.tril(whole)  # above the diagonal nothing counts
         self.__dict__[name] = whole
         if name != "scale_tril":
@@ -89,67 +97,64 @@ class MultivariateNormal(Distribution):
         super().__init__(batch, loc.shape[-1:])
 
     @cached_property
-    def covariance_matrix(self) -> Any:
+    def covariance_matrix(self) -> Array:
         """Covariances, (*batch, n, n)."""
         return in_double(lambda tril: np.matmul(tril, np.matrix_transpose(tril)), self.scale_tril)
 
     @cached_property
-    def precision_matrix(self) -> Any:
+    def precision_matrix(self) -> Array:
         """Inverses of the covariances, (*batch, n, n)."""
 
-        def inverse(tril: Any) -> Any:
+        def inverse(tril: Array) -> Array:
             half = np.linalg.inv(tril)
             return np.matmul(np.matrix_transpose(half), half)
 
         return in_double(inverse, self.scale_tril)
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw vectors; see `Distribution.rsample`."""
         noise = standard_normal(rng, (*as_shape(sample_shape), *self.loc.shape), self.loc.dtype)
         return self.loc + np.matmul(self.scale_tril, noise[..., None])[..., 0]
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Numbers) -> Array:
         """Logarithm of the density of vectors (..., n)."""
 
-        def density(x: Any, loc: Any, tril: Any) -> Any:
+        def density(x: Array, loc: Array, tril: Array) -> Array:
             z = np.linalg.solve(tril, (x - loc)[..., None])[..., 0]
             norm = loc.shape[-1] * HALF_LOG_2PI + log_diagonal(tril)
             return -0.5 * (z * z).sum(-1) - norm
 
         return in_double(density, as_value(value, self.loc.dtype), self.loc, self.scale_tril)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropy of each vector."""
 
-        def entropy(tril: Any) -> Any:
+        def entropy(tril: Array) -> Array:
             return tril.shape[-1] * (0.5 + HALF_LOG_2PI) + log_diagonal(tril)
 
         return in_double(entropy, self.scale_tril)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Array:
         """`loc`."""
         return self.loc
 
     mode = deterministic_sample = mean
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Array:
         """Variance of each number."""
         return (self.scale_tril * self.scale_tril).sum(-1)
 
-    @property
-    def support(self) -> Support:
-        """All vectors."""
-        return IndependentSupport(Real(), 1)
+    support = IndependentSupport(Real(), 1)
 
 
-def log_diagonal(tril: Any) -> Any:
+def log_diagonal(tril: Array) -> Array:
     """Sum of the logarithms of the diagonal: half the logarithm of the covariance's determinant."""
     return np.log(np.diagonal(tril, axis1=-2, axis2=-1)).sum(-1)
 
 
-def _check(name: str, matrix: Any) -> None:
+def _check(name: str, matrix: Array) -> None:
     numbers = everything(matrix)
     if name == "scale_tril":
         diagonal, above = np.diagonal(numbers, axis1=-2, axis2=-1), np.triu(numbers, 1)
@@ -161,14 +166,14 @@ def _check(name: str, matrix: Any) -> None:
     require(skew <= 1e-6 + 1e-5 * np.abs(numbers), f"{name} must be symmetric, with differences of 0", skew)
 
 
-def _cholesky(matrix: Any, name: str = "covariance_matrix") -> Any:
+def _cholesky(matrix: Array, name: str = "covariance_matrix") -> Array:
     try:
         return np.linalg.cholesky(matrix.astype(np.float64, copy=False))
     except np.linalg.LinAlgError as err:
         raise ValueError(f"{name} must be positive definite, got one that is not") from err
 
 
-def _of_precision(matrix: Any) -> Any:
+def _of_precision(matrix: Array) -> Array:
     # L of the covariance: the inverse of the factor of the precision, whose triangle is mirrored for that
     mirrored = _cholesky(np.flip(matrix, (-2, -1)), "precision_matrix")
     inverse = np.linalg.inv(np.matrix_transpose(np.flip(mirrored, (-2, -1))))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
 
 import numpy as np
 
 from lite._arrays.formulas import erf, normal_cdf, normal_quantile
+from lite._arrays.types import Array
 from lite._transforms.grad.tape import is_traced, unbroadcast, value_of, with_node
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import (
+    Numbers,
+    ShapeLike,
     as_float,
     as_shape,
     as_value,
@@ -20,10 +24,7 @@ from lite.nn.distributions.arrays import (
 )
 from lite.nn.distributions.distribution import HALF_LOG_2PI, LOG_2, Distribution
 from lite.nn.distributions.independent import Independent
-from lite.nn.distributions.support import Interval, Real, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
+from lite.nn.distributions.support import Interval, Real
 
 _REAL = Real()
 
@@ -53,19 +54,19 @@ class Normal(Distribution):
     has_rsample = True
     _batched = ("loc", "scale")
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Numbers, scale: Numbers, validate_args: bool | None = None) -> None:
         self.loc, self.scale = float_arrays(loc, scale)
         if validate_args is not False:
             require(self.scale > 0, "scale must be positive", self.scale)
         self.batch_shape = self.loc.shape
         self.event_shape = ()
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw numbers; see `Distribution.rsample`."""
         noise = standard_normal(rng, (*as_shape(sample_shape), *self.batch_shape), self.loc.dtype)
         return self.loc + self.scale * noise
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Array) -> Array:
         """Logarithm of the density of each number."""
         loc, scale = self.loc, self.scale
         plain = type(loc) is np.ndarray and type(value) is np.ndarray and type(scale) is np.ndarray
@@ -74,7 +75,7 @@ class Normal(Distribution):
         z = (value - loc) / scale
         return -0.5 * z * z - np.log(scale) - HALF_LOG_2PI
 
-    def _recorded(self, value: Any) -> Any:
+    def _recorded(self, value: Array) -> Array:
         """The log-prob as one node."""
         loc, scale = value_of(self.loc), value_of(self.scale)
         z = (value_of(value) - loc) / scale
@@ -87,39 +88,36 @@ class Normal(Distribution):
             (self.scale, lambda g: unbroadcast(g * (z * steep - 1 / scale), scale.shape)),
         )
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropy of each number."""
         return 0.5 + HALF_LOG_2PI + np.log(self.scale)
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Array) -> Array:
         """Probability of numbers up to `value`."""
         return normal_cdf((value - self.loc) / self.scale)
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Numbers) -> Array:
         """The number up to which the probability is `value`."""
         return self.loc + self.scale * normal_quantile(as_float(value, self.loc.dtype))
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Array:
         """`loc`."""
         return self.loc
 
     mode = median = deterministic_sample = mean
 
     @property
-    def stddev(self) -> Any:
+    def stddev(self) -> Array:
         """`scale`."""
         return self.scale
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Array:
         """Square of `scale`."""
         return self.scale * self.scale
 
-    @property
-    def support(self) -> Support:
-        """All real numbers."""
-        return _REAL
+    support = _REAL
 
 
 class HalfNormal(Distribution):
@@ -146,31 +144,31 @@ class HalfNormal(Distribution):
     has_rsample = True
     _batched = ("scale",)
 
-    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, scale: Numbers, validate_args: bool | None = None) -> None:
         self.scale = as_float(scale)
         if validate_args is not False:
             require(self.scale > 0, "scale must be positive", self.scale)
         super().__init__(self.scale.shape)
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw numbers; see `Distribution.rsample`."""
         noise = standard_normal(rng, (*as_shape(sample_shape), *self.batch_shape), self.scale.dtype)
         return np.abs(self.scale * noise)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Numbers) -> Array:
         """Logarithm of the density; -inf for negative numbers."""
 
-        def density(x: Any, scale: Any) -> Any:
+        def density(x: Array, scale: Array) -> Array:
             z = x / scale
             return np.where(x < 0, -np.inf, -0.5 * z * z - np.log(scale) + (LOG_2 - HALF_LOG_2PI))
 
         return in_double(density, as_value(value, self.scale.dtype), self.scale)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropy of each number."""
         return np.log(self.scale) + (0.5 + HALF_LOG_2PI - LOG_2)
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Numbers) -> Array:
         """Probability of numbers up to `value`."""
         return in_double(
             lambda x, scale: erf(np.maximum(x, 0) / (scale * math.sqrt(2.0))),
@@ -178,43 +176,40 @@ class HalfNormal(Distribution):
             self.scale,
         )
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Numbers) -> Array:
         """The number up to which the probability is `value`."""
 
-        def quantile(p: Any, scale: Any) -> Any:
+        def quantile(p: Array, scale: Array) -> Array:
             return scale * normal_quantile((p + 1) / 2)
 
         return in_double(quantile, as_value(value, self.scale.dtype), self.scale)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Array:
         """√(2 / π) scale."""
         return self.scale * math.sqrt(2 / math.pi)
 
     deterministic_sample = mean
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Array:
         """Zeros."""
         return np.zeros_like(self.scale)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Array:
         """(1 - 2 / π) scale²."""
         return self.scale * self.scale * (1 - 2 / math.pi)
 
-    @property
-    def support(self) -> Support:
-        """Numbers from 0 on."""
-        return Interval(0, np.inf)
+    support = Interval(0, np.inf)
 
 
-def scale_for(loc: Any, scale: Any) -> Any:
+def scale_for(loc: Array, scale: Numbers | Callable[[Array], Numbers]) -> Numbers:
     """A scale given as an array, a number, or a function of `loc` (such as `np.ones_like`)."""
     return scale(loc) if callable(scale) else scale
 
 
-def bounded_loc(loc: Any, upscale: Any) -> Any:
+def bounded_loc(loc: Array, upscale: Numbers) -> Array:
     """A location kept between -upscale and upscale."""
     return np.tanh(loc / upscale) * upscale
 
@@ -246,8 +241,8 @@ class IndependentNormal(Independent):
 
     def __init__(
         self,
-        loc: Any,
-        scale: Any,
+        loc: Numbers,
+        scale: Numbers | Callable[[Array], Numbers],
         upscale: float = 5.0,
         tanh_loc: bool = False,
         event_dim: int = 1,
@@ -259,7 +254,7 @@ class IndependentNormal(Independent):
         self._validate_args = validate_args
         self.update(loc, scale)
 
-    def update(self, loc: Any, scale: Any) -> None:
+    def update(self, loc: Numbers, scale: Numbers | Callable[[Array], Numbers]) -> None:
         """Take other parameters."""
         loc = as_float(loc)
         if self.tanh_loc:

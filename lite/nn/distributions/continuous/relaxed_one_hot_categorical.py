@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lite._arrays.formulas import log_softmax, softmax
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import (
+    Numbers,
+    ShapeLike,
     as_float,
     as_shape,
     as_value,
@@ -20,10 +23,7 @@ from lite.nn.distributions.arrays import (
 )
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.distribution import Distribution
-from lite.nn.distributions.support import Simplex, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
+from lite.nn.distributions.support import Simplex
 
 
 class RelaxedOneHotCategorical(Distribution):
@@ -61,7 +61,11 @@ class RelaxedOneHotCategorical(Distribution):
     _batched = ("_categorical", "temperature")
 
     def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        temperature: Numbers,
+        probs: Numbers | None = None,
+        logits: Numbers | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         categorical = Categorical(probs, logits)
         temperature = as_float(temperature, categorical.logits.dtype)
@@ -75,28 +79,28 @@ class RelaxedOneHotCategorical(Distribution):
         super().__init__(shape, categorical.logits.shape[-1:])
 
     @property
-    def logits(self) -> Any:
+    def logits(self) -> Array:
         """Log-probs of the classes, (*batch, V)."""
         return self._categorical.logits
 
     @property
-    def probs(self) -> Any:
+    def probs(self) -> Array:
         """Probabilities of the classes, (*batch, V)."""
         return self._categorical.probs
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw vectors of positive shares; see `Distribution.rsample`."""
         shape = (*as_shape(sample_shape), *self.batch_shape, *self.event_shape)
         noise = -np.log(standard_exponential(rng, shape, self.logits.dtype))
         return self._shares(self.logits + noise)
 
-    def _shares(self, scores: Any) -> Any:
+    def _shares(self, scores: Array) -> Array:
         return inside_of_simplex(softmax(scores / self.temperature[..., None], -1), self.logits.dtype)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Numbers) -> Array:
         """Logarithm of the density of vectors (..., V); -inf for vectors outside the simplex."""
 
-        def density(y: Any, logits: Any, temperature: Any) -> Any:
+        def density(y: Array, logits: Array, temperature: Array) -> Array:
             x, others = np.log(np.maximum(y, limits(y.dtype).tiny)), y.shape[-1] - 1
             scores = log_softmax(logits - temperature[..., None] * x, -1)
             return (scores - x).sum(-1) + math.lgamma(others + 1) + others * np.log(temperature)
@@ -107,11 +111,8 @@ class RelaxedOneHotCategorical(Distribution):
         return np.where(outside, out.dtype.type(-np.inf), out)
 
     @property
-    def deterministic_sample(self) -> Any:
+    def deterministic_sample(self) -> Array:
         """The shares without noise: the softmax of the logits divided by the temperature."""
         return self._shares(self.logits)
 
-    @property
-    def support(self) -> Support:
-        """Shares of 1."""
-        return Simplex()
+    support = Simplex()

@@ -8,25 +8,25 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.formulas import softplus
-from lite._arrays.types import computed
+from lite._arrays.types import Array, computed
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import value_of, with_node
-from lite.nn.distributions.arrays import limits, require
+from lite.nn.distributions.arrays import Numbers, limits, require
 from lite.nn.distributions.distribution import LOG_2
 
 
-def bound(value: Any, dtype: np.dtype[Any]) -> Any:
+def bound(value: Numbers, dtype: np.dtype[Any]) -> Array:
     """A bound as it is computed with: Python numbers stay, arrays take the dtype."""
-    value = computed(value)
-    return value.astype(dtype, copy=False) if hasattr(value, "dtype") else value
+    given = computed(value)
+    return given.astype(dtype, copy=False) if hasattr(given, "dtype") else given
 
 
-def check_bounds(low: Any, high: Any, error: type[Exception]) -> None:
+def check_bounds(low: Numbers, high: Numbers, error: type[Exception]) -> None:
     """Raise `error` unless every `high` is above its `low`."""
     require(np.asarray(np.greater(high, low)), f"high must be above low={low}", high, error)
 
 
-def log_slope_of_tanh(z: Any) -> Any:
+def log_slope_of_tanh(z: Array) -> Array:
     """log(1 - tanh(z)²), with all digits also where tanh is next to 1."""
     return 2.0 * (LOG_2 - z - softplus(-2.0 * z))
 
@@ -47,7 +47,9 @@ class TanhMap:
         error: what to raise if a bound is not above the other.
     """
 
-    def __init__(self, low: Any, high: Any, dtype: np.dtype[Any], safe: bool, error: type[Exception]) -> None:
+    def __init__(
+        self, low: Numbers, high: Numbers, dtype: np.dtype[Any], safe: bool, error: type[Exception]
+    ) -> None:
         check_bounds(low, high, error)
         self.low, self.high = bound(low, dtype), bound(high, dtype)
         self.middle = (self.high + self.low) / 2
@@ -55,28 +57,28 @@ class TanhMap:
         self.is_plain = bool(np.all(np.equal(low, -1)) and np.all(np.equal(high, 1)))
         self._edge = edge_of_tanh(dtype) if safe else 1.0
 
-    def forward(self, z: Any) -> Any:
+    def forward(self, z: Array) -> Array:
         """From any number to between the bounds."""
         inside = value_of(z)
         near = np.clip(np.tanh(inside), -self._edge, self._edge)
         y = near
-        if type(z) is TracedArray:  # at the edge the slope is small, but not 0, as in torchrl
+        if isinstance(z, TracedArray):  # at the edge the derivative is small, but not 0, as in torchrl
             y = with_node(near, (z, lambda g: g * (1 - near * near)))
         return y if self.is_plain else y * self.half + self.middle
 
-    def inverse(self, value: Any) -> Any:
+    def inverse(self, value: Array) -> Array:
         """The inverse map, from the interval to all numbers; values outside the interval are clipped."""
         y = value if self.is_plain else (value - self.middle) / self.half
         with np.errstate(divide="ignore"):  # the bound itself, where it can be reached
             inside = np.clip(value_of(y), -self._edge, self._edge)
             z = np.arctanh(inside)
-        return with_node(z, (y, lambda g: g / (1 - inside * inside))) if type(y) is TracedArray else z
+        return with_node(z, (y, lambda g: g / (1 - inside * inside))) if isinstance(y, TracedArray) else z
 
-    def log_slope(self, z: Any) -> Any:
+    def log_slope(self, z: Array) -> Array:
         """Logarithm of the derivative of `forward` at z."""
         inside = value_of(z)
         slope = log_slope_of_tanh(inside)
-        if type(z) is TracedArray:
+        if isinstance(z, TracedArray):
             slope = with_node(slope, (z, lambda g: -2 * g * np.tanh(inside)))
         if self.is_plain:
             return slope

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import numpy as np
 
-from lite.nn.distributions.arrays import as_float, float_arrays, sum_rightmost
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
+from lite.nn.distributions.arrays import Numbers, ShapeLike, as_float, sum_rightmost
 from lite.nn.distributions.continuous.normal import Normal, bounded_loc, scale_for
 from lite.nn.distributions.continuous.tanh import TanhMap
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import IndependentSupport, Interval, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 _NEWTON = 50  # steps; a dozen are enough but where two peaks are about to part
 _FLAT = 1e-9
@@ -52,11 +52,11 @@ class TanhNormal(Distribution):
 
     def __init__(
         self,
-        loc: Any,
-        scale: Any,
-        upscale: Any = 5.0,
-        low: Any = -1.0,
-        high: Any = 1.0,
+        loc: Numbers,
+        scale: Numbers | Callable[[Array], Numbers],
+        upscale: Numbers = 5.0,
+        low: Numbers = -1.0,
+        high: Numbers = 1.0,
         event_dims: int | None = None,
         tanh_loc: bool = False,
         safe_tanh: bool = True,
@@ -69,23 +69,23 @@ class TanhNormal(Distribution):
         self.low, self.high = self._map.low, self._map.high
         self.update(loc, scale)
 
-    def update(self, loc: Any, scale: Any) -> None:
+    def update(self, loc: Numbers, scale: Numbers | Callable[[Array], Numbers]) -> None:
         """Take other parameters."""
         loc = as_float(loc)
         if self.tanh_loc:
             loc = bounded_loc(loc, self.upscale)
             if not self._map.is_plain:
                 loc = loc + self._map.middle
-        self.root_dist = Normal(*float_arrays(loc, scale_for(loc, scale)))
+        self.root_dist = Normal(loc, scale_for(loc, scale))
         self.loc, self.scale = self.root_dist.loc, self.root_dist.scale
         cut = self.loc.ndim - self._event_dims
         super().__init__(self.loc.shape[:cut], self.loc.shape[cut:])
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw values; see `Distribution.rsample`."""
         return self._map.forward(self.root_dist.rsample(sample_shape, rng=rng))
 
-    def sample_and_log_prob(self, sample_shape: Any = (), *, rng: Rng = None) -> tuple[Any, Any]:
+    def sample_and_log_prob(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> tuple[Any, Any]:
         """Draw values and score them without inverting tanh, which near the bounds loses digits.
 
         Returns:
@@ -95,25 +95,25 @@ class TanhNormal(Distribution):
         z = self.root_dist.sample(sample_shape, rng=rng)
         return self._map.forward(z), self._log_prob_of(z)
 
-    def rsample_and_log_prob(self, sample_shape: Any = (), *, rng: Rng = None) -> tuple[Any, Any]:
+    def rsample_and_log_prob(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> tuple[Any, Any]:
         """`sample_and_log_prob` with derivatives of the values, and through them of the log-probs."""
         z = self.root_dist.rsample(sample_shape, rng=rng)
         return self._map.forward(z), self._log_prob_of(z)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Array) -> Array:
         """Logarithm of the density; beyond the bounds, that at the bounds."""
         return self._log_prob_of(self._map.inverse(value))
 
-    def _log_prob_of(self, z: Any) -> Any:
+    def _log_prob_of(self, z: Array) -> Array:
         out = self.root_dist.log_prob(z) - self._map.log_slope(z)
         return sum_rightmost(out, self._event_dims)
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Array) -> Array:
         """Probability of numbers up to `value`, for `event_dims=0`."""
         self._require_elementwise("cdf")
         return self.root_dist.cdf(self._map.inverse(value))
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Numbers) -> Array:
         """The number up to which the probability is `value`, for `event_dims=0`."""
         self._require_elementwise("icdf")
         return self._map.forward(self.root_dist.icdf(value))
@@ -126,7 +126,7 @@ class TanhNormal(Distribution):
     def mean(self) -> NoReturn:
         """Has no closed form."""
         raise NotImplementedError(
-            "TanhNormal has no closed form of its mean; estimate it with dist.sample((n,)).mean(0)."
+            "TanhNormal has no formula of its mean; estimate it: dist.sample((n,)).mean(0)."
         )
 
     @property
@@ -137,7 +137,7 @@ class TanhNormal(Distribution):
             "DETERMINISTIC, or get_mode(), which computes it."
         )
 
-    def get_mode(self) -> Any:
+    def get_mode(self) -> Array:
         """The most probable values, (*batch, *event), computed step by step.
 
         Scales above √½ may give two peaks: the higher one, and of equal ones that towards `high`.
@@ -161,7 +161,7 @@ class TanhNormal(Distribution):
         return self._map.forward((side * z).astype(self.loc.dtype))
 
     @property
-    def median(self) -> Any:
+    def median(self) -> Array:
         """tanh of the means, between the bounds: the median of each number."""
         return self._map.forward(self.loc)
 

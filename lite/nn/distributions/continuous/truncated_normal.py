@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
 from lite._arrays.formulas import erf, normal_quantile
-from lite.nn.distributions.arrays import as_float, as_shape, float_arrays, sum_rightmost, uniform
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
+from lite.nn.distributions.arrays import (
+    Numbers,
+    ShapeLike,
+    as_float,
+    as_shape,
+    float_arrays,
+    sum_rightmost,
+    uniform,
+)
 from lite.nn.distributions.continuous.normal import bounded_loc
 from lite.nn.distributions.continuous.tanh import check_bounds
 from lite.nn.distributions.distribution import HALF_LOG_2PI, Distribution
 from lite.nn.distributions.support import IndependentSupport, Interval, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 _EDGE = 1e-6  # the smallest probability and distance from the bounds that are distinguished
 
@@ -59,28 +64,28 @@ class TruncatedNormal(Distribution):
 
     def __init__(
         self,
-        loc: Any,
-        scale: Any,
-        upscale: Any = 5.0,
-        low: Any = -1.0,
-        high: Any = 1.0,
+        loc: Numbers,
+        scale: Numbers,
+        upscale: Numbers = 5.0,
+        low: Numbers = -1.0,
+        high: Numbers = 1.0,
         tanh_loc: bool = False,
         *,
-        a: Any = None,
-        b: Any = None,
+        a: Numbers | None = None,
+        b: Numbers | None = None,
         event_dims: int | None = None,
     ) -> None:
         if (a is None) != (b is None):
             raise ValueError(f"a and b must be given together, got a={a!r} and b={b!r}")
         elementwise = a is not None
-        self.low, self.high = (a, b) if elementwise else (low, high)
+        self.low, self.high = (low, high) if a is None or b is None else (a, b)
         check_bounds(self.low, self.high, ValueError if elementwise else RuntimeError)
         self.upscale = upscale
         self.tanh_loc = tanh_loc
         self._event_dims = (0 if elementwise else 1) if event_dims is None else event_dims
         self.update(loc, scale)
 
-    def update(self, loc: Any, scale: Any) -> None:
+    def update(self, loc: Numbers, scale: Numbers) -> None:
         """Take other parameters."""
         if self.tanh_loc:
             loc = bounded_loc(as_float(loc), self.upscale)
@@ -103,18 +108,18 @@ class TruncatedNormal(Distribution):
         cut = self.loc.ndim - self._event_dims
         super().__init__(self.loc.shape[:cut], self.loc.shape[cut:])
 
-    def _standard(self, value: Any) -> Any:
+    def _standard(self, value: Array) -> Array:
         return (value - self.loc) / self.scale
 
-    def _narrow(self, value: Any) -> Any:
+    def _narrow(self, value: Array) -> Array:
         return value.astype(self.loc.dtype, copy=False)
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw values; see `Distribution.rsample`."""
         shape = (*as_shape(sample_shape), *self.loc.shape)
         return self._quantile(uniform(rng, shape, self.loc.dtype))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Array) -> Array:
         """Logarithm of the density; -inf for an event outside the bounds."""
         inside = (value >= self._low) & (value <= self._high)
         z = self._standard(np.clip(value, self._low + _EDGE, self._high - _EDGE))
@@ -122,37 +127,37 @@ class TruncatedNormal(Distribution):
         out = np.where(inside, out, out.dtype.type(-np.inf))
         return sum_rightmost(out, self._event_dims)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropy, of shape `batch_shape`."""
         return sum_rightmost(self._entropy, self._event_dims)
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Numbers) -> Array:
         """Probability of numbers up to `value`, for each number of an event."""
         below = _probability_below(self._standard(as_float(value, self.loc.dtype)).astype(np.float64))
         return self._narrow(np.clip((below - self._below) / self._inside, 0, 1))
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Numbers) -> Array:
         """The number up to which the probability is `value`, for each number of an event."""
         return self._quantile(as_float(value, self.loc.dtype))
 
-    def _quantile(self, p: Any) -> Any:
+    def _quantile(self, p: Array) -> Array:
         p = np.clip(self._below + p * self._inside, _EDGE, 1 - _EDGE)
         return np.clip(self._narrow(normal_quantile(p)) * self.scale + self.loc, self._low, self._high)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Array:
         """The expected value, between the bounds."""
         return self._mean
 
     deterministic_sample = mean
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Array:
         """`loc`, or the bound next to it (less 1e-6, where the density is defined)."""
         return np.clip(self.loc, self._low + _EDGE, self._high - _EDGE)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Array:
         """Variance of each number."""
         return self._variance
 
@@ -163,13 +168,13 @@ class TruncatedNormal(Distribution):
         return IndependentSupport(interval, self._event_dims) if self._event_dims else interval
 
 
-def _density(x: Any) -> Any:
+def _density(x: Array) -> Array:
     return np.exp(-0.5 * x * x - HALF_LOG_2PI)
 
 
-def _probability_below(x: Any) -> Any:
+def _probability_below(x: Array) -> Array:
     return np.clip(0.5 * (1 + erf(x * 0.5**0.5)), _EDGE, 1 - _EDGE)
 
 
-def _finite(x: Any) -> Any:
+def _finite(x: Array) -> Array:
     return np.where(np.isinf(x), 0, x)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
-from lite.nn.distributions.arrays import as_float, as_shape, float_arrays, require, uniform
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
+from lite.nn.distributions.arrays import (
+    Numbers,
+    ShapeLike,
+    as_float,
+    as_shape,
+    float_arrays,
+    require,
+    uniform,
+)
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import Interval, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class Uniform(Distribution):
@@ -38,50 +43,50 @@ class Uniform(Distribution):
     has_rsample = True
     _batched = ("low", "high")
 
-    def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, low: Numbers, high: Numbers, validate_args: bool | None = None) -> None:
         self.low, self.high = float_arrays(low, high)
         if validate_args is not False:
             require(self.high > self.low, "high must be above low", self.high)
         self.batch_shape = self.low.shape
         self.event_shape = ()
 
-    def rsample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw numbers; see `Distribution.rsample`."""
         share = uniform(rng, (*as_shape(sample_shape), *self.batch_shape), self.low.dtype)
         return self.low + share * (self.high - self.low)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Array) -> Array:
         """Logarithm of the density of each number: -inf below `low`, and from `high` on."""
         inside = (value >= self.low) & (value < self.high)
         out = -np.log(self.high - self.low)
         return np.where(inside, out, out.dtype.type(-np.inf))
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropy of each number."""
         return np.log(self.high - self.low)
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Array) -> Array:
         """Probability of numbers up to `value`."""
         return np.clip((value - self.low) / (self.high - self.low), 0, 1)
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Numbers) -> Array:
         """The number up to which the probability is `value`."""
         return self.low + as_float(value, self.low.dtype) * (self.high - self.low)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Array:
         """The middle."""
         return (self.low + self.high) / 2
 
     median = deterministic_sample = mean
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Array:
         """NaN: no number is more probable than the others."""
         return np.full_like(self.low, np.nan)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Array:
         """Variance of each number."""
         return (self.high - self.low) ** 2 / 12
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lite._arrays.special import bessel_ratio, log_i0
-from lite.nn.distributions.arrays import as_value, drawn, float_arrays, in_double, require
-from lite.nn.distributions.distribution import Distribution
-from lite.nn.distributions.support import Real, Support
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
+from lite.nn.distributions.arrays import Numbers, ShapeLike, drawn, in_double
+from lite.nn.distributions.distribution import Elementwise
+from lite.nn.distributions.support import Real
 
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
-
-class VonMises(Distribution):
+class VonMises(Elementwise):
     """Von Mises distributions over angles in radians, one for each number.
 
     Args:
@@ -38,42 +36,30 @@ class VonMises(Distribution):
         torch.distributions.VonMises.
     """
 
-    has_rsample = False
     _batched = ("loc", "concentration")
+    _positive = ("concentration",)
+    support = Real()
 
-    def __init__(self, loc: Any, concentration: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.concentration = float_arrays(loc, concentration)
-        if validate_args is not False:
-            require(self.concentration > 0, "concentration must be positive", self.concentration)
-        super().__init__(self.loc.shape)
+    def __init__(self, loc: Numbers, concentration: Numbers, validate_args: bool | None = None) -> None:
+        self.loc, self.concentration = self._parameters(validate_args, loc, concentration)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw angles from -π to π; see `Distribution.sample`."""
+    def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
+        """Draw angles from [-π, π); see `Distribution.sample`."""
         wide = [array.astype(np.float64) for array in (self.loc, self.concentration)]
         return drawn(rng, "vonmises", sample_shape, *wide).astype(self.loc.dtype)
 
-    def log_prob(self, value: Any) -> Any:
-        """Logarithm of the density of each angle."""
-
-        def density(x: Any, loc: Any, concentration: Any) -> Any:
-            norm = math.log(2 * math.pi) + log_i0(concentration)
-            return concentration * np.cos(x - loc) - norm
-
-        return in_double(density, as_value(value, self.loc.dtype), self.loc, self.concentration)
+    @staticmethod
+    def _log_density(x: Array, loc: Array, concentration: Array) -> Array:
+        return concentration * np.cos(x - loc) - (math.log(2 * math.pi) + log_i0(concentration))
 
     @property
-    def mean(self) -> Any:
-        """`loc`."""
+    def mean(self) -> Array:
+        """`loc`, which is the mode, too."""
         return self.loc
 
     mode = deterministic_sample = mean
 
     @property
-    def variance(self) -> Any:
-        """The circular variance: 1 less the mean cosine of the distance from `loc`."""
+    def variance(self) -> Array:
+        """The circular variance: 1 less the mean of cos(x - loc)."""
         return in_double(lambda concentration: 1 - bessel_ratio(concentration), self.concentration)
-
-    @property
-    def support(self) -> Support:
-        """All real numbers."""
-        return Real()

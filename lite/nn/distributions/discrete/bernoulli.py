@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
-from lite._arrays.types import as_array
-from lite.nn.distributions.arrays import as_shape, require, uniform
+from lite._arrays.types import Array, as_array
+from lite.nn._modules.initial import Rng
+from lite.nn.distributions.arrays import Numbers, ShapeLike, as_shape, require, uniform
 from lite.nn.distributions.discrete.probs_or_logits import ProbsOrLogits, log_likelihood
-from lite.nn.distributions.support import IntegerInterval, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
+from lite.nn.distributions.support import IntegerInterval
 
 
 class Bernoulli(ProbsOrLogits):
@@ -40,50 +36,52 @@ class Bernoulli(ProbsOrLogits):
     has_rsample = False
     has_enumerate_support = True
 
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        probs: Numbers | None = None,
+        logits: Numbers | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         self._take(probs, logits)
         if probs is not None and validate_args is not False:
             require((self.probs >= 0) & (self.probs <= 1), "probs must lie in [0, 1]", self.probs)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw zeros and ones in the dtype of the parameters; see `Distribution.sample`."""
         share = uniform(rng, (*as_shape(sample_shape), *self.batch_shape), self.probs.dtype)
         return as_array(share < self.probs).astype(self.probs.dtype)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Array) -> Array:
         """Log-probs of zeros and ones."""
         return log_likelihood(value, 1 - value, self.logits)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropy of each draw."""
         return -log_likelihood(self.probs, 1 - self.probs, self.logits)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Array:
         """`probs`."""
         return self.probs
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Array:
         """The more probable of 0 and 1; NaN where they are equally so."""
         return np.where(self.probs == 0.5, self.probs.dtype.type(np.nan), self.deterministic_sample)
 
     @property
-    def deterministic_sample(self) -> Any:
+    def deterministic_sample(self) -> Array:
         """1 where it is at least as probable as 0."""
         return as_array(self.probs >= 0.5).astype(self.probs.dtype)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Array:
         """p (1 - p)."""
         return self.probs * (1 - self.probs)
 
-    def enumerate_support(self, expand: bool = True) -> Any:
+    def enumerate_support(self, expand: bool = True) -> Array:
         """0 and 1; see `Distribution.enumerate_support`."""
         values = np.arange(2, dtype=self.probs.dtype).reshape(2, *(1,) * len(self.batch_shape))
         return np.broadcast_to(values, (2, *self.batch_shape)) if expand else values
 
-    @property
-    def support(self) -> Support:
-        """0 and 1."""
-        return IntegerInterval(0, 1)
+    support = IntegerInterval(0, 1)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
 from lite._arrays.formulas import log_gamma
 from lite._arrays.special import log_beta
+from lite._arrays.types import Array
 from lite._transforms.vmap.running import everything
-from lite.nn.distributions.arrays import as_value, drawn, in_double, multinomial, require
+from lite.nn._modules.initial import Rng
+from lite.nn.distributions.arrays import Numbers, ShapeLike, as_value, drawn, in_double, multinomial, require
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.discrete.probs_or_logits import ProbsOrLogits, fails, log_likelihood
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import Counts, IntegerInterval, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 _COUNTS = IntegerInterval(0, np.inf)
 
@@ -50,7 +47,11 @@ class Binomial(ProbsOrLogits):
     _batched = ("total_count", *ProbsOrLogits._batched)
 
     def __init__(
-        self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        total_count: Numbers = 1,
+        probs: Numbers | None = None,
+        logits: Numbers | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         self._take_counts(total_count, probs, logits)
         if validate_args is not False:
@@ -59,15 +60,15 @@ class Binomial(ProbsOrLogits):
             if probs is not None:
                 require((self.probs >= 0) & (self.probs <= 1), "probs must lie in [0, 1]", self.probs)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw counts in the dtype of the parameters; see `Distribution.sample`."""
         n, p = self.total_count.astype(np.int64), self.probs.astype(np.float64)
         return drawn(rng, "binomial", sample_shape, n, p).astype(self.total_count.dtype)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Numbers) -> Array:
         """Logarithm of the probability of counts; -inf for values outside the support."""
 
-        def probability(k: Any, n: Any, logits: Any) -> Any:
+        def probability(k: Array, n: Array, logits: Array) -> Array:
             rest = np.maximum(n - k, 0)
             ways = -np.log(n + 1) - log_beta(rest + 1, k + 1)
             return np.where(fails(k) | (k > n), -np.inf, log_likelihood(k, rest, logits) + ways)
@@ -75,7 +76,7 @@ class Binomial(ProbsOrLogits):
         value = as_value(value, self.total_count.dtype)
         return in_double(probability, value, self.total_count, self.logits)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropy of each count.
 
         Raises:
@@ -84,7 +85,7 @@ class Binomial(ProbsOrLogits):
         log_prob = self.log_prob(self.enumerate_support(False))
         return in_double(lambda x: -(np.exp(x) * np.where(x > -np.inf, x, 0)).sum(0), log_prob)
 
-    def enumerate_support(self, expand: bool = True) -> Any:
+    def enumerate_support(self, expand: bool = True) -> Array:
         """0 to `total_count`; see `Distribution.enumerate_support`.
 
         Raises:
@@ -93,27 +94,25 @@ class Binomial(ProbsOrLogits):
         numbers = everything(self.total_count)
         total = int(numbers.max(initial=0))
         if (numbers != total).any():
-            raise NotImplementedError(
-                f"values are as many as trials, of which total_count has from {numbers.min()} to {total}"
-            )
+            raise NotImplementedError(f"total_count must be one number, got {numbers.min()} to {total}")
         values = np.arange(total + 1).astype(self.total_count.dtype)
         values = values.reshape(-1, *(1,) * len(self.batch_shape))
         return np.broadcast_to(values, (total + 1, *self.batch_shape)) if expand else values
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Array:
         """total_count p."""
         return self.total_count * self.probs
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Array:
         """The most probable count."""
         return np.minimum(np.floor((self.total_count + 1) * self.probs), self.total_count)
 
     deterministic_sample = mode
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Array:
         """total_count p (1 - p)."""
         return self.mean * (1 - self.probs)
 
@@ -152,7 +151,11 @@ class Multinomial(Distribution):
     _batched = ("_categorical",)
 
     def __init__(
-        self, total_count: int = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        total_count: int = 1,
+        probs: Numbers | None = None,
+        logits: Numbers | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         if not isinstance(total_count, int | np.integer):
             raise NotImplementedError(f"total_count must be one int, got a {type(total_count).__name__}")
@@ -163,38 +166,38 @@ class Multinomial(Distribution):
         super().__init__(self._categorical.batch_shape, (self._categorical.support.high + 1,))  # type: ignore[attr-defined]
 
     @property
-    def probs(self) -> Any:
+    def probs(self) -> Array:
         """Probabilities of the classes."""
         return self._categorical.probs
 
     @property
-    def logits(self) -> Any:
+    def logits(self) -> Array:
         """Log-probs of the classes."""
         return self._categorical.logits
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw counts in the dtype of the parameters; see `Distribution.sample`."""
         wide = self.probs.astype(np.float64)
         shares = wide / wide.sum(-1, keepdims=True)
         return multinomial(rng, self.total_count, sample_shape, shares).astype(self.probs.dtype)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Numbers) -> Array:
         """Logarithm of the probability of counts (..., V); -inf for counts outside the support."""
 
-        def probability(k: Any, logits: Any) -> Any:
+        def probability(k: Array, logits: Array) -> Array:
             powers = np.where(k == 0, 0.0, k * logits).sum(-1)
             out = log_gamma(k.sum(-1) + 1) - log_gamma(k + 1).sum(-1) + powers
             return np.where(fails(k).any(-1) | (k.sum(-1) != self.total_count), -np.inf, out)
 
         return in_double(probability, as_value(value, self.logits.dtype), self.logits)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropy of the counts of each row."""
         counts = np.arange(1.0, self.total_count + 1)
         one = Binomial(self.total_count, probs=self.probs, validate_args=False)
         trials = counts.reshape(-1, *(1,) * self.probs.ndim)
 
-        def entropy(log_probs: Any, each: Any) -> Any:
+        def entropy(log_probs: Array, each: Array) -> Array:
             repeated = (np.exp(log_probs) * log_gamma(trials + 1)).sum((0, -1))
             return self.total_count * each - log_gamma(np.float64(self.total_count + 1)) + repeated
 
@@ -202,14 +205,14 @@ class Multinomial(Distribution):
         return in_double(entropy, log_probs, self._categorical.entropy())
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Array:
         """total_count p of each class."""
         return self.probs * self.total_count
 
     deterministic_sample = mean
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Array:
         """total_count p (1 - p) of each class."""
         return self.mean * (1 - self.probs)
 

@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.formulas import log_softmax
-from lite._arrays.types import HostArray, as_array, computed
+from lite._arrays.types import Array, HostArray, as_array, computed
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import unbroadcast, value_of, with_node
 from lite._transforms.vmap.running import everything
-from lite.nn.distributions.arrays import as_shape, generator_of, require
+from lite.nn._modules.initial import Rng
+from lite.nn.distributions.arrays import ShapeLike, as_shape, generator_of, require
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import IntegerInterval, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 _BLOCK = 2**18  # numbers that are worked on at once, so that temporaries stay small
 
@@ -71,9 +69,8 @@ class Categorical(Distribution):
             total = values.sum(-1, keepdims=True)
             require((values >= 0) & np.isfinite(values), "probs must not be negative", values)
             require(total > 0, "probs of each row must have a positive sum", total)
-            self.probs = values / total
-        else:
-            self.logits = _log_softmax(values)
+            values = values / total
+        self.__dict__[name] = values if name == "probs" else _log_softmax(values)
 
     @cached_property
     def logits(self) -> NDArray[Any]:
@@ -152,7 +149,7 @@ class Categorical(Distribution):
         if type(given) is not TracedArray:
             return out
 
-        def pull(g: Any) -> Any:
+        def pull(g: Array) -> Array:
             chosen = places == np.arange(classes)
             return unbroadcast(np.where(chosen, g[..., None], g.dtype.type(0)), logits.shape)
 
@@ -168,14 +165,14 @@ class Categorical(Distribution):
             part[:, 0] = -(probs * np.where(probs > 0, logits, 0)).sum(-1)
         return out
 
-    def _recorded_entropy(self) -> Any:
+    def _recorded_entropy(self) -> Array:
         logits = value_of(self.logits)
         probs = np.exp(logits)
         finite = np.where(probs > 0, logits, 0)
         out = -(probs * finite).sum(-1)
         return with_node(out, (self.logits, lambda g: -g[..., None] * probs * (finite + 1)))
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> NDArray[np.int64]:
+    def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> NDArray[np.int64]:
         """Draw classes, int64 (*sample_shape, *batch).
 
         Args:
@@ -211,7 +208,7 @@ def _search_at_once(rows: NDArray[Any], uniform: NDArray[Any], out: NDArray[np.i
             found[:, draw] = (up_to <= points[:, draw, None]).sum(-1)
 
 
-def _points(uniform: NDArray[Any], total: Any) -> Any:
+def _points(uniform: NDArray[Any], total: Array) -> Array:
     """Shares of the total, and just below it, so that a class of probability 0 is never found."""
     if not np.isfinite(everything(total)).all():
         raise RuntimeError(
@@ -244,7 +241,7 @@ def _log_softmax(values: NDArray[Any]) -> NDArray[Any]:
     return out
 
 
-def _recorded_log_softmax(values: Any) -> Any:
+def _recorded_log_softmax(values: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         out = log_softmax(value_of(values), -1)
     return with_node(out, (values, lambda g: g - np.exp(out) * g.sum(-1, keepdims=True)))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
 from lite._arrays.formulas import sigmoid
 from lite._arrays.special import log_beta, xlog1py
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import (
+    Numbers,
+    ShapeLike,
     as_shape,
     as_value,
     drawn,
@@ -17,10 +19,7 @@ from lite.nn.distributions.arrays import (
     standard_exponential,
 )
 from lite.nn.distributions.discrete.probs_or_logits import ProbsOrLogits, fails, log_likelihood
-from lite.nn.distributions.support import IntegerInterval, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
+from lite.nn.distributions.support import IntegerInterval
 
 _COUNTS = IntegerInterval(0, np.inf)
 
@@ -49,51 +48,53 @@ class Geometric(ProbsOrLogits):
 
     has_rsample = False
 
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        probs: Numbers | None = None,
+        logits: Numbers | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         self._take(probs, logits)
         if probs is not None and validate_args is not False:
             require((self.probs > 0) & (self.probs <= 1), "probs must lie in (0, 1]", self.probs)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw counts in the dtype of the parameters; see `Distribution.sample`."""
         shape = (*as_shape(sample_shape), *self.batch_shape)
         waited = standard_exponential(rng, shape, np.dtype(np.float64))
         dtype = self.probs.dtype
         return in_double(lambda p, t: np.floor(-t / np.log1p(-p)), self.probs, waited, dtype=dtype)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Numbers) -> Array:
         """Logarithm of the probability of counts; -inf for what is none."""
 
-        def probability(k: Any, p: Any) -> Any:
+        def probability(k: Array, p: Array) -> Array:
             return np.where(fails(k), -np.inf, xlog1py(k, -p) + np.log(p))
 
         return in_double(probability, as_value(value, self.probs.dtype), self.probs)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Array:
         """Entropy of each count."""
         return in_double(lambda p, logits: -log_likelihood(p, 1 - p, logits) / p, self.probs, self.logits)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Array:
         """1 / p - 1."""
         return 1 / self.probs - 1
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Array:
         """Zeros."""
         return np.zeros_like(self.probs)
 
     deterministic_sample = mode
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Array:
         """(1 / p - 1) / p."""
         return (1 / self.probs - 1) / self.probs
 
-    @property
-    def support(self) -> Support:
-        """Whole numbers from 0 on."""
-        return _COUNTS
+    support = _COUNTS
 
 
 class NegativeBinomial(ProbsOrLogits):
@@ -124,7 +125,11 @@ class NegativeBinomial(ProbsOrLogits):
     _batched = ("total_count", *ProbsOrLogits._batched)
 
     def __init__(
-        self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        total_count: Numbers,
+        probs: Numbers | None = None,
+        logits: Numbers | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         self._take_counts(total_count, probs, logits)
         if validate_args is not False:
@@ -132,17 +137,17 @@ class NegativeBinomial(ProbsOrLogits):
             if probs is not None:
                 require((self.probs >= 0) & (self.probs < 1), "probs must lie in [0, 1)", self.probs)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
+    def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw counts in the dtype of the parameters; see `Distribution.sample`."""
         total, logits = (array.astype(np.float64) for array in (self.total_count, self.logits))
         some = np.where(total > 0, total, 1.0)  # the generator takes no 0, of which all draws are 0
         counts = drawn(rng, "negative_binomial", sample_shape, some, sigmoid(-logits))
         return np.where(total > 0, counts, 0).astype(self.total_count.dtype)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Numbers) -> Array:
         """Logarithm of the probability of counts; -inf for what is none."""
 
-        def probability(k: Any, total: Any, logits: Any) -> Any:
+        def probability(k: Array, total: Array, logits: Array) -> Array:
             ways = np.where(total + k == 0, 0.0, -np.log(total + k) - log_beta(total, k + 1))
             return np.where(fails(k), -np.inf, log_likelihood(k, total, logits) + ways)
 
@@ -150,23 +155,20 @@ class NegativeBinomial(ProbsOrLogits):
         return in_double(probability, value, self.total_count, self.logits)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Array:
         """total_count p / (1 - p)."""
         return self.total_count * np.exp(self.logits)
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> Array:
         """The most probable count."""
         return np.maximum(np.floor((self.total_count - 1) * np.exp(self.logits)), 0)
 
     deterministic_sample = mode
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Array:
         """mean / (1 - p)."""
         return self.mean / sigmoid(-self.logits)
 
-    @property
-    def support(self) -> Support:
-        """Whole numbers from 0 on."""
-        return _COUNTS
+    support = _COUNTS

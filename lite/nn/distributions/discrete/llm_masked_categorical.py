@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.formulas import softmax
-from lite._arrays.types import as_array, computed
+from lite._arrays.types import Array, as_array, computed
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import value_of, with_node
+from lite.nn._modules.initial import Rng
+from lite.nn.distributions.arrays import ShapeLike
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import IntegerInterval, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class LLMMaskedCategorical(Distribution):
@@ -148,7 +147,7 @@ class LLMMaskedCategorical(Distribution):
             return out
         return with_node(out, (self.logits, lambda g: self._shares(g, logits, ids, counted)))
 
-    def _shares(self, g: Any, logits: Any, ids: Any, counted: Any) -> Any:
+    def _shares(self, g: Array, logits: Array, ids: Array, counted: Array) -> Array:
         """The gradient of the logits from that of the log-probs of unmasked tokens."""
         if self.position_level_masking:
             counted = counted & self.mask
@@ -159,7 +158,7 @@ class LLMMaskedCategorical(Distribution):
             shares = (chosen - softmax(logits, -1)) * g[..., None]
         return np.where(counted[..., None], shares, 0)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> NDArray[np.int64]:
+    def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> NDArray[np.int64]:
         """Draw tokens that the mask admits, int64 (*sample_shape, *batch, T).
 
         Args:
@@ -175,5 +174,5 @@ class LLMMaskedCategorical(Distribution):
         return np.where(admitted, out, out.dtype.type(0))
 
     @property
-    def _lowest(self) -> Any:
+    def _lowest(self) -> Array:
         return np.finfo(self.logits.dtype).min

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.types import as_array, computed
+from lite.nn._modules.initial import Rng
+from lite.nn.distributions.arrays import ShapeLike
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.discrete.one_hot_categorical import OneHotMixin, one_hot
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
 
 
 class MaskedCategorical(Categorical):
@@ -124,7 +123,7 @@ class MaskedCategorical(Categorical):
         table = np.broadcast_to(self._indices, (*position.shape, self._indices.shape[-1]))
         return np.take_along_axis(table, position[..., None], -1)[..., 0].astype(np.int64, copy=False)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> NDArray[np.int64]:
+    def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> NDArray[np.int64]:
         """Draw classes, int64 (*sample_shape, *batch); see `Distribution.sample`."""
         return self._class_at(super().sample(sample_shape, rng=rng))
 

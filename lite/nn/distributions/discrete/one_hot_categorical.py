@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.formulas import softmax
-from lite._arrays.types import as_array, computed
+from lite._arrays.types import Array, as_array, computed
+from lite.nn._modules.initial import Rng
+from lite.nn.distributions.arrays import ShapeLike
 from lite.nn.distributions.discrete.categorical import Categorical
-from lite.nn.distributions.support import OneHot, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
+from lite.nn.distributions.support import OneHot
 
 
-def one_hot(classes: Any, num_classes: int) -> NDArray[np.int64]:
+def one_hot(classes: Array, num_classes: int) -> NDArray[np.int64]:
     """Vectors of zeros with a 1 at the place of a class."""
     out: NDArray[np.int64] = np.zeros_like(classes, np.int64, "C", shape=(*classes.shape, num_classes))
     np.put_along_axis(out, classes[..., None], 1, -1)
@@ -30,7 +29,7 @@ class OneHotMixin(Categorical):
         self.num_samples = num_samples
         self.event_shape = (num_samples,)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> NDArray[np.int64]:
+    def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> NDArray[np.int64]:
         """Draw one-hot vectors, int64 (*sample_shape, *batch, V)."""
         return one_hot(super().sample(sample_shape, rng=rng), self.num_samples)
 
@@ -65,10 +64,7 @@ class OneHotMixin(Categorical):
         """The mode."""
         return self.mode
 
-    @property
-    def support(self) -> Support:
-        """One-hot vectors."""
-        return OneHot()
+    support = OneHot()
 
 
 class OneHotCategorical(OneHotMixin):
@@ -97,7 +93,7 @@ class OneHotCategorical(OneHotMixin):
         self._as_one_hot((self.logits if probs is None else self.probs).shape[-1])
 
 
-def _without_last(values: Any) -> Any:
+def _without_last(values: ArrayLike | None) -> Array | None:
     if values is None:
         return None
     array = as_array(computed(values))

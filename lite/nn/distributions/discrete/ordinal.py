@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from lite.nn.distributions.arrays import as_float
+from lite._arrays.types import Array
+from lite.nn.distributions.arrays import Numbers, as_float
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.discrete.one_hot_categorical import OneHotCategorical
 
@@ -31,7 +30,7 @@ class Ordinal(Categorical):
         Optimization (arXiv:1901.10500), section 5.
     """
 
-    def __init__(self, scores: Any) -> None:
+    def __init__(self, scores: Numbers) -> None:
         super().__init__(logits=_logits(scores))
 
 
@@ -51,10 +50,10 @@ class OneHotOrdinal(OneHotCategorical):
         torchrl.modules.OneHotOrdinal.
     """
 
-    def __init__(self, scores: Any) -> None:
+    def __init__(self, scores: Numbers) -> None:
         super().__init__(logits=_logits(scores))
 
 
-def _logits(scores: Any) -> Any:
+def _logits(scores: Numbers) -> Array:
     # the log-odds of passing a class are its score: up to a constant, what is left are running sums
     return np.cumsum(as_float(scores), -1)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
 from lite._arrays.formulas import log_gamma
 from lite._arrays.special import xlogy
-from lite.nn.distributions.arrays import as_float, as_value, drawn, in_double, require
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
+from lite.nn.distributions.arrays import Numbers, ShapeLike, drawn, require
 from lite.nn.distributions.discrete.probs_or_logits import fails
-from lite.nn.distributions.distribution import Distribution
-from lite.nn.distributions.support import IntegerInterval, Support
-
-if TYPE_CHECKING:
-    from lite.nn._modules.initial import Rng
+from lite.nn.distributions.distribution import Elementwise
+from lite.nn.distributions.support import IntegerInterval
 
 
-class Poisson(Distribution):
+class Poisson(Elementwise):
     """Poisson distributions, one for each count; counts are floats.
 
     Args:
@@ -38,43 +35,33 @@ class Poisson(Distribution):
         torch.distributions.Poisson.
     """
 
-    has_rsample = False
     _batched = ("rate",)
+    support = IntegerInterval(0, np.inf)
 
-    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
-        self.rate = as_float(rate)
+    def __init__(self, rate: Numbers, validate_args: bool | None = None) -> None:
+        (self.rate,) = self._parameters(validate_args, rate)
         if validate_args is not False:
             require(self.rate >= 0, "rate must not be negative", self.rate)
-        super().__init__(self.rate.shape)
 
-    def sample(self, sample_shape: Any = (), *, rng: Rng = None) -> Any:
-        """Draw counts in the dtype of the parameters; see `Distribution.sample`."""
+    def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
+        """Draw counts; see `Distribution.sample`."""
         counts = drawn(rng, "poisson", sample_shape, self.rate.astype(np.float64))
         return counts.astype(self.rate.dtype)
 
-    def log_prob(self, value: Any) -> Any:
-        """Logarithm of the probability of counts; -inf for values outside the support."""
-
-        def probability(k: Any, rate: Any) -> Any:
-            return np.where(fails(k), -np.inf, xlogy(k, rate) - rate - log_gamma(k + 1))
-
-        return in_double(probability, as_value(value, self.rate.dtype), self.rate)
+    @staticmethod
+    def _log_density(k: Array, rate: Array) -> Array:
+        return np.where(fails(k), -np.inf, xlogy(k, rate) - rate - log_gamma(k + 1))
 
     @property
-    def mean(self) -> Any:
-        """`rate`."""
+    def mean(self) -> Array:
+        """`rate`, which is the variance, too."""
         return self.rate
 
     variance = mean
 
     @property
-    def mode(self) -> Any:
-        """The largest whole number up to `rate`."""
+    def mode(self) -> Array:
+        """The rate, rounded down."""
         return np.floor(self.rate)
 
     deterministic_sample = mode
-
-    @property
-    def support(self) -> Support:
-        """Whole numbers from 0 on."""
-        return IntegerInterval(0, np.inf)

@@ -43,7 +43,7 @@ def test_all_values() -> None:
     np.testing.assert_allclose(np.exp(dist.log_prob(values)).sum(0), 1, rtol=1e-6)
     uneven = d.Binomial(np.array([2, 3]), probs=0.5)
     for call in (uneven.enumerate_support, uneven.entropy):
-        with pytest.raises(NotImplementedError, match=r"total_count has from 2.0 to 3"):
+        with pytest.raises(NotImplementedError, match=r"total_count must be one number, got 2.0 to 3"):
             call()
     assert d.Binomial(np.zeros((0,)), probs=0.5).enumerate_support().shape == (1, 0)
 
