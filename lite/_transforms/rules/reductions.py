@@ -25,6 +25,7 @@ from lite._transforms.registry import (
     VMAP,
     ZERO_GRADIENT,
     NoRule,
+    as_arrays,
     default,
     formula,
     ndim_of,
@@ -472,24 +473,33 @@ def _average(
 
 
 @formula(np.cov)
-def _cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None) -> Any:
-    rows = _rows(m, rowvar)
-    if y is not None:
-        rows = np.concatenate([rows, _rows(y, rowvar)], 0)
+def _cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> Any:
+    if fweights is not None or aweights is not None:
+        raise NoRule("weights")
+    given = as_arrays([m] if y is None else [m, y])
+    wanted = np.result_type(*given, np.float64) if dtype is None else dtype
+    parts = [np.atleast_2d(x) for x in given]
+    parts = [x if rowvar or x.shape[0] == 1 else x.T for x in parts]
+    rows = np.concatenate(parts, 0).astype(wanted)
     count = rows.shape[1] - (ddof if ddof is not None else 0 if bias else 1)
     centred = rows - rows.mean(1, keepdims=True)
     return np.squeeze(np.matmul(centred, np.conjugate(centred.T)) / count)
 
 
 @formula(np.corrcoef)
-def _corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
-    covariance = np.cov(x, y, rowvar)
+def _corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+    covariance = np.cov(x, y, rowvar, dtype=dtype)
     if ndim_of(covariance) == 0:
         return covariance / covariance
     deviation = np.sqrt(np.diagonal(covariance).real)
     return np.clip(covariance / deviation[:, None] / deviation, -1, 1)
-
-
-def _rows(x: Any, rowvar: bool) -> Any:
-    x = np.atleast_2d(x)
-    return x if rowvar or np.shape(x)[0] == 1 else x.T
