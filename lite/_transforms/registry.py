@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import cache, partial, update_wrapper, wraps
 from typing import Any, TypeVar
 
 import numpy as np
@@ -47,12 +47,12 @@ class Registry:
 
         return register
 
-    def rules_of(self, *functions: Any) -> Callable[[F], F]:
-        """Register what `make(function)` gives, for each function."""
+    def rule_of_each(self, *functions: Any) -> Callable[[F], F]:
+        """Register `fn(function, context, *args, **kwargs)`, which is told which of the functions it is for."""
 
-        def register(make: F) -> F:
-            self.rules.update({function: make(function) for function in functions})
-            return make
+        def register(fn: F) -> F:
+            self.rules.update({f: update_wrapper(partial(fn, f), fn) for f in functions})
+            return fn
 
         return register
 

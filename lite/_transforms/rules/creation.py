@@ -22,34 +22,29 @@ def _sizes(a: Any, shape: Any) -> tuple[int, ...]:
     return tuple(a.shape if shape is None else shape if isinstance(shape, tuple | list) else (shape,))
 
 
-@GRAD.rules_of(np.zeros_like, np.ones_like, np.empty_like)
-def _grad_like(function: Any) -> Any:
-    def run(a: Any, *args: Any, **kwargs: Any) -> Any:
-        # Traced, although nothing leads there yet: it may be written into.
-        return constant(function(value_of(a), *args, **kwargs), a)
-
-    return run
+@GRAD.rule_of_each(np.zeros_like, np.ones_like, np.empty_like)
+def _grad_like(function: Any, a: Any, *args: Any, **kwargs: Any) -> Any:
+    # Traced, although nothing leads there yet: it may be written into.
+    return constant(function(value_of(a), *args, **kwargs), a)
 
 
-@VMAP.rules_of(np.zeros_like, np.ones_like, np.empty_like)
-def _vmap_like(function: Any) -> Any:
-    def run(
-        level: Level,
-        a: Any,
-        dtype: Any = None,
-        order: str = "K",
-        subok: bool = True,
-        shape: Any = None,
-        **kwargs: Any,
-    ) -> Any:
-        return level.wrap(function(a.value, dtype, "C", shape=(level.size, *_sizes(a, shape))))
-
-    return run
+@VMAP.rule_of_each(np.zeros_like, np.ones_like, np.empty_like)
+def _vmap_like(
+    function: Any,
+    level: Level,
+    a: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    **kwargs: Any,
+) -> Any:
+    return level.wrap(function(a.value, dtype, "C", shape=(level.size, *_sizes(a, shape))))
 
 
-@ONNX.rules_of(np.zeros_like, np.ones_like, np.empty_like)
-def _onnx_like(function: Any) -> Any:
-    return lambda graph, a, *args, **kwargs: np.full_like(a, int(function is np.ones_like), *args, **kwargs)
+@ONNX.rule_of_each(np.zeros_like, np.ones_like, np.empty_like)
+def _onnx_like(function: Any, graph: Graph, a: Any, *args: Any, **kwargs: Any) -> Any:
+    return np.full_like(a, int(function is np.ones_like), *args, **kwargs)
 
 
 @GRAD.rule(np.full_like)
@@ -139,24 +134,21 @@ def _grad_geomspace(
     return out if dtype is None else out.astype(dtype)
 
 
-@VMAP.rules_of(np.linspace, np.logspace, np.geomspace)
-def _vmap_spaced(function: Any) -> Any:
-    def run(level: Level, start: Any, stop: Any, *args: Any, axis: int = 0, **kwargs: Any) -> Any:
-        if batched_in((args, kwargs), []):
-            raise NoRule
-        ndim = max(ndim_of(start), ndim_of(stop))
-        place = shifted_axis(axis, ndim + 1)
-        out = function(level.align(start, ndim), level.align(stop, ndim), *args, axis=place, **kwargs)
-        return level.wrap_all(out) if isinstance(out, tuple) else level.wrap(out)
+@VMAP.rule_of_each(np.linspace, np.logspace, np.geomspace)
+def _vmap_spaced(
+    function: Any, level: Level, start: Any, stop: Any, *args: Any, axis: int = 0, **kwargs: Any
+) -> Any:
+    if batched_in((args, kwargs), []):
+        raise NoRule
+    ndim = max(ndim_of(start), ndim_of(stop))
+    place = shifted_axis(axis, ndim + 1)
+    out = function(level.align(start, ndim), level.align(stop, ndim), *args, axis=place, **kwargs)
+    return level.wrap_all(out) if isinstance(out, tuple) else level.wrap(out)
 
-    return run
 
-
-@VMAP.rules_of(np.diag_indices_from, np.tril_indices_from, np.triu_indices_from)
-def _vmap_indices_from(function: Any) -> Any:
-    return lambda level, arr, *args, **kwargs: function(
-        np.broadcast_to(np.int8(0), arr.shape), *args, **kwargs
-    )
+@VMAP.rule_of_each(np.diag_indices_from, np.tril_indices_from, np.triu_indices_from)
+def _vmap_indices_from(function: Any, level: Level, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    return function(np.broadcast_to(np.int8(0), arr.shape), *args, **kwargs)
 
 
 @VMAP.composed(np.array_repr, np.array_str, np.array2string)

@@ -25,17 +25,14 @@ ZERO_GRADIENT.update((np.iscomplexobj, np.isrealobj, np.imag, np.angle))  # of r
 _NO_VALUE = default(np.clip, "a_min")
 
 
-@VMAP.rules_of(
+@VMAP.rule_of_each(
     *(np.real, np.imag, np.angle, np.round, np.around, np.fix, np.nan_to_num, np.sinc, np.i0),
     *(np.isreal, np.iscomplex, np.isposinf, np.isneginf),
 )
-def _vmap_of_elements(function: Any) -> Any:
-    def run(level: Level, x: Any, *args: Any, **kwargs: Any) -> Any:
-        if not level.on(x) or batched_in((args, kwargs), []):
-            raise NoRule
-        return level.wrap(function(x.value, *args, **kwargs))
-
-    return run
+def _vmap_of_elements(function: Any, level: Level, x: Any, *args: Any, **kwargs: Any) -> Any:
+    if not level.on(x) or batched_in((args, kwargs), []):
+        raise NoRule
+    return level.wrap(function(x.value, *args, **kwargs))
 
 
 @GRAD.rule(np.real)
@@ -217,9 +214,9 @@ def _isrealobj(x: Any) -> bool:
     return bool(x.dtype.kind != "c")
 
 
-@VMAP.rules_of(np.shares_memory, np.may_share_memory)
-def _vmap_memory(function: Any) -> Any:
-    return lambda level, a, b, max_work=None: function(level.value(a), level.value(b), max_work)
+@VMAP.rule_of_each(np.shares_memory, np.may_share_memory)
+def _vmap_memory(function: Any, level: Level, a: Any, b: Any, max_work: int | None = None) -> bool:
+    return bool(function(level.value(a), level.value(b), max_work))
 
 
 @GRAD.rule(np.bincount)

@@ -40,23 +40,18 @@ from lite._transforms.vmap.level import Level
 ZERO_GRADIENT.add(linalg.matrix_rank)
 
 
-@VMAP.rules_of(
+@VMAP.rule_of_each(
     *(linalg.inv, linalg.pinv, linalg.det, linalg.slogdet, linalg.cholesky, linalg.qr, linalg.svd),
     *(linalg.svdvals, linalg.eig, linalg.eigh, linalg.eigvals, linalg.eigvalsh, linalg.cond),
     *(linalg.matrix_power, linalg.matrix_norm),
 )
-def _vmap_of_matrices(function: Any) -> Any:
-    def run(level: Level, a: Any, *args: Any, **kwargs: Any) -> Any:
-        if not level.on(a) or any(hasattr(value, "level") for value in (*args, *kwargs.values())):
-            raise NoRule
-        if a.ndim < 2:
-            raise linalg.LinAlgError(
-                f"{a.ndim}-dimensional array given. Array must be at least two-dimensional"
-            )
-        result = function(a.value, *args, **kwargs)
-        return level.wrap_all(result) if isinstance(result, tuple) else level.wrap(result)
-
-    return run
+def _vmap_of_matrices(function: Any, level: Level, a: Any, *args: Any, **kwargs: Any) -> Any:
+    if not level.on(a) or any(hasattr(value, "level") for value in (*args, *kwargs.values())):
+        raise NoRule
+    if a.ndim < 2:
+        raise linalg.LinAlgError(f"{a.ndim}-dimensional array given. Array must be at least two-dimensional")
+    result = function(a.value, *args, **kwargs)
+    return level.wrap_all(result) if isinstance(result, tuple) else level.wrap(result)
 
 
 @VMAP.rule(linalg.matrix_rank)

@@ -179,7 +179,7 @@ if hasattr(np, "matvec"):  # NumPy 2.2
         return np.matmul(as_array(a)[..., None, :], b)[..., 0, :]
 
 
-@VMAP.rule(np.tensordot)
+@VMAP.rule(np.tensordot, linalg.tensordot)
 def _vmap_tensordot(level: Level, a: Any, b: Any, axes: Any = 2) -> Any:
     if level.on(a) and level.on(b):
         return FORMULAS[np.tensordot](a, b, axes)
@@ -371,7 +371,7 @@ def _dot(a: Any, b: Any) -> Any:
     return np.matmul(a, b) if b.ndim <= 2 else np.tensordot(a, b, axes=([-1], [-2]))
 
 
-@formula(np.tensordot)
+@formula(np.tensordot, linalg.tensordot)
 def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     a, b = as_arrays((a, b))
     first, second = summed_axes(a.ndim, b.ndim, axes)
@@ -393,11 +393,6 @@ def summed_axes(a_ndim: int, b_ndim: int, axes: Any) -> tuple[tuple[int, ...], t
     return normalize_axis_tuple(axes[0], a_ndim), normalize_axis_tuple(axes[1], b_ndim)
 
 
-@formula(linalg.tensordot)
-def _linalg_tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
-    return np.tensordot(x1, x2, axes)
-
-
 @formula(np.inner)
 def _inner(a: Any, b: Any, /) -> Any:
     if not ndim_of(a) or not ndim_of(b):
@@ -410,14 +405,9 @@ def _vdot(a: Any, b: Any, /) -> Any:
     return np.matmul(np.conjugate(np.ravel(a)), np.ravel(b))
 
 
-@formula(np.outer)
+@formula(np.outer, linalg.outer)
 def _outer(a: Any, b: Any) -> Any:
     return np.ravel(a)[:, None] * np.ravel(b)
-
-
-@formula(linalg.outer)
-def _linalg_outer(x1: Any, x2: Any, /) -> Any:
-    return np.outer(x1, x2)
 
 
 @formula(linalg.matmul)
@@ -448,7 +438,7 @@ def _kron(a: Any, b: Any) -> Any:
     return (wide * b.reshape([n for size in b.shape for n in (1, size)])).reshape(sizes)
 
 
-@formula(np.cross)
+@formula(np.cross, linalg.cross)
 def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
     if axis is not None:
         axisa = axisb = axisc = axis
@@ -457,11 +447,6 @@ def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, ax
         raise NoRule
     out = [a[..., i] * b[..., j] - a[..., j] * b[..., i] for i, j in ((1, 2), (2, 0), (0, 1))]
     return np.stack(out, axisc)
-
-
-@formula(linalg.cross)
-def _linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    return np.cross(x1, x2, axis=axis)
 
 
 @formula(np.correlate)

@@ -37,24 +37,20 @@ from lite._transforms.vmap.level import Level
 ZERO_GRADIENT.update((np.all, np.any, np.count_nonzero, np.argmax, np.argmin, np.nanargmax, np.nanargmin))
 
 
-@VMAP.rules_of(
+@VMAP.rule_of_each(
     *(np.sum, np.prod, np.max, np.min, np.amax, np.amin, np.mean, np.std, np.var, np.any, np.all, np.ptp),
     *(np.argmax, np.argmin, np.median, np.cumsum, np.cumprod, np.cumulative_sum, np.cumulative_prod),
     *(np.nansum, np.nanprod, np.nanmax, np.nanmin, np.nanmean, np.nanstd, np.nanvar, np.nanmedian),
     *(np.nanargmax, np.nanargmin, np.nancumsum, np.nancumprod, np.count_nonzero),
     *(np.sort, np.argsort, np.partition, np.argpartition, np.unwrap, np.delete),
 )
-def _vmap_along_axis(function: Any) -> Any:
+def _vmap_along_axis(function: Any, level: Level, *args: Any, **kwargs: Any) -> Any:
     name, start = parameters(function)[0], default(function, "axis")
-
-    def run(level: Level, *args: Any, **kwargs: Any) -> Any:
-        bound = bound_to(function, args, kwargs)
-        array, axis = bound.pop(name), bound.pop("axis", start)
-        if axis is None and function in _ONE_DIMENSION and ndim_of(array) != 1:
-            raise ValueError(f"{function.__name__} of an array of {ndim_of(array)} dimensions needs an axis.")
-        return along(level, function, array, axis, bound)
-
-    return run
+    bound = bound_to(function, args, kwargs)
+    array, axis = bound.pop(name), bound.pop("axis", start)
+    if axis is None and function in _ONE_DIMENSION and ndim_of(array) != 1:
+        raise ValueError(f"{function.__name__} of an array of {ndim_of(array)} dimensions needs an axis.")
+    return along(level, function, array, axis, bound)
 
 
 _ONE_DIMENSION = (np.cumulative_sum, np.cumulative_prod)
@@ -100,52 +96,53 @@ def _count(mask: Any, shape: Any, axis: Any) -> Any:
     return np.maximum(np.sum(full, axis, keepdims=True), 1)
 
 
-@GRAD.rules_of(np.var, np.std)
-def _grad_variance(function: Any) -> Any:
-    def run(
-        a: Any, axis: Any = None, dtype: Any = None, *, ddof: Any = 0, correction: Any = None, **options: Any
-    ) -> Any:
-        if _is_given(options.pop("mean", None)):
-            raise NoRule  # it might depend on the array, or might not
-        free = correction if _is_given(correction) else ddof
-        options = given(dtype=dtype, ddof=free, **options)
-        held = value_of(a)
-        value = function(held, axis, **options)
-        shape, mask = held.shape, options.get("where")
+@GRAD.rule_of_each(np.var, np.std)
+def _grad_variance(
+    function: Any,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    *,
+    ddof: Any = 0,
+    correction: Any = None,
+    **options: Any,
+) -> Any:
+    if _is_given(options.pop("mean", None)):
+        raise NoRule  # it might depend on the array, or might not
+    free = correction if _is_given(correction) else ddof
+    options = given(dtype=dtype, ddof=free, **options)
+    held = value_of(a)
+    value = function(held, axis, **options)
+    shape, mask = held.shape, options.get("where")
 
-        def pull(g: Any) -> Any:
-            if function is np.std:  # as in torch, elements of which the deviation is 0 have no share
-                g = np.where(value == 0, 0, g / (2 * np.where(value == 0, 1, value)))
-            data = masked(held, mask)
-            count = _count(mask, shape, axis)
-            centred = data - np.sum(data, axis, keepdims=True) / count
-            return masked(spread(g, shape, axis) * centred * 2 / np.maximum(count - free, 0), mask)
+    def pull(g: Any) -> Any:
+        if function is np.std:  # as in torch, elements of which the deviation is 0 have no share
+            g = np.where(value == 0, 0, g / (2 * np.where(value == 0, 1, value)))
+        data = masked(held, mask)
+        count = _count(mask, shape, axis)
+        centred = data - np.sum(data, axis, keepdims=True) / count
+        return masked(spread(g, shape, axis) * centred * 2 / np.maximum(count - free, 0), mask)
 
-        return with_node(value, (a, pull))
-
-    return run
+    return with_node(value, (a, pull))
 
 
-@GRAD.rules_of(np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin)
-def _grad_extreme(function: Any) -> Any:
-    def run(a: Any, axis: Any = None, **options: Any) -> Any:
-        options = given(**options)
-        held = value_of(a)
-        value = function(held, axis, **options)
-        shape, mask = held.shape, options.get("where")
+@GRAD.rule_of_each(np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin)
+def _grad_extreme(function: Any, a: Any, axis: Any = None, **options: Any) -> Any:
+    options = given(**options)
+    held = value_of(a)
+    value = function(held, axis, **options)
+    shape, mask = held.shape, options.get("where")
 
-        def pull(g: Any) -> Any:
-            # Where the result is NaN, it comes from elements that are NaN.
-            found = value.reshape(kept_shape(shape, axis))
-            chosen = (held == found) | ((held != held) & (found != found))
-            if mask is not None:
-                chosen = chosen & mask
-            ties = np.maximum(np.sum(chosen, axis, keepdims=True), 1)
-            return np.where(chosen, spread(g, shape, axis) / ties, 0)
+    def pull(g: Any) -> Any:
+        # Where the result is NaN, it comes from elements that are NaN.
+        found = value.reshape(kept_shape(shape, axis))
+        chosen = (held == found) | ((held != held) & (found != found))
+        if mask is not None:
+            chosen = chosen & mask
+        ties = np.maximum(np.sum(chosen, axis, keepdims=True), 1)
+        return np.where(chosen, spread(g, shape, axis) / ties, 0)
 
-        return with_node(value, (a, pull))
-
-    return run
+    return with_node(value, (a, pull))
 
 
 @GRAD.rule(np.prod)
@@ -172,60 +169,53 @@ def others(x: Any) -> Any:
     return before * after
 
 
-@GRAD.rules_of(np.median, np.nanmedian)
-def _grad_median(function: Any) -> Any:
-    def run(a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-        options = given(keepdims=keepdims)
-        held = value_of(a)
-        pull = _pull_quantile(held, np.asarray(0.5), axis, "linear", function is np.nanmedian)
-        return with_node(function(held, axis, **options), (a, pull))
-
-    return run
-
-
-@VMAP.rules_of(np.quantile, np.percentile, np.nanquantile, np.nanpercentile)
-def _vmap_quantile(function: Any) -> Any:
-    def run(level: Level, *args: Any, **kwargs: Any) -> Any:
-        bound = bound_to(function, args, kwargs)
-        array, axis = bound.pop("a"), bound.pop("axis", None)
-        if bound.get("weights") is not None:
-            raise NoRule
-        if bound.get("keepdims") is True and axis is None:
-            axis = tuple(range(ndim_of(array)))
-        ndim = ndim_of(bound["q"])
-
-        def first(a: Any, **rest: Any) -> Any:
-            # The dimensions of q come first, before the mapped one.
-            return np.moveaxis(function(a, **rest), ndim, 0)
-
-        return along(level, first, array, axis, bound)
-
-    return run
+@GRAD.rule_of_each(np.median, np.nanmedian)
+def _grad_median(
+    function: Any, a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: Any = False
+) -> Any:
+    options = given(keepdims=keepdims)
+    held = value_of(a)
+    pull = _pull_quantile(held, np.asarray(0.5), axis, "linear", function is np.nanmedian)
+    return with_node(function(held, axis, **options), (a, pull))
 
 
-@GRAD.rules_of(np.quantile, np.percentile, np.nanquantile, np.nanpercentile)
-def _grad_quantile(function: Any) -> Any:
+@VMAP.rule_of_each(np.quantile, np.percentile, np.nanquantile, np.nanpercentile)
+def _vmap_quantile(function: Any, level: Level, *args: Any, **kwargs: Any) -> Any:
+    bound = bound_to(function, args, kwargs)
+    array, axis = bound.pop("a"), bound.pop("axis", None)
+    if bound.get("weights") is not None:
+        raise NoRule
+    if bound.get("keepdims") is True and axis is None:
+        axis = tuple(range(ndim_of(array)))
+    ndim = ndim_of(bound["q"])
+
+    def first(a: Any, **rest: Any) -> Any:
+        # The dimensions of q come first, before the mapped one.
+        return np.moveaxis(function(a, **rest), ndim, 0)
+
+    return along(level, first, array, axis, bound)
+
+
+@GRAD.rule_of_each(np.quantile, np.percentile, np.nanquantile, np.nanpercentile)
+def _grad_quantile(
+    function: Any,
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: Any = False,
+    *,
+    weights: Any = None,
+) -> Any:
     parts = 100 if function in (np.percentile, np.nanpercentile) else 1
     skips = function in (np.nanquantile, np.nanpercentile)
-
-    def run(
-        a: Any,
-        q: Any,
-        axis: Any = None,
-        overwrite_input: bool = False,
-        method: str = "linear",
-        keepdims: Any = False,
-        *,
-        weights: Any = None,
-    ) -> Any:
-        options = given(keepdims=keepdims)
-        if weights is not None or method not in _POSITIONS or given(q=q).keys() != {"q"}:
-            raise NoRule
-        held = value_of(a)
-        value = function(held, q, axis, method=method, **options)
-        return with_node(value, (a, _pull_quantile(held, np.true_divide(q, parts), axis, method, skips)))
-
-    return run
+    options = given(keepdims=keepdims)
+    if weights is not None or method not in _POSITIONS or given(q=q).keys() != {"q"}:
+        raise NoRule
+    held = value_of(a)
+    value = function(held, q, axis, method=method, **options)
+    return with_node(value, (a, _pull_quantile(held, np.true_divide(q, parts), axis, method, skips)))
 
 
 # Places of quantiles among n sorted elements, counted from 0; in between neighbours are interpolated.
@@ -301,62 +291,54 @@ def summed_dtype(x: GraphArray, dtype: Any) -> np.dtype[Any]:
     return np.dtype(dtype) if dtype is not None else np.add.reduce(np.zeros(1, x.dtype)).dtype
 
 
-@ONNX.rules_of(np.sum, np.prod)
-def _onnx_total(function: Any) -> Any:
+@ONNX.rule_of_each(np.sum, np.prod)
+def _onnx_total(
+    function: Any,
+    graph: Graph,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    keepdims: Any = False,
+    initial: Any = NOT_GIVEN,
+    where: Any = True,
+) -> Any:
     op, combine, neutral = ("ReduceSum", np.add, 0) if function is np.sum else ("ReduceProd", np.multiply, 1)
-
-    def run(
-        graph: Graph,
-        a: Any,
-        axis: Any = None,
-        dtype: Any = None,
-        keepdims: Any = False,
-        initial: Any = NOT_GIVEN,
-        where: Any = True,
-    ) -> Any:
-        x = graph.operand(a)
-        x = _masked(graph, graph.cast(x, summed_dtype(x, dtype)), where, neutral)
-        out = _reduce(graph, op, x, axis, keepdims)
-        return combine(out, graph.operand(initial, out.dtype)) if _is_given(initial) else out
-
-    return run
+    x = graph.operand(a)
+    x = _masked(graph, graph.cast(x, summed_dtype(x, dtype)), where, neutral)
+    out = _reduce(graph, op, x, axis, keepdims)
+    return combine(out, graph.operand(initial, out.dtype)) if _is_given(initial) else out
 
 
-@ONNX.rules_of(np.max, np.min, np.amax, np.amin)
-def _onnx_extreme(function: Any) -> Any:
+@ONNX.rule_of_each(np.max, np.min, np.amax, np.amin)
+def _onnx_extreme(
+    function: Any,
+    graph: Graph,
+    a: Any,
+    axis: Any = None,
+    keepdims: Any = False,
+    initial: Any = NOT_GIVEN,
+    where: Any = True,
+) -> Any:
     largest = function in (np.max, np.amax)
     op, combine = ("ReduceMax", np.maximum) if largest else ("ReduceMin", np.minimum)
-
-    def run(
-        graph: Graph,
-        a: Any,
-        axis: Any = None,
-        keepdims: Any = False,
-        initial: Any = NOT_GIVEN,
-        where: Any = True,
-    ) -> Any:
-        x = graph.operand(a)
-        if where is not True and where is not NOT_GIVEN:
-            if not _is_given(initial):
-                raise NoRule("where needs initial")
-            x = _masked(graph, x, where, initial)
-        out: Any = _reduce(graph, op, graph.cast(x, np.int32) if x.dtype == BOOL else x, axis, keepdims)
-        if _is_given(initial):
-            out = combine(out, graph.operand(initial, out.dtype))
-        return graph.cast(out, x.dtype)
-
-    return run
+    x = graph.operand(a)
+    if where is not True and where is not NOT_GIVEN:
+        if not _is_given(initial):
+            raise NoRule("where needs initial")
+        x = _masked(graph, x, where, initial)
+    out: Any = _reduce(graph, op, graph.cast(x, np.int32) if x.dtype == BOOL else x, axis, keepdims)
+    if _is_given(initial):
+        out = combine(out, graph.operand(initial, out.dtype))
+    return graph.cast(out, x.dtype)
 
 
-@ONNX.rules_of(np.all, np.any)
-def _onnx_truth(function: Any) -> Any:
+@ONNX.rule_of_each(np.all, np.any)
+def _onnx_truth(
+    function: Any, graph: Graph, a: Any, axis: Any = None, keepdims: Any = False, where: Any = True
+) -> Any:
     op, neutral = ("ReduceMin", True) if function is np.all else ("ReduceMax", False)
-
-    def run(graph: Graph, a: Any, axis: Any = None, keepdims: Any = False, where: Any = True) -> Any:
-        x = _masked(graph, truth(graph, graph.operand(a)), where, neutral)
-        return graph.cast(_reduce(graph, op, graph.cast(x, np.int32), axis, keepdims), BOOL)
-
-    return run
+    x = _masked(graph, truth(graph, graph.operand(a)), where, neutral)
+    return graph.cast(_reduce(graph, op, graph.cast(x, np.int32), axis, keepdims), BOOL)
 
 
 @ONNX.rule(np.count_nonzero)
@@ -410,23 +392,19 @@ def _onnx_std(a: Any, *args: Any, **kwargs: Any) -> Any:
     return np.sqrt(np.var(a, *args, **kwargs))
 
 
-@ONNX.rules_of(np.argmax, np.argmin)
-def _onnx_position(function: Any) -> Any:
+@ONNX.rule_of_each(np.argmax, np.argmin)
+def _onnx_position(function: Any, graph: Graph, a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     op = "ArgMax" if function is np.argmax else "ArgMin"
-
-    def run(graph: Graph, a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
-        x = graph.operand(a)
-        if x.dtype == BOOL:
-            x = graph.cast(x, np.int32)
-        keep = keepdims is not NOT_GIVEN and bool(keepdims)
-        if axis is None:
-            if keep:
-                raise NoRule
-            x, axis = graph.reshape(x, (x.size,)), 0
-        axis = normalize_axis_index(axis, x.ndim)
-        return graph.emit(op, [x], _reduced(x, (axis,), keep), np.int64, axis=axis, keepdims=int(keep))
-
-    return run
+    x = graph.operand(a)
+    if x.dtype == BOOL:
+        x = graph.cast(x, np.int32)
+    keep = keepdims is not NOT_GIVEN and bool(keepdims)
+    if axis is None:
+        if keep:
+            raise NoRule
+        x, axis = graph.reshape(x, (x.size,)), 0
+    axis = normalize_axis_index(axis, x.ndim)
+    return graph.emit(op, [x], _reduced(x, (axis,), keep), np.int64, axis=axis, keepdims=int(keep))
 
 
 # -- formulas ----------------------------------------------------------------------------------------------

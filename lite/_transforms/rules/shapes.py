@@ -185,13 +185,10 @@ def _onnx_moveaxis(a: Any, source: Any, destination: Any) -> Any:
     return np.transpose(a, order)
 
 
-@GRAD.rules_of(np.expand_dims, np.squeeze)
-def _grad_ones(function: Any) -> Any:
-    def run(a: Any, axis: Any = None) -> Any:
-        held = value_of(a)
-        return with_node(function(held, axis), (a, lambda g: g.reshape(held.shape)))
-
-    return run
+@GRAD.rule_of_each(np.expand_dims, np.squeeze)
+def _grad_ones(function: Any, a: Any, axis: Any = None) -> Any:
+    held = value_of(a)
+    return with_node(function(held, axis), (a, lambda g: g.reshape(held.shape)))
 
 
 @VMAP.rule(np.expand_dims)
@@ -389,38 +386,29 @@ def _onnx_diagonal(graph: Graph, a: Any, offset: int = 0, axis1: int = 0, axis2:
     return view_of(a, graph.gather(flat, graph.constant(places), flat.ndim - 1))
 
 
-@GRAD.rules_of(np.tril, np.triu)
-def _grad_triangle(function: Any) -> Any:
-    def run(m: Any, k: int = 0) -> Any:
-        if m.ndim == 1:  # a row repeated into a square
-            m = np.broadcast_to(m, (m.shape[0], m.shape[0]))
-        return with_node(function(value_of(m), k), (m, lambda g: function(g, k)))
-
-    return run
+@GRAD.rule_of_each(np.tril, np.triu)
+def _grad_triangle(function: Any, m: Any, k: int = 0) -> Any:
+    if m.ndim == 1:  # a row repeated into a square
+        m = np.broadcast_to(m, (m.shape[0], m.shape[0]))
+    return with_node(function(value_of(m), k), (m, lambda g: function(g, k)))
 
 
-@VMAP.rules_of(np.tril, np.triu)
-def _vmap_triangle(function: Any) -> Any:
-    def run(level: Level, m: Any, k: int = 0) -> Any:
-        if not level.on(m) or hasattr(k, "level"):
-            raise NoRule
-        value = m.value
-        if m.ndim == 1:  # a row repeated into a square
-            value = np.broadcast_to(value[:, None, :], (level.size, m.shape[0], m.shape[0]))
-        return level.wrap(function(value, k))
-
-    return run
+@VMAP.rule_of_each(np.tril, np.triu)
+def _vmap_triangle(function: Any, level: Level, m: Any, k: int = 0) -> Any:
+    if not level.on(m) or hasattr(k, "level"):
+        raise NoRule
+    value = m.value
+    if m.ndim == 1:  # a row repeated into a square
+        value = np.broadcast_to(value[:, None, :], (level.size, m.shape[0], m.shape[0]))
+    return level.wrap(function(value, k))
 
 
-@ONNX.rules_of(np.tril, np.triu)
-def _onnx_triangle(function: Any) -> Any:
-    def run(graph: Graph, m: Any, k: int = 0) -> Any:
-        x, upper = graph.operand(m), int(function is np.triu)
-        if x.ndim == 1:  # a row repeated into a square
-            x = graph.expand(x, (x.size, x.size))
-        return graph.emit("Trilu", [x, graph.constant(np.array(k, np.int64))], x.shape, x.dtype, upper=upper)
-
-    return run
+@ONNX.rule_of_each(np.tril, np.triu)
+def _onnx_triangle(function: Any, graph: Graph, m: Any, k: int = 0) -> Any:
+    x, upper = graph.operand(m), int(function is np.triu)
+    if x.ndim == 1:  # a row repeated into a square
+        x = graph.expand(x, (x.size, x.size))
+    return graph.emit("Trilu", [x, graph.constant(np.array(k, np.int64))], x.shape, x.dtype, upper=upper)
 
 
 @GRAD.rule(sliding_window_view)

@@ -47,19 +47,18 @@ def _permuted(a: Any, axis: int | None, permutation: Any) -> Any:
     return with_node(value, (a, lambda g: np.take_along_axis(g, back, axis)))
 
 
-@ONNX.rules_of(np.sort, np.argsort)
-def _onnx_sort(function: Any) -> Any:
-    def run(graph: Graph, a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None) -> Any:
-        x = graph.operand(a)
-        if axis is None:
-            x, axis = graph.reshape(x, (x.size,)), 0
-        axis = normalize_axis_index(axis, x.ndim)
-        outputs = [(x.shape, x.dtype), (x.shape, INT64)]
-        inputs = [x, graph.size_array(x.shape[axis])]
-        found = graph.emit_all("TopK", inputs, outputs, axis=axis, largest=0, sorted=1)
-        return found[function is np.argsort]  # of equal ones TopK takes the first first
-
-    return run
+@ONNX.rule_of_each(np.sort, np.argsort)
+def _onnx_sort(
+    function: Any, graph: Graph, a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None
+) -> Any:
+    x = graph.operand(a)
+    if axis is None:
+        x, axis = graph.reshape(x, (x.size,)), 0
+    axis = normalize_axis_index(axis, x.ndim)
+    outputs = [(x.shape, x.dtype), (x.shape, INT64)]
+    inputs = [x, graph.size_array(x.shape[axis])]
+    found = graph.emit_all("TopK", inputs, outputs, axis=axis, largest=0, sorted=1)
+    return found[function is np.argsort]  # of equal ones TopK takes the first first
 
 
 @ONNX.composed(np.partition)
