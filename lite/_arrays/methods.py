@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,15 @@ class ArrayMethods:
     def dtype(self) -> np.dtype[Any]:
         """Dtype of the elements."""
         raise NotImplementedError
+
+    def __len__(self) -> int:
+        shape = self.shape
+        if not shape:
+            raise TypeError("len() of unsized object")
+        return shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[i] for i in range(len(self))])  # type: ignore[index]
 
     @property
     def ndim(self) -> int:

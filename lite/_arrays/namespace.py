@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import operator
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -144,14 +144,6 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def _own(self, value: Any) -> Any:
         """A value converted to an array of the same library and dtype."""
         return self._namespace.asarray(self._to_namespace(value)).astype(self.leaf.dtype)
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of unsized object")
-        return self.shape[0]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter([self[i] for i in range(len(self))])
 
     def look_up(self, table: Any) -> Any:
         """`table[self]` for an ndarray `table`."""

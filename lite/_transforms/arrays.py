@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,19 +18,18 @@ class Rules:
     """The functions behind the arrays of an interpreter. They need the class, so `dispatch` sets them."""
 
     __slots__ = (
-        *("astype", "backward", "binary", "cast", "copy", "elementwise", "function", "get_index"),
-        *("index_batch", "look", "set_index", "ufunc"),
+        *("backward", "binary", "cast", "elementwise", "function", "get_index", "index_batch", "look"),
+        *("same", "set_index", "ufunc"),
     )
-    astype: Callable[..., Any]
     backward: Callable[..., None]
     binary: Callable[..., Any]
     cast: Callable[..., Any]
-    copy: Callable[..., Any]
     elementwise: Callable[..., Any]
     function: Callable[..., Any]
     get_index: Callable[..., Any]
     index_batch: Callable[..., Any]
     look: Callable[..., None]
+    same: Callable[..., Any]
     set_index: Callable[..., None]
     ufunc: Callable[..., Any]
 
@@ -71,14 +70,11 @@ class InterpretedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def __setitem__(self, index: Any, value: Any) -> None:
         self.rules.set_index(self, index, value)
 
-    def __len__(self) -> int:
-        shape = self.shape
-        if not shape:
-            raise TypeError("len() of unsized object")
-        return shape[0]
+    def __copy__(self) -> Any:
+        return self.copy()
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter([self[i] for i in range(len(self))])
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self.copy()
 
     def __contains__(self, item: Any) -> bool:
         return bool((self == item).any())

@@ -48,7 +48,7 @@ class Registry:
         return register
 
     def rule_of_each(self, *functions: Any) -> Callable[[F], F]:
-        """Register `fn(function, context, *args, **kwargs)`, which is told which of the functions it is for."""
+        """Register `fn(function, context, *args, **kwargs)`, which gets the function that it is for."""
 
         def register(fn: F) -> F:
             self.rules.update({f: update_wrapper(partial(fn, f), fn) for f in functions})

@@ -236,17 +236,12 @@ class TracedArray(InterpretedArray):
         self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> Any:
         """Elements in another dtype; a plain array where that has no derivative."""
-        return rules.astype(self, dtype, order, casting, subok, copy)
+        value = self.value.astype(dtype, order, casting, subok, copy)
+        return self if value is self.value else rules.same(value, self)
 
     def copy(self, order: str = "C") -> Any:
         """A copy of the elements, with their derivative."""
-        return rules.copy(self)
-
-    def __copy__(self) -> Any:
-        return rules.copy(self)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return rules.copy(self)
+        return rules.same(self.value.copy(), self)
 
     def view(self, dtype: Any = None) -> Any:
         """The same memory, only as the same dtype.

@@ -444,24 +444,3 @@ def _name(pullback: Any) -> str:
     pullback = pullback.vjp if isinstance(pullback, _SharedVjp) else pullback
     name = str(getattr(pullback, "__qualname__", pullback)).partition(".<locals>")[0]
     return f"the derivative that the rule of {name} gives"
-
-
-__all__ = [
-    "OUTERMOST",
-    "Node",
-    "Part",
-    "TracedArray",
-    "constant",
-    "has_derivative",
-    "holds_traced",
-    "is_traced",
-    "leaf",
-    "level_of",
-    "unbroadcast",
-    "value_of",
-    "values_of",
-    "walk",
-    "with_node",
-    "with_vjp",
-    "with_vjp_of_all",
-]

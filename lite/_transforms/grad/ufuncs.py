@@ -88,10 +88,10 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any] | Non
         try:
             return rule(*inputs, **(kwargs or {}))
         except NoRule as error:
-            raise _no_rule(ufunc, "", str(error)) from None
+            raise no_gradient(name_of(ufunc), str(error)) from None
     if ufunc in ZERO_GRADIENT:
         return ufunc(*map(value_of, inputs), **values_of(kwargs or {}))
-    raise _no_rule(ufunc, "")
+    raise no_gradient(name_of(ufunc))
 
 
 def _pair(ufunc: np.ufunc, derivatives: tuple[Callable[..., Any], ...], a: Any, b: Any) -> Any:
@@ -132,18 +132,21 @@ def binary(ufunc: np.ufunc, a: Any, b: Any) -> Any:
     return ufunc(a, b)
 
 
-def _no_rule(ufunc: np.ufunc, method: str, reason: str = "") -> NotImplementedError:
+def no_gradient(name: str, reason: str = "") -> NotImplementedError:
+    """The error for a function without a rule of gradients."""
     return NotImplementedError(
-        f"no gradient through {name_of(ufunc)}{method}: {reason or 'there is no rule for it'}. Write it with "
-        "other functions, give its derivative with lite.custom_vjp, or detach the array (x.detach()) if it "
-        "is to count as a constant."
+        f"no gradient through {name}: {reason or 'there is no rule for it'}. Write it with other functions, "
+        "give its derivative with lite.custom_vjp, or detach the array (x.detach()) if it is to count as a "
+        "constant."
     )
 
 
 def _call_where(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
     """A ufunc with `where`: elsewhere the result has what `out` holds."""
     if out is None or len(out) != 1 or out[0] is None:
-        raise _no_rule(ufunc, "", "with where it needs out, as elsewhere the result would be random memory")
+        raise no_gradient(
+            name_of(ufunc), "with where it needs out, as elsewhere the result would be random memory"
+        )
     where = values_of(kwargs.pop("where"))
     (target,) = out
     with np.errstate(all="ignore"):  # the numbers that are not asked for
@@ -189,7 +192,7 @@ def _call_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: 
     elif ufunc in ZERO_GRADIENT:
         result = getattr(ufunc, method)(*values_of(inputs), **values_of(kwargs))
     else:
-        raise _no_rule(ufunc, f".{method}")
+        raise no_gradient(f"{name_of(ufunc)}.{method}")
     if out is None:
         return result
     write(out[0], result, "same_kind", name_of(ufunc))
@@ -198,7 +201,7 @@ def _call_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: 
 
 def _at(ufunc: np.ufunc, a: Any, indices: Any, *b: Any) -> None:
     if ufunc not in (np.add, np.subtract):
-        raise _no_rule(ufunc, ".at")
+        raise no_gradient(f"{name_of(ufunc)}.at")
     value = value_of(a).copy()
     ufunc.at(value, indices, value_of(b[0]))
     sign = 1 if ufunc is np.add else -1
@@ -206,21 +209,6 @@ def _at(ufunc: np.ufunc, a: Any, indices: Any, *b: Any) -> None:
     write(a, with_node(value, (a, lambda g: g), (b[0], lambda g: unbroadcast(sign * g[indices], shape))))
 
 
-def astype(
-    x: TracedArray,
-    dtype: Any,
-    order: str = "K",
-    casting: str = "unsafe",
-    subok: bool = True,
-    copy: bool = True,
-) -> Any:
-    """As the method of ndarrays; the derivative is cast back."""
-    value = x.value.astype(dtype, order, casting, subok, copy)
-    if value is x.value:
-        return x
+def same(value: Any, x: TracedArray) -> Any:
+    """A copy or cast of `x`, to which the derivative goes back as it is."""
     return with_node(value, (x, lambda g: g))
-
-
-def copy(x: TracedArray) -> Any:
-    """As the method of ndarrays."""
-    return with_node(x.value.copy(), (x, lambda g: g))

@@ -148,9 +148,6 @@ class GraphArray(InterpretedArray):
         """Raises RuntimeError: there are no numbers yet."""
         self._branches("makes a list of")
 
-    def __copy__(self) -> GraphArray:
-        return self.copy()
-
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphArray:
         return self
 

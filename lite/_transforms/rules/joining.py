@@ -101,11 +101,6 @@ def _onnx_stack(
     return graph.stack(parts, normalize_axis_index(axis, parts[0].ndim + 1))
 
 
-@VMAP.rule_of_each(np.split, np.array_split)
-def _vmap_split(function: Any, level: Level, ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-    return level.wrap_all(function(ary.value, indices_or_sections, shifted_axis(axis, ary.ndim)))
-
-
 @ONNX.rule_of_each(np.split, np.array_split, np.unstack)
 def _onnx_split(function: Any, graph: Graph, x: Any, *args: Any, axis: int = 0) -> Any:
     *sections, axis = args if len(args) > 1 else (*args, axis)

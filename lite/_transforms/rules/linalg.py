@@ -34,7 +34,7 @@ from lite._transforms.registry import (
     ndim_of,
 )
 from lite._transforms.rules.reductions import others
-from lite._transforms.vmap.along import shifted_axes, shifted_axis
+from lite._transforms.vmap.along import along
 from lite._transforms.vmap.level import Level
 
 ZERO_GRADIENT.add(linalg.matrix_rank)
@@ -281,31 +281,18 @@ def _vmap_lstsq(*args: Any, **kwargs: Any) -> NoReturn:
 
 @VMAP.rule(linalg.norm)
 def _vmap_norm(level: Level, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    if not level.on(x):
-        raise NoRule
-    ndim = x.ndim
-    if axis is None:
-        if ord is None:
-            out = linalg.norm(x.value.reshape(level.size, math.prod(x.shape)), axis=1)
-            return level.wrap(out.reshape(level.size, *[1] * ndim) if keepdims else out)
-        if ndim not in (1, 2):
+    if axis is None and ord is not None:
+        if x.ndim not in (1, 2):
             raise ValueError("Improper number of dimensions to norm.")
-        axes: Any = tuple(range(1, ndim + 1)) if ndim == 2 else 1
-    else:
-        axes = shifted_axes(axis, ndim) if isinstance(axis, tuple | list) else shifted_axis(axis, ndim)
-    return level.wrap(linalg.norm(x.value, ord, axes, keepdims))
+        axis = (0, 1) if x.ndim == 2 else 0
+    return along(level, linalg.norm, x, axis, {"ord": ord, "keepdims": keepdims})
 
 
 @VMAP.rule(linalg.vector_norm)
 def _vmap_vector_norm(
     level: Level, x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
 ) -> Any:
-    ndim = x.ndim
-    if axis is None:
-        out = linalg.vector_norm(x.value.reshape(level.size, math.prod(x.shape)), axis=1, ord=ord)
-        return level.wrap(out.reshape(level.size, *[1] * ndim) if keepdims else out)
-    axes = shifted_axes(axis, ndim)
-    return level.wrap(linalg.vector_norm(x.value, axis=axes, keepdims=keepdims, ord=ord))
+    return along(level, linalg.vector_norm, x, axis, {"ord": ord, "keepdims": keepdims})
 
 
 @GRAD.rule(linalg.vector_norm)

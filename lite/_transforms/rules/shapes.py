@@ -165,26 +165,6 @@ def _onnx_swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     return np.transpose(a, order)
 
 
-@GRAD.rule(np.moveaxis)
-def _grad_moveaxis(a: Any, source: Any, destination: Any) -> Any:
-    value = np.moveaxis(value_of(a), source, destination)
-    return with_node(value, (a, lambda g: np.moveaxis(g, destination, source)))
-
-
-@VMAP.rule(np.moveaxis)
-def _vmap_moveaxis(level: Level, a: Any, source: Any, destination: Any) -> Any:
-    return level.wrap(np.moveaxis(a.value, shifted_axes(source, a.ndim), shifted_axes(destination, a.ndim)))
-
-
-@ONNX.composed(np.moveaxis)
-def _onnx_moveaxis(a: Any, source: Any, destination: Any) -> Any:
-    sources, targets = normalize_axis_tuple(source, a.ndim), normalize_axis_tuple(destination, a.ndim)
-    order = [axis for axis in range(a.ndim) if axis not in sources]
-    for target, axis in sorted(zip(targets, sources, strict=True)):
-        order.insert(target, axis)
-    return np.transpose(a, order)
-
-
 @GRAD.rule_of_each(np.expand_dims, np.squeeze)
 def _grad_ones(function: Any, a: Any, axis: Any = None) -> Any:
     held = value_of(a)
@@ -238,22 +218,6 @@ def _onnx_broadcast_to(graph: Graph, array: Any, shape: Any, subok: bool = False
     return view_of(x, graph.expand(x, tuple(shape) if isinstance(shape, Iterable) else (shape,)))
 
 
-@GRAD.rule(np.flip)
-def _grad_flip(m: Any, axis: Any = None) -> Any:
-    return with_node(np.flip(value_of(m), axis), (m, lambda g: np.flip(g, axis)))
-
-
-@VMAP.rule(np.flip)
-def _vmap_flip(level: Level, m: Any, axis: Any = None) -> Any:
-    return level.wrap(np.flip(m.value, shifted_axes(range(m.ndim) if axis is None else axis, m.ndim)))
-
-
-@ONNX.composed(np.flip)
-def _onnx_flip(m: Any, axis: Any = None) -> Any:
-    axes = range(m.ndim) if axis is None else normalize_axis_tuple(axis, m.ndim)
-    return m[tuple(slice(None, None, -1) if i in axes else slice(None) for i in range(m.ndim))]
-
-
 @GRAD.rule(np.roll)
 def _grad_roll(a: Any, shift: Any, axis: Any = None) -> Any:
     if holds_traced(shift):
@@ -285,40 +249,6 @@ def _onnx_roll(graph: Graph, a: Any, shift: Any, axis: Any = None) -> Any:
         head: Any = (slice(None),) * at
         a = np.concatenate([a[(*head, slice(cut, None))], a[(*head, slice(None, cut))]], at)
     return a
-
-
-def _counts(reps: Any, ndim: int) -> tuple[Any, ...]:
-    """How often `numpy.tile` repeats each dimension, of `ndim` or more."""
-    counts = tuple(reps) if isinstance(reps, Iterable) else (reps,)
-    return (1,) * (ndim - len(counts)) + counts
-
-
-@GRAD.rule(np.tile)
-def _grad_tile(A: Any, reps: Any) -> Any:
-    held = value_of(A)
-    counts = _counts(reps, held.ndim)
-    sizes = (1,) * (len(counts) - held.ndim) + held.shape
-    pairs = [n for pair in zip(counts, sizes, strict=True) for n in pair]
-
-    def pull(g: Any) -> Any:
-        return np.sum(wide(g).reshape(pairs), tuple(range(0, len(pairs), 2))).reshape(held.shape)
-
-    return with_node(np.tile(held, reps), (A, pull))
-
-
-@VMAP.rule(np.tile)
-def _vmap_tile(level: Level, A: Any, reps: Any) -> Any:
-    counts = _counts(reps, A.ndim)
-    return level.wrap(np.tile(level.align(A, len(counts)), (1, *counts)))
-
-
-@ONNX.rule(np.tile)
-def _onnx_tile(graph: Graph, A: Any, reps: Any) -> Any:
-    x = graph.operand(A)
-    counts = _counts(reps, x.ndim)
-    x = graph.reshape(x, (*[1] * (len(counts) - x.ndim), *x.shape))
-    shape = [n * count for n, count in zip(x.shape, counts, strict=True)]
-    return graph.emit("Tile", [x, graph.shape_array(counts)], shape, x.dtype)
 
 
 @GRAD.rule(np.repeat)
@@ -384,23 +314,6 @@ def _onnx_diagonal(graph: Graph, a: Any, offset: int = 0, axis1: int = 0, axis2:
     places = np.diagonal(np.arange(rows * columns).reshape(rows, columns), offset)
     flat = graph.reshape(x, (*x.shape[:-2], rows * columns))
     return view_of(a, graph.gather(flat, graph.constant(places), flat.ndim - 1))
-
-
-@GRAD.rule_of_each(np.tril, np.triu)
-def _grad_triangle(function: Any, m: Any, k: int = 0) -> Any:
-    if m.ndim == 1:  # a row repeated into a square
-        m = np.broadcast_to(m, (m.shape[0], m.shape[0]))
-    return with_node(function(value_of(m), k), (m, lambda g: function(g, k)))
-
-
-@VMAP.rule_of_each(np.tril, np.triu)
-def _vmap_triangle(function: Any, level: Level, m: Any, k: int = 0) -> Any:
-    if not level.on(m) or hasattr(k, "level"):
-        raise NoRule
-    value = m.value
-    if m.ndim == 1:  # a row repeated into a square
-        value = np.broadcast_to(value[:, None, :], (level.size, m.shape[0], m.shape[0]))
-    return level.wrap(function(value, k))
 
 
 @ONNX.rule_of_each(np.tril, np.triu)
@@ -526,6 +439,17 @@ def _matrix_transpose(x: Any, /) -> Any:
     return x.swapaxes(-1, -2)
 
 
+@formula(np.moveaxis)
+def _moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    sources, targets = normalize_axis_tuple(source, a.ndim), normalize_axis_tuple(destination, a.ndim)
+    if len(sources) != len(targets):
+        raise ValueError("`source` and `destination` arguments must have the same number of elements")
+    order = [axis for axis in range(a.ndim) if axis not in sources]
+    for target, axis in sorted(zip(targets, sources, strict=True)):
+        order.insert(target, axis)
+    return np.transpose(a, order)
+
+
 @formula(np.rollaxis)
 def _rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     axis = normalize_axis_index(axis, a.ndim)
@@ -533,6 +457,39 @@ def _rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     if not 0 <= start <= a.ndim:
         raise ValueError(f"start must be between {-a.ndim} and {a.ndim}, got {start}")
     return np.moveaxis(a, axis, start - 1 if axis < start else start)
+
+
+@formula(np.flip)
+def _flip(m: Any, axis: Any = None) -> Any:
+    axes = range(m.ndim) if axis is None else normalize_axis_tuple(axis, m.ndim)
+    return m[tuple([slice(None, None, -1 if d in axes else 1) for d in range(m.ndim)])]
+
+
+@formula(np.tile)
+def _tile(A: Any, reps: Any) -> Any:
+    counts = tuple(reps) if isinstance(reps, Iterable) else (reps,)
+    counts = (1,) * (A.ndim - len(counts)) + counts
+    sizes = (1,) * (len(counts) - A.ndim) + A.shape
+    pairs = list(zip(counts, sizes, strict=True))
+    ones = np.reshape(A, [n for size in sizes for n in (1, size)])
+    blocks = np.broadcast_to(ones, [n for pair in pairs for n in pair])
+    return np.reshape(blocks, [count * size for count, size in pairs]).copy()
+
+
+@formula(np.tril)
+def _tril(m: Any, k: int = 0) -> Any:
+    return np.where(_below_diagonal(m, k), m, np.zeros((), m.dtype))
+
+
+@formula(np.triu)
+def _triu(m: Any, k: int = 0) -> Any:
+    return np.where(_below_diagonal(m, k - 1), np.zeros((), m.dtype), m)
+
+
+def _below_diagonal(m: Any, k: int) -> Any:
+    if hasattr(k, "level"):
+        raise NoRule
+    return np.tri(*(m.shape * 2)[-2:] if m.ndim == 1 else m.shape[-2:], k=k, dtype=bool)
 
 
 @formula(np.rot90)

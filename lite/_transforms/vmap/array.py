@@ -90,12 +90,6 @@ class BatchedArray(InterpretedArray):
         """Raises RuntimeError: there is a list for each element along the mapped dimension."""
         self._single("tolist() has no one list")
 
-    def __copy__(self) -> BatchedArray:
-        return self.copy()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> BatchedArray:
-        return self.copy()
-
     def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
         """What a function of single numbers makes of all: it need not know of the mapped dimension."""
         if args:
