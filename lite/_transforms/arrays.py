@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -76,5 +76,42 @@ class InterpretedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return self.copy()
 
+    def copy(self, order: str = "C") -> Any:
+        """A copy of the elements."""
+        raise NotImplementedError
+
     def __contains__(self, item: Any) -> bool:
         return bool((self == item).any())
+
+
+class NumberlessArray(InterpretedArray):
+    """An array that has no numbers to give: what asks for one raises RuntimeError."""
+
+    __slots__ = ()
+
+    def _refuse(self, what: str) -> NoReturn:
+        """Raise the error of a function that does `what` an array."""
+        raise NotImplementedError
+
+    def __bool__(self) -> bool:
+        self._refuse("branches on")
+
+    def __int__(self) -> int:
+        self._refuse("takes an int of")
+
+    def __float__(self) -> float:
+        self._refuse("takes a float of")
+
+    def __complex__(self) -> complex:
+        self._refuse("takes a complex number of")
+
+    def __index__(self) -> int:
+        self._refuse("indexes, or counts, with")
+
+    def item(self, *args: Any) -> NoReturn:
+        """Raises RuntimeError: there is no single number."""
+        self._refuse("takes an item of")
+
+    def tolist(self) -> NoReturn:
+        """Raises RuntimeError: there are no single numbers."""
+        self._refuse("makes a list of")

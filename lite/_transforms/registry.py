@@ -8,6 +8,7 @@ from functools import cache, partial, update_wrapper, wraps
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 Rule = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -146,6 +147,11 @@ def as_array(x: Any) -> Any:
 def as_arrays(items: Any) -> list[Any]:
     """Each argument as an array."""
     return list(map(as_array, items))
+
+
+def flattened(x: Any, axis: Any) -> tuple[Any, int]:
+    """An array and one of its axes, counted from the front; of None, all its elements in one dimension."""
+    return (np.ravel(x), 0) if axis is None else (x, normalize_axis_index(axis, ndim_of(x)))
 
 
 def name_of(function: Any) -> str:

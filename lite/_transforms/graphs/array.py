@@ -9,12 +9,12 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from lite._arrays.types import Shape
-from lite._transforms.arrays import InterpretedArray, Rules
+from lite._transforms.arrays import NumberlessArray, Rules
 
 rules = Rules()
 
 
-class GraphArray(InterpretedArray):
+class GraphArray(NumberlessArray):
     """An array of which only shape and dtype are known; NumPy's functions of it write nodes of a graph.
 
     Writing in place gives it the name of another value. What NumPy would make a view knows what it is a view
@@ -119,34 +119,11 @@ class GraphArray(InterpretedArray):
             "computed numbers has to be a buffer of the module"
         )
 
-    def _branches(self, what: str) -> NoReturn:
+    def _refuse(self, what: str) -> NoReturn:
         self._fail(
             f"{what} the numbers in an array, which a graph does not know: use np.where instead of a branch",
             RuntimeError,
         )
-
-    def __bool__(self) -> bool:
-        self._branches("branches on")
-
-    def __int__(self) -> int:
-        self._branches("takes an int of")
-
-    def __float__(self) -> float:
-        self._branches("takes a float of")
-
-    def __complex__(self) -> complex:
-        self._branches("takes a complex number of")
-
-    def __index__(self) -> int:
-        self._branches("indexes, or counts, with")
-
-    def item(self, *args: Any) -> NoReturn:
-        """Raises RuntimeError: there is no number yet."""
-        self._branches("takes an item of")
-
-    def tolist(self) -> NoReturn:
-        """Raises RuntimeError: there are no numbers yet."""
-        self._branches("makes a list of")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphArray:
         return self

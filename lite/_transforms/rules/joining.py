@@ -19,6 +19,7 @@ from lite._transforms.registry import (
     NoRule,
     as_array,
     as_arrays,
+    flattened,
     formula,
     ndim_of,
 )
@@ -188,15 +189,12 @@ def _unstack(x: Any, /, *, axis: int = 0) -> Any:
 
 @formula(np.delete)
 def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
-    if axis is None:
-        arr, axis = arr.reshape(-1), 0
+    arr, axis = flattened(arr, axis)
     return np.take(arr, np.delete(np.arange(arr.shape[axis]), obj), axis)
 
 
 @formula(np.append)
 def _append(arr: Any, values: Any, axis: int | None = None) -> Any:
-    if axis is None:
-        return np.concatenate([np.ravel(arr), np.ravel(values)])
     return np.concatenate([arr, values], axis)
 
 
@@ -221,10 +219,8 @@ def _dsplit(ary: Any, indices_or_sections: Any) -> Any:
 
 @formula(np.insert)
 def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    arr, values = as_array(arr), as_array(values)
-    if axis is None:
-        arr, axis = arr.reshape(-1), 0
-    axis = normalize_axis_index(axis, arr.ndim)
+    arr, axis = flattened(as_array(arr), axis)
+    values = as_array(values)
     size = arr.shape[axis]
     # Elements go where their numbers go; those from `size` on are new.
     if isinstance(obj, slice):

@@ -10,7 +10,17 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from lite._transforms.grad.along import given, wide
 from lite._transforms.grad.tape import holds_traced, value_of, with_node
 from lite._transforms.graphs.graph import Graph
-from lite._transforms.registry import GRAD, ONNX, VMAP, NoRule, as_arrays, default, formula, ndim_of
+from lite._transforms.registry import (
+    GRAD,
+    ONNX,
+    VMAP,
+    NoRule,
+    as_arrays,
+    default,
+    flattened,
+    formula,
+    ndim_of,
+)
 from lite._transforms.rules.reductions import summed_dtype
 from lite._transforms.vmap.level import Level
 
@@ -22,8 +32,7 @@ def _reverse_sum(g: Any, axis: int) -> Any:
 @GRAD.rule(np.cumsum)
 def _grad_cumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
     options = given(dtype=dtype)
-    if axis is None:
-        a, axis = np.ravel(a), 0
+    a, axis = flattened(a, axis)
     value = np.cumsum(value_of(a), axis, **options)
     return with_node(_floats(value), (a, lambda g: _reverse_sum(g, axis)))
 
@@ -36,19 +45,16 @@ def _floats(value: Any) -> Any:
 
 @ONNX.rule(np.cumsum)
 def _onnx_cumsum(graph: Graph, a: Any, axis: Any = None, dtype: Any = None) -> Any:
-    x = graph.operand(a)
+    x, axis = flattened(graph.operand(a), axis)
     x = graph.cast(x, summed_dtype(x, dtype))
-    if axis is None:
-        x, axis = graph.reshape(x, (x.size,)), 0
-    place = graph.constant(np.array(normalize_axis_index(axis, x.ndim), np.int64))
+    place = graph.constant(np.array(axis, np.int64))
     return graph.emit("CumSum", [x, place], x.shape, x.dtype)
 
 
 @GRAD.rule(np.cumprod)
 def _grad_cumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
     options = given(dtype=dtype)
-    if axis is None:
-        a, axis = np.ravel(a), 0
+    a, axis = flattened(a, axis)
     held = value_of(a)
     value = np.cumprod(held, axis, **options)
 

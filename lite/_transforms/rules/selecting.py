@@ -20,6 +20,7 @@ from lite._transforms.registry import (
     NoRule,
     as_array,
     as_arrays,
+    flattened,
     formula,
     ndim_of,
 )
@@ -63,9 +64,7 @@ def _onnx_where(graph: Graph, condition: Any, *choices: Any) -> Any:
 
 @GRAD.rule(np.take)
 def _grad_take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
-    if axis is None:
-        a, axis = a.reshape(-1), 0
-    axis = normalize_axis_index(axis, a.ndim)
+    a, axis = flattened(a, axis)
     indices = value_of(indices)
     if not hasattr(indices, "dtype"):
         indices = np.asarray(indices, np.intp)
@@ -81,11 +80,9 @@ def _in_range(indices: Any, size: int, mode: str) -> Any:
 
 @VMAP.rule(np.take)
 def _vmap_take(level: Level, a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
-    if axis is None:
-        a, axis = np.ravel(a), 0
+    a, place = flattened(a, axis)
     if not hasattr(indices, "shape"):
         indices = np.asarray(indices, None if np.size(indices) else np.intp)
-    place = normalize_axis_index(axis, ndim_of(a))
     indices = _in_range(indices, np.shape(a)[place], mode)
     if not level.on(indices):
         return level.wrap(np.take(a.value, indices, place + 1))
@@ -96,10 +93,8 @@ def _vmap_take(level: Level, a: Any, indices: Any, axis: int | None = None, mode
 def _onnx_take(graph: Graph, a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
     if mode != "raise":
         raise NoRule
-    x = graph.operand(a)
-    if axis is None:
-        x, axis = graph.reshape(x, (x.size,)), 0
-    return graph.gather(x, _integers(graph, indices), normalize_axis_index(axis, x.ndim))
+    x, axis = flattened(graph.operand(a), axis)
+    return graph.gather(x, _integers(graph, indices), axis)
 
 
 def _integers(graph: Graph, indices: Any) -> GraphArray:
@@ -112,11 +107,9 @@ def _integers(graph: Graph, indices: Any) -> GraphArray:
 
 @GRAD.rule(np.take_along_axis)
 def _grad_take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
-    if axis is None:
-        arr, axis = arr.reshape(-1), 0
+    arr, axis = flattened(arr, axis)
     held = value_of(arr)
     shape = held.shape
-    axis = normalize_axis_index(axis, len(shape))
     # Where one element of each row is taken, none is taken twice.
     once = indices.shape == (*shape[:axis], 1, *shape[axis + 1 :])
 
@@ -140,18 +133,13 @@ def _places(indices: Any, axis: int, shape: Any) -> tuple[Any, ...]:
 
 @VMAP.rule(np.take_along_axis)
 def _vmap_take_along_axis(level: Level, arr: Any, indices: Any, axis: int | None = -1) -> Any:
-    if axis is None:
-        arr, axis = np.ravel(arr), 0
-    at = shifted_axis(axis, ndim_of(arr))
-    return level.wrap(np.take_along_axis(level.full(arr), level.full(indices), at))
+    arr, axis = flattened(arr, axis)
+    return level.wrap(np.take_along_axis(level.full(arr), level.full(indices), axis + 1))
 
 
 @ONNX.rule(np.take_along_axis)
 def _onnx_take_along_axis(graph: Graph, arr: Any, indices: Any, axis: int | None = -1) -> Any:
-    x, found = graph.operand(arr), _integers(graph, indices)
-    if axis is None:
-        x, axis = graph.reshape(x, (x.size,)), 0
-    axis = normalize_axis_index(axis, x.ndim)
+    (x, axis), found = flattened(graph.operand(arr), axis), _integers(graph, indices)
     if x.ndim != found.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     head = graph.broadcast([(*y.shape[:axis], *y.shape[axis + 1 :]) for y in (x, found)])
@@ -271,8 +259,6 @@ def _argwhere(a: Any) -> Any:
 
 @formula(np.compress)
 def _compress(condition: Any, a: Any, axis: int | None = None) -> Any:
-    if axis is None:
-        a, axis = np.ravel(a), 0
     return np.take(a, np.flatnonzero(condition), axis)
 
 

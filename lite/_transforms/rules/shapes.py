@@ -83,15 +83,14 @@ def _vmap_reshape(
 def _onnx_reshape(graph: Graph, a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
     if order not in ("C", "A"):
         raise NoRule
-    x = graph.operand(a)
     sizes = list(shape) if isinstance(shape, Iterable) else [shape]
     if any(n == -1 for n in sizes):
         rest = math.prod(n for n in sizes if n != -1)
-        known: Any = x.size
+        known: Any = a.size
         if not rest or known % rest:
             raise ValueError(f"cannot reshape array of size {known} into shape {tuple(sizes)}")
         sizes[[n == -1 for n in sizes].index(True)] = known // rest
-    return view_of(x, graph.reshape(x, sizes))
+    return view_of(a, graph.reshape(a, sizes))
 
 
 @GRAD.rule(np.ravel)
@@ -141,11 +140,10 @@ def _vmap_transpose(level: Level, a: Any, axes: Any = None) -> Any:
 
 @ONNX.rule(np.transpose, np.permute_dims)
 def _onnx_transpose(graph: Graph, a: Any, axes: Any = None) -> Any:
-    x = graph.operand(a)
-    order = range(x.ndim)[::-1] if axes is None else normalize_axis_tuple(axes, x.ndim)
-    if len(order) != x.ndim:
+    order = range(a.ndim)[::-1] if axes is None else normalize_axis_tuple(axes, a.ndim)
+    if len(order) != a.ndim:
         raise ValueError("axes don't match array")
-    return view_of(x, graph.transpose(x, order))
+    return view_of(a, graph.transpose(a, order))
 
 
 @GRAD.rule(np.swapaxes)
@@ -214,8 +212,8 @@ def _vmap_broadcast_to(level: Level, array: Any, shape: Any, subok: bool = False
 
 @ONNX.rule(np.broadcast_to)
 def _onnx_broadcast_to(graph: Graph, array: Any, shape: Any, subok: bool = False) -> Any:
-    x = graph.operand(array)
-    return view_of(x, graph.expand(x, tuple(shape) if isinstance(shape, Iterable) else (shape,)))
+    sizes = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+    return view_of(array, graph.expand(array, sizes))
 
 
 @GRAD.rule(np.roll)
@@ -318,10 +316,10 @@ def _onnx_diagonal(graph: Graph, a: Any, offset: int = 0, axis1: int = 0, axis2:
 
 @ONNX.rule_of_each(np.tril, np.triu)
 def _onnx_triangle(function: Any, graph: Graph, m: Any, k: int = 0) -> Any:
-    x, upper = graph.operand(m), int(function is np.triu)
-    if x.ndim == 1:  # a row repeated into a square
-        x = graph.expand(x, (x.size, x.size))
-    return graph.emit("Trilu", [x, graph.constant(np.array(k, np.int64))], x.shape, x.dtype, upper=upper)
+    if m.ndim == 1:  # a row repeated into a square
+        m = graph.expand(m, (m.size, m.size))
+    inputs = [m, graph.constant(np.array(k, np.int64))]
+    return graph.emit("Trilu", inputs, m.shape, m.dtype, upper=int(function is np.triu))
 
 
 @GRAD.rule(sliding_window_view)
@@ -415,8 +413,7 @@ def _onnx_pad(
 ) -> Any:
     if kwargs or mode not in ("constant", "edge", "reflect", "wrap") or np.ndim(constant_values):
         raise NoRule
-    x = graph.operand(array)
-    return graph.pad(x, _pairs(pad_width, x.ndim), mode, constant_values)
+    return graph.pad(array, _pairs(pad_width, array.ndim), mode, constant_values)
 
 
 def _pairs(given: Any, ndim: int) -> list[tuple[Any, Any]]:

@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index
 
 from lite._transforms.grad.tape import value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import INT64, Graph
-from lite._transforms.registry import GRAD, ONNX, VMAP, ZERO_GRADIENT, NoRule, as_array
+from lite._transforms.registry import GRAD, ONNX, VMAP, ZERO_GRADIENT, NoRule, as_array, flattened
 from lite._transforms.vmap.along import shifted_axis
 from lite._transforms.vmap.array import BatchedArray
 from lite._transforms.vmap.level import Level
@@ -38,8 +37,7 @@ def _grad_partition(
 
 
 def _permuted(a: Any, axis: int | None, permutation: Any) -> Any:
-    if axis is None:
-        a, axis = a.reshape(-1), 0
+    a, axis = flattened(a, axis)
     held = value_of(a)
     order = permutation(held, axis)
     back = np.argsort(order, axis)
@@ -51,10 +49,7 @@ def _permuted(a: Any, axis: int | None, permutation: Any) -> Any:
 def _onnx_sort(
     function: Any, graph: Graph, a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None
 ) -> Any:
-    x = graph.operand(a)
-    if axis is None:
-        x, axis = graph.reshape(x, (x.size,)), 0
-    axis = normalize_axis_index(axis, x.ndim)
+    x, axis = flattened(a, axis)
     outputs = [(x.shape, x.dtype), (x.shape, INT64)]
     inputs = [x, graph.size_array(x.shape[axis])]
     found = graph.emit_all("TopK", inputs, outputs, axis=axis, largest=0, sorted=1)

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from lite._arrays.types import HostArray, Shape
-from lite._transforms.arrays import InterpretedArray, Rules
+from lite._transforms.arrays import NumberlessArray, Rules
 
 rules = Rules()
 
 
-class BatchedArray(InterpretedArray):
+class BatchedArray(NumberlessArray):
     """An array of which a mapped function sees one element along the first dimension, all at once.
 
     Args:
@@ -61,34 +61,11 @@ class BatchedArray(InterpretedArray):
             "mapped function, with None in in_dims."
         )
 
-    def _single(self, what: str) -> NoReturn:
+    def _refuse(self, what: str) -> NoReturn:
         raise RuntimeError(
-            f"an array inside vmap has another value for each element along the mapped dimension, so {what}; "
-            "use np.where instead of a branch."
+            f"a function inside vmap {what} an array that has another value for each element along the "
+            "mapped dimension: use np.where instead of a branch."
         )
-
-    def __bool__(self) -> bool:
-        self._single("it is neither true nor false")
-
-    def __int__(self) -> int:
-        self._single("there is no one int")
-
-    def __float__(self) -> float:
-        self._single("there is no one float")
-
-    def __complex__(self) -> complex:
-        self._single("there is no one complex number")
-
-    def __index__(self) -> int:
-        self._single("there is no one integer to index with")
-
-    def item(self, *args: Any) -> NoReturn:
-        """Raises RuntimeError: there is a number for each element along the mapped dimension."""
-        self._single("item() has no one number")
-
-    def tolist(self) -> NoReturn:
-        """Raises RuntimeError: there is a list for each element along the mapped dimension."""
-        self._single("tolist() has no one list")
 
     def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
         """What a function of single numbers makes of all: it need not know of the mapped dimension."""

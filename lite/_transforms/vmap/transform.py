@@ -170,14 +170,7 @@ def _mapped_dims(name: str, in_dims: Any, args: Any, flat: list[Any]) -> tuple[l
         )
     if not args:
         raise ValueError(f"{call}: there are no positional arguments to map over.")
-    try:
-        given = spread(in_dims, args, lambda dim: dim is None or _is_dim(dim))
-    except Mismatch:
-        raise ValueError(
-            f"{call}: in_dims has not the structure of the arguments, {outline(args)}."
-        ) from None
-    except ValueError as error:
-        raise ValueError(f"{call}: in_dims must hold ints and None, got {error.args[0]!r}.") from None
+    given = _spread(call, "in_dims", in_dims, "arguments", args)
     dims: list[int | None] = []
     sizes: list[int] = []
     for item, dim in zip(flat, given, strict=True):
@@ -202,19 +195,20 @@ def _mapped_dims(name: str, in_dims: Any, args: Any, flat: list[Any]) -> tuple[l
 
 
 def _out_dims(name: str, out_dims: Any, result: Any) -> list[int | None]:
+    call = f"vmap({name}, out_dims={out_dims})"
+    if isinstance(out_dims, tuple) and len(out_dims) == 1 and not isinstance(result, list | tuple | dict):
+        out_dims = out_dims[0]
+    return _spread(call, "out_dims", out_dims, "results", result)
+
+
+def _spread(call: str, name: str, dims: Any, what: str, value: Any) -> list[int | None]:
+    """One dimension for each item of a value, from `in_dims` or `out_dims`."""
     try:
-        if isinstance(out_dims, tuple) and len(out_dims) == 1 and not isinstance(result, list | tuple | dict):
-            return spread(out_dims[0], result, lambda dim: dim is None or _is_dim(dim))
-        return spread(out_dims, result, lambda dim: dim is None or _is_dim(dim))
+        return spread(dims, value, lambda dim: dim is None or _is_dim(dim))
     except Mismatch:
-        raise ValueError(
-            f"vmap({name}, out_dims={out_dims}): out_dims has not the structure of the results, "
-            f"{outline(result)}."
-        ) from None
+        raise ValueError(f"{call}: {name} has not the structure of the {what}, {outline(value)}.") from None
     except ValueError as error:
-        raise ValueError(
-            f"vmap({name}, out_dims={out_dims}): out_dims must hold ints and None, got {error.args[0]!r}."
-        ) from None
+        raise ValueError(f"{call}: {name} must hold ints and None, got {error.args[0]!r}.") from None
 
 
 def _is_dim(dim: Any) -> bool:
