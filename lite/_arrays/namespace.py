@@ -165,12 +165,7 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         return NamespaceArray(self._namespace.copy(self.leaf))
 
     def astype(
-        self,
-        dtype: Any,
-        order: str = "K",
-        casting: str = "unsafe",
-        subok: bool = True,
-        copy: bool = True,
+        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> NamespaceArray:
         """Cast to another dtype; self if it has the dtype."""
         known = self._supported_dtype(dtype)

@@ -43,10 +43,7 @@ _DERIVATIVES: dict[Any, tuple[Callable[..., Any] | None, ...]] = {
     digamma: (lambda x, y: trigamma(x),),
     log_i0: (lambda x, y: np.sign(x) * bessel_ratio(np.abs(x)),),
     bessel_ratio: (_bessel_ratio_derivative,),
-    log_beta: (
-        lambda a, b, y: digamma(a) - digamma(a + b),
-        lambda a, b, y: digamma(b) - digamma(a + b),
-    ),
+    log_beta: (lambda a, b, y: digamma(a) - digamma(a + b), lambda a, b, y: digamma(b) - digamma(a + b)),
     gamma_below: (None, _gamma_below_derivative),
 }
 

@@ -291,10 +291,7 @@ def unbroadcast(g: Any, shape: Shape) -> Any:
     extra = len(own) - len(shape)
     if extra < 0:  # dimensions of size 1 in front, which assignment takes off
         return unbroadcast(g, shape[-extra:]).reshape(shape)
-    axes = (
-        *range(extra),
-        *[i + extra for i, size in enumerate(shape) if size == 1 and own[i + extra] != 1],
-    )
+    axes = (*range(extra), *[i + extra for i, size in enumerate(shape) if size == 1 and own[i + extra] != 1])
     if axes:
         g = np.add.reduce(g, axis=axes)
     return g if g.shape == shape else g.reshape(shape)

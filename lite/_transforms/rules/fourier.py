@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 from numpy import fft, roll
 
+from lite._arrays.types import Array, Axes, Function
 from lite._transforms.registry import GRAD, VMAP, NoRule, default, parameters
 from lite._transforms.vmap.along import along, bound_to, shifted_axes
 from lite._transforms.vmap.level import Level
@@ -23,13 +24,13 @@ def _grad_transform(*args: Any, **kwargs: Any) -> NoReturn:
 
 
 @VMAP.rule_of_each(*_OF_ONE_AXIS)
-def _vmap_transform(function: Any, level: Level, *args: Any, **kwargs: Any) -> Any:
+def _vmap_transform(function: Function, level: Level, *args: Any, **kwargs: Any) -> Array:
     bound = bound_to(function, args, kwargs)
     return along(level, function, bound.pop("a"), bound.pop("axis", -1), bound)
 
 
 @VMAP.rule_of_each(*_OF_AXES, fft.fftshift, fft.ifftshift)
-def _vmap_transforms(function: Any, level: Level, *args: Any, **kwargs: Any) -> Any:
+def _vmap_transforms(function: Function, level: Level, *args: Any, **kwargs: Any) -> Array:
     name, start = parameters(function)[0], default(function, "axes")
     bound = bound_to(function, args, kwargs)
     array, axes = bound.pop(name), bound.pop("axes", start)
@@ -42,7 +43,7 @@ def _vmap_transforms(function: Any, level: Level, *args: Any, **kwargs: Any) -> 
 
 
 @GRAD.rule_of_each(fft.fftshift, fft.ifftshift)
-def _grad_shift(function: Any, x: Any, axes: Any = None) -> Any:
+def _grad_shift(function: Function, x: Array, axes: Axes = None) -> Array:
     sign = 1 if function is fft.fftshift else -1
     places = tuple(range(x.ndim)) if axes is None else axes if isinstance(axes, tuple | list) else (axes,)
     return roll(x, [sign * (x.shape[axis] // 2) for axis in places], tuple(places))

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+from numpy.typing import ArrayLike
 
+from lite._arrays.types import Array, Axes, DtypeLike, Function, Operand, Shape
 from lite._transforms.grad.along import Rows, given, kept_shape, masked, spread
-from lite._transforms.grad.tape import holds_traced, value_of, with_node
+from lite._transforms.grad.tape import Pullback, holds_traced, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import BOOL, Graph
 from lite._transforms.graphs.operators import select, truth
@@ -44,7 +46,7 @@ ZERO_GRADIENT.update((np.all, np.any, np.count_nonzero, np.argmax, np.argmin, np
     *(np.nanargmax, np.nanargmin, np.nancumsum, np.nancumprod, np.count_nonzero),
     *(np.sort, np.argsort, np.partition, np.argpartition, np.unwrap, np.delete),
 )
-def _vmap_along_axis(function: Any, level: Level, *args: Any, **kwargs: Any) -> Any:
+def _vmap_along_axis(function: Function, level: Level, *args: Any, **kwargs: Any) -> Array:
     name, start = parameters(function)[0], default(function, "axis")
     bound = bound_to(function, args, kwargs)
     array, axis = bound.pop(name), bound.pop("axis", start)
@@ -57,7 +59,7 @@ _ONE_DIMENSION = (np.cumulative_sum, np.cumulative_prod)
 
 
 @GRAD.rule(np.sum)
-def _grad_sum(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> Any:
+def _grad_sum(a: ArrayLike, axis: Axes = None, dtype: DtypeLike = None, **options: Any) -> Array:
     if holds_traced(options.get("initial")):
         initial = options.pop("initial")
         return np.sum(a, axis, dtype, **options) + initial
@@ -68,14 +70,14 @@ def _grad_sum(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> An
     return with_node(value, (a, lambda g: masked(spread(g, shape, axis), mask)))
 
 
-def _floats(value: Any, held: Any) -> Any:
+def _floats(value: Array, held: Array) -> Array:
     if value.dtype.kind in "biu" and held.dtype.kind not in "biu":
         raise NoRule  # sums of integer parts, which no derivative would be of
     return value
 
 
 @GRAD.rule(np.mean)
-def _grad_mean(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> Any:
+def _grad_mean(a: ArrayLike, axis: Axes = None, dtype: DtypeLike = None, **options: Any) -> Array:
     options = given(dtype=dtype, **options)
     held = value_of(a)
     if not options and type(held) is np.ndarray and held.size and held.dtype.char in "fd":
@@ -90,7 +92,7 @@ def _grad_mean(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> A
     return with_node(value, (a, lambda g: masked(spread(g, shape, axis) / _count(mask, shape, axis), mask)))
 
 
-def _count(mask: Any, shape: Any, axis: Any) -> Any:
+def _count(mask: Operand, shape: Shape, axis: Axes) -> Array:
     """How many elements take part, with the reduced axes kept; 1 where there are none."""
     full = np.broadcast_to(True if mask is None else mask, shape)
     return np.maximum(np.sum(full, axis, keepdims=True), 1)
@@ -98,15 +100,15 @@ def _count(mask: Any, shape: Any, axis: Any) -> Any:
 
 @GRAD.rule_of_each(np.var, np.std)
 def _grad_variance(
-    function: Any,
-    a: Any,
+    function: Function,
+    a: ArrayLike,
     axis: Any = None,
-    dtype: Any = None,
+    dtype: DtypeLike = None,
     *,
     ddof: Any = 0,
     correction: Any = None,
     **options: Any,
-) -> Any:
+) -> Array:
     if _is_given(options.pop("mean", None)):
         raise NoRule  # it might depend on the array, or might not
     free = correction if _is_given(correction) else ddof
@@ -115,7 +117,7 @@ def _grad_variance(
     value = function(held, axis, **options)
     shape, mask = held.shape, options.get("where")
 
-    def pull(g: Any) -> Any:
+    def pull(g: Array) -> Array:
         if function is np.std:  # as in torch, elements of which the deviation is 0 have no share
             g = np.where(value == 0, 0, g / (2 * np.where(value == 0, 1, value)))
         data = masked(held, mask)
@@ -127,13 +129,13 @@ def _grad_variance(
 
 
 @GRAD.rule_of_each(np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin)
-def _grad_extreme(function: Any, a: Any, axis: Any = None, **options: Any) -> Any:
+def _grad_extreme(function: Function, a: ArrayLike, axis: Axes = None, **options: Any) -> Array:
     options = given(**options)
     held = value_of(a)
     value = function(held, axis, **options)
     shape, mask = held.shape, options.get("where")
 
-    def pull(g: Any) -> Any:
+    def pull(g: Array) -> Array:
         # Where the result is NaN, it comes from elements that are NaN.
         found = value.reshape(kept_shape(shape, axis))
         chosen = (held == found) | ((held != held) & (found != found))
@@ -146,13 +148,13 @@ def _grad_extreme(function: Any, a: Any, axis: Any = None, **options: Any) -> An
 
 
 @GRAD.rule(np.prod)
-def _grad_prod(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> Any:
+def _grad_prod(a: ArrayLike, axis: Axes = None, dtype: DtypeLike = None, **options: Any) -> Array:
     options = given(dtype=dtype, **options)
     held = value_of(a)
     value = _floats(np.prod(held, axis, **options), held)
     shape, mask = held.shape, options.get("where")
 
-    def pull(g: Any) -> Any:
+    def pull(g: Array) -> Array:
         rows = Rows(shape, axis)
         data = rows.of(held if mask is None else np.where(mask, held, 1))
         share = spread(g * options.get("initial", 1), shape, axis) * rows.undo(others(data))
@@ -161,7 +163,7 @@ def _grad_prod(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> A
     return with_node(value, (a, pull))
 
 
-def others(x: Any) -> Any:
+def others(x: Array) -> Array:
     """For each element along the last axis the product of the others, which nothing is divided for."""
     one = np.ones_like(x[..., :1])
     before = np.cumprod(np.concatenate([one, x[..., :-1]], -1), -1)
@@ -171,8 +173,8 @@ def others(x: Any) -> Any:
 
 @GRAD.rule_of_each(np.median, np.nanmedian)
 def _grad_median(
-    function: Any, a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: Any = False
-) -> Any:
+    function: Any, a: Array, axis: Any = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Array:
     options = given(keepdims=keepdims)
     held = value_of(a)
     pull = _pull_quantile(held, np.asarray(0.5), axis, "linear", function is np.nanmedian)
@@ -180,7 +182,7 @@ def _grad_median(
 
 
 @VMAP.rule_of_each(np.quantile, np.percentile, np.nanquantile, np.nanpercentile)
-def _vmap_quantile(function: Any, level: Level, *args: Any, **kwargs: Any) -> Any:
+def _vmap_quantile(function: Function, level: Level, *args: Any, **kwargs: Any) -> Array:
     bound = bound_to(function, args, kwargs)
     array, axis = bound.pop("a"), bound.pop("axis", None)
     if bound.get("weights") is not None:
@@ -189,7 +191,7 @@ def _vmap_quantile(function: Any, level: Level, *args: Any, **kwargs: Any) -> An
         axis = tuple(range(ndim_of(array)))
     ndim = ndim_of(bound["q"])
 
-    def first(a: Any, **rest: Any) -> Any:
+    def first(a: ArrayLike, **rest: Any) -> Array:
         # The dimensions of q come first, before the mapped one.
         return np.moveaxis(function(a, **rest), ndim, 0)
 
@@ -198,16 +200,16 @@ def _vmap_quantile(function: Any, level: Level, *args: Any, **kwargs: Any) -> An
 
 @GRAD.rule_of_each(np.quantile, np.percentile, np.nanquantile, np.nanpercentile)
 def _grad_quantile(
-    function: Any,
-    a: Any,
-    q: Any,
+    function: Function,
+    a: Array,
+    q: Array,
     axis: Any = None,
     overwrite_input: bool = False,
     method: str = "linear",
-    keepdims: Any = False,
+    keepdims: bool = False,
     *,
-    weights: Any = None,
-) -> Any:
+    weights: Operand = None,
+) -> Array:
     parts = 100 if function in (np.percentile, np.nanpercentile) else 1
     skips = function in (np.nanquantile, np.nanpercentile)
     options = given(keepdims=keepdims)
@@ -232,8 +234,8 @@ _POSITIONS: dict[str, Any] = {
 }
 
 
-def _pull_quantile(held: Any, q: Any, axis: Any, method: str, skips: bool) -> Any:
-    def pull(g: Any) -> Any:
+def _pull_quantile(held: Array, q: Array, axis: Axes, method: str, skips: bool) -> Pullback:
+    def pull(g: Array) -> Array:
         rows = Rows(held.shape, axis)
         data = rows.of(held)
         order = np.argsort(data, -1, kind="stable")
@@ -253,7 +255,7 @@ def _pull_quantile(held: Any, q: Any, axis: Any, method: str, skips: bool) -> An
 # -- ONNX --------------------------------------------------------------------------------------------------
 
 
-def _axes(x: GraphArray, axis: Any) -> tuple[int, ...]:
+def _axes(x: GraphArray, axis: Axes) -> tuple[int, ...]:
     """Axes as numbers from the front; None stands for all."""
     return tuple(range(x.ndim)) if axis is None else tuple(sorted(normalize_axis_tuple(axis, x.ndim)))
 
@@ -263,7 +265,7 @@ def _reduced(x: GraphArray, axes: tuple[int, ...], keepdims: bool) -> tuple[int,
     return tuple(1 if axis in axes else n for axis, n in enumerate(x.shape) if keepdims or axis not in axes)
 
 
-def _reduce(graph: Graph, op: str, x: GraphArray, axis: Any, keepdims: Any) -> GraphArray:
+def _reduce(graph: Graph, op: str, x: GraphArray, axis: Axes, keepdims: bool) -> GraphArray:
     """An operator along axes."""
     keepdims = keepdims is not NOT_GIVEN and bool(keepdims)
     axes = _axes(x, axis)
@@ -276,32 +278,32 @@ def _reduce(graph: Graph, op: str, x: GraphArray, axis: Any, keepdims: Any) -> G
     return graph.cast(out, x.dtype)
 
 
-def _is_given(value: Any) -> bool:
+def _is_given(value: ArrayLike) -> bool:
     return value is not None and value is not NOT_GIVEN
 
 
-def _masked(graph: Graph, x: GraphArray, where: Any, otherwise: Any) -> GraphArray:
+def _masked(graph: Graph, x: GraphArray, where: ArrayLike, otherwise: Any) -> GraphArray:
     if where is True or where is NOT_GIVEN:
         return x
     return select(graph, truth(graph, graph.operand(where)), x, otherwise, x.dtype)
 
 
-def summed_dtype(x: GraphArray, dtype: Any) -> np.dtype[Any]:
+def summed_dtype(x: GraphArray, dtype: DtypeLike) -> np.dtype[Any]:
     """The dtype that NumPy sums in."""
     return np.dtype(dtype) if dtype is not None else np.add.reduce(np.zeros(1, x.dtype)).dtype
 
 
 @ONNX.rule_of_each(np.sum, np.prod)
 def _onnx_total(
-    function: Any,
+    function: Function,
     graph: Graph,
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    keepdims: Any = False,
-    initial: Any = NOT_GIVEN,
-    where: Any = True,
-) -> Any:
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DtypeLike = None,
+    keepdims: bool = False,
+    initial: ArrayLike = NOT_GIVEN,
+    where: ArrayLike = True,
+) -> Array | GraphArray:
     op, combine, neutral = ("ReduceSum", np.add, 0) if function is np.sum else ("ReduceProd", np.multiply, 1)
     x = graph.operand(a)
     x = _masked(graph, graph.cast(x, summed_dtype(x, dtype)), where, neutral)
@@ -311,14 +313,14 @@ def _onnx_total(
 
 @ONNX.rule_of_each(np.max, np.min, np.amax, np.amin)
 def _onnx_extreme(
-    function: Any,
+    function: Function,
     graph: Graph,
-    a: Any,
-    axis: Any = None,
-    keepdims: Any = False,
-    initial: Any = NOT_GIVEN,
-    where: Any = True,
-) -> Any:
+    a: ArrayLike,
+    axis: Axes = None,
+    keepdims: bool = False,
+    initial: ArrayLike = NOT_GIVEN,
+    where: ArrayLike = True,
+) -> GraphArray:
     largest = function in (np.max, np.amax)
     op, combine = ("ReduceMax", np.maximum) if largest else ("ReduceMin", np.minimum)
     x = graph.operand(a)
@@ -334,22 +336,33 @@ def _onnx_extreme(
 
 @ONNX.rule_of_each(np.all, np.any)
 def _onnx_truth(
-    function: Any, graph: Graph, a: Any, axis: Any = None, keepdims: Any = False, where: Any = True
-) -> Any:
+    function: Function,
+    graph: Graph,
+    a: ArrayLike,
+    axis: Axes = None,
+    keepdims: bool = False,
+    where: ArrayLike = True,
+) -> GraphArray:
     op, neutral = ("ReduceMin", True) if function is np.all else ("ReduceMax", False)
     x = _masked(graph, truth(graph, graph.operand(a)), where, neutral)
     return graph.cast(_reduce(graph, op, graph.cast(x, np.int32), axis, keepdims), BOOL)
 
 
 @ONNX.rule(np.count_nonzero)
-def _onnx_count_nonzero(graph: Graph, a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def _onnx_count_nonzero(graph: Graph, a: ArrayLike, axis: Axes = None, *, keepdims: bool = False) -> Array:
     return np.sum(truth(graph, graph.operand(a)), axis, keepdims=keepdims)
 
 
 @ONNX.rule(np.mean)
 def _onnx_mean(
-    graph: Graph, a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False, *, where: Any = True
-) -> Any:
+    graph: Graph,
+    a: ArrayLike,
+    axis: Any = None,
+    dtype: Any = None,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+) -> Array | GraphArray:
     x = graph.operand(a)
     if where is not True and where is not NOT_GIVEN:
         chosen = graph.cast(graph.expand(graph.operand(where), x.shape), x.dtype)
@@ -362,16 +375,16 @@ def _onnx_mean(
 @ONNX.rule(np.var)
 def _onnx_var(
     graph: Graph,
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DtypeLike = None,
     ddof: float = 0,
-    keepdims: Any = False,
+    keepdims: bool = False,
     *,
-    where: Any = True,
-    mean: Any = NOT_GIVEN,
+    where: ArrayLike = True,
+    mean: ArrayLike = NOT_GIVEN,
     correction: Any = NOT_GIVEN,
-) -> Any:
+) -> GraphArray:
     if where is not True and where is not NOT_GIVEN:
         raise NoRule
     ddof = ddof if correction is NOT_GIVEN else correction
@@ -388,12 +401,14 @@ def _onnx_var(
 
 
 @ONNX.composed(np.std)
-def _onnx_std(a: Any, *args: Any, **kwargs: Any) -> Any:
+def _onnx_std(a: Array, *args: Any, **kwargs: Any) -> Array:
     return np.sqrt(np.var(a, *args, **kwargs))
 
 
 @ONNX.rule_of_each(np.argmax, np.argmin)
-def _onnx_position(function: Any, graph: Graph, a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+def _onnx_position(
+    function: Function, graph: Graph, a: ArrayLike, axis: Any = None, *, keepdims: bool = False
+) -> GraphArray:
     op = "ArgMax" if function is np.argmax else "ArgMin"
     x = graph.operand(a)
     if x.dtype == BOOL:
@@ -411,11 +426,11 @@ def _onnx_position(function: Any, graph: Graph, a: Any, axis: Any = None, *, kee
 
 
 @formula(np.ptp)
-def _ptp(a: Any, axis: Any = None, keepdims: Any = NOT_GIVEN) -> Any:
+def _ptp(a: ArrayLike, axis: Axes = None, keepdims: bool = NOT_GIVEN) -> Array:
     return np.max(a, axis, keepdims=keepdims) - np.min(a, axis, keepdims=keepdims)
 
 
-def _skipping(plain: Any, neutral: int, a: Any, *args: Any, **kwargs: Any) -> Any:
+def _skipping(plain: Function, neutral: int, a: ArrayLike, *args: Any, **kwargs: Any) -> Array:
     """A sum or product of what is no NaN."""
     return plain(np.where(np.isnan(a), neutral, a), *args, **kwargs)
 
@@ -424,7 +439,7 @@ for _name, _neutral in {"sum": 0, "prod": 1, "cumsum": 0, "cumprod": 1}.items():
     formula(getattr(np, f"nan{_name}"))(functools.partial(_skipping, getattr(np, _name), _neutral))
 
 
-def _of_numbers(plain: Any, a: Any, *args: Any, where: Any = True, **kwargs: Any) -> Any:
+def _of_numbers(plain: Function, a: ArrayLike, *args: Any, where: Any = True, **kwargs: Any) -> Array:
     """A mean or variance of what is no NaN."""
     return plain(a, *args, where=~np.isnan(a) & where, **kwargs)
 
@@ -435,7 +450,7 @@ for _name in ("mean", "var", "std"):
 
 @formula(np.average)
 def _average(
-    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
+    a: Any, axis: Any = None, weights: Array | None = None, returned: bool = False, *, keepdims: bool = False
 ) -> Any:
     if weights is None:
         mean = np.mean(a, axis, keepdims=keepdims)
@@ -452,16 +467,16 @@ def _average(
 
 @formula(np.cov)
 def _cov(
-    m: Any,
-    y: Any = None,
+    m: ArrayLike,
+    y: Operand = None,
     rowvar: bool = True,
     bias: bool = False,
     ddof: int | None = None,
-    fweights: Any = None,
-    aweights: Any = None,
+    fweights: Operand = None,
+    aweights: Operand = None,
     *,
-    dtype: Any = None,
-) -> Any:
+    dtype: DtypeLike = None,
+) -> Array:
     if fweights is not None or aweights is not None:
         raise NoRule("weights")
     given = as_arrays([m] if y is None else [m, y])
@@ -475,7 +490,7 @@ def _cov(
 
 
 @formula(np.corrcoef)
-def _corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+def _corrcoef(x: Array, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Array:
     covariance = np.cov(x, y, rowvar, dtype=dtype)
     if ndim_of(covariance) == 0:
         return covariance / covariance

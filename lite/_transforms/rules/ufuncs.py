@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from lite._arrays.types import Array, Function
+from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import with_node
 from lite._transforms.registry import GRAD, ONNX, ZERO_GRADIENT
 
-Formula = Callable[..., Any]
+Formula = Function
 
 
 class Row:
@@ -32,7 +34,7 @@ class Row:
         self.derivatives = derivatives
 
 
-def _log1p(x: Any) -> Any:
+def _log1p(x: Array) -> Array:
     # log(1 + x) loses the digits of a small x; times x / ((1 + x) - 1) they are back (Kahan).
     kept = (x + 1.0) - 1.0
     small = kept == 0.0
@@ -41,29 +43,29 @@ def _log1p(x: Any) -> Any:
     return np.where(small, x, np.where(np.isinf(x), plain, exact))
 
 
-def _expm1(x: Any) -> Any:
+def _expm1(x: Array) -> Array:
     # exp(x) - 1 = 2 exp(x / 2) sinh(x / 2) keeps the digits of a small x, and x itself where that overflows.
     half = x * 0.5
     return np.where(np.abs(x) < 1.0, np.exp(half) * np.sinh(half) * 2.0, np.exp(x) - 1.0)
 
 
-def _floor_divide(a: Any, b: Any) -> Any:
+def _floor_divide(a: Any, b: Any) -> Array:
     if a.dtype.kind == "f":
         return np.floor(a / b)
     return a.graph.emit("Div", [a - _remainder(a, b), b], a.graph.broadcast([a.shape, b.shape]), a.dtype)
 
 
-def _remainder(a: Any, b: Any) -> Any:
+def _remainder(a: Any, b: Any) -> Array:
     if a.dtype.kind == "f":
         return a - np.floor(a / b) * b
     return a.graph.emit("Mod", [a, b], a.graph.broadcast([a.shape, b.shape]), a.dtype)
 
 
-def _trunc(x: Any) -> Any:
+def _trunc(x: Array) -> Array:
     return np.sign(x) * np.floor(np.abs(x)) if x.dtype.kind == "f" else x.copy()
 
 
-def _arctan2(y: Any, x: Any) -> Any:
+def _arctan2(y: Array, x: Array) -> Array:
     angle = np.arctan(y / np.where(x == 0.0, 1.0, x))
     turned = np.where(y < 0.0, angle - math.pi, angle + math.pi)
     return np.where(x == 0.0, np.sign(y) * (math.pi / 2), np.where(x < 0.0, turned, angle))
@@ -72,7 +74,7 @@ def _arctan2(y: Any, x: Any) -> Any:
 def _asked(op: str) -> Formula:
     """An operator that tells of floats alone."""
 
-    def formula(x: Any) -> Any:
+    def formula(x: Any) -> Array:
         x = x if x.dtype.kind == "f" else x.astype(np.float32)
         return x.graph.emit(op, [x], x.shape, np.bool_)
 
@@ -82,23 +84,23 @@ def _asked(op: str) -> Formula:
 _HALF = np.float32(0.5)  # which leaves derivatives of every width as they are
 
 
-def _tie(a: Any, b: Any, greater: Any) -> Any:
+def _tie(a: Array, b: Array, greater: Array) -> Array:
     """1 where an argument is the one that is chosen, 1/2 where both are, 0 elsewhere."""
     return greater + _HALF * (a == b)
 
 
-def _power_base(g: Any, a: Any, b: Any, y: Any) -> Any:
+def _power_base(g: Array, a: Array, b: Any, y: ArrayLike) -> Array:
     if type(b) in (int, float):
         return g * (b * a ** (b - 1)) if b else g * 0
     return g * (b * a ** np.where(b == 0, 1, b - 1))
 
 
-def _power_exponent(g: Any, a: Any, b: Any, y: Any) -> Any:
+def _power_exponent(g: Array, a: Array, b: Array, y: Array) -> Array:
     zero = a == 0
     return g * np.where(zero & (b >= 0), 0, y * np.log(np.where(zero, 1, a)))
 
 
-def _itself(x: Any) -> Any:
+def _itself(x: Array) -> Array:
     return x.copy()
 
 
@@ -217,17 +219,17 @@ ZERO_GRADIENT.update(ufunc for ufunc, row in UFUNCS.items() if not row.derivativ
 
 @GRAD.rule(np.divmod)
 @ONNX.composed(np.divmod)
-def _divmod(x: Any, y: Any) -> Any:
+def _divmod(x: ArrayLike, y: ArrayLike) -> Any:
     return np.floor_divide(x, y), np.remainder(x, y)
 
 
 @GRAD.rule(np.modf)
-def _grad_modf(x: Any) -> Any:
+def _grad_modf(x: TracedArray) -> tuple[Array, ...]:
     fraction, whole = np.modf(x.value)
     return with_node(fraction, (x, lambda g: g)), whole
 
 
 @GRAD.rule(np.frexp)
-def _grad_frexp(x: Any) -> Any:
+def _grad_frexp(x: TracedArray) -> tuple[Array, ...]:
     mantissa, exponent = np.frexp(x.value)
     return with_node(mantissa, (x, lambda g: np.ldexp(g, -exponent))), exponent
