@@ -15,7 +15,7 @@ import numpy as np
 
 from lite._arrays.dtypes import Dtype, float_dtypes, get_default_dtype, inexact
 from lite._arrays.numbers import NUMBERS
-from lite._arrays.types import Array, HostArray, as_array
+from lite._arrays.types import Array, Axes, HostArray, as_array
 
 Pointwise = Callable[..., Any]
 Quotient = tuple[tuple[float, ...], tuple[float, ...]]
@@ -126,7 +126,7 @@ _FAR_TAIL = (
 # fmt: on
 
 
-def horner(coefficients: tuple[float, ...], x: Any) -> Any:
+def horner(coefficients: tuple[float, ...], x: Array) -> Array:
     """A polynomial of `x`, the highest coefficient first."""
     out = x * coefficients[0]
     out += coefficients[1]
@@ -136,38 +136,38 @@ def horner(coefficients: tuple[float, ...], x: Any) -> Any:
     return out
 
 
-def _quotient(pair: Quotient, x: Any) -> Any:
+def _quotient(pair: Quotient, x: Array) -> Array:
     out = horner(pair[0], x)
     out /= horner(pair[1], x)
     return out
 
 
-def sigmoid(x: Any) -> Any:
+def sigmoid(x: Array) -> Array:
     """1 / (1 + exp(-x)); 0 where exp overflows."""
     return 1 / _one_and_exp(x)
 
 
-def silu(x: Any) -> Any:
+def silu(x: Array) -> Array:
     """x / (1 + exp(-x))."""
     with np.errstate(invalid="ignore"):  # -inf / inf is NaN
         return x / _one_and_exp(x)
 
 
-def _one_and_exp(x: Any) -> Any:
+def _one_and_exp(x: Array) -> Array:
     with np.errstate(over="ignore"):
         out = np.exp(-x)
     out += 1.0
     return out
 
 
-def softplus(x: Any) -> Any:
+def softplus(x: Array) -> Array:
     """log(1 + exp(x)) without overflow."""
     if isinstance(x, HostArray) and x.symbolic:
         return x.elementwise(softplus)
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
-def log_softmax(x: Any, axis: int) -> Any:
+def log_softmax(x: Array, axis: int) -> Array:
     """x - log(sum(exp(x))) along an axis."""
     if x.shape[axis] == 0:
         return x
@@ -176,7 +176,7 @@ def log_softmax(x: Any, axis: int) -> Any:
     return shifted
 
 
-def softmax(x: Any, axis: int) -> Any:
+def softmax(x: Array, axis: int) -> Array:
     """exp(x) / sum(exp(x)) along an axis; NaN for a row of only -inf, or with +inf.
 
     It does not use the logarithm of the sum, which rounds too much for large numbers.
@@ -191,7 +191,7 @@ def softmax(x: Any, axis: int) -> Any:
     return powers
 
 
-def log_sum_exp(array: Array, axis: Any, keepdims: bool) -> Any:
+def log_sum_exp(array: Array, axis: Axes, keepdims: bool) -> Array:
     """`log(sum(exp(array)))` without overflow."""
     values = inexact(array)
     top = np.maximum.reduce(values, axis=axis, keepdims=True, initial=-math.inf)
@@ -203,7 +203,7 @@ def log_sum_exp(array: Array, axis: Any, keepdims: bool) -> Any:
     return np.squeeze(out, tuple(range(out.ndim)) if axis is None else axis)
 
 
-def erf(x: Any) -> Any:
+def erf(x: Array) -> Array:
     """The error function, to about the precision of its dtype."""
     if isinstance(x, HostArray):
         return x.elementwise(erf)
@@ -219,11 +219,11 @@ def erf(x: Any) -> Any:
     return np.copysign(out.reshape(x.shape), x)
 
 
-def _erf_near_0(x: Any) -> Any:
+def _erf_near_0(x: Array) -> Array:
     return x * _quotient(_ERF, x * x)
 
 
-def erfc(x: Any) -> Any:
+def erfc(x: Array) -> Array:
     """1 - erf(x) of float64 arrays, with small results exact, too."""
     if isinstance(x, HostArray):
         return x.elementwise(erfc)
@@ -240,7 +240,7 @@ def erfc(x: Any) -> Any:
     return out.reshape(x.shape)
 
 
-def log_gamma(x: Any) -> Any:
+def log_gamma(x: Array) -> Array:
     """log(|gamma(x)|) of float64 arrays; infinite at the poles 0, -1, -2 ..., and at -inf."""
     if isinstance(x, HostArray):
         return x.elementwise(log_gamma)
@@ -266,27 +266,27 @@ def log_gamma(x: Any) -> Any:
     return np.where(np.isinf(x), np.inf, out)
 
 
-def _log_gamma_up_to_8(x: Any) -> Any:
+def _log_gamma_up_to_8(x: Array) -> Array:
     return (x - 1.0) * (x - 2.0) * _quotient(_LOG_GAMMA, x)
 
 
-def _log_gamma_from_8(x: Any) -> Any:
+def _log_gamma_from_8(x: Array) -> Array:
     return (x - 0.5) * (np.log(x) - 1.0) + _STIRLING_CONSTANT + stirling_rest(x)
 
 
-def stirling_rest(x: Any) -> Any:
+def stirling_rest(x: Array) -> Array:
     """log(gamma(x)) less Stirling's formula, for x >= 8."""
     return horner(_STIRLING, 1.0 / x / x) / x
 
 
-def normal_cdf(x: Any) -> Any:
+def normal_cdf(x: Array) -> Array:
     """The cdf of the standard normal distribution; accurate for small results."""
     wide = x.astype(np.float64, copy=False)
     out = 0.5 * erfc(-wide / np.sqrt(2.0))
     return out.astype(x.dtype, copy=False)
 
 
-def normal_quantile(p: Any) -> Any:
+def normal_quantile(p: Array) -> Array:
     """The quantile function of the standard normal distribution; NaN outside [0, 1]."""
     wide = as_array(p).astype(np.float64, copy=False)
     q = wide - 0.5
@@ -304,7 +304,7 @@ def normal_quantile(p: Any) -> Any:
     return np.where((wide >= 0) & (wide <= 1), out, np.nan).astype(p.dtype, copy=False)
 
 
-def in_blocks(function: Callable[[Any], Any], x: Any, compute: Dtype, result: Dtype) -> Any:
+def in_blocks(function: Callable[[Any], Any], x: Array, compute: Dtype, result: Dtype) -> Array:
     """An elementwise function in the dtype `compute`, applied to blocks that fit into a core's cache."""
     if not isinstance(x, np.ndarray) or x.size <= _BLOCK or not x.flags.c_contiguous:
         return function(x.astype(compute, copy=False)).astype(result, copy=False)
@@ -315,7 +315,7 @@ def in_blocks(function: Callable[[Any], Any], x: Any, compute: Dtype, result: Dt
     return out
 
 
-def accumulate(fresh: Any, x: Any) -> Any:
+def accumulate(fresh: Array, x: Array) -> Array:
     """`fresh` + x. Plain arrays are added into `fresh`, which no other code refers to."""
     if isinstance(fresh, np.ndarray) and isinstance(x, np.ndarray):
         fresh += x
@@ -332,7 +332,7 @@ def of_numbers(formula: Callable[[Any], Any], compute: Dtype | None = None) -> C
             has that of the argument.
     """
 
-    def call(x: Any) -> Any:
+    def call(x: Array) -> Array:
         if isinstance(x, HostArray) and x.layered:
             return x.elementwise(call)
         x = inexact(_float_if_bool(x))
@@ -344,7 +344,7 @@ def of_numbers(formula: Callable[[Any], Any], compute: Dtype | None = None) -> C
     return call
 
 
-def _float_if_bool(x: Any) -> Any:
+def _float_if_bool(x: Array) -> Array:
     return x.astype(get_default_dtype()) if x.dtype.kind == "b" else x
 
 
@@ -367,7 +367,7 @@ def for_bools(function: Pointwise, leaves: Iterable[Any] | None = None) -> Point
         if leaves is not None:
             return function
 
-    def call(*args: Any) -> Any:
+    def call(*args: Any) -> Array:
         for arg in args:
             if type(arg) not in NUMBERS and arg.dtype.num:
                 return function(*args)
@@ -385,29 +385,29 @@ def _gives_floats(ufunc: np.ufunc) -> bool:
         return False
 
 
-def reciprocal(x: Array) -> Any:
+def reciprocal(x: Array) -> Array:
     # np.reciprocal of an integer is an integer, 0 for everything above 1.
     return np.true_divide(1, _float_if_bool(x))
 
 
-def frac(x: Array) -> Any:
+def frac(x: Array) -> Array:
     return x - np.trunc(x)
 
 
-def rsqrt(x: Array) -> Any:
+def rsqrt(x: Array) -> Array:
     return np.true_divide(1, np.sqrt(_float_if_bool(x)))
 
 
-def nearest(x: Array) -> Any:
+def nearest(x: Array) -> Array:
     return np.round(_float_if_bool(x))
 
 
-def relu(x: Any) -> Any:
+def relu(x: Array) -> Array:
     """max(x, 0)."""
     return np.maximum(x, 0)
 
 
-def smooth_l1(x: Any, beta: float = 1.0) -> Any:
+def smooth_l1(x: Array, beta: float = 1.0) -> Array:
     """x² / (2 beta) for |x| < `beta`, else |x| - beta / 2."""
     size = np.abs(x)
     return np.where(size < beta, (0.5 / beta) * x * x, size - 0.5 * beta)
@@ -417,11 +417,11 @@ def swapped(fn: Pointwise) -> Pointwise:
     """The same function with its two arguments exchanged, for reflected operators."""
     form = for_bools(fn)
 
-    def call(a: Any, b: Any) -> Any:
+    def call(a: Any, b: Any) -> Array:
         return (form if type(a) in NUMBERS or not a.dtype.num else fn)(b, a)
 
     return call
 
 
-def lerp(start: Any, end: Any, weight: Any) -> Any:
+def lerp(start: Array, end: Array, weight: Array) -> Array:
     return start + weight * (end - start)

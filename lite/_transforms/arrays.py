@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lite._arrays.methods import ArrayMethods
-from lite._arrays.types import HostArray
+from lite._arrays.types import Function, HostArray
 from lite._transforms.levels import innermost
 from lite._tree.collection import TensorCollection
 
@@ -53,7 +53,7 @@ class InterpretedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
                 return NotImplemented
         return self.rules.ufunc(ufunc, method, inputs, kwargs)
 
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(self, func: Function, types: Any, args: Any, kwargs: Any) -> Any:
         own = type(self)
         for kind in types:
             if kind is own or kind is np.ndarray:
@@ -67,7 +67,7 @@ class InterpretedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def __getitem__(self, index: Any) -> Any:
         return self.rules.get_index(self, index)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Any, value: object) -> None:
         self.rules.set_index(self, index, value)
 
     def __copy__(self) -> Any:

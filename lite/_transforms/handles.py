@@ -43,7 +43,7 @@ class RemovableHandle:
         self.remove()
 
 
-def add_hook(hooks: OrderedDict[int, Any], hook: Any, prepend: bool = False) -> RemovableHandle:
+def add_hook(hooks: OrderedDict[int, Any], hook: object, prepend: bool = False) -> RemovableHandle:
     """Put a hook at the end (or the front) of an ordered dict and return its handle."""
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook

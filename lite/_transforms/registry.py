@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from lite._arrays.types import Function
+
 Rule = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -91,13 +93,13 @@ ZERO_GRADIENT: set[Any] = set()
 
 
 @cache
-def parameters(function: Any) -> tuple[str, ...]:
+def parameters(function: Function) -> tuple[str, ...]:
     """Names of a function's parameters."""
     return tuple(inspect.signature(function).parameters)
 
 
 @cache
-def default(function: Any, name: str) -> Any:
+def default(function: Function, name: str) -> Any:
     """The default of a parameter; None if it has none."""
     found = inspect.signature(function).parameters.get(name)
     return None if found is None or found.default is inspect.Parameter.empty else found.default
@@ -108,7 +110,7 @@ NOT_GIVEN = default(np.sum, "keepdims")
 
 
 @cache
-def _after_out(function: Any) -> tuple[int, tuple[str, ...]]:
+def _after_out(function: Function) -> tuple[int, tuple[str, ...]]:
     """The position at which a function takes `out`, -1 if by name only, and the parameters after it."""
     try:
         found = inspect.signature(function).parameters.values()
@@ -119,7 +121,7 @@ def _after_out(function: Any) -> tuple[int, tuple[str, ...]]:
     return at, tuple(names[at + 1 :])
 
 
-def without_out(function: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
+def without_out(function: Function, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
     """Arguments of a call without `out`, which is given by name or position, and what it was."""
     if "out" in kwargs:
         return args, {key: value for key, value in kwargs.items() if key != "out"}, kwargs["out"]
@@ -139,7 +141,7 @@ def ndim_of(x: Any) -> int:
     return ndim
 
 
-def as_array(x: Any) -> Any:
+def as_array(x: object) -> Any:
     """An argument as an array: lists and Python's numbers become one."""
     return x if hasattr(x, "dtype") else np.asarray(x)
 
@@ -154,7 +156,7 @@ def flattened(x: Any, axis: Any) -> tuple[Any, int]:
     return (np.ravel(x), 0) if axis is None else (x, normalize_axis_index(axis, ndim_of(x)))
 
 
-def name_of(function: Any) -> str:
+def name_of(function: Function) -> str:
     """The name of a NumPy function or ufunc, with that of its module."""
     module = getattr(function, "__module__", None) or "numpy"
     return f"{module}.{getattr(function, '__name__', repr(function))}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import lite._transforms.rules  # noqa: F401 - which registers them
+from lite._arrays.types import Function
 from lite._transforms.grad.array import rules
 from lite._transforms.grad.indexing import get_index, look, set_index, write
 from lite._transforms.grad.special import elementwise
@@ -13,7 +14,7 @@ from lite._transforms.grad.ufuncs import binary, call_ufunc, no_gradient, same
 from lite._transforms.registry import GRAD, ZERO_GRADIENT, NoRule, name_of, without_out
 
 
-def call_function(func: Any, args: Any, kwargs: Any) -> Any:
+def call_function(func: Function, args: Any, kwargs: Any) -> Any:
     """Run a function whose arguments contain traced arrays; `out` is written afterwards."""
     rule = GRAD.rules.get(func)
     if rule is None:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.dtypes import is_floating
-from lite._arrays.types import ArrayHolder, HostArray, Shape
+from lite._arrays.types import Array, ArrayHolder, Function, HostArray, Shape
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import leaf as computing
 from lite._transforms.grad.running import pauses, state
@@ -52,7 +52,7 @@ class Node:
 
     __slots__ = ("__weakref__", "dtype", "holder", "number", "parents", "shape", "vjp")
 
-    def __init__(self, parents: Any, vjp: Any, value: Any, holder: Any = None) -> None:
+    def __init__(self, parents: Any, vjp: Any, value: Array, holder: Any = None) -> None:
         self.number = next_number()
         self.parents = parents
         self.vjp = vjp
@@ -191,7 +191,7 @@ class _SharedVjp:
         self.nodes = nodes
         self.vjp = vjp
 
-    def __call__(self, g: Any) -> Iterable[tuple[Any, Any]]:
+    def __call__(self, g: Array) -> Iterable[tuple[Any, Any]]:
         return zip(self.nodes, self.vjp(g), strict=True)
 
 
@@ -221,7 +221,7 @@ def with_vjp_of_all(
         return list(values)
 
     def keeping(i: int) -> Callable[[Any], Any]:
-        def keep(g: Any) -> Any:
+        def keep(g: Array) -> Array:
             found[i] = g
             return np.zeros((), np.float32)
 
@@ -240,7 +240,7 @@ def has_derivative(value: Any) -> bool:
     return not pauses[0] or not state.paused
 
 
-def constant(value: Any, *like: Any) -> Any:
+def constant(value: Array, *like: Any) -> Any:
     """An array that depends on nothing, but on what traced arrays write into it; plain if none is traced.
 
     Args:
@@ -281,7 +281,7 @@ def mixed() -> RuntimeError:
     )
 
 
-def unbroadcast(g: Any, shape: Shape) -> Any:
+def unbroadcast(g: Array, shape: Shape) -> Array:
     """A derivative summed over the dimensions along which an argument of this shape was repeated."""
     own = g.shape
     if own == shape:
@@ -327,7 +327,7 @@ class Part:
 
     __slots__ = ("g", "index", "once", "shape")
 
-    def __init__(self, g: Any, index: Any, shape: Shape, once: bool) -> None:
+    def __init__(self, g: Array, index: Any, shape: Shape, once: bool) -> None:
         self.g = g
         self.index = index
         self.shape = shape
@@ -385,7 +385,7 @@ class _Walk:
                 shares[key] = shares[key].astype(dtype)
         return shares
 
-    def add(self, node: Node, share: Any, pullback: Any) -> None:
+    def add(self, node: Node, share: Any, pullback: Function | str) -> None:
         """Add to the derivative by a node."""
         if share.shape != node.shape:
             raise RuntimeError(
@@ -414,7 +414,7 @@ class _Walk:
         self.shares[key] = old + share
         self.own.add(key)
 
-    def _with_part(self, key: Any, node: Node, part: Part) -> Any:
+    def _with_part(self, key: Any, node: Node, part: Part) -> Array | None:
         """Add a part to what is known; the first one as an array, which is returned."""
         old = self.shares.get(key)
         wide = np.dtype(np.float32) if node.dtype.itemsize < 4 else node.dtype
@@ -435,7 +435,7 @@ class _Walk:
         return None
 
 
-def _name(pullback: Any) -> str:
+def _name(pullback: Function | str) -> str:
     if isinstance(pullback, str):
         return pullback
     pullback = pullback.vjp if isinstance(pullback, _SharedVjp) else pullback

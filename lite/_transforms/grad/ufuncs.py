@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from lite._arrays.types import ArrayHolder, HostArray
+from lite._arrays.types import Array, ArrayHolder, DtypeLike, HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.indexing import write
 from lite._transforms.grad.running import leaf
@@ -51,13 +52,13 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
     return result if out is None else write_results(ufunc, inputs, out, result)
 
 
-def _as_operand(x: Any) -> Any:
+def _as_operand(x: object) -> Any:
     if isinstance(x, list | tuple):
         return np.asarray(x)
     return leaf(x) if isinstance(x, ArrayHolder) else x
 
 
-def write_results(ufunc: Any, inputs: Any, out: tuple[Any, ...], result: Any) -> Any:
+def write_results(ufunc: np.ufunc, inputs: Any, out: tuple[Any, ...], result: Any) -> Any:
     """Write results into the `out` of a ufunc; what an in-place operator gives is what it was called for."""
     if len(out) == 1:
         target = out[0]
@@ -94,7 +95,7 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any] | Non
     raise no_gradient(name_of(ufunc))
 
 
-def _pair(ufunc: np.ufunc, derivatives: tuple[Callable[..., Any], ...], a: Any, b: Any) -> Any:
+def _pair(ufunc: np.ufunc, derivatives: tuple[Callable[..., Any], ...], a: Any, b: Any) -> Array:
     """A function of two numbers, of arrays of which one at least is traced."""
     first, second = derivatives
     left = a.value if type(a) is TracedArray else a
@@ -125,7 +126,7 @@ def _pair(ufunc: np.ufunc, derivatives: tuple[Callable[..., Any], ...], a: Any, 
 _NUMBERS = frozenset((TracedArray, np.ndarray, float, int))
 
 
-def binary(ufunc: np.ufunc, a: Any, b: Any) -> Any:
+def binary(ufunc: np.ufunc, a: ArrayLike, b: ArrayLike) -> Array:
     """An operator of two numbers; a traced array stands on at least one side."""
     if type(a) in _NUMBERS and type(b) in _NUMBERS:
         return _pair(ufunc, _BINARY[ufunc], a, b)
@@ -158,7 +159,7 @@ def _call_where(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
 _REDUCE: dict[Any, Any] = {np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min}
 
 
-def _running_extreme(ufunc: np.ufunc, a: Any, axis: int = 0, dtype: Any = None) -> Any:
+def _running_extreme(ufunc: np.ufunc, a: ArrayLike, axis: int = 0, dtype: DtypeLike = None) -> Array:
     """`ufunc.accumulate` for the largest or smallest so far: each is an element, the latest of equal ones."""
     if dtype is not None:
         raise NoRule
@@ -199,7 +200,7 @@ def _call_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: 
     return out[0]
 
 
-def _at(ufunc: np.ufunc, a: Any, indices: Any, *b: Any) -> None:
+def _at(ufunc: np.ufunc, a: Any, indices: Array, *b: Any) -> None:
     if ufunc not in (np.add, np.subtract):
         raise no_gradient(f"{name_of(ufunc)}.at")
     value = value_of(a).copy()
@@ -209,6 +210,6 @@ def _at(ufunc: np.ufunc, a: Any, indices: Any, *b: Any) -> None:
     write(a, with_node(value, (a, lambda g: g), (b[0], lambda g: unbroadcast(sign * g[indices], shape))))
 
 
-def same(value: Any, x: TracedArray) -> Any:
+def same(value: Array, x: TracedArray) -> Any:
     """A copy or cast of `x`, to which the derivative goes back as it is."""
     return with_node(value, (x, lambda g: g))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from lite._arrays.types import Shape
+from lite._arrays.types import Array, DtypeLike, Shape
 from lite._transforms.arrays import NumberlessArray, Rules
 
 rules = Rules()
@@ -112,7 +112,7 @@ class GraphArray(NumberlessArray):
         self.graph.fail(what, error)
         raise AssertionError
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+    def __array__(self, dtype: DtypeLike = None, copy: bool | None = None) -> NoReturn:
         self._fail(
             "makes an ndarray of an array that has no numbers yet: use functions that NumPy dispatches, "
             "instead of np.asarray(x) or functions of other libraries; an ndarray that is indexed by "
@@ -128,12 +128,17 @@ class GraphArray(NumberlessArray):
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphArray:
         return self
 
-    def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
+    def elementwise(self, function: Callable[..., Any], *args: Any) -> GraphArray:
         """A function of lite, such as `erf`, that has an operator."""
         return rules.elementwise(self, function, *args)
 
     def astype(
-        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+        self,
+        dtype: DtypeLike,
+        order: str = "K",
+        casting: str = "unsafe",
+        subok: bool = True,
+        copy: bool = True,
     ) -> GraphArray:
         """Elements in another dtype; self if that is what they have and `copy` is false."""
         if np.dtype(dtype) == self._dtype:
@@ -145,11 +150,11 @@ class GraphArray(NumberlessArray):
         """Refused: a graph has no memory to see as another dtype."""
         self._fail("sees memory as another dtype (view)")
 
-    def look_up(self, table: Any) -> Any:
+    def look_up(self, table: Array) -> Any:
         """`table[self]`."""
         return rules.get_index(self.graph.operand(table), self)
 
-    def pick(self, table: Any, index: Any) -> Any:
+    def pick(self, table: Array, index: Any) -> Any:
         """`table[index]`, where this array is in the index."""
         return rules.get_index(self.graph.operand(table), index)
 

@@ -16,7 +16,7 @@ from lite._transforms.graphs.sizes import Size
 _FAR = np.iinfo(np.int64).max
 
 
-def get_index(x: GraphArray, index: Any) -> Any:
+def get_index(x: GraphArray, index: Any) -> GraphArray:
     """`x[index]`."""
     graph: Graph = x.graph
     items = _items(x, index)
@@ -155,7 +155,7 @@ def _by_arrays(graph: Graph, x: GraphArray, items: list[Any]) -> GraphArray:
     return graph.gather(flat, number, at[0])
 
 
-def set_index(x: GraphArray, index: Any, value: Any) -> None:
+def set_index(x: GraphArray, index: Any, value: object) -> None:
     """`x[index] = value`, where the index is all of `x`, or basic with fixed sizes."""
     graph: Graph = x.graph
     new = graph.operand(value)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from lite._arrays.types import ArrayHolder
+from lite._arrays.types import ArrayHolder, Axes, DtypeLike
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import BOOL, Graph, graph_of
 from lite._transforms.graphs.operators import truth, unary
@@ -20,7 +21,7 @@ _INTEGERS = (np.dtype(np.int32), np.dtype(np.int64))  # ONNX has no arithmetic o
 _OF_BOOLS: dict[np.ufunc, str] = {np.add: "Or", np.multiply: "And", np.maximum: "Or", np.minimum: "And"}
 
 
-def _python_scalar(x: Any) -> bool:
+def _python_scalar(x: object) -> bool:
     return type(x) in (bool, int, float)
 
 
@@ -42,7 +43,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: An
     return result if out is None else write(graph, out, result)
 
 
-def write(graph: Graph, out: Any, result: Any) -> Any:
+def write(graph: Graph, out: Any, result: object) -> Any:
     """Put results where the caller asked for them."""
     for target, value in zip(out, result if type(result) is tuple else (result,), strict=True):
         if target is None:
@@ -122,7 +123,9 @@ _REDUCTIONS: dict[np.ufunc, Any] = {
 }
 
 
-def _reduce(graph: Graph, ufunc: np.ufunc, a: Any, axis: Any = 0, dtype: Any = None, **kwargs: Any) -> Any:
+def _reduce(
+    graph: Graph, ufunc: np.ufunc, a: ArrayLike, axis: Axes = 0, dtype: DtypeLike = None, **kwargs: Any
+) -> GraphArray:
     function = _REDUCTIONS.get(ufunc)
     if function is None:
         raise NoRule
@@ -131,13 +134,15 @@ def _reduce(graph: Graph, ufunc: np.ufunc, a: Any, axis: Any = 0, dtype: Any = N
     return ONNX.rules[function](graph, a, axis=axis, **kwargs)
 
 
-def _accumulate(graph: Graph, ufunc: np.ufunc, a: Any, axis: int = 0, dtype: Any = None) -> Any:
+def _accumulate(
+    graph: Graph, ufunc: np.ufunc, a: ArrayLike, axis: int = 0, dtype: DtypeLike = None
+) -> GraphArray:
     if ufunc is not np.add:
         raise NoRule
     return ONNX.rules[np.cumsum](graph, a, axis=axis, dtype=dtype)
 
 
-def _outer(graph: Graph, ufunc: np.ufunc, a: Any, b: Any, **kwargs: Any) -> Any:
+def _outer(graph: Graph, ufunc: np.ufunc, a: ArrayLike, b: ArrayLike, **kwargs: Any) -> GraphArray:
     first = graph.operand(a)
     second = graph.operand(b)
     return ufunc(first[(..., *[None] * second.ndim)], second, **kwargs)

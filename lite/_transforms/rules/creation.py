@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from lite._arrays.types import Sizes
-
 import math
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lite._arrays.types import Array, DtypeLike, Function, Shape
+from lite._arrays.types import Array, DtypeLike, Function, Sizes
 from lite._transforms.grad.tape import constant, value_of
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph

@@ -122,7 +122,7 @@ def _grad_i0(x: ArrayLike) -> Array:
     return with_node(value, (x, pull))
 
 
-def _bounds(a_min: ArrayLike, a_max: ArrayLike, low: ArrayLike, high: ArrayLike) -> tuple[Any, Any]:
+def _bounds(a_min: Operand, a_max: Operand, low: Operand, high: Operand) -> tuple[Any, Any]:
     """The bounds of `numpy.clip`, whichever names they were given by; None where there is none."""
     low = low if a_min is None or a_min is _NO_VALUE else a_min
     return low, high if a_max is None or a_max is _NO_VALUE else a_max
@@ -195,13 +195,13 @@ def _vmap_array_equal(level: Level, a1: ArrayLike, a2: ArrayLike, equal_nan: boo
     return (same | (np.isnan(a1) & np.isnan(a2)) if equal_nan else same).all()
 
 
-def _type_of(item: Any) -> Array:
+def _type_of(item: Any) -> Any:
     return item.dtype if isinstance(item, HostArray) else item  # type: ignore[attr-defined]
 
 
 @VMAP.composed(np.result_type)
 @ONNX.composed(np.result_type)
-def _result_type(*arrays_and_dtypes: Any) -> Any:
+def _result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     return np.result_type(*map(_type_of, arrays_and_dtypes))
 
 

@@ -190,7 +190,7 @@ def _unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
 
 
 @formula(np.delete)
-def _delete(arr: Any, obj: Array, axis: int | None = None) -> Array:
+def _delete(arr: Array, obj: Array, axis: int | None = None) -> Array:
     arr, axis = flattened(arr, axis)
     return np.take(arr, np.delete(np.arange(arr.shape[axis]), obj), axis)
 

@@ -278,7 +278,7 @@ def _reduce(graph: Graph, op: str, x: GraphArray, axis: Axes, keepdims: bool) ->
     return graph.cast(out, x.dtype)
 
 
-def _is_given(value: ArrayLike) -> bool:
+def _is_given(value: object) -> bool:
     return value is not None and value is not NOT_GIVEN
 
 

@@ -81,7 +81,7 @@ def _in_range(indices: Array, size: int, mode: str) -> Array:
 
 
 @VMAP.rule(np.take)
-def _vmap_take(level: Level, a: Any, indices: Array, axis: int | None = None, mode: str = "raise") -> Array:
+def _vmap_take(level: Level, a: Any, indices: Array, axis: int | None = None, mode: str = "raise") -> Any:
     a, place = flattened(a, axis)
     if not hasattr(indices, "shape"):
         indices = np.asarray(indices, None if np.size(indices) else np.intp)
@@ -213,12 +213,12 @@ def _grad_put(a: Array, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> No
 
 
 @VMAP.rule(np.put)
-def _vmap_put(level: Level, a: BatchedArray, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
+def _vmap_put(level: Level, a: BatchedArray, ind: Array, v: ArrayLike, mode: str = "raise") -> None:
     if mode != "raise" or not level.on(a) or ndim_of(v) > ndim_of(ind):
         raise NoRule
     flat = a.reshape(-1)
     flat[ind] = v
-    if not np.shares_memory(flat.value, a.value):
+    if not np.shares_memory(level.value(flat), a.value):
         a[...] = flat.reshape(a.shape)
 
 
@@ -299,7 +299,7 @@ def _putmask(a: Array, mask: Array, values: Array) -> None:
 
 
 @formula(np.select)
-def _select(condlist: Array, choicelist: Any, default: ArrayLike = 0) -> Array:
+def _select(condlist: Any, choicelist: Any, default: ArrayLike = 0) -> Array:
     if len(condlist) != len(choicelist):
         raise ValueError("list of cases must be same length as list of conditions")
     arrays, out = as_arrays(choicelist), as_array(default)

@@ -33,7 +33,7 @@ ZERO_GRADIENT.update((np.shape, np.ndim, np.size))
 
 @VMAP.composed(np.shape)
 @ONNX.composed(np.shape)
-def _shape(a: Array) -> tuple[Array, ...]:
+def _shape(a: Array) -> Shape:
     return a.shape
 
 
@@ -462,7 +462,7 @@ def _matrix_transpose(x: Array, /) -> Array:
 
 
 @formula(np.moveaxis)
-def _moveaxis(a: Any, source: Array, destination: Any) -> Array:
+def _moveaxis(a: Array, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     sources, targets = normalize_axis_tuple(source, a.ndim), normalize_axis_tuple(destination, a.ndim)
     if len(sources) != len(targets):
         raise ValueError("`source` and `destination` arguments must have the same number of elements")

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from lite._arrays.types import HostArray, Shape
+from lite._arrays.types import Array, DtypeLike, HostArray, Shape
 from lite._transforms.arrays import NumberlessArray, Rules
 
 rules = Rules()
@@ -53,7 +53,7 @@ class BatchedArray(NumberlessArray):
         """Flags of the memory behind it."""
         return self.value.flags
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+    def __array__(self, dtype: DtypeLike = None, copy: bool | None = None) -> NoReturn:
         raise TypeError(
             "an array inside vmap stands for one element along the mapped dimension and cannot become an "
             "ndarray: use functions that NumPy dispatches (np.dot(a, x) for a.dot(x), np.zeros_like for an "
@@ -67,7 +67,7 @@ class BatchedArray(NumberlessArray):
             "mapped dimension: use np.where instead of a branch."
         )
 
-    def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
+    def elementwise(self, function: Callable[..., Any], *args: Any) -> BatchedArray:
         """What a function of single numbers makes of all: it need not know of the mapped dimension."""
         if args:
             return rules.elementwise(function, args)
@@ -76,7 +76,7 @@ class BatchedArray(NumberlessArray):
     # T and swapaxes could be left to NumPy, whose way to the rule takes a microsecond more.
 
     @property
-    def T(self) -> BatchedArray:
+    def T(self) -> Any:
         """The dimensions in reverse order."""
         value = self.value
         return BatchedArray(value.transpose(0, *range(value.ndim - 1, 0, -1)), self.level)
@@ -88,13 +88,18 @@ class BatchedArray(NumberlessArray):
         return BatchedArray(self.value.swapaxes(first + 1, second + 1), self.level)
 
     def astype(
-        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+        self,
+        dtype: DtypeLike,
+        order: str = "K",
+        casting: str = "unsafe",
+        subok: bool = True,
+        copy: bool = True,
     ) -> BatchedArray:
         """Elements in another dtype; self if that is what they have and `copy` is false."""
         value = self.value.astype(dtype, order, casting, subok, copy)
         return self if value is self.value else BatchedArray(value, self.level)
 
-    def view(self, dtype: Any) -> BatchedArray:
+    def view(self, dtype: DtypeLike) -> BatchedArray:
         """The same memory as another dtype, of the same size where there is no dimension left."""
         if not self.ndim and np.dtype(dtype).itemsize != self.itemsize:
             raise ValueError("an array without dimensions keeps its itemsize.")
@@ -105,11 +110,11 @@ class BatchedArray(NumberlessArray):
         value = self.value
         return BatchedArray(value.detach(), self.level) if isinstance(value, HostArray) else self
 
-    def look_up(self, table: Any) -> Any:
+    def look_up(self, table: Array) -> Any:
         """`table[self]`, where the table is no mapped array."""
         return rules.get_index(table, self)
 
-    def pick(self, table: Any, index: Any) -> Any:
+    def pick(self, table: Array, index: Any) -> Any:
         """`table[index]`, where the table is no mapped array."""
         return rules.get_index(table, index)
 
@@ -137,7 +142,7 @@ class SharedArray(np.ndarray[Any, Any]):
             return rules.get_index(self, index)
         return super().__getitem__(index)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Any, value: object) -> None:
         if type(value) is BatchedArray or has_batched(index):
             rules.set_index(self, index, value)
         else:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lite._arrays.types import Array
 from lite._transforms.vmap.level import Level
 
 
@@ -104,7 +105,7 @@ _EACH = (
 
 
 def _refuse(name: str) -> Callable[..., Any]:
-    def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def draw(self: Any, *args: Any, **kwargs: Any) -> Array:
         raise RuntimeError(
             f"vmap met a random draw ({name}): say with randomness='same' or randomness='different' whether "
             "all elements along the mapped dimension get the same random numbers."
@@ -118,7 +119,7 @@ def _draw_different(name: str) -> Callable[..., Any]:
     names = _DISTRIBUTIONS[name]
     after = ("size", "dtype", "endpoint") if name == "integers" else ("size", "dtype", "out")
 
-    def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def draw(self: Any, *args: Any, **kwargs: Any) -> Array:
         given = {**dict(zip((*names, *after), args, strict=False)), **kwargs}
         if given.pop("out", None) is not None:
             raise TypeError(f"{name} with randomness='different' makes its own array; it takes no out.")

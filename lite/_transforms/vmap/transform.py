@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import lite._transforms.vmap.dispatch  # noqa: F401  # which gives mapped arrays their rules
-from lite._arrays.types import ArrayHolder, HostArray, computed
+from lite._arrays.types import Array, ArrayHolder, HostArray, computed
 from lite._containers.joining import CAT, join_column
 from lite._ops.combine import cat
 from lite._transforms.levels import numbers
@@ -135,7 +135,7 @@ def _run(
     kwargs: dict[str, Any],
     out_dims: Any,
     randomness: str,
-) -> Any:
+) -> Array:
     number = next(numbers)
     maps.running.append(Map(number, size, randomness))
     try:
@@ -154,7 +154,7 @@ def _run(
     return unflatten(outside, out_plan)
 
 
-def _is_stacked_along(item: Any, dim: int | None) -> bool:
+def _is_stacked_along(item: object, dim: int | None) -> bool:
     node = Container._as_node(item)
     parts = None if node is None else node._parts()
     return parts is not None and parts[1] == dim
@@ -194,14 +194,14 @@ def _mapped_dims(name: str, in_dims: Any, args: Any, flat: list[Any]) -> tuple[l
     return dims, sizes[0]
 
 
-def _out_dims(name: str, out_dims: Any, result: Any) -> list[int | None]:
+def _out_dims(name: str, out_dims: Any, result: object) -> list[int | None]:
     call = f"vmap({name}, out_dims={out_dims})"
     if isinstance(out_dims, tuple) and len(out_dims) == 1 and not isinstance(result, list | tuple | dict):
         out_dims = out_dims[0]
     return _spread(call, "out_dims", out_dims, "results", result)
 
 
-def _spread(call: str, name: str, dims: Any, what: str, value: Any) -> list[int | None]:
+def _spread(call: str, name: str, dims: Any, what: str, value: object) -> list[int | None]:
     """One dimension for each item of a value, from `in_dims` or `out_dims`."""
     try:
         return spread(dims, value, lambda dim: dim is None or _is_dim(dim))
@@ -215,7 +215,7 @@ def _is_dim(dim: Any) -> bool:
     return isinstance(dim, int | np.integer) and not isinstance(dim, bool)
 
 
-def _is_array(item: Any) -> bool:
+def _is_array(item: object) -> bool:
     return isinstance(item, np.ndarray | np.generic | HostArray | ArrayHolder)
 
 
