@@ -232,16 +232,9 @@ class TracedArray(InterpretedArray):
         """Nested lists of the elements, without their derivatives."""
         return self.value.tolist()
 
-    def astype(
-        self,
-        dtype: DtypeLike,
-        order: str = "K",
-        casting: str = "unsafe",
-        subok: bool = True,
-        copy: bool = True,
-    ) -> Any:
+    def astype(self, dtype: DtypeLike, *args: Any, **kwargs: Any) -> Any:
         """Elements in another dtype; a plain array where that has no derivative."""
-        value = self.value.astype(dtype, order, casting, subok, copy)
+        value = self.value.astype(dtype, *args, **kwargs)
         return self if value is self.value else rules.same(value, self)
 
     def copy(self, order: str = "C") -> Any:

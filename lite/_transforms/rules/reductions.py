@@ -282,9 +282,11 @@ def _is_given(value: object) -> bool:
     return value is not None and value is not NOT_GIVEN
 
 
-def _masked(graph: Graph, x: GraphArray, where: ArrayLike, otherwise: Any) -> GraphArray:
+def _masked(graph: Graph, x: GraphArray, where: ArrayLike, otherwise: Operand) -> GraphArray:
     if where is True or where is NOT_GIVEN:
         return x
+    if not _is_given(otherwise):
+        raise NoRule("where needs initial")
     return select(graph, truth(graph, graph.operand(where)), x, otherwise, x.dtype)
 
 
@@ -293,59 +295,33 @@ def summed_dtype(x: GraphArray, dtype: DtypeLike) -> np.dtype[Any]:
     return np.dtype(dtype) if dtype is not None else np.add.reduce(np.zeros(1, x.dtype)).dtype
 
 
-@ONNX.rule_of_each(np.sum, np.prod)
-def _onnx_total(
-    function: Function,
-    graph: Graph,
-    a: ArrayLike,
-    axis: Axes = None,
-    dtype: DtypeLike = None,
-    keepdims: bool = False,
-    initial: ArrayLike = NOT_GIVEN,
-    where: ArrayLike = True,
+# The operator, what joins its result with `initial`, and what stands for elements that `where` leaves out.
+_REDUCTIONS: dict[Function, tuple[str, np.ufunc, int | None]] = {
+    np.sum: ("ReduceSum", np.add, 0),
+    np.prod: ("ReduceProd", np.multiply, 1),
+    **dict.fromkeys((np.max, np.amax), ("ReduceMax", np.maximum, None)),
+    **dict.fromkeys((np.min, np.amin), ("ReduceMin", np.minimum, None)),
+    np.all: ("ReduceMin", np.logical_and, True),
+    np.any: ("ReduceMax", np.logical_or, False),
+}
+
+
+@ONNX.rule_of_each(*_REDUCTIONS)
+def _onnx_reduction(
+    function: Function, graph: Graph, a: ArrayLike, axis: Axes = None, dtype: DtypeLike = None, **options: Any
 ) -> Array | GraphArray:
-    op, combine, neutral = ("ReduceSum", np.add, 0) if function is np.sum else ("ReduceProd", np.multiply, 1)
-    x = graph.operand(a)
-    x = _masked(graph, graph.cast(x, summed_dtype(x, dtype)), where, neutral)
-    out = _reduce(graph, op, x, axis, keepdims)
-    return combine(out, graph.operand(initial, out.dtype)) if _is_given(initial) else out
-
-
-@ONNX.rule_of_each(np.max, np.min, np.amax, np.amin)
-def _onnx_extreme(
-    function: Function,
-    graph: Graph,
-    a: ArrayLike,
-    axis: Axes = None,
-    keepdims: bool = False,
-    initial: ArrayLike = NOT_GIVEN,
-    where: ArrayLike = True,
-) -> GraphArray:
-    largest = function in (np.max, np.amax)
-    op, combine = ("ReduceMax", np.maximum) if largest else ("ReduceMin", np.minimum)
-    x = graph.operand(a)
-    if where is not True and where is not NOT_GIVEN:
-        if not _is_given(initial):
-            raise NoRule("where needs initial")
-        x = _masked(graph, x, where, initial)
-    out: Any = _reduce(graph, op, graph.cast(x, np.int32) if x.dtype == BOOL else x, axis, keepdims)
+    op, join, left_out = _REDUCTIONS[function]
+    x, initial = graph.operand(a), options.get("initial")
+    if function in (np.all, np.any):
+        x = truth(graph, x)
+    elif function in (np.sum, np.prod):
+        x = graph.cast(x, summed_dtype(x, dtype))
+    x = _masked(graph, x, options.get("where", True), initial if left_out is None else left_out)
+    wide = graph.cast(x, np.int32) if x.dtype == BOOL else x
+    out: Any = _reduce(graph, op, wide, axis, options.get("keepdims", False))
     if _is_given(initial):
-        out = combine(out, graph.operand(initial, out.dtype))
+        out = join(out, graph.operand(initial, out.dtype))
     return graph.cast(out, x.dtype)
-
-
-@ONNX.rule_of_each(np.all, np.any)
-def _onnx_truth(
-    function: Function,
-    graph: Graph,
-    a: ArrayLike,
-    axis: Axes = None,
-    keepdims: bool = False,
-    where: ArrayLike = True,
-) -> GraphArray:
-    op, neutral = ("ReduceMin", True) if function is np.all else ("ReduceMax", False)
-    x = _masked(graph, truth(graph, graph.operand(a)), where, neutral)
-    return graph.cast(_reduce(graph, op, graph.cast(x, np.int32), axis, keepdims), BOOL)
 
 
 @ONNX.rule(np.count_nonzero)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lite._arrays.types import Array, Axes, Function, Operand
+from lite._arrays.types import Array, Function, Operand
 from lite._transforms.grad.tape import value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import INT64, Graph
@@ -25,21 +25,12 @@ ZERO_GRADIENT.update((np.argsort, np.argpartition, np.searchsorted, np.digitize,
 
 
 @GRAD.rule(np.sort)
-def _grad_sort(
-    a: ArrayLike,
-    axis: int | None = -1,
-    kind: str | None = None,
-    order: str | None = None,
-    *,
-    stable: bool | None = None,
-) -> Array:
+def _grad_sort(a: ArrayLike, axis: int | None = -1, *args: Any, **kwargs: Any) -> Array:
     return _permuted(a, axis, lambda held, axis: np.argsort(held, axis, kind="stable"))
 
 
 @GRAD.rule(np.partition)
-def _grad_partition(
-    a: ArrayLike, kth: Any, axis: int | None = -1, kind: str | None = "introselect", order: str | None = None
-) -> Array:
+def _grad_partition(a: ArrayLike, kth: Any, axis: int | None = -1, *args: Any, **kwargs: Any) -> Array:
     return _permuted(a, axis, lambda held, axis: np.argpartition(held, kth, axis))
 
 
@@ -54,13 +45,7 @@ def _permuted(a: ArrayLike, axis: int | None, permutation: Any) -> Array:
 
 @ONNX.rule_of_each(np.sort, np.argsort)
 def _onnx_sort(
-    function: Function,
-    graph: Graph,
-    a: ArrayLike,
-    axis: Axes = -1,
-    kind: str | None = None,
-    *,
-    stable: bool | None = None,
+    function: Function, graph: Graph, a: ArrayLike, axis: int | None = -1, *args: Any, **kwargs: Any
 ) -> GraphArray:
     x, axis = flattened(a, axis)
     outputs = [(x.shape, x.dtype), (x.shape, INT64)]
