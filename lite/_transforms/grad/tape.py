@@ -418,20 +418,20 @@ class _Walk:
         """Add a part to what is known; the first one as an array, which is returned."""
         old = self.shares.get(key)
         wide = np.dtype(np.float32) if node.dtype.itemsize < 4 else node.dtype
-        if old is None:
-            out = np.zeros(node.shape, wide)
-            part.add_to(out)
-            self.own.add(key)
-            return out
         if isinstance(old, HostArray):
             out = np.zeros(node.shape, wide)
             part.add_to(out)
             self.shares[key] = old + out
             return None
-        if key not in self.own or not isinstance(old, np.ndarray):
-            old = self.shares[key] = np.array(old, wide)
-            self.own.add(key)
-        part.add_to(old)
+        if key in self.own and isinstance(old, np.ndarray):
+            part.add_to(old)
+            return None
+        out = np.zeros(node.shape, wide) if old is None else np.array(old, wide)
+        part.add_to(out)
+        self.own.add(key)
+        if old is None:
+            return out
+        self.shares[key] = out
         return None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lite._arrays.types import Array, ArrayHolder, DtypeLike, HostArray
+from lite._arrays.types import Array, ArrayHolder, DtypeLike, Function, HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.indexing import write
 from lite._transforms.grad.running import leaf
@@ -156,9 +156,6 @@ def _call_where(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
     return target
 
 
-_REDUCE: dict[Any, Any] = {np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min}
-
-
 def _running_extreme(ufunc: np.ufunc, a: ArrayLike, axis: int = 0, dtype: DtypeLike = None) -> Array:
     """`ufunc.accumulate` for the largest or smallest so far: each is an element, the latest of equal ones."""
     if dtype is not None:
@@ -170,11 +167,15 @@ def _running_extreme(ufunc: np.ufunc, a: ArrayLike, axis: int = 0, dtype: DtypeL
     return np.take_along_axis(a, np.maximum.accumulate(found, axis), axis)
 
 
-_ACCUMULATE: dict[Any, Any] = {
-    np.add: np.cumsum,
-    np.multiply: np.cumprod,
-    np.maximum: partial(_running_extreme, np.maximum),
-    np.minimum: partial(_running_extreme, np.minimum),
+_METHODS: dict[tuple[np.ufunc, str], Function] = {
+    (np.add, "reduce"): np.sum,
+    (np.multiply, "reduce"): np.prod,
+    (np.maximum, "reduce"): np.max,
+    (np.minimum, "reduce"): np.min,
+    (np.add, "accumulate"): np.cumsum,
+    (np.multiply, "accumulate"): np.cumprod,
+    (np.maximum, "accumulate"): partial(_running_extreme, np.maximum),
+    (np.minimum, "accumulate"): partial(_running_extreme, np.minimum),
 }
 
 
@@ -182,10 +183,9 @@ def _call_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: 
     if method == "at":
         return _at(ufunc, *inputs)
     out = kwargs.pop("out", None)
-    if method == "reduce" and ufunc in _REDUCE:
-        result = _REDUCE[ufunc](*inputs, **{"axis": 0, **kwargs} if len(inputs) == 1 else kwargs)
-    elif method == "accumulate" and ufunc in _ACCUMULATE:
-        result = _ACCUMULATE[ufunc](*inputs, **{"axis": 0, **kwargs} if len(inputs) == 1 else kwargs)
+    function = _METHODS.get((ufunc, method))
+    if function is not None:
+        result = function(*inputs, **{"axis": 0, **kwargs} if len(inputs) == 1 else kwargs)
     elif method == "outer":
         a, b = inputs
         a = a if hasattr(a, "shape") else np.asarray(a)

@@ -282,7 +282,7 @@ def _is_given(value: object) -> bool:
     return value is not None and value is not NOT_GIVEN
 
 
-def _masked(graph: Graph, x: GraphArray, where: ArrayLike, otherwise: Operand) -> GraphArray:
+def _masked(graph: Graph, x: GraphArray, where: ArrayLike, otherwise: Any) -> GraphArray:
     if where is True or where is NOT_GIVEN:
         return x
     if not _is_given(otherwise):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -84,9 +85,13 @@ def _asked(op: str) -> Formula:
 _HALF = np.float32(0.5)  # which leaves derivatives of every width as they are
 
 
-def _tie(a: Array, b: Array, greater: Array) -> Array:
-    """1 where an argument is the one that is chosen, 1/2 where both are, 0 elsewhere."""
-    return greater + _HALF * (a == b)
+def _choice(onnx: str | None, wins: Callable[[Array, Array], Array]) -> Row:
+    """A choice of the argument that wins; where both are equal, each has half of the derivative."""
+
+    def share(g: Array, a: Array, b: Array) -> Array:
+        return g * (wins(a, b) + _HALF * (a == b))
+
+    return Row(onnx, lambda g, a, b, y: share(g, a, b), lambda g, a, b, y: share(g, b, a))
 
 
 def _power_base(g: Array, a: Array, b: Any, y: ArrayLike) -> Array:
@@ -117,8 +122,7 @@ UFUNCS: dict[Any, Row] = {
     np.cbrt: Row(None, lambda x, y: 1 / (3 * y * y)),
     np.square: Row(lambda x: x * x, lambda x, y: 2 * x),
     np.reciprocal: Row("Reciprocal", lambda x, y: -y * y),
-    np.absolute: Row("Abs", lambda x, y: np.sign(x)),
-    np.fabs: Row("Abs", lambda x, y: np.sign(x)),
+    **dict.fromkeys((np.absolute, np.fabs), Row("Abs", lambda x, y: np.sign(x))),
     np.sin: Row("Sin", lambda x, y: np.cos(x)),
     np.cos: Row("Cos", lambda x, y: -np.sin(x)),
     np.tan: Row("Tan", lambda x, y: 1 + y * y),
@@ -131,36 +135,20 @@ UFUNCS: dict[Any, Row] = {
     np.arcsinh: Row("Asinh", lambda x, y: 1 / np.sqrt(x * x + 1)),
     np.arccosh: Row("Acosh", lambda x, y: 1 / np.sqrt(x * x - 1)),
     np.arctanh: Row("Atanh", lambda x, y: 1 / (1 - x * x)),
-    np.deg2rad: Row(lambda x: x * (math.pi / 180), lambda x, y: math.pi / 180),
-    np.radians: Row(lambda x: x * (math.pi / 180), lambda x, y: math.pi / 180),
-    np.rad2deg: Row(lambda x: x * (180 / math.pi), lambda x, y: 180 / math.pi),
-    np.degrees: Row(lambda x: x * (180 / math.pi), lambda x, y: 180 / math.pi),
-    np.positive: Row(_itself, lambda x, y: 1),
-    np.conjugate: Row(_itself, lambda x, y: 1),
+    **dict.fromkeys((np.deg2rad, np.radians), Row(lambda x: x * (math.pi / 180), lambda x, y: math.pi / 180)),
+    **dict.fromkeys((np.rad2deg, np.degrees), Row(lambda x: x * (180 / math.pi), lambda x, y: 180 / math.pi)),
+    **dict.fromkeys((np.positive, np.conjugate), Row(_itself, lambda x, y: 1)),
     np.negative: Row("Neg", lambda x, y: -1),
     # -- of two numbers
     np.add: Row("Add", lambda g, a, b, y: g, lambda g, a, b, y: g),
     np.subtract: Row("Sub", lambda g, a, b, y: g, lambda g, a, b, y: -g),
     np.multiply: Row("Mul", lambda g, a, b, y: g * b, lambda g, a, b, y: g * a),
     np.true_divide: Row("Div", lambda g, a, b, y: g / b, lambda g, a, b, y: -g * y / b),
-    np.power: Row("Pow", _power_base, _power_exponent),
-    np.float_power: Row("Pow", _power_base, _power_exponent),
-    np.maximum: Row(
-        "Max", lambda g, a, b, y: g * _tie(a, b, a > b), lambda g, a, b, y: g * _tie(a, b, b > a)
-    ),
-    np.minimum: Row(
-        "Min", lambda g, a, b, y: g * _tie(a, b, a < b), lambda g, a, b, y: g * _tie(a, b, b < a)
-    ),
-    np.fmax: Row(
-        None,
-        lambda g, a, b, y: g * _tie(a, b, (a > b) | (b != b)),
-        lambda g, a, b, y: g * _tie(a, b, (b > a) | (a != a)),
-    ),
-    np.fmin: Row(
-        None,
-        lambda g, a, b, y: g * _tie(a, b, (a < b) | (b != b)),
-        lambda g, a, b, y: g * _tie(a, b, (b < a) | (a != a)),
-    ),
+    **dict.fromkeys((np.power, np.float_power), Row("Pow", _power_base, _power_exponent)),
+    np.maximum: _choice("Max", lambda a, b: a > b),
+    np.minimum: _choice("Min", lambda a, b: a < b),
+    np.fmax: _choice(None, lambda a, b: (a > b) | (b != b)),
+    np.fmin: _choice(None, lambda a, b: (a < b) | (b != b)),
     np.arctan2: Row(
         _arctan2, lambda g, a, b, y: g * b / (a * a + b * b), lambda g, a, b, y: -g * a / (a * a + b * b)
     ),

@@ -61,8 +61,10 @@ def _generators() -> tuple[Any, Any, Any]:
         """A generator that draws other numbers for each element along the mapped dimension."""
 
     for name in (*_DISTRIBUTIONS, *_EACH):
-        setattr(Refusing, name, _refuse(name))
-        setattr(Different, name, _draw_different(name) if name in _DISTRIBUTIONS else _draw_each(name))
+        different = _draw_different if name in _DISTRIBUTIONS else _draw_each
+        for cls, draw in ((Refusing, _refuse(name)), (Different, different(name))):
+            draw.__name__ = name
+            setattr(cls, name, draw)
     return Asking, Refusing, Different
 
 
@@ -111,7 +113,6 @@ def _refuse(name: str) -> Callable[..., Any]:
             "all elements along the mapped dimension get the same random numbers."
         )
 
-    draw.__name__ = name
     return draw
 
 
@@ -135,7 +136,6 @@ def _draw_different(name: str) -> Callable[..., Any]:
                 given[key] = level.align(given[key], len(shape))
         return level.wrap(getattr(self._rng, name)(size=(level.size, *shape), **given))
 
-    draw.__name__ = name
     return draw
 
 
@@ -148,5 +148,4 @@ def _draw_each(name: str) -> Callable[..., Any]:
         drawn = [method(*level.part(args, i), **level.part(kwargs, i)) for i in range(level.size)]
         return None if drawn and drawn[0] is None else level.wrap(np.stack(drawn))
 
-    draw.__name__ = name
     return draw

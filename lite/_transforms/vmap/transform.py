@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import lite._transforms.vmap.dispatch  # noqa: F401  # which gives mapped arrays their rules
-from lite._arrays.types import Array, ArrayHolder, HostArray, computed
+from lite._arrays.types import ArrayHolder, HostArray, computed
 from lite._containers.joining import CAT, join_column
 from lite._ops.combine import cat
 from lite._transforms.levels import numbers
@@ -110,48 +110,37 @@ def vmap(
     def mapped(*args: Any, **kwargs: Any) -> Any:
         flat, plan = flatten(args)
         dims, size = _mapped_dims(name, in_dims, args, flat)
+
+        def run(items: list[Any], size: int) -> Any:
+            number = next(numbers)
+            maps.running.append(Map(number, size, randomness))
+            try:
+                inside = [_inside(item, dim, number) for item, dim in zip(items, dims, strict=True)]
+                shared = {key: _inside(item, None, number) for key, item in kwargs.items()}
+                result = func(*unflatten(inside, plan), **shared)
+            finally:
+                maps.running.pop()
+            found, out_plan = flatten(result)
+            outs = _out_dims(name, out_dims, result)
+            triples = zip(items, dims, inside, strict=True)
+            stacks = [new for old, dim, new in triples if _is_stacked_along(old, dim)]
+            outside = [
+                _outside(name, item, dim, number, size, any(item is stack for stack in stacks))
+                for item, dim in zip(found, outs, strict=True)
+            ]
+            return unflatten(outside, out_plan)
+
         if chunk_size is None or size <= chunk_size:
-            return _run(func, name, flat, plan, dims, size, kwargs, out_dims, randomness)
+            return run(flat, size)
         chunks = []
         for start in range(0, size, chunk_size):
             stop = min(start + chunk_size, size)
-            items = [
-                item if dim is None else _rows(item, dim, start, stop)
-                for item, dim in zip(flat, dims, strict=True)
-            ]
-            chunks.append(_run(func, name, items, plan, dims, stop - start, kwargs, out_dims, randomness))
+            pairs = zip(flat, dims, strict=True)
+            rows = [item if dim is None else _rows(item, dim, start, stop) for item, dim in pairs]
+            chunks.append(run(rows, stop - start))
         return _joined(chunks, out_dims)
 
     return mapped
-
-
-def _run(
-    func: Callable[..., Any],
-    name: str,
-    flat: list[Any],
-    plan: Any,
-    dims: list[int | None],
-    size: int,
-    kwargs: dict[str, Any],
-    out_dims: Any,
-    randomness: str,
-) -> Array:
-    number = next(numbers)
-    maps.running.append(Map(number, size, randomness))
-    try:
-        inside = [_inside(item, dim, number) for item, dim in zip(flat, dims, strict=True)]
-        shared = {key: _inside(item, None, number) for key, item in kwargs.items()}
-        result = func(*unflatten(inside, plan), **shared)
-    finally:
-        maps.running.pop()
-    items, out_plan = flatten(result)
-    outs = _out_dims(name, out_dims, result)
-    stacks = [new for old, dim, new in zip(flat, dims, inside, strict=True) if _is_stacked_along(old, dim)]
-    outside = [
-        _outside(name, item, dim, number, size, any(item is stack for stack in stacks))
-        for item, dim in zip(items, outs, strict=True)
-    ]
-    return unflatten(outside, out_plan)
 
 
 def _is_stacked_along(item: object, dim: int | None) -> bool:
