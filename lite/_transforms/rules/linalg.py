@@ -35,7 +35,7 @@ from lite._transforms.registry import (
     ndim_of,
 )
 from lite._transforms.rules.reductions import others
-from lite._transforms.vmap.along import along
+from lite._transforms.vmap.along import along, shifted_axes, shifted_axis
 from lite._transforms.vmap.array import BatchedArray
 from lite._transforms.vmap.level import Level
 
@@ -284,12 +284,22 @@ def _vmap_lstsq(*args: Any, **kwargs: Any) -> NoReturn:
 
 
 @VMAP.rule(linalg.norm)
-def _vmap_norm(level: Level, x: Array, ord: Any = None, axis: Axes = None, keepdims: bool = False) -> Array:
-    if axis is None and ord is not None:
-        if x.ndim not in (1, 2):
+def _vmap_norm(
+    level: Level, x: BatchedArray, ord: Any = None, axis: Any = None, keepdims: bool = False
+) -> Array:
+    if not level.on(x):
+        raise NoRule
+    ndim = x.ndim
+    if axis is None:
+        if ord is None:
+            out = linalg.norm(x.value.reshape(level.size, math.prod(x.shape)), axis=1)
+            return level.wrap(out.reshape(level.size, *[1] * ndim) if keepdims else out)
+        if ndim not in (1, 2):
             raise ValueError("Improper number of dimensions to norm.")
-        axis = (0, 1) if x.ndim == 2 else 0
-    return along(level, linalg.norm, x, axis, {"ord": ord, "keepdims": keepdims})
+        axes: Any = tuple(range(1, ndim + 1)) if ndim == 2 else 1
+    else:
+        axes = shifted_axes(axis, ndim) if isinstance(axis, tuple | list) else shifted_axis(axis, ndim)
+    return level.wrap(linalg.norm(x.value, ord, axes, keepdims))
 
 
 @VMAP.rule(linalg.vector_norm)

@@ -261,33 +261,22 @@ def _with_batch_dim(terms: tuple[str, ...], output: str, on: tuple[bool, ...]) -
 def _onnx_einsum(graph: Graph, *operands: Any, optimize: Any = False, **kwargs: Any) -> GraphArray:
     if not isinstance(operands[0], str) or kwargs:
         raise NoRule
-    terms, output, given = _subscripts(operands)
-    arrays = [graph.operand(x) for x in given]
+    given, output, items = _subscripts(operands)
+    arrays = [graph.operand(x) for x in items]
     dtype = np.result_type(*[x.dtype for x in arrays])
     arrays = [graph.cast(x, dtype) for x in arrays]
-    shape = _einsum_shape(terms, output, arrays)
-    return graph.emit("Einsum", arrays, shape, dtype, equation=f"{','.join(terms)}->{output}")
-
-
-def _einsum_shape(terms: Sequence[str], output: str, arrays: list[GraphArray]) -> tuple[int, ...]:
+    terms, output = _without_dots(given, output, arrays)
     sizes: dict[str, int] = {}
-    rest: tuple[int, ...] | None = None
     for term, x in zip(terms, arrays, strict=True):
-        head, dots, tail = term.partition("...")
-        if len(head) + len(tail) > x.ndim or (not dots and len(head) != x.ndim):
+        if len(term) != x.ndim:
             raise ValueError(f"einsum: {term!r} does not fit an array of {x.ndim} dimensions")
-        end = x.ndim - len(tail)
-        for name, size in (*zip(head, x.shape, strict=False), *zip(tail, x.shape[end:], strict=True)):
+        for name, size in zip(term, x.shape, strict=True):
             if sizes.setdefault(name, size) == 1:
                 sizes[name] = size
             if size not in (1, sizes[name]):
                 raise ValueError(f"einsum: the dimension {name!r} has the sizes {sizes[name]} and {size}")
-        if dots:
-            if rest is not None and tuple(rest) != tuple(x.shape[len(head) : end]):
-                raise NoRule("an ellipsis that broadcasts")
-            rest = x.shape[len(head) : end]
-    head, dots, tail = output.partition("...")
-    return (*(sizes[c] for c in head), *((rest or ()) if dots else ()), *(sizes[c] for c in tail))
+    shape = [sizes[name] for name in output]
+    return graph.emit("Einsum", arrays, shape, dtype, equation=f"{','.join(terms)}->{output}")
 
 
 def _subscripts(operands: tuple[Any, ...]) -> tuple[tuple[str, ...], str, list[Array]]:
@@ -321,7 +310,7 @@ def _term(axes: Any) -> str:
     return "".join(["..." if axis is Ellipsis else string.ascii_letters[axis] for axis in axes])
 
 
-def _without_dots(terms: Sequence[str], output: str, values: list[Any]) -> tuple[list[str], str]:
+def _without_dots(terms: Sequence[str], output: str, values: Sequence[Any]) -> tuple[list[str], str]:
     """Terms of the operands and of the result, with letters in place of dots."""
     used = {*"".join(terms)}
     free = [letter for letter in string.ascii_letters if letter not in used]
