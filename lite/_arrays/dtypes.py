@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lite._arrays.settings import Setting
-from lite._arrays.types import Array, DtypeLike
+from lite._arrays.types import Array
 
 Dtype: TypeAlias = np.dtype[Any]
 
@@ -114,7 +114,7 @@ def extension_dtype(name: str) -> Dtype:
     return dtype
 
 
-def as_dtype(dtype: DtypeLike) -> Dtype:
+def as_dtype(dtype: Any) -> Dtype:
     """A dtype from a dtype, a scalar type or a name, also of names that NumPy lacks, such as "bfloat16"."""
     return extension_dtype(dtype) if isinstance(dtype, str) and dtype == "bfloat16" else np.dtype(dtype)
 

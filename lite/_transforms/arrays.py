@@ -1,4 +1,4 @@
-"""What the arrays of all interpreters have in common: they look like ndarrays, and rules compute."""
+"""The base of the interpreters' arrays: ndarray's interface, computed by rules."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Rules:
 
 
 class InterpretedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
-    """An array of an interpreter, which answers for a call where no other interpreter started later."""
+    """An array of an interpreter. It handles a call unless an array of a later transformation takes part."""
 
     __slots__ = ()
     __hash__ = object.__hash__

@@ -12,7 +12,7 @@ from lite._arrays.types import Array, Axes, HostArray, Operand, Shape
 from lite._transforms.grad.tape import holds_traced
 from lite._transforms.registry import NOT_GIVEN, NoRule
 
-_FEW = 1 << 14  # elements that are written sooner than NumPy makes an array that repeats one of them
+_FEW = 1 << 14  # elements up to which a copy is faster than np.broadcast_to
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -201,7 +201,7 @@ class TracedArray(InterpretedArray):
     def __bool__(self) -> bool:
         return bool(self.value)
 
-    # NumPy calls these where an element of an ndarray is assigned, and nobody can see that it does.
+    # NumPy also calls these to assign to an element of an ndarray, which cannot be told apart.
 
     def __int__(self) -> int:
         return int(self._number("int"))

@@ -85,7 +85,7 @@ def set_index(x: TracedArray, index: Any, new: ArrayLike) -> None:
 
 
 def _writable(old: Array, *others: Any) -> Array:
-    """A copy to write others into; mapped by an outer `vmap` if one of them is."""
+    """A copy that the others can be written into: mapped if one of them is mapped by an outer `vmap`."""
     for found in others:
         inner = innermost((found,))
         if inner is not None:

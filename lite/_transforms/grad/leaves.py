@@ -17,7 +17,7 @@ from lite._tree.unbatched import UnbatchedTensor
 
 
 class Structure:
-    """Nested lists, tuples, dicts and TensorDicts, of which the arrays are looked at one by one."""
+    """Nested lists, tuples, dicts and TensorDicts, and a walk over their arrays."""
 
     __slots__ = ("_items", "_plan")
 
@@ -98,7 +98,7 @@ class Leaves:
 
 
 def _own(share: Array, value: object, taken: set[int]) -> Array:
-    """A derivative by a value as an array that nobody else has."""
+    """A derivative by a value, as an array with memory of its own."""
     if isinstance(share, HostArray):
         return share.copy()
     if isinstance(share, np.generic):

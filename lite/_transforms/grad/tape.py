@@ -1,6 +1,6 @@
 """The nodes behind traced arrays, and the walk back.
 
-A rule computes a value and says for each argument what share of the derivative it gets::
+A rule computes a value and gives a pullback for each argument::
 
     @GRAD.rule(np.negative)
     def negative(x):
@@ -105,7 +105,7 @@ def with_node(value: Any, *parents: Parent) -> Any:
     """A result with its derivative: a traced array, or the plain value if no argument is traced.
 
     Args:
-        value: the result; of integers and bools, which have no derivative, it is returned as it is.
+        value: the result; returned as it is if it is of integers or bools, which have no derivative.
         parents: (argument, pullback) each; arguments that are not traced are left out.
 
     Raises:
@@ -200,8 +200,8 @@ def with_vjp_of_all(
 ) -> list[Any]:
     """`with_vjp` for several results.
 
-    Behind them stands one node, of a number that nobody sees. The results are computed from it, so the way
-    back comes to it when the derivatives by all results are known.
+    All results have one hidden node as parent, so the walk reaches it when the derivatives by all of them are
+    known.
 
     Args:
         values: the results.
@@ -244,7 +244,7 @@ def constant(value: Array, *like: Any) -> Any:
     """An array that depends on nothing, but on what traced arrays write into it; plain if none is traced.
 
     Args:
-        value: a new array, which nobody else has.
+        value: a new array, to which there is no other reference.
         like: arguments, among them the traced arrays that it is to take part with.
     """
     level = level_of(like)
@@ -351,7 +351,7 @@ class _Walk:
         self.shares: dict[Any, Any] = {}
         self.dtypes: dict[Any, Any] = {}  # of what the walk ends at
         self.pending: list[tuple[int, Node]] = []
-        self.own: set[Any] = set()  # whose share is nobody else's, so that more can be added in place
+        self.own: set[Any] = set()  # nodes whose sum is in memory of its own, so that more is added in place
 
     def back(self, ends: Iterable[tuple[Node, Any]], release: bool) -> dict[Any, Any]:
         pending, shares = self.pending, self.shares

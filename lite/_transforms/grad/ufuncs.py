@@ -96,7 +96,7 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any] | Non
 
 
 def _pair(ufunc: np.ufunc, derivatives: tuple[Callable[..., Any], ...], a: Any, b: Any) -> Array:
-    """A function of two numbers, of arrays of which one at least is traced."""
+    """A ufunc of two arrays, at least one of them traced."""
     first, second = derivatives
     left = a.value if type(a) is TracedArray else a
     right = b.value if type(b) is TracedArray else b

@@ -28,7 +28,7 @@ def call_function(func: Function, args: Any, kwargs: Any) -> Any:
 
 
 def call_elementwise(x: GraphArray, function: Function, *args: Any) -> Any:
-    """Write the nodes of a function of lite that treats all numbers alike."""
+    """Write the nodes of an elementwise function of lite."""
     if function not in ONNX.rules:
         x.graph.fail(f"calls {name_of(function)}, which has no rule for ONNX")
     return ONNX.rules[function](x.graph, *(args or (x,)))

@@ -39,7 +39,7 @@ class Node:
 
 
 class Graph:
-    """What a function does to symbolic arrays, node by node.
+    """The nodes that a function of symbolic arrays writes.
 
     Args:
         dimensions: the dynamic dimensions by name, with the prime that stands for each in this trace.
@@ -53,7 +53,7 @@ class Graph:
         self.weights: dict[str, np.ndarray[Any, Any]] = {}
         self.inputs: list[GraphArray] = []
         self._path: list[str] = []
-        self._made: dict[Any, Any] = {}  # the outputs of each node that there is: the same twice is once
+        self._made: dict[Any, Any] = {}  # outputs of the nodes so far: an equal node is used again
         self._sizes: dict[int, tuple[str, int]] = {}  # where to read a dynamic size: a value and its axis
         self._arrays: dict[int, GraphArray] = {}  # weights by the identity of their ndarray
         self._kept: list[Any] = []
@@ -185,7 +185,7 @@ class Graph:
         outputs: Sequence[tuple[Sequence[int], Any]],
         **attributes: Any,
     ) -> list[GraphArray]:
-        """Add a node, given shape and dtype of each output; a node that there is already is used again."""
+        """Add a node, given shape and dtype of each output, or use an equal one again."""
         names = tuple("" if x is None else x.name for x in inputs)
         key = (op, names, len(outputs), repr(sorted(attributes.items())))
         made = self._made.get(key)

@@ -123,7 +123,7 @@ def _grad_i0(x: ArrayLike) -> Array:
 
 
 def _bounds(a_min: Operand, a_max: Operand, low: Operand, high: Operand) -> tuple[Any, Any]:
-    """The bounds of `numpy.clip`, whichever names they were given by; None where there is none."""
+    """The bounds of `numpy.clip`, which have two names each; None if not given."""
     low = low if a_min is None or a_min is _NO_VALUE else a_min
     return low, high if a_max is None or a_max is _NO_VALUE else a_max
 

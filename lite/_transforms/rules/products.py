@@ -36,7 +36,7 @@ from lite._transforms.vmap.array import BatchedArray
 from lite._transforms.vmap.level import Level
 
 _LARGE = 1 << 14  # elements of an einsum from which a good order of its products pays
-_NARROW = 64  # columns, beyond which short rows take no longer than long ones
+_NARROW = 64  # columns up to which rows are too short for fast loops
 
 
 @GRAD.rule(np.matmul)

@@ -118,7 +118,7 @@ def _grad_variance(
     shape, mask = held.shape, options.get("where")
 
     def pull(g: Array) -> Array:
-        if function is np.std:  # as in torch, elements of which the deviation is 0 have no share
+        if function is np.std:  # as in torch, the derivative is 0 where the deviation is 0
             g = np.where(value == 0, 0, g / (2 * np.where(value == 0, 1, value)))
         data = masked(held, mask)
         count = _count(mask, shape, axis)
@@ -244,7 +244,7 @@ def _pull_quantile(held: Array, q: Array, axis: Axes, method: str, skips: bool) 
             count = np.maximum(np.sum(~np.isnan(data), -1), 1)
         lead = q.reshape((q.size, *[1] * len(rows.outer)))
         place = np.clip(_POSITIONS[method](lead, count), 0, count - 1)
-        # Each quantile lies between two sorted elements, and goes with the nearer one more.
+        # Each quantile is a weighted mean of its two neighbours among the sorted elements.
         weights = np.maximum(1 - np.abs(place[..., None] - np.arange(rows.length)), 0)
         shares = np.sum(g.reshape((q.size, *rows.outer, 1)) * weights, 0)
         return rows.undo(np.take_along_axis(shares, np.argsort(order, -1), -1))
@@ -407,7 +407,7 @@ def _ptp(a: ArrayLike, axis: Axes = None, keepdims: bool = NOT_GIVEN) -> Array:
 
 
 def _skipping(plain: Function, neutral: int, a: ArrayLike, *args: Any, **kwargs: Any) -> Array:
-    """A sum or product of what is no NaN."""
+    """A sum or product of the elements that are not NaN."""
     return plain(np.where(np.isnan(a), neutral, a), *args, **kwargs)
 
 
@@ -416,7 +416,7 @@ for _name, _neutral in {"sum": 0, "prod": 1, "cumsum": 0, "cumprod": 1}.items():
 
 
 def _of_numbers(plain: Function, a: ArrayLike, *args: Any, where: Any = True, **kwargs: Any) -> Array:
-    """A mean or variance of what is no NaN."""
+    """A mean or variance of the elements that are not NaN."""
     return plain(a, *args, where=~np.isnan(a) & where, **kwargs)
 
 

@@ -1,4 +1,4 @@
-"""The arrays that a mapped function sees: one dimension less than what they hold."""
+"""The arrays inside `vmap`: they have one dimension less than the array they hold."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ class BatchedArray(NumberlessArray):
         )
 
     def elementwise(self, function: Callable[..., Any], *args: Any) -> BatchedArray:
-        """What a function of single numbers makes of all: it need not know of the mapped dimension."""
+        """An elementwise function of all elements; it need not know of the batch dimension."""
         if args:
             return rules.elementwise(function, args)
         return BatchedArray(function(self.value), self.level)
 
-    # T and swapaxes could be left to NumPy, whose way to the rule takes a microsecond more.
+    # T and swapaxes do not go through NumPy's dispatch, which takes a microsecond more.
 
     @property
     def T(self) -> Any:
@@ -127,7 +127,7 @@ class BatchedArray(NumberlessArray):
 class SharedArray(np.ndarray[Any, Any]):
     """An array that all elements share, seen so that it can be indexed by mapped ones.
 
-    NumPy asks nobody when an ndarray is indexed, and so a plain one could not be.
+    Indexing of a plain ndarray calls no protocol of the index, so that the ndarray itself has to look.
     """
 
     def __getitem__(self, index: Any) -> Any:

@@ -1,4 +1,4 @@
-"""One map while it runs, and the arrays as its batching rules see them."""
+"""A map while it runs: how its batching rules take arrays apart and put results together."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lite._transforms.vmap.array import BatchedArray, SharedArray
 class Level:
     """A map: its number and size, and what a rule needs to take arrays apart and put them together.
 
-    Rules get arrays as the mapped function sees them. `value` gives what a mapped array holds, with the
-    mapped dimension first, and leaves others as they are.
+    Rules get BatchedArrays. `value` gives the array that one holds, whose batch dimension is at 0; other
+    arguments stay as they are.
     """
 
     __slots__ = ("number", "size")

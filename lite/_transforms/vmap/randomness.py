@@ -1,9 +1,9 @@
 """Random numbers inside a mapped function: refused, the same for all elements, or different ones.
 
-A `numpy.random.Generator` draws in C and tells nobody. What can be known of are draws of lite's own layers
-and samplers, which ask `generator_for`, and draws from generators that are arguments of the mapped
-function, which are exchanged for ones that ask. A generator that the function finds elsewhere gives the
-same numbers to all elements, and so does numpy.random's own state.
+A `numpy.random.Generator` draws in C, where no protocol sees it. Two kinds of draws are known: those of
+lite's layers and samplers, which ask `generator_for`, and those from generators among the arguments, which
+are replaced by subclasses. Any other generator, and numpy.random's global state, gives the same numbers to
+all elements.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What code that serves mapped functions, too, asks: which maps run, what an array holds in full.
+"""For code that also runs inside `vmap`: which maps run, and all elements of an array.
 
 `lite.nn` imports this file at once and the rest of `vmap` when it is used, so it knows nothing of the rest.
 """
