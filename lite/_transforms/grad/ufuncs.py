@@ -16,7 +16,7 @@ from lite._transforms.grad.running import leaf
 from lite._transforms.grad.tape import mixed, noted, unbroadcast, value_of, values_of, with_node
 from lite._transforms.levels import innermost
 from lite._transforms.registry import GRAD, ZERO_GRADIENT, NoRule, name_of
-from lite._transforms.rules.ufuncs import UFUNCS
+from lite._transforms.rules.ufuncs import METHODS, UFUNCS
 from lite._tree.collection import TensorCollection
 
 _DERIVATIVES = {ufunc: row.derivatives for ufunc, row in UFUNCS.items() if row.derivatives}
@@ -168,12 +168,7 @@ def _running_extreme(ufunc: np.ufunc, a: ArrayLike, axis: int = 0, dtype: DtypeL
 
 
 _METHODS: dict[tuple[np.ufunc, str], Function] = {
-    (np.add, "reduce"): np.sum,
-    (np.multiply, "reduce"): np.prod,
-    (np.maximum, "reduce"): np.max,
-    (np.minimum, "reduce"): np.min,
-    (np.add, "accumulate"): np.cumsum,
-    (np.multiply, "accumulate"): np.cumprod,
+    **METHODS,
     (np.maximum, "accumulate"): partial(_running_extreme, np.maximum),
     (np.minimum, "accumulate"): partial(_running_extreme, np.minimum),
 }

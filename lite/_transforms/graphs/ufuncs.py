@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lite._arrays.types import ArrayHolder, Axes, DtypeLike
+from lite._arrays.types import ArrayHolder
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import BOOL, Graph, graph_of
 from lite._transforms.graphs.operators import truth, unary
 from lite._transforms.registry import ONNX, NoRule, name_of
-from lite._transforms.rules.ufuncs import UFUNCS
+from lite._transforms.rules.ufuncs import METHODS, UFUNCS
 
 _COMPARISONS = frozenset(("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"))
 _LOGIC = frozenset(("And", "Or", "Xor", "Not"))
@@ -35,8 +35,11 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: An
     try:
         if method == "__call__":
             result = _call(graph, ufunc, inputs, kwargs)
+        elif method == "outer":
+            result = _outer(graph, ufunc, *inputs, **kwargs)
         else:
-            result = _METHODS[method](graph, ufunc, *inputs, **kwargs)
+            options = {"axis": 0, **kwargs} if len(inputs) == 1 else kwargs
+            result = ONNX.rules[METHODS[ufunc, method]](graph, *inputs, **options)
     except (NoRule, KeyError):
         name = name_of(ufunc) + ("" if method == "__call__" else f".{method}")
         graph.fail(f"calls {name}, which has no rule for ONNX with these arguments")
@@ -113,39 +116,7 @@ def resolved(ufunc: np.ufunc, inputs: tuple[Any, ...], wanted: Any = None) -> tu
     return ufunc.resolve_dtypes(asked, signature=(*[None] * ufunc.nin, np.dtype(wanted)))
 
 
-_REDUCTIONS: dict[np.ufunc, Any] = {
-    np.add: np.sum,
-    np.multiply: np.prod,
-    np.maximum: np.max,
-    np.minimum: np.min,
-    np.logical_and: np.all,
-    np.logical_or: np.any,
-}
-
-
-def _reduce(
-    graph: Graph, ufunc: np.ufunc, a: ArrayLike, axis: Axes = 0, dtype: DtypeLike = None, **kwargs: Any
-) -> GraphArray:
-    function = _REDUCTIONS.get(ufunc)
-    if function is None:
-        raise NoRule
-    if dtype is not None:
-        kwargs["dtype"] = dtype
-    return ONNX.rules[function](graph, a, axis=axis, **kwargs)
-
-
-def _accumulate(
-    graph: Graph, ufunc: np.ufunc, a: ArrayLike, axis: int = 0, dtype: DtypeLike = None
-) -> GraphArray:
-    if ufunc is not np.add:
-        raise NoRule
-    return ONNX.rules[np.cumsum](graph, a, axis=axis, dtype=dtype)
-
-
 def _outer(graph: Graph, ufunc: np.ufunc, a: ArrayLike, b: ArrayLike, **kwargs: Any) -> GraphArray:
     first = graph.operand(a)
     second = graph.operand(b)
     return ufunc(first[(..., *[None] * second.ndim)], second, **kwargs)
-
-
-_METHODS: dict[str, Any] = {"reduce": _reduce, "accumulate": _accumulate, "outer": _outer}
