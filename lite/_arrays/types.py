@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 # Of ndarrays and of HostArrays, which have their interface, as jax.Array is also the type of tracers.
 Array: TypeAlias = NDArray[Any]
-Axes: TypeAlias = int | Sequence[int] | None  # None: all
+IntOrInts: TypeAlias = int | Sequence[int]
+Axes: TypeAlias = IntOrInts | None  # None: all
 DtypeLike: TypeAlias = DTypeLike | None
 Function: TypeAlias = Callable[..., Any]  # of NumPy, or one that takes its place
 Operand: TypeAlias = ArrayLike | None  # of a function of NumPy; None where it is left out
 Shape: TypeAlias = tuple[int, ...]
-Sizes: TypeAlias = int | Sequence[int]  # of an argument named shape
 Names: TypeAlias = list[str | None] | None
 Path: TypeAlias = tuple[str, ...]
 Size: TypeAlias = Sequence[int] | int | None  # a batch size as users give it

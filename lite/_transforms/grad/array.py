@@ -232,9 +232,11 @@ class TracedArray(InterpretedArray):
         """Nested lists of the elements, without their derivatives."""
         return self.value.tolist()
 
-    def astype(self, dtype: DtypeLike, *args: Any, **kwargs: Any) -> Any:
+    def astype(
+        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Any:
         """Elements in another dtype; a plain array where that has no derivative."""
-        value = self.value.astype(dtype, *args, **kwargs)
+        value = self.value.astype(dtype, order, casting, subok, copy)
         return self if value is self.value else rules.same(value, self)
 
     def copy(self, order: str = "C") -> Any:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lite._arrays.types import Array, DtypeLike, Function, Sizes
+from lite._arrays.types import Array, DtypeLike, Function, IntOrInts
 from lite._transforms.grad.tape import constant, value_of
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
@@ -20,7 +20,7 @@ ZERO_GRADIENT.update((np.array_repr, np.array_str, np.array2string))
 ZERO_GRADIENT.update((np.diag_indices_from, np.tril_indices_from, np.triu_indices_from))
 
 
-def _sizes(a: Array, shape: Sizes | None) -> tuple[int, ...]:
+def _sizes(a: Array, shape: IntOrInts | None) -> tuple[int, ...]:
     """The sizes of an array like `a`, which the argument `shape` may give."""
     return tuple(a.shape if shape is None else shape if isinstance(shape, tuple | list) else (shape,))
 
@@ -57,7 +57,7 @@ def _grad_full_like(
     dtype: DtypeLike = None,
     order: str = "K",
     subok: bool = True,
-    shape: Sizes | None = None,
+    shape: IntOrInts | None = None,
     **kwargs: Any,
 ) -> Array:
     filled = np.ones_like(a, shape=shape) * fill_value

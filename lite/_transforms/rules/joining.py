@@ -26,6 +26,7 @@ from lite._transforms.registry import (
     ndim_of,
 )
 from lite._transforms.vmap.along import shifted_axis
+from lite._transforms.vmap.array import BatchedArray
 from lite._transforms.vmap.level import Level
 
 
@@ -102,6 +103,13 @@ def _onnx_stack(
     if any(tuple(x.shape) != tuple(parts[0].shape) for x in parts):
         raise ValueError("all input arrays must have the same shape")
     return graph.stack(parts, normalize_axis_index(axis, parts[0].ndim + 1))
+
+
+@VMAP.rule_of_each(np.split, np.array_split)
+def _vmap_split(
+    function: Function, level: Level, ary: BatchedArray, indices_or_sections: Any, axis: int = 0
+) -> list[Array]:
+    return level.wrap_all(function(ary.value, indices_or_sections, shifted_axis(axis, ary.ndim)))
 
 
 @ONNX.rule_of_each(np.split, np.array_split, np.unstack)

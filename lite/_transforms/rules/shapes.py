@@ -16,13 +16,23 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 
-from lite._arrays.types import Array, Axes, DtypeLike, Function, Shape
+from lite._arrays.types import Array, Axes, DtypeLike, Function, IntOrInts, Shape
 from lite._transforms.grad.along import wide
 from lite._transforms.grad.indexing import added
 from lite._transforms.grad.tape import holds_traced, unbroadcast, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph, view_of
-from lite._transforms.registry import GRAD, ONNX, VMAP, ZERO_GRADIENT, NoRule, as_array, as_arrays, formula
+from lite._transforms.registry import (
+    FORMULAS,
+    GRAD,
+    ONNX,
+    VMAP,
+    ZERO_GRADIENT,
+    NoRule,
+    as_array,
+    as_arrays,
+    formula,
+)
 from lite._transforms.vmap.along import shifted_axes, shifted_axis
 from lite._transforms.vmap.array import BatchedArray
 from lite._transforms.vmap.level import Level
@@ -461,8 +471,13 @@ def _matrix_transpose(x: Array, /) -> Array:
     return x.swapaxes(-1, -2)
 
 
+@VMAP.rule(np.moveaxis)
+def _vmap_moveaxis(level: Level, a: BatchedArray, source: IntOrInts, destination: IntOrInts) -> Array:
+    return level.wrap(np.moveaxis(a.value, shifted_axes(source, a.ndim), shifted_axes(destination, a.ndim)))
+
+
 @formula(np.moveaxis)
-def _moveaxis(a: Array, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
+def _moveaxis(a: Array, source: IntOrInts, destination: IntOrInts) -> Array:
     sources, targets = normalize_axis_tuple(source, a.ndim), normalize_axis_tuple(destination, a.ndim)
     if len(sources) != len(targets):
         raise ValueError("`source` and `destination` arguments must have the same number of elements")
@@ -481,21 +496,44 @@ def _rollaxis(a: Array, axis: int, start: int = 0) -> Array:
     return np.moveaxis(a, axis, start - 1 if axis < start else start)
 
 
+@VMAP.rule(np.flip)
+def _vmap_flip(level: Level, m: BatchedArray, axis: Axes = None) -> Array:
+    return level.wrap(np.flip(m.value, shifted_axes(range(m.ndim) if axis is None else axis, m.ndim)))
+
+
 @formula(np.flip)
 def _flip(m: Array, axis: Axes = None) -> Array:
     axes = range(m.ndim) if axis is None else normalize_axis_tuple(axis, m.ndim)
     return m[tuple([slice(None, None, -1 if d in axes else 1) for d in range(m.ndim)])]
 
 
+def _counts(reps: Any, ndim: int) -> tuple[int, ...]:
+    """How often `numpy.tile` repeats each dimension, of `ndim` or more."""
+    counts = tuple(reps) if isinstance(reps, Iterable) else (reps,)
+    return (1,) * (ndim - len(counts)) + counts
+
+
+@VMAP.rule(np.tile)
+def _vmap_tile(level: Level, A: BatchedArray, reps: Any) -> Array:
+    counts = _counts(reps, A.ndim)
+    return level.wrap(np.tile(level.align(A, len(counts)), (1, *counts)))
+
+
 @formula(np.tile)
 def _tile(A: Array, reps: Any) -> Array:
-    counts = tuple(reps) if isinstance(reps, Iterable) else (reps,)
-    counts = (1,) * (A.ndim - len(counts)) + counts
+    counts = _counts(reps, A.ndim)
     sizes = (1,) * (len(counts) - A.ndim) + A.shape
     pairs = list(zip(counts, sizes, strict=True))
     ones = np.reshape(A, [n for size in sizes for n in (1, size)])
     blocks = np.broadcast_to(ones, [n for pair in pairs for n in pair])
     return np.reshape(blocks, [count * size for count, size in pairs]).copy()
+
+
+@VMAP.rule_of_each(np.tril, np.triu)
+def _vmap_triangle(function: Function, level: Level, m: BatchedArray, k: int = 0) -> Array:
+    if not level.on(m) or m.ndim < 2 or hasattr(k, "level"):
+        return FORMULAS[function](m, k)
+    return level.wrap(function(m.value, k))
 
 
 @formula(np.tril)

@@ -87,9 +87,11 @@ class BatchedArray(NumberlessArray):
         first, second = normalize_axis_index(axis1, ndim), normalize_axis_index(axis2, ndim)
         return BatchedArray(self.value.swapaxes(first + 1, second + 1), self.level)
 
-    def astype(self, dtype: DtypeLike, *args: Any, **kwargs: Any) -> BatchedArray:
+    def astype(
+        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    ) -> BatchedArray:
         """Elements in another dtype; self if that is what they have and `copy` is false."""
-        value = self.value.astype(dtype, *args, **kwargs)
+        value = self.value.astype(dtype, order, casting, subok, copy)
         return self if value is self.value else BatchedArray(value, self.level)
 
     def view(self, dtype: DtypeLike) -> BatchedArray:
