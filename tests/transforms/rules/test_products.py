@@ -148,6 +148,8 @@ def test_what_does_not_fit_is_refused() -> None:
         grad_of(lambda x: np.einsum("ij,jk->ik", x), x)
     with pytest.raises(NotImplementedError, match=r"numpy\.correlate"):
         grad_of(lambda x: np.correlate(x, np.ones(4), "same"), np.ones(3))
+    with pytest.raises(NotImplementedError, match=r"numpy\.cross"):
+        grad_of(lambda x: np.cross(x, np.ones(2)), np.ones(3))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
