@@ -15,7 +15,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from lite._arrays.namespace import NamespaceArray
-from lite._arrays.types import HOST_LEAVES, Array, HostArray, Shape, has_namespace, refuse_masked
+from lite._arrays.types import (
+    HOST_LEAVES,
+    Array,
+    DtypeLike,
+    Function,
+    HostArray,
+    Shape,
+    has_namespace,
+    refuse_masked,
+)
 
 _PLAIN = (*HOST_LEAVES, np.generic)
 _OPERATORS: dict[np.ufunc, Callable[..., Any]] = {
@@ -195,7 +204,7 @@ def write_leaf(target: Any, index: Any, value: Any) -> None:
         DeviceArray(target)[index] = value
 
 
-def with_namespace_of(leaf: Any, array: Any) -> Any:
+def with_namespace_of(leaf: Any, array: Array) -> Array:
     """A NumPy array as one of the library of `leaf`; a `NamespaceArray` unchanged."""
     if array.dtype.kind == "O":
         raise TypeError("per-element objects cannot be indexed by a traced array.")
@@ -268,7 +277,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
             'td.to("cpu"), or write a kernel for it and use td.apply.'
         )
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: DtypeLike = None, copy: bool | None = None) -> Array:
         """Raise, as an implicit conversion would copy the leaf to the host."""
         raise self._not_on_device("this NumPy function")
 
@@ -346,7 +355,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
             out[...] = self
         return out
 
-    def astype(self, dtype: Any, copy: bool = True) -> DeviceArray:
+    def astype(self, dtype: DtypeLike, copy: bool = True) -> DeviceArray:
         if not self._is_numba:
             return DeviceArray(self.leaf.astype(dtype, copy=copy))
         if dtype != self.dtype:
@@ -378,7 +387,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
             raise self._not_on_device(name)
         return DeviceArray(result)
 
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(self, func: Function, types: Any, args: Any, kwargs: Any) -> Any:
         name = func.__name__
         if name == "broadcast_to" and isinstance(args[0], DeviceArray):
             return args[0].broadcast_to(*args[1:])

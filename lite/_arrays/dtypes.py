@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lite._arrays.settings import Setting
+from lite._arrays.types import Array
 
 Dtype: TypeAlias = np.dtype[Any]
 
@@ -155,7 +156,7 @@ def _promote(a: Dtype, b: Dtype) -> Dtype:
         return np.dtype(np.float32)
 
 
-def float_dtypes(x: Any) -> tuple[Dtype, Dtype]:
+def float_dtypes(x: Array) -> tuple[Dtype, Dtype]:
     """Dtypes of a function of `x`: (to compute in, of the result); integers become default floats."""
     dtype = x.dtype
     if dtype.char in "fd":  # the most frequent case
@@ -169,7 +170,7 @@ def floats(x: Any) -> tuple[Any, Dtype]:
     return (x if x.dtype == compute else x.astype(compute)), result
 
 
-def inexact(x: Any) -> Any:
+def inexact(x: Array) -> Array:
     """Integers and bools cast to float64, as by NumPy's true division; floats unchanged."""
     return x.astype(np.float64) if x.dtype.kind in "biu" else x
 
@@ -188,7 +189,7 @@ def dtype_name(dtype: Dtype) -> str:
     return name
 
 
-def dtype_of(name: Any) -> Dtype:
+def dtype_of(name: object) -> Dtype:
     """The (little-endian) dtype of a name.
 
     Raises:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Shape
+from lite._arrays.types import Array, Function, Shape
 
 
 class ArrayMethods:
@@ -27,6 +28,15 @@ class ArrayMethods:
     def dtype(self) -> np.dtype[Any]:
         """Dtype of the elements."""
         raise NotImplementedError
+
+    def __len__(self) -> int:
+        shape = self.shape
+        if not shape:
+            raise TypeError("len() of unsized object")
+        return shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[i] for i in range(len(self))])  # type: ignore[index]
 
     @property
     def ndim(self) -> int:
@@ -49,36 +59,36 @@ class ArrayMethods:
         return self.size * self.itemsize
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Array:
         """The dimensions in reverse order."""
         return np.transpose(self)  # type: ignore[call-overload]
 
     @property
-    def mT(self) -> Any:
+    def mT(self) -> Array:
         """The last two dimensions swapped."""
         return np.matrix_transpose(self)  # type: ignore[call-overload]
 
     @property
-    def real(self) -> Any:
+    def real(self) -> Array:
         """The real part."""
         return np.real(self)
 
     @property
-    def imag(self) -> Any:
+    def imag(self) -> Array:
         """The imaginary part."""
         return np.imag(self)
 
     @property
-    def flat(self) -> Any:
+    def flat(self) -> Iterator[Any]:
         """An iterator over the elements in row-major order."""
         return iter(self.reshape(-1))
 
-    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Array:
         """As `numpy.reshape`; the sizes may be given one by one."""
         new = shape[0] if len(shape) == 1 else shape
         return np.reshape(self, new, order=order, copy=copy)  # type: ignore[call-overload]
 
-    def transpose(self, *axes: Any) -> Any:
+    def transpose(self, *axes: Any) -> Array:
         """As `numpy.transpose`; the axes may be given one by one."""
         order = axes[0] if len(axes) == 1 else axes or None
         return np.transpose(self, order)  # type: ignore[call-overload]
@@ -87,7 +97,7 @@ class ArrayMethods:
         """A copy with one dimension."""
         return np.ravel(self, order=order).copy()  # type: ignore[call-overload]
 
-    def fill(self, value: Any) -> None:
+    def fill(self, value: object) -> None:
         """Write a value into all elements."""
         self[...] = value  # type: ignore[index]
 
@@ -99,17 +109,17 @@ class ArrayMethods:
         """Partition in place."""
         self[...] = np.partition(self, kth, axis, **kwargs)  # type: ignore[call-overload, index]
 
-    def conj(self) -> Any:
+    def conj(self) -> Array:
         """The complex conjugate."""
         return np.conjugate(self)  # type: ignore[call-overload]
 
     conjugate = conj
 
 
-def _method(name: str) -> Any:
+def _method(name: str) -> Function:
     function = getattr(np, name)
 
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Array:
         return function(self, *args, **kwargs)
 
     method.__name__ = name

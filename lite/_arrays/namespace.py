@@ -12,14 +12,15 @@ from __future__ import annotations
 import importlib
 import operator
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import ArrayLike
 
 from lite._arrays.methods import ArrayMethods
-from lite._arrays.types import Array, ArrayHolder, HostArray, Shape, has_namespace
+from lite._arrays.types import Array, ArrayHolder, DtypeLike, Function, HostArray, Shape, has_namespace
 
 _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
 # Formulas that branch on values, which traced arrays lack, and the functions of JAX that replace them.
@@ -88,7 +89,7 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
             result = result.astype(dtype)
         return result if out is None else _store_out(out, result)
 
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(self, func: Function, types: Any, args: Any, kwargs: Any) -> Any:
         if any(hasattr(kind, "_as_node") for kind in types):  # a TensorDict
             return NotImplemented
         if func in _WRITERS:
@@ -115,7 +116,7 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
             return self._supported_dtype(value)
         return value
 
-    def _supported_dtype(self, dtype: Any) -> Any:
+    def _supported_dtype(self, dtype: DtypeLike) -> np.dtype[Any]:
         """A dtype, or the one of half its width if the namespace lacks it, as JAX may lack 64 bits."""
         dtype = np.dtype(dtype)
         narrow = _NARROW.get(dtype.name)
@@ -145,15 +146,7 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         """A value converted to an array of the same library and dtype."""
         return self._namespace.asarray(self._to_namespace(value)).astype(self.leaf.dtype)
 
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of unsized object")
-        return self.shape[0]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter([self[i] for i in range(len(self))])
-
-    def look_up(self, table: Any) -> Any:
+    def look_up(self, table: ArrayLike) -> Any:
         """`table[self]` for an ndarray `table`."""
         return _wrap_results(self._namespace.asarray(self._to_namespace(table))[self.leaf])
 
@@ -174,7 +167,7 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
 
     def astype(
         self,
-        dtype: Any,
+        dtype: DtypeLike,
         order: str = "K",
         casting: str = "unsafe",
         subok: bool = True,
@@ -184,15 +177,15 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         known = self._supported_dtype(dtype)
         return self if known == self.leaf.dtype else NamespaceArray(self.leaf.astype(known))
 
-    def view(self, dtype: Any) -> NamespaceArray:
+    def view(self, dtype: DtypeLike) -> NamespaceArray:
         """The same bytes as another dtype."""
         return NamespaceArray(self.leaf.view(dtype))
 
-    def filled_with(self, array: Any) -> NamespaceArray:
+    def filled_with(self, array: Array) -> NamespaceArray:
         """An array of the same library with the content of a host array."""
         return NamespaceArray(self._namespace.asarray(array, dtype=self._supported_dtype(array.dtype)))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: DtypeLike = None, copy: bool | None = None) -> Any:
         # JAX raises if the array is traced.
         return np.asarray(self.leaf, dtype=dtype)
 
@@ -251,7 +244,7 @@ def _wrap_results(value: Any) -> Any:
     return value
 
 
-def _named(namespace: Any, module: str, name: str) -> Any:
+def _named(namespace: Any, module: str, name: str) -> Function:
     """The function of a namespace with the name of a NumPy function of `module`, such as "numpy.linalg"."""
     found = namespace
     for part in (*module.split(".")[1:], name):
@@ -261,7 +254,7 @@ def _named(namespace: Any, module: str, name: str) -> Any:
     return found
 
 
-def _method(function: Any, method: str) -> Any:
+def _method(function: Function, method: str) -> Function:
     found = getattr(function, method, None)
     if found is None:
         raise TypeError(f"{function.__name__} has no {method} for arrays that are not NumPy's; convert them.")

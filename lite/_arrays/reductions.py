@@ -12,9 +12,10 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from lite._arrays.dtypes import inexact
-from lite._arrays.types import Array, as_array
+from lite._arrays.types import Array, Function, as_array
 
 Axis: TypeAlias = int | tuple[int, ...] | None
 Reducer: TypeAlias = Callable[[Array, Axis, bool], Any]
@@ -38,12 +39,12 @@ def _count(array: Array, axis: Axis) -> int:
     return math.prod(array.shape[a] for a in axes)
 
 
-def total(ufunc: Any, dtype: np.dtype[Any] | None = None) -> Reducer:
+def total(ufunc: np.ufunc, dtype: np.dtype[Any] | None = None) -> Reducer:
     """Sum (`np.add`) or product (`np.multiply`), in `dtype` if one is given."""
 
-    reduce = ufunc.reduce
+    reduce: Function = ufunc.reduce
 
-    def call(array: Array, axis: Axis, keepdims: bool) -> Any:
+    def call(array: Array, axis: Axis, keepdims: bool) -> Array:
         own = array.dtype
         wide = _sum_dtype(own) if dtype is None else dtype
         if axis is None and not keepdims and type(array) is np.ndarray:
@@ -62,7 +63,7 @@ def total(ufunc: Any, dtype: np.dtype[Any] | None = None) -> Reducer:
 def mean(dtype: np.dtype[Any] | None = None) -> Reducer:
     """Arithmetic mean; of integers in float64."""
 
-    def call(array: Array, axis: Axis, keepdims: bool) -> Any:
+    def call(array: Array, axis: Axis, keepdims: bool) -> Array:
         values = inexact(array) if dtype is None else array.astype(dtype)
         wide = _add(values, axis=axis, dtype=_sum_dtype(values.dtype), keepdims=keepdims)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -74,7 +75,7 @@ def mean(dtype: np.dtype[Any] | None = None) -> Reducer:
 def variance(correction: float, root: bool) -> Reducer:
     """Variance, or its root, with `n - correction` in the denominator (at least 0)."""
 
-    def call(array: Array, axis: Axis, keepdims: bool) -> Any:
+    def call(array: Array, axis: Axis, keepdims: bool) -> Array:
         values = inexact(array)
         wide = values.astype(np.float32) if _is_half(values.dtype) else values
         gap = wide - mean()(wide, axis, True)
@@ -91,7 +92,7 @@ def variance(correction: float, root: bool) -> Reducer:
 def nan_total(dtype: np.dtype[Any] | None = None) -> Reducer:
     """Sum with NaN counted as 0."""
 
-    def call(array: Array, axis: Axis, keepdims: bool) -> Any:
+    def call(array: Array, axis: Axis, keepdims: bool) -> Array:
         return total(np.add, dtype)(_without_nan(array), axis, keepdims)
 
     return call
@@ -100,7 +101,7 @@ def nan_total(dtype: np.dtype[Any] | None = None) -> Reducer:
 def nan_mean(dtype: np.dtype[Any] | None = None) -> Reducer:
     """Mean of the elements that are not NaN."""
 
-    def call(array: Array, axis: Axis, keepdims: bool) -> Any:
+    def call(array: Array, axis: Axis, keepdims: bool) -> Array:
         values = inexact(array) if dtype is None else array.astype(dtype)
         known = _add(~np.isnan(values), axis=axis, dtype=np.int64, keepdims=keepdims)
         wide = _add(_without_nan(values), axis=axis, dtype=_sum_dtype(values.dtype), keepdims=keepdims)
@@ -114,21 +115,21 @@ def _without_nan(array: Array) -> Array:
     return np.where(np.isnan(array), np.zeros((), array.dtype), array) if array.dtype.kind in "fcV" else array
 
 
-def extreme(ufunc: Any) -> Reducer:
+def extreme(ufunc: np.ufunc) -> Reducer:
     """Largest (`np.maximum`) or smallest (`np.minimum`) value; NaN if there is one."""
 
-    def call(array: Array, axis: Axis, keepdims: bool) -> Any:
+    def call(array: Array, axis: Axis, keepdims: bool) -> Array:
         return ufunc.reduce(array, axis=axis, keepdims=keepdims)
 
     return call
 
 
-def every(array: Array, axis: Axis, keepdims: bool) -> Any:
+def every(array: Array, axis: Axis, keepdims: bool) -> Array:
     """Whether all elements are true."""
     return np.all(array, axis=axis, keepdims=keepdims)
 
 
-def some(array: Array, axis: Axis, keepdims: bool) -> Any:
+def some(array: Array, axis: Axis, keepdims: bool) -> Array:
     """Whether any element is true."""
     return np.any(array, axis=axis, keepdims=keepdims)
 
@@ -136,7 +137,7 @@ def some(array: Array, axis: Axis, keepdims: bool) -> Any:
 def position(find: Callable[..., Any]) -> Reducer:
     """`np.argmax` or `np.argmin` over any axes; the position is row-major over all of them."""
 
-    def call(array: Array, axis: Axis, keepdims: bool) -> Any:
+    def call(array: Array, axis: Axis, keepdims: bool) -> Array:
         if axis is None or isinstance(axis, int):
             return find(array, axis=axis, keepdims=keepdims)
         kept = [a for a in range(array.ndim) if a not in axis]
@@ -148,10 +149,10 @@ def position(find: Callable[..., Any]) -> Reducer:
     return call
 
 
-def quantile(q: Any, interpolation: str) -> Reducer:
+def quantile(q: ArrayLike, interpolation: str) -> Reducer:
     """Quantiles; several of them are a new first axis."""
 
-    def call(array: Array, axis: Axis, keepdims: bool) -> Any:
+    def call(array: Array, axis: Axis, keepdims: bool) -> Array:
         values = inexact(array)
         out = np.quantile(values, q, axis=axis, keepdims=keepdims, method=interpolation)  # type: ignore[call-overload]
         return as_array(out).astype(values.dtype, copy=False)
@@ -162,7 +163,7 @@ def quantile(q: Any, interpolation: str) -> Reducer:
 def vector_norm(dtype: np.dtype[Any] | None = None) -> Reducer:
     """Euclidean norm."""
 
-    def call(array: Array, axis: Axis, keepdims: bool) -> Any:
+    def call(array: Array, axis: Axis, keepdims: bool) -> Array:
         values = inexact(array) if dtype is None else array.astype(dtype)
         size = np.abs(values)
         return np.sqrt(total(np.add)(size * size, axis, keepdims))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.formulas import horner, log_gamma, stirling_rest
-from lite._arrays.types import HostArray
+from lite._arrays.types import Array, HostArray
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _FROM_10 = 10.0  # above it the asymptotic series of digamma is accurate
@@ -30,19 +30,19 @@ _BESSEL_LARGE = 50.0
 _BESSEL_TERMS = 14
 
 
-def xlogy(x: Any, y: Any) -> Any:
+def xlogy(x: Array, y: Array) -> Array:
     """x log(y); 0 where x is 0, unless y is NaN."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where((x == 0) & (y == y), 0.0, x * np.log(y))
 
 
-def xlog1py(x: Any, y: Any) -> Any:
+def xlog1py(x: Array, y: Array) -> Array:
     """x log(1 + y); 0 where x is 0, unless y is NaN."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where((x == 0) & (y == y), 0.0, x * np.log1p(y))
 
 
-def digamma(x: Any) -> Any:
+def digamma(x: Array) -> Array:
     """The derivative of log(gamma(x)) for x >= 0; -inf at 0, NaN below."""
     if isinstance(x, HostArray):
         return x.elementwise(digamma)
@@ -59,7 +59,7 @@ def digamma(x: Any) -> Any:
     return np.where(x >= 0, out, np.nan)
 
 
-def log_beta(a: Any, b: Any) -> Any:
+def log_beta(a: Array, b: Array) -> Array:
     """log(gamma(a) gamma(b) / gamma(a + b)) for positive arguments.
 
     The formula avoids cancellation for large arguments (Didonato and Morris 1992,
@@ -81,22 +81,22 @@ def log_beta(a: Any, b: Any) -> Any:
     return out[()]
 
 
-def _log_beta_of_large(a: Any, b: Any) -> Any:
+def _log_beta_of_large(a: Array, b: Array) -> Array:
     rest = stirling_rest(a) + stirling_rest(b) - stirling_rest(a + b)
     shares = -(a - 0.5) * np.log1p(b / a) + b * np.log1p(-a / (a + b))
     return _HALF_LOG_2PI - 0.5 * np.log(b) + rest + shares
 
 
-def _log_beta_of_one_large(a: Any, b: Any) -> Any:
+def _log_beta_of_one_large(a: Array, b: Array) -> Array:
     rest = stirling_rest(b) - stirling_rest(a + b)
     return log_gamma(a) + rest + a - a * np.log(a + b) + (b - 0.5) * np.log1p(-a / (a + b))
 
 
-def _log_beta_of_small(a: Any, b: Any) -> Any:
+def _log_beta_of_small(a: Array, b: Array) -> Array:
     return log_gamma(a) + log_gamma(b) - log_gamma(a + b)
 
 
-def gamma_below(a: Any, x: Any) -> Any:
+def gamma_below(a: Array, x: Array) -> Array:
     """The regularised lower incomplete gamma function, which is the cdf of a gamma distribution.
 
     1 for a = 0, NaN for negative arguments. It uses a series for x < a + 1, a continued fraction above it
@@ -121,7 +121,7 @@ def gamma_below(a: Any, x: Any) -> Any:
     return out[()]
 
 
-def _gamma_series(a: Any, x: Any) -> Any:
+def _gamma_series(a: Array, x: Array) -> Array:
     term = total = np.ones_like(x)
     for k in range(1, _STEPS):
         term = term * x / (a + k)
@@ -131,7 +131,7 @@ def _gamma_series(a: Any, x: Any) -> Any:
     return total * np.exp(a * np.log(x) - x - log_gamma(a + 1.0))
 
 
-def _gamma_fraction(a: Any, x: Any) -> Any:
+def _gamma_fraction(a: Array, x: Array) -> Array:
     tiny = 1e-300  # replaces a denominator of 0 (Lentz's method)
     b = x + 1.0 - a
     c = np.full_like(x, 1.0 / tiny)
@@ -150,7 +150,7 @@ def _gamma_fraction(a: Any, x: Any) -> Any:
     return 1.0 - np.exp(a * np.log(x) - x - log_gamma(a)) * out
 
 
-def _gamma_integral(a: Any, x: Any) -> Any:
+def _gamma_integral(a: Array, x: Array) -> Array:
     peak = a - 1.0  # the peak of the density
     width = np.sqrt(peak)
     above = x > peak
@@ -172,7 +172,7 @@ def _gamma_integral(a: Any, x: Any) -> Any:
     return np.where(above, 1.0 - tail, -tail)
 
 
-def log_i0(x: Any) -> Any:
+def log_i0(x: Array) -> Array:
     """log of the modified Bessel function of order 0, also where the function overflows."""
     if isinstance(x, HostArray):
         return x.elementwise(log_i0)
@@ -183,7 +183,7 @@ def log_i0(x: Any) -> Any:
     return np.where(size < _BESSEL_LARGE, np.log(np.i0(near)), scaled)
 
 
-def bessel_ratio(x: Any) -> Any:
+def bessel_ratio(x: Array) -> Array:
     """The modified Bessel function of order 1, divided by that of order 0, for x >= 0."""
     if isinstance(x, HostArray):
         return x.elementwise(bessel_ratio)
@@ -194,7 +194,7 @@ def bessel_ratio(x: Any) -> Any:
     return np.where(x < _BESSEL_LARGE, out, _bessel_series(far, 1) / _bessel_series(far, 0))
 
 
-def _bessel_series(x: Any, order: int) -> Any:
+def _bessel_series(x: Array, order: int) -> Array:
     """The ratio of the function to exp(x) / sqrt(2 pi x) (Abramowitz and Stegun 1964, 9.7.1)."""
     out = term = np.ones_like(x)
     for k in range(1, _BESSEL_TERMS):
@@ -203,7 +203,7 @@ def _bessel_series(x: Any, order: int) -> Any:
     return out
 
 
-def _of_pairs(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+def _of_pairs(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Array:
     """A function of two arrays, of which at least one is inside a transformation (`HostArray`)."""
     inner = a if isinstance(a, HostArray) and (not isinstance(b, HostArray) or a.level >= b.level) else b
     return inner.elementwise(function, a, b)

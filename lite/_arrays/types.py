@@ -11,9 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+# Of ndarrays and of HostArrays, which have their interface, as jax.Array is also the type of tracers.
 Array: TypeAlias = NDArray[Any]
+IntOrInts: TypeAlias = int | Sequence[int]
+Axes: TypeAlias = IntOrInts | None  # None: all
+DtypeLike: TypeAlias = DTypeLike | None
+Function: TypeAlias = Callable[..., Any]  # of NumPy, or one that takes its place
+Operand: TypeAlias = ArrayLike | None  # of a function of NumPy; None where it is left out
 Shape: TypeAlias = tuple[int, ...]
 Names: TypeAlias = list[str | None] | None
 Path: TypeAlias = tuple[str, ...]
@@ -31,14 +37,14 @@ class ArrayHolder:
     __slots__ = ()
     data: Any
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Any, value: object) -> None:
         self.data[index] = raw(value)
 
-    def computing(self) -> Any:
+    def computing(self) -> Array:
         """The array to compute with: `data`, or a traced array."""
         return self.data
 
-    def accumulate_grad(self, gradient: Any) -> None:
+    def accumulate_grad(self, gradient: Array) -> None:
         """Add to the gradient."""
         raise NotImplementedError
 
@@ -55,14 +61,14 @@ class HostArray:
     symbolic: ClassVar[bool] = False  # whether it has only a shape and a dtype, no values
     level: int  # the level of its transformation; inner ones have higher levels
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Any, value: object) -> None:
         raise NotImplementedError
 
-    def look_up(self, table: Any) -> Any:
+    def look_up(self, table: Array) -> Any:
         """`table[self]` for an ndarray `table`, whose own indexing would not call this class."""
         raise NotImplementedError
 
-    def pick(self, table: Any, index: Any) -> Any:
+    def pick(self, table: Array, index: Any) -> Any:
         """`table[index]` with self in the index, where indexing by `table` would not call this class."""
         raise NotImplementedError
 
@@ -74,11 +80,11 @@ class HostArray:
         """The same values without gradient."""
         return self
 
-    def numpy(self) -> Any:
+    def numpy(self) -> Array:
         """Raise TypeError, as it cannot be converted to a NumPy array."""
         return np.asarray(self)
 
-    def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
+    def elementwise(self, function: Function, *args: Any) -> Any:
         """An elementwise `function` of the wrapped array, or of the arrays wrapped in `args`.
 
         The function must broadcast its arguments.
@@ -99,28 +105,28 @@ class Unbatched:
 HOST_LEAVES = (np.ndarray, ArrayHolder, HostArray)
 
 
-def raw(value: Any) -> Any:
+def raw(value: object) -> Any:
     """The array, also of a holder."""
     return value.data if isinstance(value, ArrayHolder) else value
 
 
-def computed(value: Any) -> Any:
+def computed(value: object) -> Any:
     """The array to compute with: `computing` of a holder, else the value itself."""
     return value.computing() if isinstance(value, ArrayHolder) else value
 
 
-def stored(value: Any) -> Any:
+def stored(value: object) -> Any:
     """The leaf without gradient: the array of a holder, the values of a traced result."""
     array = raw(value)
     return array.detach() if isinstance(array, HostArray) else array
 
 
-def as_array(value: Any) -> Array:
+def as_array(value: object) -> Array:
     """`numpy.asarray`, except that objects with NumPy's protocols stay unchanged."""
     return value if isinstance(value, HostArray) else np.asarray(value)  # type: ignore[return-value]
 
 
-def has_namespace(value: Any) -> bool:
+def has_namespace(value: object) -> bool:
     """True for an array, also a traced one, of a library with a namespace of functions (JAX).
 
     Such arrays have the array API's `__array_namespace__` and none of NumPy's protocols.
@@ -138,7 +144,7 @@ def _is_namespaced(kind: type) -> bool:
     )
 
 
-def is_array(value: Any) -> bool:
+def is_array(value: object) -> bool:
     """True for a leaf: an array of NumPy or JAX, a holder, or an array with the CUDA array interface."""
     return (
         isinstance(value, HOST_LEAVES)
@@ -190,7 +196,7 @@ class MaskedArrayError(TypeError):
         return MaskedArrayError((key, *self.path))
 
 
-def refuse_masked(value: Any) -> None:
+def refuse_masked(value: object) -> None:
     """Raise TypeError for a masked array, of numbers or of objects."""
     masked = sys.modules.get("numpy.ma")  # imported by NumPy for the first masked array
     if masked is not None and isinstance(value, masked.MaskedArray):

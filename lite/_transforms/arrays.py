@@ -1,15 +1,15 @@
-"""What the arrays of all interpreters have in common: they look like ndarrays, and rules compute."""
+"""The base of the interpreters' arrays: ndarray's interface, computed by rules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lite._arrays.methods import ArrayMethods
-from lite._arrays.types import HostArray
+from lite._arrays.types import Function, HostArray
 from lite._transforms.levels import innermost
 from lite._tree.collection import TensorCollection
 
@@ -18,25 +18,24 @@ class Rules:
     """The functions behind the arrays of an interpreter. They need the class, so `dispatch` sets them."""
 
     __slots__ = (
-        *("astype", "backward", "binary", "cast", "copy", "elementwise", "function", "get_index"),
-        *("index_batch", "look", "set_index", "ufunc"),
+        *("backward", "binary", "cast", "elementwise", "function", "get_index", "index_batch", "look"),
+        *("same", "set_index", "ufunc"),
     )
-    astype: Callable[..., Any]
     backward: Callable[..., None]
     binary: Callable[..., Any]
     cast: Callable[..., Any]
-    copy: Callable[..., Any]
     elementwise: Callable[..., Any]
     function: Callable[..., Any]
     get_index: Callable[..., Any]
     index_batch: Callable[..., Any]
     look: Callable[..., None]
+    same: Callable[..., Any]
     set_index: Callable[..., None]
     ufunc: Callable[..., Any]
 
 
 class InterpretedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
-    """An array of an interpreter, which answers for a call where no other interpreter started later."""
+    """An array of an interpreter. It handles a call unless an array of a later transformation takes part."""
 
     __slots__ = ()
     __hash__ = object.__hash__
@@ -54,7 +53,7 @@ class InterpretedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
                 return NotImplemented
         return self.rules.ufunc(ufunc, method, inputs, kwargs)
 
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(self, func: Function, types: Any, args: Any, kwargs: Any) -> Any:
         own = type(self)
         for kind in types:
             if kind is own or kind is np.ndarray:
@@ -68,17 +67,51 @@ class InterpretedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def __getitem__(self, index: Any) -> Any:
         return self.rules.get_index(self, index)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Any, value: object) -> None:
         self.rules.set_index(self, index, value)
 
-    def __len__(self) -> int:
-        shape = self.shape
-        if not shape:
-            raise TypeError("len() of unsized object")
-        return shape[0]
+    def __copy__(self) -> Any:
+        return self.copy()
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter([self[i] for i in range(len(self))])
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self.copy()
+
+    def copy(self, order: str = "C") -> Any:
+        """A copy of the elements."""
+        raise NotImplementedError
 
     def __contains__(self, item: Any) -> bool:
         return bool((self == item).any())
+
+
+class NumberlessArray(InterpretedArray):
+    """An array that has no numbers to give: what asks for one raises RuntimeError."""
+
+    __slots__ = ()
+
+    def _refuse(self, what: str) -> NoReturn:
+        """Raise the error of a function that does `what` an array."""
+        raise NotImplementedError
+
+    def __bool__(self) -> bool:
+        self._refuse("branches on")
+
+    def __int__(self) -> int:
+        self._refuse("takes an int of")
+
+    def __float__(self) -> float:
+        self._refuse("takes a float of")
+
+    def __complex__(self) -> complex:
+        self._refuse("takes a complex number of")
+
+    def __index__(self) -> int:
+        self._refuse("indexes, or counts, with")
+
+    def item(self, *args: Any) -> NoReturn:
+        """Raises RuntimeError: there is no single number."""
+        self._refuse("takes an item of")
+
+    def tolist(self) -> NoReturn:
+        """Raises RuntimeError: there are no single numbers."""
+        self._refuse("makes a list of")

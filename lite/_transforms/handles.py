@@ -1,4 +1,4 @@
-"""Hooks by number, and the handles that take them out again."""
+"""Hooks by number, and the handles that remove them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ids = itertools.count()
 
 
 class RemovableHandle:
-    """What registering a hook returns: `remove()` takes the hook out, also at the end of a `with` block.
+    """The handle of a registered hook: `remove()`, or the end of a `with` block, removes the hook.
 
     Example:
         >>> from lite import nn
@@ -43,7 +43,7 @@ class RemovableHandle:
         self.remove()
 
 
-def add_hook(hooks: OrderedDict[int, Any], hook: Any, prepend: bool = False) -> RemovableHandle:
+def add_hook(hooks: OrderedDict[int, Any], hook: object, prepend: bool = False) -> RemovableHandle:
     """Put a hook at the end (or the front) of an ordered dict and return its handle."""
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from lite._arrays.dtypes import is_floating
+from lite._arrays.types import Array
 from lite._transforms.grad.leaves import Structure
 from lite._transforms.grad.transform import places_of, require_place, vjp
 from lite._transforms.vmap.transform import vmap
@@ -105,7 +106,7 @@ def _by_arguments(
     given: list[Any] = [None] * len(ends)
     plans: list[Any] = []
 
-    def row(one: Any) -> list[Any]:
+    def row(one: Array) -> list[Any]:
         given[at] = one
         items, plan = flatten(pull(given))
         plans[:] = [plan, [item is None for item in items]]  # None stands for an object
@@ -121,7 +122,7 @@ def _by_arguments(
     return unflatten([None if lacks else _unrolled(next(queue), end.shape) for lacks in objects], plan)
 
 
-def _unrolled(rows: Any, shape: tuple[int, ...]) -> Any:
+def _unrolled(rows: Array, shape: tuple[int, ...]) -> Array:
     """Rows with the shape of a result in place of their number."""
     return rows.reshape((*shape, *rows.shape[1:]))
 
@@ -130,7 +131,7 @@ def _replaced(out: Any, found: list[Any]) -> Any:
     """The structure of a result with what was found in place of its arrays."""
     queue = iter(found)
 
-    def replace(item: Any) -> Any:
+    def replace(item: object) -> Any:
         if not isinstance(item, Entry):
             return next(queue)
         node = Container._as_node(item)

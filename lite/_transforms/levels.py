@@ -1,4 +1,4 @@
-"""Which of several transformations answers for a call: the one that started last, which is the innermost."""
+"""Levels of transformations: of several, the one that started last, the innermost, handles a call."""
 
 from __future__ import annotations
 

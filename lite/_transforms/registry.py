@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import cache, partial, update_wrapper, wraps
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from lite._arrays.types import Function
 
 Rule = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,12 +50,12 @@ class Registry:
 
         return register
 
-    def rules_of(self, *functions: Any) -> Callable[[F], F]:
-        """Register what `make(function)` gives, for each function."""
+    def rule_of_each(self, *functions: Any) -> Callable[[F], F]:
+        """Register `fn(function, context, *args, **kwargs)`, which gets the function that it is for."""
 
-        def register(make: F) -> F:
-            self.rules.update({function: make(function) for function in functions})
-            return make
+        def register(fn: F) -> F:
+            self.rules.update({f: update_wrapper(partial(fn, f), fn) for f in functions})
+            return fn
 
         return register
 
@@ -90,13 +93,13 @@ ZERO_GRADIENT: set[Any] = set()
 
 
 @cache
-def parameters(function: Any) -> tuple[str, ...]:
+def parameters(function: Function) -> tuple[str, ...]:
     """Names of a function's parameters."""
     return tuple(inspect.signature(function).parameters)
 
 
 @cache
-def default(function: Any, name: str) -> Any:
+def default(function: Function, name: str) -> Any:
     """The default of a parameter; None if it has none."""
     found = inspect.signature(function).parameters.get(name)
     return None if found is None or found.default is inspect.Parameter.empty else found.default
@@ -107,7 +110,7 @@ NOT_GIVEN = default(np.sum, "keepdims")
 
 
 @cache
-def _after_out(function: Any) -> tuple[int, tuple[str, ...]]:
+def _after_out(function: Function) -> tuple[int, tuple[str, ...]]:
     """The position at which a function takes `out`, -1 if by name only, and the parameters after it."""
     try:
         found = inspect.signature(function).parameters.values()
@@ -118,7 +121,7 @@ def _after_out(function: Any) -> tuple[int, tuple[str, ...]]:
     return at, tuple(names[at + 1 :])
 
 
-def without_out(function: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
+def without_out(function: Function, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
     """Arguments of a call without `out`, which is given by name or position, and what it was."""
     if "out" in kwargs:
         return args, {key: value for key, value in kwargs.items() if key != "out"}, kwargs["out"]
@@ -138,7 +141,7 @@ def ndim_of(x: Any) -> int:
     return ndim
 
 
-def as_array(x: Any) -> Any:
+def as_array(x: object) -> Any:
     """An argument as an array: lists and Python's numbers become one."""
     return x if hasattr(x, "dtype") else np.asarray(x)
 
@@ -148,7 +151,12 @@ def as_arrays(items: Any) -> list[Any]:
     return list(map(as_array, items))
 
 
-def name_of(function: Any) -> str:
+def flattened(x: Any, axis: Any) -> tuple[Any, int]:
+    """An array and one of its axes, counted from the front; of None, all its elements in one dimension."""
+    return (np.ravel(x), 0) if axis is None else (x, normalize_axis_index(axis, ndim_of(x)))
+
+
+def name_of(function: Function) -> str:
     """The name of a NumPy function or ufunc, with that of its module."""
     module = getattr(function, "__module__", None) or "numpy"
     return f"{module}.{getattr(function, '__name__', repr(function))}"

@@ -8,7 +8,7 @@ from lite.optim.optimizer import Optimizer, Options
 
 
 class Adam(Optimizer):
-    """Adam: steps by the mean of gradients over the root of the mean of their squares.
+    """Adam: the running mean of gradients divided by the root of the running mean of their squares.
 
     Args:
         params: the learning rate, or a function of the step's number from 0 on, for `update(params, grads,

@@ -1,4 +1,4 @@
-"""Gradients that are too large, made smaller: those of Parameters in place, or a TensorDict of them."""
+"""Gradient clipping, of Parameters in place or of a TensorDict of gradients."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def clip_grad_value(grads: Any, clip_value: float) -> Any:
 
 
 def _gradients(parameters: Any) -> Iterator[Array]:
-    """The arrays of gradients that there are."""
+    """The arrays of all gradients that are not None."""
     node = TensorDict._as_node(parameters)
     if node is not None and not any(isinstance(leaf, Parameter) for leaf in leaves(node)):
         for leaf in leaves(node):

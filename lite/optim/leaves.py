@@ -20,8 +20,8 @@ from lite.optim import formulas
 
 Leaf: TypeAlias = Sequence[Any]  # arrays, or None
 
-LARGE = 1 << 14  # numbers in all; steps over fewer are too short to be worth loading Numba
-_BLOCK = 1 << 16  # numbers that NumPy computes at once, so that they stay in a cache
+LARGE = 1 << 14  # elements; steps over fewer are too short to be worth loading Numba
+_BLOCK = 1 << 16  # elements that NumPy computes at once, so that they stay in the cache
 _READ = 1  # the place of the gradient, which is never written
 _FLOAT32 = np.dtype(np.float32)
 _FLOAT64 = np.dtype(np.float64)
@@ -48,7 +48,7 @@ def advance(name: str, leaves: Sequence[Leaf], numbers: tuple[float, ...], dtype
     Args:
         name: of the function in `formulas`, and of the kernel.
         leaves: the arrays of each: what is changed, what is only read (the gradient), and the state, None
-            where a setting does without one. They have one shape.
+            where an option needs none. They have one shape.
         numbers: of the step.
         dtype: to compute in.
     """

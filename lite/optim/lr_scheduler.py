@@ -11,7 +11,7 @@ from lite.optim.optimizer import Optimizer
 
 
 class LRScheduler:
-    """What all schedules share. The first argument decides which of two it is:
+    """Base of all schedules. The first argument chooses one of two interfaces:
 
     - An optimiser over parameters: the schedule sets the "lr" of its groups, now and at each `step`.
     - A number, the learning rate to start from: the schedule is a function, `schedule(step)`, which an
@@ -95,7 +95,7 @@ class LRScheduler:
         self._set(self.get_lr())
 
     def _restart(self) -> None:
-        """Set what the schedule has at its beginning."""
+        """Set the learning rates of step 0."""
         self.last_epoch = 0
         self._set([self._at(base, 0) for base in self.base_lrs])
 
@@ -108,11 +108,11 @@ class LRScheduler:
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """What the schedule is and where it stands, under torch's names, without the optimiser."""
+        """The attributes of the schedule under torch's names, without the optimiser."""
         return {name: value for name, value in vars(self).items() if name not in self._not_saved}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on where another schedule of this class stopped, one of torch's as well.
+        """Load the state of another schedule of this class, or of torch's of the same name.
 
         Args:
             state_dict: what `state_dict` gave; names that this class does not have are left out.
@@ -359,7 +359,7 @@ class SequentialLR(LRScheduler):
         self._last_lr = first.get_last_lr()
 
     def _undo(self) -> None:
-        """Take back the steps that the schedules made when they were made."""
+        """Undo the steps that the schedules took in their constructors."""
         for schedule in self._schedulers:
             if isinstance(schedule, SequentialLR):
                 schedule._undo()

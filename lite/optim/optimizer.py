@@ -1,8 +1,8 @@
-"""Optimizer: what all optimisers share, for both ways of calling them.
+"""Optimizer, the base of all optimisers.
 
-An optimiser says which arrays it keeps beside a parameter, and which numbers a step has. From that come the
-functions of TensorDicts (`init`, `update`, `update_`) and the methods of torch's optimisers over Parameters
-(`step`, `zero_grad`, `state_dict`, ...). Both end in `leaves.advance`.
+A subclass names the arrays of a parameter's state and the numbers of a step. The base has the functional
+interface (`init`, `update`, `update_` of TensorDicts) and torch's interface over Parameters (`step`,
+`zero_grad`, `state_dict`, ...). Both end in `leaves.advance`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 import lite
 from lite import TensorDict
-from lite._arrays.dtypes import is_floating
+from lite._arrays.dtypes import Dtype, is_floating
 from lite._arrays.types import Array, raw
 from lite.nn import Module, Parameter
 from lite.optim import state_dict as states
@@ -27,12 +27,12 @@ Options: TypeAlias = dict[str, Any]
 
 
 class Optimizer:
-    """What all optimisers share. The first argument decides which of two it is:
+    """Base of all optimisers. The first argument chooses one of two interfaces:
 
-    - A number, or a function of the step's number from 0 on, is the learning rate. The optimiser then holds
-      no parameters: `update` and `update_` take them, their gradients and a state as TensorDicts.
-    - Parameters, or dicts that say what else holds for some of them (`[{"params": ..., "lr": ...}]`), make it
-      torch's: `step` reads their `grad`.
+    - A number, or a function of the step (from 0), is the learning rate. The optimiser then holds no
+      parameters: `update` and `update_` take them, their gradients and a state as TensorDicts.
+    - Parameters, or parameter groups (`[{"params": ..., "lr": ...}]`), make it torch's: `step` reads their
+      `grad`.
 
     A leaf is computed in float32, or in float64 if it is of that dtype; its state has its dtype, as in torch.
 
@@ -42,8 +42,8 @@ class Optimizer:
         default_lr: the learning rate if none is given.
 
     Raises:
-        TypeError: `params` is none of those, or a learning rate twice.
-        ValueError: an option out of its range, no parameters, or one that is there twice.
+        TypeError: `params` is of another type, or the learning rate is given twice.
+        ValueError: an option is out of its range, there are no parameters, or one appears twice.
     """
 
     # The arrays beside a parameter by the option that asks for them: None stands for always.
@@ -215,9 +215,8 @@ class Optimizer:
                 loss = closure()
         jobs = []
         for number, group in enumerate(self.param_groups):
-            together: dict[
-                Any, list[tuple[Parameter, Array]]
-            ] = {}  # what has one dtype, and had as many steps
+            # Parameters of one dtype that had the same number of steps.
+            together: dict[tuple[Dtype, int], list[tuple[Parameter, Array]]] = {}
             for place, param in enumerate(group["params"]):
                 if param.grad is not None:
                     grad = _checked(param, number, place)
@@ -250,10 +249,10 @@ class Optimizer:
         return out
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters.
+        """Clear the gradients of all parameters.
 
         Args:
-            set_to_none: False fills them with 0 instead.
+            set_to_none: False sets them to 0 instead.
         """
         for group in self.param_groups:
             for param in group["params"]:
@@ -263,7 +262,7 @@ class Optimizer:
                     param.grad = np.zeros_like(param.grad)
 
     def add_param_group(self, param_group: Options) -> None:
-        """Take in more parameters.
+        """Add parameters with options of their own.
 
         Args:
             param_group: "params", and options that are to differ from the defaults.
@@ -295,7 +294,7 @@ class Optimizer:
         self.param_groups.append(group)
 
     def state_dict(self, *, as_torch: bool = False) -> dict[str, Any]:
-        """What torch's optimiser of the same name saves: "state" by the parameters' numbers, "param_groups".
+        """The state in torch's form: "state" by the numbers of the parameters, and "param_groups".
 
         Args:
             as_torch: give torch's tensors instead of arrays, for `load_state_dict` of torch's optimiser.
@@ -319,7 +318,7 @@ class Optimizer:
         return states.saved(self.param_groups, self.state, as_torch)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on where another optimiser stopped: one of this class, or torch's of the same name.
+        """Load the state of another optimiser: one of this class, or torch's of the same name.
 
         Args:
             state_dict: of arrays or tensors, which are copied. Options replace those of the groups.

@@ -23,7 +23,7 @@ def tree_of(value: Any, name: str) -> Any:
 
 
 def new_state(params: Any, names: Sequence[str]) -> TensorDict:
-    """What an optimiser starts with: no steps, and zeros for each parameter under each name."""
+    """The state before the first step: step 0, and zeros for each parameter under each name."""
     tree = tree_of(params, "params")
 
     def zeros(array: Any, node: Any) -> Any:
@@ -34,7 +34,7 @@ def new_state(params: Any, names: Sequence[str]) -> TensorDict:
 
 
 def check_state(owner: str, state: Any, names: Sequence[str]) -> None:
-    """Raise ValueError for what is no state of this optimiser."""
+    """Raise ValueError if a TensorDict is not a state of this optimiser."""
     found = list(tree_of(state, "state")._keys())
     if sorted(found) != sorted(["step", *names]):
         raise ValueError(
@@ -104,7 +104,7 @@ def _collect(trees: list[Any], names: list[str], path: Path, found: list[list[Ar
 
 
 def _fitting(value: Any, param: Array, name: str, first: str, place: str) -> Array:
-    """The array of a leaf that goes with a parameter, if it does."""
+    """The array of a leaf, whose shape must be that of the parameter."""
     if value is None or not is_array(value):
         raise ValueError(f"{name} must have an array at {place}, as {first} has.")
     array = raw(value)

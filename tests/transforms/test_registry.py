@@ -51,9 +51,9 @@ def test_three_ways_to_register_a_rule() -> None:
     def mean(x: Any) -> Any:
         return "composed", x
 
-    @registry.rules_of(np.sort, np.flip)
-    def make(function: Any) -> Any:
-        return lambda context, x: (context, function, x)
+    @registry.rule_of_each(np.sort, np.flip)
+    def changed(function: Any, context: str, x: Any) -> Any:
+        return context, function, x
 
     rules = registry.rules
     assert rules[np.sum]("level", 1) == rules[np.prod]("level", 1) == ("level", 1)

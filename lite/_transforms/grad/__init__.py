@@ -1,4 +1,4 @@
-"""`grad`: an interpreter of NumPy's protocols that notes what is computed, and goes back for the derivative.
+"""`grad`: an interpreter of NumPy's protocols that records what is computed and goes back for the derivative.
 
 In reading order:
 
@@ -10,8 +10,8 @@ In reading order:
 - `custom`: derivatives that a user writes, and results computed anew instead of kept;
 - `mode`: whether parameters take part by themselves, and the way back to them.
 
-There is no tape as an object: an array refers to its node, a node to those that it was computed from, and
-nodes have increasing numbers. So what nobody refers to is freed, and threads have nothing in common.
+There is no tape as an object. An array refers to its node, a node to its parents, and increasing numbers give
+the order of the way back. So nodes without references are freed, and threads share nothing.
 
 Nothing but `running` is imported before it is used.
 """

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from lite._arrays.types import HostArray, Shape
+from lite._arrays.types import Array, DtypeLike, HostArray, Operand, Shape
 from lite._transforms.arrays import InterpretedArray, Rules
 from lite._transforms.handles import RemovableHandle, add_hook
 
@@ -25,7 +25,7 @@ class _Hooked:
         self.vjp = vjp
         self.hooks: OrderedDict[int, Any] = OrderedDict()
 
-    def __call__(self, g: Any) -> Any:
+    def __call__(self, g: Array) -> Any:
         for hook in tuple(self.hooks.values()):
             found = hook(g)
             g = g if found is None else found
@@ -126,7 +126,7 @@ class TracedArray(InterpretedArray):
 
     def backward(
         self,
-        gradient: Any = None,
+        gradient: Operand | None = None,
         retain_graph: bool | None = None,
         create_graph: bool = False,
         inputs: Any = None,
@@ -191,7 +191,7 @@ class TracedArray(InterpretedArray):
         # NumPy's arrays do so, too.
         return np.square(self) if type(other) is int and other == 2 else rules.binary(np.power, self, other)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+    def __array__(self, dtype: DtypeLike = None, copy: bool | None = None) -> NoReturn:
         raise TypeError(
             "an array that a gradient is computed for cannot become an ndarray or be written into one, as "
             "the gradient would be lost: use functions that NumPy dispatches (np.stack for np.array, "
@@ -201,7 +201,7 @@ class TracedArray(InterpretedArray):
     def __bool__(self) -> bool:
         return bool(self.value)
 
-    # NumPy calls these where an element of an ndarray is assigned, and nobody can see that it does.
+    # NumPy also calls these to assign to an element of an ndarray, which cannot be told apart.
 
     def __int__(self) -> int:
         return int(self._number("int"))
@@ -212,7 +212,7 @@ class TracedArray(InterpretedArray):
     def __complex__(self) -> complex:
         return complex(self._number("complex"))
 
-    def _number(self, kind: str) -> Any:
+    def _number(self, kind: str) -> Array:
         if self.node is None or self.node.parents is None:  # a derivative is no longer to be had
             return self.value
         raise TypeError(
@@ -236,19 +236,14 @@ class TracedArray(InterpretedArray):
         self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> Any:
         """Elements in another dtype; a plain array where that has no derivative."""
-        return rules.astype(self, dtype, order, casting, subok, copy)
+        value = self.value.astype(dtype, order, casting, subok, copy)
+        return self if value is self.value else rules.same(value, self)
 
     def copy(self, order: str = "C") -> Any:
         """A copy of the elements, with their derivative."""
-        return rules.copy(self)
+        return rules.same(self.value.copy(), self)
 
-    def __copy__(self) -> Any:
-        return rules.copy(self)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return rules.copy(self)
-
-    def view(self, dtype: Any = None) -> Any:
+    def view(self, dtype: DtypeLike = None) -> Array:
         """The same memory, only as the same dtype.
 
         Raises:
@@ -258,11 +253,11 @@ class TracedArray(InterpretedArray):
             return self[...]
         raise TypeError(f"the bytes of {self.dtype} seen as {np.dtype(dtype)} have no derivative.")
 
-    def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
+    def elementwise(self, function: Callable[..., Any], *args: Any) -> Array:
         """`function`, a special function of single numbers, with its derivative."""
         return rules.elementwise(function, args or (self,))
 
-    def look_up(self, table: Any) -> Any:
+    def look_up(self, table: Array) -> Any:
         """`table[self]`, which takes integers."""
         return table[self.value]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 import lite._transforms.grad.dispatch  # noqa: F401  # which gives traced arrays their rules
 from lite._arrays.public import belong_to
-from lite._arrays.types import ArrayHolder, HostArray
+from lite._arrays.types import Array, ArrayHolder, HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.leaves import Structure
 from lite._transforms.grad.mode import Mode, no_grad
@@ -92,7 +92,7 @@ class custom_vjp:
             return self._mapped(args, inner.level)
         return self.fn(*args)
 
-    def _noted(self, args: tuple[Any, ...]) -> Any:
+    def _noted(self, args: tuple[Any, ...]) -> Array:
         name = getattr(self.fn, "__name__", type(self.fn).__name__)
         fwd, bwd = self._given()
         out, residuals = fwd(*map(value_of, args))
@@ -106,7 +106,7 @@ class custom_vjp:
         fixed = [value_of(args[i]) for i in apart]
         given = [x for i, x in enumerate(args) if i not in apart]
 
-        def shares(g: Any) -> Any:
+        def shares(g: Array) -> Any:
             found = bwd(*fixed, residuals, g)
             if not isinstance(found, tuple | list) or len(found) != len(given):
                 raise TypeError(f"the bwd of {name} must give a tuple of {len(given)} shares, got {found!r}.")
@@ -115,21 +115,21 @@ class custom_vjp:
         shares.__qualname__ = name
         return with_vjp(out, given, shares)
 
-    def _mapped(self, args: tuple[Any, ...], level: int) -> Any:
+    def _mapped(self, args: tuple[Any, ...], level: int) -> Array | BatchedArray:
         """The same inside of `vmap`, for arrays behind which there are traced ones."""
         fwd, bwd = self._given()
         on = [type(x) is BatchedArray and x.level == level for x in args]
         size = next(len(x.value) for x, mapped in zip(args, on, strict=True) if mapped)
 
-        def inside(values: Any) -> list[Any]:
+        def inside(values: Iterable[Any]) -> list[Any]:
             return [BatchedArray(x, level) if mapped else x for x, mapped in zip(values, on, strict=True)]
 
-        def full(x: Any) -> Any:
+        def full(x: Any) -> Array:
             if type(x) is BatchedArray and x.level == level:
                 return x.value
             return np.broadcast_to(x, (size, *x.shape))
 
-        def forward(*values: Any) -> Any:
+        def forward(*values: Any) -> tuple[Array, Any]:
             out, residuals = fwd(*inside(values))
             return full(out), residuals
 
@@ -222,7 +222,7 @@ def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
             return out.map(value_of)
         ends = [0, *itertools.accumulate(value.size for value in noted)]
 
-        def pairs(g: Any) -> Iterator[tuple[Any, Any]]:
+        def pairs(g: Array) -> Iterator[tuple[Any, Any]]:
             nodes = [Node((), None, leaf.value) if type(leaf) is TracedArray else None for leaf in leaves]
             first = next_number()
             with Mode(make, False):
@@ -245,7 +245,7 @@ def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
         whole = TracedArray(flat, Node([], pairs, flat), level)
         starts = iter(ends)
 
-        def result(leaf: Any) -> Any:
+        def result(leaf: object) -> Any:
             value = value_of(leaf)
             if not hasattr(value, "dtype") or not has_derivative(value):
                 return value

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from lite._arrays.types import HostArray, Shape
+from lite._arrays.types import Array, HostArray, Shape
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import state
 from lite._transforms.grad.tape import Part, holds_traced, mixed, unbroadcast, value_of, values_of, with_node
@@ -14,7 +15,7 @@ from lite._transforms.grad.views import View, forget, laid_out_as, seen_in, sett
 from lite._transforms.levels import innermost
 
 
-def get_index(x: Any, index: Any) -> Any:
+def get_index(x: TracedArray, index: Any) -> Array:
     """`x[index]`."""
     if type(index) is not int and type(index) is not slice:
         index = values_of(index)
@@ -26,13 +27,13 @@ def get_index(x: Any, index: Any) -> Any:
     return with_node(pick(x.value, index), (x, lambda g: _share(g, index, shape, once)))
 
 
-def _share(g: Any, index: Any, shape: Shape, once: bool) -> Any:
+def _share(g: Array, index: Any, shape: Shape, once: bool) -> Any:
     if not isinstance(g, HostArray):
         return Part(g, index, shape, once)
     return placed(g, index, shape) if once else added(g, index, shape)
 
 
-def pick(x: Any, index: Any) -> Any:
+def pick(x: Array, index: Any) -> Array:
     """`x[index]`, also where only the index is mapped by an outer `vmap`, which ndarrays do not notice."""
     if type(index) is int or type(index) is slice or isinstance(x, HostArray):
         return x[index]
@@ -40,14 +41,14 @@ def pick(x: Any, index: Any) -> Any:
     return x[index] if inner is None else inner.pick(x, index)
 
 
-def placed(g: Any, index: Any, shape: Any) -> Any:
+def placed(g: Array, index: Any, shape: Shape) -> Array:
     """An array of zeros with `g` at an index that reads no element twice."""
     out = np.zeros_like(g, shape=shape)
     out[index] = g
     return out
 
 
-def added(g: Any, index: Any, shape: Shape) -> Any:
+def added(g: Array, index: Any, shape: Shape) -> Array:
     """An array of zeros to which `g` was added at an index."""
     out = np.zeros_like(g, shape=shape)
     np.add.at(out, index, g)
@@ -65,7 +66,7 @@ def _reads_once(index: Any) -> bool:
     return True
 
 
-def set_index(x: Any, index: Any, new: Any) -> None:
+def set_index(x: TracedArray, index: Any, new: ArrayLike) -> None:
     """`x[index] = new`."""
     index = values_of(index)
     value = value_of(new)
@@ -83,8 +84,8 @@ def set_index(x: Any, index: Any, new: Any) -> None:
     rebind(x, after, target)
 
 
-def _writable(old: Any, *others: Any) -> Any:
-    """A copy to write others into; mapped by an outer `vmap` if one of them is."""
+def _writable(old: Array, *others: Any) -> Array:
+    """A copy that the others can be written into: mapped if one of them is mapped by an outer `vmap`."""
     for found in others:
         inner = innermost((found,))
         if inner is not None:
@@ -94,14 +95,14 @@ def _writable(old: Any, *others: Any) -> Any:
     return old.copy("K")  # so that memory lies as before, which decides what is a view
 
 
-def without(g: Any, index: Any) -> Any:
+def without(g: Array, index: Any) -> Array:
     """A derivative with zeros at an index."""
     g = _writable(g, index)
     g[index] = 0
     return g
 
 
-def _last(g: Any, index: Any) -> Any:
+def _last(g: Array, index: Any) -> Array:
     """What is read at an index, but 0 where a later part of the index writes to the same place."""
     places = pick(np.arange(g.size).reshape(g.shape), index)
     last = np.zeros_like(places, shape=g.size)
@@ -172,7 +173,7 @@ def rebind(x: TracedArray, after: Any, value: Any) -> None:
     forget(views)
 
 
-def _through(x: TracedArray, view: View, value: Any, node: Any) -> None:
+def _through(x: TracedArray, view: View, value: object, node: Any) -> None:
     """Write to what a view is of."""
     if x.size and any(step == 0 and size > 1 for step, size in zip(_strides(x.value), x.shape, strict=True)):
         raise ValueError("a broadcast array is read-only: its elements are in one place.")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.dtypes import get_default_dtype, is_floating
-from lite._arrays.types import HostArray, raw, refuse_masked
+from lite._arrays.types import Array, HostArray, raw, refuse_masked
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import Node
 from lite._transforms.vmap.trees import flatten, unflatten
@@ -17,11 +17,11 @@ from lite._tree.unbatched import UnbatchedTensor
 
 
 class Structure:
-    """Nested lists, tuples, dicts and TensorDicts, of which the arrays are looked at one by one."""
+    """Nested lists, tuples, dicts and TensorDicts, and a walk over their arrays."""
 
     __slots__ = ("_items", "_plan")
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self._items, self._plan = flatten(value)
 
     def map(self, fn: Callable[[Any], Any], entries: Callable[[Any], Any] | None = None) -> Any:
@@ -34,7 +34,7 @@ class Structure:
         """All leaves in order."""
         found: list[Any] = []
 
-        def look(leaf: Any) -> Any:
+        def look(leaf: object) -> Any:
             found.append(leaf)
             return leaf
 
@@ -64,7 +64,7 @@ class Leaves:
         self._structure = Structure(arg)
         self._found: list[tuple[Node | None, Any]] = []
 
-        def trace(leaf: Any) -> Any:
+        def trace(leaf: object) -> Any:
             value, noted = _floats(leaf, name)
             if not noted:
                 self._found.append((None, value))
@@ -87,7 +87,7 @@ class Leaves:
         """
         queue = iter(self._found)
 
-        def share(leaf: Any) -> Any:
+        def share(leaf: object) -> Any:
             node, value = next(queue)
             found = None if node is None else shares.get(node)
             if found is not None:
@@ -97,10 +97,10 @@ class Leaves:
         return self._structure.map(share)
 
 
-def _own(share: Any, value: Any, taken: set[int]) -> Any:
-    """A derivative by a value as an array that nobody else has."""
+def _own(share: Array, value: object, taken: set[int]) -> Array:
+    """A derivative by a value, as an array with memory of its own."""
     if isinstance(share, HostArray):
-        return share.copy()  # type: ignore[attr-defined]
+        return share.copy()
     if isinstance(share, np.generic):
         return share if isinstance(value, np.generic) else np.asarray(share)
     if share.base is not None or not share.flags.writeable or id(share) in taken:
@@ -109,7 +109,7 @@ def _own(share: Any, value: Any, taken: set[int]) -> Any:
     return share[()] if isinstance(value, np.generic) else share
 
 
-def _floats(leaf: Any, name: str) -> tuple[Any, bool]:
+def _floats(leaf: object, name: str) -> tuple[Any, bool]:
     """A leaf as what is computed with, and whether it is of floats."""
     value: Any = raw(leaf)
     if type(value) is np.ndarray and value.dtype.kind == "f":
@@ -139,7 +139,7 @@ def _outline(arg: Any) -> str:
     return type(arg).__name__ if dtype is None else f"an array of {dtype}"
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """A result with values in place of traced arrays."""
     return Structure(value).map(_value, _entry)
 
@@ -148,7 +148,7 @@ def _value(leaf: Any) -> Any:
     return leaf.value if type(leaf) is TracedArray else leaf
 
 
-def _entry(leaf: Any) -> Any:
+def _entry(leaf: object) -> Any:
     """The value of an entry: an array, also where NumPy has a scalar."""
     value = _value(leaf)
     return np.asarray(value) if isinstance(value, np.generic) else value

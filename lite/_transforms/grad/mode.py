@@ -15,7 +15,7 @@ import numpy as np
 
 import lite._transforms.grad.dispatch  # noqa: F401  # which gives traced arrays their rules
 from lite._arrays.public import belong_to
-from lite._arrays.types import ArrayHolder, HostArray
+from lite._arrays.types import Array, ArrayHolder, HostArray, Operand
 from lite._transforms.grad.array import TracedArray, rules
 from lite._transforms.grad.running import pauses, state
 from lite._transforms.grad.tape import leaf, walk
@@ -150,7 +150,7 @@ def is_grad_enabled() -> bool:
     return state.leaf is not None
 
 
-def backward(x: TracedArray, gradient: Any, retain_graph: bool, inputs: Any) -> None:
+def backward(x: TracedArray, gradient: Operand, retain_graph: bool, inputs: Any) -> None:
     """See `TracedArray.backward`."""
     if x.node is None:
         raise RuntimeError("this array depends on no parameter: there is nothing to differentiate by.")
@@ -172,7 +172,7 @@ def backward(x: TracedArray, gradient: Any, retain_graph: bool, inputs: Any) -> 
             holder.accumulate_grad(share)
 
 
-def one_like(value: Any) -> Any:
+def one_like(value: Array) -> Array:
     """Ones of the shape of a value: the derivative of a number by itself."""
     return np.ones_like(value) if isinstance(value, HostArray) else np.ones(value.shape, value.dtype)
 

@@ -1,4 +1,4 @@
-"""What code that serves differentiated functions, too, asks: whether parameters take part.
+"""For code that also runs inside `grad`: what a parameter computes as.
 
 `lite.nn` imports this file at once and the rest of `grad` when it is used, so it knows nothing of the rest.
 """
@@ -16,7 +16,7 @@ class _State(threading.local):
     """That of one thread.
 
     Attributes:
-        leaf: what makes of a parameter the traced array that it computes as; None unless under `enable_grad`.
+        leaf: makes the traced array that a parameter computes as; None unless under `enable_grad`.
         paused: whether nothing is noted: under `no_grad`.
     """
 

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from lite._arrays.formulas import erf, erfc, horner, log_gamma
 from lite._arrays.special import bessel_ratio, digamma, gamma_below, log_beta, log_i0
+from lite._arrays.types import Array, Function
 from lite._transforms.grad.tape import holds_traced, unbroadcast, value_of, with_node
 from lite._transforms.registry import name_of
 
@@ -17,7 +19,7 @@ from lite._transforms.registry import name_of
 _TRIGAMMA = (7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6)
 
 
-def trigamma(x: Any) -> Any:
+def trigamma(x: Array) -> Array:
     """The derivative of digamma for x > 0."""
     out: Any = 0.0
     for _ in range(10):  # as trigamma(x) = trigamma(x + 1) + 1 / x²
@@ -27,11 +29,11 @@ def trigamma(x: Any) -> Any:
     return out + 1.0 / x + 0.5 * square + square / x * horner(_TRIGAMMA, square)
 
 
-def _bessel_ratio_derivative(x: Any, y: Any) -> Any:
+def _bessel_ratio_derivative(x: Array, y: Array) -> Array:
     return np.where(x == 0, 0.5, 1 - y / np.where(x == 0, 1, x) - y * y)
 
 
-def _gamma_below_derivative(a: Any, x: Any, y: Any) -> Any:
+def _gamma_below_derivative(a: Array, x: Array, y: ArrayLike) -> Array:
     return np.exp((a - 1) * np.log(x) - x - log_gamma(a))
 
 
@@ -43,15 +45,12 @@ _DERIVATIVES: dict[Any, tuple[Callable[..., Any] | None, ...]] = {
     digamma: (lambda x, y: trigamma(x),),
     log_i0: (lambda x, y: np.sign(x) * bessel_ratio(np.abs(x)),),
     bessel_ratio: (_bessel_ratio_derivative,),
-    log_beta: (
-        lambda a, b, y: digamma(a) - digamma(a + b),
-        lambda a, b, y: digamma(b) - digamma(a + b),
-    ),
+    log_beta: (lambda a, b, y: digamma(a) - digamma(a + b), lambda a, b, y: digamma(b) - digamma(a + b)),
     gamma_below: (None, _gamma_below_derivative),
 }
 
 
-def elementwise(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def elementwise(function: Callable[..., Any], args: tuple[Any, ...]) -> Array:
     """`function(*args)` with its derivative."""
     values = [value_of(x) for x in args]
     y = function(*values)
@@ -61,7 +60,9 @@ def elementwise(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     return with_node(y, *parents)
 
 
-def _pullback(function: Any, i: int, derivative: Any, values: list[Any], y: Any) -> Callable[[Any], Any]:
+def _pullback(
+    function: Function, i: int, derivative: Any, values: list[Any], y: ArrayLike
+) -> Callable[[Any], Any]:
     if derivative is None:
         raise NotImplementedError(
             f"no gradient through {name_of(function)} by its argument {i}: detach it (x.detach()) if it is "

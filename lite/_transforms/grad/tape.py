@@ -1,6 +1,6 @@
 """The nodes behind traced arrays, and the walk back.
 
-A rule computes a value and says for each argument what share of the derivative it gets::
+A rule computes a value and gives a pullback for each argument::
 
     @GRAD.rule(np.negative)
     def negative(x):
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.dtypes import is_floating
-from lite._arrays.types import ArrayHolder, HostArray, Shape
+from lite._arrays.types import Array, ArrayHolder, Function, HostArray, Shape
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import leaf as computing
 from lite._transforms.grad.running import pauses, state
@@ -52,7 +52,7 @@ class Node:
 
     __slots__ = ("__weakref__", "dtype", "holder", "number", "parents", "shape", "vjp")
 
-    def __init__(self, parents: Any, vjp: Any, value: Any, holder: Any = None) -> None:
+    def __init__(self, parents: Any, vjp: Any, value: Array, holder: Any = None) -> None:
         self.number = next_number()
         self.parents = parents
         self.vjp = vjp
@@ -105,7 +105,7 @@ def with_node(value: Any, *parents: Parent) -> Any:
     """A result with its derivative: a traced array, or the plain value if no argument is traced.
 
     Args:
-        value: the result; of integers and bools, which have no derivative, it is returned as it is.
+        value: the result; returned as it is if it is of integers or bools, which have no derivative.
         parents: (argument, pullback) each; arguments that are not traced are left out.
 
     Raises:
@@ -191,7 +191,7 @@ class _SharedVjp:
         self.nodes = nodes
         self.vjp = vjp
 
-    def __call__(self, g: Any) -> Iterable[tuple[Any, Any]]:
+    def __call__(self, g: Array) -> Iterable[tuple[Any, Any]]:
         return zip(self.nodes, self.vjp(g), strict=True)
 
 
@@ -200,8 +200,8 @@ def with_vjp_of_all(
 ) -> list[Any]:
     """`with_vjp` for several results.
 
-    Behind them stands one node, of a number that nobody sees. The results are computed from it, so the way
-    back comes to it when the derivatives by all results are known.
+    All results have one hidden node as parent, so the walk reaches it when the derivatives by all of them are
+    known.
 
     Args:
         values: the results.
@@ -221,7 +221,7 @@ def with_vjp_of_all(
         return list(values)
 
     def keeping(i: int) -> Callable[[Any], Any]:
-        def keep(g: Any) -> Any:
+        def keep(g: Array) -> Array:
             found[i] = g
             return np.zeros((), np.float32)
 
@@ -240,11 +240,11 @@ def has_derivative(value: Any) -> bool:
     return not pauses[0] or not state.paused
 
 
-def constant(value: Any, *like: Any) -> Any:
+def constant(value: Array, *like: Any) -> Any:
     """An array that depends on nothing, but on what traced arrays write into it; plain if none is traced.
 
     Args:
-        value: a new array, which nobody else has.
+        value: a new array, to which there is no other reference.
         like: arguments, among them the traced arrays that it is to take part with.
     """
     level = level_of(like)
@@ -281,7 +281,7 @@ def mixed() -> RuntimeError:
     )
 
 
-def unbroadcast(g: Any, shape: Shape) -> Any:
+def unbroadcast(g: Array, shape: Shape) -> Array:
     """A derivative summed over the dimensions along which an argument of this shape was repeated."""
     own = g.shape
     if own == shape:
@@ -291,10 +291,7 @@ def unbroadcast(g: Any, shape: Shape) -> Any:
     extra = len(own) - len(shape)
     if extra < 0:  # dimensions of size 1 in front, which assignment takes off
         return unbroadcast(g, shape[-extra:]).reshape(shape)
-    axes = (
-        *range(extra),
-        *[i + extra for i, size in enumerate(shape) if size == 1 and own[i + extra] != 1],
-    )
+    axes = (*range(extra), *[i + extra for i, size in enumerate(shape) if size == 1 and own[i + extra] != 1])
     if axes:
         g = np.add.reduce(g, axis=axes)
     return g if g.shape == shape else g.reshape(shape)
@@ -330,7 +327,7 @@ class Part:
 
     __slots__ = ("g", "index", "once", "shape")
 
-    def __init__(self, g: Any, index: Any, shape: Shape, once: bool) -> None:
+    def __init__(self, g: Array, index: Any, shape: Shape, once: bool) -> None:
         self.g = g
         self.index = index
         self.shape = shape
@@ -354,7 +351,7 @@ class _Walk:
         self.shares: dict[Any, Any] = {}
         self.dtypes: dict[Any, Any] = {}  # of what the walk ends at
         self.pending: list[tuple[int, Node]] = []
-        self.own: set[Any] = set()  # whose share is nobody else's, so that more can be added in place
+        self.own: set[Any] = set()  # nodes whose sum is in memory of its own, so that more is added in place
 
     def back(self, ends: Iterable[tuple[Node, Any]], release: bool) -> dict[Any, Any]:
         pending, shares = self.pending, self.shares
@@ -388,7 +385,7 @@ class _Walk:
                 shares[key] = shares[key].astype(dtype)
         return shares
 
-    def add(self, node: Node, share: Any, pullback: Any) -> None:
+    def add(self, node: Node, share: Any, pullback: Function | str) -> None:
         """Add to the derivative by a node."""
         if share.shape != node.shape:
             raise RuntimeError(
@@ -417,51 +414,30 @@ class _Walk:
         self.shares[key] = old + share
         self.own.add(key)
 
-    def _with_part(self, key: Any, node: Node, part: Part) -> Any:
+    def _with_part(self, key: Any, node: Node, part: Part) -> Array | None:
         """Add a part to what is known; the first one as an array, which is returned."""
         old = self.shares.get(key)
         wide = np.dtype(np.float32) if node.dtype.itemsize < 4 else node.dtype
-        if old is None:
-            out = np.zeros(node.shape, wide)
-            part.add_to(out)
-            self.own.add(key)
-            return out
         if isinstance(old, HostArray):
             out = np.zeros(node.shape, wide)
             part.add_to(out)
             self.shares[key] = old + out
             return None
-        if key not in self.own or not isinstance(old, np.ndarray):
-            old = self.shares[key] = np.array(old, wide)
-            self.own.add(key)
-        part.add_to(old)
+        if key in self.own and isinstance(old, np.ndarray):
+            part.add_to(old)
+            return None
+        out = np.zeros(node.shape, wide) if old is None else np.array(old, wide)
+        part.add_to(out)
+        self.own.add(key)
+        if old is None:
+            return out
+        self.shares[key] = out
         return None
 
 
-def _name(pullback: Any) -> str:
+def _name(pullback: Function | str) -> str:
     if isinstance(pullback, str):
         return pullback
     pullback = pullback.vjp if isinstance(pullback, _SharedVjp) else pullback
     name = str(getattr(pullback, "__qualname__", pullback)).partition(".<locals>")[0]
     return f"the derivative that the rule of {name} gives"
-
-
-__all__ = [
-    "OUTERMOST",
-    "Node",
-    "Part",
-    "TracedArray",
-    "constant",
-    "has_derivative",
-    "holds_traced",
-    "is_traced",
-    "leaf",
-    "level_of",
-    "unbroadcast",
-    "value_of",
-    "values_of",
-    "walk",
-    "with_node",
-    "with_vjp",
-    "with_vjp_of_all",
-]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import HostArray, raw
+from lite._arrays.types import Array, Function, HostArray, raw
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.leaves import Leaves, Structure, plain
 from lite._transforms.grad.mode import functional, one_like
@@ -107,7 +107,7 @@ def value_and_grad(
     return run
 
 
-def places_of(fn: Any, argnums: Any) -> tuple[tuple[int, ...], str]:
+def places_of(fn: Function, argnums: Any) -> tuple[tuple[int, ...], str]:
     """The arguments that `argnums` names, and the name of the function."""
     if not callable(fn):
         raise TypeError(f"fn must be a function, got {type(fn).__name__}.")
@@ -206,7 +206,7 @@ def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
         out, aux = out
     ends = Structure(out).leaves()
 
-    def pull(g: Any) -> tuple[Any, ...]:
+    def pull(g: Array) -> tuple[Any, ...]:
         given = Structure(g).leaves()
         if len(given) != len(ends):
             raise ValueError(

@@ -7,15 +7,16 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from lite._arrays.types import ArrayHolder, HostArray
+from lite._arrays.types import Array, ArrayHolder, DtypeLike, Function, HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.indexing import write
 from lite._transforms.grad.running import leaf
 from lite._transforms.grad.tape import mixed, noted, unbroadcast, value_of, values_of, with_node
 from lite._transforms.levels import innermost
 from lite._transforms.registry import GRAD, ZERO_GRADIENT, NoRule, name_of
-from lite._transforms.rules.ufuncs import UFUNCS
+from lite._transforms.rules.ufuncs import METHODS, UFUNCS
 from lite._tree.collection import TensorCollection
 
 _DERIVATIVES = {ufunc: row.derivatives for ufunc, row in UFUNCS.items() if row.derivatives}
@@ -51,13 +52,13 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
     return result if out is None else write_results(ufunc, inputs, out, result)
 
 
-def _as_operand(x: Any) -> Any:
+def _as_operand(x: object) -> Any:
     if isinstance(x, list | tuple):
         return np.asarray(x)
     return leaf(x) if isinstance(x, ArrayHolder) else x
 
 
-def write_results(ufunc: Any, inputs: Any, out: tuple[Any, ...], result: Any) -> Any:
+def write_results(ufunc: np.ufunc, inputs: Any, out: tuple[Any, ...], result: Any) -> Any:
     """Write results into the `out` of a ufunc; what an in-place operator gives is what it was called for."""
     if len(out) == 1:
         target = out[0]
@@ -88,14 +89,14 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any] | Non
         try:
             return rule(*inputs, **(kwargs or {}))
         except NoRule as error:
-            raise _no_rule(ufunc, "", str(error)) from None
+            raise no_gradient(name_of(ufunc), str(error)) from None
     if ufunc in ZERO_GRADIENT:
         return ufunc(*map(value_of, inputs), **values_of(kwargs or {}))
-    raise _no_rule(ufunc, "")
+    raise no_gradient(name_of(ufunc))
 
 
-def _pair(ufunc: np.ufunc, derivatives: tuple[Callable[..., Any], ...], a: Any, b: Any) -> Any:
-    """A function of two numbers, of arrays of which one at least is traced."""
+def _pair(ufunc: np.ufunc, derivatives: tuple[Callable[..., Any], ...], a: Any, b: Any) -> Array:
+    """A ufunc of two arrays, at least one of them traced."""
     first, second = derivatives
     left = a.value if type(a) is TracedArray else a
     right = b.value if type(b) is TracedArray else b
@@ -125,25 +126,28 @@ def _pair(ufunc: np.ufunc, derivatives: tuple[Callable[..., Any], ...], a: Any, 
 _NUMBERS = frozenset((TracedArray, np.ndarray, float, int))
 
 
-def binary(ufunc: np.ufunc, a: Any, b: Any) -> Any:
+def binary(ufunc: np.ufunc, a: ArrayLike, b: ArrayLike) -> Array:
     """An operator of two numbers; a traced array stands on at least one side."""
     if type(a) in _NUMBERS and type(b) in _NUMBERS:
         return _pair(ufunc, _BINARY[ufunc], a, b)
     return ufunc(a, b)
 
 
-def _no_rule(ufunc: np.ufunc, method: str, reason: str = "") -> NotImplementedError:
+def no_gradient(name: str, reason: str = "") -> NotImplementedError:
+    """The error for a function without a rule of gradients."""
     return NotImplementedError(
-        f"no gradient through {name_of(ufunc)}{method}: {reason or 'there is no rule for it'}. Write it with "
-        "other functions, give its derivative with lite.custom_vjp, or detach the array (x.detach()) if it "
-        "is to count as a constant."
+        f"no gradient through {name}: {reason or 'there is no rule for it'}. Write it with other functions, "
+        "give its derivative with lite.custom_vjp, or detach the array (x.detach()) if it is to count as a "
+        "constant."
     )
 
 
 def _call_where(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
     """A ufunc with `where`: elsewhere the result has what `out` holds."""
     if out is None or len(out) != 1 or out[0] is None:
-        raise _no_rule(ufunc, "", "with where it needs out, as elsewhere the result would be random memory")
+        raise no_gradient(
+            name_of(ufunc), "with where it needs out, as elsewhere the result would be random memory"
+        )
     where = values_of(kwargs.pop("where"))
     (target,) = out
     with np.errstate(all="ignore"):  # the numbers that are not asked for
@@ -152,10 +156,7 @@ def _call_where(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
     return target
 
 
-_REDUCE: dict[Any, Any] = {np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min}
-
-
-def _running_extreme(ufunc: np.ufunc, a: Any, axis: int = 0, dtype: Any = None) -> Any:
+def _running_extreme(ufunc: np.ufunc, a: ArrayLike, axis: int = 0, dtype: DtypeLike = None) -> Array:
     """`ufunc.accumulate` for the largest or smallest so far: each is an element, the latest of equal ones."""
     if dtype is not None:
         raise NoRule
@@ -166,11 +167,10 @@ def _running_extreme(ufunc: np.ufunc, a: Any, axis: int = 0, dtype: Any = None) 
     return np.take_along_axis(a, np.maximum.accumulate(found, axis), axis)
 
 
-_ACCUMULATE: dict[Any, Any] = {
-    np.add: np.cumsum,
-    np.multiply: np.cumprod,
-    np.maximum: partial(_running_extreme, np.maximum),
-    np.minimum: partial(_running_extreme, np.minimum),
+_METHODS: dict[tuple[np.ufunc, str], Function] = {
+    **METHODS,
+    (np.maximum, "accumulate"): partial(_running_extreme, np.maximum),
+    (np.minimum, "accumulate"): partial(_running_extreme, np.minimum),
 }
 
 
@@ -178,10 +178,9 @@ def _call_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: 
     if method == "at":
         return _at(ufunc, *inputs)
     out = kwargs.pop("out", None)
-    if method == "reduce" and ufunc in _REDUCE:
-        result = _REDUCE[ufunc](*inputs, **{"axis": 0, **kwargs} if len(inputs) == 1 else kwargs)
-    elif method == "accumulate" and ufunc in _ACCUMULATE:
-        result = _ACCUMULATE[ufunc](*inputs, **{"axis": 0, **kwargs} if len(inputs) == 1 else kwargs)
+    function = _METHODS.get((ufunc, method))
+    if function is not None:
+        result = function(*inputs, **{"axis": 0, **kwargs} if len(inputs) == 1 else kwargs)
     elif method == "outer":
         a, b = inputs
         a = a if hasattr(a, "shape") else np.asarray(a)
@@ -189,16 +188,16 @@ def _call_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: 
     elif ufunc in ZERO_GRADIENT:
         result = getattr(ufunc, method)(*values_of(inputs), **values_of(kwargs))
     else:
-        raise _no_rule(ufunc, f".{method}")
+        raise no_gradient(f"{name_of(ufunc)}.{method}")
     if out is None:
         return result
     write(out[0], result, "same_kind", name_of(ufunc))
     return out[0]
 
 
-def _at(ufunc: np.ufunc, a: Any, indices: Any, *b: Any) -> None:
+def _at(ufunc: np.ufunc, a: Any, indices: Array, *b: Any) -> None:
     if ufunc not in (np.add, np.subtract):
-        raise _no_rule(ufunc, ".at")
+        raise no_gradient(f"{name_of(ufunc)}.at")
     value = value_of(a).copy()
     ufunc.at(value, indices, value_of(b[0]))
     sign = 1 if ufunc is np.add else -1
@@ -206,21 +205,6 @@ def _at(ufunc: np.ufunc, a: Any, indices: Any, *b: Any) -> None:
     write(a, with_node(value, (a, lambda g: g), (b[0], lambda g: unbroadcast(sign * g[indices], shape))))
 
 
-def astype(
-    x: TracedArray,
-    dtype: Any,
-    order: str = "K",
-    casting: str = "unsafe",
-    subok: bool = True,
-    copy: bool = True,
-) -> Any:
-    """As the method of ndarrays; the derivative is cast back."""
-    value = x.value.astype(dtype, order, casting, subok, copy)
-    if value is x.value:
-        return x
+def same(value: Array, x: TracedArray) -> Any:
+    """A copy or cast of `x`, to which the derivative goes back as it is."""
     return with_node(value, (x, lambda g: g))
-
-
-def copy(x: TracedArray) -> Any:
-    """As the method of ndarrays."""
-    return with_node(x.value.copy(), (x, lambda g: g))

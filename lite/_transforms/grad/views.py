@@ -68,14 +68,14 @@ def remember(new: TracedArray, source: TracedArray) -> None:
         views[:] = [view for view in views if view() is not None]
 
 
-def _memory(value: Any) -> Any:
+def _memory(value: Any) -> Array:
     """The ndarray behind an array of `vmap`."""
     while isinstance(value, HostArray):
         value = value.value  # type: ignore[attr-defined]
     return value
 
 
-def _shares(part: Any, whole: Any) -> bool:
+def _shares(part: Array, whole: Array) -> bool:
     return np.may_share_memory(_memory(part), _memory(whole))
 
 
@@ -89,7 +89,7 @@ def settle(whole: TracedArray) -> list[TracedArray]:
     return views
 
 
-def _layout(part: Any, whole: Any) -> Any:
+def _layout(part: Array, whole: Array) -> Any:
     if type(part) is not np.ndarray or type(whole) is not np.ndarray or not part.size:
         return None
     low, high = byte_bounds(whole)
@@ -98,7 +98,7 @@ def _layout(part: Any, whole: Any) -> Any:
     return part.__array_interface__["data"][0] - low, part.strides, whole.strides
 
 
-def seen_in(whole: Any, view: View, shape: Shape) -> Any:
+def seen_in(whole: Array, view: View, shape: Shape) -> Any:
     """What a view is in the memory of a new whole that lies as the old one did; None where it does not."""
     layout = view.layout
     if layout is None or type(whole) is not np.ndarray or whole.strides != layout[2]:
@@ -107,7 +107,7 @@ def seen_in(whole: Any, view: View, shape: Shape) -> Any:
     return as_strided(elements[layout[0] // whole.itemsize :], shape, layout[1])
 
 
-def laid_out_as(value: Any, old: Any) -> Any:
+def laid_out_as(value: Any, old: Array) -> Array:
     """A new value whose elements lie in memory as those of the old one, so that what is a view stays one."""
     if type(value) is not np.ndarray or type(old) is not np.ndarray or value.strides == old.strides:
         return value
@@ -120,7 +120,7 @@ def laid_out_as(value: Any, old: Any) -> Any:
 
 def _places(part: Any, whole: Any) -> Array:
     """Where the elements of a view are in the array it is of: their numbers in row-major order."""
-    while isinstance(part, HostArray):  # elements along a mapped dimension are alike
+    while isinstance(part, HostArray):  # all elements along the batch dimension have one layout
         part, whole = part.value[0, ...], whole.value[0, ...]  # type: ignore[attr-defined]
     size = whole.itemsize
     low, high = byte_bounds(whole)

@@ -9,6 +9,6 @@ In reading order:
   `operators` that many rules write; `indexing` for brackets;
 - `model`: the graph as a model of the onnx package, the only file that needs it.
 
-A function without a rule raises and names itself: nothing becomes a constant without a word. Nothing here is
+A function without a rule raises an error that names it, and never becomes a constant. Nothing here is
 imported before it is used.
 """

@@ -8,13 +8,13 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from lite._arrays.types import Shape
-from lite._transforms.arrays import InterpretedArray, Rules
+from lite._arrays.types import Array, DtypeLike, Shape
+from lite._transforms.arrays import NumberlessArray, Rules
 
 rules = Rules()
 
 
-class GraphArray(InterpretedArray):
+class GraphArray(NumberlessArray):
     """An array of which only shape and dtype are known; NumPy's functions of it write nodes of a graph.
 
     Writing in place gives it the name of another value. What NumPy would make a view knows what it is a view
@@ -112,54 +112,33 @@ class GraphArray(InterpretedArray):
         self.graph.fail(what, error)
         raise AssertionError
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+    def __array__(self, dtype: DtypeLike = None, copy: bool | None = None) -> NoReturn:
         self._fail(
             "makes an ndarray of an array that has no numbers yet: use functions that NumPy dispatches, "
             "instead of np.asarray(x) or functions of other libraries; an ndarray that is indexed by "
             "computed numbers has to be a buffer of the module"
         )
 
-    def _branches(self, what: str) -> NoReturn:
+    def _refuse(self, what: str) -> NoReturn:
         self._fail(
             f"{what} the numbers in an array, which a graph does not know: use np.where instead of a branch",
             RuntimeError,
         )
 
-    def __bool__(self) -> bool:
-        self._branches("branches on")
-
-    def __int__(self) -> int:
-        self._branches("takes an int of")
-
-    def __float__(self) -> float:
-        self._branches("takes a float of")
-
-    def __complex__(self) -> complex:
-        self._branches("takes a complex number of")
-
-    def __index__(self) -> int:
-        self._branches("indexes, or counts, with")
-
-    def item(self, *args: Any) -> NoReturn:
-        """Raises RuntimeError: there is no number yet."""
-        self._branches("takes an item of")
-
-    def tolist(self) -> NoReturn:
-        """Raises RuntimeError: there are no numbers yet."""
-        self._branches("makes a list of")
-
-    def __copy__(self) -> GraphArray:
-        return self.copy()
-
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphArray:
         return self
 
-    def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
+    def elementwise(self, function: Callable[..., Any], *args: Any) -> GraphArray:
         """A function of lite, such as `erf`, that has an operator."""
         return rules.elementwise(self, function, *args)
 
     def astype(
-        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+        self,
+        dtype: DtypeLike,
+        order: str = "K",
+        casting: str = "unsafe",
+        subok: bool = True,
+        copy: bool = True,
     ) -> GraphArray:
         """Elements in another dtype; self if that is what they have and `copy` is false."""
         if np.dtype(dtype) == self._dtype:
@@ -171,11 +150,11 @@ class GraphArray(InterpretedArray):
         """Refused: a graph has no memory to see as another dtype."""
         self._fail("sees memory as another dtype (view)")
 
-    def look_up(self, table: Any) -> Any:
+    def look_up(self, table: Array) -> Any:
         """`table[self]`."""
         return rules.get_index(self.graph.operand(table), self)
 
-    def pick(self, table: Any, index: Any) -> Any:
+    def pick(self, table: Array, index: Any) -> Any:
         """`table[index]`, where this array is in the index."""
         return rules.get_index(self.graph.operand(table), index)
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from lite._arrays.types import ArrayHolder, HostArray, Shape
+from lite._arrays.types import ArrayHolder, DtypeLike, HostArray, Shape
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.sizes import Size
 from lite._transforms.levels import innermost, numbers
@@ -39,7 +39,7 @@ class Node:
 
 
 class Graph:
-    """What a function does to symbolic arrays, node by node.
+    """The nodes that a function of symbolic arrays writes.
 
     Args:
         dimensions: the dynamic dimensions by name, with the prime that stands for each in this trace.
@@ -53,7 +53,7 @@ class Graph:
         self.weights: dict[str, np.ndarray[Any, Any]] = {}
         self.inputs: list[GraphArray] = []
         self._path: list[str] = []
-        self._made: dict[Any, Any] = {}  # the outputs of each node that there is: the same twice is once
+        self._made: dict[Any, Any] = {}  # outputs of the nodes so far: an equal node is used again
         self._sizes: dict[int, tuple[str, int]] = {}  # where to read a dynamic size: a value and its axis
         self._arrays: dict[int, GraphArray] = {}  # weights by the identity of their ndarray
         self._kept: list[Any] = []
@@ -82,7 +82,7 @@ class Graph:
 
     # -- values ------------------------------------------------------------------------------------------
 
-    def input(self, name: str, shape: Sequence[int], dtype: Any) -> GraphArray:
+    def input(self, name: str, shape: Sequence[int], dtype: DtypeLike) -> GraphArray:
         """A new input."""
         array = GraphArray(self, name, tuple(shape), np.dtype(dtype))
         self.inputs.append(array)
@@ -99,7 +99,7 @@ class Graph:
             self._kept.append(value)
         return found
 
-    def constant(self, value: Any, dtype: Any = None) -> GraphArray:
+    def constant(self, value: object, dtype: DtypeLike = None) -> GraphArray:
         """An array that is part of the graph.
 
         What has the size of a dynamic dimension holds the same along it, as `np.zeros(x.shape)` does, or it
@@ -136,7 +136,7 @@ class Graph:
             self.constants[name] = np.array(array)
         return GraphArray(self, name, array.shape, array.dtype)
 
-    def operand(self, value: Any, dtype: Any = None) -> GraphArray:
+    def operand(self, value: Any, dtype: DtypeLike = None) -> GraphArray:
         """Anything that NumPy computes with as an array of the graph, in a dtype."""
         if isinstance(value, ArrayHolder):
             value = value.data
@@ -156,7 +156,7 @@ class Graph:
             return known if dtype is None else self.cast(known, dtype)
         return self.constant(value, dtype)
 
-    def cast(self, x: GraphArray, dtype: Any) -> GraphArray:
+    def cast(self, x: GraphArray, dtype: DtypeLike) -> GraphArray:
         """`x` in another dtype."""
         dtype = np.dtype(dtype)
         if x.dtype == dtype:
@@ -172,7 +172,7 @@ class Graph:
         op: str,
         inputs: Sequence[GraphArray | None],
         shape: Sequence[int],
-        dtype: Any,
+        dtype: DtypeLike,
         **attributes: Any,
     ) -> GraphArray:
         """Add a node of one output."""
@@ -185,7 +185,7 @@ class Graph:
         outputs: Sequence[tuple[Sequence[int], Any]],
         **attributes: Any,
     ) -> list[GraphArray]:
-        """Add a node, given shape and dtype of each output; a node that there is already is used again."""
+        """Add a node, given shape and dtype of each output, or use an equal one again."""
         names = tuple("" if x is None else x.name for x in inputs)
         key = (op, names, len(outputs), repr(sorted(attributes.items())))
         made = self._made.get(key)
@@ -343,7 +343,7 @@ class Graph:
         ndim = parts[0].ndim + 1
         return self.concatenate([self.unsqueeze(x, axis % ndim) for x in parts], axis % ndim)
 
-    def pad(self, x: GraphArray, widths: Sequence[Sequence[int]], mode: str, value: Any = 0) -> GraphArray:
+    def pad(self, x: GraphArray, widths: Sequence[Sequence[int]], mode: str, value: object = 0) -> GraphArray:
         """`x` with (before, after) more in each dimension."""
         if not any(map(any, widths)):
             return x

@@ -16,7 +16,7 @@ from lite._transforms.graphs.sizes import Size
 _FAR = np.iinfo(np.int64).max
 
 
-def get_index(x: GraphArray, index: Any) -> Any:
+def get_index(x: GraphArray, index: Any) -> GraphArray:
     """`x[index]`."""
     graph: Graph = x.graph
     items = _items(x, index)
@@ -98,7 +98,7 @@ def _slice(graph: Graph, x: GraphArray, axis: int, item: slice) -> GraphArray:
         if (begin, count, step) == (0, size, 1):
             return x
         return graph.slice(x, axis, begin, -_FAR if end < 0 else end, step, count)
-    # A bound that is the whole size, computed or not, is none.
+    # A bound at an end of the dimension is the same as no bound.
     start = None if start is not None and step > 0 and start == 0 else start
     stop = None if stop is not None and step > 0 and stop == size else stop
     if start is None and stop is None and step == 1:
@@ -110,7 +110,7 @@ def _slice(graph: Graph, x: GraphArray, axis: int, item: slice) -> GraphArray:
         return graph.slice(x, axis, -1, -_FAR, -1, size)
     begin, end, _ = slice(start, stop, step).indices(size)
     length: Any = len(range(begin, end, step))
-    # With ends counted from the same side the length is fixed, otherwise it goes with the size.
+    # With both ends counted from one side the length is fixed, otherwise it grows with the size.
     if (start is None or start >= 0) != (stop is not None and stop >= 0):
         length = Size(length)
     first = (0 if step > 0 else -1) if start is None else int(start)
@@ -155,7 +155,7 @@ def _by_arrays(graph: Graph, x: GraphArray, items: list[Any]) -> GraphArray:
     return graph.gather(flat, number, at[0])
 
 
-def set_index(x: GraphArray, index: Any, value: Any) -> None:
+def set_index(x: GraphArray, index: Any, value: object) -> None:
     """`x[index] = value`, where the index is all of `x`, or basic with fixed sizes."""
     graph: Graph = x.graph
     new = graph.operand(value)

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from lite._arrays.types import DtypeLike
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import BOOL, Graph
 
 
-def unary(graph: Graph, op: str, x: GraphArray, dtype: Any = None) -> GraphArray:
+def unary(graph: Graph, op: str, x: GraphArray, dtype: DtypeLike = None) -> GraphArray:
     """An operator of one array; of float64 by others, if onnxruntime has it for float32 alone."""
     if x.dtype == np.float64 and op in _FLOAT32_ONLY:
         formula = _OF_FLOAT64.get(op)
@@ -34,7 +36,7 @@ _OF_FLOAT64: dict[str, Callable[[Any], Any]] = {
 _FLOAT32_ONLY = frozenset({*_OF_FLOAT64, "Acos", "Asin", "Atan", "Erf"})
 
 
-def select(graph: Graph, condition: GraphArray, a: Any, b: Any, dtype: Any) -> GraphArray:
+def select(graph: Graph, condition: GraphArray, a: ArrayLike, b: ArrayLike, dtype: DtypeLike) -> GraphArray:
     """`np.where` in a dtype."""
     arrays = [condition, graph.operand(a, dtype), graph.operand(b, dtype)]
     return graph.emit("Where", arrays, graph.broadcast([x.shape for x in arrays]), dtype)

@@ -39,7 +39,7 @@ class Size(int):
         return _sized(int.__neg__(self))
 
 
-def _sized(value: Any) -> Any:
+def _sized(value: object) -> Any:
     return Size(value) if type(value) is int else value
 
 

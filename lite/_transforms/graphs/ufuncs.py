@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from lite._arrays.types import ArrayHolder
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import BOOL, Graph, graph_of
 from lite._transforms.graphs.operators import truth, unary
 from lite._transforms.registry import ONNX, NoRule, name_of
-from lite._transforms.rules.ufuncs import UFUNCS
+from lite._transforms.rules.ufuncs import METHODS, UFUNCS
 
 _COMPARISONS = frozenset(("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"))
 _LOGIC = frozenset(("And", "Or", "Xor", "Not"))
@@ -20,7 +21,7 @@ _INTEGERS = (np.dtype(np.int32), np.dtype(np.int64))  # ONNX has no arithmetic o
 _OF_BOOLS: dict[np.ufunc, str] = {np.add: "Or", np.multiply: "And", np.maximum: "Or", np.minimum: "And"}
 
 
-def _python_scalar(x: Any) -> bool:
+def _python_scalar(x: object) -> bool:
     return type(x) in (bool, int, float)
 
 
@@ -34,15 +35,18 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: An
     try:
         if method == "__call__":
             result = _call(graph, ufunc, inputs, kwargs)
+        elif method == "outer":
+            result = _outer(graph, ufunc, *inputs, **kwargs)
         else:
-            result = _METHODS[method](graph, ufunc, *inputs, **kwargs)
+            options = {"axis": 0, **kwargs} if len(inputs) == 1 else kwargs
+            result = ONNX.rules[METHODS[ufunc, method]](graph, *inputs, **options)
     except (NoRule, KeyError):
         name = name_of(ufunc) + ("" if method == "__call__" else f".{method}")
         graph.fail(f"calls {name}, which has no rule for ONNX with these arguments")
     return result if out is None else write(graph, out, result)
 
 
-def write(graph: Graph, out: Any, result: Any) -> Any:
+def write(graph: Graph, out: Any, result: object) -> Any:
     """Put results where the caller asked for them."""
     for target, value in zip(out, result if type(result) is tuple else (result,), strict=True):
         if target is None:
@@ -112,35 +116,7 @@ def resolved(ufunc: np.ufunc, inputs: tuple[Any, ...], wanted: Any = None) -> tu
     return ufunc.resolve_dtypes(asked, signature=(*[None] * ufunc.nin, np.dtype(wanted)))
 
 
-_REDUCTIONS: dict[np.ufunc, Any] = {
-    np.add: np.sum,
-    np.multiply: np.prod,
-    np.maximum: np.max,
-    np.minimum: np.min,
-    np.logical_and: np.all,
-    np.logical_or: np.any,
-}
-
-
-def _reduce(graph: Graph, ufunc: np.ufunc, a: Any, axis: Any = 0, dtype: Any = None, **kwargs: Any) -> Any:
-    function = _REDUCTIONS.get(ufunc)
-    if function is None:
-        raise NoRule
-    if dtype is not None:
-        kwargs["dtype"] = dtype
-    return ONNX.rules[function](graph, a, axis=axis, **kwargs)
-
-
-def _accumulate(graph: Graph, ufunc: np.ufunc, a: Any, axis: int = 0, dtype: Any = None) -> Any:
-    if ufunc is not np.add:
-        raise NoRule
-    return ONNX.rules[np.cumsum](graph, a, axis=axis, dtype=dtype)
-
-
-def _outer(graph: Graph, ufunc: np.ufunc, a: Any, b: Any, **kwargs: Any) -> Any:
+def _outer(graph: Graph, ufunc: np.ufunc, a: ArrayLike, b: ArrayLike, **kwargs: Any) -> GraphArray:
     first = graph.operand(a)
     second = graph.operand(b)
     return ufunc(first[(..., *[None] * second.ndim)], second, **kwargs)
-
-
-_METHODS: dict[str, Any] = {"reduce": _reduce, "accumulate": _accumulate, "outer": _outer}

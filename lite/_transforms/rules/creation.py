@@ -6,8 +6,11 @@ import math
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from lite._arrays.types import Array, DtypeLike, Function, IntOrInts
 from lite._transforms.grad.tape import constant, value_of
+from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.registry import GRAD, ONNX, VMAP, ZERO_GRADIENT, NoRule, formula, ndim_of
 from lite._transforms.vmap.along import shifted_axis
@@ -17,57 +20,52 @@ ZERO_GRADIENT.update((np.array_repr, np.array_str, np.array2string))
 ZERO_GRADIENT.update((np.diag_indices_from, np.tril_indices_from, np.triu_indices_from))
 
 
-def _sizes(a: Any, shape: Any) -> tuple[int, ...]:
+def _sizes(a: Array, shape: IntOrInts | None) -> tuple[int, ...]:
     """The sizes of an array like `a`, which the argument `shape` may give."""
     return tuple(a.shape if shape is None else shape if isinstance(shape, tuple | list) else (shape,))
 
 
-@GRAD.rules_of(np.zeros_like, np.ones_like, np.empty_like)
-def _grad_like(function: Any) -> Any:
-    def run(a: Any, *args: Any, **kwargs: Any) -> Any:
-        # Traced, although nothing leads there yet: it may be written into.
-        return constant(function(value_of(a), *args, **kwargs), a)
-
-    return run
+@GRAD.rule_of_each(np.zeros_like, np.ones_like, np.empty_like)
+def _grad_like(function: Function, a: ArrayLike, *args: Any, **kwargs: Any) -> Array:
+    # Traced, although nothing leads there yet: it may be written into.
+    return constant(function(value_of(a), *args, **kwargs), a)
 
 
-@VMAP.rules_of(np.zeros_like, np.ones_like, np.empty_like)
-def _vmap_like(function: Any) -> Any:
-    def run(
-        level: Level,
-        a: Any,
-        dtype: Any = None,
-        order: str = "K",
-        subok: bool = True,
-        shape: Any = None,
-        **kwargs: Any,
-    ) -> Any:
-        return level.wrap(function(a.value, dtype, "C", shape=(level.size, *_sizes(a, shape))))
-
-    return run
-
-
-@ONNX.rules_of(np.zeros_like, np.ones_like, np.empty_like)
-def _onnx_like(function: Any) -> Any:
-    return lambda graph, a, *args, **kwargs: np.full_like(a, int(function is np.ones_like), *args, **kwargs)
-
-
-@GRAD.rule(np.full_like)
-def _grad_full_like(
+@VMAP.rule_of_each(np.zeros_like, np.ones_like, np.empty_like)
+def _vmap_like(
+    function: Any,
+    level: Level,
     a: Any,
-    fill_value: Any,
     dtype: Any = None,
     order: str = "K",
     subok: bool = True,
     shape: Any = None,
     **kwargs: Any,
-) -> Any:
+) -> Array:
+    return level.wrap(function(a.value, dtype, "C", shape=(level.size, *_sizes(a, shape))))
+
+
+@ONNX.rule_of_each(np.zeros_like, np.ones_like, np.empty_like)
+def _onnx_like(function: Function, graph: Graph, a: ArrayLike, *args: Any, **kwargs: Any) -> Array:
+    return np.full_like(a, int(function is np.ones_like), *args, **kwargs)
+
+
+@GRAD.rule(np.full_like)
+def _grad_full_like(
+    a: Array,
+    fill_value: Array | float,
+    dtype: DtypeLike = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: IntOrInts | None = None,
+    **kwargs: Any,
+) -> Array:
     filled = np.ones_like(a, shape=shape) * fill_value
     return filled.astype(a.dtype if dtype is None else dtype, copy=False)
 
 
 @VMAP.composed(np.full_like)
-def _vmap_full_like(a: Any, fill_value: Any, *args: Any, **kwargs: Any) -> Any:
+def _vmap_full_like(a: ArrayLike, fill_value: ArrayLike, *args: Any, **kwargs: Any) -> Array:
     out = np.empty_like(a, *args, **kwargs)
     out[...] = fill_value
     return out
@@ -77,25 +75,25 @@ def _vmap_full_like(a: Any, fill_value: Any, *args: Any, **kwargs: Any) -> Any:
 def _onnx_full_like(
     graph: Graph,
     a: Any,
-    fill_value: Any,
-    dtype: Any = None,
+    fill_value: ArrayLike,
+    dtype: DtypeLike = None,
     order: str = "K",
     subok: bool = True,
     shape: Any = None,
     **kwargs: Any,
-) -> Any:
+) -> GraphArray:
     filler = graph.operand(fill_value, a.dtype if dtype is None else dtype)
     return graph.expand(filler, _sizes(a, shape)).copy()
 
 
 @GRAD.rule(np.linspace)
 def _grad_linspace(
-    start: Any,
-    stop: Any,
+    start: Array | float,
+    stop: ArrayLike,
     num: int = 50,
     endpoint: bool = True,
     retstep: bool = False,
-    dtype: Any = None,
+    dtype: DtypeLike = None,
     axis: int = 0,
     *,
     device: Any = None,
@@ -115,14 +113,14 @@ def _grad_linspace(
 
 @GRAD.rule(np.logspace)
 def _grad_logspace(
-    start: Any,
-    stop: Any,
+    start: Array | float,
+    stop: Array | float,
     num: int = 50,
     endpoint: bool = True,
     base: Any = 10.0,
-    dtype: Any = None,
+    dtype: DtypeLike = None,
     axis: int = 0,
-) -> Any:
+) -> Array:
     if np.ndim(base):
         raise NoRule
     out = np.power(base, np.linspace(start, stop, num, endpoint, axis=axis))
@@ -131,36 +129,44 @@ def _grad_logspace(
 
 @GRAD.rule(np.geomspace)
 def _grad_geomspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
-) -> Any:
+    start: Array | float,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: DtypeLike = None,
+    axis: int = 0,
+) -> Array:
     ratio = np.true_divide(stop, start)
     places = np.linspace(0.0, 1.0, num, endpoint).reshape(-1, *[1] * np.ndim(ratio))
     out = np.moveaxis(start * np.power(ratio, places), 0, axis)
     return out if dtype is None else out.astype(dtype)
 
 
-@VMAP.rules_of(np.linspace, np.logspace, np.geomspace)
-def _vmap_spaced(function: Any) -> Any:
-    def run(level: Level, start: Any, stop: Any, *args: Any, axis: int = 0, **kwargs: Any) -> Any:
-        if batched_in((args, kwargs), []):
-            raise NoRule
-        ndim = max(ndim_of(start), ndim_of(stop))
-        place = shifted_axis(axis, ndim + 1)
-        out = function(level.align(start, ndim), level.align(stop, ndim), *args, axis=place, **kwargs)
-        return level.wrap_all(out) if isinstance(out, tuple) else level.wrap(out)
+@VMAP.rule_of_each(np.linspace, np.logspace, np.geomspace)
+def _vmap_spaced(
+    function: Function,
+    level: Level,
+    start: ArrayLike,
+    stop: ArrayLike,
+    *args: Any,
+    axis: int = 0,
+    **kwargs: Any,
+) -> Array:
+    if batched_in((args, kwargs), []):
+        raise NoRule
+    ndim = max(ndim_of(start), ndim_of(stop))
+    place = shifted_axis(axis, ndim + 1)
+    out = function(level.align(start, ndim), level.align(stop, ndim), *args, axis=place, **kwargs)
+    return level.wrap_all(out) if isinstance(out, tuple) else level.wrap(out)
 
-    return run
 
-
-@VMAP.rules_of(np.diag_indices_from, np.tril_indices_from, np.triu_indices_from)
-def _vmap_indices_from(function: Any) -> Any:
-    return lambda level, arr, *args, **kwargs: function(
-        np.broadcast_to(np.int8(0), arr.shape), *args, **kwargs
-    )
+@VMAP.rule_of_each(np.diag_indices_from, np.tril_indices_from, np.triu_indices_from)
+def _vmap_indices_from(function: Function, level: Level, arr: Array, *args: Any, **kwargs: Any) -> Array:
+    return function(np.broadcast_to(np.int8(0), arr.shape), *args, **kwargs)
 
 
 @VMAP.composed(np.array_repr, np.array_str, np.array2string)
-def _vmap_text(a: Any, *args: Any, **kwargs: Any) -> str:
+def _vmap_text(a: ArrayLike, *args: Any, **kwargs: Any) -> str:
     return repr(a)
 
 
@@ -184,12 +190,12 @@ def _vmap_refuse(*args: Any, **kwargs: Any) -> NoReturn:
 
 
 @formula(np.copy)
-def _copy(a: Any, order: str = "K", subok: bool = False) -> Any:
+def _copy(a: Array, order: str = "K", subok: bool = False) -> Array:
     return a.copy()
 
 
 @formula(np.meshgrid)
-def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
+def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Array, ...]:
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
     ndim = len(xi)
@@ -206,7 +212,7 @@ def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str =
 
 
 @formula(np.diag)
-def _diag(v: Any, k: int = 0) -> Any:
+def _diag(v: Array, k: int = 0) -> Array:
     if np.ndim(v) == 2:
         return np.diagonal(v, k)
     if np.ndim(v) != 1:
@@ -219,19 +225,19 @@ def _diag(v: Any, k: int = 0) -> Any:
 
 
 @formula(np.diagflat)
-def _diagflat(v: Any, k: int = 0) -> Any:
+def _diagflat(v: ArrayLike, k: int = 0) -> Array:
     return np.diag(np.ravel(v), k)
 
 
 @formula(np.vander)
-def _vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+def _vander(x: Array, N: int | None = None, increasing: bool = False) -> Array:
     count = x.shape[0] if N is None else N
     powers = np.arange(count)
     return x[:, None] ** (powers if increasing else powers[::-1])
 
 
 @formula(np.resize)
-def _resize(a: Any, new_shape: Any) -> Any:
+def _resize(a: ArrayLike, new_shape: Any) -> Array:
     sizes = tuple(new_shape) if isinstance(new_shape, tuple | list) else (new_shape,)
     flat = np.ravel(a)
     count = math.prod(sizes)

@@ -7,14 +7,17 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from lite._arrays import formulas
 from lite._arrays.special import bessel_ratio
-from lite._arrays.types import HostArray
+from lite._arrays.types import Array, DtypeLike, Function, HostArray, Operand
 from lite._transforms.grad.tape import holds_traced, unbroadcast, value_of, with_node
+from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.graphs.operators import unary
 from lite._transforms.registry import GRAD, ONNX, VMAP, ZERO_GRADIENT, NoRule, default, formula
+from lite._transforms.vmap.array import BatchedArray
 from lite._transforms.vmap.level import Level, batched_in
 from lite._transforms.vmap.ufuncs import elementwise
 
@@ -25,27 +28,24 @@ ZERO_GRADIENT.update((np.iscomplexobj, np.isrealobj, np.imag, np.angle))  # of r
 _NO_VALUE = default(np.clip, "a_min")
 
 
-@VMAP.rules_of(
+@VMAP.rule_of_each(
     *(np.real, np.imag, np.angle, np.round, np.around, np.fix, np.nan_to_num, np.sinc, np.i0),
     *(np.isreal, np.iscomplex, np.isposinf, np.isneginf),
 )
-def _vmap_of_elements(function: Any) -> Any:
-    def run(level: Level, x: Any, *args: Any, **kwargs: Any) -> Any:
-        if not level.on(x) or batched_in((args, kwargs), []):
-            raise NoRule
-        return level.wrap(function(x.value, *args, **kwargs))
-
-    return run
+def _vmap_of_elements(function: Function, level: Level, x: BatchedArray, *args: Any, **kwargs: Any) -> Array:
+    if not level.on(x) or batched_in((args, kwargs), []):
+        raise NoRule
+    return level.wrap(function(x.value, *args, **kwargs))
 
 
 @GRAD.rule(np.real)
 @ONNX.composed(np.real, np.asarray, np.ascontiguousarray, np.real_if_close)
-def _itself(val: Any, *args: Any, **kwargs: Any) -> Any:
+def _itself(val: ArrayLike, *args: Any, **kwargs: Any) -> Any:
     return val
 
 
 @ONNX.rule(np.round, np.around)
-def _onnx_round(graph: Graph, a: Any, decimals: int = 0) -> Any:
+def _onnx_round(graph: Graph, a: ArrayLike, decimals: int = 0) -> GraphArray:
     x = graph.operand(a)
     if x.dtype.kind != "f":
         if decimals < 0:
@@ -57,14 +57,14 @@ def _onnx_round(graph: Graph, a: Any, decimals: int = 0) -> Any:
 
 
 @ONNX.composed(np.fix)
-def _onnx_fix(x: Any) -> Any:
+def _onnx_fix(x: ArrayLike) -> Array:
     return np.trunc(x)
 
 
 @GRAD.rule(np.nan_to_num)
 def _grad_nan_to_num(
-    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
-) -> Any:
+    x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Array:
     if holds_traced((nan, posinf, neginf)) or not copy:
         raise NoRule
     held = value_of(x)
@@ -74,8 +74,8 @@ def _grad_nan_to_num(
 
 @ONNX.composed(np.nan_to_num)
 def _onnx_nan_to_num(
-    x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None
-) -> Any:
+    x: Array, copy: bool = True, nan: float = 0.0, posinf: Operand = None, neginf: Operand = None
+) -> Array:
     if not copy:
         raise NoRule("copy=False")
     if x.dtype.kind != "f":
@@ -87,21 +87,21 @@ def _onnx_nan_to_num(
 
 
 @ONNX.composed(np.isposinf)
-def _onnx_isposinf(x: Any) -> Any:
+def _onnx_isposinf(x: Array) -> Array:
     return np.isinf(x) & (x > 0)
 
 
 @ONNX.composed(np.isneginf)
-def _onnx_isneginf(x: Any) -> Any:
+def _onnx_isneginf(x: Array) -> Array:
     return np.isinf(x) & (x < 0)
 
 
 @GRAD.rule(np.sinc)
-def _grad_sinc(x: Any) -> Any:
+def _grad_sinc(x: ArrayLike) -> Array:
     held = value_of(x)
     value = np.sinc(held)
 
-    def pull(g: Any) -> Any:
+    def pull(g: Array) -> Array:
         zero = held == 0
         place = np.where(zero, 1, held)
         return np.where(zero, 0, g * (np.cos(math.pi * place) - value) / place)
@@ -110,11 +110,11 @@ def _grad_sinc(x: Any) -> Any:
 
 
 @GRAD.rule(np.i0)
-def _grad_i0(x: Any) -> Any:
+def _grad_i0(x: ArrayLike) -> Array:
     held = value_of(x)
     value = np.i0(held)
 
-    def pull(g: Any) -> Any:
+    def pull(g: Array) -> Array:
         size = np.abs(held)
         ratio = size.elementwise(bessel_ratio) if isinstance(size, HostArray) else bessel_ratio(size)
         return g * value * np.sign(held) * ratio
@@ -122,14 +122,16 @@ def _grad_i0(x: Any) -> Any:
     return with_node(value, (x, pull))
 
 
-def _bounds(a_min: Any, a_max: Any, low: Any, high: Any) -> tuple[Any, Any]:
-    """The bounds of `numpy.clip`, whichever names they were given by; None where there is none."""
+def _bounds(a_min: Operand, a_max: Operand, low: Operand, high: Operand) -> tuple[Any, Any]:
+    """The bounds of `numpy.clip`, which have two names each; None if not given."""
     low = low if a_min is None or a_min is _NO_VALUE else a_min
     return low, high if a_max is None or a_max is _NO_VALUE else a_max
 
 
 @GRAD.rule(np.clip)
-def _grad_clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Any:
+def _grad_clip(
+    a: ArrayLike, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None
+) -> Array:
     """As `numpy.clip`; at a bound the derivative is that of the array."""
     low, high = _bounds(a_min, a_max, min, max)
     value = value_of(a)
@@ -149,8 +151,8 @@ def _grad_clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None,
 
 @VMAP.composed(np.clip)
 def _vmap_clip(
-    a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None, **kwargs: Any
-) -> Any:
+    a: ArrayLike, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None, **kwargs: Any
+) -> Array:
     low, high = _bounds(a_min, a_max, min, max)
     if low is None and high is None:
         return np.positive(a, **kwargs)
@@ -161,7 +163,7 @@ def _vmap_clip(
 
 @ONNX.composed(np.clip)
 def _onnx_clip(
-    a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None, **kwargs: Any
+    a: ArrayLike, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None, **kwargs: Any
 ) -> Any:
     low, high = _bounds(a_min, a_max, min, max)
     out = a if low is None else np.maximum(a, low, **kwargs)
@@ -171,18 +173,22 @@ def _onnx_clip(
 
 
 @VMAP.composed(np.isclose)
-def _vmap_isclose(a: Any, b: Any, rtol: Any = 1.0e-5, atol: Any = 1.0e-8, equal_nan: bool = False) -> Any:
+def _vmap_isclose(
+    a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1.0e-5, atol: ArrayLike = 1.0e-8, equal_nan: bool = False
+) -> Array:
     return elementwise(functools.partial(np.isclose, equal_nan=equal_nan), (a, b, rtol, atol))
 
 
 @ONNX.composed(np.isclose)
-def _onnx_isclose(a: Any, b: Any, rtol: Any = 1.0e-5, atol: Any = 1.0e-8, equal_nan: bool = False) -> Any:
+def _onnx_isclose(
+    a: Array, b: Array, rtol: Any = 1.0e-5, atol: Any = 1.0e-8, equal_nan: bool = False
+) -> Array:
     close = (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b) | (a == b)
     return close | (np.isnan(a) & np.isnan(b)) if equal_nan else close
 
 
 @VMAP.rule(np.array_equal)
-def _vmap_array_equal(level: Level, a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+def _vmap_array_equal(level: Level, a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Any:
     if np.shape(a1) != np.shape(a2):
         return level.wrap(np.zeros(level.size, np.bool_))
     same = np.equal(a1, a2)
@@ -195,7 +201,7 @@ def _type_of(item: Any) -> Any:
 
 @VMAP.composed(np.result_type)
 @ONNX.composed(np.result_type)
-def _result_type(*arrays_and_dtypes: Any) -> Any:
+def _result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     return np.result_type(*map(_type_of, arrays_and_dtypes))
 
 
@@ -207,23 +213,25 @@ def _can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
 
 @VMAP.composed(np.iscomplexobj)
 @ONNX.composed(np.iscomplexobj)
-def _iscomplexobj(x: Any) -> bool:
+def _iscomplexobj(x: Array) -> bool:
     return bool(x.dtype.kind == "c")
 
 
 @VMAP.composed(np.isrealobj)
 @ONNX.composed(np.isrealobj)
-def _isrealobj(x: Any) -> bool:
+def _isrealobj(x: Array) -> bool:
     return bool(x.dtype.kind != "c")
 
 
-@VMAP.rules_of(np.shares_memory, np.may_share_memory)
-def _vmap_memory(function: Any) -> Any:
-    return lambda level, a, b, max_work=None: function(level.value(a), level.value(b), max_work)
+@VMAP.rule_of_each(np.shares_memory, np.may_share_memory)
+def _vmap_memory(
+    function: Function, level: Level, a: ArrayLike, b: ArrayLike, max_work: int | None = None
+) -> bool:
+    return bool(function(level.value(a), level.value(b), max_work))
 
 
 @GRAD.rule(np.bincount)
-def _grad_bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
+def _grad_bincount(x: Array, /, weights: Any = None, minlength: int = 0) -> Array:
     if holds_traced(x):
         raise NoRule
     counts = np.bincount(x, value_of(weights), minlength)
@@ -232,8 +240,12 @@ def _grad_bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
 
 @GRAD.rule(np.histogram)
 def _grad_histogram(
-    a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
-) -> Any:
+    a: ArrayLike,
+    bins: ArrayLike = 10,
+    range: Any = None,
+    density: bool | None = None,
+    weights: Operand = None,
+) -> tuple[Array, ...]:
     if density or holds_traced((bins, range, weights)) or (range is None and not np.ndim(bins)):
         raise NoRule("where its bins end depends on the numbers, or how they count has a derivative")
     return np.histogram(value_of(a), bins, range, None, weights)
@@ -243,17 +255,17 @@ def _grad_histogram(
 
 
 @ONNX.rule(formulas.erf)
-def _onnx_erf(graph: Graph, x: Any) -> Any:
+def _onnx_erf(graph: Graph, x: Any) -> GraphArray:
     return unary(graph, "Erf", x)
 
 
 @ONNX.rule(formulas.erfc)
-def _onnx_erfc(graph: Graph, x: Any) -> Any:
+def _onnx_erfc(graph: Graph, x: Any) -> GraphArray:
     return 1.0 - unary(graph, "Erf", x)
 
 
 @ONNX.rule(formulas.softplus)
-def _onnx_softplus(graph: Graph, x: Any) -> Any:
+def _onnx_softplus(graph: Graph, x: Any) -> GraphArray:
     return unary(graph, "Softplus", x)
 
 
@@ -261,10 +273,12 @@ def _onnx_softplus(graph: Graph, x: Any) -> Any:
 
 
 @formula(np.astype)
-def _astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+def _astype(x: Array, dtype: DtypeLike, /, *, copy: bool = True, device: Any = None) -> Array:
     return x.astype(dtype, copy=copy)
 
 
 @formula(np.allclose)
-def _allclose(a: Any, b: Any, rtol: Any = 1.0e-5, atol: Any = 1.0e-8, equal_nan: bool = False) -> Any:
+def _allclose(
+    a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1.0e-5, atol: ArrayLike = 1.0e-8, equal_nan: bool = False
+) -> Any:
     return np.isclose(a, b, rtol, atol, equal_nan).all()

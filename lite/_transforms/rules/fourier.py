@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 from numpy import fft, roll
 
+from lite._arrays.types import Array, Axes, Function
 from lite._transforms.registry import GRAD, VMAP, NoRule, default, parameters
 from lite._transforms.vmap.along import along, bound_to, shifted_axes
 from lite._transforms.vmap.level import Level
@@ -22,38 +23,27 @@ def _grad_transform(*args: Any, **kwargs: Any) -> NoReturn:
     )
 
 
-@VMAP.rules_of(*_OF_ONE_AXIS)
-def _vmap_transform(function: Any) -> Any:
-    def run(level: Level, *args: Any, **kwargs: Any) -> Any:
-        bound = bound_to(function, args, kwargs)
-        return along(level, function, bound.pop("a"), bound.pop("axis", -1), bound)
-
-    return run
+@VMAP.rule_of_each(*_OF_ONE_AXIS)
+def _vmap_transform(function: Function, level: Level, *args: Any, **kwargs: Any) -> Array:
+    bound = bound_to(function, args, kwargs)
+    return along(level, function, bound.pop("a"), bound.pop("axis", -1), bound)
 
 
-@VMAP.rules_of(*_OF_AXES, fft.fftshift, fft.ifftshift)
-def _vmap_transforms(function: Any) -> Any:
+@VMAP.rule_of_each(*_OF_AXES, fft.fftshift, fft.ifftshift)
+def _vmap_transforms(function: Function, level: Level, *args: Any, **kwargs: Any) -> Array:
     name, start = parameters(function)[0], default(function, "axes")
-
-    def run(level: Level, *args: Any, **kwargs: Any) -> Any:
-        bound = bound_to(function, args, kwargs)
-        array, axes = bound.pop(name), bound.pop("axes", start)
-        if not level.on(array):
-            raise NoRule
-        if axes is None:
-            sizes = bound.get("s")
-            axes = range(array.ndim) if sizes is None else range(-len(sizes), 0)
-        return level.wrap(function(array.value, axes=shifted_axes(axes, array.ndim), **bound))
-
-    return run
+    bound = bound_to(function, args, kwargs)
+    array, axes = bound.pop(name), bound.pop("axes", start)
+    if not level.on(array):
+        raise NoRule
+    if axes is None:
+        sizes = bound.get("s")
+        axes = range(array.ndim) if sizes is None else range(-len(sizes), 0)
+    return level.wrap(function(array.value, axes=shifted_axes(axes, array.ndim), **bound))
 
 
-@GRAD.rules_of(fft.fftshift, fft.ifftshift)
-def _grad_shift(function: Any) -> Any:
+@GRAD.rule_of_each(fft.fftshift, fft.ifftshift)
+def _grad_shift(function: Function, x: Array, axes: Axes = None) -> Array:
     sign = 1 if function is fft.fftshift else -1
-
-    def run(x: Any, axes: Any = None) -> Any:
-        places = tuple(range(x.ndim)) if axes is None else axes if isinstance(axes, tuple | list) else (axes,)
-        return roll(x, [sign * (x.shape[axis] // 2) for axis in places], tuple(places))
-
-    return run
+    places = tuple(range(x.ndim)) if axes is None else axes if isinstance(axes, tuple | list) else (axes,)
+    return roll(x, [sign * (x.shape[axis] // 2) for axis in places], tuple(places))

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
+from numpy.typing import ArrayLike
 
-from lite._transforms.grad.tape import value_of, with_node
+from lite._arrays.types import Array, DtypeLike, Function
+from lite._transforms.grad.tape import Pullback, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.registry import (
@@ -19,17 +21,19 @@ from lite._transforms.registry import (
     NoRule,
     as_array,
     as_arrays,
+    flattened,
     formula,
     ndim_of,
 )
 from lite._transforms.vmap.along import shifted_axis
+from lite._transforms.vmap.array import BatchedArray
 from lite._transforms.vmap.level import Level
 
 
 @GRAD.rule(np.concatenate)
 def _grad_concatenate(
-    arrays: Any, /, axis: int | None = 0, *, dtype: Any = None, casting: Any = "same_kind"
-) -> Any:
+    arrays: Any, /, axis: int | None = 0, *, dtype: DtypeLike = None, casting: Any = "same_kind"
+) -> Array:
     parts = as_arrays(arrays)
     if axis is None:
         parts, axis = [part.reshape(-1) for part in parts], 0
@@ -44,7 +48,7 @@ def _grad_concatenate(
 
 
 @VMAP.rule(np.concatenate, np.concat)
-def _vmap_concatenate(level: Level, arrays: Any, axis: int | None = 0, **kwargs: Any) -> Any:
+def _vmap_concatenate(level: Level, arrays: Any, axis: int | None = 0, **kwargs: Any) -> Array:
     items = as_arrays(arrays)
     if axis is None:
         items, axis = [np.ravel(a) for a in items], 0
@@ -54,8 +58,8 @@ def _vmap_concatenate(level: Level, arrays: Any, axis: int | None = 0, **kwargs:
 
 @ONNX.rule(np.concatenate)
 def _onnx_concatenate(
-    graph: Graph, arrays: Any, axis: Any = 0, dtype: Any = None, casting: str = "same_kind"
-) -> Any:
+    graph: Graph, arrays: Any, axis: Any = 0, dtype: DtypeLike = None, casting: str = "same_kind"
+) -> GraphArray:
     parts = _of_one_dtype(graph, arrays, dtype)
     if axis is None:
         parts, axis = [graph.reshape(x, (x.size,)) for x in parts], 0
@@ -64,7 +68,7 @@ def _onnx_concatenate(
     return graph.concatenate(parts, normalize_axis_index(axis, parts[0].ndim))
 
 
-def _of_one_dtype(graph: Graph, arrays: Any, dtype: Any) -> list[GraphArray]:
+def _of_one_dtype(graph: Graph, arrays: Any, dtype: DtypeLike) -> list[GraphArray]:
     parts = [graph.operand(x) for x in arrays]
     if not parts:
         raise ValueError("need at least one array to join")
@@ -73,19 +77,19 @@ def _of_one_dtype(graph: Graph, arrays: Any, dtype: Any) -> list[GraphArray]:
 
 
 @GRAD.rule(np.stack)
-def _grad_stack(arrays: Any, axis: int = 0, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
+def _grad_stack(arrays: Any, axis: int = 0, *, dtype: DtypeLike = None, casting: Any = "same_kind") -> Array:
     parts = as_arrays(arrays)
     value = np.stack([value_of(part) for part in parts], axis, dtype=dtype, casting=casting)
     head = (slice(None),) * normalize_axis_index(axis, value.ndim)
     return with_node(value, *[(part, _at((*head, i))) for i, part in enumerate(parts)])
 
 
-def _at(index: Any) -> Any:
+def _at(index: Any) -> Pullback:
     return lambda g: g[index]
 
 
 @VMAP.rule(np.stack)
-def _vmap_stack(level: Level, arrays: Any, axis: int = 0, **kwargs: Any) -> Any:
+def _vmap_stack(level: Level, arrays: Any, axis: int = 0, **kwargs: Any) -> Array:
     items = as_arrays(arrays)
     parts = [level.full(a) for a in items]
     return level.wrap(np.stack(parts, shifted_axis(axis, items[0].ndim + 1), **kwargs))
@@ -93,70 +97,66 @@ def _vmap_stack(level: Level, arrays: Any, axis: int = 0, **kwargs: Any) -> Any:
 
 @ONNX.rule(np.stack)
 def _onnx_stack(
-    graph: Graph, arrays: Any, axis: int = 0, dtype: Any = None, casting: str = "same_kind"
-) -> Any:
+    graph: Graph, arrays: Any, axis: int = 0, dtype: DtypeLike = None, casting: str = "same_kind"
+) -> GraphArray:
     parts = _of_one_dtype(graph, arrays, dtype)
     if any(tuple(x.shape) != tuple(parts[0].shape) for x in parts):
         raise ValueError("all input arrays must have the same shape")
     return graph.stack(parts, normalize_axis_index(axis, parts[0].ndim + 1))
 
 
-@VMAP.rules_of(np.split, np.array_split)
-def _vmap_split(function: Any) -> Any:
-    def run(level: Level, ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-        return level.wrap_all(function(ary.value, indices_or_sections, shifted_axis(axis, ary.ndim)))
+@VMAP.rule_of_each(np.split, np.array_split)
+def _vmap_split(
+    function: Function, level: Level, ary: BatchedArray, indices_or_sections: Any, axis: int = 0
+) -> list[Array]:
+    return level.wrap_all(function(ary.value, indices_or_sections, shifted_axis(axis, ary.ndim)))
 
-    return run
 
-
-@ONNX.rules_of(np.split, np.array_split, np.unstack)
-def _onnx_split(function: Any) -> Any:
-    def run(graph: Graph, x: Any, *args: Any, axis: int = 0) -> Any:
-        *sections, axis = args if len(args) > 1 else (*args, axis)
-        if graph.size(x.shape[axis]) is not None:
-            raise NoRule("a dynamic dimension")
-        return FORMULAS[function](x, *sections, axis=axis)
-
-    return run
+@ONNX.rule_of_each(np.split, np.array_split, np.unstack)
+def _onnx_split(function: Function, graph: Graph, x: GraphArray, *args: Any, axis: int = 0) -> GraphArray:
+    *sections, axis = args if len(args) > 1 else (*args, axis)
+    if graph.size(x.shape[axis]) is not None:
+        raise NoRule("a dynamic dimension")
+    return FORMULAS[function](x, *sections, axis=axis)
 
 
 # -- formulas ----------------------------------------------------------------------------------------------
 
 
 @formula(np.vstack)
-def _vstack(tup: Any, **kwargs: Any) -> Any:
+def _vstack(tup: Any, **kwargs: Any) -> Array:
     return np.concatenate([np.atleast_2d(a) for a in tup], 0, **kwargs)
 
 
 @formula(np.hstack)
-def _hstack(tup: Any, **kwargs: Any) -> Any:
+def _hstack(tup: Any, **kwargs: Any) -> Array:
     items = [np.atleast_1d(a) for a in tup]
     return np.concatenate(items, 0 if items and ndim_of(items[0]) == 1 else 1, **kwargs)
 
 
 @formula(np.dstack)
-def _dstack(tup: Any) -> Any:
+def _dstack(tup: Any) -> Array:
     return np.concatenate([np.atleast_3d(a) for a in tup], 2)
 
 
 @formula(np.column_stack)
-def _column_stack(tup: Any) -> Any:
+def _column_stack(tup: Any) -> Array:
     items = as_arrays(tup)
     return np.concatenate([a.reshape(-1, 1) if a.ndim < 2 else a for a in items], 1)
 
 
 @formula(np.block)
-def _block(arrays: Any) -> Any:
+def _block(arrays: Any) -> Array:
     parts, depth = arrays, 0
     while isinstance(parts, list) and parts:
         depth, parts = depth + 1, parts[0]
 
-    def widest(part: Any) -> int:
+    def widest(part: ArrayLike) -> int:
         return max(map(widest, part)) if isinstance(part, list) else ndim_of(part)
 
     ndim = max(depth, widest(arrays))
 
-    def join(part: Any, axis: int) -> Any:
+    def join(part: ArrayLike, axis: int) -> Array:
         if isinstance(part, list):
             if not axis or not part:
                 raise NoRule  # NumPy names the list that is too deep, or empty
@@ -170,7 +170,7 @@ def _block(arrays: Any) -> Any:
 
 
 @formula(np.array_split)
-def _array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+def _array_split(ary: Array, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     size = ary.shape[axis]
     if np.ndim(indices_or_sections):
         ends = [operator.index(i) for i in indices_or_sections]
@@ -185,57 +185,52 @@ def _array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
 
 
 @formula(np.split)
-def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+def _split(ary: Array, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     if not np.ndim(indices_or_sections) and ary.shape[axis] % indices_or_sections:
         raise ValueError("array split does not result in an equal division")
     return np.array_split(ary, indices_or_sections, axis)
 
 
 @formula(np.unstack)
-def _unstack(x: Any, /, *, axis: int = 0) -> Any:
+def _unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
     head = (slice(None),) * normalize_axis_index(axis, x.ndim)
     return tuple([x[(*head, i)] for i in range(x.shape[axis])])
 
 
 @formula(np.delete)
-def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
-    if axis is None:
-        arr, axis = arr.reshape(-1), 0
+def _delete(arr: Array, obj: Array, axis: int | None = None) -> Array:
+    arr, axis = flattened(arr, axis)
     return np.take(arr, np.delete(np.arange(arr.shape[axis]), obj), axis)
 
 
 @formula(np.append)
-def _append(arr: Any, values: Any, axis: int | None = None) -> Any:
-    if axis is None:
-        return np.concatenate([np.ravel(arr), np.ravel(values)])
+def _append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     return np.concatenate([arr, values], axis)
 
 
 @formula(np.hsplit)
-def _hsplit(ary: Any, indices_or_sections: Any) -> Any:
+def _hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     return np.split(ary, indices_or_sections, 1 if ndim_of(ary) > 1 else 0)
 
 
 @formula(np.vsplit)
-def _vsplit(ary: Any, indices_or_sections: Any) -> Any:
+def _vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     if ndim_of(ary) < 2:
         raise ValueError("vsplit only works on arrays of 2 or more dimensions")
     return np.split(ary, indices_or_sections, 0)
 
 
 @formula(np.dsplit)
-def _dsplit(ary: Any, indices_or_sections: Any) -> Any:
+def _dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     if ndim_of(ary) < 3:
         raise ValueError("dsplit only works on arrays of 3 or more dimensions")
     return np.split(ary, indices_or_sections, 2)
 
 
 @formula(np.insert)
-def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    arr, values = as_array(arr), as_array(values)
-    if axis is None:
-        arr, axis = arr.reshape(-1), 0
-    axis = normalize_axis_index(axis, arr.ndim)
+def _insert(arr: Array, obj: Array, values: Array, axis: int | None = None) -> Array:
+    arr, axis = flattened(as_array(arr), axis)
+    values = as_array(values)
     size = arr.shape[axis]
     # Elements go where their numbers go; those from `size` on are new.
     if isinstance(obj, slice):

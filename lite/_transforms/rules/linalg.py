@@ -18,8 +18,9 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy import linalg
 from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.typing import ArrayLike
 
-from lite._arrays.types import HostArray
+from lite._arrays.types import Array, Axes, Function, HostArray
 from lite._transforms.grad.along import spread
 from lite._transforms.grad.tape import holds_traced, unbroadcast, value_of, with_node
 from lite._transforms.registry import (
@@ -34,33 +35,29 @@ from lite._transforms.registry import (
     ndim_of,
 )
 from lite._transforms.rules.reductions import others
-from lite._transforms.vmap.along import shifted_axes, shifted_axis
+from lite._transforms.vmap.along import along, shifted_axes, shifted_axis
+from lite._transforms.vmap.array import BatchedArray
 from lite._transforms.vmap.level import Level
 
 ZERO_GRADIENT.add(linalg.matrix_rank)
 
 
-@VMAP.rules_of(
+@VMAP.rule_of_each(
     *(linalg.inv, linalg.pinv, linalg.det, linalg.slogdet, linalg.cholesky, linalg.qr, linalg.svd),
     *(linalg.svdvals, linalg.eig, linalg.eigh, linalg.eigvals, linalg.eigvalsh, linalg.cond),
     *(linalg.matrix_power, linalg.matrix_norm),
 )
-def _vmap_of_matrices(function: Any) -> Any:
-    def run(level: Level, a: Any, *args: Any, **kwargs: Any) -> Any:
-        if not level.on(a) or any(hasattr(value, "level") for value in (*args, *kwargs.values())):
-            raise NoRule
-        if a.ndim < 2:
-            raise linalg.LinAlgError(
-                f"{a.ndim}-dimensional array given. Array must be at least two-dimensional"
-            )
-        result = function(a.value, *args, **kwargs)
-        return level.wrap_all(result) if isinstance(result, tuple) else level.wrap(result)
-
-    return run
+def _vmap_of_matrices(function: Function, level: Level, a: BatchedArray, *args: Any, **kwargs: Any) -> Array:
+    if not level.on(a) or any(hasattr(value, "level") for value in (*args, *kwargs.values())):
+        raise NoRule
+    if a.ndim < 2:
+        raise linalg.LinAlgError(f"{a.ndim}-dimensional array given. Array must be at least two-dimensional")
+    result = function(a.value, *args, **kwargs)
+    return level.wrap_all(result) if isinstance(result, tuple) else level.wrap(result)
 
 
 @VMAP.rule(linalg.matrix_rank)
-def _vmap_matrix_rank(level: Level, A: Any, *args: Any, **kwargs: Any) -> Any:
+def _vmap_matrix_rank(level: Level, A: BatchedArray, *args: Any, **kwargs: Any) -> Any:
     if args or kwargs:
         raise NoRule
     if A.ndim < 2:
@@ -69,7 +66,7 @@ def _vmap_matrix_rank(level: Level, A: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @VMAP.rule(linalg.solve)
-def _vmap_solve(level: Level, a: Any, b: Any) -> Any:
+def _vmap_solve(level: Level, a: Array, b: Any) -> Array:
     a_ndim, b_ndim = ndim_of(a), ndim_of(b)
     if a_ndim < 2:
         raise linalg.LinAlgError(f"{a_ndim}-dimensional array given. Array must be at least two-dimensional")
@@ -82,47 +79,47 @@ def _vmap_solve(level: Level, a: Any, b: Any) -> Any:
     return out[..., 0] if b_ndim == 1 else out
 
 
-def _t(x: Any) -> Any:
+def _t(x: Array) -> Array:
     return x.swapaxes(-1, -2)
 
 
-def _scaled(matrix: Any, columns: Any) -> Any:
+def _scaled(matrix: Array, columns: Array) -> Array:
     """A matrix with its columns multiplied by the elements of a vector."""
     return matrix * columns[..., None, :]
 
 
-def _symmetric(x: Any) -> Any:
+def _symmetric(x: Array) -> Array:
     return (x + _t(x)) / 2
 
 
 @GRAD.rule(linalg.inv)
-def _grad_inv(a: Any) -> Any:
+def _grad_inv(a: ArrayLike) -> Array:
     value = linalg.inv(value_of(a))
     return with_node(value, (a, lambda g: -np.matmul(_t(value), np.matmul(g, _t(value)))))
 
 
 @GRAD.rule(linalg.solve)
-def _grad_solve(a: Any, b: Any) -> Any:
+def _grad_solve(a: Array, b: Any) -> Array:
     a, b = as_arrays((a, b))
     if b.ndim == 1:
         return linalg.solve(a, b[:, None])[..., 0]
     matrix, right = value_of(a), value_of(b)
     value = linalg.solve(matrix, right)
 
-    def by_matrix(g: Any) -> Any:
+    def by_matrix(g: Array) -> Array:
         return unbroadcast(-np.matmul(linalg.solve(_t(matrix), g), _t(value)), matrix.shape)
 
-    def by_right(g: Any) -> Any:
+    def by_right(g: Array) -> Array:
         return unbroadcast(linalg.solve(_t(matrix), g), right.shape)
 
     return with_node(value, (a, by_matrix), (b, by_right))
 
 
 @GRAD.rule(linalg.det)
-def _grad_det(a: Any) -> Any:
+def _grad_det(a: ArrayLike) -> Array:
     held = value_of(a)
 
-    def pull(g: Any) -> Any:
+    def pull(g: Array) -> Array:
         # The cofactors, also of a matrix without inverse.
         u, s, vh = linalg.svd(held)
         sign = linalg.det(np.matmul(u, vh))
@@ -132,7 +129,7 @@ def _grad_det(a: Any) -> Any:
 
 
 @GRAD.rule(linalg.slogdet)
-def _grad_slogdet(a: Any) -> Any:
+def _grad_slogdet(a: ArrayLike) -> Any:
     held = value_of(a)
     value = linalg.slogdet(held)
     logabsdet = with_node(value.logabsdet, (a, lambda g: g[..., None, None] * _t(linalg.inv(held))))
@@ -140,11 +137,11 @@ def _grad_slogdet(a: Any) -> Any:
 
 
 @GRAD.rule(linalg.cholesky)
-def _grad_cholesky(a: Any, /, *, upper: bool = False) -> Any:
+def _grad_cholesky(a: ArrayLike, /, *, upper: bool = False) -> Array:
     value = linalg.cholesky(value_of(a), upper=upper)
     lower = _t(value) if upper else value
 
-    def pull(g: Any) -> Any:
+    def pull(g: Array) -> Array:
         inner = np.tril(np.matmul(_t(lower), _t(g) if upper else g))
         inner = inner - np.tril(np.triu(inner)) / 2
         inner = linalg.solve(_t(lower), inner)
@@ -154,21 +151,21 @@ def _grad_cholesky(a: Any, /, *, upper: bool = False) -> Any:
 
 
 @GRAD.rule(linalg.eigh)
-def _grad_eigh(a: Any, UPLO: str = "L") -> Any:
+def _grad_eigh(a: ArrayLike, UPLO: str = "L") -> Array:
     value = linalg.eigh(value_of(a), UPLO)  # type: ignore[call-overload]
     w, v = value
 
-    def by_values(g: Any) -> Any:
+    def by_values(g: Array) -> Array:
         return np.matmul(_scaled(v, g), _t(v))
 
-    def by_vectors(g: Any) -> Any:
+    def by_vectors(g: Array) -> Array:
         inner = np.matmul(_t(v), g) * _one_by_gaps(w)
         return _symmetric(np.matmul(v, np.matmul(inner, _t(v))))
 
     return type(value)(with_node(w, (a, by_values)), with_node(v, (a, by_vectors)))
 
 
-def _one_by_gaps(w: Any) -> Any:
+def _one_by_gaps(w: Array) -> Array:
     """1 / (w_j - w_i), and 0 on the diagonal."""
     unit = np.eye(w.shape[-1], dtype=w.dtype)
     with np.errstate(divide="ignore"):
@@ -176,12 +173,14 @@ def _one_by_gaps(w: Any) -> Any:
 
 
 @GRAD.rule(linalg.eigvalsh)
-def _grad_eigvalsh(a: Any, UPLO: str = "L") -> Any:
+def _grad_eigvalsh(a: ArrayLike, UPLO: str = "L") -> Array:
     return linalg.eigh(a, UPLO)[0]  # type: ignore[call-overload]
 
 
 @GRAD.rule(linalg.svd)
-def _grad_svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+def _grad_svd(
+    a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> Any:
     held = value_of(a)
     if hermitian or (compute_uv and full_matrices and held.shape[-1] != held.shape[-2]):
         raise NoRule  # of vectors that nothing but being orthogonal determines
@@ -189,15 +188,15 @@ def _grad_svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermi
     u, s, vh = value
     v = _t(vh)
 
-    def by_values(g: Any) -> Any:
+    def by_values(g: Array) -> Array:
         return np.matmul(_scaled(u, g), vh)
 
-    def by_left(g: Any) -> Any:
+    def by_left(g: Array) -> Array:
         skew = np.matmul(_t(u), g)
         inner = _scaled((skew - _t(skew)) * _one_by_gaps(s * s), s)
         return np.matmul(np.matmul(u, inner) + _scaled(g - np.matmul(u, skew), 1 / s), vh)
 
-    def by_right(g: Any) -> Any:
+    def by_right(g: Array) -> Array:
         g = _t(g)
         skew = np.matmul(vh, g)
         inner = (skew - _t(skew)) * _one_by_gaps(s * s) * s[..., :, None]
@@ -210,19 +209,19 @@ def _grad_svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermi
 
 
 @GRAD.rule(linalg.svdvals)
-def _grad_svdvals(x: Any, /) -> Any:
+def _grad_svdvals(x: Array, /) -> Array:
     return linalg.svd(x, compute_uv=False)
 
 
 @GRAD.rule(linalg.qr)
-def _grad_qr(a: Any, mode: str = "reduced") -> Any:
+def _grad_qr(a: ArrayLike, mode: str = "reduced") -> Any:
     held = value_of(a)
     if mode != "reduced" or held.shape[-2] < held.shape[-1]:
         raise NoRule
     value = linalg.qr(held)
     q, r = value
 
-    def pull(g: Any, m: Any) -> Any:
+    def pull(g: Array, m: ArrayLike) -> Array:
         below = np.tril(m, -1)
         inner = below + _t(below) + np.tril(np.triu(m))
         return _t(linalg.solve(r, _t(g + np.matmul(q, inner))))
@@ -233,13 +232,13 @@ def _grad_qr(a: Any, mode: str = "reduced") -> Any:
 
 
 @GRAD.rule(linalg.pinv)
-def _grad_pinv(a: Any, *args: Any, **kwargs: Any) -> Any:
+def _grad_pinv(a: ArrayLike, *args: Any, **kwargs: Any) -> Array:
     if holds_traced((args, kwargs)):
         raise NoRule
     held = value_of(a)
     p = linalg.pinv(held, *args, **kwargs)
 
-    def pull(g: Any) -> Any:
+    def pull(g: Array) -> Array:
         left = g - np.matmul(p, np.matmul(held, g))  # what is not among the columns of p
         right = _t(g) - np.matmul(held, np.matmul(p, _t(g)))
         share = -np.matmul(_t(p), np.matmul(g, _t(p)))
@@ -250,7 +249,7 @@ def _grad_pinv(a: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @GRAD.rule(linalg.lstsq)
-def _grad_lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+def _grad_lstsq(a: Array, b: Any, rcond: Any = None) -> tuple[Array, ...]:
     matrix, right = value_of(a), value_of(b)
     if isinstance(matrix, HostArray) or isinstance(right, HostArray):
         raise NoRule  # the shape of its residuals depends on the rank
@@ -264,7 +263,7 @@ def _grad_lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
 
 
 @GRAD.rule(linalg.matrix_power)
-def _grad_matrix_power(a: Any, n: int) -> Any:
+def _grad_matrix_power(a: Array, n: int) -> Any:
     if n < 0:
         a, n = linalg.inv(a), -n
     if n == 0:
@@ -285,7 +284,9 @@ def _vmap_lstsq(*args: Any, **kwargs: Any) -> NoReturn:
 
 
 @VMAP.rule(linalg.norm)
-def _vmap_norm(level: Level, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def _vmap_norm(
+    level: Level, x: BatchedArray, ord: Any = None, axis: Any = None, keepdims: bool = False
+) -> Array:
     if not level.on(x):
         raise NoRule
     ndim = x.ndim
@@ -303,18 +304,13 @@ def _vmap_norm(level: Level, x: Any, ord: Any = None, axis: Any = None, keepdims
 
 @VMAP.rule(linalg.vector_norm)
 def _vmap_vector_norm(
-    level: Level, x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
-) -> Any:
-    ndim = x.ndim
-    if axis is None:
-        out = linalg.vector_norm(x.value.reshape(level.size, math.prod(x.shape)), axis=1, ord=ord)
-        return level.wrap(out.reshape(level.size, *[1] * ndim) if keepdims else out)
-    axes = shifted_axes(axis, ndim)
-    return level.wrap(linalg.vector_norm(x.value, axis=axes, keepdims=keepdims, ord=ord))
+    level: Level, x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = False, ord: Any = 2
+) -> Array:
+    return along(level, linalg.vector_norm, x, axis, {"ord": ord, "keepdims": keepdims})
 
 
 @GRAD.rule(linalg.vector_norm)
-def _grad_vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def _grad_vector_norm(x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = False, ord: Any = 2) -> Array:
     if isinstance(ord, str) or holds_traced(ord):
         raise NoRule
     if ord != 2:
@@ -322,7 +318,7 @@ def _grad_vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, or
     held = value_of(x)
     value = np.sqrt(np.sum(held * held, axis, keepdims=keepdims))
 
-    def pull(g: Any) -> Any:
+    def pull(g: Array) -> Array:
         # As in torch, the elements of a zero vector have no share.
         scale = np.where(value == 0, 0, g / np.where(value == 0, 1, value))
         return held * spread(scale, held.shape, axis)
@@ -342,7 +338,7 @@ def _grad_complex(*args: Any, **kwargs: Any) -> NoReturn:
 
 
 @formula(linalg.norm)
-def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def _norm(x: Array, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     ndim = ndim_of(x)
     if ord is None and (axis is None or np.ndim(axis) == 0 or len(axis) == 2):
         return linalg.vector_norm(x, axis=axis, keepdims=keepdims)
@@ -356,7 +352,7 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
 
 
 @formula(linalg.vector_norm)
-def _vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def _vector_norm(x: Array, /, *, axis: Axes = None, keepdims: bool = False, ord: Any = 2) -> Array:
     if ord == 2:
         return np.sqrt(np.sum(x * x, axis, keepdims=keepdims))
     if ord == 0:
@@ -370,7 +366,7 @@ def _vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: An
 
 
 @formula(linalg.matrix_norm)
-def _matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def _matrix_norm(x: Array, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
     if ord in ("fro", "f"):
         return linalg.vector_norm(x, axis=(-2, -1), keepdims=keepdims)
     if ord in (2, -2, "nuc"):
@@ -385,7 +381,7 @@ def _matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 
 
 @formula(linalg.cond)
-def _cond(x: Any, p: Any = None) -> Any:
+def _cond(x: Array, p: Any = None) -> Array:
     if p in (None, 2, -2):
         s = linalg.svdvals(x)
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
@@ -393,7 +389,7 @@ def _cond(x: Any, p: Any = None) -> Any:
 
 
 @formula(linalg.tensorinv)
-def _tensorinv(a: Any, ind: int = 2) -> Any:
+def _tensorinv(a: Array, ind: int = 2) -> Array:
     if ind <= 0:
         raise ValueError("Invalid ind argument.")
     front, back = a.shape[:ind], a.shape[ind:]
@@ -401,7 +397,7 @@ def _tensorinv(a: Any, ind: int = 2) -> Any:
 
 
 @formula(linalg.tensorsolve)
-def _tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+def _tensorsolve(a: Array, b: Array, axes: Axes = None) -> Array:
     a, b = as_array(a), as_array(b)
     if axes is not None:
         last = normalize_axis_tuple(axes, a.ndim)

@@ -8,14 +8,17 @@ from __future__ import annotations
 import functools
 import math
 import string
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy import linalg
 from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.typing import ArrayLike
 
+from lite._arrays.types import Array, Axes, DtypeLike, Shape
 from lite._transforms.grad.along import wide
-from lite._transforms.grad.tape import unbroadcast, value_of, with_node
+from lite._transforms.grad.tape import Pullback, unbroadcast, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.registry import (
@@ -29,14 +32,15 @@ from lite._transforms.registry import (
     formula,
     ndim_of,
 )
+from lite._transforms.vmap.array import BatchedArray
 from lite._transforms.vmap.level import Level
 
 _LARGE = 1 << 14  # elements of an einsum from which a good order of its products pays
-_NARROW = 64  # columns, beyond which short rows take no longer than long ones
+_NARROW = 64  # columns up to which rows are too short for fast loops
 
 
 @GRAD.rule(np.matmul)
-def _grad_matmul(a: Any, b: Any, **kwargs: Any) -> Any:
+def _grad_matmul(a: ArrayLike, b: ArrayLike, **kwargs: Any) -> Array:
     if kwargs:
         raise NoRule
     a, b = as_array(a), as_array(b)
@@ -44,7 +48,7 @@ def _grad_matmul(a: Any, b: Any, **kwargs: Any) -> Any:
     return with_node(np.matmul(x, y), (a, lambda g: _by_left(g, x, y)), (b, lambda g: _by_right(g, x, y)))
 
 
-def _by_left(g: Any, x: Any, y: Any) -> Any:
+def _by_left(g: Array, x: Array, y: Array) -> Array:
     """The derivative by x of the product x y."""
     g = wide(g)
     if y.ndim == 1:
@@ -58,7 +62,7 @@ def _by_left(g: Any, x: Any, y: Any) -> Any:
     return unbroadcast(np.matmul(g[..., None, :], turned)[..., 0, :], x.shape)
 
 
-def _by_right(g: Any, x: Any, y: Any) -> Any:
+def _by_right(g: Array, x: Array, y: Array) -> Array:
     """The derivative by y of the product x y."""
     g = wide(g)
     if x.ndim == 1:
@@ -76,7 +80,7 @@ def _by_right(g: Any, x: Any, y: Any) -> Any:
 
 
 @VMAP.rule(np.matmul)
-def _vmap_matmul(level: Level, a: Any, b: Any, **kwargs: Any) -> Any:
+def _vmap_matmul(level: Level, a: ArrayLike, b: ArrayLike, **kwargs: Any) -> Array:
     if kwargs:
         raise NoRule
     a_ndim, b_ndim = ndim_of(a), ndim_of(b)
@@ -93,9 +97,9 @@ def _vmap_matmul(level: Level, a: Any, b: Any, **kwargs: Any) -> Any:
         return level.wrap(_transposed(x, y))
     # Vectors become matrices, so that what is in front of them is a stack for both factors.
     if a_ndim == 1:
-        x = x[..., None, :]
+        x = as_array(x)[..., None, :]
     if b_ndim == 1:
-        y = y[..., :, None]
+        y = as_array(y)[..., :, None]
     loops = max(a_ndim, b_ndim, 2) + 1
     x = _spread(x, loops) if level.on(a) else x
     y = _spread(y, loops) if level.on(b) else y
@@ -107,15 +111,15 @@ def _vmap_matmul(level: Level, a: Any, b: Any, **kwargs: Any) -> Any:
     return level.wrap(out)
 
 
-def _rows_times(x: Any, b: Any) -> Any:
+def _rows_times(x: Array, b: Array) -> Array:
     """A mapped factor times one that is not: its leading dimensions as the rows of one matrix."""
-    if x.ndim > 2 and b.ndim == 2 and type(x) is np.ndarray and x.flags.c_contiguous:
+    if type(x) is type(b) is np.ndarray and x.ndim > 2 and b.ndim == 2 and x.flags.c_contiguous:
         rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
         return np.matmul(rows, b).reshape(*x.shape[:-1], b.shape[-1])
     return np.matmul(x, b)
 
 
-def _is_narrow(x: Any, y: Any) -> bool:
+def _is_narrow(x: Array, y: Array) -> bool:
     """Whether the products have so few columns that each should lie as a row in memory.
 
     What follows (adding a bias, an activation) then goes through long rows in place of many short ones.
@@ -123,7 +127,7 @@ def _is_narrow(x: Any, y: Any) -> bool:
     return type(x) is type(y) is np.ndarray and y.shape[-1] <= _NARROW and x.shape[-2] >= 2 * y.shape[-1]
 
 
-def _transposed(x: Any, y: Any) -> Any:
+def _transposed(x: Array, y: Array) -> Array:
     """Products of matrices, of which the second is mapped, computed and stored as their transposes."""
     left, right = y.swapaxes(1, 2), x.swapaxes(-1, -2)
     if right.ndim == 2 and left.flags.c_contiguous and left.shape[2] == right.shape[0]:
@@ -135,14 +139,14 @@ def _transposed(x: Any, y: Any) -> Any:
     return out.swapaxes(1, 2)
 
 
-def _spread(value: Any, ndim: int) -> Any:
+def _spread(value: Array, ndim: int) -> Array:
     """New dimensions after the first."""
     missing = ndim - value.ndim
     return value[(slice(None),) + (None,) * missing] if missing else value
 
 
 @ONNX.rule(np.matmul)
-def _onnx_matmul(graph: Graph, a: Any, b: Any, dtype: Any = None) -> GraphArray:
+def _onnx_matmul(graph: Graph, a: ArrayLike, b: ArrayLike, dtype: DtypeLike = None) -> GraphArray:
     x, y = graph.operand(a), graph.operand(b)
     wanted = np.result_type(x.dtype, y.dtype) if dtype is None else np.dtype(dtype)
     x, y = graph.cast(x, wanted), graph.cast(y, wanted)
@@ -158,7 +162,7 @@ def _onnx_matmul(graph: Graph, a: Any, b: Any, dtype: Any = None) -> GraphArray:
 
 @GRAD.rule(np.vecdot)
 @ONNX.composed(np.vecdot)
-def _vecdot(a: Any, b: Any, /, *, axis: int = -1) -> Any:
+def _vecdot(a: Array, b: Array, /, *, axis: int = -1) -> Array:
     if axis != -1:
         a, b = np.moveaxis(a, axis, -1), np.moveaxis(b, axis, -1)
     return np.sum(np.multiply(a, b), -1)
@@ -168,17 +172,17 @@ if hasattr(np, "matvec"):  # NumPy 2.2
 
     @GRAD.rule(np.matvec)
     @ONNX.composed(np.matvec)
-    def _matvec(a: Any, b: Any, /) -> Any:
+    def _matvec(a: ArrayLike, b: ArrayLike, /) -> Array:
         return np.matmul(a, as_array(b)[..., None])[..., 0]
 
     @GRAD.rule(np.vecmat)
     @ONNX.composed(np.vecmat)
-    def _vecmat(a: Any, b: Any, /) -> Any:
+    def _vecmat(a: ArrayLike, b: ArrayLike, /) -> Array:
         return np.matmul(as_array(a)[..., None, :], b)[..., 0, :]
 
 
-@VMAP.rule(np.tensordot)
-def _vmap_tensordot(level: Level, a: Any, b: Any, axes: Any = 2) -> Any:
+@VMAP.rule(np.tensordot, linalg.tensordot)
+def _vmap_tensordot(level: Level, a: BatchedArray, b: BatchedArray, axes: Axes = 2) -> Array:
     if level.on(a) and level.on(b):
         return FORMULAS[np.tensordot](a, b, axes)
     first, second = summed_axes(ndim_of(a), ndim_of(b), axes)
@@ -189,18 +193,18 @@ def _vmap_tensordot(level: Level, a: Any, b: Any, axes: Any = 2) -> Any:
 
 
 @GRAD.rule(np.einsum)
-def _grad_einsum(*operands: Any, optimize: Any = False, **kwargs: Any) -> Any:
-    terms, output, arrays = _subscripts(operands)
+def _grad_einsum(*operands: Any, optimize: Any = False, **kwargs: Any) -> Array:
+    given, output, arrays = _subscripts(operands)
     values = [value_of(a) for a in arrays]
-    terms, output = _without_dots(terms, output, values)
+    terms, output = _without_dots(given, output, values)
     value = np.einsum(f"{','.join(terms)}->{output}", *values, optimize=optimize, **kwargs)
     return with_node(value, *[(a, _by_operand(i, terms, output, values)) for i, a in enumerate(arrays)])
 
 
-def _by_operand(i: int, terms: list[str], output: str, values: list[Any]) -> Any:
+def _by_operand(i: int, terms: Sequence[str], output: str, values: list[Any]) -> Pullback:
     """The pullback of an einsum by its operand `i`: an einsum of the others and the derivative."""
 
-    def pull(g: Any) -> Any:
+    def pull(g: Array) -> Array:
         own, shape = terms[i], values[i].shape
         inputs = [output, *terms[:i], *terms[i + 1 :]]
         others = [wide(g), *values[:i], *values[i + 1 :]]
@@ -222,7 +226,7 @@ def _by_operand(i: int, terms: list[str], output: str, values: list[Any]) -> Any
     return pull
 
 
-def _on_diagonals(share: Any, own: str, unique: str, shape: Any) -> Any:
+def _on_diagonals(share: Array, own: str, unique: str, shape: Shape) -> Array:
     """Zeros where the indices that one letter stands for differ."""
     free = iter([letter for letter in string.ascii_letters if letter not in own])
     target, inputs, units, seen = "", [unique], [], set()
@@ -238,66 +242,67 @@ def _on_diagonals(share: Any, own: str, unique: str, shape: Any) -> Any:
 
 
 @VMAP.rule(np.einsum)
-def _vmap_einsum(level: Level, *operands: Any, **kwargs: Any) -> Any:
+def _vmap_einsum(level: Level, *operands: Any, **kwargs: Any) -> Array:
     terms, output, arrays = _subscripts(operands)
+    text = _with_batch_dim(terms, output, tuple(map(level.on, arrays)))
+    return level.wrap(np.einsum(text, *map(level.value, arrays), **kwargs))
+
+
+@functools.lru_cache
+def _with_batch_dim(terms: tuple[str, ...], output: str, on: tuple[bool, ...]) -> str:
+    """Subscripts with a letter for the batch dimension, which some of the operands have."""
     used = {*"".join(terms)}
     free = next(letter for letter in string.ascii_letters[::-1] if letter not in used)
-    terms = [free + term if level.on(a) else term for term, a in zip(terms, arrays, strict=True)]
-    values = [level.value(a) for a in arrays]
-    return level.wrap(np.einsum(f"{','.join(terms)}->{free}{output}", *values, **kwargs))
+    inputs = [free + term if mapped else term for term, mapped in zip(terms, on, strict=True)]
+    return f"{','.join(inputs)}->{free}{output}"
 
 
 @ONNX.rule(np.einsum)
-def _onnx_einsum(graph: Graph, *operands: Any, optimize: Any = False, **kwargs: Any) -> Any:
+def _onnx_einsum(graph: Graph, *operands: Any, optimize: Any = False, **kwargs: Any) -> GraphArray:
     if not isinstance(operands[0], str) or kwargs:
         raise NoRule
-    terms, output, given = _subscripts(operands)
-    arrays = [graph.operand(x) for x in given]
+    given, output, items = _subscripts(operands)
+    arrays = [graph.operand(x) for x in items]
     dtype = np.result_type(*[x.dtype for x in arrays])
     arrays = [graph.cast(x, dtype) for x in arrays]
-    shape = _einsum_shape(terms, output, arrays)
-    return graph.emit("Einsum", arrays, shape, dtype, equation=f"{','.join(terms)}->{output}")
-
-
-def _einsum_shape(terms: list[str], output: str, arrays: list[GraphArray]) -> tuple[int, ...]:
+    terms, output = _without_dots(given, output, arrays)
     sizes: dict[str, int] = {}
-    rest: tuple[int, ...] | None = None
     for term, x in zip(terms, arrays, strict=True):
-        head, dots, tail = term.partition("...")
-        if len(head) + len(tail) > x.ndim or (not dots and len(head) != x.ndim):
+        if len(term) != x.ndim:
             raise ValueError(f"einsum: {term!r} does not fit an array of {x.ndim} dimensions")
-        end = x.ndim - len(tail)
-        for name, size in (*zip(head, x.shape, strict=False), *zip(tail, x.shape[end:], strict=True)):
+        for name, size in zip(term, x.shape, strict=True):
             if sizes.setdefault(name, size) == 1:
                 sizes[name] = size
             if size not in (1, sizes[name]):
                 raise ValueError(f"einsum: the dimension {name!r} has the sizes {sizes[name]} and {size}")
-        if dots:
-            if rest is not None and tuple(rest) != tuple(x.shape[len(head) : end]):
-                raise NoRule("an ellipsis that broadcasts")
-            rest = x.shape[len(head) : end]
-    head, dots, tail = output.partition("...")
-    return (*(sizes[c] for c in head), *((rest or ()) if dots else ()), *(sizes[c] for c in tail))
+    shape = [sizes[name] for name in output]
+    return graph.emit("Einsum", arrays, shape, dtype, equation=f"{','.join(terms)}->{output}")
 
 
-def _subscripts(operands: tuple[Any, ...]) -> tuple[list[str], str, list[Any]]:
+def _subscripts(operands: tuple[Any, ...]) -> tuple[tuple[str, ...], str, list[Array]]:
     """The terms of an einsum, that of its result, and its operands as arrays."""
     if isinstance(operands[0], str):
-        text, arrays = operands[0].replace(" ", ""), as_arrays(operands[1:])
-        inputs, arrow, output = text.partition("->")
-        terms = inputs.split(",")
-    else:
-        given, lists = list(operands[0::2]), list(operands[1::2])
-        arrow = "->" * (len(operands) % 2)
-        output = _term(given.pop()) if arrow else ""
-        arrays, terms = as_arrays(given), list(map(_term, lists))
+        text, arrays = operands[0], as_arrays(operands[1:])
+    else:  # lists of numbers after the operands, and perhaps after the last one that of the result
+        text = ",".join(map(_term, operands[1::2]))
+        arrays = as_arrays(operands[: len(operands) - len(operands) % 2 : 2])
+        if len(operands) % 2:
+            text = f"{text}->{_term(operands[-1])}"
+    terms, output = _parsed(text)
     if len(terms) != len(arrays):
         raise ValueError(f"einsum got {len(terms)} terms for {len(arrays)} operands")
-    if not arrow:
-        letters = "".join(terms)
-        once = sorted({letter for letter in letters if letter != "." and letters.count(letter) == 1})
-        output = ("..." if "." in letters else "") + "".join(once)
     return terms, output, arrays
+
+
+@functools.lru_cache
+def _parsed(text: str) -> tuple[tuple[str, ...], str]:
+    """The terms of the operands and of the result; without an arrow, letters that occur once are kept."""
+    inputs, arrow, output = text.replace(" ", "").partition("->")
+    if not arrow:
+        letters = inputs.replace(",", "")
+        once = sorted(letter for letter in {*letters} - {"."} if letters.count(letter) == 1)
+        output = ("..." if "." in letters else "") + "".join(once)
+    return tuple(inputs.split(",")), output
 
 
 def _term(axes: Any) -> str:
@@ -305,7 +310,7 @@ def _term(axes: Any) -> str:
     return "".join(["..." if axis is Ellipsis else string.ascii_letters[axis] for axis in axes])
 
 
-def _without_dots(terms: list[str], output: str, values: list[Any]) -> tuple[list[str], str]:
+def _without_dots(terms: Sequence[str], output: str, values: Sequence[Any]) -> tuple[list[str], str]:
     """Terms of the operands and of the result, with letters in place of dots."""
     used = {*"".join(terms)}
     free = [letter for letter in string.ascii_letters if letter not in used]
@@ -317,7 +322,7 @@ def _without_dots(terms: list[str], output: str, values: list[Any]) -> tuple[lis
 
 
 @GRAD.rule(np.convolve)
-def _grad_convolve(a: Any, v: Any, mode: Any = "full") -> Any:
+def _grad_convolve(a: Array, v: Array, mode: Any = "full") -> Array:
     a, v = np.atleast_1d(as_array(a)), np.atleast_1d(as_array(v))
     x, y = value_of(a), value_of(v)
     value = np.convolve(x, y, mode)
@@ -326,7 +331,7 @@ def _grad_convolve(a: Any, v: Any, mode: Any = "full") -> Any:
     start = {"full": 0, "same": (short - 1) // 2, "valid": short - 1}[mode]
     width = (start, long + short - 1 - start - value.shape[0])
 
-    def by(other: Any) -> Any:
+    def by(other: Array) -> Pullback:
         return lambda g: np.correlate(np.pad(g, width), other, "valid")
 
     return with_node(value, (a, by(y)), (v, by(x)))
@@ -336,23 +341,29 @@ def _grad_convolve(a: Any, v: Any, mode: Any = "full") -> Any:
 
 
 @formula(np.polyval)
-def _polyval(p: Any, x: Any) -> Any:
+def _polyval(p: ArrayLike, x: Array) -> Array:
     out = np.zeros_like(x)
     for coefficient in as_arrays(p):
         out = out * x + coefficient
     return out
 
 
+@VMAP.rule(np.dot)
+def _vmap_dot(level: Level, a: Array, b: Array) -> Array:
+    # As the formula, which takes half as long again for small arrays.
+    return _vmap_matmul(level, a, b) if ndim_of(a) and 0 < ndim_of(b) <= 2 else _dot(a, b)
+
+
 @formula(np.dot)
-def _dot(a: Any, b: Any) -> Any:
+def _dot(a: Array, b: Array) -> Array:
     a, b = as_arrays((a, b))
     if not a.ndim or not b.ndim:
         return np.multiply(a, b)
     return np.matmul(a, b) if b.ndim <= 2 else np.tensordot(a, b, axes=([-1], [-2]))
 
 
-@formula(np.tensordot)
-def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+@formula(np.tensordot, linalg.tensordot)
+def _tensordot(a: Array, b: Array, axes: Any = 2) -> Array:
     a, b = as_arrays((a, b))
     first, second = summed_axes(a.ndim, b.ndim, axes)
     rows = [d for d in range(a.ndim) if d not in first]
@@ -373,52 +384,42 @@ def summed_axes(a_ndim: int, b_ndim: int, axes: Any) -> tuple[tuple[int, ...], t
     return normalize_axis_tuple(axes[0], a_ndim), normalize_axis_tuple(axes[1], b_ndim)
 
 
-@formula(linalg.tensordot)
-def _linalg_tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
-    return np.tensordot(x1, x2, axes)
-
-
 @formula(np.inner)
-def _inner(a: Any, b: Any, /) -> Any:
+def _inner(a: Array, b: Array, /) -> Array:
     if not ndim_of(a) or not ndim_of(b):
         return np.multiply(a, b)
     return np.tensordot(a, b, axes=([-1], [-1]))
 
 
 @formula(np.vdot)
-def _vdot(a: Any, b: Any, /) -> Any:
+def _vdot(a: ArrayLike, b: ArrayLike, /) -> Array:
     return np.matmul(np.conjugate(np.ravel(a)), np.ravel(b))
 
 
-@formula(np.outer)
-def _outer(a: Any, b: Any) -> Any:
+@formula(np.outer, linalg.outer)
+def _outer(a: ArrayLike, b: ArrayLike) -> Array:
     return np.ravel(a)[:, None] * np.ravel(b)
 
 
-@formula(linalg.outer)
-def _linalg_outer(x1: Any, x2: Any, /) -> Any:
-    return np.outer(x1, x2)
-
-
 @formula(linalg.matmul)
-def _linalg_matmul(x1: Any, x2: Any, /) -> Any:
+def _linalg_matmul(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return np.matmul(x1, x2)
 
 
 @formula(linalg.vecdot)
-def _linalg_vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def _linalg_vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     if axis != -1:
         x1, x2 = np.moveaxis(x1, axis, -1), np.moveaxis(x2, axis, -1)
     return np.vecdot(x1, x2)
 
 
 @formula(linalg.multi_dot)
-def _multi_dot(arrays: Any) -> Any:
+def _multi_dot(arrays: Any) -> Array:
     return functools.reduce(np.dot, arrays)
 
 
 @formula(np.kron)
-def _kron(a: Any, b: Any) -> Any:
+def _kron(a: Array, b: Array) -> Array:
     a, b = as_arrays((a, b))
     ndim = max(a.ndim, b.ndim)
     a = a.reshape(*[1] * (ndim - a.ndim), *a.shape)
@@ -428,8 +429,10 @@ def _kron(a: Any, b: Any) -> Any:
     return (wide * b.reshape([n for size in b.shape for n in (1, size)])).reshape(sizes)
 
 
-@formula(np.cross)
-def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+@formula(np.cross, linalg.cross)
+def _cross(
+    a: Array, b: Array, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Array:
     if axis is not None:
         axisa = axisb = axisc = axis
     a, b = np.moveaxis(a, axisa, -1), np.moveaxis(b, axisb, -1)
@@ -439,20 +442,15 @@ def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, ax
     return np.stack(out, axisc)
 
 
-@formula(linalg.cross)
-def _linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    return np.cross(x1, x2, axis=axis)
-
-
 @formula(np.correlate)
-def _correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
+def _correlate(a: Array, v: Any, mode: Any = "valid") -> Array:
     if np.shape(v)[0] > np.shape(a)[0] and mode == "same":
         raise NoRule  # centred in another way
     return np.convolve(a, np.conjugate(v[::-1]), mode)
 
 
 @formula(np.convolve)
-def _convolve(a: Any, v: Any, mode: str = "full") -> Any:
+def _convolve(a: ArrayLike, v: Array, mode: str = "full") -> Array:
     if np.shape(v)[0] > np.shape(a)[0]:
         a, v = v, a
     long, short = np.shape(a)[0], np.shape(v)[0]

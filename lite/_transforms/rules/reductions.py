@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+from numpy.typing import ArrayLike
 
+from lite._arrays.types import Array, Axes, DtypeLike, Function, Operand, Shape
 from lite._transforms.grad.along import Rows, given, kept_shape, masked, spread
-from lite._transforms.grad.tape import holds_traced, value_of, with_node
+from lite._transforms.grad.tape import Pullback, holds_traced, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import BOOL, Graph
 from lite._transforms.graphs.operators import select, truth
@@ -25,6 +27,7 @@ from lite._transforms.registry import (
     VMAP,
     ZERO_GRADIENT,
     NoRule,
+    as_arrays,
     default,
     formula,
     ndim_of,
@@ -36,31 +39,27 @@ from lite._transforms.vmap.level import Level
 ZERO_GRADIENT.update((np.all, np.any, np.count_nonzero, np.argmax, np.argmin, np.nanargmax, np.nanargmin))
 
 
-@VMAP.rules_of(
+@VMAP.rule_of_each(
     *(np.sum, np.prod, np.max, np.min, np.amax, np.amin, np.mean, np.std, np.var, np.any, np.all, np.ptp),
     *(np.argmax, np.argmin, np.median, np.cumsum, np.cumprod, np.cumulative_sum, np.cumulative_prod),
     *(np.nansum, np.nanprod, np.nanmax, np.nanmin, np.nanmean, np.nanstd, np.nanvar, np.nanmedian),
     *(np.nanargmax, np.nanargmin, np.nancumsum, np.nancumprod, np.count_nonzero),
     *(np.sort, np.argsort, np.partition, np.argpartition, np.unwrap, np.delete),
 )
-def _vmap_along_axis(function: Any) -> Any:
+def _vmap_along_axis(function: Function, level: Level, *args: Any, **kwargs: Any) -> Array:
     name, start = parameters(function)[0], default(function, "axis")
-
-    def run(level: Level, *args: Any, **kwargs: Any) -> Any:
-        bound = bound_to(function, args, kwargs)
-        array, axis = bound.pop(name), bound.pop("axis", start)
-        if axis is None and function in _ONE_DIMENSION and ndim_of(array) != 1:
-            raise ValueError(f"{function.__name__} of an array of {ndim_of(array)} dimensions needs an axis.")
-        return along(level, function, array, axis, bound)
-
-    return run
+    bound = bound_to(function, args, kwargs)
+    array, axis = bound.pop(name), bound.pop("axis", start)
+    if axis is None and function in _ONE_DIMENSION and ndim_of(array) != 1:
+        raise ValueError(f"{function.__name__} of an array of {ndim_of(array)} dimensions needs an axis.")
+    return along(level, function, array, axis, bound)
 
 
 _ONE_DIMENSION = (np.cumulative_sum, np.cumulative_prod)
 
 
 @GRAD.rule(np.sum)
-def _grad_sum(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> Any:
+def _grad_sum(a: ArrayLike, axis: Axes = None, dtype: DtypeLike = None, **options: Any) -> Array:
     if holds_traced(options.get("initial")):
         initial = options.pop("initial")
         return np.sum(a, axis, dtype, **options) + initial
@@ -71,14 +70,14 @@ def _grad_sum(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> An
     return with_node(value, (a, lambda g: masked(spread(g, shape, axis), mask)))
 
 
-def _floats(value: Any, held: Any) -> Any:
+def _floats(value: Array, held: Array) -> Array:
     if value.dtype.kind in "biu" and held.dtype.kind not in "biu":
         raise NoRule  # sums of integer parts, which no derivative would be of
     return value
 
 
 @GRAD.rule(np.mean)
-def _grad_mean(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> Any:
+def _grad_mean(a: ArrayLike, axis: Axes = None, dtype: DtypeLike = None, **options: Any) -> Array:
     options = given(dtype=dtype, **options)
     held = value_of(a)
     if not options and type(held) is np.ndarray and held.size and held.dtype.char in "fd":
@@ -93,68 +92,69 @@ def _grad_mean(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> A
     return with_node(value, (a, lambda g: masked(spread(g, shape, axis) / _count(mask, shape, axis), mask)))
 
 
-def _count(mask: Any, shape: Any, axis: Any) -> Any:
+def _count(mask: Operand, shape: Shape, axis: Axes) -> Array:
     """How many elements take part, with the reduced axes kept; 1 where there are none."""
     full = np.broadcast_to(True if mask is None else mask, shape)
     return np.maximum(np.sum(full, axis, keepdims=True), 1)
 
 
-@GRAD.rules_of(np.var, np.std)
-def _grad_variance(function: Any) -> Any:
-    def run(
-        a: Any, axis: Any = None, dtype: Any = None, *, ddof: Any = 0, correction: Any = None, **options: Any
-    ) -> Any:
-        if _is_given(options.pop("mean", None)):
-            raise NoRule  # it might depend on the array, or might not
-        free = correction if _is_given(correction) else ddof
-        options = given(dtype=dtype, ddof=free, **options)
-        held = value_of(a)
-        value = function(held, axis, **options)
-        shape, mask = held.shape, options.get("where")
+@GRAD.rule_of_each(np.var, np.std)
+def _grad_variance(
+    function: Function,
+    a: ArrayLike,
+    axis: Any = None,
+    dtype: DtypeLike = None,
+    *,
+    ddof: Any = 0,
+    correction: Any = None,
+    **options: Any,
+) -> Array:
+    if _is_given(options.pop("mean", None)):
+        raise NoRule  # it might depend on the array, or might not
+    free = correction if _is_given(correction) else ddof
+    options = given(dtype=dtype, ddof=free, **options)
+    held = value_of(a)
+    value = function(held, axis, **options)
+    shape, mask = held.shape, options.get("where")
 
-        def pull(g: Any) -> Any:
-            if function is np.std:  # as in torch, elements of which the deviation is 0 have no share
-                g = np.where(value == 0, 0, g / (2 * np.where(value == 0, 1, value)))
-            data = masked(held, mask)
-            count = _count(mask, shape, axis)
-            centred = data - np.sum(data, axis, keepdims=True) / count
-            return masked(spread(g, shape, axis) * centred * 2 / np.maximum(count - free, 0), mask)
+    def pull(g: Array) -> Array:
+        if function is np.std:  # as in torch, the derivative is 0 where the deviation is 0
+            g = np.where(value == 0, 0, g / (2 * np.where(value == 0, 1, value)))
+        data = masked(held, mask)
+        count = _count(mask, shape, axis)
+        centred = data - np.sum(data, axis, keepdims=True) / count
+        return masked(spread(g, shape, axis) * centred * 2 / np.maximum(count - free, 0), mask)
 
-        return with_node(value, (a, pull))
-
-    return run
+    return with_node(value, (a, pull))
 
 
-@GRAD.rules_of(np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin)
-def _grad_extreme(function: Any) -> Any:
-    def run(a: Any, axis: Any = None, **options: Any) -> Any:
-        options = given(**options)
-        held = value_of(a)
-        value = function(held, axis, **options)
-        shape, mask = held.shape, options.get("where")
+@GRAD.rule_of_each(np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin)
+def _grad_extreme(function: Function, a: ArrayLike, axis: Axes = None, **options: Any) -> Array:
+    options = given(**options)
+    held = value_of(a)
+    value = function(held, axis, **options)
+    shape, mask = held.shape, options.get("where")
 
-        def pull(g: Any) -> Any:
-            # Where the result is NaN, it comes from elements that are NaN.
-            found = value.reshape(kept_shape(shape, axis))
-            chosen = (held == found) | ((held != held) & (found != found))
-            if mask is not None:
-                chosen = chosen & mask
-            ties = np.maximum(np.sum(chosen, axis, keepdims=True), 1)
-            return np.where(chosen, spread(g, shape, axis) / ties, 0)
+    def pull(g: Array) -> Array:
+        # Where the result is NaN, it comes from elements that are NaN.
+        found = value.reshape(kept_shape(shape, axis))
+        chosen = (held == found) | ((held != held) & (found != found))
+        if mask is not None:
+            chosen = chosen & mask
+        ties = np.maximum(np.sum(chosen, axis, keepdims=True), 1)
+        return np.where(chosen, spread(g, shape, axis) / ties, 0)
 
-        return with_node(value, (a, pull))
-
-    return run
+    return with_node(value, (a, pull))
 
 
 @GRAD.rule(np.prod)
-def _grad_prod(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> Any:
+def _grad_prod(a: ArrayLike, axis: Axes = None, dtype: DtypeLike = None, **options: Any) -> Array:
     options = given(dtype=dtype, **options)
     held = value_of(a)
     value = _floats(np.prod(held, axis, **options), held)
     shape, mask = held.shape, options.get("where")
 
-    def pull(g: Any) -> Any:
+    def pull(g: Array) -> Array:
         rows = Rows(shape, axis)
         data = rows.of(held if mask is None else np.where(mask, held, 1))
         share = spread(g * options.get("initial", 1), shape, axis) * rows.undo(others(data))
@@ -163,7 +163,7 @@ def _grad_prod(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> A
     return with_node(value, (a, pull))
 
 
-def others(x: Any) -> Any:
+def others(x: Array) -> Array:
     """For each element along the last axis the product of the others, which nothing is divided for."""
     one = np.ones_like(x[..., :1])
     before = np.cumprod(np.concatenate([one, x[..., :-1]], -1), -1)
@@ -171,60 +171,53 @@ def others(x: Any) -> Any:
     return before * after
 
 
-@GRAD.rules_of(np.median, np.nanmedian)
-def _grad_median(function: Any) -> Any:
-    def run(a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-        options = given(keepdims=keepdims)
-        held = value_of(a)
-        pull = _pull_quantile(held, np.asarray(0.5), axis, "linear", function is np.nanmedian)
-        return with_node(function(held, axis, **options), (a, pull))
-
-    return run
-
-
-@VMAP.rules_of(np.quantile, np.percentile, np.nanquantile, np.nanpercentile)
-def _vmap_quantile(function: Any) -> Any:
-    def run(level: Level, *args: Any, **kwargs: Any) -> Any:
-        bound = bound_to(function, args, kwargs)
-        array, axis = bound.pop("a"), bound.pop("axis", None)
-        if bound.get("weights") is not None:
-            raise NoRule
-        if bound.get("keepdims") is True and axis is None:
-            axis = tuple(range(ndim_of(array)))
-        ndim = ndim_of(bound["q"])
-
-        def first(a: Any, **rest: Any) -> Any:
-            # The dimensions of q come first, before the mapped one.
-            return np.moveaxis(function(a, **rest), ndim, 0)
-
-        return along(level, first, array, axis, bound)
-
-    return run
+@GRAD.rule_of_each(np.median, np.nanmedian)
+def _grad_median(
+    function: Any, a: Array, axis: Any = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Array:
+    options = given(keepdims=keepdims)
+    held = value_of(a)
+    pull = _pull_quantile(held, np.asarray(0.5), axis, "linear", function is np.nanmedian)
+    return with_node(function(held, axis, **options), (a, pull))
 
 
-@GRAD.rules_of(np.quantile, np.percentile, np.nanquantile, np.nanpercentile)
-def _grad_quantile(function: Any) -> Any:
+@VMAP.rule_of_each(np.quantile, np.percentile, np.nanquantile, np.nanpercentile)
+def _vmap_quantile(function: Function, level: Level, *args: Any, **kwargs: Any) -> Array:
+    bound = bound_to(function, args, kwargs)
+    array, axis = bound.pop("a"), bound.pop("axis", None)
+    if bound.get("weights") is not None:
+        raise NoRule
+    if bound.get("keepdims") is True and axis is None:
+        axis = tuple(range(ndim_of(array)))
+    ndim = ndim_of(bound["q"])
+
+    def first(a: ArrayLike, **rest: Any) -> Array:
+        # The dimensions of q come first, before the mapped one.
+        return np.moveaxis(function(a, **rest), ndim, 0)
+
+    return along(level, first, array, axis, bound)
+
+
+@GRAD.rule_of_each(np.quantile, np.percentile, np.nanquantile, np.nanpercentile)
+def _grad_quantile(
+    function: Function,
+    a: Array,
+    q: Array,
+    axis: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Operand = None,
+) -> Array:
     parts = 100 if function in (np.percentile, np.nanpercentile) else 1
     skips = function in (np.nanquantile, np.nanpercentile)
-
-    def run(
-        a: Any,
-        q: Any,
-        axis: Any = None,
-        overwrite_input: bool = False,
-        method: str = "linear",
-        keepdims: Any = False,
-        *,
-        weights: Any = None,
-    ) -> Any:
-        options = given(keepdims=keepdims)
-        if weights is not None or method not in _POSITIONS or given(q=q).keys() != {"q"}:
-            raise NoRule
-        held = value_of(a)
-        value = function(held, q, axis, method=method, **options)
-        return with_node(value, (a, _pull_quantile(held, np.true_divide(q, parts), axis, method, skips)))
-
-    return run
+    options = given(keepdims=keepdims)
+    if weights is not None or method not in _POSITIONS or given(q=q).keys() != {"q"}:
+        raise NoRule
+    held = value_of(a)
+    value = function(held, q, axis, method=method, **options)
+    return with_node(value, (a, _pull_quantile(held, np.true_divide(q, parts), axis, method, skips)))
 
 
 # Places of quantiles among n sorted elements, counted from 0; in between neighbours are interpolated.
@@ -241,8 +234,8 @@ _POSITIONS: dict[str, Any] = {
 }
 
 
-def _pull_quantile(held: Any, q: Any, axis: Any, method: str, skips: bool) -> Any:
-    def pull(g: Any) -> Any:
+def _pull_quantile(held: Array, q: Array, axis: Axes, method: str, skips: bool) -> Pullback:
+    def pull(g: Array) -> Array:
         rows = Rows(held.shape, axis)
         data = rows.of(held)
         order = np.argsort(data, -1, kind="stable")
@@ -251,7 +244,7 @@ def _pull_quantile(held: Any, q: Any, axis: Any, method: str, skips: bool) -> An
             count = np.maximum(np.sum(~np.isnan(data), -1), 1)
         lead = q.reshape((q.size, *[1] * len(rows.outer)))
         place = np.clip(_POSITIONS[method](lead, count), 0, count - 1)
-        # Each quantile lies between two sorted elements, and goes with the nearer one more.
+        # Each quantile is a weighted mean of its two neighbours among the sorted elements.
         weights = np.maximum(1 - np.abs(place[..., None] - np.arange(rows.length)), 0)
         shares = np.sum(g.reshape((q.size, *rows.outer, 1)) * weights, 0)
         return rows.undo(np.take_along_axis(shares, np.argsort(order, -1), -1))
@@ -262,7 +255,7 @@ def _pull_quantile(held: Any, q: Any, axis: Any, method: str, skips: bool) -> An
 # -- ONNX --------------------------------------------------------------------------------------------------
 
 
-def _axes(x: GraphArray, axis: Any) -> tuple[int, ...]:
+def _axes(x: GraphArray, axis: Axes) -> tuple[int, ...]:
     """Axes as numbers from the front; None stands for all."""
     return tuple(range(x.ndim)) if axis is None else tuple(sorted(normalize_axis_tuple(axis, x.ndim)))
 
@@ -272,7 +265,7 @@ def _reduced(x: GraphArray, axes: tuple[int, ...], keepdims: bool) -> tuple[int,
     return tuple(1 if axis in axes else n for axis, n in enumerate(x.shape) if keepdims or axis not in axes)
 
 
-def _reduce(graph: Graph, op: str, x: GraphArray, axis: Any, keepdims: Any) -> GraphArray:
+def _reduce(graph: Graph, op: str, x: GraphArray, axis: Axes, keepdims: bool) -> GraphArray:
     """An operator along axes."""
     keepdims = keepdims is not NOT_GIVEN and bool(keepdims)
     axes = _axes(x, axis)
@@ -285,88 +278,67 @@ def _reduce(graph: Graph, op: str, x: GraphArray, axis: Any, keepdims: Any) -> G
     return graph.cast(out, x.dtype)
 
 
-def _is_given(value: Any) -> bool:
+def _is_given(value: object) -> bool:
     return value is not None and value is not NOT_GIVEN
 
 
-def _masked(graph: Graph, x: GraphArray, where: Any, otherwise: Any) -> GraphArray:
+def _masked(graph: Graph, x: GraphArray, where: ArrayLike, otherwise: Any) -> GraphArray:
     if where is True or where is NOT_GIVEN:
         return x
+    if not _is_given(otherwise):
+        raise NoRule("where needs initial")
     return select(graph, truth(graph, graph.operand(where)), x, otherwise, x.dtype)
 
 
-def summed_dtype(x: GraphArray, dtype: Any) -> np.dtype[Any]:
+def summed_dtype(x: GraphArray, dtype: DtypeLike) -> np.dtype[Any]:
     """The dtype that NumPy sums in."""
     return np.dtype(dtype) if dtype is not None else np.add.reduce(np.zeros(1, x.dtype)).dtype
 
 
-@ONNX.rules_of(np.sum, np.prod)
-def _onnx_total(function: Any) -> Any:
-    op, combine, neutral = ("ReduceSum", np.add, 0) if function is np.sum else ("ReduceProd", np.multiply, 1)
-
-    def run(
-        graph: Graph,
-        a: Any,
-        axis: Any = None,
-        dtype: Any = None,
-        keepdims: Any = False,
-        initial: Any = NOT_GIVEN,
-        where: Any = True,
-    ) -> Any:
-        x = graph.operand(a)
-        x = _masked(graph, graph.cast(x, summed_dtype(x, dtype)), where, neutral)
-        out = _reduce(graph, op, x, axis, keepdims)
-        return combine(out, graph.operand(initial, out.dtype)) if _is_given(initial) else out
-
-    return run
+# The operator, what joins its result with `initial`, and what stands for elements that `where` leaves out.
+_REDUCTIONS: dict[Function, tuple[str, np.ufunc, int | None]] = {
+    np.sum: ("ReduceSum", np.add, 0),
+    np.prod: ("ReduceProd", np.multiply, 1),
+    **dict.fromkeys((np.max, np.amax), ("ReduceMax", np.maximum, None)),
+    **dict.fromkeys((np.min, np.amin), ("ReduceMin", np.minimum, None)),
+    np.all: ("ReduceMin", np.logical_and, True),
+    np.any: ("ReduceMax", np.logical_or, False),
+}
 
 
-@ONNX.rules_of(np.max, np.min, np.amax, np.amin)
-def _onnx_extreme(function: Any) -> Any:
-    largest = function in (np.max, np.amax)
-    op, combine = ("ReduceMax", np.maximum) if largest else ("ReduceMin", np.minimum)
-
-    def run(
-        graph: Graph,
-        a: Any,
-        axis: Any = None,
-        keepdims: Any = False,
-        initial: Any = NOT_GIVEN,
-        where: Any = True,
-    ) -> Any:
-        x = graph.operand(a)
-        if where is not True and where is not NOT_GIVEN:
-            if not _is_given(initial):
-                raise NoRule("where needs initial")
-            x = _masked(graph, x, where, initial)
-        out: Any = _reduce(graph, op, graph.cast(x, np.int32) if x.dtype == BOOL else x, axis, keepdims)
-        if _is_given(initial):
-            out = combine(out, graph.operand(initial, out.dtype))
-        return graph.cast(out, x.dtype)
-
-    return run
-
-
-@ONNX.rules_of(np.all, np.any)
-def _onnx_truth(function: Any) -> Any:
-    op, neutral = ("ReduceMin", True) if function is np.all else ("ReduceMax", False)
-
-    def run(graph: Graph, a: Any, axis: Any = None, keepdims: Any = False, where: Any = True) -> Any:
-        x = _masked(graph, truth(graph, graph.operand(a)), where, neutral)
-        return graph.cast(_reduce(graph, op, graph.cast(x, np.int32), axis, keepdims), BOOL)
-
-    return run
+@ONNX.rule_of_each(*_REDUCTIONS)
+def _onnx_reduction(
+    function: Function, graph: Graph, a: ArrayLike, axis: Axes = None, dtype: DtypeLike = None, **options: Any
+) -> Array | GraphArray:
+    op, join, left_out = _REDUCTIONS[function]
+    x, initial = graph.operand(a), options.get("initial")
+    if function in (np.all, np.any):
+        x = truth(graph, x)
+    elif function in (np.sum, np.prod):
+        x = graph.cast(x, summed_dtype(x, dtype))
+    x = _masked(graph, x, options.get("where", True), initial if left_out is None else left_out)
+    wide = graph.cast(x, np.int32) if x.dtype == BOOL else x
+    out: Any = _reduce(graph, op, wide, axis, options.get("keepdims", False))
+    if _is_given(initial):
+        out = join(out, graph.operand(initial, out.dtype))
+    return graph.cast(out, x.dtype)
 
 
 @ONNX.rule(np.count_nonzero)
-def _onnx_count_nonzero(graph: Graph, a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def _onnx_count_nonzero(graph: Graph, a: ArrayLike, axis: Axes = None, *, keepdims: bool = False) -> Array:
     return np.sum(truth(graph, graph.operand(a)), axis, keepdims=keepdims)
 
 
 @ONNX.rule(np.mean)
 def _onnx_mean(
-    graph: Graph, a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False, *, where: Any = True
-) -> Any:
+    graph: Graph,
+    a: ArrayLike,
+    axis: Any = None,
+    dtype: Any = None,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+) -> Array | GraphArray:
     x = graph.operand(a)
     if where is not True and where is not NOT_GIVEN:
         chosen = graph.cast(graph.expand(graph.operand(where), x.shape), x.dtype)
@@ -379,16 +351,16 @@ def _onnx_mean(
 @ONNX.rule(np.var)
 def _onnx_var(
     graph: Graph,
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DtypeLike = None,
     ddof: float = 0,
-    keepdims: Any = False,
+    keepdims: bool = False,
     *,
-    where: Any = True,
-    mean: Any = NOT_GIVEN,
+    where: ArrayLike = True,
+    mean: ArrayLike = NOT_GIVEN,
     correction: Any = NOT_GIVEN,
-) -> Any:
+) -> GraphArray:
     if where is not True and where is not NOT_GIVEN:
         raise NoRule
     ddof = ddof if correction is NOT_GIVEN else correction
@@ -405,39 +377,37 @@ def _onnx_var(
 
 
 @ONNX.composed(np.std)
-def _onnx_std(a: Any, *args: Any, **kwargs: Any) -> Any:
+def _onnx_std(a: Array, *args: Any, **kwargs: Any) -> Array:
     return np.sqrt(np.var(a, *args, **kwargs))
 
 
-@ONNX.rules_of(np.argmax, np.argmin)
-def _onnx_position(function: Any) -> Any:
+@ONNX.rule_of_each(np.argmax, np.argmin)
+def _onnx_position(
+    function: Function, graph: Graph, a: ArrayLike, axis: Any = None, *, keepdims: bool = False
+) -> GraphArray:
     op = "ArgMax" if function is np.argmax else "ArgMin"
-
-    def run(graph: Graph, a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
-        x = graph.operand(a)
-        if x.dtype == BOOL:
-            x = graph.cast(x, np.int32)
-        keep = keepdims is not NOT_GIVEN and bool(keepdims)
-        if axis is None:
-            if keep:
-                raise NoRule
-            x, axis = graph.reshape(x, (x.size,)), 0
-        axis = normalize_axis_index(axis, x.ndim)
-        return graph.emit(op, [x], _reduced(x, (axis,), keep), np.int64, axis=axis, keepdims=int(keep))
-
-    return run
+    x = graph.operand(a)
+    if x.dtype == BOOL:
+        x = graph.cast(x, np.int32)
+    keep = keepdims is not NOT_GIVEN and bool(keepdims)
+    if axis is None:
+        if keep:
+            raise NoRule
+        x, axis = graph.reshape(x, (x.size,)), 0
+    axis = normalize_axis_index(axis, x.ndim)
+    return graph.emit(op, [x], _reduced(x, (axis,), keep), np.int64, axis=axis, keepdims=int(keep))
 
 
 # -- formulas ----------------------------------------------------------------------------------------------
 
 
 @formula(np.ptp)
-def _ptp(a: Any, axis: Any = None, keepdims: Any = NOT_GIVEN) -> Any:
+def _ptp(a: ArrayLike, axis: Axes = None, keepdims: bool = NOT_GIVEN) -> Array:
     return np.max(a, axis, keepdims=keepdims) - np.min(a, axis, keepdims=keepdims)
 
 
-def _skipping(plain: Any, neutral: int, a: Any, *args: Any, **kwargs: Any) -> Any:
-    """A sum or product of what is no NaN."""
+def _skipping(plain: Function, neutral: int, a: ArrayLike, *args: Any, **kwargs: Any) -> Array:
+    """A sum or product of the elements that are not NaN."""
     return plain(np.where(np.isnan(a), neutral, a), *args, **kwargs)
 
 
@@ -445,8 +415,8 @@ for _name, _neutral in {"sum": 0, "prod": 1, "cumsum": 0, "cumprod": 1}.items():
     formula(getattr(np, f"nan{_name}"))(functools.partial(_skipping, getattr(np, _name), _neutral))
 
 
-def _of_numbers(plain: Any, a: Any, *args: Any, where: Any = True, **kwargs: Any) -> Any:
-    """A mean or variance of what is no NaN."""
+def _of_numbers(plain: Function, a: ArrayLike, *args: Any, where: Any = True, **kwargs: Any) -> Array:
+    """A mean or variance of the elements that are not NaN."""
     return plain(a, *args, where=~np.isnan(a) & where, **kwargs)
 
 
@@ -456,7 +426,7 @@ for _name in ("mean", "var", "std"):
 
 @formula(np.average)
 def _average(
-    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
+    a: Any, axis: Any = None, weights: Array | None = None, returned: bool = False, *, keepdims: bool = False
 ) -> Any:
     if weights is None:
         mean = np.mean(a, axis, keepdims=keepdims)
@@ -472,24 +442,33 @@ def _average(
 
 
 @formula(np.cov)
-def _cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None) -> Any:
-    rows = _rows(m, rowvar)
-    if y is not None:
-        rows = np.concatenate([rows, _rows(y, rowvar)], 0)
+def _cov(
+    m: ArrayLike,
+    y: Operand = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Operand = None,
+    aweights: Operand = None,
+    *,
+    dtype: DtypeLike = None,
+) -> Array:
+    if fweights is not None or aweights is not None:
+        raise NoRule("weights")
+    given = as_arrays([m] if y is None else [m, y])
+    wanted = np.result_type(*given, np.float64) if dtype is None else dtype
+    parts = [np.atleast_2d(x) for x in given]
+    parts = [x if rowvar or x.shape[0] == 1 else x.T for x in parts]
+    rows = np.concatenate(parts, 0).astype(wanted)
     count = rows.shape[1] - (ddof if ddof is not None else 0 if bias else 1)
     centred = rows - rows.mean(1, keepdims=True)
     return np.squeeze(np.matmul(centred, np.conjugate(centred.T)) / count)
 
 
 @formula(np.corrcoef)
-def _corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
-    covariance = np.cov(x, y, rowvar)
+def _corrcoef(x: Array, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Array:
+    covariance = np.cov(x, y, rowvar, dtype=dtype)
     if ndim_of(covariance) == 0:
         return covariance / covariance
     deviation = np.sqrt(np.diagonal(covariance).real)
     return np.clip(covariance / deviation[:, None] / deviation, -1, 1)
-
-
-def _rows(x: Any, rowvar: bool) -> Any:
-    x = np.atleast_2d(x)
-    return x if rowvar or np.shape(x)[0] == 1 else x.T

@@ -6,53 +6,62 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+from numpy.typing import ArrayLike
 
+from lite._arrays.types import Array, Axes, DtypeLike, Operand
 from lite._transforms.grad.along import given, wide
 from lite._transforms.grad.tape import holds_traced, value_of, with_node
+from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
-from lite._transforms.registry import GRAD, ONNX, VMAP, NoRule, as_arrays, default, formula, ndim_of
+from lite._transforms.registry import (
+    GRAD,
+    ONNX,
+    VMAP,
+    NoRule,
+    as_arrays,
+    default,
+    flattened,
+    formula,
+    ndim_of,
+)
 from lite._transforms.rules.reductions import summed_dtype
 from lite._transforms.vmap.level import Level
 
 
-def _reverse_sum(g: Any, axis: int) -> Any:
+def _reverse_sum(g: Array, axis: int) -> Array:
     return np.flip(np.cumsum(np.flip(wide(g), axis), axis), axis)
 
 
 @GRAD.rule(np.cumsum)
-def _grad_cumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+def _grad_cumsum(a: ArrayLike, axis: int | None = None, dtype: DtypeLike = None) -> Array:
     options = given(dtype=dtype)
-    if axis is None:
-        a, axis = np.ravel(a), 0
+    a, axis = flattened(a, axis)
     value = np.cumsum(value_of(a), axis, **options)
     return with_node(_floats(value), (a, lambda g: _reverse_sum(g, axis)))
 
 
-def _floats(value: Any) -> Any:
+def _floats(value: Array) -> Array:
     if value.dtype.kind in "biu":
         raise NoRule  # sums of integer parts, which no derivative would be of
     return value
 
 
 @ONNX.rule(np.cumsum)
-def _onnx_cumsum(graph: Graph, a: Any, axis: Any = None, dtype: Any = None) -> Any:
-    x = graph.operand(a)
+def _onnx_cumsum(graph: Graph, a: ArrayLike, axis: Axes = None, dtype: DtypeLike = None) -> GraphArray:
+    x, axis = flattened(graph.operand(a), axis)
     x = graph.cast(x, summed_dtype(x, dtype))
-    if axis is None:
-        x, axis = graph.reshape(x, (x.size,)), 0
-    place = graph.constant(np.array(normalize_axis_index(axis, x.ndim), np.int64))
+    place = graph.constant(np.array(axis, np.int64))
     return graph.emit("CumSum", [x, place], x.shape, x.dtype)
 
 
 @GRAD.rule(np.cumprod)
-def _grad_cumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+def _grad_cumprod(a: ArrayLike, axis: int | None = None, dtype: DtypeLike = None) -> Array:
     options = given(dtype=dtype)
-    if axis is None:
-        a, axis = np.ravel(a), 0
+    a, axis = flattened(a, axis)
     held = value_of(a)
     value = np.cumprod(held, axis, **options)
 
-    def pull(g: Any) -> Any:
+    def pull(g: Array) -> Array:
         # By x_i: what is in front of it, times s_i = g_i + x_(i+1) s_(i+1); zeros need no division.
         x, s = np.moveaxis(held, axis, -1), np.moveaxis(g, axis, -1)
         one = np.ones_like(x[..., :1])
@@ -62,7 +71,7 @@ def _grad_cumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
     return with_node(_floats(value), (a, pull))
 
 
-def _recursion(a: Any, b: Any) -> Any:
+def _recursion(a: Array, b: Array) -> Array:
     """The s with s_i = b_i + a_i s_(i+1) along the last axis, where what is after the end is 0.
 
     Maps s -> b + a s are composed with those 1, 2, 4, ... further on.
@@ -76,7 +85,7 @@ def _recursion(a: Any, b: Any) -> Any:
 
 
 @GRAD.rule(np.unwrap)
-def _grad_unwrap(p: Any, *args: Any, **kwargs: Any) -> Any:
+def _grad_unwrap(p: ArrayLike, *args: Any, **kwargs: Any) -> Array:
     if holds_traced((args, kwargs)):
         raise NoRule
     # What is added are whole periods, which change by jumps only.
@@ -84,7 +93,9 @@ def _grad_unwrap(p: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @GRAD.rule(np.interp)
-def _grad_interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+def _grad_interp(
+    x: Array, xp: Array, fp: Array, left: Operand = None, right: Operand = None, period: Any = None
+) -> Array:
     if period is not None:
         raise NoRule
     x, xp, fp = as_arrays((x, xp, fp))
@@ -101,7 +112,7 @@ def _grad_interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, 
 
 
 @VMAP.rule(np.interp)
-def _vmap_interp(level: Level, x: Any, xp: Any, fp: Any, *args: Any, **kwargs: Any) -> Any:
+def _vmap_interp(level: Level, x: Any, xp: Array, fp: Array, *args: Any, **kwargs: Any) -> Array:
     if level.on(xp) or level.on(fp):
         raise NoRule
     return level.wrap(np.interp(x.value, xp, fp, *args, **kwargs))
@@ -111,16 +122,20 @@ def _vmap_interp(level: Level, x: Any, xp: Any, fp: Any, *args: Any, **kwargs: A
 
 
 @formula(np.cumulative_sum)
-def _cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
+def _cumulative_sum(
+    x: Array, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
     return _cumulative(np.cumsum(x, axis, dtype), 0, x, axis, include_initial)
 
 
 @formula(np.cumulative_prod)
-def _cumulative_prod(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
+def _cumulative_prod(
+    x: Array, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
     return _cumulative(np.cumprod(x, axis, dtype), 1, x, axis, include_initial)
 
 
-def _cumulative(result: Any, start: int, x: Any, axis: Any, include_initial: bool) -> Any:
+def _cumulative(result: Array, start: int, x: Any, axis: Any, include_initial: bool) -> Array:
     if axis is None and x.ndim != 1:
         raise ValueError(f"a running sum or product of {x.ndim} dimensions needs the argument axis.")
     if not include_initial:
@@ -131,7 +146,7 @@ def _cumulative(result: Any, start: int, x: Any, axis: Any, include_initial: boo
 
 
 @formula(np.diff)
-def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def _diff(a: Array, n: int = 1, axis: int = -1, prepend: Operand = None, append: Operand = None) -> Array:
     no_value = default(np.diff, "prepend")
     ends = [end for end in (prepend, append) if end is not None and end is not no_value]
     if n < 0:
@@ -139,7 +154,7 @@ def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any =
     if n and ends:
         one = tuple(1 if d == axis % ndim_of(a) else size for d, size in enumerate(np.shape(a)))
 
-        def wide(end: Any) -> Any:
+        def wide(end: ArrayLike) -> Any:
             return np.broadcast_to(end, one) if ndim_of(end) == 0 else end
 
         parts = [wide(prepend)] if prepend is not None and prepend is not no_value else []
@@ -155,7 +170,7 @@ def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any =
 
 
 @formula(np.trapezoid)
-def _trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def _trapezoid(y: Array, x: Operand = None, dx: Any = 1.0, axis: int = -1) -> Array:
     ndim = ndim_of(y)
     at = (slice(None),) * (axis % ndim)
     if x is not None:
@@ -166,7 +181,7 @@ def _trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
 
 @formula(np.gradient)
-def _gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+def _gradient(f: Array, *varargs: Any, axis: Axes = None, edge_order: int = 1) -> Any:
     axes = tuple(range(f.ndim)) if axis is None else normalize_axis_tuple(axis, f.ndim)
     if edge_order not in (1, 2):
         raise ValueError(f"'edge_order' must be 1 or 2, got {edge_order}.")
@@ -179,7 +194,7 @@ def _gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> A
     return results[0] if len(axes) == 1 else tuple(results)
 
 
-def _derivative(f: Any, step: Any, axis: int, edge_order: int) -> Any:
+def _derivative(f: Array, step: ArrayLike, axis: int, edge_order: int) -> Array:
     """The derivative along one axis: of parabolas through three neighbours, or of lines at the ends."""
     if f.shape[axis] < edge_order + 1:
         raise ValueError("Shape of array too small to calculate a numerical gradient.")
@@ -199,7 +214,7 @@ def _derivative(f: Any, step: Any, axis: int, edge_order: int) -> Any:
 
 
 @formula(np.ediff1d)
-def _ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+def _ediff1d(ary: ArrayLike, to_end: Operand = None, to_begin: Operand = None) -> Array:
     inner = np.diff(np.ravel(ary))
     parts = [np.ravel(part) for part in (to_begin, inner, to_end) if part is not None]
     return np.concatenate(parts) if len(parts) > 1 else inner

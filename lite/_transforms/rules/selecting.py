@@ -6,7 +6,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
+from numpy.typing import ArrayLike
 
+from lite._arrays.types import Array, Shape
 from lite._transforms.grad.indexing import write
 from lite._transforms.grad.tape import unbroadcast, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
@@ -20,6 +22,7 @@ from lite._transforms.registry import (
     NoRule,
     as_array,
     as_arrays,
+    flattened,
     formula,
     ndim_of,
 )
@@ -34,7 +37,7 @@ _NOTHING = object()
 
 
 @GRAD.rule(np.where)
-def _grad_where(condition: Any, x: Any = _NOTHING, y: Any = _NOTHING, /) -> Any:
+def _grad_where(condition: ArrayLike, x: Any = _NOTHING, y: Any = _NOTHING, /) -> Any:
     chosen = value_of(condition)
     if x is _NOTHING:
         return np.where(chosen)
@@ -48,12 +51,12 @@ def _grad_where(condition: Any, x: Any = _NOTHING, y: Any = _NOTHING, /) -> Any:
 
 
 @VMAP.composed(np.where)
-def _vmap_where(condition: Any, *choices: Any) -> Any:
+def _vmap_where(condition: Array, *choices: Any) -> Any:
     return elementwise(np.where, (condition, *choices)) if choices else np.nonzero(condition)
 
 
 @ONNX.rule(np.where)
-def _onnx_where(graph: Graph, condition: Any, *choices: Any) -> Any:
+def _onnx_where(graph: Graph, condition: ArrayLike, *choices: Any) -> GraphArray:
     if not choices:
         raise NoRule("where the condition holds depends on numbers")
     x, y = choices
@@ -62,17 +65,15 @@ def _onnx_where(graph: Graph, condition: Any, *choices: Any) -> Any:
 
 
 @GRAD.rule(np.take)
-def _grad_take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
-    if axis is None:
-        a, axis = a.reshape(-1), 0
-    axis = normalize_axis_index(axis, a.ndim)
+def _grad_take(a: Any, indices: Array, axis: int | None = None, mode: str = "raise") -> Array:
+    a, axis = flattened(a, axis)
     indices = value_of(indices)
     if not hasattr(indices, "dtype"):
         indices = np.asarray(indices, np.intp)
     return a[(*[slice(None)] * axis, _in_range(indices, a.shape[axis], mode))]
 
 
-def _in_range(indices: Any, size: int, mode: str) -> Any:
+def _in_range(indices: Array, size: int, mode: str) -> Array:
     """Indices as `mode` reads them."""
     if mode == "wrap":
         return indices % size
@@ -80,12 +81,10 @@ def _in_range(indices: Any, size: int, mode: str) -> Any:
 
 
 @VMAP.rule(np.take)
-def _vmap_take(level: Level, a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
-    if axis is None:
-        a, axis = np.ravel(a), 0
+def _vmap_take(level: Level, a: Any, indices: Array, axis: int | None = None, mode: str = "raise") -> Any:
+    a, place = flattened(a, axis)
     if not hasattr(indices, "shape"):
         indices = np.asarray(indices, None if np.size(indices) else np.intp)
-    place = normalize_axis_index(axis, ndim_of(a))
     indices = _in_range(indices, np.shape(a)[place], mode)
     if not level.on(indices):
         return level.wrap(np.take(a.value, indices, place + 1))
@@ -93,16 +92,16 @@ def _vmap_take(level: Level, a: Any, indices: Any, axis: int | None = None, mode
 
 
 @ONNX.rule(np.take)
-def _onnx_take(graph: Graph, a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
+def _onnx_take(
+    graph: Graph, a: ArrayLike, indices: ArrayLike, axis: int | None = None, mode: str = "raise"
+) -> GraphArray:
     if mode != "raise":
         raise NoRule
-    x = graph.operand(a)
-    if axis is None:
-        x, axis = graph.reshape(x, (x.size,)), 0
-    return graph.gather(x, _integers(graph, indices), normalize_axis_index(axis, x.ndim))
+    x, axis = flattened(graph.operand(a), axis)
+    return graph.gather(x, _integers(graph, indices), axis)
 
 
-def _integers(graph: Graph, indices: Any) -> GraphArray:
+def _integers(graph: Graph, indices: ArrayLike) -> GraphArray:
     """Indices as int64."""
     found = graph.operand(indices)
     if found.dtype.kind not in "iu":
@@ -111,16 +110,14 @@ def _integers(graph: Graph, indices: Any) -> GraphArray:
 
 
 @GRAD.rule(np.take_along_axis)
-def _grad_take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
-    if axis is None:
-        arr, axis = arr.reshape(-1), 0
+def _grad_take_along_axis(arr: ArrayLike, indices: Array, axis: int | None = -1) -> Array:
+    arr, axis = flattened(arr, axis)
     held = value_of(arr)
     shape = held.shape
-    axis = normalize_axis_index(axis, len(shape))
     # Where one element of each row is taken, none is taken twice.
     once = indices.shape == (*shape[:axis], 1, *shape[axis + 1 :])
 
-    def pull(g: Any) -> Any:
+    def pull(g: Array) -> Array:
         out = np.zeros_like(g, shape=shape)
         if once:
             np.put_along_axis(out, indices, g, axis)
@@ -131,7 +128,7 @@ def _grad_take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     return with_node(np.take_along_axis(held, indices, axis), (arr, pull))
 
 
-def _places(indices: Any, axis: int, shape: Any) -> tuple[Any, ...]:
+def _places(indices: ArrayLike, axis: int, shape: Shape) -> tuple[Any, ...]:
     """The index that `take_along_axis` reads at."""
     ndim = len(shape)
     rows = [np.arange(size).reshape(*[1] * d, size, *[1] * (ndim - d - 1)) for d, size in enumerate(shape)]
@@ -139,19 +136,16 @@ def _places(indices: Any, axis: int, shape: Any) -> tuple[Any, ...]:
 
 
 @VMAP.rule(np.take_along_axis)
-def _vmap_take_along_axis(level: Level, arr: Any, indices: Any, axis: int | None = -1) -> Any:
-    if axis is None:
-        arr, axis = np.ravel(arr), 0
-    at = shifted_axis(axis, ndim_of(arr))
-    return level.wrap(np.take_along_axis(level.full(arr), level.full(indices), at))
+def _vmap_take_along_axis(level: Level, arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Array:
+    arr, axis = flattened(arr, axis)
+    return level.wrap(np.take_along_axis(level.full(arr), level.full(indices), axis + 1))
 
 
 @ONNX.rule(np.take_along_axis)
-def _onnx_take_along_axis(graph: Graph, arr: Any, indices: Any, axis: int | None = -1) -> Any:
-    x, found = graph.operand(arr), _integers(graph, indices)
-    if axis is None:
-        x, axis = graph.reshape(x, (x.size,)), 0
-    axis = normalize_axis_index(axis, x.ndim)
+def _onnx_take_along_axis(
+    graph: Graph, arr: ArrayLike, indices: ArrayLike, axis: int | None = -1
+) -> GraphArray:
+    (x, axis), found = flattened(graph.operand(arr), axis), _integers(graph, indices)
     if x.ndim != found.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     head = graph.broadcast([(*y.shape[:axis], *y.shape[axis + 1 :]) for y in (x, found)])
@@ -160,7 +154,7 @@ def _onnx_take_along_axis(graph: Graph, arr: Any, indices: Any, axis: int | None
 
 
 @GRAD.rule(np.put_along_axis)
-def _grad_put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+def _grad_put_along_axis(arr: Array, indices: ArrayLike, values: ArrayLike, axis: int | None) -> None:
     if axis is None:
         new = arr.reshape(-1).copy()
         new[value_of(indices)] = values
@@ -171,7 +165,9 @@ def _grad_put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) 
 
 
 @VMAP.rule(np.put_along_axis)
-def _vmap_put_along_axis(level: Level, arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+def _vmap_put_along_axis(
+    level: Level, arr: BatchedArray, indices: ArrayLike, values: ArrayLike, axis: int | None
+) -> None:
     if not level.on(arr):
         raise RuntimeError("vmap cannot put mapped values into an array that is not mapped itself.")
     if axis is None:
@@ -181,7 +177,7 @@ def _vmap_put_along_axis(level: Level, arr: Any, indices: Any, values: Any, axis
 
 
 @VMAP.rule(np.nonzero)
-def _vmap_nonzero(level: Level, a: Any) -> Any:
+def _vmap_nonzero(level: Level, a: BatchedArray) -> tuple[Array, ...]:
     if type(a.value) is BatchedArray or not a.ndim:
         raise NoRule
     return tuple(where_true(level, a if a.dtype.kind == "b" else a != 0))
@@ -193,13 +189,15 @@ def _onnx_refuse(graph: Graph, *args: Any, **kwargs: Any) -> NoReturn:
 
 
 @GRAD.rule(np.copyto)
-def _grad_copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+def _grad_copyto(dst: ArrayLike, src: ArrayLike, casting: Any = "same_kind", where: ArrayLike = True) -> None:
     new = src if where is True else np.where(value_of(where), src, dst)
     write(dst, new, casting if where is True else "unsafe", "numpy.copyto")
 
 
 @VMAP.rule(np.copyto)
-def _vmap_copyto(level: Level, dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+def _vmap_copyto(
+    level: Level, dst: BatchedArray, src: ArrayLike, casting: Any = "same_kind", where: ArrayLike = True
+) -> None:
     if not level.on(dst):
         set_index(dst, Ellipsis, src)  # says why not
     ndim = dst.ndim
@@ -207,7 +205,7 @@ def _vmap_copyto(level: Level, dst: Any, src: Any, casting: Any = "same_kind", w
 
 
 @GRAD.rule(np.put)
-def _grad_put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+def _grad_put(a: Array, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
     numbers = _in_range(np.asarray(ind).reshape(-1), a.size, mode)
     if numbers.size:
         numbers = np.where(numbers < 0, numbers + a.size, numbers)
@@ -215,17 +213,17 @@ def _grad_put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 
 
 @VMAP.rule(np.put)
-def _vmap_put(level: Level, a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+def _vmap_put(level: Level, a: BatchedArray, ind: Array, v: ArrayLike, mode: str = "raise") -> None:
     if mode != "raise" or not level.on(a) or ndim_of(v) > ndim_of(ind):
         raise NoRule
     flat = a.reshape(-1)
     flat[ind] = v
-    if not np.shares_memory(flat.value, a.value):
+    if not np.shares_memory(level.value(flat), a.value):
         a[...] = flat.reshape(a.shape)
 
 
 @GRAD.rule(np.place)
-def _grad_place(arr: Any, mask: Any, vals: Any) -> None:
+def _grad_place(arr: Array, mask: ArrayLike, vals: ArrayLike) -> None:
     chosen = np.asarray(value_of(mask), bool).reshape(arr.shape)
     count = np.count_nonzero(chosen)
     if count:
@@ -233,12 +231,12 @@ def _grad_place(arr: Any, mask: Any, vals: Any) -> None:
 
 
 @GRAD.rule(np.putmask)
-def _grad_putmask(a: Any, mask: Any, values: Any) -> None:
+def _grad_putmask(a: Array, mask: ArrayLike, values: ArrayLike) -> None:
     np.copyto(a, np.resize(values, a.shape), "unsafe", value_of(mask))
 
 
 @GRAD.rule(np.fill_diagonal)
-def _grad_fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+def _grad_fill_diagonal(a: Array, val: ArrayLike, wrap: bool = False) -> None:
     mark = np.zeros(a.shape, bool)
     np.fill_diagonal(mark, True, wrap)
     places = np.nonzero(mark)
@@ -247,7 +245,7 @@ def _grad_fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 
 
 @VMAP.rule(np.fill_diagonal)
-def _vmap_fill_diagonal(level: Level, a: Any, val: Any, wrap: bool = False) -> None:
+def _vmap_fill_diagonal(level: Level, a: Array, val: ArrayLike, wrap: bool = False) -> None:
     if a.ndim != 2 or wrap or np.ndim(val) > 1:
         raise NoRule
     rows = np.arange(min(a.shape))
@@ -260,29 +258,27 @@ def _vmap_fill_diagonal(level: Level, a: Any, val: Any, wrap: bool = False) -> N
 
 
 @formula(np.flatnonzero)
-def _flatnonzero(a: Any) -> Any:
+def _flatnonzero(a: ArrayLike) -> Array:
     return np.nonzero(np.ravel(a))[0]
 
 
 @formula(np.argwhere)
-def _argwhere(a: Any) -> Any:
+def _argwhere(a: Array) -> Array:
     return np.stack(np.nonzero(a), -1)
 
 
 @formula(np.compress)
-def _compress(condition: Any, a: Any, axis: int | None = None) -> Any:
-    if axis is None:
-        a, axis = np.ravel(a), 0
+def _compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None) -> Array:
     return np.take(a, np.flatnonzero(condition), axis)
 
 
 @formula(np.extract)
-def _extract(condition: Any, arr: Any) -> Any:
+def _extract(condition: ArrayLike, arr: ArrayLike) -> Array:
     return np.take(np.ravel(arr), np.flatnonzero(condition))
 
 
 @formula(np.choose)
-def _choose(a: Any, choices: Any, mode: str = "raise") -> Any:
+def _choose(a: ArrayLike, choices: Array, mode: str = "raise") -> Array:
     if isinstance(choices, list | tuple):
         choices = np.stack(np.broadcast_arrays(*choices))
     shape = np.broadcast_shapes(np.shape(a), np.shape(choices)[1:])
@@ -296,14 +292,14 @@ def _choose(a: Any, choices: Any, mode: str = "raise") -> Any:
 
 
 @formula(np.putmask)
-def _putmask(a: Any, mask: Any, values: Any) -> None:
+def _putmask(a: Array, mask: Array, values: Array) -> None:
     if ndim_of(values):
         raise NoRule  # repeated in the order of all elements
     np.copyto(a, values, "unsafe", mask)
 
 
 @formula(np.select)
-def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+def _select(condlist: Any, choicelist: Any, default: ArrayLike = 0) -> Array:
     if len(condlist) != len(choicelist):
         raise ValueError("list of cases must be same length as list of conditions")
     arrays, out = as_arrays(choicelist), as_array(default)

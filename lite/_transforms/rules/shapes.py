@@ -14,13 +14,27 @@ import numpy as np
 from numpy import linalg
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import ArrayLike
 
+from lite._arrays.types import Array, Axes, DtypeLike, Function, IntOrInts, Shape
 from lite._transforms.grad.along import wide
 from lite._transforms.grad.indexing import added
 from lite._transforms.grad.tape import holds_traced, unbroadcast, value_of, with_node
+from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph, view_of
-from lite._transforms.registry import GRAD, ONNX, VMAP, ZERO_GRADIENT, NoRule, as_array, as_arrays, formula
+from lite._transforms.registry import (
+    FORMULAS,
+    GRAD,
+    ONNX,
+    VMAP,
+    ZERO_GRADIENT,
+    NoRule,
+    as_array,
+    as_arrays,
+    formula,
+)
 from lite._transforms.vmap.along import shifted_axes, shifted_axis
+from lite._transforms.vmap.array import BatchedArray
 from lite._transforms.vmap.level import Level
 from lite._tree.shape import infer_size
 
@@ -29,26 +43,32 @@ ZERO_GRADIENT.update((np.shape, np.ndim, np.size))
 
 @VMAP.composed(np.shape)
 @ONNX.composed(np.shape)
-def _shape(a: Any) -> Any:
+def _shape(a: Array) -> Shape:
     return a.shape
 
 
 @VMAP.composed(np.ndim)
 @ONNX.composed(np.ndim)
-def _ndim(a: Any) -> int:
+def _ndim(a: Array) -> int:
     return int(a.ndim)
 
 
 @VMAP.composed(np.size)
 @ONNX.composed(np.size)
-def _size(a: Any, axis: Any = None) -> Any:
+def _size(a: Array, axis: Axes = None) -> Any:
     return a.size if axis is None else math.prod([a.shape[d] for d in np.atleast_1d(axis)])
 
 
 @GRAD.rule(np.reshape)
 def _grad_reshape(
-    a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: bool | None = None
-) -> Any:
+    a: ArrayLike,
+    /,
+    shape: Shape | None = None,
+    order: str = "C",
+    *,
+    newshape: Any = None,
+    copy: bool | None = None,
+) -> Array:
     if order == "A":
         raise NoRule  # an order of memory that the derivative need not have
     held = value_of(a)
@@ -60,8 +80,15 @@ def _grad_reshape(
 
 @VMAP.rule(np.reshape)
 def _vmap_reshape(
-    level: Level, a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None
-) -> Any:
+    level: Level,
+    a: BatchedArray,
+    /,
+    shape: Any = None,
+    order: str = "C",
+    *,
+    newshape: Any = None,
+    copy: bool | None = None,
+) -> Array:
     if order not in ("C", "F", None):
         raise NoRule
     sizes = newshape if shape is None else shape
@@ -80,22 +107,23 @@ def _vmap_reshape(
 
 
 @ONNX.rule(np.reshape)
-def _onnx_reshape(graph: Graph, a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
+def _onnx_reshape(
+    graph: Graph, a: GraphArray, /, shape: Shape, order: str = "C", *, copy: bool | None = None
+) -> GraphArray:
     if order not in ("C", "A"):
         raise NoRule
-    x = graph.operand(a)
     sizes = list(shape) if isinstance(shape, Iterable) else [shape]
     if any(n == -1 for n in sizes):
         rest = math.prod(n for n in sizes if n != -1)
-        known: Any = x.size
+        known: Any = a.size
         if not rest or known % rest:
             raise ValueError(f"cannot reshape array of size {known} into shape {tuple(sizes)}")
         sizes[[n == -1 for n in sizes].index(True)] = known // rest
-    return view_of(x, graph.reshape(x, sizes))
+    return view_of(a, graph.reshape(a, sizes))
 
 
 @GRAD.rule(np.ravel)
-def _grad_ravel(a: Any, order: Any = "C") -> Any:
+def _grad_ravel(a: Array, order: Any = "C") -> Array:
     held = value_of(a)
     if order not in ("C", "F"):
         if type(held) is not np.ndarray or not held.flags.c_contiguous:
@@ -106,21 +134,21 @@ def _grad_ravel(a: Any, order: Any = "C") -> Any:
 
 
 @VMAP.rule(np.ravel)
-def _vmap_ravel(level: Level, a: Any, order: str = "C") -> Any:
+def _vmap_ravel(level: Level, a: Any, order: str = "C") -> Array:
     if order == "F":
         a = np.transpose(a)
     return level.wrap(a.value.reshape(level.size, math.prod(a.shape)))
 
 
 @ONNX.rule(np.ravel)
-def _onnx_ravel(graph: Graph, a: Any, order: str = "C") -> Any:
+def _onnx_ravel(graph: Graph, a: GraphArray, order: str = "C") -> GraphArray:
     if order not in ("C", "A", "K"):
         raise NoRule
     return view_of(a, graph.reshape(a, (a.size,)))
 
 
 @GRAD.rule(np.transpose, np.permute_dims)
-def _grad_transpose(a: Any, axes: Any = None) -> Any:
+def _grad_transpose(a: Any, axes: Any = None) -> Array:
     if axes is None:
         return with_node(np.transpose(value_of(a)), (a, lambda g: np.transpose(g)))
     if len(axes) != a.ndim:
@@ -131,7 +159,7 @@ def _grad_transpose(a: Any, axes: Any = None) -> Any:
 
 
 @VMAP.rule(np.transpose, np.permute_dims)
-def _vmap_transpose(level: Level, a: Any, axes: Any = None) -> Any:
+def _vmap_transpose(level: Level, a: BatchedArray, axes: Any = None) -> Array:
     ndim = a.ndim
     if axes is not None and len(axes) != ndim:
         raise ValueError("axes don't match array")
@@ -140,80 +168,56 @@ def _vmap_transpose(level: Level, a: Any, axes: Any = None) -> Any:
 
 
 @ONNX.rule(np.transpose, np.permute_dims)
-def _onnx_transpose(graph: Graph, a: Any, axes: Any = None) -> Any:
-    x = graph.operand(a)
-    order = range(x.ndim)[::-1] if axes is None else normalize_axis_tuple(axes, x.ndim)
-    if len(order) != x.ndim:
+def _onnx_transpose(graph: Graph, a: GraphArray, axes: Axes = None) -> GraphArray:
+    order = range(a.ndim)[::-1] if axes is None else normalize_axis_tuple(axes, a.ndim)
+    if len(order) != a.ndim:
         raise ValueError("axes don't match array")
-    return view_of(x, graph.transpose(x, order))
+    return view_of(a, graph.transpose(a, order))
 
 
 @GRAD.rule(np.swapaxes)
-def _grad_swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+def _grad_swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     return with_node(np.swapaxes(value_of(a), axis1, axis2), (a, lambda g: np.swapaxes(g, axis1, axis2)))
 
 
 @VMAP.rule(np.swapaxes)
-def _vmap_swapaxes(level: Level, a: Any, axis1: int, axis2: int) -> Any:
+def _vmap_swapaxes(level: Level, a: BatchedArray, axis1: int, axis2: int) -> Array:
     return level.wrap(a.value.swapaxes(shifted_axis(axis1, a.ndim), shifted_axis(axis2, a.ndim)))
 
 
 @ONNX.composed(np.swapaxes)
-def _onnx_swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+def _onnx_swapaxes(a: Array, axis1: int, axis2: int) -> Array:
     order = list(range(a.ndim))
     order[axis1], order[axis2] = order[axis2], order[axis1]
     return np.transpose(a, order)
 
 
-@GRAD.rule(np.moveaxis)
-def _grad_moveaxis(a: Any, source: Any, destination: Any) -> Any:
-    value = np.moveaxis(value_of(a), source, destination)
-    return with_node(value, (a, lambda g: np.moveaxis(g, destination, source)))
-
-
-@VMAP.rule(np.moveaxis)
-def _vmap_moveaxis(level: Level, a: Any, source: Any, destination: Any) -> Any:
-    return level.wrap(np.moveaxis(a.value, shifted_axes(source, a.ndim), shifted_axes(destination, a.ndim)))
-
-
-@ONNX.composed(np.moveaxis)
-def _onnx_moveaxis(a: Any, source: Any, destination: Any) -> Any:
-    sources, targets = normalize_axis_tuple(source, a.ndim), normalize_axis_tuple(destination, a.ndim)
-    order = [axis for axis in range(a.ndim) if axis not in sources]
-    for target, axis in sorted(zip(targets, sources, strict=True)):
-        order.insert(target, axis)
-    return np.transpose(a, order)
-
-
-@GRAD.rules_of(np.expand_dims, np.squeeze)
-def _grad_ones(function: Any) -> Any:
-    def run(a: Any, axis: Any = None) -> Any:
-        held = value_of(a)
-        return with_node(function(held, axis), (a, lambda g: g.reshape(held.shape)))
-
-    return run
+@GRAD.rule_of_each(np.expand_dims, np.squeeze)
+def _grad_ones(function: Function, a: ArrayLike, axis: Axes = None) -> Array:
+    held = value_of(a)
+    return with_node(function(held, axis), (a, lambda g: g.reshape(held.shape)))
 
 
 @VMAP.rule(np.expand_dims)
-def _vmap_expand_dims(level: Level, a: Any, axis: Any) -> Any:
+def _vmap_expand_dims(level: Level, a: BatchedArray, axis: Axes) -> Array:
     axes = axis if isinstance(axis, tuple | list) else (axis,)
     return level.wrap(np.expand_dims(a.value, shifted_axes(axes, a.ndim + len(axes))))
 
 
 @ONNX.rule(np.expand_dims)
-def _onnx_expand_dims(graph: Graph, a: Any, axis: Any) -> Any:
+def _onnx_expand_dims(graph: Graph, a: GraphArray, axis: Any) -> GraphArray:
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
     return view_of(a, graph.unsqueeze(a, *normalize_axis_tuple(axes, a.ndim + len(axes))))
 
 
 @VMAP.rule(np.squeeze)
-def _vmap_squeeze(level: Level, a: Any, axis: Any = None) -> Any:
+def _vmap_squeeze(level: Level, a: BatchedArray, axis: Axes = None) -> Array:
     ones = [d + 1 for d, size in enumerate(a.shape) if size == 1]
     return level.wrap(np.squeeze(a.value, tuple(ones) if axis is None else shifted_axes(axis, a.ndim)))
 
 
 @ONNX.rule(np.squeeze)
-def _onnx_squeeze(graph: Graph, a: Any, axis: Any = None) -> Any:
+def _onnx_squeeze(graph: Graph, a: GraphArray, axis: Axes = None) -> GraphArray:
     ones = tuple(i for i, n in enumerate(a.shape) if n == 1)
     axes = ones if axis is None else normalize_axis_tuple(axis, a.ndim)
     if not {*axes} <= {*ones}:
@@ -222,13 +226,13 @@ def _onnx_squeeze(graph: Graph, a: Any, axis: Any = None) -> Any:
 
 
 @GRAD.rule(np.broadcast_to)
-def _grad_broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+def _grad_broadcast_to(array: ArrayLike, shape: Shape, subok: bool = False) -> Array:
     held = value_of(array)
     return with_node(np.broadcast_to(held, shape), (array, lambda g: unbroadcast(g, held.shape)))
 
 
 @VMAP.rule(np.broadcast_to)
-def _vmap_broadcast_to(level: Level, array: Any, shape: Any, subok: bool = False) -> Any:
+def _vmap_broadcast_to(level: Level, array: Array, shape: Shape, subok: bool = False) -> Array:
     new = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
     if len(new) < array.ndim:
         raise ValueError(f"an array of {array.ndim} dimensions does not broadcast to the shape {new}")
@@ -236,36 +240,20 @@ def _vmap_broadcast_to(level: Level, array: Any, shape: Any, subok: bool = False
 
 
 @ONNX.rule(np.broadcast_to)
-def _onnx_broadcast_to(graph: Graph, array: Any, shape: Any, subok: bool = False) -> Any:
-    x = graph.operand(array)
-    return view_of(x, graph.expand(x, tuple(shape) if isinstance(shape, Iterable) else (shape,)))
-
-
-@GRAD.rule(np.flip)
-def _grad_flip(m: Any, axis: Any = None) -> Any:
-    return with_node(np.flip(value_of(m), axis), (m, lambda g: np.flip(g, axis)))
-
-
-@VMAP.rule(np.flip)
-def _vmap_flip(level: Level, m: Any, axis: Any = None) -> Any:
-    return level.wrap(np.flip(m.value, shifted_axes(range(m.ndim) if axis is None else axis, m.ndim)))
-
-
-@ONNX.composed(np.flip)
-def _onnx_flip(m: Any, axis: Any = None) -> Any:
-    axes = range(m.ndim) if axis is None else normalize_axis_tuple(axis, m.ndim)
-    return m[tuple(slice(None, None, -1) if i in axes else slice(None) for i in range(m.ndim))]
+def _onnx_broadcast_to(graph: Graph, array: GraphArray, shape: Shape, subok: bool = False) -> GraphArray:
+    sizes = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+    return view_of(array, graph.expand(array, sizes))
 
 
 @GRAD.rule(np.roll)
-def _grad_roll(a: Any, shift: Any, axis: Any = None) -> Any:
+def _grad_roll(a: ArrayLike, shift: Any, axis: Axes = None) -> Array:
     if holds_traced(shift):
         raise NoRule
     return with_node(np.roll(value_of(a), shift, axis), (a, lambda g: np.roll(g, np.negative(shift), axis)))
 
 
 @VMAP.rule(np.roll)
-def _vmap_roll(level: Level, a: Any, shift: Any, axis: Any = None) -> Any:
+def _vmap_roll(level: Level, a: BatchedArray, shift: Any, axis: Axes = None) -> Array:
     if not level.on(a) or hasattr(shift, "level"):
         raise NoRule
     if axis is None:
@@ -276,7 +264,7 @@ def _vmap_roll(level: Level, a: Any, shift: Any, axis: Any = None) -> Any:
 
 
 @ONNX.rule(np.roll)
-def _onnx_roll(graph: Graph, a: Any, shift: Any, axis: Any = None) -> Any:
+def _onnx_roll(graph: Graph, a: Any, shift: Any, axis: Axes = None) -> Array:
     if axis is None:
         return np.reshape(np.roll(np.ravel(a), shift, 0), a.shape)
     axes = normalize_axis_tuple(axis, a.ndim)
@@ -290,42 +278,8 @@ def _onnx_roll(graph: Graph, a: Any, shift: Any, axis: Any = None) -> Any:
     return a
 
 
-def _counts(reps: Any, ndim: int) -> tuple[Any, ...]:
-    """How often `numpy.tile` repeats each dimension, of `ndim` or more."""
-    counts = tuple(reps) if isinstance(reps, Iterable) else (reps,)
-    return (1,) * (ndim - len(counts)) + counts
-
-
-@GRAD.rule(np.tile)
-def _grad_tile(A: Any, reps: Any) -> Any:
-    held = value_of(A)
-    counts = _counts(reps, held.ndim)
-    sizes = (1,) * (len(counts) - held.ndim) + held.shape
-    pairs = [n for pair in zip(counts, sizes, strict=True) for n in pair]
-
-    def pull(g: Any) -> Any:
-        return np.sum(wide(g).reshape(pairs), tuple(range(0, len(pairs), 2))).reshape(held.shape)
-
-    return with_node(np.tile(held, reps), (A, pull))
-
-
-@VMAP.rule(np.tile)
-def _vmap_tile(level: Level, A: Any, reps: Any) -> Any:
-    counts = _counts(reps, A.ndim)
-    return level.wrap(np.tile(level.align(A, len(counts)), (1, *counts)))
-
-
-@ONNX.rule(np.tile)
-def _onnx_tile(graph: Graph, A: Any, reps: Any) -> Any:
-    x = graph.operand(A)
-    counts = _counts(reps, x.ndim)
-    x = graph.reshape(x, (*[1] * (len(counts) - x.ndim), *x.shape))
-    shape = [n * count for n, count in zip(x.shape, counts, strict=True)]
-    return graph.emit("Tile", [x, graph.shape_array(counts)], shape, x.dtype)
-
-
 @GRAD.rule(np.repeat)
-def _grad_repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
+def _grad_repeat(a: Any, repeats: Array, axis: int | None = None) -> Array:
     a = as_array(a)
     if axis is None or not a.ndim:
         a, axis = a.reshape(-1), 0 if axis is None else axis
@@ -340,7 +294,7 @@ def _grad_repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
 
 
 @VMAP.rule(np.repeat)
-def _vmap_repeat(level: Level, a: Any, repeats: Any, axis: int | None = None) -> Any:
+def _vmap_repeat(level: Level, a: Any, repeats: Array, axis: int | None = None) -> Array:
     if not level.on(a) or hasattr(repeats, "level"):
         raise NoRule
     if axis is None:
@@ -349,7 +303,7 @@ def _vmap_repeat(level: Level, a: Any, repeats: Any, axis: int | None = None) ->
 
 
 @ONNX.rule(np.repeat)
-def _onnx_repeat(graph: Graph, a: Any, repeats: Any, axis: int | None = None) -> Any:
+def _onnx_repeat(graph: Graph, a: ArrayLike, repeats: Any, axis: int | None = None) -> GraphArray:
     if np.ndim(repeats):
         raise NoRule("another number of repeats for each element")
     x: Any = a if axis is not None else np.ravel(a)
@@ -360,12 +314,12 @@ def _onnx_repeat(graph: Graph, a: Any, repeats: Any, axis: int | None = None) ->
 
 
 @GRAD.rule(np.diagonal)
-def _grad_diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def _grad_diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     held = value_of(a)
     value = np.diagonal(held, offset, axis1, axis2)
     rows = np.arange(value.shape[-1])
 
-    def pull(g: Any) -> Any:
+    def pull(g: Array) -> Array:
         out = np.zeros_like(g, shape=held.shape)
         np.moveaxis(out, (axis1, axis2), (-2, -1))[..., rows + max(-offset, 0), rows + max(offset, 0)] = g
         return out
@@ -374,12 +328,12 @@ def _grad_diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 
 
 @VMAP.rule(np.diagonal)
-def _vmap_diagonal(level: Level, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def _vmap_diagonal(level: Level, a: BatchedArray, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     return level.wrap(np.diagonal(a.value, offset, shifted_axis(axis1, a.ndim), shifted_axis(axis2, a.ndim)))
 
 
 @ONNX.rule(np.diagonal)
-def _onnx_diagonal(graph: Graph, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def _onnx_diagonal(graph: Graph, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> GraphArray:
     x: Any = np.moveaxis(a, (axis1, axis2), (-2, -1))
     rows, columns = x.shape[-2:]
     if graph.size(rows) is not None or graph.size(columns) is not None:
@@ -389,44 +343,18 @@ def _onnx_diagonal(graph: Graph, a: Any, offset: int = 0, axis1: int = 0, axis2:
     return view_of(a, graph.gather(flat, graph.constant(places), flat.ndim - 1))
 
 
-@GRAD.rules_of(np.tril, np.triu)
-def _grad_triangle(function: Any) -> Any:
-    def run(m: Any, k: int = 0) -> Any:
-        if m.ndim == 1:  # a row repeated into a square
-            m = np.broadcast_to(m, (m.shape[0], m.shape[0]))
-        return with_node(function(value_of(m), k), (m, lambda g: function(g, k)))
-
-    return run
-
-
-@VMAP.rules_of(np.tril, np.triu)
-def _vmap_triangle(function: Any) -> Any:
-    def run(level: Level, m: Any, k: int = 0) -> Any:
-        if not level.on(m) or hasattr(k, "level"):
-            raise NoRule
-        value = m.value
-        if m.ndim == 1:  # a row repeated into a square
-            value = np.broadcast_to(value[:, None, :], (level.size, m.shape[0], m.shape[0]))
-        return level.wrap(function(value, k))
-
-    return run
-
-
-@ONNX.rules_of(np.tril, np.triu)
-def _onnx_triangle(function: Any) -> Any:
-    def run(graph: Graph, m: Any, k: int = 0) -> Any:
-        x, upper = graph.operand(m), int(function is np.triu)
-        if x.ndim == 1:  # a row repeated into a square
-            x = graph.expand(x, (x.size, x.size))
-        return graph.emit("Trilu", [x, graph.constant(np.array(k, np.int64))], x.shape, x.dtype, upper=upper)
-
-    return run
+@ONNX.rule_of_each(np.tril, np.triu)
+def _onnx_triangle(function: Function, graph: Graph, m: GraphArray, k: int = 0) -> GraphArray:
+    if m.ndim == 1:  # a row repeated into a square
+        m = graph.expand(m, (m.size, m.size))
+    inputs = [m, graph.constant(np.array(k, np.int64))]
+    return graph.emit("Trilu", inputs, m.shape, m.dtype, upper=int(function is np.triu))
 
 
 @GRAD.rule(sliding_window_view)
 def _grad_windows(
-    x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
-) -> Any:
+    x: Array, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+) -> Array:
     if writeable:
         raise NoRule
     held = value_of(x)
@@ -438,7 +366,7 @@ def _grad_windows(
         steps.append((place, window, sizes[place]))
         sizes[place] -= window - 1
 
-    def pull(g: Any) -> Any:
+    def pull(g: Array) -> Array:
         for place, window, size in reversed(steps):
             g = np.moveaxis(g, -1, place + 1)
             shape = (*g.shape[:place], size, *g.shape[place + 2 :])
@@ -451,8 +379,14 @@ def _grad_windows(
 
 @VMAP.rule(sliding_window_view)
 def _vmap_windows(
-    level: Level, x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
-) -> Any:
+    level: Level,
+    x: BatchedArray,
+    window_shape: Any,
+    axis: Axes = None,
+    *,
+    subok: bool = False,
+    writeable: bool = False,
+) -> Array:
     ndim = x.ndim
     windows = window_shape if isinstance(window_shape, tuple | list) else (window_shape,)
     axes = range(ndim) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
@@ -463,7 +397,7 @@ def _vmap_windows(
 
 
 @GRAD.rule(np.pad)
-def _grad_pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+def _grad_pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
     if callable(mode) or mode in ("maximum", "minimum", "median") or holds_traced(kwargs):
         raise NoRule
     held = value_of(array)
@@ -474,7 +408,7 @@ def _grad_pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any)
         return with_node(value, (array, lambda g: g[inner]))
     lengths = _pairs(kwargs.get("stat_length"), held.ndim)
 
-    def pull(g: Any) -> Any:
+    def pull(g: Array) -> Array:
         for axis, (width, length) in enumerate(zip(widths, lengths, strict=True)):
             if width == (0, 0):
                 continue
@@ -491,7 +425,7 @@ def _grad_pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any)
 
 
 @VMAP.rule(np.pad)
-def _vmap_pad(level: Level, array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+def _vmap_pad(level: Level, array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
     if not level.on(array) or callable(mode) or any(hasattr(value, "level") for value in kwargs.values()):
         raise NoRule
     ndim = array.ndim
@@ -505,17 +439,16 @@ def _vmap_pad(level: Level, array: Any, pad_width: Any, mode: Any = "constant", 
 @ONNX.rule(np.pad)
 def _onnx_pad(
     graph: Graph,
-    array: Any,
+    array: GraphArray,
     pad_width: Any,
     mode: str = "constant",
     *,
     constant_values: Any = 0,
     **kwargs: Any,
-) -> Any:
+) -> GraphArray:
     if kwargs or mode not in ("constant", "edge", "reflect", "wrap") or np.ndim(constant_values):
         raise NoRule
-    x = graph.operand(array)
-    return graph.pad(x, _pairs(pad_width, x.ndim), mode, constant_values)
+    return graph.pad(array, _pairs(pad_width, array.ndim), mode, constant_values)
 
 
 def _pairs(given: Any, ndim: int) -> list[tuple[Any, Any]]:
@@ -532,14 +465,30 @@ def _pairs(given: Any, ndim: int) -> list[tuple[Any, Any]]:
 
 
 @formula(np.matrix_transpose, linalg.matrix_transpose)
-def _matrix_transpose(x: Any, /) -> Any:
+def _matrix_transpose(x: Array, /) -> Array:
     if x.ndim < 2:
         raise ValueError(f"matrix transpose needs at least 2 dimensions, got {x.ndim}")
     return x.swapaxes(-1, -2)
 
 
+@VMAP.rule(np.moveaxis)
+def _vmap_moveaxis(level: Level, a: BatchedArray, source: IntOrInts, destination: IntOrInts) -> Array:
+    return level.wrap(np.moveaxis(a.value, shifted_axes(source, a.ndim), shifted_axes(destination, a.ndim)))
+
+
+@formula(np.moveaxis)
+def _moveaxis(a: Array, source: IntOrInts, destination: IntOrInts) -> Array:
+    sources, targets = normalize_axis_tuple(source, a.ndim), normalize_axis_tuple(destination, a.ndim)
+    if len(sources) != len(targets):
+        raise ValueError("`source` and `destination` arguments must have the same number of elements")
+    order = [axis for axis in range(a.ndim) if axis not in sources]
+    for target, axis in sorted(zip(targets, sources, strict=True)):
+        order.insert(target, axis)
+    return np.transpose(a, order)
+
+
 @formula(np.rollaxis)
-def _rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+def _rollaxis(a: Array, axis: int, start: int = 0) -> Array:
     axis = normalize_axis_index(axis, a.ndim)
     start = start + a.ndim if start < 0 else start
     if not 0 <= start <= a.ndim:
@@ -547,8 +496,65 @@ def _rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     return np.moveaxis(a, axis, start - 1 if axis < start else start)
 
 
+@VMAP.rule(np.flip)
+def _vmap_flip(level: Level, m: BatchedArray, axis: Axes = None) -> Array:
+    return level.wrap(np.flip(m.value, shifted_axes(range(m.ndim) if axis is None else axis, m.ndim)))
+
+
+@formula(np.flip)
+def _flip(m: Array, axis: Axes = None) -> Array:
+    axes = range(m.ndim) if axis is None else normalize_axis_tuple(axis, m.ndim)
+    return m[tuple([slice(None, None, -1 if d in axes else 1) for d in range(m.ndim)])]
+
+
+def _counts(reps: Any, ndim: int) -> tuple[int, ...]:
+    """How often `numpy.tile` repeats each dimension, of `ndim` or more."""
+    counts = tuple(reps) if isinstance(reps, Iterable) else (reps,)
+    return (1,) * (ndim - len(counts)) + counts
+
+
+@VMAP.rule(np.tile)
+def _vmap_tile(level: Level, A: BatchedArray, reps: Any) -> Array:
+    counts = _counts(reps, A.ndim)
+    return level.wrap(np.tile(level.align(A, len(counts)), (1, *counts)))
+
+
+@formula(np.tile)
+def _tile(A: Array, reps: Any) -> Array:
+    counts = _counts(reps, A.ndim)
+    sizes = (1,) * (len(counts) - A.ndim) + A.shape
+    pairs = list(zip(counts, sizes, strict=True))
+    ones = np.reshape(A, [n for size in sizes for n in (1, size)])
+    blocks = np.broadcast_to(ones, [n for pair in pairs for n in pair])
+    return np.reshape(blocks, [count * size for count, size in pairs]).copy()
+
+
+@VMAP.rule_of_each(np.tril, np.triu)
+def _vmap_triangle(function: Function, level: Level, m: BatchedArray, k: int = 0) -> Array:
+    if not level.on(m) or m.ndim < 2 or hasattr(k, "level"):
+        return FORMULAS[function](m, k)
+    return level.wrap(function(m.value, k))
+
+
+@formula(np.tril)
+def _tril(m: Array, k: int = 0) -> Array:
+    return np.where(_below_diagonal(m, k), m, np.zeros((), m.dtype))
+
+
+@formula(np.triu)
+def _triu(m: Array, k: int = 0) -> Array:
+    return np.where(_below_diagonal(m, k - 1), np.zeros((), m.dtype), m)
+
+
+def _below_diagonal(m: Array, k: int) -> Array:
+    if hasattr(k, "level"):
+        raise NoRule
+    rows, columns = (m.shape * 2)[-2:] if m.ndim == 1 else m.shape[-2:]
+    return np.tri(rows, columns, k, dtype=bool)
+
+
 @formula(np.rot90)
-def _rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+def _rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Array:
     first, second = normalize_axis_tuple(axes, m.ndim)
     if k % 4 == 2:
         return np.flip(m, (first, second))
@@ -558,29 +564,29 @@ def _rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
 
 
 @formula(linalg.diagonal)
-def _linalg_diagonal(x: Any, /, *, offset: int = 0) -> Any:
+def _linalg_diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     return np.diagonal(x, offset, -2, -1)
 
 
 @formula(np.broadcast_arrays)
-def _broadcast_arrays(*args: Any, subok: bool = False) -> Any:
+def _broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Array, ...]:
     shape = np.broadcast_shapes(*map(np.shape, args))
     return tuple([np.broadcast_to(a, shape) for a in args])
 
 
 @formula(np.atleast_1d)
-def _atleast_1d(*arys: Any) -> Any:
+def _atleast_1d(*arys: Any) -> Array:
     return _each(arys, lambda a: a.reshape(1) if a.ndim == 0 else a)
 
 
 @formula(np.atleast_2d)
-def _atleast_2d(*arys: Any) -> Any:
+def _atleast_2d(*arys: Any) -> Array:
     return _each(arys, lambda a: a if a.ndim > 1 else a.reshape(1, math.prod(a.shape)))
 
 
 @formula(np.atleast_3d)
-def _atleast_3d(*arys: Any) -> Any:
-    def grown(a: Any) -> Any:
+def _atleast_3d(*arys: Any) -> Array:
+    def grown(a: Array) -> Array:
         shape = a.shape
         new = {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}
         return a.reshape(new[a.ndim]) if a.ndim < 3 else a
@@ -588,28 +594,28 @@ def _atleast_3d(*arys: Any) -> Any:
     return _each(arys, grown)
 
 
-def _each(arys: Any, fn: Any) -> Any:
+def _each(arys: Any, fn: Function) -> Any:
     out = tuple(map(fn, as_arrays(arys)))
     return out[0] if len(out) == 1 else out
 
 
 @formula(np.fliplr)
-def _fliplr(m: Any) -> Any:
+def _fliplr(m: ArrayLike) -> Array:
     if np.ndim(m) < 2:
         raise ValueError("Input must be >= 2-d.")
     return np.flip(m, 1)
 
 
 @formula(np.flipud)
-def _flipud(m: Any) -> Any:
+def _flipud(m: ArrayLike) -> Array:
     return np.flip(m, 0)
 
 
 @formula(np.trace)
-def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
+def _trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DtypeLike = None) -> Array:
     return np.diagonal(a, offset, axis1, axis2).sum(-1, dtype=dtype)
 
 
 @formula(linalg.trace)
-def _linalg_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def _linalg_trace(x: ArrayLike, /, *, offset: int = 0, dtype: DtypeLike = None) -> Array:
     return np.diagonal(x, offset, -2, -1).sum(-1, dtype=dtype)

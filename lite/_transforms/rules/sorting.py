@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index
+from numpy.typing import ArrayLike
 
+from lite._arrays.types import Array, Function, Operand
 from lite._transforms.grad.tape import value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import INT64, Graph
-from lite._transforms.registry import GRAD, ONNX, VMAP, ZERO_GRADIENT, NoRule, as_array
+from lite._transforms.registry import GRAD, ONNX, VMAP, ZERO_GRADIENT, NoRule, as_array, flattened
 from lite._transforms.vmap.along import shifted_axis
 from lite._transforms.vmap.array import BatchedArray
 from lite._transforms.vmap.level import Level
@@ -24,22 +25,17 @@ ZERO_GRADIENT.update((np.argsort, np.argpartition, np.searchsorted, np.digitize,
 
 
 @GRAD.rule(np.sort)
-def _grad_sort(
-    a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None
-) -> Any:
+def _grad_sort(a: ArrayLike, axis: int | None = -1, *args: Any, **kwargs: Any) -> Array:
     return _permuted(a, axis, lambda held, axis: np.argsort(held, axis, kind="stable"))
 
 
 @GRAD.rule(np.partition)
-def _grad_partition(
-    a: Any, kth: Any, axis: int | None = -1, kind: Any = "introselect", order: Any = None
-) -> Any:
+def _grad_partition(a: ArrayLike, kth: Any, axis: int | None = -1, *args: Any, **kwargs: Any) -> Array:
     return _permuted(a, axis, lambda held, axis: np.argpartition(held, kth, axis))
 
 
-def _permuted(a: Any, axis: int | None, permutation: Any) -> Any:
-    if axis is None:
-        a, axis = a.reshape(-1), 0
+def _permuted(a: ArrayLike, axis: int | None, permutation: Any) -> Array:
+    a, axis = flattened(a, axis)
     held = value_of(a)
     order = permutation(held, axis)
     back = np.argsort(order, axis)
@@ -47,39 +43,39 @@ def _permuted(a: Any, axis: int | None, permutation: Any) -> Any:
     return with_node(value, (a, lambda g: np.take_along_axis(g, back, axis)))
 
 
-@ONNX.rules_of(np.sort, np.argsort)
-def _onnx_sort(function: Any) -> Any:
-    def run(graph: Graph, a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None) -> Any:
-        x = graph.operand(a)
-        if axis is None:
-            x, axis = graph.reshape(x, (x.size,)), 0
-        axis = normalize_axis_index(axis, x.ndim)
-        outputs = [(x.shape, x.dtype), (x.shape, INT64)]
-        inputs = [x, graph.size_array(x.shape[axis])]
-        found = graph.emit_all("TopK", inputs, outputs, axis=axis, largest=0, sorted=1)
-        return found[function is np.argsort]  # of equal ones TopK takes the first first
-
-    return run
+@ONNX.rule_of_each(np.sort, np.argsort)
+def _onnx_sort(
+    function: Function, graph: Graph, a: ArrayLike, axis: int | None = -1, *args: Any, **kwargs: Any
+) -> GraphArray:
+    x, axis = flattened(a, axis)
+    outputs = [(x.shape, x.dtype), (x.shape, INT64)]
+    inputs = [x, graph.size_array(x.shape[axis])]
+    found = graph.emit_all("TopK", inputs, outputs, axis=axis, largest=0, sorted=1)
+    return found[function is np.argsort]  # of equal ones TopK takes the first first
 
 
 @ONNX.composed(np.partition)
-def _onnx_partition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
+def _onnx_partition(
+    a: Array, kth: Any, axis: Any = -1, kind: str | None = None, order: str | None = None
+) -> Array:
     return np.sort(a, axis)
 
 
 @ONNX.composed(np.argpartition)
-def _onnx_argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
+def _onnx_argpartition(
+    a: Array, kth: Any, axis: Any = -1, kind: str | None = None, order: str | None = None
+) -> Array:
     return np.argsort(a, axis)
 
 
 @VMAP.rule(np.lexsort)
-def _vmap_lexsort(level: Level, keys: Any, axis: int = -1) -> Any:
+def _vmap_lexsort(level: Level, keys: Any, axis: int = -1) -> Array:
     items = tuple([level.full(key) for key in keys])
     return level.wrap(np.lexsort(items, shifted_axis(axis, items[0].ndim - 1)))
 
 
 @VMAP.rule(np.searchsorted)
-def _vmap_searchsorted(level: Level, a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+def _vmap_searchsorted(level: Level, a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Array:
     if level.on(a) or level.on(sorter):
         if sorter is not None:
             a = np.take_along_axis(a, sorter, -1)
@@ -94,7 +90,9 @@ def _vmap_searchsorted(level: Level, a: Any, v: Any, side: Any = "left", sorter:
 
 
 @ONNX.rule(np.searchsorted)
-def _onnx_searchsorted(graph: Graph, a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+def _onnx_searchsorted(
+    graph: Graph, a: ArrayLike, v: ArrayLike, side: str = "left", sorter: Operand = None
+) -> GraphArray:
     if sorter is not None:
         raise NoRule
     edges, values = graph.operand(a), graph.operand(v)
@@ -103,21 +101,21 @@ def _onnx_searchsorted(graph: Graph, a: Any, v: Any, side: str = "left", sorter:
 
 
 @VMAP.composed(np.digitize)
-def _vmap_digitize(x: Any, bins: Any, right: bool = False) -> Any:
+def _vmap_digitize(x: Array, bins: Array, right: bool = False) -> Array:
     if isinstance(bins, BatchedArray):
         raise NoRule
     return elementwise(lambda values: np.digitize(values, bins, right), (x,))
 
 
 @ONNX.rule(np.digitize)
-def _onnx_digitize(graph: Graph, x: Any, bins: Any, right: bool = False) -> Any:
+def _onnx_digitize(graph: Graph, x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     if isinstance(bins, GraphArray) or np.any(np.diff(bins) < 0):
         raise NoRule("bins that may fall")
     return np.searchsorted(graph.operand(bins), x, "left" if right else "right")
 
 
 @VMAP.rule(np.isin)
-def _vmap_isin(level: Level, element: Any, test_elements: Any, **kwargs: Any) -> Any:
+def _vmap_isin(level: Level, element: BatchedArray, test_elements: ArrayLike, **kwargs: Any) -> Array:
     if level.on(test_elements):
         if kwargs:
             raise NoRule

@@ -7,11 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from lite._arrays.types import Array, Function
+from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import with_node
 from lite._transforms.registry import GRAD, ONNX, ZERO_GRADIENT
 
-Formula = Callable[..., Any]
+Formula = Function
 
 
 class Row:
@@ -32,7 +35,7 @@ class Row:
         self.derivatives = derivatives
 
 
-def _log1p(x: Any) -> Any:
+def _log1p(x: Array) -> Array:
     # log(1 + x) loses the digits of a small x; times x / ((1 + x) - 1) they are back (Kahan).
     kept = (x + 1.0) - 1.0
     small = kept == 0.0
@@ -41,29 +44,29 @@ def _log1p(x: Any) -> Any:
     return np.where(small, x, np.where(np.isinf(x), plain, exact))
 
 
-def _expm1(x: Any) -> Any:
+def _expm1(x: Array) -> Array:
     # exp(x) - 1 = 2 exp(x / 2) sinh(x / 2) keeps the digits of a small x, and x itself where that overflows.
     half = x * 0.5
     return np.where(np.abs(x) < 1.0, np.exp(half) * np.sinh(half) * 2.0, np.exp(x) - 1.0)
 
 
-def _floor_divide(a: Any, b: Any) -> Any:
+def _floor_divide(a: Any, b: Any) -> Array:
     if a.dtype.kind == "f":
         return np.floor(a / b)
     return a.graph.emit("Div", [a - _remainder(a, b), b], a.graph.broadcast([a.shape, b.shape]), a.dtype)
 
 
-def _remainder(a: Any, b: Any) -> Any:
+def _remainder(a: Any, b: Any) -> Array:
     if a.dtype.kind == "f":
         return a - np.floor(a / b) * b
     return a.graph.emit("Mod", [a, b], a.graph.broadcast([a.shape, b.shape]), a.dtype)
 
 
-def _trunc(x: Any) -> Any:
+def _trunc(x: Array) -> Array:
     return np.sign(x) * np.floor(np.abs(x)) if x.dtype.kind == "f" else x.copy()
 
 
-def _arctan2(y: Any, x: Any) -> Any:
+def _arctan2(y: Array, x: Array) -> Array:
     angle = np.arctan(y / np.where(x == 0.0, 1.0, x))
     turned = np.where(y < 0.0, angle - math.pi, angle + math.pi)
     return np.where(x == 0.0, np.sign(y) * (math.pi / 2), np.where(x < 0.0, turned, angle))
@@ -72,7 +75,7 @@ def _arctan2(y: Any, x: Any) -> Any:
 def _asked(op: str) -> Formula:
     """An operator that tells of floats alone."""
 
-    def formula(x: Any) -> Any:
+    def formula(x: Any) -> Array:
         x = x if x.dtype.kind == "f" else x.astype(np.float32)
         return x.graph.emit(op, [x], x.shape, np.bool_)
 
@@ -82,23 +85,27 @@ def _asked(op: str) -> Formula:
 _HALF = np.float32(0.5)  # which leaves derivatives of every width as they are
 
 
-def _tie(a: Any, b: Any, greater: Any) -> Any:
-    """1 where an argument is the one that is chosen, 1/2 where both are, 0 elsewhere."""
-    return greater + _HALF * (a == b)
+def _choice(onnx: str | None, wins: Callable[[Array, Array], Array]) -> Row:
+    """A choice of the argument that wins; where both are equal, each has half of the derivative."""
+
+    def share(g: Array, a: Array, b: Array) -> Array:
+        return g * (wins(a, b) + _HALF * (a == b))
+
+    return Row(onnx, lambda g, a, b, y: share(g, a, b), lambda g, a, b, y: share(g, b, a))
 
 
-def _power_base(g: Any, a: Any, b: Any, y: Any) -> Any:
+def _power_base(g: Array, a: Array, b: Any, y: ArrayLike) -> Array:
     if type(b) in (int, float):
         return g * (b * a ** (b - 1)) if b else g * 0
     return g * (b * a ** np.where(b == 0, 1, b - 1))
 
 
-def _power_exponent(g: Any, a: Any, b: Any, y: Any) -> Any:
+def _power_exponent(g: Array, a: Array, b: Array, y: Array) -> Array:
     zero = a == 0
     return g * np.where(zero & (b >= 0), 0, y * np.log(np.where(zero, 1, a)))
 
 
-def _itself(x: Any) -> Any:
+def _itself(x: Array) -> Array:
     return x.copy()
 
 
@@ -115,8 +122,7 @@ UFUNCS: dict[Any, Row] = {
     np.cbrt: Row(None, lambda x, y: 1 / (3 * y * y)),
     np.square: Row(lambda x: x * x, lambda x, y: 2 * x),
     np.reciprocal: Row("Reciprocal", lambda x, y: -y * y),
-    np.absolute: Row("Abs", lambda x, y: np.sign(x)),
-    np.fabs: Row("Abs", lambda x, y: np.sign(x)),
+    **dict.fromkeys((np.absolute, np.fabs), Row("Abs", lambda x, y: np.sign(x))),
     np.sin: Row("Sin", lambda x, y: np.cos(x)),
     np.cos: Row("Cos", lambda x, y: -np.sin(x)),
     np.tan: Row("Tan", lambda x, y: 1 + y * y),
@@ -129,36 +135,20 @@ UFUNCS: dict[Any, Row] = {
     np.arcsinh: Row("Asinh", lambda x, y: 1 / np.sqrt(x * x + 1)),
     np.arccosh: Row("Acosh", lambda x, y: 1 / np.sqrt(x * x - 1)),
     np.arctanh: Row("Atanh", lambda x, y: 1 / (1 - x * x)),
-    np.deg2rad: Row(lambda x: x * (math.pi / 180), lambda x, y: math.pi / 180),
-    np.radians: Row(lambda x: x * (math.pi / 180), lambda x, y: math.pi / 180),
-    np.rad2deg: Row(lambda x: x * (180 / math.pi), lambda x, y: 180 / math.pi),
-    np.degrees: Row(lambda x: x * (180 / math.pi), lambda x, y: 180 / math.pi),
-    np.positive: Row(_itself, lambda x, y: 1),
-    np.conjugate: Row(_itself, lambda x, y: 1),
+    **dict.fromkeys((np.deg2rad, np.radians), Row(lambda x: x * (math.pi / 180), lambda x, y: math.pi / 180)),
+    **dict.fromkeys((np.rad2deg, np.degrees), Row(lambda x: x * (180 / math.pi), lambda x, y: 180 / math.pi)),
+    **dict.fromkeys((np.positive, np.conjugate), Row(_itself, lambda x, y: 1)),
     np.negative: Row("Neg", lambda x, y: -1),
     # -- of two numbers
     np.add: Row("Add", lambda g, a, b, y: g, lambda g, a, b, y: g),
     np.subtract: Row("Sub", lambda g, a, b, y: g, lambda g, a, b, y: -g),
     np.multiply: Row("Mul", lambda g, a, b, y: g * b, lambda g, a, b, y: g * a),
     np.true_divide: Row("Div", lambda g, a, b, y: g / b, lambda g, a, b, y: -g * y / b),
-    np.power: Row("Pow", _power_base, _power_exponent),
-    np.float_power: Row("Pow", _power_base, _power_exponent),
-    np.maximum: Row(
-        "Max", lambda g, a, b, y: g * _tie(a, b, a > b), lambda g, a, b, y: g * _tie(a, b, b > a)
-    ),
-    np.minimum: Row(
-        "Min", lambda g, a, b, y: g * _tie(a, b, a < b), lambda g, a, b, y: g * _tie(a, b, b < a)
-    ),
-    np.fmax: Row(
-        None,
-        lambda g, a, b, y: g * _tie(a, b, (a > b) | (b != b)),
-        lambda g, a, b, y: g * _tie(a, b, (b > a) | (a != a)),
-    ),
-    np.fmin: Row(
-        None,
-        lambda g, a, b, y: g * _tie(a, b, (a < b) | (b != b)),
-        lambda g, a, b, y: g * _tie(a, b, (b < a) | (a != a)),
-    ),
+    **dict.fromkeys((np.power, np.float_power), Row("Pow", _power_base, _power_exponent)),
+    np.maximum: _choice("Max", lambda a, b: a > b),
+    np.minimum: _choice("Min", lambda a, b: a < b),
+    np.fmax: _choice(None, lambda a, b: (a > b) | (b != b)),
+    np.fmin: _choice(None, lambda a, b: (a < b) | (b != b)),
     np.arctan2: Row(
         _arctan2, lambda g, a, b, y: g * b / (a * a + b * b), lambda g, a, b, y: -g * a / (a * a + b * b)
     ),
@@ -212,22 +202,33 @@ UFUNCS: dict[Any, Row] = {
     np.bitwise_xor: Row("BitwiseXor"),
     np.invert: Row("BitwiseNot"),
 }
+# Methods of ufuncs that are functions of their own.
+METHODS: dict[tuple[np.ufunc, str], Function] = {
+    (np.add, "reduce"): np.sum,
+    (np.add, "accumulate"): np.cumsum,
+    (np.multiply, "reduce"): np.prod,
+    (np.multiply, "accumulate"): np.cumprod,
+    (np.maximum, "reduce"): np.max,
+    (np.minimum, "reduce"): np.min,
+    (np.logical_and, "reduce"): np.all,
+    (np.logical_or, "reduce"): np.any,
+}
 ZERO_GRADIENT.update(ufunc for ufunc, row in UFUNCS.items() if not row.derivatives)
 
 
 @GRAD.rule(np.divmod)
 @ONNX.composed(np.divmod)
-def _divmod(x: Any, y: Any) -> Any:
+def _divmod(x: ArrayLike, y: ArrayLike) -> Any:
     return np.floor_divide(x, y), np.remainder(x, y)
 
 
 @GRAD.rule(np.modf)
-def _grad_modf(x: Any) -> Any:
+def _grad_modf(x: TracedArray) -> tuple[Array, ...]:
     fraction, whole = np.modf(x.value)
     return with_node(fraction, (x, lambda g: g)), whole
 
 
 @GRAD.rule(np.frexp)
-def _grad_frexp(x: Any) -> Any:
+def _grad_frexp(x: TracedArray) -> tuple[Array, ...]:
     mantissa, exponent = np.frexp(x.value)
     return with_node(mantissa, (x, lambda g: np.ldexp(g, -exponent))), exponent

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from lite._arrays.types import Function
 from lite._transforms.registry import NoRule, parameters
 from lite._transforms.vmap.level import Level, batched_in
 
@@ -17,12 +19,12 @@ def shifted_axis(axis: int, ndim: int) -> int:
     return normalize_axis_index(axis, ndim) + 1
 
 
-def shifted_axes(axes: Any, ndim: int) -> tuple[int, ...]:
+def shifted_axes(axes: int | Iterable[int], ndim: int) -> tuple[int, ...]:
     """One or more axes of an array of `ndim` dimensions in what it holds."""
     return tuple([axis + 1 for axis in normalize_axis_tuple(axes, ndim)])
 
 
-def along(level: Level, function: Any, array: Any, axis: Any, rest: dict[str, Any]) -> Any:
+def along(level: Level, function: Function, array: Any, axis: Any, rest: dict[str, Any]) -> Any:
     """A function of an array along axes, where None means all of them, flattened.
 
     Args:
@@ -57,6 +59,6 @@ def along(level: Level, function: Any, array: Any, axis: Any, rest: dict[str, An
     return level.wrap(result.reshape(level.size, *[1] * ndim) if keep else result)
 
 
-def bound_to(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+def bound_to(function: Function, args: Any, kwargs: Any) -> dict[str, Any]:
     """Arguments by the names of a function's parameters."""
     return {**dict(zip(parameters(function), args, strict=False)), **kwargs}

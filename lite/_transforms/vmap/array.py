@@ -1,4 +1,4 @@
-"""The arrays that a mapped function sees: one dimension less than what they hold."""
+"""The arrays inside `vmap`: they have one dimension less than the array they hold."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from lite._arrays.types import HostArray, Shape
-from lite._transforms.arrays import InterpretedArray, Rules
+from lite._arrays.types import Array, DtypeLike, HostArray, Shape
+from lite._transforms.arrays import NumberlessArray, Rules
 
 rules = Rules()
 
 
-class BatchedArray(InterpretedArray):
+class BatchedArray(NumberlessArray):
     """An array of which a mapped function sees one element along the first dimension, all at once.
 
     Args:
@@ -53,7 +53,7 @@ class BatchedArray(InterpretedArray):
         """Flags of the memory behind it."""
         return self.value.flags
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+    def __array__(self, dtype: DtypeLike = None, copy: bool | None = None) -> NoReturn:
         raise TypeError(
             "an array inside vmap stands for one element along the mapped dimension and cannot become an "
             "ndarray: use functions that NumPy dispatches (np.dot(a, x) for a.dot(x), np.zeros_like for an "
@@ -61,51 +61,22 @@ class BatchedArray(InterpretedArray):
             "mapped function, with None in in_dims."
         )
 
-    def _single(self, what: str) -> NoReturn:
+    def _refuse(self, what: str) -> NoReturn:
         raise RuntimeError(
-            f"an array inside vmap has another value for each element along the mapped dimension, so {what}; "
-            "use np.where instead of a branch."
+            f"a function inside vmap {what} an array that has another value for each element along the "
+            "mapped dimension: use np.where instead of a branch."
         )
 
-    def __bool__(self) -> bool:
-        self._single("it is neither true nor false")
-
-    def __int__(self) -> int:
-        self._single("there is no one int")
-
-    def __float__(self) -> float:
-        self._single("there is no one float")
-
-    def __complex__(self) -> complex:
-        self._single("there is no one complex number")
-
-    def __index__(self) -> int:
-        self._single("there is no one integer to index with")
-
-    def item(self, *args: Any) -> NoReturn:
-        """Raises RuntimeError: there is a number for each element along the mapped dimension."""
-        self._single("item() has no one number")
-
-    def tolist(self) -> NoReturn:
-        """Raises RuntimeError: there is a list for each element along the mapped dimension."""
-        self._single("tolist() has no one list")
-
-    def __copy__(self) -> BatchedArray:
-        return self.copy()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> BatchedArray:
-        return self.copy()
-
-    def elementwise(self, function: Callable[..., Any], *args: Any) -> Any:
-        """What a function of single numbers makes of all: it need not know of the mapped dimension."""
+    def elementwise(self, function: Callable[..., Any], *args: Any) -> BatchedArray:
+        """An elementwise function of all elements; it need not know of the batch dimension."""
         if args:
             return rules.elementwise(function, args)
         return BatchedArray(function(self.value), self.level)
 
-    # T and swapaxes could be left to NumPy, whose way to the rule takes a microsecond more.
+    # T and swapaxes do not go through NumPy's dispatch, which takes a microsecond more.
 
     @property
-    def T(self) -> BatchedArray:
+    def T(self) -> Any:
         """The dimensions in reverse order."""
         value = self.value
         return BatchedArray(value.transpose(0, *range(value.ndim - 1, 0, -1)), self.level)
@@ -123,7 +94,7 @@ class BatchedArray(InterpretedArray):
         value = self.value.astype(dtype, order, casting, subok, copy)
         return self if value is self.value else BatchedArray(value, self.level)
 
-    def view(self, dtype: Any) -> BatchedArray:
+    def view(self, dtype: DtypeLike) -> BatchedArray:
         """The same memory as another dtype, of the same size where there is no dimension left."""
         if not self.ndim and np.dtype(dtype).itemsize != self.itemsize:
             raise ValueError("an array without dimensions keeps its itemsize.")
@@ -134,11 +105,11 @@ class BatchedArray(InterpretedArray):
         value = self.value
         return BatchedArray(value.detach(), self.level) if isinstance(value, HostArray) else self
 
-    def look_up(self, table: Any) -> Any:
+    def look_up(self, table: Array) -> Any:
         """`table[self]`, where the table is no mapped array."""
         return rules.get_index(table, self)
 
-    def pick(self, table: Any, index: Any) -> Any:
+    def pick(self, table: Array, index: Any) -> Any:
         """`table[index]`, where the table is no mapped array."""
         return rules.get_index(table, index)
 
@@ -158,7 +129,7 @@ class BatchedArray(InterpretedArray):
 class SharedArray(np.ndarray[Any, Any]):
     """An array that all elements share, seen so that it can be indexed by mapped ones.
 
-    NumPy asks nobody when an ndarray is indexed, and so a plain one could not be.
+    Indexing of a plain ndarray calls no protocol of the index, so that the ndarray itself has to look.
     """
 
     def __getitem__(self, index: Any) -> Any:
@@ -166,7 +137,7 @@ class SharedArray(np.ndarray[Any, Any]):
             return rules.get_index(self, index)
         return super().__getitem__(index)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Any, value: object) -> None:
         if type(value) is BatchedArray or has_batched(index):
             rules.set_index(self, index, value)
         else:

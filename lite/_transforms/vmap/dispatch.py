@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import lite._transforms.rules  # noqa: F401 - which registers them
+from lite._arrays.types import Function
 from lite._transforms.registry import VMAP, NoRule, without_out
 from lite._transforms.vmap.array import rules
 from lite._transforms.vmap.indexing import get_index, set_index
@@ -14,7 +15,7 @@ from lite._transforms.vmap.tensordicts import indexed
 from lite._transforms.vmap.ufuncs import call_ufunc, elementwise
 
 
-def call_function(func: Any, args: Any, kwargs: Any) -> Any:
+def call_function(func: Function, args: Any, kwargs: Any) -> Any:
     """Run a function whose arguments contain mapped arrays; `out` is written afterwards."""
     level = level_of(batched_in(kwargs.values(), batched_in(args, [])))
     args, kwargs, out = without_out(func, args, kwargs)

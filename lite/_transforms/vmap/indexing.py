@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from lite._arrays.types import Shape
+from lite._arrays.types import Array, Shape
 from lite._transforms.registry import ndim_of
 from lite._transforms.vmap.array import BatchedArray, SharedArray, has_batched
 from lite._transforms.vmap.level import Level, batched_in, level_of
@@ -33,7 +34,7 @@ class Advanced(NamedTuple):
     split: bool
 
 
-def get_index(x: Any, index: Any) -> Any:
+def get_index(x: Any, index: Any) -> Array | BatchedArray:
     """`x[index]`."""
     if type(index) is int or type(index) is slice:
         return BatchedArray(x.value[_ALL, index], x.level)
@@ -46,7 +47,7 @@ def get_index(x: Any, index: Any) -> Any:
     return _get(level, x, advanced(level, index, x.shape))
 
 
-def _get(level: Level, x: Any, index: Advanced) -> Any:
+def _get(level: Level, x: object, index: Advanced) -> Array:
     value = level.value(x)
     if not index.mapped:
         out = _at(value, (_ALL, *index.items))
@@ -62,7 +63,7 @@ def _get(level: Level, x: Any, index: Advanced) -> Any:
     return level.wrap(out)
 
 
-def set_index(x: Any, index: Any, new: Any) -> None:
+def set_index(x: Any, index: Any, new: ArrayLike) -> None:
     """`x[index] = new`.
 
     Raises:
@@ -149,7 +150,7 @@ def _is_mask(item: Any) -> bool:
     return type(item) is BatchedArray and item.dtype.kind == "b"
 
 
-def _masked(level: Level, x: Any, index: Any) -> Any:
+def _masked(level: Level, x: object, index: Any) -> Any:
     """Elements where a mapped mask is true; as many for each element along the mapped dimension."""
     out: list[Any] = []
     for item in index if type(index) is tuple else (index,):
@@ -162,7 +163,7 @@ def _masked(level: Level, x: Any, index: Any) -> Any:
     return get_index(x, tuple(out))
 
 
-def where_true(level: Level, mask: Any) -> list[Any]:
+def where_true(level: Level, mask: BatchedArray) -> list[Any]:
     """Indices at which a mapped mask is true, one mapped array for each dimension.
 
     Raises:
@@ -191,11 +192,11 @@ def _set_masked(level: Level, x: Any, index: Any, new: Any) -> None:
     loop(level, _put, (x, index, new), {}, "assignment through a mask")
 
 
-def _pick(x: Any, index: Any) -> Any:
+def _pick(x: Array, index: Any) -> Array:
     return x[index]
 
 
-def _put(x: Any, index: Any, new: Any) -> None:
+def _put(x: Array, index: Any, new: ArrayLike) -> None:
     x[index] = new
 
 
@@ -208,16 +209,16 @@ def _has_arrays(index: Any) -> bool:
     return False
 
 
-def _at(value: Any, index: tuple[Any, ...]) -> Any:
+def _at(value: Array, index: tuple[Any, ...]) -> Any:
     """`value[index]`, where arrays of the index may be mapped by an outer map."""
     return get_index(value, index) if has_batched(index) else value[index]
 
 
-def _each(level: Level, ndim: int) -> Any:
+def _each(level: Level, ndim: int) -> Array:
     return np.arange(level.size).reshape(level.size, *[1] * ndim)
 
 
-def _shrunk(new: Any, ndim: int) -> Any:
+def _shrunk(new: Any, ndim: int) -> Array:
     """A new value without dimensions of size 1 in front that the place does not have."""
     while new.ndim > ndim and new.shape[0] == 1:
         new = new[0]

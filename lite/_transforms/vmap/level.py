@@ -1,19 +1,21 @@
-"""One map while it runs, and the arrays as its batching rules see them."""
+"""A map while it runs: how its batching rules take arrays apart and put results together."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from lite._arrays.types import Array
 from lite._transforms.vmap.array import BatchedArray, SharedArray
 
 
 class Level:
     """A map: its number and size, and what a rule needs to take arrays apart and put them together.
 
-    Rules get arrays as the mapped function sees them. `value` gives what a mapped array holds, with the
-    mapped dimension first, and leaves others as they are.
+    Rules get BatchedArrays. `value` gives the array that one holds, whose batch dimension is at 0; other
+    arguments stay as they are.
     """
 
     __slots__ = ("number", "size")
@@ -22,7 +24,7 @@ class Level:
         self.number = number
         self.size = size
 
-    def on(self, x: Any) -> bool:
+    def on(self, x: object) -> bool:
         """Whether an array is mapped here."""
         return type(x) is BatchedArray and x.level == self.number
 
@@ -32,11 +34,11 @@ class Level:
             return x.value if x.level == self.number else x
         return x.view(np.ndarray) if type(x) is SharedArray else x
 
-    def wrap(self, value: Any) -> Any:
+    def wrap(self, value: Array) -> Any:
         """A mapped array that holds `value`."""
         return BatchedArray(value, self.number)
 
-    def wrap_all(self, values: Any) -> Any:
+    def wrap_all(self, values: Sequence[Array]) -> Any:
         """Each item of a list, tuple or named tuple as a mapped array."""
         items = [BatchedArray(value, self.number) for value in values]
         if hasattr(values, "_fields"):

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.types import Function
 from lite._transforms.registry import name_of
 from lite._transforms.vmap.level import Level
 
 _warned: set[Any] = set()
 
 
-def loop(level: Level, function: Any, args: Any, kwargs: Any, name: str | None = None) -> Any:
+def loop(level: Level, function: Function, args: Any, kwargs: Any, name: str | None = None) -> Any:
     """Call a function for each element along the mapped dimension and stack the results.
 
     Raises:

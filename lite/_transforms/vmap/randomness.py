@@ -1,9 +1,9 @@
 """Random numbers inside a mapped function: refused, the same for all elements, or different ones.
 
-A `numpy.random.Generator` draws in C and tells nobody. What can be known of are draws of lite's own layers
-and samplers, which ask `generator_for`, and draws from generators that are arguments of the mapped
-function, which are exchanged for ones that ask. A generator that the function finds elsewhere gives the
-same numbers to all elements, and so does numpy.random's own state.
+A `numpy.random.Generator` draws in C, where no protocol sees it. Two kinds of draws are known: those of
+lite's layers and samplers, which ask `generator_for`, and those from generators among the arguments, which
+are replaced by subclasses. Any other generator, and numpy.random's global state, gives the same numbers to
+all elements.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lite._arrays.types import Array
 from lite._transforms.vmap.level import Level
 
 
@@ -60,8 +61,10 @@ def _generators() -> tuple[Any, Any, Any]:
         """A generator that draws other numbers for each element along the mapped dimension."""
 
     for name in (*_DISTRIBUTIONS, *_EACH):
-        setattr(Refusing, name, _refuse(name))
-        setattr(Different, name, _draw_different(name) if name in _DISTRIBUTIONS else _draw_each(name))
+        different = _draw_different if name in _DISTRIBUTIONS else _draw_each
+        for cls, draw in ((Refusing, _refuse(name)), (Different, different(name))):
+            draw.__name__ = name
+            setattr(cls, name, draw)
     return Asking, Refusing, Different
 
 
@@ -104,13 +107,12 @@ _EACH = (
 
 
 def _refuse(name: str) -> Callable[..., Any]:
-    def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def draw(self: Any, *args: Any, **kwargs: Any) -> Array:
         raise RuntimeError(
             f"vmap met a random draw ({name}): say with randomness='same' or randomness='different' whether "
             "all elements along the mapped dimension get the same random numbers."
         )
 
-    draw.__name__ = name
     return draw
 
 
@@ -118,7 +120,7 @@ def _draw_different(name: str) -> Callable[..., Any]:
     names = _DISTRIBUTIONS[name]
     after = ("size", "dtype", "endpoint") if name == "integers" else ("size", "dtype", "out")
 
-    def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def draw(self: Any, *args: Any, **kwargs: Any) -> Array:
         given = {**dict(zip((*names, *after), args, strict=False)), **kwargs}
         if given.pop("out", None) is not None:
             raise TypeError(f"{name} with randomness='different' makes its own array; it takes no out.")
@@ -134,7 +136,6 @@ def _draw_different(name: str) -> Callable[..., Any]:
                 given[key] = level.align(given[key], len(shape))
         return level.wrap(getattr(self._rng, name)(size=(level.size, *shape), **given))
 
-    draw.__name__ = name
     return draw
 
 
@@ -147,5 +148,4 @@ def _draw_each(name: str) -> Callable[..., Any]:
         drawn = [method(*level.part(args, i), **level.part(kwargs, i)) for i in range(level.size)]
         return None if drawn and drawn[0] is None else level.wrap(np.stack(drawn))
 
-    draw.__name__ = name
     return draw

@@ -1,4 +1,4 @@
-"""What code that serves mapped functions, too, asks: which maps run, what an array holds in full.
+"""For code that also runs inside `vmap`: which maps run, and all elements of an array.
 
 `lite.nn` imports this file at once and the rest of `vmap` when it is used, so it knows nothing of the rest.
 """
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from lite._arrays.namespace import NamespaceArray, known
-from lite._arrays.types import HostArray
+from lite._arrays.types import Array, HostArray
 
 
 class Running(Protocol):
@@ -44,7 +44,7 @@ def everything(x: Any) -> Any:
     return np.zeros(0, x.dtype) if found is None else found
 
 
-def look_up(table: Any, index: Any) -> Any:
+def look_up(table: Array, index: Any) -> Any:
     """`table[index]`, also where only the index is mapped, which an ndarray would not notice."""
     return index.look_up(table) if isinstance(index, HostArray) else table[index]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Names, Shape, as_array, computed
+from lite._arrays.types import Array, Names, Shape, as_array, computed
 from lite._transforms.vmap.array import BatchedArray, SharedArray
 from lite._transforms.vmap.indexing import get_index
 from lite._tree.batch_ops import BatchOp
@@ -23,7 +23,7 @@ class RemoveBatchDim(BatchOp):
         self.dim = dim
         self.number = number
 
-    def array(self, value: Any) -> Any:
+    def array(self, value: object) -> Any:
         return remove_batch_dim(computed(value), self.dim, self.number)
 
     def names(self, names: list[str | None]) -> Names:
@@ -51,7 +51,7 @@ class AddBatchDim(BatchOp):
         self.number = number
         self.size = size
 
-    def array(self, value: Any) -> Any:
+    def array(self, value: object) -> Array:
         return add_batch_dim(computed(value), self.dim, self.number, self.size)
 
     def names(self, names: list[str | None]) -> Names:
@@ -68,12 +68,12 @@ class AddBatchDim(BatchOp):
         return stack._like(parts, at + before, stack._dim_name)
 
 
-def remove_batch_dim(value: Any, dim: int, number: int) -> Any:
+def remove_batch_dim(value: Any, dim: int, number: int) -> Array | BatchedArray:
     """An array as a mapped one, without dimension `dim`."""
     return BatchedArray(value if dim == 0 else np.moveaxis(value, dim, 0), number)
 
 
-def add_batch_dim(value: Any, dim: int, number: int, size: int) -> Any:
+def add_batch_dim(value: Any, dim: int, number: int, size: int) -> Array:
     """What a mapped array holds, with the mapped dimension at `dim`; others are expanded to `size`."""
     if type(value) is BatchedArray and value.level == number:
         held = value.value
@@ -98,7 +98,7 @@ class MappedIndex(BatchOp):
         nothing = np.broadcast_to(np.zeros((), np.bool_), batch_size)
         super().__init__(len(batch_size), get_index(nothing, index).shape)
 
-    def array(self, value: Any) -> Any:
+    def array(self, value: object) -> Any:
         return get_index(computed(value), self.index)
 
     def on_stack(self, stack: Any) -> Any:

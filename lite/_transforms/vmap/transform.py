@@ -110,51 +110,40 @@ def vmap(
     def mapped(*args: Any, **kwargs: Any) -> Any:
         flat, plan = flatten(args)
         dims, size = _mapped_dims(name, in_dims, args, flat)
+
+        def run(items: list[Any], size: int) -> Any:
+            number = next(numbers)
+            maps.running.append(Map(number, size, randomness))
+            try:
+                inside = [_inside(item, dim, number) for item, dim in zip(items, dims, strict=True)]
+                shared = {key: _inside(item, None, number) for key, item in kwargs.items()}
+                result = func(*unflatten(inside, plan), **shared)
+            finally:
+                maps.running.pop()
+            found, out_plan = flatten(result)
+            outs = _out_dims(name, out_dims, result)
+            triples = zip(items, dims, inside, strict=True)
+            stacks = [new for old, dim, new in triples if _is_stacked_along(old, dim)]
+            outside = [
+                _outside(name, item, dim, number, size, any(item is stack for stack in stacks))
+                for item, dim in zip(found, outs, strict=True)
+            ]
+            return unflatten(outside, out_plan)
+
         if chunk_size is None or size <= chunk_size:
-            return _run(func, name, flat, plan, dims, size, kwargs, out_dims, randomness)
+            return run(flat, size)
         chunks = []
         for start in range(0, size, chunk_size):
             stop = min(start + chunk_size, size)
-            items = [
-                item if dim is None else _rows(item, dim, start, stop)
-                for item, dim in zip(flat, dims, strict=True)
-            ]
-            chunks.append(_run(func, name, items, plan, dims, stop - start, kwargs, out_dims, randomness))
+            pairs = zip(flat, dims, strict=True)
+            rows = [item if dim is None else _rows(item, dim, start, stop) for item, dim in pairs]
+            chunks.append(run(rows, stop - start))
         return _joined(chunks, out_dims)
 
     return mapped
 
 
-def _run(
-    func: Callable[..., Any],
-    name: str,
-    flat: list[Any],
-    plan: Any,
-    dims: list[int | None],
-    size: int,
-    kwargs: dict[str, Any],
-    out_dims: Any,
-    randomness: str,
-) -> Any:
-    number = next(numbers)
-    maps.running.append(Map(number, size, randomness))
-    try:
-        inside = [_inside(item, dim, number) for item, dim in zip(flat, dims, strict=True)]
-        shared = {key: _inside(item, None, number) for key, item in kwargs.items()}
-        result = func(*unflatten(inside, plan), **shared)
-    finally:
-        maps.running.pop()
-    items, out_plan = flatten(result)
-    outs = _out_dims(name, out_dims, result)
-    stacks = [new for old, dim, new in zip(flat, dims, inside, strict=True) if _is_stacked_along(old, dim)]
-    outside = [
-        _outside(name, item, dim, number, size, any(item is stack for stack in stacks))
-        for item, dim in zip(items, outs, strict=True)
-    ]
-    return unflatten(outside, out_plan)
-
-
-def _is_stacked_along(item: Any, dim: int | None) -> bool:
+def _is_stacked_along(item: object, dim: int | None) -> bool:
     node = Container._as_node(item)
     parts = None if node is None else node._parts()
     return parts is not None and parts[1] == dim
@@ -170,14 +159,7 @@ def _mapped_dims(name: str, in_dims: Any, args: Any, flat: list[Any]) -> tuple[l
         )
     if not args:
         raise ValueError(f"{call}: there are no positional arguments to map over.")
-    try:
-        given = spread(in_dims, args, lambda dim: dim is None or _is_dim(dim))
-    except Mismatch:
-        raise ValueError(
-            f"{call}: in_dims has not the structure of the arguments, {outline(args)}."
-        ) from None
-    except ValueError as error:
-        raise ValueError(f"{call}: in_dims must hold ints and None, got {error.args[0]!r}.") from None
+    given = _spread(call, "in_dims", in_dims, "arguments", args)
     dims: list[int | None] = []
     sizes: list[int] = []
     for item, dim in zip(flat, given, strict=True):
@@ -201,27 +183,28 @@ def _mapped_dims(name: str, in_dims: Any, args: Any, flat: list[Any]) -> tuple[l
     return dims, sizes[0]
 
 
-def _out_dims(name: str, out_dims: Any, result: Any) -> list[int | None]:
+def _out_dims(name: str, out_dims: Any, result: object) -> list[int | None]:
+    call = f"vmap({name}, out_dims={out_dims})"
+    if isinstance(out_dims, tuple) and len(out_dims) == 1 and not isinstance(result, list | tuple | dict):
+        out_dims = out_dims[0]
+    return _spread(call, "out_dims", out_dims, "results", result)
+
+
+def _spread(call: str, name: str, dims: Any, what: str, value: object) -> list[int | None]:
+    """One dimension for each item of a value, from `in_dims` or `out_dims`."""
     try:
-        if isinstance(out_dims, tuple) and len(out_dims) == 1 and not isinstance(result, list | tuple | dict):
-            return spread(out_dims[0], result, lambda dim: dim is None or _is_dim(dim))
-        return spread(out_dims, result, lambda dim: dim is None or _is_dim(dim))
+        return spread(dims, value, lambda dim: dim is None or _is_dim(dim))
     except Mismatch:
-        raise ValueError(
-            f"vmap({name}, out_dims={out_dims}): out_dims has not the structure of the results, "
-            f"{outline(result)}."
-        ) from None
+        raise ValueError(f"{call}: {name} has not the structure of the {what}, {outline(value)}.") from None
     except ValueError as error:
-        raise ValueError(
-            f"vmap({name}, out_dims={out_dims}): out_dims must hold ints and None, got {error.args[0]!r}."
-        ) from None
+        raise ValueError(f"{call}: {name} must hold ints and None, got {error.args[0]!r}.") from None
 
 
 def _is_dim(dim: Any) -> bool:
     return isinstance(dim, int | np.integer) and not isinstance(dim, bool)
 
 
-def _is_array(item: Any) -> bool:
+def _is_array(item: object) -> bool:
     return isinstance(item, np.ndarray | np.generic | HostArray | ArrayHolder)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from lite._arrays.types import Array, Axes, Function
 from lite._transforms.registry import VMAP, NoRule, as_array, as_arrays, name_of, ndim_of
 from lite._transforms.vmap.along import along
 from lite._transforms.vmap.array import BatchedArray
@@ -40,7 +42,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
     return result if out is None else _write(out, result)
 
 
-def elementwise(function: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Any:
+def elementwise(function: Function, inputs: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Any:
     """A function that broadcasts its inputs, on what mapped arrays hold.
 
     A `where` among the keyword arguments broadcasts, too.
@@ -69,7 +71,7 @@ def elementwise(function: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any] |
     return BatchedArray(result, top)
 
 
-def _onto(ufunc: np.ufunc, target: Any, other: Any) -> Any:
+def _onto(ufunc: np.ufunc, target: BatchedArray, other: Any) -> Any:
     """`target += other` and the like, where nothing has to be asked; else None."""
     if type(target) is not BatchedArray or ufunc.signature is not None:
         return None
@@ -105,7 +107,7 @@ def _in_place(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, kwargs: dict[s
     return out[0] if len(out) == 1 else out
 
 
-def _write(out: Any, result: Any) -> Any:
+def _write(out: Any, result: object) -> Any:
     for target, value in zip(out, result if type(result) is tuple else (result,), strict=True):
         if target is not None:
             target[...] = value
@@ -140,26 +142,26 @@ def _call_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: 
     return result if out is None else _write(out, result)
 
 
-def _outer(level: Level, ufunc: np.ufunc, a: Any, b: Any, **kwargs: Any) -> Any:
+def _outer(level: Level, ufunc: np.ufunc, a: Array, b: ArrayLike, **kwargs: Any) -> Array:
     a = as_array(a)
     return ufunc(a[(..., *[None] * ndim_of(b))], b, **kwargs)
 
 
-def _reduce(level: Level, ufunc: np.ufunc, a: Any, axis: Any = 0, **kwargs: Any) -> Any:
+def _reduce(level: Level, ufunc: np.ufunc, a: ArrayLike, axis: Axes = 0, **kwargs: Any) -> Array:
     return along(level, ufunc.reduce, a, axis, kwargs)
 
 
-def _accumulate(level: Level, ufunc: np.ufunc, a: Any, axis: Any = 0, **kwargs: Any) -> Any:
+def _accumulate(level: Level, ufunc: np.ufunc, a: ArrayLike, axis: Axes = 0, **kwargs: Any) -> Array:
     return along(level, ufunc.accumulate, a, axis, kwargs)
 
 
-def _reduceat(level: Level, ufunc: np.ufunc, a: Any, indices: Any, axis: int = 0, **kwargs: Any) -> Any:
+def _reduceat(level: Level, ufunc: np.ufunc, a: Array, indices: Array, axis: int = 0, **kwargs: Any) -> Array:
     if batched_in((indices,), []):
         raise NoRule
     return along(level, lambda x, axis: ufunc.reduceat(x, indices, axis, **kwargs), a, axis, {})
 
 
-def _at_indices(level: Level, ufunc: np.ufunc, a: Any, indices: Any, *b: Any) -> None:
+def _at_indices(level: Level, ufunc: np.ufunc, a: BatchedArray, indices: ArrayLike, *b: Any) -> None:
     if not level.on(a):
         raise RuntimeError(
             f"vmap cannot write by {name_of(ufunc)}.at into an array that all elements along the mapped "

@@ -54,6 +54,8 @@ CASES: list[Case] = [
     ("tensordot, axes", lambda x, y: np.tensordot(x, y, ([0, -1], [2, 0])), (f(2, 3, 4), f(4, 5, 2))),
     ("tensordot, one axis", lambda x, y: np.tensordot(x, y, (1, 0)), (f(2, 3), f(3, 4))),
     ("tensordot, no axis", lambda x, y: np.linalg.tensordot(x, y, axes=0), (f(2), f(3))),
+    ("matmul with a list", lambda x: np.matmul(x, [[1, 2], [3, 4]]), (f(3, 2),)),
+    ("matmul of a list", lambda x: np.matmul([1, 2, 3], x), (f(2, 3, 4),)),
     ("kron", lambda x, y: np.kron(x, y), (f(2, 3), f(2))),
     ("cross", lambda x, y: np.cross(x, y) + np.linalg.cross(x, y), (f(2, 3), f(3))),
     ("cross, axes", lambda x, y: np.cross(x, y, 0, 1, 0), (f(3, 2), f(2, 3))),
@@ -146,6 +148,8 @@ def test_what_does_not_fit_is_refused() -> None:
         grad_of(lambda x: np.einsum("ij,jk->ik", x), x)
     with pytest.raises(NotImplementedError, match=r"numpy\.correlate"):
         grad_of(lambda x: np.correlate(x, np.ones(4), "same"), np.ones(3))
+    with pytest.raises(NotImplementedError, match=r"numpy\.cross"):
+        grad_of(lambda x: np.cross(x, np.ones(2)), np.ones(3))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])

@@ -149,6 +149,20 @@ def test_derivatives_have_the_dtype_of_the_argument(name: str, dtype: Any) -> No
     np.testing.assert_allclose(got, grad_of(lambda x: getattr(np, name)(x, 1), x.astype(float)), rtol=4e-3)
 
 
+@pytest.mark.parametrize("function", [np.cov, np.corrcoef])
+@pytest.mark.parametrize("options", [{}, {"dtype": np.float32}])
+def test_covariances_have_the_dtype_of_numpys(function: Any, options: dict[str, Any]) -> None:
+    x = np.arange(8, dtype=np.float32).reshape(2, 4) ** 2
+    expected = function(x, **options)
+    mapped = lite.vmap(lambda x: function(x, **options))(x[None])[0]
+    value, pull = lite.vjp(lambda x: function(x, **options), x)
+    for found in (mapped, value):
+        np.testing.assert_equal(found.dtype, expected.dtype)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_equal(pull(np.ones_like(expected))[0].dtype, np.float32)
+    check_graph(lambda x: function(x, **options), x, axes={})
+
+
 def test_sums_in_another_dtype() -> None:
     check_central("sum in double", lambda x: np.sum(x, 0, np.float64), (f(3),))
     with pytest.raises(NotImplementedError, match=r"numpy\.sum"):

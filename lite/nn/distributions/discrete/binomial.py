@@ -199,7 +199,7 @@ class Multinomial(Distribution):
 
         def entropy(log_probs: Array, each: Array) -> Array:
             repeated = (np.exp(log_probs) * log_gamma(trials + 1)).sum((0, -1))
-            return self.total_count * each - log_gamma(np.float64(self.total_count + 1)) + repeated
+            return self.total_count * each - log_gamma(np.asarray(self.total_count + 1.0)) + repeated
 
         log_probs = one.log_prob(trials.astype(self.probs.dtype))
         return in_double(entropy, log_probs, self._categorical.entropy())
