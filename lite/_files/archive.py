@@ -256,7 +256,9 @@ def _add(
     if level is not None:
         info._compresslevel = level  # type: ignore[attr-defined]
     if leaf and kind == zipfile.ZIP_STORED:
-        start = archive.start_dir + _LOCAL_HEADER.size + len(info.filename.encode()) + _PAD.size + _ZIP64_EXTRA
+        start = (
+            archive.start_dir + _LOCAL_HEADER.size + len(info.filename.encode()) + _PAD.size + _ZIP64_EXTRA
+        )
         pad = -start % _ALIGNMENT
         info.extra = _PAD.pack(_PAD_ID, pad) + bytes(pad)
     with archive.open(info, "w", force_zip64=True) as out:

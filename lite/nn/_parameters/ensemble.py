@@ -92,7 +92,7 @@ class EnsembleModule(TensorDictModuleBase):
             ValueError: `parameters` is not given.
         """
         if parameters is None:
-            raise ValueError("an EnsembleModule needs them: reset_parameters_recursive(parameters).")
+            raise ValueError("an EnsembleModule needs the parameters to reset: pass parameters.")
         generator = None if rng is None else np.random.default_rng(rng)
         if parameters.batch_size:
             parts = [self.reset_parameters_recursive(part, rng=generator) for part in parameters.unbind(0)]

@@ -172,7 +172,7 @@ def linear(x: Array, weight: Array, bias: Array | None) -> Array:
     try:
         shape = x.shape
     except AttributeError as error:
-        raise TypeError(f"the input must be an array, got {type(x).__name__}.") from error
+        raise TypeError(f"the input must be an array (np.asarray), got {type(x).__name__}.") from error
     if not shape or shape[-1] != weight.shape[-1]:
         kind = ""
         if hasattr(type(x), "_as_node"):

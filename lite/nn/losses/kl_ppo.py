@@ -125,7 +125,9 @@ class KLPENPPOLoss(PPOLoss):
         try:
             return self.actor_network.build_dist_from_params(td)
         except (KeyError, TypeError) as err:
-            raise KeyError("the batch lacks the parameters of the distribution that acted.") from err
+            raise KeyError(
+                "the batch lacks the parameters of the distribution that acted (KLPENPPOLoss)."
+            ) from err
 
     def _divergence(self, before: Distribution, now: Distribution, dims: int) -> Array:
         try:

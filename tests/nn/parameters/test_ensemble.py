@@ -81,7 +81,7 @@ def test_reset_runs_once_per_copy() -> None:
     before = ensemble.params_td["module", "weight"].data.copy()
     ensemble.reset_parameters_recursive(ensemble.params_td.data)
     assert not (ensemble.params_td["module", "weight"].data == before).any()
-    with pytest.raises(ValueError, match="an EnsembleModule needs them"):
+    with pytest.raises(ValueError, match="needs the parameters to reset"):
         ensemble.reset_parameters_recursive()
 
 
