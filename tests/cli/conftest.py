@@ -4,7 +4,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from helpers.models.rewriting import rewritten_once  # noqa: F401
+from helpers.models.rewriting import cheap_sessions  # noqa: F401
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.models.decoder_graphs import GRAPHS
-from helpers.models.real_models import EXPECTED, MODELS
-from helpers.models.rewriting import rewritten_once  # noqa: F401
+from helpers.models.real_models import EXPECTED, open_model
+from helpers.models.rewriting import cheap_sessions  # noqa: F401
 from helpers.recurrent_policy import PATH
 from numpy.typing import NDArray
 
@@ -218,10 +218,8 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def decoder(name: str) -> Any:
-    from lite.models import OnnxDecoder
-
-    return OnnxDecoder(MODELS / name, num_threads=1)
+def decoder(name: str) -> Decoder:
+    return open_model(name)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 from pathlib import Path
@@ -9,10 +10,22 @@ from typing import Any
 
 import numpy as np
 
+from lite.models import OnnxDecoder
+
 MODELS = Path(__file__).parents[2] / "models" / "exports"
 EXPECTED: dict[str, Any] = {
     name.split("/")[0]: value for name, value in json.loads((MODELS / "expected.json").read_text()).items()
 }
+
+
+@functools.cache
+def _opened(name: str) -> OnnxDecoder:
+    return OnnxDecoder(MODELS / name, num_threads=1)
+
+
+def open_model(name: str) -> OnnxDecoder:
+    """A decoder of an export with rows of its own; its session is opened once."""
+    return _opened(name).sibling()
 
 
 def folder_of_two(folder: Path) -> Path:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from lite.models.decoder import opening
+from lite.models.graph import session
+from lite.models.wrapper import loading
 
 # Functions of a graph's bytes, which take half of the time to open one.
 _FUNCTIONS = ("with_limits_as_inputs", "replace_attention", "succeeds", "gather_before_projection")
@@ -20,9 +22,11 @@ def remembered() -> dict[str, Callable[..., Any]]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def rewritten_once() -> Iterator[None]:
-    """What opening a graph makes of its bytes is made once; for a conftest to import."""
+def cheap_sessions() -> Iterator[None]:
+    """What opening makes of a graph's bytes is made once, and no second thread spins."""
     with pytest.MonkeyPatch.context() as patch:
         for name, function in remembered().items():
             patch.setattr(opening, name, function)
+        for module in (session, loading):
+            patch.setattr(module, "default_threads", lambda: 1)
         yield

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.models.real_models import MODELS
+from helpers.models.real_models import open_model
 
 from lite.models import LoggedResponse, OnnxDecoder, full_logits, score
 from lite.models.comparison import causes
@@ -13,7 +13,7 @@ pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '
 
 @pytest.fixture(scope="module")
 def model() -> OnnxDecoder:
-    return OnnxDecoder(MODELS / "optimum-llama")
+    return open_model("optimum-llama")
 
 
 def rows_of(count: int, length: int) -> list[LoggedResponse]:

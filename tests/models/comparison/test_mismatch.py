@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import MODELS
+from helpers.models.real_models import MODELS, open_model
 from helpers.tiers import standing_for_all
 from numpy.typing import NDArray
 
@@ -31,7 +31,7 @@ Values = Callable[[NDArray[np.float64], NDArray[np.int64]], NDArray[np.float64]]
 
 @pytest.fixture(scope="module")
 def model() -> OnnxDecoder:
-    return OnnxDecoder(MODELS / "optimum-llama")
+    return open_model("optimum-llama")
 
 
 def drawn(decoder: OnnxDecoder, seed: int, **options: Any) -> list[LoggedResponse]:
@@ -108,7 +108,7 @@ def test_two_that_agree_are_not_blamed(deviation: float, model: OnnxDecoder) -> 
 
 
 def test_two_exports_of_one_model_agree(model: OnnxDecoder) -> None:
-    found = mismatch(model, OnnxDecoder(MODELS / "genai-llama-fp32"), drawn(model, 2))
+    found = mismatch(model, open_model("genai-llama-fp32"), drawn(model, 2))
     assert found.cause is None
     assert found.estimates.max_abs < 1e-4
     assert found.tokens == 230
@@ -205,7 +205,7 @@ def test_noise_is_quantisation(deviation: float, model: OnnxDecoder) -> None:
 
 
 def test_another_model_and_a_single_odd_row_stay_unexplained(model: OnnxDecoder) -> None:
-    found = mismatch(model, OnnxDecoder(MODELS / "optimum-gpt2"), drawn(model, 10))
+    found = mismatch(model, open_model("optimum-gpt2"), drawn(model, 10))
     assert found.cause is not None
     assert found.cause.name == "unexplained"
     log = written(model, drawn(model, 11), plain())
@@ -222,7 +222,7 @@ OTHERS = ("optimum-gpt2", "genai-qwen2-int4", "handmade-lora", "optimum-llama")
 @pytest.mark.parametrize("name", standing_for_all(OTHERS))
 def test_no_cause_is_named_for_unrelated_models(name: str) -> None:
     """Where A is sure of itself, a high temperature comes nearest to any other model."""
-    a, b = OnnxDecoder(embedded_model_path()), OnnxDecoder(MODELS / name)
+    a, b = OnnxDecoder(embedded_model_path()), open_model(name)
     for seed, options in ((20, {}), (21, {"temperature": 0.5}), (22, {"top_p": 0.7})):
         found = mismatch(a, b, drawn(b, seed, **options))
         assert found.tried[0].explained > 0.2

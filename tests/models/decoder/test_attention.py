@@ -25,7 +25,7 @@ from helpers.models.attention_graphs import (
     window,
 )
 from helpers.models.handmade_exports import HEADS
-from helpers.models.real_models import EXPECTED, MODELS
+from helpers.models.real_models import EXPECTED, MODELS, open_model
 
 from lite.models import GenerationConfig, OnnxDecoder, Padding, generate, score
 from lite.models.decoder import opening
@@ -107,7 +107,7 @@ def test_weights_stay_in_their_file(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pairs_and_adapters_stay_as_they_are() -> None:
     """Of a pair one graph may need a past; an adapter's sizes may differ where their names do not."""
     for name in ("exporter-llama-pair", "handmade-lora"):
-        assert OnnxDecoder(MODELS / name, num_threads=1).spec.padding is Padding.LEFT
+        assert open_model(name).spec.padding is Padding.LEFT
 
 
 def test_pickling_keeps_the_choice() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers.models.decoder_graphs import FakeSession, config
-from helpers.models.real_models import MODELS
+from helpers.models.real_models import open_model
 
 from lite.models import OnnxDecoder
 from lite.models.decoder.binding import BoundGraph, PlacedGraph
@@ -23,7 +23,7 @@ def test_returned_logits_are_the_callers(decoder: OnnxDecoder) -> None:
 
 
 def test_an_input_is_bound_again_only_if_it_is_another_array(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    loaded = open_model("optimum-llama")
     graph = BoundGraph(PlacedGraph(loaded.session, loaded.spec, 512, 256, "cpu", 0))
     bound: list[str] = []
     monkeypatch.setattr(PointerBinding, "bind_input", lambda self, name, *rest: bound.append(name))

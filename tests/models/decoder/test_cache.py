@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.models.real_models import MODELS
+from helpers.models.real_models import open_model
 
-from lite.models import OnnxDecoder
 from lite.models.decoder.binding import PlacedGraph
 from lite.models.decoder.cache import (
     Line,
@@ -48,7 +47,7 @@ def test_rows_of_similar_length_run_together() -> None:
 
 def test_positions_are_copied_between_lines_of_other_lengths() -> None:
     pytest.importorskip("onnxruntime")
-    decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    decoder = open_model("optimum-llama")
     spec = decoder.spec
     graph = PlacedGraph(decoder.session, spec, 512, 256, "cpu", 0)
     assert line_bytes(spec, 5) == spec.num_heads * 5 * spec.head_size * 4

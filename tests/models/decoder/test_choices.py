@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.models.decoder_graphs import GRAPHS, VOCABULARY, make
-from helpers.models.real_models import EXPECTED, MODELS
+from helpers.models.real_models import EXPECTED, open_model
 
 from lite.models import OnnxDecoder, score, score_choices
 
@@ -37,7 +37,7 @@ def check(decoder: Any, prompts: list[np.ndarray], choices: Any, lists: list[Any
 
 @pytest.mark.parametrize("name", NAMES)
 def test_equal_the_scores_of_whole_rows(name: str, rng: np.random.Generator) -> None:
-    decoder = OnnxDecoder(MODELS / name, num_threads=1)
+    decoder = open_model(name)
     prompts = rows_of(rng, 512, 5, 1, 30, 12, 12, 30, 7, 2, 9, 3)
     choices = rows_of(rng, 512, 1, 2, 9, 1)
     check(decoder, prompts, choices, [choices] * 10, 0.1 if decoder.spec.quantisation else 1e-4)
@@ -74,7 +74,7 @@ def check_relative(decoder: Any, prompts: list[np.ndarray], choices: Any, atol: 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_relative_scores_of_real_exports(name: str, rng: np.random.Generator) -> None:
-    decoder = OnnxDecoder(MODELS / name, num_threads=1)
+    decoder = open_model(name)
     prompts = rows_of(rng, 512, 5, 1, 30, 12, 600 if (decoder.context_length or 0) > 700 else 12, 7)
     atol = 0.1 if decoder.spec.quantisation else 2e-4
     check_relative(decoder, prompts, [[5], [6], [5, 7, 8], [500], [6]], atol)
@@ -91,7 +91,7 @@ def test_relative_scores_on_every_kind_of_graph(name: str, rng: np.random.Genera
 
 def test_relative_scores_read_no_other_rows(rng: np.random.Generator, monkeypatch: Any) -> None:
     """Of a float32 graph no logits are computed for the choices' first tokens."""
-    decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    decoder = open_model("optimum-llama")
     prompts = rows_of(rng, 512, 5, 9, 20)
     expected = score_choices(decoder, prompts, [[5], [6]]).probabilities
     monkeypatch.setattr(OnnxDecoder, "prefill_rows", None)

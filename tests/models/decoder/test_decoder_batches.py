@@ -8,14 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from helpers.models import decoder_graphs
-from helpers.models.real_models import EXPECTED, MODELS, tolerance
+from helpers.models.real_models import EXPECTED, open_model, tolerance
 from numpy.typing import NDArray
 
 from lite.models import GenerationConfig, OnnxDecoder, full_logits, generate, score
 
 pytest.importorskip("onnxruntime")
+NAMES = [*sorted(EXPECTED), *sorted(decoder_graphs.GRAPHS)]
+LENGTHS = (3, 7, 1, 7)
 MORE = [(1, 2), (20, 3, 9, 14, 3, 17, 1, 6, 11, 2), (5,) * 3, (4, 40)]
-LENGTHS = [(3, 7, 1, 7), *(pytest.param(lengths, marks=pytest.mark.grid) for lengths in MORE)]
+OTHERS = [pytest.param(name, MORE[i % 4], marks=pytest.mark.grid) for i, name in enumerate(NAMES)]
+each_model = pytest.mark.parametrize(("name", "lengths"), [*((name, LENGTHS) for name in NAMES), *OTHERS])
 
 
 class Model(NamedTuple):
@@ -23,22 +26,18 @@ class Model(NamedTuple):
     atol: float
 
 
-def load(name: str) -> Model:
+@pytest.fixture
+def model(name: str) -> Model:
     if name in EXPECTED:
-        return Model(OnnxDecoder(MODELS / name, num_threads=1), tolerance(name))
+        return Model(open_model(name), tolerance(name))
     return Model(decoder_graphs.make(name)[0], 5e-3 if "half" in name else 1e-5)
-
-
-@pytest.fixture(params=[*sorted(EXPECTED), *sorted(decoder_graphs.GRAPHS)])
-def model(request: pytest.FixtureRequest) -> Model:
-    return load(request.param)
 
 
 def texts(model: Model, lengths: Sequence[int], rng: np.random.Generator) -> list[NDArray[np.int64]]:
     return [rng.integers(0, model.decoder.vocab_size, length) for length in lengths]
 
 
-@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+@each_model
 def test_prompts(model: Model, lengths: Sequence[int], rng: np.random.Generator) -> None:
     decoder, prompts = model.decoder, texts(model, lengths, rng)
     together = decoder.prefill_rows(range(len(prompts)), prompts)
@@ -47,10 +46,10 @@ def test_prompts(model: Model, lengths: Sequence[int], rng: np.random.Generator)
         np.testing.assert_allclose(decoder.prefill(row, prompt), together[row], atol=model.atol, rtol=0)
 
 
-@pytest.mark.parametrize("samples", [pytest.param(1, marks=pytest.mark.grid), 2])
-@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
-def test_generated(model: Model, lengths: Sequence[int], samples: int, rng: np.random.Generator) -> None:
-    decoder, prompts = model.decoder, texts(model, lengths, rng)
+@each_model
+def test_generated(model: Model, lengths: Sequence[int], rng: np.random.Generator) -> None:
+    """Log-probs are those of scoring, too."""
+    decoder, prompts, samples = model.decoder, texts(model, lengths, rng), 2
     config = GenerationConfig(max_new_tokens=6, do_sample=True, temperature=0.8, eos_token_ids=(7,))
     seeds = np.arange(len(prompts) * samples, dtype=np.uint64)
     together = generate(decoder, prompts, config, seeds=seeds, num_samples=samples)
@@ -61,9 +60,13 @@ def test_generated(model: Model, lengths: Sequence[int], samples: int, rng: np.r
             np.testing.assert_allclose(one.log_probs, other.log_probs, atol=2 * model.atol, rtol=0)
             np.testing.assert_array_equal(one.tokens, other.tokens)
             assert one.finish_reason == other.finish_reason
+    rows = [np.concatenate([prompts[i // samples], got.tokens]) for i, got in enumerate(together)]
+    for got, row in zip(together, score(decoder, rows), strict=True):
+        own = row[len(row) - len(got.tokens) :]
+        np.testing.assert_allclose(own, got.log_probs, atol=max(1e-4, 2 * model.atol), rtol=0)
 
 
-@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+@each_model
 def test_scored(model: Model, lengths: Sequence[int], rng: np.random.Generator) -> None:
     decoder, rows = model.decoder, texts(model, lengths, rng)
     measures: list[Callable[..., Any]] = [score, full_logits]
@@ -73,17 +76,7 @@ def test_scored(model: Model, lengths: Sequence[int], rng: np.random.Generator) 
             np.testing.assert_allclose(alone, together, atol=2 * model.atol, rtol=0)
 
 
-@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
-def test_scores_are_the_log_probs_of_generation(
-    model: Model, lengths: Sequence[int], rng: np.random.Generator
-) -> None:
-    decoder, prompts = model.decoder, texts(model, lengths, rng)
-    out = generate(decoder, prompts, GenerationConfig(max_new_tokens=5))
-    scores = score(decoder, [np.concatenate([p, r.tokens]) for p, r in zip(prompts, out, strict=True)])
-    for prompt, response, row in zip(prompts, out, scores, strict=True):
-        np.testing.assert_allclose(row[len(prompt) :], response.log_probs, atol=max(1e-4, 2 * model.atol))
-
-
+@pytest.mark.parametrize("name", NAMES)
 def test_continued(model: Model, rng: np.random.Generator) -> None:
     """Rows with a past of different lengths take different numbers of tokens, again and again."""
     decoder, held = model.decoder, texts(model, (4, 1, 9), rng)

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.models import decoder_graphs
-from helpers.models.decoder_graphs import BLOCKS, RECOMPUTED, SLOTS
+from helpers.models.decoder_graphs import RECOMPUTED
 from helpers.models.real_models import MODELS
 from helpers.models.stand_in_gpu import DeviceValue, HostRuntime, gpu, on_gpu
 from helpers.simulator import gpu_found
+from helpers.tiers import standing_for_all
 
 from lite.models import (
     GenerationConfig,
@@ -28,7 +29,20 @@ from lite.models.decoder.device_logits import DeviceLogits
 __all__ = ["gpu"]  # a fixture
 
 
-@pytest.fixture(params=sorted([*BLOCKS, *SLOTS]))
+OTHERS = [
+    "pair",
+    "merged",
+    "gather",
+    "static",
+    "limit",
+    "state",
+    "half cache",
+    "slots, state",
+    "slots with gather",
+]
+
+
+@pytest.fixture(params=standing_for_all(["positions", "slots", *OTHERS], 2))
 def pair(request: pytest.FixtureRequest, gpu: HostRuntime) -> Any:
     """The same graph on the GPU and on the CPU."""
     decoder, _, after = decoder_graphs.make(request.param)

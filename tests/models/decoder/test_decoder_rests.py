@@ -7,9 +7,9 @@ import gc
 import numpy as np
 import pytest
 from helpers.models import decoder_graphs
-from helpers.models.real_models import EXPECTED, MODELS
+from helpers.models.real_models import EXPECTED, open_model
 
-from lite.models import OnnxDecoder, Padding, RewindableDecoder
+from lite.models import Padding, RewindableDecoder
 
 pytest.importorskip("onnxruntime")
 
@@ -42,7 +42,7 @@ def test_cut_and_continued(name: str, rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_what_a_row_takes(name: str, rng: np.random.Generator) -> None:
-    decoder = OnnxDecoder(MODELS / name, num_threads=1)
+    decoder = open_model(name)
     assert isinstance(decoder, RewindableDecoder)
     decoder.prefill_rows(range(4), [rng.integers(0, 500, 33)] * 4)
     if decoder.spec.cache:
@@ -59,7 +59,7 @@ def test_what_a_row_takes(name: str, rng: np.random.Generator) -> None:
 
 
 def test_bad_calls(rng: np.random.Generator) -> None:
-    decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    decoder = open_model("optimum-llama")
     decoder.prefill(0, [1, 2, 3])
     with pytest.raises(ValueError, match="ids must have one entry per row, got 2 for 1 rows"):
         decoder.continue_rows([0], [[1], [2]])

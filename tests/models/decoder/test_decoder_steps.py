@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from helpers.models import decoder_graphs
 from helpers.models.decoder_graphs import FakeSession
-from helpers.models.real_models import EXPECTED, MODELS
+from helpers.models.real_models import EXPECTED, MODELS, open_model
 from numpy.typing import NDArray
 
 from lite.models import OnnxDecoder
@@ -32,13 +32,19 @@ class Model(NamedTuple):
 def model(request: pytest.FixtureRequest) -> Model:
     name = request.param
     if name in EXPECTED:
-        other = OnnxDecoder(MODELS / name, num_threads=1)
+        other, decoder = open_model(name), open_model(name)
         atol = 0.1 if name == "genai-qwen2-int4" else 5e-5  # int4: a last bit may become a step of rounding
-        decoder = OnnxDecoder(MODELS / name, num_threads=1, batch_size=4)
-        return Model(decoder, lambda ids: other.prefill(0, ids), atol)
-    decoder, _, after = decoder_graphs.make(name)
+        made = Model(decoder, lambda ids: other.prefill(0, ids), atol)
+    else:
+        decoder, _, after = decoder_graphs.make(name)
+        made = Model(decoder, after, 5e-3 if "half" in name else 1e-5)
     decoder.release(decoder.acquire(4))
-    return Model(decoder, after, 5e-3 if "half" in name else 1e-5)
+    return made
+
+
+some_models = pytest.mark.parametrize(
+    "model", ["optimum-llama", "positions", "slots", "no cache"], indirect=True
+)
 
 
 def test_steps_between_everything_else(model: Model, rng: np.random.Generator) -> None:
@@ -103,6 +109,7 @@ def test_logits_stay_until_the_same_rows_step_again(model: Model) -> None:
                 np.testing.assert_allclose(got, after(want[row]), atol=atol)
 
 
+@some_models
 def test_decode_gives_arrays_of_its_own(model: Model) -> None:
     decoder = model.decoder
     decoder.prefill_rows([0, 1], [[1, 2], [3]])
@@ -191,6 +198,7 @@ def test_sessions_see_each_step_once() -> None:
     assert [(batch, new) for batch, _, new in session.runs] == [(2, 1)] * 3
 
 
+@some_models
 def test_siblings_share_the_session_and_nothing_else(model: Model) -> None:
     decoder, after, atol = model
     other = decoder.sibling()
@@ -209,7 +217,7 @@ def test_siblings_share_the_session_and_nothing_else(model: Model) -> None:
     assert not decoder._held.any()
 
 
-@pytest.mark.grid
+@some_models
 def test_logits_are_not_kept_when_rows_are_given_back(model: Model) -> None:
     """Each number of rows has a binding of its own; none of them holds on to the logits of its last step."""
     decoder = model.decoder

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import MODELS
+from helpers.models.real_models import MODELS, open_model
 
 from lite.models import OnnxDecoder
 from lite.models.decoder import opening
@@ -23,7 +23,7 @@ NAMES = sorted(path.name for path in MODELS.iterdir() if path.is_dir() and "last
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_logits(name: str, rng: np.random.Generator) -> None:
     plain = OnnxDecoder(MODELS / name, num_threads=1, gather_logits=False)
-    decoder = OnnxDecoder(MODELS / name, num_threads=1)
+    decoder = open_model(name)
     specs = [model.spec.prompts or model.spec for model in (plain, decoder)]
     assert [spec.gather for spec in specs] == [None, POSITIONS_INPUT]
     texts = [rng.integers(0, 512, length) for length in (12, 3, 40, 1)]
@@ -75,7 +75,7 @@ def test_in_a_download_cache(tmp_path: Path, rng: np.random.Generator) -> None:
     linked = OnnxDecoder(tmp_path / "snapshots" / "1234", num_threads=1)
     assert linked.spec.gather == POSITIONS_INPUT
     ids = rng.integers(0, 512, 20)
-    want = OnnxDecoder(MODELS / "genai-llama-fp32", num_threads=1).prefill(0, ids)
+    want = open_model("genai-llama-fp32").prefill(0, ids)
     np.testing.assert_array_equal(linked.prefill(0, ids), want)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from helpers.models import decoder_graphs
 from helpers.models.stand_in_gpu import HostRuntime, gpu, on_a_stream
+from helpers.tiers import standing_for_all
 
 from lite.models import OnnxDecoder
 from lite.models.decoder.device_logits import DeviceLogits
@@ -51,7 +52,7 @@ def check_steps(decoder: OnnxDecoder, rng: np.random.Generator, turns: int) -> N
                 np.testing.assert_allclose(logits, want, atol=5e-3)
 
 
-@pytest.mark.parametrize("name", ["positions", "no mask", "half cache", "slots", "merged", "no cache"])
+@pytest.mark.parametrize("name", standing_for_all(["no cache", "slots", "positions", "half cache"], 2))
 def test_runs_are_queued_and_waited_for_by_who_reads_them(
     gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, name: str
 ) -> None:
@@ -72,7 +73,9 @@ def test_runs_are_queued_and_waited_for_by_who_reads_them(
     assert "synchronise" not in gpu.calls
 
 
-@pytest.mark.parametrize("name", sorted({*decoder_graphs.SLOTS} - {"slots, state", "slots, limit"}))
+@pytest.mark.parametrize(
+    "name", standing_for_all(["slots", "slots with gather", "slots, single row", "slots, positions"])
+)
 def test_captured_steps(
     gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, name: str
 ) -> None:
@@ -116,7 +119,7 @@ def test_a_step_is_captured_once_it_was_run_often(gpu: HostRuntime, monkeypatch:
     assert not session.captured
 
 
-@pytest.mark.parametrize("name", ["positions", "no mask", "static", "no cache"])
+@pytest.mark.parametrize("name", ["positions", "no cache"])
 def test_graphs_whose_steps_grow_are_refused(
     gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.models.real_models import MODELS
+from helpers.models.real_models import MODELS, open_model
 from numpy.typing import NDArray
 
 from lite.models import OnnxDecoder
@@ -20,7 +20,7 @@ MATRIX: NDArray[np.float32] = np.random.default_rng(0).normal(size=(4, 3)).astyp
 
 @pytest.mark.parametrize("name", NAMES)
 def test_logits_of_chosen_tokens(name: str, rng: np.random.Generator) -> None:
-    decoder = OnnxDecoder(MODELS / name, num_threads=1)
+    decoder = open_model(name)
     assert (decoder._placed.output_rows is None) == (name in WHOLE)
     prompts = [rng.integers(0, 512, length) for length in (7, 1, 30)]
     tokens = [np.array([5]), np.array([], np.int64), np.array([511, 0, 7])]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.models.decoder_graphs import RECOMPUTED, VOCABULARY, FakeSession, make, walk_rows
-from helpers.models.real_models import MODELS
+from helpers.models.real_models import MODELS, open_model
 
 from lite.models import GenerationConfig, OnnxDecoder, full_logits, generate, score
 
@@ -104,7 +104,7 @@ def test_the_real_graph_with_and_without_a_gather(gather: bool, rng: np.random.G
     decoder = OnnxDecoder(MODELS / "handmade-no-cache", num_threads=1, gather_logits=gather)
     assert bool(decoder.spec.gather) is gather
     prompts = [rng.integers(0, 512, length) for length in (5, 20, 1)]
-    other = OnnxDecoder(MODELS / "handmade-no-cache", num_threads=1)
+    other = open_model("handmade-no-cache")
     np.testing.assert_allclose(
         decoder.prefill_rows(range(3), prompts), other.prefill_rows(range(3), prompts), atol=2e-5
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import MODELS
+from helpers.models.real_models import open_model
 
 from lite.models import OnnxDecoder
 from lite.models.graph.session import PointerBinding
@@ -16,7 +16,7 @@ pytest.importorskip("onnxruntime")
 
 @pytest.fixture
 def slots() -> OnnxDecoder:
-    return OnnxDecoder(MODELS / "genai-llama-fp32", num_threads=1)
+    return open_model("genai-llama-fp32")
 
 
 def test_steps_of_the_same_rows_bind_nothing(slots: OnnxDecoder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,6 +44,6 @@ def test_rows_change_places_and_keep_what_they_hold(slots: OnnxDecoder) -> None:
         logits = slots.decode([20 + row for row in rows], rows)
         for row, got in zip(rows, logits, strict=True):
             texts[row].append(20 + row)
-            alone = OnnxDecoder(MODELS / "genai-llama-fp32", num_threads=1)
+            alone = open_model("genai-llama-fp32")
             np.testing.assert_allclose(got, alone.prefill(0, texts[row]), atol=2e-5)
     assert slots.lengths.tolist() == [len(text) for text in texts]

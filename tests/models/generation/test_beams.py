@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import MODELS
+from helpers.models.real_models import MODELS, open_model
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 from helpers.models.table_model import TableModel
 
 from lite.models import (
     GenerationConfig,
-    OnnxDecoder,
     PrefixCache,
     generate,
     generate_each,
@@ -314,7 +313,7 @@ def test_what_is_refused() -> None:
 @pytest.mark.parametrize("name", sorted(p.name for p in MODELS.iterdir() if p.is_dir()))
 def test_real_exports(name: str) -> None:
     """Each beam's log-probs are those that the same tokens get when they are scored."""
-    decoder = OnnxDecoder(MODELS / name, num_threads=1)
+    decoder = open_model(name)
     prompts = [np.array([3, 4, 5]), np.array([6, 7]), np.array([8, 9, 10, 11])]
     found = generate(decoder, prompts, of(max_new_tokens=5), num_samples=2)
     for i, one in enumerate(found):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import EXPECTED, MODELS
+from helpers.models.real_models import EXPECTED, open_model
+from helpers.tiers import standing_for_all
 from numpy.typing import NDArray
 
-from lite.models import Generated, GenerationConfig, OnnxDecoder, generate, score, stream
+from lite.models import GenerationConfig, OnnxDecoder, generate, score, stream
 
 pytest.importorskip("onnxruntime")
 SAMPLED = GenerationConfig(max_new_tokens=12, do_sample=True, temperature=0.9, top_k=40, top_p=0.95)
@@ -20,10 +20,7 @@ def seeds(count: int) -> NDArray[np.uint64]:
     return np.arange(100, 100 + count, dtype=np.uint64)
 
 
-@pytest.mark.parametrize(
-    "batch", [[0, 1, 2], *(pytest.param(batch, marks=pytest.mark.grid) for batch in ([0], [1], [2], [2, 0]))]
-)
-@pytest.mark.parametrize("num_samples", [pytest.param(1, marks=pytest.mark.grid), 3])
+@pytest.mark.parametrize(("batch", "num_samples"), standing_for_all([([0, 1, 2], 3), ([2, 0], 1)]))
 def test_greedy(
     name: str, decoder: OnnxDecoder, prompts: list[Any], batch: list[int], num_samples: int
 ) -> None:
@@ -41,27 +38,6 @@ def test_greedy(
         )
 
 
-@pytest.mark.parametrize("config", [GenerationConfig(max_new_tokens=12), SAMPLED])
-def test_scores_equal_the_log_probs_reported(
-    decoder: OnnxDecoder, prompts: list[Any], config: GenerationConfig
-) -> None:
-    out = generate(decoder, prompts, config, seeds=seeds(3))
-    scores = score(decoder, [np.concatenate([p, got.tokens]) for p, got in zip(prompts, out, strict=True)])
-    for prompt, got, row in zip(prompts, out, scores, strict=True):
-        np.testing.assert_allclose(row[len(prompt) :], got.log_probs, atol=1e-4, rtol=0)
-
-
-def test_a_sample_depends_on_its_seed_not_on_the_batch(decoder: OnnxDecoder, prompts: list[Any]) -> None:
-    together = generate(decoder, prompts, SAMPLED, seeds=seeds(6), num_samples=2)
-    for p in range(3):
-        alone = generate(decoder, [prompts[p]], SAMPLED, seeds=seeds(6)[2 * p + 1 : 2 * p + 2])
-        np.testing.assert_array_equal(alone[0].tokens, together[2 * p + 1].tokens)
-        np.testing.assert_allclose(alone[0].log_probs, together[2 * p + 1].log_probs, atol=1e-4)
-    again = generate(decoder, prompts, SAMPLED, seeds=seeds(6), num_samples=2)
-    assert [got.tokens.tolist() for got in again] == [got.tokens.tolist() for got in together]
-    assert together[0].tokens.tolist() != together[1].tokens.tolist()
-
-
 def test_finished_rows_leave_the_batch(decoder: OnnxDecoder, prompts: list[Any]) -> None:
     free = generate(decoder, prompts, GenerationConfig(max_new_tokens=12))
     eos = int(free[1].tokens[3])
@@ -76,6 +52,7 @@ def test_finished_rows_leave_the_batch(decoder: OnnxDecoder, prompts: list[Any])
     assert len(out[1].tokens) <= 4
 
 
+@pytest.mark.parametrize("name", ["optimum-llama"])
 def test_stop_sequences_end_a_response(decoder: OnnxDecoder, prompts: list[Any]) -> None:
     def text(ids: NDArray[np.int64]) -> str:
         return "".join(f"<{i}>" for i in ids)
@@ -92,6 +69,7 @@ def test_stop_sequences_end_a_response(decoder: OnnxDecoder, prompts: list[Any])
         generate(decoder, prompts, config)
 
 
+@pytest.mark.parametrize("name", ["optimum-llama"])
 def test_a_stop_sequence_in_the_prompt_does_not_count(decoder: OnnxDecoder, prompts: list[Any]) -> None:
     first = int(prompts[0][-1])
     config = GenerationConfig(max_new_tokens=4, stop_sequences=(f"<{first}>",))
@@ -100,6 +78,7 @@ def test_a_stop_sequence_in_the_prompt_does_not_count(decoder: OnnxDecoder, prom
     assert out[0].finish_reason == "length"
 
 
+@pytest.mark.parametrize("name", ["optimum-llama"])
 def test_repetition_penalty_sees_prompt_and_response(decoder: OnnxDecoder, prompts: list[Any]) -> None:
     config = GenerationConfig(max_new_tokens=12, repetition_penalty=1e6)
     out = generate(decoder, prompts, config)
@@ -119,6 +98,7 @@ def test_the_context_bounds_the_response(decoder: OnnxDecoder, rng: np.random.Ge
     assert [got.finish_reason for got in out] == ["length"] * 3
 
 
+@pytest.mark.parametrize("name", ["optimum-llama"])
 def test_stream_yields_each_step(decoder: OnnxDecoder, prompts: list[Any]) -> None:
     config = GenerationConfig(max_new_tokens=6)
     whole = generate(decoder, prompts, config)
@@ -129,6 +109,7 @@ def test_stream_yields_each_step(decoder: OnnxDecoder, prompts: list[Any]) -> No
     assert steps[-1].finished == {0: "length", 1: "length", 2: "length"}
 
 
+@pytest.mark.parametrize("name", ["optimum-llama"])
 def test_a_closed_stream_gives_its_rows_back(decoder: OnnxDecoder, prompts: list[Any]) -> None:
     steps = stream(decoder, prompts, GenerationConfig(max_new_tokens=6))
     next(steps)
@@ -148,6 +129,7 @@ def test_rows_in_use_are_left_alone(decoder: OnnxDecoder, prompts: list[Any]) ->
     np.testing.assert_allclose(decoder.decode(prompts[0][-1:], [0])[0], logits, atol=0.1)
 
 
+@pytest.mark.parametrize("name", ["optimum-llama"])
 def test_nothing_to_do(decoder: OnnxDecoder, prompts: list[Any]) -> None:
     assert generate(decoder, [], SAMPLED) == []
     assert generate(decoder, [], SAMPLED, seeds=np.array([], np.uint64), num_samples=4) == []
@@ -155,6 +137,7 @@ def test_nothing_to_do(decoder: OnnxDecoder, prompts: list[Any]) -> None:
     assert out[0].tokens.shape == out[0].log_probs.shape == (0,)
 
 
+@pytest.mark.parametrize("name", ["optimum-llama"])
 def test_bad_calls(decoder: OnnxDecoder, prompts: list[Any]) -> None:
     with pytest.raises(ValueError, match="seeds must be 6 integers"):
         generate(decoder, prompts, SAMPLED, seeds=seeds(3), num_samples=2)
@@ -176,6 +159,7 @@ def test_bad_calls(decoder: OnnxDecoder, prompts: list[Any]) -> None:
     assert (decoder.lengths == 0).all()
 
 
+@pytest.mark.parametrize("name", ["optimum-llama"])
 def test_without_seeds_responses_differ(decoder: OnnxDecoder, prompts: list[Any]) -> None:
     config = GenerationConfig(max_new_tokens=24, do_sample=True)
     first, second = (generate(decoder, prompts[:1], config)[0].tokens.tolist() for _ in range(2))
@@ -184,9 +168,9 @@ def test_without_seeds_responses_differ(decoder: OnnxDecoder, prompts: list[Any]
 
 def test_a_limit_is_no_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
     """A huge max_new_tokens for a model that does not say how much it holds costs nothing ahead of time."""
-    decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    decoder = open_model("optimum-llama")
     (greedy,) = generate(decoder, [[3, 4, 5]], GenerationConfig(max_new_tokens=6))
-    unlimited = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    unlimited = open_model("optimum-llama")
     monkeypatch.setattr(OnnxDecoder, "context_length", None)
     config = GenerationConfig(max_new_tokens=10**15, eos_token_ids=(int(greedy.tokens[5]),))
     (response,) = generate(unlimited, [[3, 4, 5]], config)
@@ -195,7 +179,7 @@ def test_a_limit_is_no_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_memory_grows_with_a_long_response(monkeypatch: pytest.MonkeyPatch) -> None:
-    decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    decoder = open_model("optimum-llama")
     config = GenerationConfig(max_new_tokens=20, repetition_penalty=1.5)
     (whole,) = generate(decoder, [[3, 4, 5]], config)
     monkeypatch.setattr("lite.models.generation.response.AHEAD", 2)
@@ -205,19 +189,9 @@ def test_memory_grows_with_a_long_response(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("count", [0, -1])
 def test_at_least_one_sample(count: int) -> None:
-    decoder = OnnxDecoder(MODELS / "optimum-llama", num_threads=1)
+    decoder = open_model("optimum-llama")
     with pytest.raises(ValueError, match="num_samples must be at least 1"):
         generate(decoder, [[3]], GenerationConfig(max_new_tokens=1), num_samples=count)
-
-
-def test_pickles_made_when_the_package_was_one_file() -> None:
-    def before(now: Any) -> Any:
-        text = pickle.dumps(now, protocol=0)
-        assert b"lite.models.generation.loop" in text
-        return pickle.loads(text.replace(b"lite.models.generation.loop", b"lite.models.generation"))
-
-    assert before(generate) is generate
-    assert before(Generated(np.arange(2), np.zeros(2, np.float32), "eos")).tokens.tolist() == [0, 1]
 
 
 class _Told:
@@ -236,7 +210,7 @@ class _Told:
 
 @pytest.mark.parametrize("options", [{}, {"prompt_lookup_num_tokens": 3}])
 def test_a_streamer_is_told_the_prompt_and_each_token(options: dict[str, Any]) -> None:
-    decoder = OnnxDecoder(MODELS / "optimum-llama")
+    decoder = open_model("optimum-llama")
     config, told = GenerationConfig(max_new_tokens=12, **options), _Told()
     (response,) = generate(decoder, [[10, 20, 10, 20, 10]], config, streamer=told)
     assert told.calls == [[10, 20, 10, 20, 10], *([token] for token in response.tokens.tolist()), None]
@@ -255,5 +229,5 @@ def test_a_streamer_takes_one_response(prompts: list[list[int]], options: dict[s
     config = GenerationConfig(max_new_tokens=2, num_beams=options.pop("num_beams", 1))
     told = _Told()
     with pytest.raises(ValueError, match="streamer takes one response and no beams, got"):
-        generate(OnnxDecoder(MODELS / "optimum-llama"), prompts, config, streamer=told, **options)
+        generate(open_model("optimum-llama"), prompts, config, streamer=told, **options)
     assert told.calls == []

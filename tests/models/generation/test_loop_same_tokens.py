@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import EXPECTED, MODELS, assert_same_response
+from helpers.models.real_models import EXPECTED, MODELS, assert_same_response, open_model
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -170,11 +170,11 @@ def test_any_program(program: list[dict[str, Any]], rows_per_run: int, room: int
 @pytest.mark.parametrize("model", sorted(EXPECTED))
 def test_real_exports(model: str) -> None:
     """Programs of several calls on one decoder and cache, each response against itself alone."""
-    decoder, assistant = (OnnxDecoder(MODELS / model, num_threads=1) for _ in range(2))
+    decoder, assistant = (open_model(model) for _ in range(2))
     cache = PrefixCache(decoder, 40 * max(1, decoder.bytes_per_token) * 6)
     rng = np.random.default_rng(4)
     pieces = [rng.integers(3, 500, n) for n in (25, 17, 4, 1)]
-    for _ in range(8):
+    for _ in range(4):
         texts = [np.concatenate([pieces[i] for i in rng.integers(0, 4, 3)]) for _ in range(5)]
         options = [
             GenerationConfig(

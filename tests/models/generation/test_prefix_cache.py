@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import EXPECTED, MODELS, assert_same_response
+from helpers.models.real_models import EXPECTED, assert_same_response, open_model
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 from numpy.typing import NDArray
 
-from lite.models import GenerationConfig, OnnxDecoder, PrefixCache, generate, stream
+from lite.models import GenerationConfig, PrefixCache, generate, stream
 
 CONFIG = GenerationConfig(max_new_tokens=6, do_sample=True, temperature=0.7)
 
@@ -186,7 +186,7 @@ def test_bad_arguments() -> None:
 
 
 def test_threads_share_a_cache(rng: np.random.Generator) -> None:
-    decoder = OnnxDecoder(MODELS / "genai-llama-fp32", num_threads=1)
+    decoder = open_model("genai-llama-fp32")
     cache = PrefixCache(decoder, 40 * decoder.bytes_per_token * 3)
     header = rng.integers(0, 500, 20)
 
@@ -209,7 +209,7 @@ def test_threads_share_a_cache(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("model", sorted(EXPECTED))
 def test_real_exports(model: str, rng: np.random.Generator) -> None:
-    decoder = OnnxDecoder(MODELS / model, num_threads=1)
+    decoder = open_model(model)
     cache = PrefixCache(decoder, 2**24)
     chats = [rng.integers(0, 500, 20 + i) for i in range(3)]
     config = GenerationConfig(max_new_tokens=8)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import EXPECTED, MODELS, assert_same_response
+from helpers.models.real_models import EXPECTED, assert_same_response, open_model
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 from numpy.typing import NDArray
 
-from lite.models import GenerationConfig, OnnxDecoder, generate
+from lite.models import GenerationConfig, generate
 from lite.models.generation.rows import Rows
 
 ONE = GenerationConfig(max_new_tokens=1)
@@ -138,7 +138,7 @@ def test_nothing_is_shared_where_rows_keep_nothing(rng: np.random.Generator) -> 
 @pytest.mark.parametrize("max_rows", [None, 3])
 @pytest.mark.parametrize("model", sorted(EXPECTED))
 def test_real_exports(model: str, max_rows: int | None, rng: np.random.Generator) -> None:
-    decoder = OnnxDecoder(MODELS / model, num_threads=1)
+    decoder = open_model(model)
     header = rng.integers(0, 500, 40)
     prompts = [np.append(header[: 40 - 5 * (i % 3)], rng.integers(0, 500, 1 + i)) for i in range(6)]
     config = GenerationConfig(max_new_tokens=6)

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import EXPECTED, MODELS, assert_same_response
+from helpers.models.real_models import EXPECTED, assert_same_response, open_model
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 
-from lite.models import GenerationConfig, OnnxDecoder, generate, generate_each, score, stream
+from lite.models import GenerationConfig, generate, generate_each, score, stream
 
 SAMPLED = GenerationConfig(max_new_tokens=12, do_sample=True, temperature=0.9, top_k=9, eos_token_ids=(3,))
 
@@ -168,7 +168,7 @@ def test_real_exports(model: str, rng: np.random.Generator) -> None:
     texts = [rng.integers(0, 500, length) for length in rng.integers(1, 40, 10)]
     lengths = rng.integers(0, 14, 10)
     configs = [GenerationConfig(max_new_tokens=int(n), do_sample=True, temperature=0.8) for n in lengths]
-    decoder = OnnxDecoder(MODELS / model, num_threads=1)
+    decoder = open_model(model)
     whole = generate(decoder, texts, configs, seeds=seeds(10))
     few = generate(decoder, texts, configs, seeds=seeds(10), max_rows=3)
     for ours, theirs in zip(few, whole, strict=True):

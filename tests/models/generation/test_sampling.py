@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import MODELS
+from helpers.models.real_models import open_model
 from helpers.models.table_model import TableModel
 
-from lite.models import Generated, GenerationConfig, OnnxDecoder, generate, stream
+from lite.models import Generated, GenerationConfig, generate, stream
 from lite.models.generation.processors import Processors
 
 CONFIGS = [
@@ -20,7 +20,7 @@ CONFIGS = [
 
 
 def test_each_prompt_has_its_options() -> None:
-    decoder = OnnxDecoder(MODELS / "genai-llama-fp32", num_threads=1)
+    decoder = open_model("genai-llama-fp32")
     prompts, seeds = [[3, 4, 5], [6, 7], [8, 9, 10, 11]], np.array([1, 2, 3], np.uint64)
     together = generate(decoder, prompts, CONFIGS, seeds=seeds)
     for i, response in enumerate(together):
@@ -169,7 +169,7 @@ def test_nothing_left_to_draw() -> None:
 @pytest.mark.parametrize("saving", [{"prompt_lookup_num_tokens": 4}, {"max_rows": 2}])
 def test_rows_that_are_replaced_and_guessed_tokens(options: dict[str, Any], saving: dict[str, Any]) -> None:
     """What changes scores and what is told of tokens are those of each token, in whatever run it is drawn."""
-    decoder = OnnxDecoder(MODELS / "genai-llama-fp32", num_threads=1)
+    decoder = open_model("genai-llama-fp32")
     prompts = [[3, 4, 5, 3, 4, 5, 3, 4], [6, 7, 6, 7, 6], [8, 9, 8, 9, 8, 9], [3, 3, 3], [5, 6, 5, 6]]
     seeds = np.arange(5, dtype=np.uint64)
     changes = {"no_repeat_ngram_size": 4, "presence_penalty": 0.3, "logit_bias": {3: 9.0, 4: 9.0, 6: 8.0}}

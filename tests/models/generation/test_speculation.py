@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import EXPECTED, MODELS, assert_same_response
+from helpers.models.real_models import EXPECTED, assert_same_response, open_model
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 
-from lite.models import GenerationConfig, OnnxDecoder, generate, stream
+from lite.models import GenerationConfig, generate, stream
 from lite.models.generation.speculation import Lookup, Speculation
 
 GREEDY = GenerationConfig(max_new_tokens=40)
@@ -183,7 +183,7 @@ def test_what_is_looked_up() -> None:
 
 @pytest.mark.parametrize("model", sorted(EXPECTED))
 def test_real_exports(model: str, rng: np.random.Generator) -> None:
-    decoder, assistant = (OnnxDecoder(MODELS / model, num_threads=1) for _ in range(2))
+    decoder, assistant = (open_model(model) for _ in range(2))
     prompts = [np.tile(rng.integers(0, 500, 4), 6)[: 20 + i] for i in range(3)]
     for config in (replace(GREEDY, max_new_tokens=24), replace(SAMPLED, max_new_tokens=24)):
         seeds = np.arange(3, dtype=np.uint64)

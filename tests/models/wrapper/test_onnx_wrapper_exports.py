@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import EXPECTED, MODELS
+from helpers.models.real_models import EXPECTED, MODELS, open_model
 
 from lite import TensorDict, lazy_stack
 from lite.models import ChatHistory, History, OnnxDecoder, OnnxWrapper, Text, Tokenizer, Tokens
@@ -20,7 +20,7 @@ TEXTS = ["Hi", "Hello there, how are you?", "12 + 30 ="]
 
 @functools.cache
 def parts(folder: str) -> tuple[OnnxDecoder, Tokenizer]:
-    return OnnxDecoder(MODELS / folder), Tokenizer.from_pretrained(MODELS / folder)
+    return open_model(folder), Tokenizer.from_pretrained(MODELS / folder)
 
 
 def wrap(folder: str, mode: str, **options: Any) -> OnnxWrapper:
