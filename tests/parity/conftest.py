@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import settings
@@ -13,15 +14,24 @@ settings.register_profile("repeatable", derandomize=True)
 if "LITE_FUZZ_EXAMPLES" not in os.environ:
     settings.load_profile("repeatable")
 
-ORACLES = ("torch", "tensordict", "torchrl", "transformers", "jax", "optree", "minari", "onnxscript")
+ORACLES = ("torch", "tensordict", "torchrl", "transformers", "jax", "optree", "minari", "onnx", "onnxscript")
+MISSING = [name for name in ORACLES if find_spec(name) is None]
 
 
 def pytest_collection_modifyitems() -> None:
-    missing = [name for name in ORACLES if find_spec(name) is None]
-    if missing and os.environ.get("LITE_REQUIRE_PARITY") == "1":
+    if MISSING and os.environ.get("LITE_REQUIRE_PARITY") == "1":
         raise pytest.UsageError(
-            f"LITE_REQUIRE_PARITY=1 but {missing} cannot be imported: pip install -e '.[parity]'"
+            f"LITE_REQUIRE_PARITY=1 but {MISSING} cannot be imported: pip install -e '.[parity]'"
         )
+
+
+class Skipped(pytest.Module):
+    def collect(self) -> NoReturn:
+        pytest.skip(f"needs the parity extra: {', '.join(MISSING)}", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    return Skipped.from_parent(parent, path=module_path) if MISSING else None
 
 
 @pytest.fixture

@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra")
-
 import tensordict
 import torch
 from parity.compare import LITE, TORCH, Side, assert_outcomes, outcome
@@ -173,7 +170,6 @@ def test_frames() -> None:
 
 
 def test_parquet_files_of_both(tmp_path: Any) -> None:
-    pytest.importorskip("pyarrow")
     mine, theirs = (side.build(tree()).exclude("n") for side in (LITE, TORCH))
     mine.to_parquet(tmp_path / "mine")
     theirs.to_parquet(tmp_path / "theirs")

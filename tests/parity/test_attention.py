@@ -6,14 +6,12 @@ is the reference here (without `torch_fast_path`), and the others agree with it 
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from parity.layers import agree, assert_agree, matched, pair, to_torch, torch_fast_path
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-
-from parity.layers import agree, assert_agree, matched, pair, to_torch, torch_fast_path  # noqa: E402
-
-from lite import nn  # noqa: E402
+from lite import nn
 
 pytestmark = pytest.mark.filterwarnings("ignore:Support for mismatched:UserWarning")
 

@@ -8,12 +8,9 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra")
-pandas = pytest.importorskip("pandas", reason="needs the files extra")
-
-from parity.compare import LITE, TORCH, Side  # noqa: E402
+from parity.compare import LITE, TORCH, Side
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

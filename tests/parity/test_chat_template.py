@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lite.models.text.builtin_templates import BUILT_IN
 from lite.models.text.template_rendering import render_chat
 from lite.models.text.tokenizer import Tokenizer
-
-transformers = pytest.importorskip("transformers", reason="needs the parity extra")
 
 MODELS = Path(__file__).parents[1] / "models" / "exports"
 FOLDERS = sorted(p.parent.name for p in MODELS.glob("*/tokenizer.json"))

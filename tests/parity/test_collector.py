@@ -1,7 +1,12 @@
 """Batches of a collector against those of torchrl's, over the same environments: keys, dtypes, values."""
 
+import gymnasium
 import numpy as np
 import pytest
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from torchrl import data, envs
 
 from lite.data import (
     Collector,
@@ -15,16 +20,7 @@ from lite.data import (
 from lite.data import Unbounded as OurUnbounded
 from lite.data.collectors.spaces import Layout
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-theirs = pytest.importorskip("torchrl.collectors", reason="needs the parity extra")
-gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
-envs = pytest.importorskip("torchrl.envs", reason="needs the parity extra")
-data = pytest.importorskip("torchrl.data", reason="needs the parity extra")
-spaces, SyncVectorEnv, AutoresetMode = (
-    gymnasium.spaces,
-    gymnasium.vector.SyncVectorEnv,
-    gymnasium.vector.AutoresetMode,
-)
+theirs = pytest.importorskip("torchrl.collectors")  # which warns while it is imported
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
 
@@ -142,12 +138,7 @@ def test_transforms():
 
 
 @pytest.mark.parametrize(
-    "keywords",
-    [
-        {"set_truncated": True},
-        {"reset_at_each_iter": True},
-        {"split_trajs": True},
-    ],
+    "keywords", [{"set_truncated": True}, {"reset_at_each_iter": True}, {"split_trajs": True}]
 )
 def test_options(keywords):
     ours, reference = both(vector(), vector(), envs.StepCounter(), **keywords)

@@ -6,12 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.parity_trees import Side, array, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-pytest.importorskip("tensordict", reason="needs the parity extra")
-
-from helpers.parity_trees import Side, array, same
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
 

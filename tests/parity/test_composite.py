@@ -19,12 +19,6 @@ import contextlib
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torch", reason="needs the parity extra: torch")
-pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-pytest.importorskip("tensordict.nn", reason="needs the parity extra: tensordict")
-pytest.importorskip("torchrl.modules.distributions", reason="needs the parity extra: torchrl")
-
 from parity.probabilistic import DISTS, Lib, same, same_error
 
 pytestmark = [

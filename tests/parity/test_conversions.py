@@ -12,6 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+import transformers
+from torchrl.data import llm as data
+from torchrl.modules.llm.policies import common
 
 import lite
 from lite import models
@@ -19,11 +24,6 @@ from lite.models import Tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-transformers = pytest.importorskip("transformers", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-data = pytest.importorskip("torchrl.data.llm", reason="needs the parity extra")
-common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
-torch = pytest.importorskip("torch", reason="needs the parity extra")
 
 EXPORTS = Path(__file__).parents[1] / "models" / "exports"
 FOLDERS = ["genai-qwen2-int4", "optimum-gpt2-nopos", "optimum-llama"]

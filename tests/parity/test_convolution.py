@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from parity.layers import agree, outcomes, pair
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-
-from parity.layers import agree, outcomes, pair  # noqa: E402
-
-from lite import nn  # noqa: E402
+from lite import nn
 
 # torch says that 'same' with an even window copies its input
 pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel:UserWarning")

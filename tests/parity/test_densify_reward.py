@@ -4,15 +4,14 @@ import inspect
 
 import numpy as np
 import pytest
+import tensordict
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torchrl.data import DensifyReward as reference
 
 from lite import TensorDict
 from lite.data import DensifyReward
-
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-reference = pytest.importorskip("torchrl.data", reason="needs the parity extra").DensifyReward
 
 
 @st.composite

@@ -10,7 +10,6 @@ import pytest
 
 from lite import data
 
-pytest.importorskip("torchrl")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from torchrl.collectors.distributed import RayCollector

@@ -11,15 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from tensordict.nn import distributions as td_nn
+from torchrl.modules import distributions as rl
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-rl = pytest.importorskip("torchrl.modules.distributions", reason="needs the parity extra: torchrl")
-td_nn = pytest.importorskip("tensordict.nn.distributions", reason="needs the parity extra: tensordict")
-
-from lite.nn import distributions as ours  # noqa: E402
+from lite.nn import distributions as ours
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -35,7 +34,7 @@ class Family(NamedTuple):
     ours: Any
     theirs: Any
     kind: str  # what parameters are drawn, and what values
-    options: dict[str, Any] = {}  # noqa: RUF012 - a default that nothing writes to
+    options: dict[str, Any] = {}  # noqa: RUF012
     properties: tuple[str, ...] = ()
     methods: tuple[str, ...] = ("log_prob",)
 

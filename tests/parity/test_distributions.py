@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from torchrl.modules.distributions import discrete as reference
+from torchrl.modules.llm.policies import common
 
 from lite.nn.distributions import Categorical, LLMMaskedCategorical, LogProbDistribution
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-reference = pytest.importorskip("torchrl.modules.distributions.discrete", reason="needs the parity extra")
-common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
 
 IGNORE = -100
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra")
-
 from parity.documentation import examples, run_example
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference

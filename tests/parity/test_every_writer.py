@@ -10,15 +10,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import tensordict
+import torch
+from helpers.entry_kinds import KINDS, content
+from torchrl import data as reference
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-reference = pytest.importorskip("torchrl.data", reason="needs the parity extra")
-
-from helpers.entry_kinds import KINDS, content  # noqa: E402
-
-import lite  # noqa: E402
-from lite import data as lite_data  # noqa: E402
+import lite
+from lite import data as lite_data
 
 SIDES = {
     "lite": SimpleNamespace(data=lite_data, TensorDict=lite.TensorDict),

@@ -7,19 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+from examples import frames_learn, frames_record, pendulum_deploy, pendulum_train
+from torchrl import data as reference
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-reference = pytest.importorskip("torchrl.data", reason="needs the parity extra")
-onnx = pytest.importorskip("onnx", reason="needs the parity extra")
-pytest.importorskip("gymnasium", reason="needs the gym extra")
-pytest.importorskip("onnxruntime", reason="needs onnxruntime")
-
-from examples import frames_learn, frames_record, pendulum_deploy, pendulum_train  # noqa: E402
-
-from lite import TensorDict  # noqa: E402
-from lite.data import GAE, LazyMemmapStorage, TensorDictReplayBuffer  # noqa: E402
-from lite.models import OnnxModule  # noqa: E402
+from lite import TensorDict
+from lite.data import GAE, LazyMemmapStorage, TensorDictReplayBuffer
+from lite.models import OnnxModule
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -49,7 +44,6 @@ def test_training_gives_the_weights_that_are_there(trained: Any) -> None:
 
 
 def test_the_graph_is_what_torch_exports(trained: Any, tmp_path: Path) -> None:
-    pytest.importorskip("onnxscript", reason="needs the parity extra: torch.onnx.export imports it")
     trained.load_state_dict(_torch_weights())
     pendulum_train.write(trained, tmp_path)
     anew, there = OnnxModule(tmp_path / "policy.onnx"), pendulum_deploy.as_graph()

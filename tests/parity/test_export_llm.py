@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+import transformers
 from helpers.models.beside_transformers import assert_same_tokens_and_log_probs
 from helpers.models.real_models import MODELS
 
 from lite.models import GenerationConfig, OnnxDecoder, Padding, Tokenizer, generate
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
 for needed in ("onnx", "onnxscript", "onnxruntime"):
     pytest.importorskip(needed, reason="needs the parity extra")
 

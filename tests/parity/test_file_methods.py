@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-
-import lite  # noqa: E402
-from lite import MemoryMappedTensor  # noqa: E402
+import lite
+from lite import MemoryMappedTensor
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
 

@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+from parity.files import DTYPES, ODD_KEYS, bits, plain, tensor
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-
-from parity.files import DTYPES, ODD_KEYS, bits, plain, tensor  # noqa: E402
-
-import lite  # noqa: E402
+import lite
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # of the reference
@@ -254,7 +252,6 @@ def test_make_memmap_is_seen(folder):
 
 
 def test_h5_both_ways(folder):
-    pytest.importorskip("h5py")
     here, there = folder(), folder()
     data = {"a": np.arange(6).reshape(3, 2), "n": {"b": np.ones(3, np.float32)}}
     lite.TensorDict({**data, "s": "text"}, [3]).to_h5(here)

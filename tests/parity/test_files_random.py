@@ -9,15 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from parity.files import DTYPES, ODD_KEYS, plain, tensor
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-
-from parity.files import DTYPES, ODD_KEYS, plain, tensor  # noqa: E402
-
-import lite  # noqa: E402
+import lite
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # of the reference

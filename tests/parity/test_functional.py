@@ -36,9 +36,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parity.functional import LITE, QUIET, SIZES, TORCH, Lib, Running, fill, kind, net, raw, same, tree

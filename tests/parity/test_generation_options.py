@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers
 from helpers.models.real_models import MODELS
 from helpers.models.table_model import TableModel
+from transformers import modeling_outputs as outputs
 
 from lite.models import GenerationConfig, OnnxDecoder, full_logits, generate
 from lite.models.generation import beams as our_beams
-
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-transformers = pytest.importorskip("transformers", reason="needs the parity extra")
-hf = pytest.importorskip("transformers.generation", reason="needs the parity extra")
-outputs = pytest.importorskip("transformers.modeling_outputs", reason="needs the parity extra")
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+from torchrl.modules import distributions as rl
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-rl = pytest.importorskip("torchrl.modules.distributions", reason="needs the parity extra: torchrl")
-
-import lite  # noqa: E402
-from lite.nn import distributions as ours  # noqa: E402
+import lite
+from lite.nn import distributions as ours
 
 D = torch.distributions
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -269,11 +268,7 @@ CASES: dict[str, Case] = {
         entropy=False,
         exact=1e-8,
     ),
-    "Uniform": Case(
-        **named("Uniform"),
-        params={"low": real() - 4, "high": real() + 4},
-        value=real() * 0.5,
-    ),
+    "Uniform": Case(**named("Uniform"), params={"low": real() - 4, "high": real() + 4}, value=real() * 0.5),
     "VonMises": Case(
         **named("VonMises"),
         params={"loc": real(), "concentration": positive()},

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import tensordict
+import torch
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-
-import lite  # noqa: E402
+import lite
 
 Row = tuple[str, Callable[..., Any], Callable[..., Any], tuple[Any, ...]]
 X, Y, V = (3, 4), (4, 5), (6,)

@@ -6,15 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from helpers.layer_cases import CASES, TITLES, Case
+from parity.layers import flat, matched, torch_fast_path
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-pytest.importorskip("torchrl", reason="needs the parity extra: torchrl")
-
-from helpers.layer_cases import CASES, TITLES, Case  # noqa: E402
-from parity.layers import flat, matched, torch_fast_path  # noqa: E402
-
-import lite  # noqa: E402
-from lite import TensorDict, nn  # noqa: E402
+import lite
+from lite import TensorDict, nn
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Support for mismatched:UserWarning"),
@@ -148,10 +145,7 @@ OTHERS = {
     "NormalParamExtractor, exp": (lambda m: m.NormalParamExtractor(scale_mapping="exp"), (5, 6)),
     "NormalParamExtractor, relu": (lambda m: m.NormalParamExtractor(scale_mapping="relu"), (5, 6)),
     "NormalParamExtractor, expln": (lambda m: m.NormalParamExtractor(scale_mapping="expln"), (5, 6)),
-    "AddStateIndependentNormalScale": (
-        lambda m: m.AddStateIndependentNormalScale(6, init_value=0.3),
-        (5, 6),
-    ),
+    "AddStateIndependentNormalScale": (lambda m: m.AddStateIndependentNormalScale(6, init_value=0.3), (5, 6)),
     "biased_softplus": (lambda m: m.biased_softplus(0.7), (5, 6)),
 }
 

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-
-import lite  # noqa: E402
-import lite.nn  # noqa: E402
+import lite
+import lite.nn
 
 OURS: Any = types.SimpleNamespace(
     nn=lite.nn,

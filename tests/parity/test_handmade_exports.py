@@ -12,8 +12,6 @@ from helpers.models.real_models import EXPECTED, MODELS
 
 from lite.models import GenerationConfig, OnnxDecoder, generate
 
-pytest.importorskip("onnx")
-
 
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_the_files_are_what_the_script_writes(name: str) -> None:
@@ -35,7 +33,6 @@ def test_the_adapters_are_what_the_script_writes(name: str) -> None:
 
 def test_last_logits_behind_an_open_size(tmp_path: Path) -> None:
     """A gather before the projection would ask for positions that are cut off before it."""
-    pytest.importorskip("onnxruntime")
     model = graph(NAMES["handmade-last-logits"])
     model.graph.output[0].type.tensor_type.shape.dim[1].dim_param = "sequence_length"
     (tmp_path / "model.onnx").write_bytes(model.SerializeToString())

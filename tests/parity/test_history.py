@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import transformers
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from torchrl.data import llm as torchrl_llm
 
 from lite.models import History, Tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-torchrl_llm = pytest.importorskip("torchrl.data.llm", reason="needs the parity extra")
-transformers = pytest.importorskip("transformers", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
 
 FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-gpt2"
 NAMES = ["chatml_format", "qwen"]

@@ -306,12 +306,7 @@ def test_structured_arrays() -> None:
 
 @pytest.mark.parametrize(
     "tree",
-    [
-        lambda x: {"a": [x, (x, x)], "b": x},
-        lambda x: [x, {"k": (x,)}],
-        lambda x: Pair(x, [x]),
-        lambda x: [],
-    ],
+    [lambda x: {"a": [x, (x, x)], "b": x}, lambda x: [x, {"k": (x,)}], lambda x: Pair(x, [x]), lambda x: []],
 )
 def test_pytrees_come_back_equal(tree: Any) -> None:
     ours = TensorDict.from_pytree(tree(X)).to_pytree()

@@ -7,6 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+import transformers
+from parity.torch_face import TorchFace
+from torchrl.data import llm as data
+from torchrl.envs.llm.transforms import kl
+from torchrl.modules import llm
+from torchrl.modules.llm.policies import common
 
 import lite
 from lite import models
@@ -14,15 +22,6 @@ from lite.models import OnnxDecoder, OnnxWrapper, Tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-transformers = pytest.importorskip("transformers", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-llm = pytest.importorskip("torchrl.modules.llm", reason="needs the parity extra")
-data = pytest.importorskip("torchrl.data.llm", reason="needs the parity extra")
-common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
-kl = pytest.importorskip("torchrl.envs.llm.transforms.kl", reason="needs the parity extra")
-
-from parity.torch_face import TorchFace  # noqa: E402
 
 EXPORTS = Path(__file__).parents[1] / "models" / "exports"
 # two models of one tokenizer

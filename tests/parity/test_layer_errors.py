@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
+from helpers.layer_cases import CASES, Case
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parity.layers import assert_agree, flat, matched, to_torch, torch_fast_path
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-pytest.importorskip("torchrl", reason="needs the parity extra: torchrl")
-
-from helpers.layer_cases import CASES, Case  # noqa: E402
-from parity.layers import assert_agree, flat, matched, to_torch, torch_fast_path  # noqa: E402
-
-from lite import nn  # noqa: E402
+from lite import nn
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Support for mismatched:UserWarning"),

@@ -4,17 +4,14 @@ import copy
 import inspect
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
+import torch
+from helpers.layer_cases import CASES, TITLES, Case
+from parity.layers import assert_agree, flat, matched, torch_fast_path
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-pytest.importorskip("torchrl", reason="needs the parity extra: torchrl")
-ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml_dtypes")
-
-from helpers.layer_cases import CASES, TITLES, Case  # noqa: E402
-from parity.layers import assert_agree, flat, matched, torch_fast_path  # noqa: E402
-
-from lite import nn  # noqa: E402
+from lite import nn
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Support for mismatched:UserWarning"),

@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parity.layers import RTOL, agree, pair
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-
-from parity.layers import RTOL, agree, pair  # noqa: E402
-
-from lite import nn  # noqa: E402
+from lite import nn
 
 # name, constructor arguments, shape of the features at the end of the input
 POINTWISE = [

@@ -10,12 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.parity_trees import LITE, TORCH, Side, array, outcome, same
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-
-pytest.importorskip("tensordict", reason="needs the parity extra")
-
-from helpers.parity_trees import LITE, TORCH, Side, array, outcome, same
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
 KEYS = ["a", "b", "n", "s", ("n", "c"), "only", "missing"]

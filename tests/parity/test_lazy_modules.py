@@ -10,9 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-
 from parity.functional import LITE, QUIET, TORCH, Lib, fill, raw, same
 
 pytestmark = QUIET
@@ -39,11 +36,7 @@ LAYERS: dict[str, tuple[Callable[[Lib], Any], Callable[[Lib, int], Any], tuple[i
         lambda lib, n: lib.nn.Conv2d(n, 4, (3, 2), bias=False),
         (2, 6, 5, 5),
     ),
-    "LazyBatchNorm1d": (
-        lambda lib: lib.nn.LazyBatchNorm1d(),
-        lambda lib, n: lib.nn.BatchNorm1d(n),
-        (4, 6),
-    ),
+    "LazyBatchNorm1d": (lambda lib: lib.nn.LazyBatchNorm1d(), lambda lib, n: lib.nn.BatchNorm1d(n), (4, 6)),
     "LazyBatchNorm1d without statistics": (
         lambda lib: lib.nn.LazyBatchNorm1d(affine=False, track_running_stats=False),
         lambda lib, n: lib.nn.BatchNorm1d(n, affine=False, track_running_stats=False),

@@ -8,13 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from parity.losses import LITE, TORCH, both, mlp
+from torchrl import objectives as reference
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-reference = pytest.importorskip("torchrl.objectives", reason="needs the parity extra: torchrl")
-
-from parity.losses import LITE, TORCH, both, mlp  # noqa: E402
-
-from lite.nn import losses  # noqa: E402
+from lite.nn import losses
 
 NAMES = [
     "A2CLoss", "BCLoss", "ClipPPOLoss", "DDPGLoss", "DQNLoss", "DiscreteSACLoss", "KLPENPPOLoss", "PPOLoss",

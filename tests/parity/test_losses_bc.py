@@ -6,11 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-pytest.importorskip("torchrl.objectives", reason="needs the parity extra: torchrl")
-
-from parity.losses import DTYPES, LITE, compare, default_dtype, deterministic, gaussian, mlp  # noqa: E402
+from parity.losses import DTYPES, LITE, compare, default_dtype, deterministic, gaussian, mlp
 
 pytestmark = pytest.mark.filterwarnings("ignore:The name target_actor_network_params")  # of torchrl
 

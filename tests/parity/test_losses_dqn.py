@@ -6,13 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from parity.losses import DTYPES, both, compare, default_dtype, mlp, steps
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-pytest.importorskip("torchrl.objectives", reason="needs the parity extra: torchrl")
-
-from parity.losses import DTYPES, both, compare, default_dtype, mlp, steps  # noqa: E402
-
-from lite.nn import losses  # noqa: E402
+from lite.nn import losses
 
 
 def actor(space: str) -> Any:

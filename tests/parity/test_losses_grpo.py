@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+from parity.losses import default_dtype
+from torchrl.objectives import llm
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-llm = pytest.importorskip("torchrl.objectives.llm", reason="needs the parity extra: torchrl")
-
-from parity.losses import default_dtype  # noqa: E402
-
-import lite  # noqa: E402
-from lite.nn.losses import grpo_loss, kl_penalty  # noqa: E402
+import lite
+from lite.nn.losses import grpo_loss, kl_penalty
 
 SHAPE = (4, 5)
 

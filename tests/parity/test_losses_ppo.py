@@ -6,12 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-pytest.importorskip("torchrl.objectives", reason="needs the parity extra: torchrl")
-
-import torchrl.modules  # noqa: E402
-from parity.losses import (  # noqa: E402
+import torch
+import torchrl.modules
+from parity.losses import (
     DTYPES,
     categorical,
     compare,
@@ -22,7 +19,7 @@ from parity.losses import (  # noqa: E402
     steps,
 )
 
-import lite.nn  # noqa: E402
+import lite.nn
 
 NORMS: list[tuple[str, dict[str, Any]]] = [
     ("PopArtValueNorm", {"beta": 0.9}),
@@ -206,9 +203,7 @@ def composite(s: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "entropy_coeff",
-    [None, {"move_entropy": 0.1, ("hand", "grip_entropy"): 0.5}],
-    ids=["one", "each"],
+    "entropy_coeff", [None, {"move_entropy": 0.1, ("hand", "grip_entropy"): 0.5}], ids=["one", "each"]
 )
 @pytest.mark.parametrize("name", ["PPOLoss", "ClipPPOLoss"])
 def test_composite(name: str, entropy_coeff: Any) -> None:

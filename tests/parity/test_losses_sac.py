@@ -6,11 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-pytest.importorskip("torchrl.objectives", reason="needs the parity extra: torchrl")
-
-from parity.losses import (  # noqa: E402
+import torch
+from parity.losses import (
     DTYPES,
     LITE,
     categorical,
@@ -24,8 +21,8 @@ from parity.losses import (  # noqa: E402
     steps,
 )
 
-import lite.nn.losses as ours  # noqa: E402
-from lite.data import Bounded  # noqa: E402
+import lite.nn.losses as ours
+from lite.data import Bounded
 
 SEED = 11
 

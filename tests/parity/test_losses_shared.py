@@ -6,12 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-tnn = pytest.importorskip("tensordict.nn", reason="needs the parity extra: tensordict")
-pytest.importorskip("torchrl.objectives", reason="needs the parity extra: torchrl")
-
-from parity.losses import (  # noqa: E402
+import torch
+from parity.losses import (
     LITE,
     TORCH,
     agree,
@@ -22,9 +18,10 @@ from parity.losses import (  # noqa: E402
     steps,
     total,
 )
+from tensordict import nn as tnn
 
-import lite  # noqa: E402
-from lite import nn  # noqa: E402
+import lite
+from lite import nn
 
 
 def networks(s: Any) -> tuple[Any, Any]:

@@ -6,12 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-pytest.importorskip("tensordict", reason="needs the parity extra")
-
-import torch
 from parity.compare import LITE, TORCH, Side, assert_outcomes, outcome, plain
 from parity.test_reductions import trees
 

@@ -2,15 +2,14 @@
 
 import numpy as np
 import pytest
+import tensordict
+import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from torchrl.data import postprocs
 
 from lite import TensorDict, lazy_stack
 from lite.data import MultiStep
-
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-postprocs = pytest.importorskip("torchrl.data.postprocs", reason="needs the parity extra")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
 

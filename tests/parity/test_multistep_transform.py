@@ -4,15 +4,14 @@ import inspect
 
 import numpy as np
 import pytest
+import tensordict
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torchrl.envs import transforms
 
 from lite import TensorDict
 from lite.data import MultiStepTransform
-
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-transforms = pytest.importorskip("torchrl.envs.transforms", reason="needs the parity extra")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
 

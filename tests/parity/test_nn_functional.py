@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+import torch.nn.functional as reference
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-
-import torch.nn.functional as reference  # noqa: E402
-
-import lite  # noqa: E402
-from lite import nn  # noqa: E402
-from lite.nn import functional  # noqa: E402
+import lite
+from lite import nn
+from lite.nn import functional
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(2, 4, 5)) * 1.5

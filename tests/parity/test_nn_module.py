@@ -6,14 +6,12 @@ raises, must be equal.
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parity.modules import TORCH, agree
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-
-from parity.modules import TORCH, agree  # noqa: E402
-
-from lite import nn  # noqa: E402
+from lite import nn
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*")
 

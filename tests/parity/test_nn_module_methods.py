@@ -29,11 +29,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-
-from parity.module_cases import QUIET, described, filled, small, values  # noqa: E402
-from parity.modules import LITE, TORCH, agree  # noqa: E402
+import torch
+from parity.module_cases import QUIET, described, filled, small, values
+from parity.modules import LITE, TORCH, agree
 
 pytestmark = QUIET
 

@@ -8,9 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch", reason="needs the parity extra: torch")
-
 from parity.module_cases import QUIET, described, filled, small, values
 from parity.modules import LITE, TORCH, agree
 

@@ -6,16 +6,13 @@ import inspect
 from typing import Any
 
 import pytest
+import tensordict.nn
+import torch
+from torchrl.modules import distributions as rl
 
-pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-rl = pytest.importorskip("torchrl.modules.distributions", reason="needs the parity extra: torchrl")
-
-import tensordict.nn  # noqa: E402
-import torch  # noqa: E402
-
-import lite  # noqa: E402
-from lite import nn  # noqa: E402
-from lite.nn import distributions  # noqa: E402
+import lite
+from lite import nn
+from lite.nn import distributions
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -14,15 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from parity.probabilistic import Lib, same
+from tensordict import nn as reference
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-reference = pytest.importorskip("tensordict.nn", reason="needs the parity extra: tensordict")
-pytest.importorskip("torchrl.modules.distributions", reason="needs the parity extra: torchrl")
-
-from parity.probabilistic import Lib, same  # noqa: E402
-
-from lite import nn  # noqa: E402
+from lite import nn
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),

@@ -8,14 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from helpers.graphs import flat, numbers, open_graph, resized, run_graph
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-pytest.importorskip("onnx", reason="needs the export extra: onnx")
-pytest.importorskip("onnxruntime", reason="needs onnxruntime")
-
-from helpers.graphs import flat, numbers, open_graph, resized, run_graph  # noqa: E402
-
-from lite import nn  # noqa: E402
+from lite import nn
 
 SIZE, MORE = 1.1, 256  # how much larger than torch's a graph may be; the digest of the contract among it
 

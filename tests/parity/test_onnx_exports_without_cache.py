@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+import transformers
 from helpers.models.beside_transformers import assert_same_tokens_and_log_probs
 
 from lite.models import GraphSpec, OnnxDecoder
 
-pytest.importorskip("onnxruntime")
-pytest.importorskip("onnx")
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
 SIZES: dict[str, Any] = {
     "gpt2": {"n_positions": 128, "n_embd": 32, "n_layer": 2, "n_head": 2},
     "llama": {

@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+from helpers.recurrent_policy import PATH, network
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-pytest.importorskip("onnxruntime", reason="needs onnxruntime")
-
-from helpers.recurrent_policy import PATH, network  # noqa: E402
-
-from lite import TensorDict, nn  # noqa: E402
-from lite.models import OnnxModule  # noqa: E402
+from lite import TensorDict, nn
+from lite.models import OnnxModule
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

@@ -12,20 +12,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import transformers
+from parity.torch_face import TorchFace
+from torchrl.data import llm as data
+from torchrl.modules import llm
+from torchrl.modules.llm.policies import common
 
 import lite
 from lite.models import ChatHistory, History, OnnxDecoder, OnnxWrapper, Text, Tokenizer, Tokens
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-transformers = pytest.importorskip("transformers", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-llm = pytest.importorskip("torchrl.modules.llm", reason="needs the parity extra")
-data = pytest.importorskip("torchrl.data.llm", reason="needs the parity extra")
-common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
-
-from parity.torch_face import TorchFace  # noqa: E402
 
 FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-llama"
 TEXTS = ["Hi", "Hello there, 12 + 30?"]

@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra")
-
 from parity.compare import LITE, TORCH, Side, assert_outcomes, outcome
 
 pytestmark = pytest.mark.filterwarnings("ignore")

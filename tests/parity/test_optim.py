@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from lite import TensorDict, nn, optim  # noqa: E402
+from lite import TensorDict, nn, optim
 
 SHAPES: list[tuple[int, ...]] = [(4, 3), (5,), (), (2, 1, 3), (0, 2)]
 LARGE: list[tuple[int, ...]] = [(130, 131), (3,), (0, 2)]  # compiled

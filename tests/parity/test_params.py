@@ -9,9 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parity.functional import QUIET, Lib, kind, raw, same

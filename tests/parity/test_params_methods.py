@@ -8,9 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-
 from parity.functional import LIBS, QUIET, TORCH, Lib, kind, raw
 
 pytestmark = QUIET

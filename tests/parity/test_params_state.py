@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-
 from parity.functional import QUIET, Lib, fill, kind, raw, same
 
 pytestmark = QUIET

@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from parity.layers import matched, outcomes
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-
-from parity.layers import matched, outcomes  # noqa: E402
-
-from lite import nn  # noqa: E402
+from lite import nn
 
 
 def one_or_two(low, high):

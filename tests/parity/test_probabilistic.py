@@ -21,15 +21,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from parity.probabilistic import DISTS, LITE, LOC, TORCH, Lib, chain, same, same_error
+from tensordict import nn as reference
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-reference = pytest.importorskip("tensordict.nn", reason="needs the parity extra: tensordict")
-pytest.importorskip("torchrl.modules.distributions", reason="needs the parity extra: torchrl")
-
-from parity.probabilistic import DISTS, LITE, LOC, TORCH, Lib, chain, same, same_error  # noqa: E402
-
-from lite import nn  # noqa: E402
+from lite import nn
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),

@@ -19,12 +19,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch", reason="needs the parity extra: torch")
-pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-pytest.importorskip("tensordict.nn", reason="needs the parity extra: tensordict")
-pytest.importorskip("torchrl.modules.distributions", reason="needs the parity extra: torchrl")
-
 from parity.probabilistic import LITE, LOC, Lib, chain, plain, same, same_error
 
 from lite import nn

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-pytest.importorskip("torchrl.modules", reason="needs the parity extra: torchrl")
-
-from parity.losses import both, mlp  # noqa: E402
+import torch
+from parity.losses import both, mlp
 
 
 @pytest.mark.parametrize("space", ["categorical", "one-hot", "one_hot"])

@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from parity.layers import agree, assert_agree, outcomes, pair, to_torch
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-
-from parity.layers import agree, assert_agree, outcomes, pair, to_torch  # noqa: E402
-
-from lite import nn  # noqa: E402
+from lite import nn
 
 CELLS = ["RNNCell", "GRUCell", "LSTMCell"]
 LAYERS = ["RNN", "GRU", "LSTM"]

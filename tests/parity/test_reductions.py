@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-
-pytest.importorskip("tensordict", reason="needs the parity extra")
-
 from parity.compare import LITE, TORCH, Side, assert_outcomes, outcome, plain
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -164,10 +161,7 @@ def test_pad_sequences(data, inside, masks):
     for i, n in enumerate(lengths):
         shape = (n, 2) if inside else (2, n)
         entries: dict[str, Any] = {"a": np.arange(2 * n, dtype="float32").reshape(shape) + i}
-        entries["n"] = {
-            "batch_size": shape[:1],
-            "entries": {"b": np.ones((*shape, 3), "int64")},
-        }
+        entries["n"] = {"batch_size": shape[:1], "entries": {"b": np.ones((*shape, 3), "int64")}}
         rows.append({"batch_size": shape[:1], "entries": entries})
 
     def action(side: Side) -> Any:

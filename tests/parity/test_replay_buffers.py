@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+from torchrl import data as reference
+from torchrl.envs import MultiStepTransform
 
 import lite
 from lite import TensorDict
 from lite import data as lite_data
-
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-reference = pytest.importorskip("torchrl.data", reason="needs the parity extra")
-MultiStepTransform = pytest.importorskip("torchrl.envs", reason="needs the parity extra").MultiStepTransform
 
 SIDES = {"lite": lite_data, "reference": reference}
 

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
 from helpers.data import live_writer
 from helpers.data.numbered_frames import EPISODE
 
 from lite.data import LazyMemmapStorage, ReplayBuffer
-
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
 
 CAPACITY = 2000
 

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers.generation import logits_process as hf
 
 from lite.kernels import sample_tokens
-
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-hf = pytest.importorskip("transformers.generation.logits_process", reason="needs the parity extra")
 
 DRAWS = 300
 

@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+from helpers.data.segment_trees import MinTree, SumTree
+from torchrl import data as peer
 
-torch = pytest.importorskip("torch")
-tensordict = pytest.importorskip("tensordict")
-peer = pytest.importorskip("torchrl.data")
-
-from helpers.data.segment_trees import MinTree, SumTree  # noqa: E402
-
-import lite.data as data  # noqa: E402
-from lite import TensorDict  # noqa: E402
+import lite.data as data
+from lite import TensorDict
 
 
 @pytest.fixture(autouse=True)

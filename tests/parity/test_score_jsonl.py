@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+import torch
+import transformers
 from examples.score_jsonl import as_messages, score_file, summary, written
 from helpers.models.real_models import MODELS
 from helpers.models.responses import FILE, write
 
-pytest.importorskip("onnxruntime")
-onnx = pytest.importorskip("onnx")
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
 MODEL = MODELS / "optimum-llama"
 
 

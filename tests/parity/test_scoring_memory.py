@@ -12,9 +12,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 VOCABULARY, WIDTH, HEADS, SIZE, CONTEXT = 152_064, 64, 2, 32, 4096
 LIMIT = 200  # MiB beyond weights; the cache, of 2 MiB a row, is counted
 

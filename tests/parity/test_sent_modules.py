@@ -9,9 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-
 import torch
 from parity.functional import LITE, QUIET, Lib, raw, same
 

@@ -6,9 +6,6 @@ import inspect
 from typing import Any
 
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra")
-
 import tensordict
 import torch
 

@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torchrl import data as theirs
+from torchrl.modules.llm.policies import common
 
 from lite import TensorDict, lazy_stack
 from lite.data import Binary, Bounded, Categorical, Composite, NonTensor, Unbounded
@@ -16,10 +20,6 @@ from lite.models import ChatHistory, History, LogProbs, Masks, OnnxWrapper, Text
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-theirs = pytest.importorskip("torchrl.data", reason="needs the parity extra")
-common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
 
 FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-llama"
 DATA = [Text, Tokens, Masks, LogProbs, ChatHistory]

@@ -4,17 +4,14 @@ import inspect
 
 import numpy as np
 import pytest
+import tensordict
+import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from torchrl.collectors.utils import split_trajectories as reference
 
 from lite import NonTensorStack, TensorDict
 from lite.data import split_trajectories
-
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-reference = pytest.importorskip(
-    "torchrl.collectors.utils", reason="needs the parity extra"
-).split_trajectories
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
 

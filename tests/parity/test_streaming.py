@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers
 from helpers.models.real_models import MODELS
 
 from lite.models import GenerationConfig, OnnxDecoder, TextIteratorStreamer, TextStreamer, Tokenizer, generate
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-pytest.importorskip("onnxruntime")
 MODEL = MODELS / "optimum-llama"
 PROMPT = "Grüße, 日本 and\n two words"
 

@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra")
-
 import tensordict
 import torch
 from helpers.parity_trees import LITE, TORCH, Side, array

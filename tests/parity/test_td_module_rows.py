@@ -12,14 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+from parity.rows import LITE, QUIET, TORCH, agree
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-
-from parity.rows import LITE, QUIET, TORCH, agree  # noqa: E402
-
-import lite  # noqa: E402
-import lite.nn  # noqa: E402
+import lite
+import lite.nn
 
 pytestmark = QUIET
 

@@ -8,9 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-
 from parity.rows import QUIET, agree, layers
 
 pytestmark = QUIET

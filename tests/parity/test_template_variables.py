@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import transformers
 from helpers.models.tool_templates import CONVERSATION, THINKING, TOOLS, TOOLS_AND_SYSTEM
 
 from lite import TensorDict
 from lite.models import ChatHistory, History, OnnxWrapper, Tokenizer
-
-transformers = pytest.importorskip("transformers", reason="needs the parity extra")
 
 FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-llama"
 TEMPLATES = {"tools": TOOLS_AND_SYSTEM, "thinking": THINKING}

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+from tensordict import nn as reference
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-reference = pytest.importorskip("tensordict.nn", reason="needs the parity extra: tensordict")
-
-import lite  # noqa: E402
-from lite import nn  # noqa: E402
+import lite
+from lite import nn
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 

@@ -10,12 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
+from parity.compare import LITE, TORCH, Side, as_lite_repr, assert_outcomes, assert_same, outcome, plain
 
 import lite
-
-pytest.importorskip("tensordict", reason="needs the parity extra")
-
-from parity.compare import LITE, TORCH, Side, as_lite_repr, assert_outcomes, assert_same, outcome, plain
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -11,9 +11,6 @@ import os
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra")
-
 from helpers.fuzz.programs import run
 from helpers.fuzz.reference import RULES, Compared
 

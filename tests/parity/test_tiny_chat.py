@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
+import torch
+import transformers
 
 from lite.models import embedded_model_path
 from lite.models.tiny_chat.tasks import make_problem
-
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-transformers = pytest.importorskip("transformers", reason="needs the parity extra")
-onnx = pytest.importorskip("onnx", reason="needs the parity extra")
-onnxruntime = pytest.importorskip("onnxruntime", reason="needs the llm extra")
 
 FOLDER = embedded_model_path()
 

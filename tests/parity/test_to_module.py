@@ -9,9 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parity.functional import (
@@ -126,10 +123,7 @@ def test_kinds_in_the_module(preserve: bool, inplace: Any) -> None:
     same(program)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [{"nothing": 1.0}, {"0": {"nothing": 1.0}}, {"7": {"weight": 1.0}}],
-)
+@pytest.mark.parametrize("content", [{"nothing": 1.0}, {"0": {"nothing": 1.0}}, {"7": {"weight": 1.0}}])
 def test_names_the_module_lacks(content: Any) -> None:
     def program(lib: Lib) -> Any:
         return lib.TD(content).to_module(net(lib, [2, 3])) and None

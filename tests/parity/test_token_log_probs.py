@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lite.kernels import token_log_probs
-
-torch = pytest.importorskip("torch", reason="needs the parity extra")
 
 
 @st.composite

@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lite.models.text.tokenizer import Tokenizer
-
-transformers = pytest.importorskip("transformers", reason="needs the parity extra")
-pytest.importorskip("tokenizers", reason="needs the llm extra")
 
 MODELS = Path(__file__).parents[1] / "models" / "exports"
 FOLDERS = sorted(p.parent.name for p in MODELS.glob("*/tokenizer.json"))

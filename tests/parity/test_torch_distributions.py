@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-
-import lite  # noqa: E402
-import lite.nn  # noqa: E402
-from lite.nn import distributions as ours  # noqa: E402
+import lite
+import lite.nn
+from lite.nn import distributions as ours
 
 D = torch.distributions
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -453,10 +451,7 @@ TRANSFORMS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
     "power": (lambda t, a: t.PowerTransform(a(np.array([2.0, -0.5, 1.0]))), positive),
     "affine": (lambda t, a: t.AffineTransform(1.0, -2.0), real),
     "affine events": (lambda t, a: t.AffineTransform(a(np.ones(3)), a(np.array([1.0, -2, 3])), 1), real),
-    "composed": (
-        lambda t, a: t.ComposeTransform([t.TanhTransform(), t.AffineTransform(0.0, 3.0, 1)]),
-        real,
-    ),
+    "composed": (lambda t, a: t.ComposeTransform([t.TanhTransform(), t.AffineTransform(0.0, 3.0, 1)]), real),
     "independent": (lambda t, a: t.IndependentTransform(t.TanhTransform(), 1), real),
     "reshape": (lambda t, a: t.ReshapeTransform((2, 3), (6,)), real),
     "identity": (lambda t, a: t.identity_transform, real),

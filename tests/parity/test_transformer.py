@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parity.layers import agree, matched, to_torch, torch_fast_path
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-
-from parity.layers import agree, matched, to_torch, torch_fast_path  # noqa: E402
-
-from lite import nn  # noqa: E402
+from lite import nn
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:enable_nested_tensor is True:UserWarning"),

@@ -11,9 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra")
-
 import tensordict
 import torch
 from parity.compare import LITE, TORCH, Side, assert_outcomes, outcome

@@ -8,9 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra")
-
 from helpers.parity_trees import LITE, TORCH, Side, array, same
 
 pytestmark = pytest.mark.filterwarnings("ignore")

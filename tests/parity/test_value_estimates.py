@@ -4,13 +4,12 @@ import inspect
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from torchrl.objectives.value import functional
 
 import lite.kernels as kernels
-
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-functional = pytest.importorskip("torchrl.objectives.value.functional", reason="needs the parity extra")
 
 
 @st.composite

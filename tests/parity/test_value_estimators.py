@@ -4,19 +4,17 @@ import inspect
 
 import numpy as np
 import pytest
+import tensordict
+import torch
 from helpers.rollouts import rollout, with_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torchrl.objectives import llm, value
+from torchrl.objectives.value import advantages as reference
 
 import lite.data as data
 from lite import NonTensorData, TensorDict, nn
 from lite.nn.distributions import Categorical
-
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-value = pytest.importorskip("torchrl.objectives.value", reason="needs the parity extra")
-reference = pytest.importorskip("torchrl.objectives.value.advantages", reason="needs the parity extra")
-llm = pytest.importorskip("torchrl.objectives.llm", reason="needs the parity extra")
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore"

@@ -10,16 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-pytest.importorskip("hypothesis")
-torch = pytest.importorskip("torch")
-tensordict = pytest.importorskip("tensordict")
-
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-
-import lite  # noqa: E402
-from lite import nn, vmap  # noqa: E402
+import lite
+from lite import nn, vmap
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -127,8 +124,7 @@ def test_errors_are_of_the_same_class(in_dims: Any, out_dims: Any, make: Any, fn
 
 
 @pytest.mark.parametrize(
-    "fn",
-    [lambda x: x if x.sum() > 0 else -x, lambda x: float(x[0]) * x, lambda x: x[0].item() * x],
+    "fn", [lambda x: x if x.sum() > 0 else -x, lambda x: float(x[0]) * x, lambda x: x[0].item() * x]
 )
 def test_refusals_are_of_the_same_class(fn: Any) -> None:
     with pytest.raises(RuntimeError):

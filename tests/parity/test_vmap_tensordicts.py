@@ -9,17 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensordict import nn as reference
 
-pytest.importorskip("hypothesis", reason="needs hypothesis")
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-reference = pytest.importorskip("tensordict.nn", reason="needs the parity extra: tensordict")
-
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-
-import lite  # noqa: E402
-from lite import nn, vmap  # noqa: E402
+import lite
+from lite import nn, vmap
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 

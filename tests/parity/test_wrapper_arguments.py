@@ -7,19 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+import transformers
+from parity.torch_face import TorchFace
+from torchrl.modules import llm
+from torchrl.modules.llm.policies import common
 
 import lite
 from lite.models import OnnxDecoder, OnnxWrapper, Tokenizer, Tokens
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-transformers = pytest.importorskip("transformers", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-llm = pytest.importorskip("torchrl.modules.llm", reason="needs the parity extra")
-common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
-
-from parity.torch_face import TorchFace  # noqa: E402
 
 FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-llama"
 
@@ -77,10 +76,7 @@ def lists_as_batches() -> Any:
             {"batching": False, "max_batch_size": 2},
             "min_batch_size and max_batch_size must be None if batching is False.",
         ),
-        (
-            {"min_batch_size": 5, "max_batch_size": 2},
-            r"min_batch_size \(5\) must be <= max_batch_size \(2\)",
-        ),
+        ({"min_batch_size": 5, "max_batch_size": 2}, r"min_batch_size \(5\) must be <= max_batch_size \(2\)"),
     ],
 )
 def test_the_same_messages(both: Any, options: dict[str, Any], message: str) -> None:
