@@ -10,6 +10,7 @@ import pytest
 import tensordict
 import tensordict.nn as reference
 import torch
+from helpers.compared import on_both
 from hypothesis import strategies as st
 
 import lite
@@ -113,3 +114,6 @@ class Running:
                 return x * self.scale
 
         return Module()
+
+
+compared = on_both(same)

@@ -11,6 +11,7 @@ import pytest
 import tensordict
 import tensordict.nn as reference
 import torch
+from helpers.compared import on_both
 
 import lite
 import lite.nn
@@ -36,6 +37,9 @@ class Lib:
     def ones(self, *shape: int) -> Any:
         return self.array(np.ones(shape, np.float32))
 
+    def arange(self, size: int) -> Any:
+        return self.array(np.arange(size, dtype=np.float32))
+
     def raw(self, parameter: Any) -> np.ndarray:
         return np.array(parameter.detach() if self is TORCH else parameter)
 
@@ -47,7 +51,7 @@ TORCH = Lib(tensordict, torch.nn, reference, torch.from_numpy)
 def plain(value: Any) -> Any:
     """Arrays, tensors, TensorDicts and modules' keys as comparable Python values."""
     if isinstance(value, tuple | list):
-        return [plain(item) for item in value]
+        return (list if isinstance(value, list) else tuple)(plain(item) for item in value)
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     if hasattr(value, "batch_size"):
@@ -77,3 +81,6 @@ def layers(lib: Any) -> Any:
             "layer2": lib.Mod(lambda x: x - 3, ["x"], ["w"]),
         }
     )
+
+
+compared = on_both(agree)

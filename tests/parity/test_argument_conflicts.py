@@ -1,7 +1,5 @@
 """Arguments that exclude each other or depend on each other: refused, or accepted, as by tensordict."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -17,27 +15,27 @@ ROWS = np.array([[0, 1, 2, 0], [1, 1, 1, 1]])
 Call = Callable[[Side, Any], Any]
 
 
-def tree(s: Side, size: tuple[int, ...] = (3, 4)) -> Any:
+def tree(s, size=(3, 4)):
     n = int(np.prod(size))
     rows = np.arange(n, dtype="float32").reshape(size)
     nested = {"batch_size": size, "entries": {"b": rows}}
     return s.build({"batch_size": size, "entries": {"a": np.stack([rows, rows + 0.5], -1), "n": nested}})
 
 
-def blank(s: Side, size: tuple[int, ...]) -> Any:
+def blank(s, size):
     return s.build({"batch_size": size, "entries": {}})
 
 
-def float64(s: Side) -> Any:
+def float64(s):
     return torch.float64 if s is TORCH else np.dtype("float64")
 
 
-def locked(fn: Call) -> Call:
+def locked(fn):
     return lambda s, td: fn(s, td.lock_())
 
 
 # Each is called with a dense tree and with a lazy stack of its rows.
-CALLS: dict[str, Call] = {
+CALLS = {
     "gather with out and inplace": lambda s, td: td.gather(
         0, s.leaf(ROWS), out=tree(s, (2, 4)), inplace=True
     ),
@@ -160,11 +158,11 @@ DENSE_ONLY = {
 
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("name", CALLS)
-def test_same(name: str, lazy: bool) -> None:
+def test_same(name, lazy):
     if lazy and name in DENSE_ONLY:
         return
 
-    def run(s: Side) -> Any:
+    def run(s):
         td = tree(s)
         return CALLS[name](s, s.lib.lazy_stack(list(td.unbind(0))) if lazy else td)
 

@@ -1,32 +1,27 @@
 """Arguments that are seldom given, and functions that are seldom called, against tensordict."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 import tensordict
 import torch
-from parity.compare import LITE, TORCH, Side, assert_outcomes, outcome
+from parity.compare import LITE, TORCH, assert_outcomes, outcome
 
 import lite
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def tree(n: int = 3, scale: float = 1) -> dict[str, Any]:
+def tree(n=3, scale=1):
     inner = {"batch_size": (n,), "entries": {"b": np.arange(2.0 * n).reshape(n, 2) * scale, "s": "text"}}
     return {"batch_size": (n,), "entries": {"a": np.arange(1, n + 1) * scale, "n": inner}, "names": None}
 
 
-def stacked(side: Side, fn: str, **options: Any) -> Any:
+def stacked(side, fn, **options):
     parts = [side.build(tree(3, scale)) for scale in (1.0, 2.0)]
     return getattr(side.lib, fn)(parts, 1, **options)
 
 
-def into(side: Side, fn: str) -> Any:
+def into(side, fn):
     out = stacked(side, "stack").apply(lambda x: x * 0)
     held = out["n", "b"]
     given = stacked(side, fn, out=out)
@@ -35,12 +30,12 @@ def into(side: Side, fn: str) -> Any:
     return out.exclude(("n", "s"))  # objects are not written by tensordict
 
 
-def shared(side: Side) -> Any:
+def shared(side):
     td = side.build(tree()).share_memory_()
     return [td.is_shared(), td.is_locked, td[0].is_shared(), td["n"].is_shared(), (td + 1).is_shared(), td]
 
 
-def chosen_into(side: Side, keys: list[str], other: list[str], **options: Any) -> Any:
+def chosen_into(side, keys, other, **options):
     """`where` of two TensorDicts with these keys into one that has the first of them, or none."""
     td, second = (side.build(tree(3, scale)).exclude(("n", "s")) for scale in (1.0, 2.0))
     out = side.build(tree(3, 0.0)).select(*keys[:1]) if options.pop("filled", False) else None
@@ -51,7 +46,7 @@ def chosen_into(side: Side, keys: list[str], other: list[str], **options: Any) -
     return out
 
 
-ACTIONS: dict[str, Callable[[Side], Any]] = {
+ACTIONS = {
     "where into an empty out": lambda s: chosen_into(s, ["a", "n"], ["a", "n"]),
     "where into an out that lacks a key": lambda s: chosen_into(s, ["a", "n"], ["a", "n"], filled=True),
     "where with a pad into an empty out": lambda s: chosen_into(s, ["a"], ["a", "n"], pad=1.0),
@@ -109,12 +104,12 @@ ACTIONS: dict[str, Callable[[Side], Any]] = {
 
 
 @pytest.mark.parametrize("name", sorted(ACTIONS))
-def test_same(name: str) -> None:
+def test_same(name):
     mine, theirs = (outcome(lambda side=side: ACTIONS[name](side)) for side in (LITE, TORCH))
     assert_outcomes(mine, theirs, name)
 
 
-def test_where_takes_the_batch_size_of_the_result() -> None:
+def test_where_takes_the_batch_size_of_the_result():
     td, out = LITE.build(tree()), LITE.build(tree(1))
     mask = np.array([True, False, True])
     assert td.where(mask, 0, out=out, update_batch_size=True) is out
@@ -126,15 +121,15 @@ def test_where_takes_the_batch_size_of_the_result() -> None:
 
 @pytest.mark.parametrize("dim", [0, 1, -1, 2])
 @pytest.mark.parametrize("seed", range(4))
-def test_rows(seed: int, dim: int) -> None:
+def test_rows(seed, dim):
     rng = np.random.default_rng(seed)
     left, right = ({"batch_size": (3, 3), "entries": {"a": rng.integers(0, 2, (3, 3))}} for _ in range(2))
     right["entries"]["a"][0] = left["entries"]["a"][1]
 
-    def isin(side: Side) -> Any:
+    def isin(side):
         return side.lib.utils.isin if side is TORCH else lite.isin
 
-    def unique(side: Side) -> Any:
+    def unique(side):
         return side.lib.utils.remove_duplicates if side is TORCH else lite.remove_duplicates
 
     for action in (
@@ -147,7 +142,7 @@ def test_rows(seed: int, dim: int) -> None:
         assert_outcomes(mine, theirs, f"dim {dim}")
 
 
-def test_frames() -> None:
+def test_frames():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(
         {
@@ -169,7 +164,7 @@ def test_frames() -> None:
             lib.from_pandas(frame, separator=".").to_pandas()
 
 
-def test_parquet_files_of_both(tmp_path: Any) -> None:
+def test_parquet_files_of_both(tmp_path):
     mine, theirs = (side.build(tree()).exclude("n") for side in (LITE, TORCH))
     mine.to_parquet(tmp_path / "mine")
     theirs.to_parquet(tmp_path / "theirs")
@@ -182,11 +177,11 @@ def test_parquet_files_of_both(tmp_path: Any) -> None:
     "name", ["sum", "type", "keys", "shape", "batch_size", "is_locked", "data", "value", "x"]
 )
 @pytest.mark.parametrize("shadow", [False, True])
-def test_field_names_of_tensorclasses(name: str, shadow: bool) -> None:
+def test_field_names_of_tensorclasses(name, shadow):
     if shadow and name in ("shape", "batch_size"):
         pytest.skip("arguments of the constructor and what follows from them are never fields of lite's")
 
-    def define(lib: Any) -> str:
+    def define(lib):
         made = type("Made", (), {"__annotations__": {name: object}})
         return lib.tensorclass(made, shadow=shadow).__name__ if shadow else lib.tensorclass(made).__name__
 
@@ -194,8 +189,8 @@ def test_field_names_of_tensorclasses(name: str, shadow: bool) -> None:
     assert_outcomes(mine, theirs, name)
 
 
-def test_metadata_stays_one_object() -> None:
-    def stacks(lib: Any) -> Any:
+def test_metadata_stays_one_object():
+    def stacks(lib):
         one, other = lib.MetaData(("m", 1)), lib.MetaData(("cm", 2))
         same = lib.stack([lib.TensorDict(u=one), lib.TensorDict(u=one)])
         differ = lib.stack([lib.TensorDict(u=one), lib.TensorDict(u=other)])

@@ -1,7 +1,5 @@
 """Batch sizes that are given, found or both, in every function that makes a TensorDict of something else."""
 
-from __future__ import annotations
-
 from collections import namedtuple
 from dataclasses import make_dataclass
 from itertools import product
@@ -10,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
-from parity.compare import LITE, TORCH, Side
+from parity.compare import LITE, TORCH
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -18,7 +16,7 @@ Pair = namedtuple("Pair", "a b")
 Two = make_dataclass("Two", [("a", Any), ("b", Any)])
 
 
-def _pair(side: Side) -> tuple[Any, Any]:
+def _pair(side):
     return side.leaf(np.zeros((3, 4, 5))), side.leaf(np.zeros((3, 4)))
 
 
@@ -29,12 +27,12 @@ VALUES = {
     "from_dataclass": lambda s: Two(*_pair(s)),
     "from_pandas": lambda s: pandas.DataFrame({"a": [1.0, 2, 3], "b": [4, 5, 6]}),
 }
-SIZES: list[Any] = [None, [], [3], [3, 4], [7]]
+SIZES = [None, [], [3], [3, 4], [7]]
 
 
 @pytest.mark.parametrize("through", ["itself", "from_any"])
 @pytest.mark.parametrize("name", VALUES)
-def test_batch_sizes(name: str, through: str) -> None:
+def test_batch_sizes(name, through):
     for size, auto, dims in product(SIZES, [False, True], [None, 0, 1]):
         if (
             dims is not None
@@ -47,7 +45,7 @@ def test_batch_sizes(name: str, through: str) -> None:
         if name == "from_pandas" and size == [3, 4]:
             continue  # columns have one dimension: both refuse, tensordict with an error of its own making
 
-        def outcome(side: Side, size: Any = size, auto: bool = auto, dims: Any = dims) -> Any:
+        def outcome(side, size=size, auto=auto, dims=dims):
             make = getattr(side.lib.TensorDict, name if through == "itself" else "from_any")
             try:
                 return tuple(

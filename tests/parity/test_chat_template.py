@@ -1,9 +1,6 @@
 """Rendering against transformers (templates as data) and torchrl (built-in templates)."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import pytest
 import transformers
@@ -51,7 +48,7 @@ SOURCES = [
 
 
 @pytest.fixture(scope="module")
-def pair() -> tuple[Tokenizer, Any]:
+def pair():
     path = MODELS / FOLDERS[0]
     return Tokenizer.from_pretrained(path), transformers.AutoTokenizer.from_pretrained(path)
 
@@ -59,7 +56,7 @@ def pair() -> tuple[Tokenizer, Any]:
 @pytest.mark.parametrize("index", range(len(SOURCES)))
 @settings(max_examples=30)
 @given(chat=CHATS, prompt=st.booleans())
-def test_renders_as_transformers(pair: tuple[Tokenizer, Any], index: int, chat: Any, prompt: bool) -> None:
+def test_renders_as_transformers(pair, index, chat, prompt):
     ours, theirs = pair
     options = {"chat_template": SOURCES[index], "add_generation_prompt": prompt, "tokenize": False}
     assert ours.apply_chat_template(chat, **options) == theirs.apply_chat_template(chat, **options)
@@ -68,7 +65,7 @@ def test_renders_as_transformers(pair: tuple[Tokenizer, Any], index: int, chat: 
 @pytest.mark.parametrize("folder", FOLDERS)
 @settings(max_examples=20)
 @given(chat=CHATS, prompt=st.booleans())
-def test_own_templates_and_ids(folder: str, chat: Any, prompt: bool) -> None:
+def test_own_templates_and_ids(folder, chat, prompt):
     ours = Tokenizer.from_pretrained(MODELS / folder)
     theirs = transformers.AutoTokenizer.from_pretrained(MODELS / folder)
     expected = theirs.apply_chat_template([chat, chat[:1]], add_generation_prompt=prompt)
@@ -88,7 +85,7 @@ def test_own_templates_and_ids(folder: str, chat: Any, prompt: bool) -> None:
         max_size=4,
     )
 )
-def test_assistant_masks_as_transformers(pair: tuple[Tokenizer, Any], name: str, chat: Any) -> None:
+def test_assistant_masks_as_transformers(pair, name, chat):
     # ASCII only, and never from the first token on: transformers marks only the first token of a character
     # split over several, and takes an end at token 0 for none.
     ours, theirs = pair
@@ -100,7 +97,7 @@ def test_assistant_masks_as_transformers(pair: tuple[Tokenizer, Any], name: str,
 
 @settings(max_examples=30)
 @given(chat=CHATS.filter(lambda chat: chat[-1]["content"].strip() == chat[-1]["content"] != ""))
-def test_continue_final_message(pair: tuple[Tokenizer, Any], chat: Any) -> None:
+def test_continue_final_message(pair, chat):
     ours, theirs = pair
     options = {"chat_template": BUILT_IN["chatml_format"], "continue_final_message": True, "tokenize": False}
     assert ours.apply_chat_template(chat, **options) == theirs.apply_chat_template(chat, **options)
@@ -110,9 +107,7 @@ def test_continue_final_message(pair: tuple[Tokenizer, Any], chat: Any) -> None:
 @settings(max_examples=30)
 @given(chat=CHATS, prompt=st.booleans(), calls=st.none() | st.lists(CALL, min_size=1, max_size=2))
 @pytest.mark.filterwarnings("ignore")
-def test_built_ins_render_as_torchrl(
-    pair: tuple[Tokenizer, Any], name: str, chat: Any, prompt: bool, calls: Any
-) -> None:
+def test_built_ins_render_as_torchrl(pair, name, chat, prompt, calls):
     history = pytest.importorskip("torchrl.data.llm.history", reason="needs the parity extra")
     _, theirs = pair
     source = history._CHAT_TEMPLATES[name]

@@ -1,20 +1,20 @@
 """stack, cat, lazy_stack and maybe_dense_stack against tensordict on random trees."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
-from helpers.parity_trees import Side, array, same
+from helpers.compared import on_both
+from helpers.parity_trees import array, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+compared = on_both(same)
+
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
 
 
 @st.composite
-def lists(draw: Any, differing: bool) -> Any:
+def lists(draw, differing):
     """Dense trees of one batch size; with `differing`, some leaf, key or batch size may differ."""
     size = draw(st.sampled_from([(), (2,), (1,), (3, 2)]))
     nested, text = draw(st.booleans()), draw(st.booleans())
@@ -23,9 +23,9 @@ def lists(draw: Any, differing: bool) -> Any:
     for i in range(draw(st.integers(1, 3))):
         odd = kind if i else ""
         here = (*size[:-1], size[-1] + 1) if odd == "size" and size else size
-        entries: dict[str, Any] = {"a": array((*here, 3 if odd == "shape" else 2), i)}
+        entries = {"a": array((*here, 3 if odd == "shape" else 2), i)}
         if nested or "nested" in kind:
-            inner: dict[str, Any] = {"c": array((*here, 3 if odd == "nested shape" else 1), 20 + i)}
+            inner = {"c": array((*here, 3 if odd == "nested shape" else 1), 20 + i)}
             if odd == "nested key":
                 inner["d"] = array(here, 30)
             entries["n"] = ("dense", here, inner)
@@ -37,8 +37,8 @@ def lists(draw: Any, differing: bool) -> Any:
     return trees
 
 
-def combined(function: str, trees: list[Any], dim: int, names: bool = False) -> Any:
-    def action(side: Side) -> Any:
+def combined(function, trees, dim, names=False):
+    def action(side):
         tds = [side.build(tree) for tree in trees]
         if names:
             for td in tds:
@@ -89,7 +89,7 @@ def test_out(trees, function):
         function = "stack"
     trees = [(kind, size, {k: v for k, v in entries.items() if k != "s"}) for kind, size, entries in trees]
 
-    def action(side: Side) -> Any:
+    def action(side):
         tds = [side.build(tree) for tree in trees]
         combine = getattr(side.library.TensorDict, function)
         out = combine(tds, 0).apply(lambda leaf: leaf * 0)
@@ -104,12 +104,10 @@ def test_out(trees, function):
     "dtypes", [("int32", "int64"), ("float32", "float64"), ("bool", "uint8"), ("int16", "float32")]
 )
 @pytest.mark.parametrize("function", ["stack", "cat"])
-def test_promotion(dtypes, function):
-    def action(side: Side) -> Any:
-        tds = [side.library.TensorDict({"a": side.leaf(np.ones(2, dtype))}, [2]) for dtype in dtypes]
-        return str(getattr(side.library.TensorDict, function)(tds, 0)["a"].dtype).removeprefix("torch.")
-
-    same(action)
+@compared
+def test_promotion(side, dtypes, function):
+    tds = [side.library.TensorDict({"a": side.leaf(np.ones(2, dtype))}, [2]) for dtype in dtypes]
+    return str(getattr(side.library.TensorDict, function)(tds, 0)["a"].dtype).removeprefix("torch.")
 
 
 BAD = {
@@ -122,7 +120,7 @@ BAD = {
 }
 
 
-def empty(side: Side, *size: int) -> Any:
+def empty(side, *size):
     return side.library.TensorDict({}, batch_size=size)
 
 

@@ -1,10 +1,7 @@
 """Collectors and buffers on clusters, and of prompts, have the arguments and defaults of torchrl's."""
 
-from __future__ import annotations
-
 import inspect
 import warnings
-from typing import Any
 
 import pytest
 
@@ -35,7 +32,7 @@ OTHER_DEFAULTS = {
 
 
 @pytest.mark.parametrize("theirs", [RayCollector, LLMCollector, RayReplayBuffer])
-def test_arguments_are_those_of_torchrl(theirs: Any) -> None:
+def test_arguments_are_those_of_torchrl(theirs):
     name = theirs.__name__
     known = inspect.signature(theirs.__init__).parameters
     ours = inspect.signature(getattr(data, name).__init__).parameters

@@ -5,8 +5,6 @@ and properties are compared. tests/nn/distributions/test_distribution_samplers.p
 distribution function.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +24,7 @@ D = torch.distributions
 PLAIN = ("mean", "mode", "variance", "stddev", "deterministic_sample")
 
 
-def tensors(kwargs: dict[str, Any]) -> dict[str, Any]:
+def tensors(kwargs):
     return {k: torch.from_numpy(v.copy()) if isinstance(v, np.ndarray) else v for k, v in kwargs.items()}
 
 
@@ -39,7 +37,7 @@ class Family(NamedTuple):
     methods: tuple[str, ...] = ("log_prob",)
 
 
-def independent(module: Any, base: str) -> Any:
+def independent(module, base):
     return lambda **kw: module.Independent(getattr(module, base)(**kw), 1)
 
 
@@ -136,13 +134,13 @@ FAMILIES = {
 
 
 @st.composite
-def problems(draw: Any, kind: str) -> tuple[dict[str, Any], Any]:
+def problems(draw, kind):
     """Parameters, and values to score."""
     shape = draw(hnp.array_shapes(min_dims=1, max_dims=3, max_side=4))
     dtype = draw(st.sampled_from([np.float32, np.float64]))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
 
-    def uniform(low: float, high: float, size: Any = shape) -> Any:
+    def uniform(low, high, size=shape):
         return rng.uniform(low, high, size).astype(dtype)
 
     lead = draw(st.sampled_from([(), (3,)]))
@@ -169,7 +167,7 @@ def problems(draw: Any, kind: str) -> tuple[dict[str, Any], Any]:
     return {name: params}, np.eye(4, dtype=np.int64)[rng.integers(0, 4, lead + shape[:-1])]
 
 
-def close(got: Any, expected: Any, single: float) -> None:
+def close(got, expected, single):
     """Equal in shape, dtype and value; `single` is the tolerance in float32, 0 in float64."""
     got, expected = np.asarray(got), expected.numpy()
     assert got.shape == expected.shape
@@ -181,7 +179,7 @@ def close(got: Any, expected: Any, single: float) -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 @given(data=st.data())
 @settings(max_examples=25)
-def test_family(name: str, data: Any) -> None:
+def test_family(name, data):
     family = FAMILIES[name]
     params, value = data.draw(problems(family.kind))
     if name == "Ordinal":
@@ -220,7 +218,7 @@ def test_family(name: str, data: Any) -> None:
 
 @pytest.mark.parametrize("low", [-1.0, -2.0])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_tanh_normal_at_the_bounds(low: float, dtype: str) -> None:
+def test_tanh_normal_at_the_bounds(low, dtype):
     loc, scale = np.zeros((3, 1), dtype), np.ones((3, 1), dtype)
     value = np.array([[low], [1.0], [low / 2]], dtype)
     mine = ours.TanhNormal(loc, scale, low=low, high=1.0).log_prob(value)
@@ -228,7 +226,7 @@ def test_tanh_normal_at_the_bounds(low: float, dtype: str) -> None:
     np.testing.assert_allclose(mine, theirs.log_prob(torch.from_numpy(value)).numpy(), rtol=5e-3)
 
 
-def test_mode_of_tanh_normal() -> None:
+def test_mode_of_tanh_normal():
     """Nothing that torchrl finds is more probable, and where it arrives both are the same."""
     rng = np.random.default_rng(0)
     loc, scale = rng.normal(size=(100, 1)) / 2, rng.uniform(0.1, 2.0, (100, 1))
@@ -242,7 +240,7 @@ def test_mode_of_tanh_normal() -> None:
     np.testing.assert_allclose(mine.get_mode()[arrived], theirs.numpy()[arrived], atol=0.05)
 
 
-def test_truncated_normal_beyond_the_bounds() -> None:
+def test_truncated_normal_beyond_the_bounds():
     loc, scale = np.zeros((4, 2)), np.ones((4, 2))
     value = np.array([[0.0, 0.0], [1.0, -1.0], [1.5, 0.0], [0.0, -1.01]])
     mine = ours.TruncatedNormal(loc, scale).log_prob(value)
@@ -252,13 +250,13 @@ def test_truncated_normal_beyond_the_bounds() -> None:
 
 
 @st.composite
-def masked(draw: Any) -> dict[str, Any]:
+def masked(draw):
     rows, classes = draw(st.integers(1, 4)), draw(st.integers(2, 6))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     shape = draw(st.sampled_from([(classes,), (rows, classes)]))
     name = draw(st.sampled_from(["logits", "probs"]))
     params = rng.uniform(-5, 5, shape) if name == "logits" else rng.uniform(0.01, 1, shape)
-    out: dict[str, Any] = {name: params.astype(draw(st.sampled_from([np.float32, np.float64])))}
+    out = {name: params.astype(draw(st.sampled_from([np.float32, np.float64])))}
     order = np.argsort(rng.random(shape), -1)
     if draw(st.booleans()):
         out["indices"] = np.sort(order[..., : draw(st.integers(1, classes))], -1)
@@ -269,7 +267,7 @@ def masked(draw: Any) -> dict[str, Any]:
 
 @given(masked())
 @settings(max_examples=100)
-def test_masked_categorical(arguments: dict[str, Any]) -> None:
+def test_masked_categorical(arguments):
     single = 1e-4 * (arguments.get("logits", arguments.get("probs")).dtype == np.float32)
     mine, theirs = ours.MaskedCategorical(**arguments), rl.MaskedCategorical(**tensors(arguments))
     close(mine.probs, theirs.probs, single)
@@ -285,7 +283,7 @@ def test_masked_categorical(arguments: dict[str, Any]) -> None:
 
 @given(masked())
 @settings(max_examples=100)
-def test_masked_one_hot_categorical(arguments: dict[str, Any]) -> None:
+def test_masked_one_hot_categorical(arguments):
     single = 1e-4 * (arguments.get("logits", arguments.get("probs")).dtype == np.float32)
     mine, theirs = ours.MaskedOneHotCategorical(**arguments), rl.MaskedOneHotCategorical(**tensors(arguments))
     close(mine.mode, theirs.mode, single)
@@ -301,7 +299,7 @@ def test_masked_one_hot_categorical(arguments: dict[str, Any]) -> None:
     assert np.isfinite(mine.log_prob(draws)).all()
 
 
-def test_rand_one_hot() -> None:
+def test_rand_one_hot():
     """Both draw a class in proportion to the softmax."""
     logits = np.log(np.array([0.1, 0.2, 0.7], np.float32))
     n = 20_000
@@ -370,7 +368,7 @@ def test_rand_one_hot() -> None:
         ),
     ],
 )
-def test_errors(make: Any, their_make: Any, error: type[Exception]) -> None:
+def test_errors(make, their_make, error):
     for call in (make, their_make):
         with pytest.raises(error):
             call()

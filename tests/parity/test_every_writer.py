@@ -1,11 +1,8 @@
 """What comes back of every kind of entry, beside tensordict and TorchRL: where theirs does, lite's does."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,8 +22,8 @@ SIDES = {
 Run = Callable[[Any, Any, str], Any]
 
 
-def _buffer(storage: str, kind: str, add: bool = False) -> Run:
-    def run(side: Any, td: Any, path: str) -> Any:
+def _buffer(storage, kind, add=False):
+    def run(side, td, path):
         buffer = getattr(side.data, kind)(storage=getattr(side.data, storage)(5), batch_size=1)
         if not add:
             buffer.extend(td)
@@ -38,21 +35,21 @@ def _buffer(storage: str, kind: str, add: bool = False) -> Run:
     return run
 
 
-def _memmap(side: Any, td: Any, path: str) -> Any:
+def _memmap(side, td, path):
     td.memmap(path)
     return side.TensorDict.load_memmap(path)
 
 
-def _one_file(side: Any, td: Any, path: str) -> Any:
+def _one_file(side, td, path):
     td.consolidate(path)
     return side.TensorDict.from_consolidated(path)
 
 
-def _state(side: Any, td: Any, path: str) -> Any:
+def _state(side, td, path):
     return td.detach().clone().zero_().load_state_dict(td.state_dict())
 
 
-WRITERS: dict[str, Run] = {
+WRITERS = {
     "memmap": _memmap,
     "memmap_": lambda side, td, path: td.clone().memmap_(path),
     "consolidate": lambda side, td, path: td.consolidate(),
@@ -72,7 +69,7 @@ WRITERS: dict[str, Run] = {
 }
 
 
-def theirs(kind: str) -> Any:
+def theirs(kind):
     """The same entries in the reference, with gradients where lite's have them."""
     td = KINDS[kind]().to_torch()
     if kind == "parameter":
@@ -80,7 +77,7 @@ def theirs(kind: str) -> Any:
     return td.apply(lambda x: x.requires_grad_() * 1) if "traced" in kind else td
 
 
-def attempt(side: str, writer: str, td: Any, path: Path) -> Any:
+def attempt(side, writer, td, path):
     try:
         back = WRITERS[writer](SIDES[side], td, str(path))
         back = back if side == "lite" else lite.from_torch(back.detach())
@@ -91,7 +88,7 @@ def attempt(side: str, writer: str, td: Any, path: Path) -> Any:
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if "tensorclass" not in k and k != "typed"])
 @pytest.mark.parametrize("writer", WRITERS)
-def test_what_comes_back(writer: str, kind: str, tmp_path: Path) -> None:
+def test_what_comes_back(writer, kind, tmp_path):
     ours = attempt("lite", writer, KINDS[kind](), tmp_path / "ours")
     wanted = attempt("reference", writer, theirs(kind), tmp_path / "theirs")
     whole = content(KINDS[kind](), classes=False)

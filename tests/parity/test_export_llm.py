@@ -1,10 +1,7 @@
 """The example that exports a language model by torch.onnx: log-probs are those of transformers."""
 
-from __future__ import annotations
-
 import shutil
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,7 +27,7 @@ SIZES = {
 }
 
 
-def test_tokens_and_log_probs(tmp_path: Path) -> None:
+def test_tokens_and_log_probs(tmp_path):
     from examples.export_llm import export
 
     torch.manual_seed(0)
@@ -50,7 +47,7 @@ def test_tokens_and_log_probs(tmp_path: Path) -> None:
     assert_same_tokens_and_log_probs(decoder, model, (3, 9, 1, 17))
 
 
-def test_factors_by_length(tmp_path: Path) -> None:
+def test_factors_by_length(tmp_path):
     """Texts on both sides of a limit, and across it, in one batch: as `generate` of transformers has them."""
     from examples.export_llm import export
 

@@ -1,11 +1,8 @@
 """Names and arguments of the file methods, and `MemoryMappedTensor`, beside tensordict's."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +26,7 @@ FUNCTIONS = [
 CHOSEN = {("allow_pickle", None, False)}  # argument, default there, default here
 
 
-def parameters(function: Any) -> dict[str, inspect.Parameter]:
+def parameters(function):
     """By name, with those behind a typed `**options` written out."""
     found = {}
     for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
@@ -42,7 +39,7 @@ def parameters(function: Any) -> dict[str, inspect.Parameter]:
     return found
 
 
-def missing(theirs: Any, ours: Any) -> list[str]:
+def missing(theirs, ours):
     """What a call of the one can say and one of the other cannot, or means something else there."""
     mine = parameters(ours)
     open_ended = any(p.kind is p.VAR_KEYWORD for p in mine.values())
@@ -95,7 +92,7 @@ def test_every_file_method_is_compared():
 THEIRS = tensordict.MemoryMappedTensor
 
 
-def both(tmp_path: Path, name: str, *args: Any, **options: Any) -> tuple[Any, Any]:
+def both(tmp_path, name, *args, **options):
     ours = {**options, "filename": tmp_path / "ours"}
     theirs = {**options, "filename": str(tmp_path / "theirs")}
     if "dtype" in options:
@@ -103,7 +100,7 @@ def both(tmp_path: Path, name: str, *args: Any, **options: Any) -> tuple[Any, An
     return getattr(MemoryMappedTensor, name)(*args, **ours), getattr(THEIRS, name)(*args, **theirs)
 
 
-def same(mine: Any, other: Any) -> None:
+def same(mine, other):
     np.testing.assert_array_equal(mine, other.numpy(), strict=True)
 
 

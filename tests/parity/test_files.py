@@ -1,11 +1,8 @@
 """What lite writes tensordict loads, and the reverse."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -35,7 +32,7 @@ def test_every_dtype(dtype, shape, folder, rng):
     assert content(here) == content(there)
 
 
-def content(root: str) -> dict[str, Any]:
+def content(root):
     """Every file of a tree; JSON without what differs between writers of JSON."""
     paths = [path for path in Path(root).rglob("*") if path.is_file()]
     return {

@@ -1,11 +1,8 @@
 """Random trees in files: what lite writes tensordict loads, and the reverse."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -34,13 +31,13 @@ FIELDS = {"shape", "device", "_type"}
 
 
 @st.composite
-def trees(draw: Any, size: tuple[int, ...] | None = None, depth: int = 2) -> Any:
+def trees(draw, size=None, depth=2):
     """("dense", batch size, entries) or ("lazy", dim, parts)."""
     if size is None:
         size = draw(st.sampled_from([(), (2,), (0,), (3, 1)]))
     if depth < 2 and draw(st.integers(0, 4)) == 0 and size and size[0]:
         return "lazy", 0, [draw(trees(size[1:], 0)) for _ in range(size[0])]
-    entries: dict[str, Any] = {}
+    entries = {}
     for key in draw(st.lists(keys.filter(lambda key: key not in FIELDS), max_size=4, unique=True)):
         kind = draw(st.sampled_from(["leaf", "leaf", "leaf", "node", "data", "stack"]))
         if kind == "node" and depth:
@@ -59,7 +56,7 @@ def trees(draw: Any, size: tuple[int, ...] | None = None, depth: int = 2) -> Any
     return "dense", size, entries
 
 
-def build(tree: Any, library: Any, leaf: Any) -> Any:
+def build(tree, library, leaf):
     kind, size, content = tree
     if kind == "lazy":
         parts = [build(part, library, leaf) for part in content]
@@ -77,7 +74,7 @@ def build(tree: Any, library: Any, leaf: Any) -> Any:
     return out
 
 
-def collides(tree: Any) -> bool:
+def collides(tree):
     """Whether files of this tree would share a name, which tensordict does not notice."""
     kind, _, content = tree
     if kind == "lazy":
@@ -143,7 +140,7 @@ def test_archives_both_ways(tree, compression, folder):
         assert plain(tensordict.TensorDict.load_memmap(path)) == expected
 
 
-def consolidable(tree: Any) -> bool:
+def consolidable(tree):
     kind, _, content = tree
     if kind == "lazy":
         return all(consolidable(part) for part in content)
@@ -157,14 +154,14 @@ def consolidable(tree: Any) -> bool:
     )
 
 
-def unordered(value: Any) -> Any:
+def unordered(value):
     """Consolidated files list objects before arrays and arrays before nodes."""
     if isinstance(value, dict):
         return {key: unordered(value[key]) for key in sorted(value)}
     return [unordered(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def full(tree: Any) -> bool:
+def full(tree):
     """Whether every container has an array: the reference drops empty ones."""
     kind, _, content = tree
     if kind == "lazy":
@@ -191,7 +188,7 @@ def test_consolidated_both_ways(tree, folder):
     assert parts_of(here) == parts_of(there)
 
 
-def parts_of(path: str) -> Any:
+def parts_of(path):
     data = Path(path).read_bytes()
     length = int.from_bytes(data[-8:], "little")
     return data[: -8 - length], json.loads(data[-8 - length : -8], parse_constant=str)

@@ -4,8 +4,6 @@ In single precision torch loses digits: those are compared with its gradients in
 compared with central differences of the same draws, as both sides have random numbers of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -43,35 +41,35 @@ class Case(NamedTuple):
     exact: float = 1e-10
 
 
-def real(*shape: int) -> Any:
+def real(*shape):
     return RNG.uniform(-2, 2, shape or SHAPE)
 
 
-def positive(*shape: int) -> Any:
+def positive(*shape):
     return np.exp(RNG.uniform(-1, 1, shape or SHAPE))
 
 
-def share(*shape: int) -> Any:
+def share(*shape):
     return RNG.uniform(0.1, 0.9, shape or SHAPE)
 
 
-def counts(*shape: int) -> Any:
+def counts(*shape):
     return RNG.integers(0, 6, shape or SHAPE).astype(float)
 
 
-def classes() -> Any:
+def classes():
     return RNG.integers(0, 4, SHAPE[:1])
 
 
-def one_hot() -> Any:
+def one_hot():
     return np.eye(4, dtype=np.int64)[classes()]
 
 
-def loc_scale() -> dict[str, Any]:
+def loc_scale():
     return {"loc": real(), "scale": positive()}
 
 
-def named(name: str, **options: Any) -> dict[str, Any]:
+def named(name, **options):
     """The class of a name in both libraries."""
     return {
         "ours": lambda **p: getattr(ours, name)(**p, **options),
@@ -79,8 +77,8 @@ def named(name: str, **options: Any) -> dict[str, Any]:
     }
 
 
-def of_rl(name: str, **options: Any) -> dict[str, Any]:
-    def theirs(**p: Any) -> Any:
+def of_rl(name, **options):
+    def theirs(**p):
         dtype = next(iter(p.values())).dtype
         bounds = {k: torch.tensor(v, dtype=dtype) if isinstance(v, float) else v for k, v in options.items()}
         return getattr(rl, name)(**p, **bounds)
@@ -88,19 +86,19 @@ def of_rl(name: str, **options: Any) -> dict[str, Any]:
     return {"ours": lambda **p: getattr(ours, name)(**p, **options), "theirs": theirs}
 
 
-def matrices() -> Any:
+def matrices():
     root = RNG.normal(size=(3, 4, 4))
     return root @ root.swapaxes(-1, -2) + np.eye(4)
 
 
-def mixture(module: Any) -> Callable[..., Any]:
+def mixture(module):
     return lambda logits, loc, scale: module.MixtureSameFamily(
         module.Categorical(logits=logits), module.Normal(loc, scale)
     )
 
 
-def transformed(module: Any) -> Callable[..., Any]:
-    def make(loc: Any, scale: Any) -> Any:
+def transformed(module):
+    def make(loc, scale):
         maps = [module.TanhTransform(), module.AffineTransform(1.0, 2.0)]
         return module.TransformedDistribution(
             module.Independent(module.Normal(loc, scale), 1),
@@ -113,16 +111,16 @@ def transformed(module: Any) -> Callable[..., Any]:
 class _WithTransforms:
     """torch's distributions, with its maps beside them."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return getattr(D, name, None) or getattr(D.transforms, name)
 
 
-THEIRS: Any = _WithTransforms()
+THEIRS = _WithTransforms()
 
 
-def maps(*transforms: str, base: str = "Normal") -> dict[str, Any]:
-    def make(module: Any) -> Callable[..., Any]:
-        def of(loc: Any, scale: Any) -> Any:
+def maps(*transforms, base="Normal"):
+    def make(module):
+        def of(loc, scale):
             given = [getattr(module, name)() for name in transforms]
             return module.TransformedDistribution(getattr(module, base)(loc, scale), given)
 
@@ -132,7 +130,7 @@ def maps(*transforms: str, base: str = "Normal") -> dict[str, Any]:
 
 
 MASK = np.array([[True, True, False, True], [True, False, True, True], [False, True, True, True]])
-CASES: dict[str, Case] = {
+CASES = {
     "Bernoulli, probs": Case(**named("Bernoulli"), params={"probs": share()}, value=counts() % 2),
     "Bernoulli, logits": Case(**named("Bernoulli"), params={"logits": real()}, value=counts() % 2),
     "Beta": Case(
@@ -282,7 +280,7 @@ CASES: dict[str, Case] = {
 }
 
 
-def weighted(x: Any, seed: int = 1) -> Any:
+def weighted(x, seed=1):
     """One number of all, in which each has another weight."""
     weight = np.random.default_rng(seed).standard_normal(tuple(x.shape))
     if isinstance(x, torch.Tensor):
@@ -294,9 +292,7 @@ def weighted(x: Any, seed: int = 1) -> Any:
 FEWER_DIGITS = {"Beta", "Chi2", "Dirichlet", "Gamma", "StudentT"}
 
 
-def agree(
-    case: Case, dtype: str, of_ours: Callable[[Any], Any], of_theirs: Callable[[Any], Any], extra: Any
-) -> None:
+def agree(case, dtype, of_ours, of_theirs, extra):
     """The same gradients of a number of a distribution, by its parameters and by what is scored."""
     params = {key: value.astype(dtype) for key, value in case.params.items()}
     tensors = {
@@ -328,7 +324,7 @@ def agree(
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", CASES)
-def test_log_probs(name: str, dtype: str) -> None:
+def test_log_probs(name, dtype):
     case = CASES[name]
     score = lambda dist, value: weighted(dist.log_prob(value))  # noqa: E731
     agree(case, dtype, score, score, case.value)
@@ -336,7 +332,7 @@ def test_log_probs(name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.entropy])
-def test_entropies(name: str, dtype: str) -> None:
+def test_entropies(name, dtype):
     case = CASES[name]._replace(exact=1e-8) if name in FEWER_DIGITS else CASES[name]
     agree(case, dtype, lambda d, _: weighted(d.entropy()), lambda d, _: weighted(d.entropy()), None)
 
@@ -346,14 +342,14 @@ WITHOUT_SLOPE = {"Beta", "Chi2", "Dirichlet", "Gamma", "StudentT"}
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_draws(name: str) -> None:
+def test_draws(name):
     case = CASES[name]
 
-    def draw(params: Any) -> Any:
+    def draw(params):
         dist = case.ours(**params)
         return weighted(dist.rsample((2,), rng=0)) if dist.has_rsample else dist.sample((2,), rng=0)
 
-    def detached(params: Any) -> Any:
+    def detached(params):
         found = case.ours(**params).sample((2,), rng=0)
         assert type(found) is np.ndarray
         np.testing.assert_array_equal(found, case.ours(**case.params).sample((2,), rng=0))
@@ -380,12 +376,12 @@ def test_draws(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["rsample_and_log_prob", "sample_and_log_prob"])
-def test_draws_of_tanh_normal_with_log_probs(name: str) -> None:
+def test_draws_of_tanh_normal_with_log_probs(name):
     """Both with fixed noise: by parameters, for a weighted sum of both results."""
     params = {"loc": real(), "scale": positive()}
-    noise: list[Any] = []
+    noise = []
 
-    def ours_loss(params: Any) -> Any:
+    def ours_loss(params):
         action, log_prob = getattr(ours.TanhNormal(**params), name)(rng=0)
         noise[:] = [getattr(action, "value", action)]
         return weighted(action) + weighted(log_prob, 2)
@@ -402,12 +398,12 @@ def test_draws_of_tanh_normal_with_log_probs(name: str) -> None:
         np.testing.assert_allclose(got[key], tensor.grad.numpy(), rtol=1e-7, atol=1e-8, err_msg=key)
 
 
-def test_composite() -> None:
+def test_composite():
     params = {"move": {"loc": real(), "scale": positive()}, "turn": {"logits": real()}}
     values = {"move": real(), "turn": classes()}
     kinds = {"move": "Normal", "turn": "Categorical"}
 
-    def score(lib: Any, dists: Any, composite: Any, params: Any, values: Any) -> Any:
+    def score(lib, dists, composite, params, values):
         dist = composite(
             lib.TensorDict(params, batch_size=[3]), {key: getattr(dists, kind) for key, kind in kinds.items()}
         )
@@ -442,7 +438,7 @@ NOT_HERE = {
 }
 
 
-def test_llm_masked_categorical() -> None:
+def test_llm_masked_categorical():
     logits, mask = real(3, 5, 4), np.ones((3, 5), bool)
     mask[0, :2] = False
     ids = np.where(mask, RNG.integers(0, 4, (3, 5)), -100)
@@ -455,7 +451,7 @@ def test_llm_masked_categorical() -> None:
 
 
 @pytest.mark.parametrize("name", ["Delta", "TanhDelta"])
-def test_policies_without_chance(name: str) -> None:
+def test_policies_without_chance(name):
     """The action of a deterministic policy, and drawing it where the reference does."""
     param = real()
     for draw in (lambda d: d.deterministic_sample, lambda d: d.rsample(*(() if name == "Delta" else ((),)))):
@@ -465,7 +461,7 @@ def test_policies_without_chance(name: str) -> None:
         np.testing.assert_allclose(got, tensor.grad.numpy(), atol=1e-10)
 
 
-def test_every_distribution_is_here() -> None:
+def test_every_distribution_is_here():
     classes = {
         name
         for name in ours.__all__

@@ -1,13 +1,9 @@
 """Gradients of every layer of tests/helpers/layer_cases.py against torch's, by parameters and by inputs."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
-from helpers.layer_cases import CASES, TITLES, Case
+from helpers.layer_cases import CASES, TITLES
 from parity.layers import flat, matched, torch_fast_path
 
 import lite
@@ -27,13 +23,13 @@ def one_path():
         yield
 
 
-def both(case: Case, dtype: str) -> tuple[Any, Any]:
+def both(case, dtype):
     """The layer of both libraries, with parameters around zero; positive, where one is a variance."""
     ours, theirs = case.make(nn), case.make(torch.nn)
     return matched(ours, theirs, dtype, low=0.1 if list(ours.buffers()) else -0.4)
 
 
-def leaves(value: Any) -> Any:
+def leaves(value):
     """Arrays as tensors of their own; floats are differentiated by."""
     if isinstance(value, tuple):
         return tuple(map(leaves, value))
@@ -44,10 +40,10 @@ def leaves(value: Any) -> Any:
     return torch.from_numpy(value.copy()).requires_grad_(value.dtype.kind == "f")
 
 
-def total(outputs: Any, seed: int) -> Any:
+def total(outputs, seed):
     """One number of all outputs of floats, in which each has another weight."""
     rng = np.random.default_rng(seed)
-    out: Any = 0
+    out = 0
     for x in flat(outputs):
         if x is None:
             continue
@@ -60,7 +56,7 @@ def total(outputs: Any, seed: int) -> Any:
     return out
 
 
-def assert_gradient(got: Any, expected: Any, dtype: str, name: str) -> None:
+def assert_gradient(got, expected, dtype, name):
     """Equal to rounding, in relation to the largest; what takes no part has a gradient of zeros here."""
     value = np.zeros(got.shape, got.dtype) if expected is None else expected.numpy()
     assert (got.shape, got.dtype) == (value.shape, value.dtype), name
@@ -70,7 +66,7 @@ def assert_gradient(got: Any, expected: Any, dtype: str, name: str) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=TITLES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_by_parameters_and_inputs(case: Case, dtype: str) -> None:
+def test_by_parameters_and_inputs(case, dtype):
     ours, theirs = both(case, dtype)
     arrays, options = case.arrays(dtype), case.call_options(dtype)
     given, named = leaves(arrays), leaves(options)
@@ -80,10 +76,10 @@ def test_by_parameters_and_inputs(case: Case, dtype: str) -> None:
     floats = [x for x in flat(arrays) if x.dtype.kind == "f"]
     before = [x.copy() for x in floats]
 
-    def ours_loss(given: Any) -> Any:
+    def ours_loss(given):
         params, queue = given["params"], iter(given["inputs"])
 
-        def put(x: Any) -> Any:
+        def put(x):
             if isinstance(x, tuple):
                 return tuple(map(put, x))
             return next(queue) if x.dtype.kind == "f" else x
@@ -106,7 +102,7 @@ def test_by_parameters_and_inputs(case: Case, dtype: str) -> None:
             np.testing.assert_allclose(ours.state_dict()[key], tensor.numpy(), rtol=1e-5, err_msg=key)
 
 
-def cast(value: Any, dtype: Any) -> Any:
+def cast(value, dtype):
     """Floats, also in tuples and dicts, in a dtype."""
     if isinstance(value, tuple):
         return tuple(cast(item, dtype) for item in value)
@@ -119,15 +115,15 @@ WITH_PARAMETERS = [case for case in CASES if any(True for _ in case.make(nn).par
 
 
 @pytest.mark.parametrize("case", WITH_PARAMETERS, ids=[case.title for case in WITH_PARAMETERS])
-def test_half_precision_is_as_exact_as_half_precision_can_be(case: Case) -> None:
+def test_half_precision_is_as_exact_as_half_precision_can_be(case):
     """Gradients have the parameters' dtype, and are those of the same numbers in float64."""
     ours, _ = both(case, "float32")
     ours.half()
     arrays, options = case.arrays(np.float16), case.call_options(np.float16)
     params = TensorDict(dict(ours.named_parameters())).data.clone()
 
-    def gradient(dtype: Any) -> Any:
-        def loss(params: Any) -> Any:
+    def gradient(dtype):
+        def loss(params):
             with params.unflatten_keys(".").to_module(ours):
                 return total(ours(*cast(arrays, dtype), **cast(options, dtype)), 1).astype(np.float64)
 
@@ -151,7 +147,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_layers_that_tensordict_has(name: str) -> None:
+def test_layers_that_tensordict_has(name):
     from tensordict.nn.distributions import AddStateIndependentNormalScale, NormalParamExtractor
     from tensordict.nn.utils import biased_softplus
 
@@ -167,7 +163,7 @@ def test_layers_that_tensordict_has(name: str) -> None:
     total(theirs(tensor), 1).backward()
     params = TensorDict(dict(ours.named_parameters())).data.clone()
 
-    def loss(given: Any) -> Any:
+    def loss(given):
         with given["params"].to_module(ours):
             return total(ours(given["x"]), 1)
 

@@ -2,13 +2,12 @@
 
 import copy
 import inspect
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 import torch
-from helpers.layer_cases import CASES, TITLES, Case
+from helpers.layer_cases import CASES, TITLES
 from parity.layers import assert_agree, flat, matched, torch_fast_path
 
 from lite import nn
@@ -26,13 +25,13 @@ def one_path():
         yield
 
 
-def both(case: Case, dtype: str = "float32") -> tuple[Any, Any]:
+def both(case, dtype="float32"):
     """The layer of both libraries, with parameters around zero; positive, where one is a variance."""
     ours, theirs = case.make(nn), case.make(torch.nn)
     return matched(ours, theirs, dtype, low=0.1 if list(ours.buffers()) else -0.4)
 
 
-def tensors(value: Any, dtype: Any) -> Any:
+def tensors(value, dtype):
     """Arrays as tensors, floats in a dtype."""
     if isinstance(value, tuple):
         return tuple(tensors(item, dtype) for item in value)
@@ -47,7 +46,7 @@ def tensors(value: Any, dtype: Any) -> Any:
 
 @pytest.mark.parametrize("case", CASES, ids=TITLES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_values(case: Case, dtype: str) -> None:
+def test_values(case, dtype):
     """Twice, as statistics take part; and what is in the state dict afterwards."""
     ours, theirs = both(case, dtype)
     for seed in range(2):
@@ -63,7 +62,7 @@ def test_values(case: Case, dtype: str) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=TITLES)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_half_precision_is_as_exact_as_half_precision_can_be(case: Case, dtype: str) -> None:
+def test_half_precision_is_as_exact_as_half_precision_can_be(case, dtype):
     """The same numbers in torch's float64; the result in the dtype that torch gives."""
     stored = np.dtype(getattr(ml_dtypes, dtype, dtype))
     ours, theirs = both(case)
@@ -90,7 +89,7 @@ NO_LAYERS = {
 }
 
 
-def test_the_table_has_every_layer() -> None:
+def test_the_table_has_every_layer():
     public = [(name, getattr(nn, name)) for name in nn.__all__ if inspect.isclass(getattr(nn, name))]
     layers = {
         name

@@ -4,19 +4,15 @@ Dimension names are left out: the reference drops the name of the stack dimensio
 lite keeps it as for dense TensorDicts (tests/test_lazy.py).
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
-from helpers.parity_trees import LITE, TORCH, Side, array, outcome, same
+from helpers.parity_trees import LITE, TORCH, array, outcome, same
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
 KEYS = ["a", "b", "n", "s", ("n", "c"), "only", "missing"]
-FORMS: list[dict[str, Any]] = [
+FORMS = [
     {"as_list": True},
     {"as_padded_tensor": True},
     {"as_padded_tensor": True, "padding_side": "left", "padding_value": -1},
@@ -24,7 +20,7 @@ FORMS: list[dict[str, Any]] = [
 
 
 @st.composite
-def stacks(draw: Any, ragged: bool | None = None, exclusive: bool | None = None) -> Any:
+def stacks(draw, ragged=None, exclusive=None):
     """A tree for `Side.build`: a lazy stack, its leaf `b` ragged or not, `only` in the first part or not."""
     size = draw(st.sampled_from([(), (2,), (1,), (3, 2), (2, 1)]))
     ragged = draw(st.booleans()) if ragged is None else ragged
@@ -33,7 +29,7 @@ def stacks(draw: Any, ragged: bool | None = None, exclusive: bool | None = None)
     parts = []
     for i in range(draw(st.integers(1, 3))):
         tail = (draw(st.integers(1, 3)),) if ragged else ()
-        entries: dict[str, Any] = {"a": array((*size, 2), i), "b": array(size + tail, 10 + i)}
+        entries = {"a": array((*size, 2), i), "b": array(size + tail, 10 + i)}
         if nested:
             entries["n"] = ("dense", size, {"c": array((*size, 1), 20 + i), "d": array(size + tail, 30 + i)})
         if text:
@@ -44,7 +40,7 @@ def stacks(draw: Any, ragged: bool | None = None, exclusive: bool | None = None)
     return ("lazy", draw(st.integers(0, len(size))), parts)
 
 
-def shape(tree: Any) -> tuple[int, ...]:
+def shape(tree):
     size, dim = tree[2][0][1], tree[1]
     return (*size[:dim], len(tree[2]), *size[dim:])
 
@@ -87,7 +83,7 @@ def test_merging_and_splitting_dimensions(data):
     new = data.draw(st.sampled_from([(-1,), (total,), (1, total), (total, 1), size[::-1]]))
     dim = data.draw(st.integers(0, len(size) - 1))
 
-    def regular(side: Side) -> Any:
+    def regular(side):
         """The reference merges and splits wrongly, or not at all, around the dimension of a lazy stack."""
         return side.build(tree).contiguous() if side is TORCH else side.build(tree)
 
@@ -105,7 +101,7 @@ def test_padding_in_place(data):
     counts = [data.draw(st.integers(0, 2)) for _ in range(2 * data.draw(st.integers(1, len(shape(tree)))))]
     inside = data.draw(st.booleans())
 
-    def padded(side: Side) -> Any:
+    def padded(side):
         td = side.build(tree)
         td = side.library.TensorDict({"m": td}, batch_size=td.batch_size[:1]) if inside else td
         node = td.get("m") if inside else None
@@ -116,9 +112,9 @@ def test_padding_in_place(data):
 
 
 @st.composite
-def indices(draw: Any, size: tuple[int, ...]) -> Any:
+def indices(draw, size):
     """Ints, slices, None, an ellipsis, and at most one mask or index array."""
-    items: list[Any] = []
+    items = []
     arrays = 0
     for n in size[: draw(st.integers(1, len(size)))]:
         kind = draw(st.sampled_from(["int", "slice", "full", "none", "array", "mask"]))
@@ -165,7 +161,7 @@ def test_assignment(data):
     picked = np.zeros(size)[index].shape
     value = array((*picked, 2), 55)
 
-    def assign(side: Side) -> Any:
+    def assign(side):
         td = side.build(tree)
         td[side.index(index)] = side.library.TensorDict({"a": side.leaf(value)}, batch_size=picked)
         return td
@@ -217,7 +213,7 @@ def test_ragged_forms(tree, form, key):
     same(lambda side: side.build(nested).get_item_shape("b"))
 
 
-def _row(value: Any) -> Any:
+def _row(value):
     """The first element of an entry's batch, so that only the feature dimension is left."""
     if isinstance(value, np.ndarray):
         return value.reshape(-1, value.shape[-1])[0] if value.ndim else value
@@ -235,10 +231,10 @@ def test_lists_of_ragged_items(data):
 
 
 @st.composite
-def stacks_of_stacks(draw: Any) -> Any:
+def stacks_of_stacks(draw):
     """Nothing but stacks: an empty TensorDict for each element, every stack along any dim."""
     sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
-    tree: Any = ("dense", (), {})
+    tree = ("dense", (), {})
     for ndim, size in enumerate(sizes):
         tree = ("lazy", draw(st.integers(0, ndim)), [tree] * size)
     return tree
@@ -255,7 +251,7 @@ LIST_ITEMS = {
 }
 
 
-def _lists(size: tuple[int, ...], items: Any) -> Any:
+def _lists(size, items):
     return [_lists(size[1:], items) for _ in range(size[0])] if size else next(items)
 
 
@@ -264,7 +260,7 @@ def _lists(size: tuple[int, ...], items: Any) -> Any:
 def test_nested_lists(tree, kind):
     make = LIST_ITEMS[kind]
 
-    def filled(side: Side, write: Any) -> Any:
+    def filled(side, write):
         td = side.build(tree)
         size = tuple(td.batch_size)
         write(td, _lists(size, (make(side, i) for i in range(int(np.prod(size))))))
@@ -274,7 +270,7 @@ def test_nested_lists(tree, kind):
     same(lambda side: filled(side, lambda td, value: td.update({"new": value})))
 
 
-def _read(td: Any) -> Any:
+def _read(td):
     """The values of the new entry by element: the reference stores some lists as lists, or as objects."""
     if td.batch_dims:
         return [_read(row) for row in td.unbind(0)]
@@ -303,7 +299,7 @@ def test_stacks_into_a_lazy_out(data):
     if "only" in parts[0][2] and at != dim:
         at = dim  # as the stack along another dim has no key that only some parts have
 
-    def into(side: Side) -> Any:
+    def into(side):
         out = side.build(("lazy", dim, [(kind, size, dict(part)) for kind, size, part in parts])).zero_()
         if at != dim:
             out = side.library.LazyStackedTensorDict(*out.unbind(at), stack_dim=at)
@@ -323,7 +319,7 @@ def test_updates_between_stacks(data):
     same(lambda side: side.build(tree).update(side.build(other), inplace=True))
 
 
-def _changed(part: Any, dropped: set[str]) -> Any:
+def _changed(part, dropped):
     """A part with other values, without some keys, with a new one."""
     kind, size, entries = part
     entries = {

@@ -1,20 +1,16 @@
 """Lazy modules as torch has them: before, at and after the first call."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import pickle
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
-from parity.functional import LITE, QUIET, TORCH, Lib, fill, raw, same
+from parity.functional import LITE, QUIET, TORCH, compared, fill, raw, same
 
 pytestmark = QUIET
 
-LAYERS: dict[str, tuple[Callable[[Lib], Any], Callable[[Lib, int], Any], tuple[int, ...]]] = {
+LAYERS = {
     "LazyLinear": (lambda lib: lib.nn.LazyLinear(4), lambda lib, n: lib.nn.Linear(n, 4), (2, 6)),
     "LazyLinear without bias": (
         lambda lib: lib.nn.LazyLinear(4, bias=False),
@@ -45,11 +41,11 @@ LAYERS: dict[str, tuple[Callable[[Lib], Any], Callable[[Lib, int], Any], tuple[i
 }
 
 
-def data(lib: Lib, shape: tuple[int, ...]) -> Any:
+def data(lib, shape):
     return lib.array(np.random.default_rng(0).normal(size=shape).astype(np.float32))
 
 
-def told(module: Any) -> Any:
+def told(module):
     """What a module says of itself."""
     lazy = hasattr(module, "has_uninitialized_params") and module.has_uninitialized_params()
     kinds = [(name, "Uninit" in type(value).__name__) for name, value in module.state_dict().items()]
@@ -57,11 +53,11 @@ def told(module: Any) -> Any:
     return type(module).__name__, lazy, kinds, names, len(module._forward_pre_hooks), module.training
 
 
-def numbers(value: Any) -> Any:
+def numbers(value):
     return tuple(value.shape), np.round(raw(value), 4).tolist()
 
 
-SENT: dict[str, Callable[[Any], Any]] = {
+SENT = {
     "itself": lambda module: module,
     "deepcopy": copy.deepcopy,
     "pickle": lambda module: pickle.loads(pickle.dumps(module)),
@@ -73,10 +69,10 @@ CALLS = [(name, sent) for name in LAYERS for sent in SENT if (name, sent) != ("L
 
 
 @pytest.mark.parametrize(("name", "sent"), CALLS)
-def test_the_first_call(name: str, sent: str) -> None:
+def test_the_first_call(name, sent):
     make, _, shape = LAYERS[name]
 
-    def program(lib: Lib) -> Any:
+    def program(lib):
         original = make(lib)
         module = SENT[sent](original)
         found = [repr(module), told(module)]
@@ -91,10 +87,10 @@ def test_the_first_call(name: str, sent: str) -> None:
 
 @pytest.mark.parametrize("assign", [False, True])
 @pytest.mark.parametrize("name", LAYERS)
-def test_state_dicts_of_layers(name: str, assign: bool) -> None:
+def test_state_dicts_of_layers(name, assign):
     make, eager, shape = LAYERS[name]
 
-    def program(lib: Lib) -> Any:
+    def program(lib):
         module, layer = make(lib), eager(lib, 6)
         fill(lib, [layer])
         found = [list(module.load_state_dict(layer.state_dict(), assign=assign)), told(module)]
@@ -105,10 +101,10 @@ def test_state_dicts_of_layers(name: str, assign: bool) -> None:
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_state_dicts_of_lazy_ones(name: str) -> None:
+def test_state_dicts_of_lazy_ones(name):
     make, eager, _ = LAYERS[name]
 
-    def program(lib: Lib) -> Any:
+    def program(lib):
         lazy = make(lib)
         return list(make(lib).load_state_dict(lazy.state_dict())), told(lazy)
 
@@ -118,7 +114,7 @@ def test_state_dicts_of_lazy_ones(name: str) -> None:
         assert failed == "RuntimeError"
 
 
-PROGRAMS: dict[str, Callable[[Lib], Any]] = {
+PROGRAMS = {
     "shape": lambda lib: lib.nn.LazyLinear(3).weight.shape,
     "repr of a parameter": lambda lib: repr(lib.nn.LazyLinear(3).weight),
     "addition": lambda lib: lib.nn.LazyLinear(3).weight + 1,
@@ -167,42 +163,40 @@ PROGRAMS: dict[str, Callable[[Lib], Any]] = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_else_is_asked(name: str) -> None:
-    def program(lib: Lib) -> Any:
-        try:
-            return PROGRAMS[name](lib)
-        except RuntimeError:
-            return "RuntimeError"
-
-    same(program)
+@compared
+def test_what_else_is_asked(lib, name):
+    try:
+        return PROGRAMS[name](lib)
+    except RuntimeError:
+        return "RuntimeError"
 
 
 @pytest.mark.parametrize("name", ["LazyLinear", "LazyConv1d", "LazyConv2d", "LazyBatchNorm1d"])
-def test_arguments(name: str) -> None:
+def test_arguments(name):
     ours, theirs = (inspect.signature(getattr(lib.nn, name)).parameters for lib in (LITE, TORCH))
     assert [key for key in ours if key != "rng"] == list(theirs)
     assert [p.default for key, p in ours.items() if key != "rng"] == [p.default for p in theirs.values()]
 
 
-def test_a_module_of_ones_own() -> None:
+def test_a_module_of_ones_own():
     import torch
 
     import lite.nn
 
-    def program(lib: Lib) -> Any:
+    def program(lib):
         mixin = lite.nn.LazyModuleMixin if lib is LITE else torch.nn.modules.lazy.LazyModuleMixin
 
-        class Scale(mixin, lib.nn.Module):  # type: ignore[misc, name-defined, valid-type]
-            def __init__(self) -> None:
+        class Scale(mixin, lib.nn.Module):
+            def __init__(self):
                 super().__init__()
                 self.factor = lib.nn.UninitializedParameter()
 
-            def initialize_parameters(self, x: Any) -> None:
+            def initialize_parameters(self, x):
                 if self.has_uninitialized_params():
                     self.factor.materialize(tuple(x.shape))
                     fill(lib, [self])
 
-            def forward(self, x: Any) -> Any:
+            def forward(self, x):
                 return x * self.factor
 
         module = Scale()
@@ -212,10 +206,10 @@ def test_a_module_of_ones_own() -> None:
     same(program)
 
 
-def test_mlps() -> None:
+def test_mlps():
     rl = pytest.importorskip("torchrl.modules", reason="needs the parity extra: torchrl")
 
-    def program(lib: Lib) -> Any:
+    def program(lib):
         mlp = lib.nn.MLP if lib is LITE else rl.MLP
         net = mlp(out_features=2, num_cells=[5], single_bias_last_layer=False)
         before = [type(m).__name__ for m in net]

@@ -1,10 +1,7 @@
 """Arguments, defaults, keys and target updates of losses against torchrl's."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import fields
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,9 +22,9 @@ LEFT_OUT = {
 }  # fmt: skip
 
 
-def arguments(cls: Any) -> dict[str, Any]:
+def arguments(cls):
     """Names and defaults of a constructor and of those that it hands the others to."""
-    found: dict[str, Any] = {}
+    found = {}
     for base in cls.__mro__:
         init = base.__dict__.get("__init__")
         if init is None:
@@ -44,7 +41,7 @@ def arguments(cls: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_arguments(name: str) -> None:
+def test_arguments(name):
     mine, theirs = arguments(getattr(losses, name)), arguments(getattr(reference, name))
     left_out = LEFT_OUT - ({"value_network", "delay_value"} if name != "SACLoss" else set())
     for argument, default in theirs.items():
@@ -57,15 +54,15 @@ def test_arguments(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_keys(name: str) -> None:
-    def keys(cls: Any) -> dict[str, Any]:
+def test_keys(name):
+    def keys(cls):
         made = cls._AcceptedKeys()
         return {field.name: getattr(made, field.name) for field in fields(made)}
 
     assert keys(getattr(losses, name)) == keys(getattr(reference, name))
 
 
-def test_estimators() -> None:
+def test_estimators():
     for member in losses.ValueEstimators:
         other = reference.ValueEstimators[member.name]
         assert member.value == other.value
@@ -81,7 +78,7 @@ def test_estimators() -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore:Found an eps value", "ignore:eps=")
-def test_updates(updater: str, options: Any) -> None:
+def test_updates(updater, options):
     nets = both(lambda s: s.QValueActor(mlp(s, 4, 3), action_space="categorical"))
     found = []
     for side, net in zip((LITE, TORCH), nets, strict=True):

@@ -1,30 +1,16 @@
 """Losses whose policy and critic share parameters, against torchrl's: who learns from what."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
-from parity.losses import (
-    LITE,
-    TORCH,
-    agree,
-    assert_same,
-    batches,
-    default_dtype,
-    mlp,
-    steps,
-    total,
-)
+from parity.losses import LITE, TORCH, agree, assert_same, batches, default_dtype, mlp, steps, total
 from tensordict import nn as tnn
 
 import lite
 from lite import nn
 
 
-def networks(s: Any) -> tuple[Any, Any]:
+def networks(s):
     """A policy and a critic with a common first part."""
     common = s.TensorDictModule(mlp(s, 4, 5), ["observation"], ["hidden"])
     sequence = nn.TensorDictSequential if s is LITE else tnn.TensorDictSequential
@@ -40,7 +26,7 @@ def networks(s: Any) -> tuple[Any, Any]:
 @pytest.mark.parametrize("separate", [False, True])
 @pytest.mark.parametrize("name", ["PPOLoss", "ClipPPOLoss", "A2CLoss", "ReinforceLoss"])
 @pytest.mark.parametrize("estimated", [False, True])
-def test_values_and_gradients(name: str, separate: bool, estimated: bool) -> None:
+def test_values_and_gradients(name, separate, estimated):
     rng = np.random.default_rng(0)
     shape = (2, 5)
     with default_dtype("float64"):

@@ -1,15 +1,11 @@
 """Layouts, joins, splits of keys, contexts and state dicts on random trees against tensordict."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parity.compare import LITE, TORCH, Side, assert_outcomes, outcome, plain
+from parity.compare import LITE, TORCH, assert_outcomes, outcome, plain
 from parity.test_reductions import trees
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -17,7 +13,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 DTYPES = ("float32", "int64", "bool")
 
 
-def same(action: Any, where: str) -> None:
+def same(action, where):
     mine, theirs = (outcome(lambda side=side: action(side)) for side in (LITE, TORCH))
     if mine[1] == "AxisError":  # NumPy's IndexError
         mine = (None, "IndexError")
@@ -68,7 +64,7 @@ def test_joins(data, name, keep):
     )
     dim = data.draw(st.integers(-1, 2))
 
-    def action(side: Side) -> Any:
+    def action(side):
         td = side.build(tree)
         if not all(key in td.keys(True) for key in keys):
             td.select(*keys)  # a KeyError; the reference's join raises this or that
@@ -95,7 +91,7 @@ def test_separates(data):
     tree = data.draw(trees(DTYPES))
     keys = data.draw(st.lists(st.sampled_from(["a", "b", ("n", "a"), "s", "q"]), max_size=3, unique_by=str))
 
-    def action(side: Side) -> Any:
+    def action(side):
         td = side.build(tree)
         out = td.separates(*keys)
         return [plain(item.filter_non_tensor_data()) for item in (out, td)]
@@ -128,7 +124,7 @@ def test_contexts(data, name, lock):
         entries.pop("s", None)
         entries.setdefault("a", np.ones(tree["batch_size"], "float32"))
 
-    def action(side: Side) -> Any:
+    def action(side):
         td = side.build(tree)
         if lock:
             td.lock_()
@@ -154,7 +150,7 @@ def test_state_dicts(source, target, flatten, strict):
                 value["entries"].pop("s", None)
                 value["batch_size"] = tree["batch_size"]
 
-    def action(side: Side) -> Any:
+    def action(side):
         state = side.build(source).state_dict(flatten=flatten)
         td = side.build(target)
         td.load_state_dict(state, strict=strict, assign=True)
@@ -167,7 +163,7 @@ def test_state_dicts(source, target, flatten, strict):
         same(action, f"state dict flatten={flatten} strict={strict}")
 
 
-def _same_shapes(source: Any, target: Any) -> bool:
+def _same_shapes(source, target):
     return all(
         isinstance(value, dict) == isinstance(target["entries"].get(key, value), dict)
         for key, value in source["entries"].items()

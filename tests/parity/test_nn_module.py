@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parity.modules import TORCH, agree
+from parity.modules import TORCH, agree, compared
 
 from lite import nn
 
@@ -130,21 +130,19 @@ def build(lib, node, shared=None):
 
 @settings(max_examples=100)
 @given(node=nodes, remove=st.booleans(), prefix=st.sampled_from(["", "p"]))
-def test_names_of_random_trees(node, remove, prefix):
-    def case(lib):
-        m = build(lib, node)
-        out = [list(m.state_dict()), list(m.state_dict(prefix="x."))]
-        out.append([name for name, _ in m.named_modules(prefix=prefix, remove_duplicate=remove)])
-        out.append([name for name, _ in m.named_parameters(prefix, remove_duplicate=remove)])
-        out.append([name for name, _ in m.named_parameters(prefix, recurse=False)])
-        out.append([name for name, _ in m.named_buffers(prefix, remove_duplicate=remove)])
-        out.append([name for name, _ in m.named_children()])
-        out.append({k: dict(v) for k, v in m.state_dict()._metadata.items()})
-        order = []
-        m.apply(lambda child: order.append(len(list(child.modules()))))
-        return [*out, order, repr(m).replace("Parameter containing", "")]
-
-    agree(case)
+@compared
+def test_names_of_random_trees(lib, node, remove, prefix):
+    m = build(lib, node)
+    out = [list(m.state_dict()), list(m.state_dict(prefix="x."))]
+    out.append([name for name, _ in m.named_modules(prefix=prefix, remove_duplicate=remove)])
+    out.append([name for name, _ in m.named_parameters(prefix, remove_duplicate=remove)])
+    out.append([name for name, _ in m.named_parameters(prefix, recurse=False)])
+    out.append([name for name, _ in m.named_buffers(prefix, remove_duplicate=remove)])
+    out.append([name for name, _ in m.named_children()])
+    out.append({k: dict(v) for k, v in m.state_dict()._metadata.items()})
+    order = []
+    m.apply(lambda child: order.append(len(list(child.modules()))))
+    return [*out, order, repr(m).replace("Parameter containing", "")]
 
 
 @settings(max_examples=100)
@@ -156,19 +154,17 @@ def test_names_of_random_trees(node, remove, prefix):
     reshape=st.booleans(),
     extra=st.lists(st.sampled_from(["new", "c0.new", "c0.c0.new", "c9.w", "none", "hidden"]), unique=True),
 )
-def test_loading_damaged_state_dicts(node, strict, assign, drop, reshape, extra):
-    def case(lib):
-        m = build(lib, node)
-        state = m.state_dict()
-        for name in list(state)[:drop]:
-            del state[name]
-        if reshape and state:
-            state[next(iter(state))] = lib.array(7, 7)
-        state.update({name: lib.array(1) for name in extra})
-        result = m.load_state_dict(state, strict=strict, assign=assign)
-        return result.missing_keys, result.unexpected_keys
-
-    agree(case)
+@compared
+def test_loading_damaged_state_dicts(lib, node, strict, assign, drop, reshape, extra):
+    m = build(lib, node)
+    state = m.state_dict()
+    for name in list(state)[:drop]:
+        del state[name]
+    if reshape and state:
+        state[next(iter(state))] = lib.array(7, 7)
+    state.update({name: lib.array(1) for name in extra})
+    result = m.load_state_dict(state, strict=strict, assign=assign)
+    return result.missing_keys, result.unexpected_keys
 
 
 @pytest.mark.parametrize(
@@ -293,91 +289,83 @@ hook_kinds = st.lists(
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @settings(max_examples=150)
 @given(hooks=hook_kinds, fails=st.booleans(), remove=st.integers(0, 5))
-def test_hooks(hooks, fails, remove):
-    def case(lib):
-        log = []
+@compared
+def test_hooks(lib, hooks, fails, remove):
+    log = []
 
-        class Mod(lib.nn.Module):
-            def forward(self, x, y=1):
-                log.append(("forward", x, y))
-                if fails:
-                    raise ZeroDivisionError
-                return x + y
+    class Mod(lib.nn.Module):
+        def forward(self, x, y=1):
+            log.append(("forward", x, y))
+            if fails:
+                raise ZeroDivisionError
+            return x + y
 
-        module = Mod()
-        handles = []
+    module = Mod()
+    handles = []
 
-        def make(i, kind, with_kwargs, returns):
-            def hook(m, *rest):
-                log.append((i, *rest))
-                if returns == "raise":
-                    raise ArithmeticError
-                if returns == "none":
-                    return None
-                if kind == "post":
-                    return 10 + i
-                return ((20 + i,), {"y": i}) if with_kwargs else 20 + i
+    def make(i, kind, with_kwargs, returns):
+        def hook(m, *rest):
+            log.append((i, *rest))
+            if returns == "raise":
+                raise ArithmeticError
+            if returns == "none":
+                return None
+            if kind == "post":
+                return 10 + i
+            return ((20 + i,), {"y": i}) if with_kwargs else 20 + i
 
-            return hook
+        return hook
 
-        for i, (kind, prepend, with_kwargs, always, returns) in enumerate(hooks):
-            options = {"prepend": prepend, "with_kwargs": with_kwargs}
-            hook = make(i, kind, with_kwargs, returns)
-            if kind == "pre":
-                handles.append(module.register_forward_pre_hook(hook, **options))
-            else:
-                handles.append(module.register_forward_hook(hook, always_call=always, **options))
-        if remove < len(handles):
-            handles[remove].remove()
-        try:
-            result = module(1, y=2)
-        except Exception as err:
-            result = type(err)
-        return log, result
-
-    agree(case)
+    for i, (kind, prepend, with_kwargs, always, returns) in enumerate(hooks):
+        options = {"prepend": prepend, "with_kwargs": with_kwargs}
+        hook = make(i, kind, with_kwargs, returns)
+        if kind == "pre":
+            handles.append(module.register_forward_pre_hook(hook, **options))
+        else:
+            handles.append(module.register_forward_hook(hook, always_call=always, **options))
+    if remove < len(handles):
+        handles[remove].remove()
+    try:
+        result = module(1, y=2)
+    except Exception as err:
+        result = type(err)
+    return log, result
 
 
-def test_state_dict_hooks():
-    def case(lib):
-        log = []
-        net = lib.nn.Sequential(lib.nn.Linear(1, 1), lib.nn.Sequential(lib.nn.Linear(1, 1)))
-        for name, m in net.named_modules():
-            m.register_state_dict_pre_hook(lambda m, p, k, name=name: log.append(("save pre", name, p, k)))
-            m.register_state_dict_post_hook(
-                lambda m, s, p, meta, name=name: log.append(("save", name, list(s), p, dict(meta)))
+@compared
+def test_state_dict_hooks(lib):
+    log = []
+    net = lib.nn.Sequential(lib.nn.Linear(1, 1), lib.nn.Sequential(lib.nn.Linear(1, 1)))
+    for name, m in net.named_modules():
+        m.register_state_dict_pre_hook(lambda m, p, k, name=name: log.append(("save pre", name, p, k)))
+        m.register_state_dict_post_hook(
+            lambda m, s, p, meta, name=name: log.append(("save", name, list(s), p, dict(meta)))
+        )
+        m.register_load_state_dict_pre_hook(
+            lambda m, s, p, meta, strict, missing, unexpected, errors, name=name: log.append(
+                ("load pre", name, list(s), p, strict)
             )
-            m.register_load_state_dict_pre_hook(
-                lambda m, s, p, meta, strict, missing, unexpected, errors, name=name: log.append(
-                    ("load pre", name, list(s), p, strict)
-                )
-            )
-            m.register_load_state_dict_post_hook(
-                lambda m, keys, name=name: log.append(("load", name, list(keys.missing_keys)))
-            )
-        state = net.state_dict()
-        del state["0.bias"]
-        log.append(("missing", net.load_state_dict(state, strict=False).missing_keys))
-        # torch runs a module's post-hooks before it looks at the next module; here the whole dict is
-        # checked first. The order among hooks of one kind is the same.
-        return sorted(log, key=lambda entry: entry[0])
-
-    agree(case)
+        )
+        m.register_load_state_dict_post_hook(
+            lambda m, keys, name=name: log.append(("load", name, list(keys.missing_keys)))
+        )
+    state = net.state_dict()
+    del state["0.bias"]
+    log.append(("missing", net.load_state_dict(state, strict=False).missing_keys))
+    # torch runs a module's post-hooks before it looks at the next module; here the whole dict is
+    # checked first. The order among hooks of one kind is the same.
+    return sorted(log, key=lambda entry: entry[0])
 
 
 # -- dtypes ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["half", "float", "double", "bfloat16"])
-def test_casts(method):
-    def case(lib):
-        m = lib.nn.Linear(2, 2)
-        m.register_buffer(
-            "steps", torch.zeros(1, dtype=torch.int64) if lib is TORCH else np.zeros(1, np.int64)
-        )
-        weight = m.weight
-        same = getattr(m, method)() is m
-        names = [str(v.dtype).removeprefix("torch.") for v in m.state_dict().values()]
-        return same, weight is m.weight, names
-
-    agree(case)
+@compared
+def test_casts(lib, method):
+    m = lib.nn.Linear(2, 2)
+    m.register_buffer("steps", torch.zeros(1, dtype=torch.int64) if lib is TORCH else np.zeros(1, np.int64))
+    weight = m.weight
+    same = getattr(m, method)() is m
+    names = [str(v.dtype).removeprefix("torch.") for v in m.state_dict().values()]
+    return same, weight is m.weight, names

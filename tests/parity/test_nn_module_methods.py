@@ -21,22 +21,19 @@
 State dicts, registration and hooks are in `test_nn_module_state.py`.
 """
 
-from __future__ import annotations
-
 import copy
 import pickle
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from parity.module_cases import QUIET, described, filled, small, values
-from parity.modules import LITE, TORCH, agree
+from parity.modules import LITE, TORCH, compared
 
 pytestmark = QUIET
 
 
-def dtype(lib: Any, name: str) -> Any:
+def dtype(lib, name):
     return getattr(torch, name) if lib is TORCH else np.dtype(name)
 
 
@@ -53,42 +50,34 @@ def dtype(lib: Any, name: str) -> Any:
         lambda m, lib: delattr(m, "layer"),
     ],
 )
-def test_children(case: Any) -> None:
-    def run(lib: Any) -> Any:
-        module = small(lib)
-        result = case(module, lib)
-        names = (
-            [name for name, _ in module.named_children()],
-            list(module._modules),
-            list(module.state_dict()),
-        )
-        return result is None, names, repr(module)
-
-    agree(run)
+@compared
+def test_children(lib, case):
+    module = small(lib)
+    result = case(module, lib)
+    names = ([name for name, _ in module.named_children()], list(module._modules), list(module.state_dict()))
+    return result is None, names, repr(module)
 
 
 @pytest.mark.parametrize("remove_duplicate", [True, False])
-def test_traversal(remove_duplicate: bool) -> None:
-    def run(lib: Any) -> Any:
-        shared = lib.nn.Linear(2, 2)
-        net = lib.nn.Sequential(
-            shared, lib.nn.Sequential(shared, lib.nn.ReLU()), lib.nn.ModuleDict({"a": shared})
-        )
-        seen: list[str] = []
-        same = net.apply(lambda m: seen.append(type(m).__name__)) is net
-        return (
-            same,
-            seen,
-            [type(m).__name__ for m in net.modules(remove_duplicate=remove_duplicate)],
-            [n for n, _ in net.named_modules(prefix="p", remove_duplicate=remove_duplicate)],
-            [n for n, _ in net.named_parameters("p", True, remove_duplicate)],
-            [n for n, _ in net.named_buffers("p", True, remove_duplicate)],
-            [type(m).__name__ for m in net.children()],
-            [tuple(p.shape) for p in net.parameters(recurse=False)],
-            len({*net.named_modules(memo={shared})}),
-        )
-
-    agree(run)
+@compared
+def test_traversal(lib, remove_duplicate):
+    shared = lib.nn.Linear(2, 2)
+    net = lib.nn.Sequential(
+        shared, lib.nn.Sequential(shared, lib.nn.ReLU()), lib.nn.ModuleDict({"a": shared})
+    )
+    seen = []
+    same = net.apply(lambda m: seen.append(type(m).__name__)) is net
+    return (
+        same,
+        seen,
+        [type(m).__name__ for m in net.modules(remove_duplicate=remove_duplicate)],
+        [n for n, _ in net.named_modules(prefix="p", remove_duplicate=remove_duplicate)],
+        [n for n, _ in net.named_parameters("p", True, remove_duplicate)],
+        [n for n, _ in net.named_buffers("p", True, remove_duplicate)],
+        [type(m).__name__ for m in net.children()],
+        [tuple(p.shape) for p in net.parameters(recurse=False)],
+        len({*net.named_modules(memo={shared})}),
+    )
 
 
 TO = {
@@ -116,35 +105,29 @@ TO = {
 
 
 @pytest.mark.parametrize("name", TO)
-def test_to(name: str) -> None:
-    def run(lib: Any) -> Any:
-        module = filled(lib)
-        weight = module.layer.weight
-        same = TO[name](module, lib) is module
-        meta = [
-            value.is_meta if hasattr(value, "is_meta") else False for value in module.state_dict().values()
-        ]
-        kept = None if any(meta) or "to_empty" in name or "meta" in name else values(module)
-        # torch makes new Parameters on the meta device and back, lite keeps the object
-        return same, "meta" in name or weight is module.layer.weight, described(module), meta, str(kept)
-
-    agree(run)
+@compared
+def test_to(lib, name):
+    module = filled(lib)
+    weight = module.layer.weight
+    same = TO[name](module, lib) is module
+    meta = [value.is_meta if hasattr(value, "is_meta") else False for value in module.state_dict().values()]
+    kept = None if any(meta) or "to_empty" in name or "meta" in name else values(module)
+    # torch makes new Parameters on the meta device and back, lite keeps the object
+    return same, "meta" in name or weight is module.layer.weight, described(module), meta, str(kept)
 
 
 @pytest.mark.parametrize("name", ["float16", "float64", "int32", "uint8"])
-def test_type(name: str) -> None:
-    def run(lib: Any) -> Any:
-        module = filled(lib)
-        if name in ("int32", "uint8"):
-            # A torch Parameter that needs gradients cannot hold integers
-            module.requires_grad_(False)
-        return module.type(dtype(lib, name)) is module, described(module), values(module)
-
-    agree(run)
+@compared
+def test_type(lib, name):
+    module = filled(lib)
+    if name in ("int32", "uint8"):
+        # A torch Parameter that needs gradients cannot hold integers
+        module.requires_grad_(False)
+    return module.type(dtype(lib, name)) is module, described(module), values(module)
 
 
 @pytest.mark.parametrize("kind", ["cuda", "xpu", "ipu", "mtia"])
-def test_other_devices(kind: str) -> None:
+def test_other_devices(kind):
     """Both refuse where there is none; the classes are torch's backends' own."""
     if kind != "ipu" and hasattr(torch, kind) and getattr(torch, kind).is_available():
         pytest.skip(f"this machine has {kind}")
@@ -153,17 +136,15 @@ def test_other_devices(kind: str) -> None:
             getattr(lib.nn.Linear(1, 1), kind)()
 
 
-def test_flags() -> None:
-    def run(lib: Any) -> Any:
-        net = lib.nn.Sequential(lib.nn.Linear(1, 1), lib.nn.Sequential(lib.nn.Linear(1, 1)))
-        log: list[Any] = [net.training]
-        log += [net.eval() is net, [m.training for m in net.modules()]]
-        log += [net[1].train() is net[1], [m.training for m in net.modules()]]
-        log += [net.requires_grad_(False) is net, [p.requires_grad for p in net.parameters()]]
-        log += [net.zero_grad(), net.zero_grad(set_to_none=False), [p.grad for p in net.parameters()]]
-        return [*log, net.compile(fullgraph=True)]
-
-    agree(run)
+@compared
+def test_flags(lib):
+    net = lib.nn.Sequential(lib.nn.Linear(1, 1), lib.nn.Sequential(lib.nn.Linear(1, 1)))
+    log = [net.training]
+    log += [net.eval() is net, [m.training for m in net.modules()]]
+    log += [net[1].train() is net[1], [m.training for m in net.modules()]]
+    log += [net.requires_grad_(False) is net, [p.requires_grad for p in net.parameters()]]
+    log += [net.zero_grad(), net.zero_grad(set_to_none=False), [p.grad for p in net.parameters()]]
+    return [*log, net.compile(fullgraph=True)]
 
 
 @pytest.mark.parametrize(
@@ -188,51 +169,45 @@ def test_flags() -> None:
         lambda m, lib: m.set_submodule("layer", None),
     ],
 )
-def test_access(case: Any) -> None:
-    def run(lib: Any) -> Any:
-        module = small(lib)
-        return case(module, lib), repr(module)
-
-    agree(run)
+@compared
+def test_access(lib, case):
+    module = small(lib)
+    return case(module, lib), repr(module)
 
 
 @pytest.mark.parametrize("given", ["same", "without", "stranger", "not strict"])
-def test_extra_state(given: str) -> None:
-    def run(lib: Any) -> Any:
-        class Counter(lib.nn.Module):  # type: ignore[name-defined]
-            def __init__(self) -> None:
-                super().__init__()
-                self.count = 3
-                self.p = lib.parameter(lib.array(1))
+@compared
+def test_extra_state(lib, given):
+    class Counter(lib.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.count = 3
+            self.p = lib.parameter(lib.array(1))
 
-            def get_extra_state(self) -> Any:
-                return {"count": self.count}
+        def get_extra_state(self):
+            return {"count": self.count}
 
-            def set_extra_state(self, state: Any) -> None:
-                self.count = state["count"]
+        def set_extra_state(self, state):
+            self.count = state["count"]
 
-        net = lib.nn.Sequential(Counter(), lib.nn.ReLU())
-        state = net.state_dict()
-        names = list(state)
-        if given in ("without", "not strict"):
-            del state["0._extra_state"]
-        if given == "stranger":
-            state["1._extra_state"] = {}
-        net[0].count = 0
-        result = net.load_state_dict(state, strict=given != "not strict")
-        return names, net[0].count, list(result.missing_keys), list(result.unexpected_keys)
-
-    agree(run)
+    net = lib.nn.Sequential(Counter(), lib.nn.ReLU())
+    state = net.state_dict()
+    names = list(state)
+    if given in ("without", "not strict"):
+        del state["0._extra_state"]
+    if given == "stranger":
+        state["1._extra_state"] = {}
+    net[0].count = 0
+    result = net.load_state_dict(state, strict=given != "not strict")
+    return names, net[0].count, list(result.missing_keys), list(result.unexpected_keys)
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
-def test_copies(duplicate: Any) -> None:
-    def run(lib: Any) -> Any:
-        module = filled(lib)
-        module.tied = module.layer
-        again = duplicate(module)
-        again.layer.weight.data[...] = 9
-        again.extra = lib.nn.ReLU()
-        return again.tied is again.layer, values(module), values(again), list(again._modules)
-
-    agree(run)
+@compared
+def test_copies(lib, duplicate):
+    module = filled(lib)
+    module.tied = module.layer
+    again = duplicate(module)
+    again.layer.weight.data[...] = 9
+    again.extra = lib.nn.ReLU()
+    return again.tied is again.layer, values(module), values(again), list(again._modules)

@@ -1,15 +1,12 @@
 """State dicts and hooks of nn.Module as torch has them; the table is in `test_nn_module_methods.py`."""
 
-from __future__ import annotations
-
 import warnings
 from collections import OrderedDict
-from typing import Any
 
 import numpy as np
 import pytest
 from parity.module_cases import QUIET, described, filled, small, values
-from parity.modules import LITE, TORCH, agree
+from parity.modules import LITE, TORCH, agree, compared
 
 from lite import nn
 
@@ -26,20 +23,18 @@ STATE = {
 
 @pytest.mark.filterwarnings("ignore:Positional args:FutureWarning", "ignore:pass destination:FutureWarning")
 @pytest.mark.parametrize("name", STATE)
-def test_state_dict(name: str) -> None:
-    def run(lib: Any) -> Any:
-        module = small(lib)
-        module.register_buffer("scratch", lib.array(1), persistent=False)
-        module.register_parameter("none", None)
-        state = STATE[name](module, lib)
-        meta = {key: dict(value) for key, value in getattr(state, "_metadata", {}).items()}
-        return type(state) in (dict, OrderedDict) or isinstance(state, OrderedDict), list(state), meta
-
-    agree(run)
+@compared
+def test_state_dict(lib, name):
+    module = small(lib)
+    module.register_buffer("scratch", lib.array(1), persistent=False)
+    module.register_parameter("none", None)
+    state = STATE[name](module, lib)
+    meta = {key: dict(value) for key, value in getattr(state, "_metadata", {}).items()}
+    return type(state) in (dict, OrderedDict) or isinstance(state, OrderedDict), list(state), meta
 
 
-def test_state_dicts_share_memory() -> None:
-    def run(lib: Any) -> Any:
+def test_state_dicts_share_memory():
+    def run(lib):
         module = small(lib)
         state, kept = module.state_dict(), module.state_dict(keep_vars=True)
         state["layer.weight"][...] = 7
@@ -55,7 +50,7 @@ def test_state_dicts_share_memory() -> None:
             else None
         )
 
-    def without_bias(lib: Any) -> Any:
+    def without_bias(lib):
         result = run(lib)
         result[0].pop("layer.bias")  # drawn at random
         return result
@@ -63,7 +58,7 @@ def test_state_dicts_share_memory() -> None:
     agree(without_bias)
 
 
-def test_positional_arguments_warn() -> None:
+def test_positional_arguments_warn():
     for lib in (LITE, TORCH):
         with pytest.warns(FutureWarning):
             small(lib).state_dict({})
@@ -84,10 +79,10 @@ LOADS = {
 
 
 @pytest.mark.parametrize("name", LOADS)
-def test_loading(name: str) -> None:
+def test_loading(name):
     content, options = LOADS[name]
 
-    def run(lib: Any) -> Any:
+    def run(lib):
         module = filled(lib)
         module.register_buffer("scratch", lib.array(1), persistent=False)
         module.register_buffer("scalar", lib.of(np.array(0, np.float32)))
@@ -111,7 +106,7 @@ def test_loading(name: str) -> None:
     agree(run)
 
 
-def test_matching_keys_have_a_repr() -> None:
+def test_matching_keys_have_a_repr():
     agree(lambda lib: repr(small(lib).load_state_dict(small(lib).state_dict())))
     agree(lambda lib: repr(small(lib).load_state_dict({}, strict=False)).removeprefix("_"))
 
@@ -130,19 +125,17 @@ def test_matching_keys_have_a_repr() -> None:
         lambda m, lib: setattr(m, "layer", lib.parameter(lib.array(3))),
     ],
 )
-def test_registration(case: Any) -> None:
-    def run(lib: Any) -> Any:
-        module = small(lib)
-        return case(module, lib), list(module.state_dict()), described(module)
-
-    agree(run)
+@compared
+def test_registration(lib, case):
+    module = small(lib)
+    return case(module, lib), list(module.state_dict()), described(module)
 
 
-def test_load_hooks() -> None:
-    def run(lib: Any) -> Any:
+def test_load_hooks():
+    def run(lib):
         net = lib.nn.Sequential(lib.nn.Linear(1, 1, bias=False), lib.nn.Linear(1, 1, bias=False))
 
-        def rename(m: Any, state: Any, prefix: str, *rest: Any) -> None:
+        def rename(m, state, prefix, *rest):
             if prefix + "old" in state:
                 state[prefix + "weight"] = state.pop(prefix + "old")
 
@@ -178,68 +171,57 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_hooks(name: str) -> None:
+@compared
+def test_bad_hooks(lib, name):
     """The class of what is raised, and that the module works as before once the hook is gone."""
-
-    def run(lib: Any) -> Any:
-        module = lib.nn.Linear(1, 1)
-        state = {key: lib.of(np.ones(tuple(v.shape), np.float32)) for key, v in module.state_dict().items()}
-        before = values(module)
-        handle = BAD[name](module)
-        errors = []
-        for call in (lambda: module(lib.array(1)), module.state_dict, lambda: module.load_state_dict(state)):
-            try:
-                call()
-                errors.append(None)
-            except Exception as error:
-                errors.append(type(error))
-        unchanged = values(module) == before
-        handle.remove()
-        return (
-            errors,
-            unchanged if "post-hook raises" not in name else None,
-            tuple(module(lib.array(1)).shape),
-        )
-
-    agree(run)
+    module = lib.nn.Linear(1, 1)
+    state = {key: lib.of(np.ones(tuple(v.shape), np.float32)) for key, v in module.state_dict().items()}
+    before = values(module)
+    handle = BAD[name](module)
+    errors = []
+    for call in (lambda: module(lib.array(1)), module.state_dict, lambda: module.load_state_dict(state)):
+        try:
+            call()
+            errors.append(None)
+        except Exception as error:
+            errors.append(type(error))
+    unchanged = values(module) == before
+    handle.remove()
+    return (errors, unchanged if "post-hook raises" not in name else None, tuple(module(lib.array(1)).shape))
 
 
-def test_handles() -> None:
-    def run(lib: Any) -> Any:
-        log: list[Any] = []
-        module = lib.nn.Identity()
-        with module.register_forward_hook(lambda m, a, o: log.append("in")):
-            module(1)
-        module(2)
-        handle = module.register_forward_pre_hook(lambda m, a: log.append("pre"))
-        handle.remove()
-        handle.remove()
-        module(3)
-        return log, len(module._forward_hooks), len(module._forward_pre_hooks)
-
-    agree(run)
+@compared
+def test_handles(lib):
+    log = []
+    module = lib.nn.Identity()
+    with module.register_forward_hook(lambda m, a, o: log.append("in")):
+        module(1)
+    module(2)
+    handle = module.register_forward_pre_hook(lambda m, a: log.append("pre"))
+    handle.remove()
+    handle.remove()
+    module(3)
+    return log, len(module._forward_hooks), len(module._forward_pre_hooks)
 
 
 @pytest.mark.parametrize("order", ["old full", "full old", "old old", "full full", "pre full"])
-def test_backward_hooks(order: str) -> None:
-    def run(lib: Any) -> Any:
-        module = lib.nn.Linear(1, 1)
-        register = {
-            "old": module.register_backward_hook,
-            "full": module.register_full_backward_hook,
-            "pre": module.register_full_backward_pre_hook,
-        }
-        fired: list[int] = []
-        handles = [register[kind](lambda *args: fired.append(1)) for kind in order.split()]
-        for handle in handles:
-            handle.remove()
-        module(lib.array(1))
-        return len(handles), fired
-
-    agree(run)
+@compared
+def test_backward_hooks(lib, order):
+    module = lib.nn.Linear(1, 1)
+    register = {
+        "old": module.register_backward_hook,
+        "full": module.register_full_backward_hook,
+        "pre": module.register_full_backward_pre_hook,
+    }
+    fired = []
+    handles = [register[kind](lambda *args: fired.append(1)) for kind in order.split()]
+    for handle in handles:
+        handle.remove()
+    module(lib.array(1))
+    return len(handles), fired
 
 
-def test_no_warning_without_hooks_and_positions() -> None:
+def test_no_warning_without_hooks_and_positions():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         module = nn.Linear(2, 2)

@@ -1,9 +1,6 @@
 """Every public name of tensordict.nn and its distributions, with its parameters, or a reason why not."""
 
-from __future__ import annotations
-
 import inspect
-from typing import Any
 
 import pytest
 import tensordict.nn
@@ -45,7 +42,7 @@ PARAMETERS_LEFT_OUT = {
 }
 
 
-def parameters(obj: Any) -> dict[str, inspect.Parameter] | None:
+def parameters(obj):
     target = obj.__init__ if inspect.isclass(obj) else obj
     if target is object.__init__ or isinstance(obj, dict):
         return None
@@ -54,7 +51,7 @@ def parameters(obj: Any) -> dict[str, inspect.Parameter] | None:
     return found
 
 
-def compare(name: str, ours: Any, theirs: Any) -> None:
+def compare(name, ours, theirs):
     mine, other = parameters(ours), parameters(theirs)
     if mine is None or other is None:
         return
@@ -80,7 +77,7 @@ def compare(name: str, ours: Any, theirs: Any) -> None:
 NAMES = sorted(tensordict.nn.__all__)
 
 
-def test_the_table_names_what_is_there() -> None:
+def test_the_table_names_what_is_there():
     assert set(LEFT_OUT) == set(NAMES) - set(nn.__all__)
     assert lite.make_tensordict.__module__.startswith("lite")
 
@@ -90,11 +87,11 @@ TWO_IN_ONE = {"TruncatedNormal"}
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in {*LEFT_OUT, *TWO_IN_ONE}])
-def test_names_and_parameters(name: str) -> None:
+def test_names_and_parameters(name):
     compare(name, getattr(nn, name), getattr(tensordict.nn, name))
 
 
-def test_every_distribution_is_there() -> None:
+def test_every_distribution_is_there():
     theirs = set(rl.__all__) | set(tensordict.nn.distributions.__all__)
     missing = {name for name in theirs if not hasattr(distributions, name) and not hasattr(nn, name)}
     assert missing == set(DISTRIBUTIONS_LEFT_OUT)
@@ -105,7 +102,7 @@ COMPARED = {n for n in distributions.__all__ if n[0].isupper()} - {"Distribution
 
 
 @pytest.mark.parametrize("name", sorted(COMPARED))
-def test_parameters_of_distributions(name: str) -> None:
+def test_parameters_of_distributions(name):
     source = torch.distributions if name in OF_TORCH else rl
     source = tensordict.nn if name == "CompositeDistribution" else source
     if name in TRANSFORMS:
@@ -114,7 +111,7 @@ def test_parameters_of_distributions(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["ProbabilisticTensorDictModule", "ProbabilisticTensorDictSequential"])
-def test_public_members(name: str) -> None:
+def test_public_members(name):
     """Every member that the class adds to what it derives from."""
     theirs = getattr(tensordict.nn, name)
     own = {key for key in vars(theirs) if not key.startswith("_")} - {"SAMPLE_LOG_PROB_KEY"}

@@ -3,10 +3,7 @@
 The names are the methods of TensorDicts, so what each does to an entry is tested elsewhere.
 """
 
-from __future__ import annotations
-
 import pickle
-from typing import Any
 
 import numpy as np
 import pytest
@@ -57,7 +54,7 @@ NOT_CALLED = {
 }
 
 # What follows the name, where it is not `()`: x is the object, other another one of its class.
-CALLS: dict[str, str] = {
+CALLS = {
     **dict.fromkeys(
         (
             "add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_", "pow", "pow_", "rsub",
@@ -141,7 +138,7 @@ OBJECTS_LOST = "an empty TensorDict, or one object for all, comes out there: the
 ENDLESS = "never ends there: iteration over one object for a batch does not"
 COLUMN = "a column of the objects, instead of nothing"
 # What comes out otherwise, for (class, name) or (None, name), and why; each is checked to be so.
-OTHERWISE: dict[tuple[str | None, str], str] = {
+OTHERWISE = {
     **{
         ("NonTensorStack", name): OBJECTS_LOST
         for name in ("broadcast_to", "flip", "flipud", "gather", "masked_select", "narrow", "roll", "tile")
@@ -178,7 +175,7 @@ GONE = (
 )  # fmt: skip
 
 
-def side(library: Any) -> dict[str, Any]:
+def side(library):
     mine = library is lite
     return {
         "lib": library,
@@ -187,13 +184,13 @@ def side(library: Any) -> dict[str, Any]:
     }
 
 
-def make(library: Any, cls: str, values: str = "abc") -> Any:
+def make(library, cls, values="abc"):
     if cls == "NonTensorStack":
         return library.NonTensorStack(*values)
     return getattr(library, cls)(values[0], batch_size=[3])
 
 
-def outcome(library: Any, cls: str, text: str, folder: str) -> Any:
+def outcome(library, cls, text, folder):
     """What an expression gives, in one form for both libraries; or the error."""
     scope = side(library) | {"x": make(library, cls), "other": make(library, cls, "xyz"), "folder": folder}
     try:
@@ -204,7 +201,7 @@ def outcome(library: Any, cls: str, text: str, folder: str) -> Any:
     return found, plain(scope["x"])
 
 
-def plain(value: Any) -> Any:
+def plain(value):
     if lite.is_non_tensor(value) or tensordict.is_non_tensor(value):
         return type(value).__name__, value.tolist(), tuple(value.batch_size), list(value.names)
     if isinstance(value, torch.Tensor | np.ndarray):
@@ -222,11 +219,11 @@ def plain(value: Any) -> Any:
     return list(value)
 
 
-def names(cls: str) -> list[str]:
+def names(cls):
     return sorted(name for name in dir(getattr(tensordict, cls)) if not name.startswith("_"))
 
 
-def listed() -> list[tuple[str, str]]:
+def listed():
     skipped = {*LEFT_OUT, *NOT_CALLED, *REFUSED}
     return [(cls, name) for cls in CLASSES for name in names(cls) if name not in skipped]
 
@@ -405,7 +402,7 @@ OTHER_ERRORS = {
 }
 
 
-def more(library: Any, cls: str, text: str, folder: str) -> Any:
+def more(library, cls, text, folder):
     if library is tensordict:
         for mine, theirs in FUNCTIONS.items():
             text = text.replace(mine, theirs)
@@ -485,10 +482,10 @@ def test_metadata_goes_to_torch_and_back():
 VALUES = ("3", "'a'", "MetaData(3)", "MetaData[int](3)", "MetaData('a')", "NonTensorData(3)", "2.5", "None")
 
 
-def fields(library: Any, options: dict[str, bool], kind: str, value: str) -> Any:
+def fields(library, options, kind, value):
     scope = {"MetaData": library.MetaData, "NonTensorData": library.NonTensorData}
     mine = library is lite
-    array: Any = np.ndarray if mine else torch.Tensor
+    array = np.ndarray if mine else torch.Tensor
     body = {"__annotations__": {"x": array, "m": eval(kind, scope)}}
     cls = library.tensorclass(**options)(type("C", (), body))
     stack = lite.stack if mine else torch.stack

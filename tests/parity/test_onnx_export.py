@@ -1,10 +1,6 @@
 """Exported graphs against torch's modules with the same weights, and against what torch.onnx writes."""
 
-from __future__ import annotations
-
 import warnings
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +12,7 @@ from lite import nn
 SIZE, MORE = 1.1, 256  # how much larger than torch's a graph may be; the digest of the contract among it
 
 # What makes the module of a library, shapes of its inputs, the axis of the batch in each.
-MODULES: dict[str, tuple[Any, list[tuple[int, ...]], list[int]]] = {
+MODULES = {
     "MLP": (
         lambda n: n.Sequential(n.Linear(8, 64), n.Tanh(), n.Linear(64, 64), n.ReLU(), n.Linear(64, 4)),
         [(5, 8)],
@@ -51,7 +47,7 @@ UNKNOWN_TO_TORCH = {
 }
 
 
-def both(name: str) -> tuple[Any, Any, list[np.ndarray], list[int]]:
+def both(name):
     make, shapes, axes = (MODULES | UNKNOWN_TO_TORCH)[name]
     torch.manual_seed(0)
     theirs = make(torch.nn).eval()
@@ -66,7 +62,7 @@ def both(name: str) -> tuple[Any, Any, list[np.ndarray], list[int]]:
     return mine, theirs, arrays, axes
 
 
-def named(module: Any, count: int) -> list[str]:
+def named(module, count):
     names = {"attention": ["query", "key", "value"]}
     if isinstance(module, nn.MultiheadAttention):
         return names["attention"]
@@ -74,7 +70,7 @@ def named(module: Any, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("name", MODULES | UNKNOWN_TO_TORCH)
-def test_numbers_are_those_of_torch(name: str, tmp_path: Path) -> None:
+def test_numbers_are_those_of_torch(name, tmp_path):
     mine, theirs, arrays, axes = both(name)
     names = named(mine, len(arrays))
     dynamic = {label: {axis: "batch"} for label, axis in zip(names, axes, strict=True)}
@@ -88,7 +84,7 @@ def test_numbers_are_those_of_torch(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_graphs_are_no_larger_than_torchs(name: str, tmp_path: Path) -> None:
+def test_graphs_are_no_larger_than_torchs(name, tmp_path):
     """Bytes of the file within a tenth, and the same numbers in onnxruntime."""
     mine, theirs, arrays, axes = both(name)
     names = named(mine, len(arrays))

@@ -1,19 +1,15 @@
 """Exports without a key/value cache, as torch writes them, against transformers: tokens and log-probs."""
 
-from __future__ import annotations
-
 import warnings
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import transformers
 from helpers.models.beside_transformers import assert_same_tokens_and_log_probs
 
-from lite.models import GraphSpec, OnnxDecoder
+from lite.models import OnnxDecoder
 
-SIZES: dict[str, Any] = {
+SIZES = {
     "gpt2": {"n_positions": 128, "n_embd": 32, "n_layer": 2, "n_head": 2},
     "llama": {
         "max_position_embeddings": 128,
@@ -26,14 +22,14 @@ SIZES: dict[str, Any] = {
 }
 
 
-class Flat(torch.nn.Module):  # type: ignore[misc]
+class Flat(torch.nn.Module):
     """A model with the inputs and the output of an export; `last` gives the last position's logits only."""
 
-    def __init__(self, model: Any, last: bool) -> None:
+    def __init__(self, model, last):
         super().__init__()
         self.model, self.last = model, last
 
-    def forward(self, input_ids: Any, attention_mask: Any, position_ids: Any = None) -> Any:
+    def forward(self, input_ids, attention_mask, position_ids=None):
         logits = self.model(
             input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, use_cache=False
         ).logits
@@ -41,7 +37,7 @@ class Flat(torch.nn.Module):  # type: ignore[misc]
 
 
 @pytest.fixture(scope="module", params=sorted(SIZES))
-def model(request: pytest.FixtureRequest) -> Any:
+def model(request):
     torch.manual_seed(0)
     config = transformers.AutoConfig.for_model(request.param, vocab_size=300, **SIZES[request.param])
     made = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
@@ -53,7 +49,7 @@ def model(request: pytest.FixtureRequest) -> Any:
 
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("positions", [False, True])
-def test_tokens_and_log_probs(model: Any, positions: bool, last: bool, tmp_path: Path) -> None:
+def test_tokens_and_log_probs(model, positions, last, tmp_path):
     names = ["input_ids", "attention_mask", "position_ids"][: 3 if positions else 2]
     both = {0: "batch", 1: "sequence"}
     with warnings.catch_warnings():
@@ -72,12 +68,12 @@ def test_tokens_and_log_probs(model: Any, positions: bool, last: bool, tmp_path:
             dynamo=False,
         )
     decoder = OnnxDecoder(tmp_path, num_threads=1)
-    spec: GraphSpec = decoder.spec
+    spec = decoder.spec
     assert (spec.cache, spec.last_logits_only, bool(spec.positions)) == ((), last, positions)
     assert_same_tokens_and_log_probs(decoder, model, (3, 9, 1, 17, 9))
 
 
-def test_a_masked_model_is_refused(tmp_path: Path) -> None:
+def test_a_masked_model_is_refused(tmp_path):
     """It has the same inputs and outputs; small random weights are the hardest to tell."""
     torch.manual_seed(0)
     config = transformers.DistilBertConfig(
@@ -85,12 +81,12 @@ def test_a_masked_model_is_refused(tmp_path: Path) -> None:
     )
     masked = transformers.AutoModelForMaskedLM.from_config(config, attn_implementation="eager").eval()
 
-    class Masked(torch.nn.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
+    class Masked(torch.nn.Module):
+        def __init__(self):
             super().__init__()
             self.model = masked
 
-        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
+        def forward(self, input_ids, attention_mask):
             return self.model(input_ids=input_ids, attention_mask=attention_mask).logits
 
     both = {0: "batch", 1: "sequence"}

@@ -1,17 +1,12 @@
 """Operands whose batch ends elsewhere, against tensordict where that combines their leaves as they are."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
-from parity.compare import LITE, TORCH, Side, assert_outcomes, outcome
+from parity.compare import LITE, TORCH, assert_outcomes, outcome
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+OPERATIONS = {
     "+": lambda x, y: x + y,
     "-": lambda x, y: x - y,
     "*": lambda x, y: x * y,
@@ -35,7 +30,7 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def tree(s: Side, seed: int, size: tuple[int, ...]) -> Any:
+def tree(s, seed, size):
     rng = np.random.default_rng(seed)
     a, b, c = (rng.uniform(1, 2, size=shape).astype("float32") for shape in ((3, 2), (3, 2, 4), (3, 2)))
     nested = {"batch_size": size, "entries": {"b": b, "m": {"batch_size": size, "entries": {"c": c}}}}
@@ -44,8 +39,8 @@ def tree(s: Side, seed: int, size: tuple[int, ...]) -> Any:
 
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("size", [(), (3,), (3, 2)])
-def test_leaves_of_equal_shape(size: tuple[int, ...], name: str) -> None:
-    def run(s: Side) -> Any:
+def test_leaves_of_equal_shape(size, name):
+    def run(s):
         return OPERATIONS[name](tree(s, 0, size), tree(s, 1, ()))
 
     mine, theirs = (outcome(lambda side=side: run(side)) for side in (LITE, TORCH))
@@ -54,8 +49,8 @@ def test_leaves_of_equal_shape(size: tuple[int, ...], name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_other_leaves_beside_them(name: str) -> None:
-    def run(s: Side) -> Any:
+def test_other_leaves_beside_them(name):
+    def run(s):
         rows = np.arange(1, 7, dtype="float32").reshape(3, 2)
         first = {"a": rows, "b": rows[:, 0], "c": rows[:, :1]}
         second = {"a": rows * 2, "b": np.float32(3) + np.zeros((), "float32"), "c": rows[0, :1]}
@@ -68,8 +63,8 @@ def test_other_leaves_beside_them(name: str) -> None:
 
 
 @pytest.mark.parametrize("payload", [1, "x", 2.5])
-def test_what_comes_back_from_a_dict(payload: Any) -> None:
-    def run(s: Side) -> Any:
+def test_what_comes_back_from_a_dict(payload):
+    def run(s):
         td = s.build({"batch_size": (3,), "entries": {"a": np.ones((3, 2), "float32")}})
         td["s"] = s.lib.NonTensorData(payload, batch_size=[3])
         back = s.lib.TensorDict.from_dict(td.to_dict(), batch_size=[])
@@ -80,8 +75,8 @@ def test_what_comes_back_from_a_dict(payload: Any) -> None:
     assert_outcomes(mine, theirs, repr(payload))
 
 
-def test_arrays_beside_objects() -> None:
-    def run(s: Side) -> Any:
+def test_arrays_beside_objects():
+    def run(s):
         array = s.build({"batch_size": (), "entries": {"s": np.ones(2, "float32")}})
         payload = s.lib.TensorDict(s="x")
         return [sorted((x == y)["s"].keys()) for x, y in ((array, payload), (payload, array))]

@@ -1,7 +1,5 @@
 """`out=` of everything that has it against tensordict: values, and whose memory holds them."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -20,18 +18,18 @@ MASK = np.array([True, False, True])
 INDEX = np.array([2, 0])
 
 
-def tree(s: Side, seed: int = 0, dtype: str = "float32") -> Any:
+def tree(s, seed=0, dtype="float32"):
     rng = np.random.default_rng(seed)
     a, b = (rng.normal(size=shape).astype(dtype) for shape in ((3, 2), (3,)))
     return s.build({"batch_size": (3,), "entries": {"a": a, "n": {"batch_size": (3,), "entries": {"b": b}}}})
 
 
-def stacked(s: Side, seed: int = 0) -> Any:
+def stacked(s, seed=0):
     return s.lib.lazy_stack(list(tree(s, seed).unbind(0)))
 
 
 Call = Callable[[Side, Any, Any], Any]
-CALLS: dict[str, Call] = {
+CALLS = {
     "logsumexp": lambda s, td, out: td.logsumexp(dim=0, out=out),
     "logsumexp, kept": lambda s, td, out: td.logsumexp(dim=0, keepdim=True, out=out),
     "logsumexp of everything": lambda s, td, out: td.logsumexp(out=out),
@@ -61,8 +59,8 @@ REPLACED = {"where"}
 RECEIVED = {"apply"}
 
 
-def test_every_method_with_out_is_compared() -> None:
-    def parameters(value: Any) -> Any:
+def test_every_method_with_out_is_compared():
+    def parameters(value):
         try:
             return inspect.signature(value).parameters
         except (TypeError, ValueError):
@@ -77,19 +75,19 @@ def test_every_method_with_out_is_compared() -> None:
     assert there <= {name.split(",")[0].split(" ")[0] for name in CALLS} | set(WITHOUT)
 
 
-def address(leaf: Any) -> int:
+def address(leaf):
     return leaf.data_ptr() if isinstance(leaf, torch.Tensor) else leaf.ctypes.data
 
 
-def addresses(td: Any) -> dict[Any, int]:
+def addresses(td):
     return {key: address(td[key]) for key in td.keys(True, True)}
 
 
-def zeros(s: Side, td: Any) -> Any:
+def zeros(s, td):
     return s.build(_zeroed(plain(td.contiguous())))
 
 
-def _zeroed(content: dict[str, Any]) -> dict[str, Any]:
+def _zeroed(content):
     entries = {
         key: _zeroed(entry) if isinstance(entry, dict) else np.zeros_like(entry)
         for key, entry in content["entries"].items()
@@ -99,11 +97,11 @@ def _zeroed(content: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("name", CALLS)
-def test_values_and_memory(name: str, lazy: bool) -> None:
+def test_values_and_memory(name, lazy):
     if lazy and name in ("apply", "logsumexp, kept", "logsumexp of everything", "pad_sequence"):
         pytest.skip("stacks have no such form there")
 
-    def run(s: Side, lacks: list[Any]) -> tuple[Any, bool, bool]:
+    def run(s, lacks):
         td = stacked(s) if lazy else tree(s)
         out = zeros(s, CALLS[name](s, td, None)).exclude(*lacks)
         before = addresses(out)
@@ -122,7 +120,7 @@ def test_values_and_memory(name: str, lazy: bool) -> None:
         assert_outcomes((run(LITE, lacks)[0], None), (whole, None), f"{name} without {lacks}")
 
 
-OUTS: dict[str, Callable[[Side, Any], Any]] = {
+OUTS = {
     "another batch size": lambda s, out: s.build({"batch_size": (7, 7), "entries": {}}),
     "integers": lambda s, out: out.apply(
         lambda x: s.leaf(np.zeros(tuple(x.shape), np.int32)), batch_size=out.batch_size
@@ -143,8 +141,8 @@ TAKEN = {
 
 @pytest.mark.parametrize("kind", OUTS)
 @pytest.mark.parametrize("name", CALLS)
-def test_what_is_refused_there_is_refused(name: str, kind: str) -> None:
-    def run(s: Side) -> Any:
+def test_what_is_refused_there_is_refused(name, kind):
+    def run(s):
         td = tree(s)
         return CALLS[name](s, td, OUTS[kind](s, zeros(s, CALLS[name](s, td, None))))
 
@@ -157,7 +155,7 @@ def test_what_is_refused_there_is_refused(name: str, kind: str) -> None:
         assert mine[1] is not None
 
 
-def test_lite_has_out_where_tensordict_has() -> None:
+def test_lite_has_out_where_tensordict_has():
     for name in {name.split(",")[0].split(" ")[0] for name in CALLS} | set(WITHOUT) - {"to_mds"}:
         fn = getattr(lite.TensorDict, name, None) or getattr(lite, name)
         assert "out" in inspect.signature(fn).parameters

@@ -1,14 +1,11 @@
 """What TensorDictParams answers to each name that needs no argument, in both libraries."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pytest
-from parity.functional import LIBS, QUIET, TORCH, Lib, kind, raw
+from parity.functional import LIBS, QUIET, TORCH, kind, raw
 
 pytestmark = QUIET
 
@@ -34,7 +31,7 @@ ELSEWHERE = {
 }
 
 
-def build(lib: Lib) -> Any:
+def build(lib):
     td = lib.TD({"w": lib.ones(3, 2), "n": {"b": lib.ones(3, 4)}}, batch_size=[3])
     params = lib.tdnn.TensorDictParams(td)
     for parameter in params.parameters():
@@ -42,12 +39,12 @@ def build(lib: Lib) -> Any:
     return params
 
 
-def described(lib: Lib, td: Any) -> Any:
+def described(lib, td):
     leaves = [(key, shown(lib, leaf, td)) for key, leaf in td.items(True, True)]
     return tuple(td.batch_size), leaves
 
 
-def shown(lib: Lib, value: Any, params: Any) -> Any:
+def shown(lib, value, params):
     """A result without what only one library can say about it."""
     if value is params:
         return "self"
@@ -64,7 +61,7 @@ def shown(lib: Lib, value: Any, params: Any) -> Any:
     return value if isinstance(value, bool | int | float | str | None) else type(value).__name__
 
 
-def asked(lib: Lib, name: str) -> Any:
+def asked(lib, name):
     params = build(lib)
     try:
         value = getattr(params, name)
@@ -82,6 +79,6 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_same_answer(name: str) -> None:
+def test_the_same_answer(name):
     mine, theirs = (asked(lib, name) for lib in LIBS)
     assert mine == theirs

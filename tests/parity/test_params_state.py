@@ -1,32 +1,29 @@
 """State dicts that are TensorDicts, state dicts of every kind of entry, entries as attributes."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from parity.functional import QUIET, Lib, fill, kind, raw, same
+from parity.functional import QUIET, compared, fill, kind, raw, same
 
 pytestmark = QUIET
 
 
-def net(lib: Lib, seed: int) -> Any:
+def net(lib, seed):
     made = lib.nn.Sequential(lib.nn.Linear(2, 3), lib.nn.Sequential(lib.nn.BatchNorm1d(3)))
     fill(lib, [made], seed)
     return made
 
 
-def values(module: Any) -> Any:
+def values(module):
     return {name: np.round(raw(value), 5).tolist() for name, value in module.state_dict().items()}
 
 
-def flat(lib: Lib, module: Any) -> Any:
+def flat(lib, module):
     return lib.TD.from_module(module).flatten_keys(".")
 
 
-SOURCES: dict[str, Callable[[Lib, Any], Any]] = {
+SOURCES = {
     "flat": flat,
     "flat arrays": lambda lib, m: flat(lib, m).data,
     "flat params": lambda lib, m: lib.tdnn.TensorDictParams(flat(lib, m)),
@@ -47,22 +44,20 @@ SOURCES: dict[str, Callable[[Lib, Any], Any]] = {
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize("assign", [True, False])
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_tensordict_as_state_dict(source: str, strict: bool, assign: bool) -> None:
-    def program(lib: Lib) -> Any:
-        module, other = net(lib, 0), net(lib, 1)
-        given = SOURCES[source](lib, other)
-        weight = module[0].weight
-        try:
-            keys = module.load_state_dict(given, strict=strict, assign=assign)
-            found = [sorted(names) for names in keys]
-        except RuntimeError:
-            return "RuntimeError"  # where torch has written what did fit
-        return found, values(module), values(other), module[0].weight is weight, kind(lib, module[0].weight)
-
-    same(program)
+@compared
+def test_a_tensordict_as_state_dict(lib, source, strict, assign):
+    module, other = net(lib, 0), net(lib, 1)
+    given = SOURCES[source](lib, other)
+    weight = module[0].weight
+    try:
+        keys = module.load_state_dict(given, strict=strict, assign=assign)
+        found = [sorted(names) for names in keys]
+    except RuntimeError:
+        return "RuntimeError"  # where torch has written what did fit
+    return found, values(module), values(other), module[0].weight is weight, kind(lib, module[0].weight)
 
 
-TREES: dict[str, Callable[[Lib, Any], Any]] = {
+TREES = {
     "nested": lambda lib, td: td,
     "params": lambda lib, td: lib.tdnn.TensorDictParams(td),
     "flat": lambda lib, td: td.flatten_keys("."),
@@ -80,26 +75,23 @@ TREES: dict[str, Callable[[Lib, Any], Any]] = {
 @pytest.mark.parametrize("assign", [True, False])
 @pytest.mark.parametrize("source", TREES)
 @pytest.mark.parametrize("target", ["params", "tensordict"])
-def test_trees_as_state_dicts_of_trees(target: str, source: str, assign: bool, strict: bool) -> None:
+@compared
+def test_trees_as_state_dicts_of_trees(lib, target, source, assign, strict):
+    def tree(value):
+        entries = {"a": lib.ones(2) * value, "n": lib.TD({"b": lib.ones(2) * value})}
+        return lib.TD({**entries, "i": lib.ones(2, dtype=np.int64)})
 
-    def program(lib: Lib) -> Any:
-        def tree(value: float) -> Any:
-            entries = {"a": lib.ones(2) * value, "n": lib.TD({"b": lib.ones(2) * value})}
-            return lib.TD({**entries, "i": lib.ones(2, dtype=np.int64)})
-
-        into = tree(1)
-        into = lib.tdnn.TensorDictParams(into) if target == "params" else into
-        # Where the reference loads nothing with assign=True, as `test_assigning_to_params` has it.
-        copied = assign and target == "tensordict"
-        result = into.load_state_dict(TREES[source](lib, tree(2)), strict=strict, assign=copied)
-        found = {key: raw(leaf).tolist() for key, leaf in into.items(True, True)}
-        return result is into, found, tuple(into.batch_size)
-
-    same(program)
+    into = tree(1)
+    into = lib.tdnn.TensorDictParams(into) if target == "params" else into
+    # Where the reference loads nothing with assign=True, as `test_assigning_to_params` has it.
+    copied = assign and target == "tensordict"
+    result = into.load_state_dict(TREES[source](lib, tree(2)), strict=strict, assign=copied)
+    found = {key: raw(leaf).tolist() for key, leaf in into.items(True, True)}
+    return result is into, found, tuple(into.batch_size)
 
 
-def of_class(lib: Lib) -> Any:
-    @lib.base.tensorclass  # type: ignore[untyped-decorator]
+def of_class(lib):
+    @lib.base.tensorclass
     class Holder:
         x: Any
         name: str
@@ -107,7 +99,7 @@ def of_class(lib: Lib) -> Any:
     return lib.TD({"c": Holder(lib.ones(2), "n"), "a": lib.ones(2)})
 
 
-ENTRIES: dict[str, Callable[[Lib], Any]] = {
+ENTRIES = {
     **{
         dtype: lambda lib, dtype=dtype: lib.TD({"a": lib.ones(2, dtype=dtype)})
         for dtype in ("float16", "float32", "float64", "int64", "uint8", "bool", "complex64")
@@ -130,12 +122,12 @@ ENTRIES: dict[str, Callable[[Lib], Any]] = {
 @pytest.mark.parametrize("assign", [True, False])
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("place", ["params", "a child", "a buffer"])
-def test_state_dicts_of_every_kind_of_entry(place: str, entry: str, assign: bool) -> None:
+def test_state_dicts_of_every_kind_of_entry(place, entry, assign):
     """What is saved, and that it is loaded into another of the same structure."""
     dotted = entry == "a dot in a key" and place != "a buffer"
 
-    def program(lib: Lib) -> Any:
-        def build(value: float) -> tuple[Any, Any]:
+    def program(lib):
+        def build(value):
             td = ENTRIES[entry](lib)
             for leaf in td.values(True, True):
                 if hasattr(leaf, "dtype"):
@@ -150,7 +142,7 @@ def test_state_dicts_of_every_kind_of_entry(place: str, entry: str, assign: bool
                 module.register_buffer("td", td)
             return module, module.td
 
-        def found(td: Any) -> Any:
+        def found(td):
             return {
                 str(key): (str(raw(leaf).dtype), raw(leaf).tolist())
                 for key, leaf in td.items(True, True)
@@ -173,7 +165,7 @@ def test_state_dicts_of_every_kind_of_entry(place: str, entry: str, assign: bool
     same(program)
 
 
-def test_objects_stay_when_a_state_dict_is_loaded_into_a_child() -> None:
+def test_objects_stay_when_a_state_dict_is_loaded_into_a_child():
     """The one case above where the reference raises."""
     from lite import TensorDict, nn
 
@@ -184,7 +176,7 @@ def test_objects_stay_when_a_state_dict_is_loaded_into_a_child() -> None:
     np.testing.assert_array_equal(module.td["a"], [0, 0])
 
 
-def test_assigning_to_params() -> None:
+def test_assigning_to_params():
     """The reference assigns to a copy."""
     from lite.nn import Parameter, TensorDictParams
 
@@ -195,7 +187,7 @@ def test_assigning_to_params() -> None:
     np.testing.assert_array_equal(params["i"], [1])
 
 
-ATTRIBUTES: dict[str, Callable[[Lib, Any], Any]] = {
+ATTRIBUTES = {
     "a Parameter": lambda lib, p: (p.w is p["w"], kind(lib, p.w)),
     "a buffer": lambda lib, p: raw(p.i).tolist(),
     "a node": lambda lib, p: (isinstance(p.n, lib.tdnn.TensorDictParams), p.n.b is p["n", "b"]),
@@ -219,32 +211,28 @@ ATTRIBUTES: dict[str, Callable[[Lib, Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", ATTRIBUTES)
-def test_entries_as_attributes(name: str) -> None:
-    def program(lib: Lib) -> Any:
-        entries = {"w": lib.ones(2), "i": lib.ones(2, dtype=np.int64)}
-        nodes = {"n": lib.TD({"b": lib.ones(2), "m": lib.TD({"c": lib.ones(2)})})}
-        return ATTRIBUTES[name](lib, lib.tdnn.TensorDictParams(lib.TD({**entries, **nodes})))
-
-    same(program)
+@compared
+def test_entries_as_attributes(lib, name):
+    entries = {"w": lib.ones(2), "i": lib.ones(2, dtype=np.int64)}
+    nodes = {"n": lib.TD({"b": lib.ones(2), "m": lib.TD({"c": lib.ones(2)})})}
+    return ATTRIBUTES[name](lib, lib.tdnn.TensorDictParams(lib.TD({**entries, **nodes})))
 
 
 @pytest.mark.parametrize("recurse", [False, True])
 @pytest.mark.parametrize("locked", [False, True])
 @pytest.mark.parametrize("batch_size", [None, (), (3,)])
-def test_empty_params(recurse: bool, locked: bool, batch_size: Any) -> None:
-    def program(lib: Lib) -> Any:
-        params = lib.tdnn.TensorDictParams(lib.TD({"a": lib.ones(2), "n": lib.TD()}, batch_size=[2]))
-        # The reference cannot make other empty ones of locked Parameters.
-        params = params.lock_() if locked and not recurse and batch_size is None else params
-        empty = params.empty(recurse) if batch_size is None else params.empty(recurse, batch_size=batch_size)
-        empty.set("z", lib.ones(3))
-        return type(empty) is lib.TD, empty.is_locked, sorted(empty.keys()), tuple(empty.batch_size)
-
-    same(program)
+@compared
+def test_empty_params(lib, recurse, locked, batch_size):
+    params = lib.tdnn.TensorDictParams(lib.TD({"a": lib.ones(2), "n": lib.TD()}, batch_size=[2]))
+    # The reference cannot make other empty ones of locked Parameters.
+    params = params.lock_() if locked and not recurse and batch_size is None else params
+    empty = params.empty(recurse) if batch_size is None else params.empty(recurse, batch_size=batch_size)
+    empty.set("z", lib.ones(3))
+    return type(empty) is lib.TD, empty.is_locked, sorted(empty.keys()), tuple(empty.batch_size)
 
 
-def test_numpy_gives_arrays() -> None:
-    def program(lib: Lib) -> Any:
+def test_numpy_gives_arrays():
+    def program(lib):
         module = net(lib, 0).requires_grad_(False)
         trees = (lib.TD.from_module(module), lib.TD.from_module(module, as_module=True))
         return [type(tree.numpy()["0"]["weight"]) is np.ndarray for tree in trees]

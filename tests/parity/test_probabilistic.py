@@ -15,13 +15,9 @@ be equal. Rows of the specification's checklist:
 | test_generator_* | tests/nn/tensordict_modules/test_probabilistic.py; test_generator_errors |
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
-from parity.probabilistic import DISTS, LITE, LOC, TORCH, Lib, chain, same, same_error
+from parity.probabilistic import DISTS, LITE, LOC, TORCH, chain, compared, compared_values, same, same_error
 from tensordict import nn as reference
 
 from lite import nn
@@ -36,7 +32,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("name", ["mode", "MEDIAN", "Mean", "random", "DETERMINISTIC"])
-def test_interaction_types(name: str) -> None:
+def test_interaction_types(name):
     for lib in (LITE, TORCH):
         member = lib.nn.InteractionType(name)
         assert member is lib.nn.InteractionType.from_str(name) is lib.nn.InteractionType(member)
@@ -45,7 +41,7 @@ def test_interaction_types(name: str) -> None:
 
 
 @pytest.mark.parametrize("bad", ["foo", "", 1.0])
-def test_interaction_type_errors(bad: Any) -> None:
+def test_interaction_type_errors(bad):
     for lib in (LITE, TORCH):
         with pytest.raises(ValueError, match="is not a valid InteractionType"):
             lib.nn.InteractionType(bad)
@@ -54,7 +50,7 @@ def test_interaction_type_errors(bad: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["mode", "RANDOM", None])
-def test_settings(kind: Any) -> None:
+def test_settings(kind):
     from tensordict.nn.probabilistic import interaction_type as their_type
 
     for lib, get in ((LITE, nn.interaction_type), (TORCH, their_type)):
@@ -67,7 +63,7 @@ def test_settings(kind: Any) -> None:
         assert get() is None
 
         @lib.nn.set_interaction_type(kind)
-        def decorated(get: Any = get) -> Any:
+        def decorated(get=get):
             return get()
 
         assert decorated() is expected
@@ -77,7 +73,7 @@ def test_settings(kind: Any) -> None:
 @pytest.mark.parametrize("log_prob", [False, True])
 @pytest.mark.parametrize("kind", ["mode", "mean", "median", "deterministic", "random"])
 @pytest.mark.parametrize("name", DISTS)
-def test_interaction(name: str, kind: str, log_prob: bool) -> None:
+def test_interaction(name, kind, log_prob):
     params, kwargs = DISTS[name]
     if kind == "median" or (kind, name) in {
         ("mean", "OneHotCategorical"),  # here the probabilities, there NaN
@@ -87,7 +83,7 @@ def test_interaction(name: str, kind: str, log_prob: bool) -> None:
     }:
         return check_own_value(name, kind)
 
-    def case(lib: Lib) -> Any:
+    def case(lib):
         module = lib.nn.ProbabilisticTensorDictModule(
             list(params), ["x"], distribution_class=getattr(lib, name), distribution_kwargs=kwargs,
             return_log_prob=log_prob and not (kind == "mean" and "Categorical" in name),
@@ -104,7 +100,7 @@ def test_interaction(name: str, kind: str, log_prob: bool) -> None:
     return None
 
 
-def check_own_value(name: str, kind: str) -> None:
+def check_own_value(name, kind):
     """Where the reference has no value, or NaN: lite's is what the distribution says."""
     params, _ = DISTS[name]
     cls = getattr(LITE, name)
@@ -144,59 +140,47 @@ LOG_PROBS = [
 
 @pytest.mark.parametrize("log_prob", LOG_PROBS)
 @pytest.mark.parametrize(("keys", "loc", "scale"), KEYS)
-def test_keys(keys: Any, loc: Any, scale: Any, log_prob: Any) -> None:
-    def case(lib: Lib) -> Any:
-        module = lib.nn.ProbabilisticTensorDictModule(**keys, distribution_class=lib.Normal, **log_prob)
-        td = lib.TD({loc: lib.linspace(3, 4), scale: lib.linspace(3, 4) + 2}, batch_size=[3])
-        out = module(td)
-        lists = module.in_keys, module.out_keys, module.log_prob_keys, module.log_prob_key
-        return lists[1:], list(lists[0]), module.dist_params_keys, module.dist_sample_keys, out
-
-    assert not isinstance(same(case), type)
+@compared_values
+def test_keys(lib, keys, loc, scale, log_prob):
+    module = lib.nn.ProbabilisticTensorDictModule(**keys, distribution_class=lib.Normal, **log_prob)
+    td = lib.TD({loc: lib.linspace(3, 4), scale: lib.linspace(3, 4) + 2}, batch_size=[3])
+    out = module(td)
+    lists = module.in_keys, module.out_keys, module.log_prob_keys, module.log_prob_key
+    return lists[1:], list(lists[0]), module.dist_params_keys, module.dist_sample_keys, out
 
 
 @pytest.mark.parametrize("key", [None, "sample_log_prob", ("a", "b"), ("data", "lp")])
 @pytest.mark.parametrize("reduced", [False, True])
-def test_nested_keys(key: Any, reduced: bool) -> None:
-    def case(lib: Lib) -> Any:
-        def make(**kwargs: Any) -> Any:
-            dist = lib.Normal(**kwargs)
-            return lib.Independent(dist, 1) if reduced else dist
+@compared
+def test_nested_keys(lib, key, reduced):
+    def make(**kwargs):
+        dist = lib.Normal(**kwargs)
+        return lib.Independent(dist, 1) if reduced else dist
 
-        module = lib.nn.ProbabilisticTensorDictModule(
-            [("data", "loc"), ("data", "scale")], [("data", "action")], distribution_class=make,
-            return_log_prob=True, log_prob_key=key, default_interaction_type="mean",
-        )  # fmt: skip
-        td = lib.TD(
-            {("data", "loc"): lib.linspace(3, 4), ("data", "scale"): lib.zeros(3, 4) + 2}, batch_size=[3]
-        )
-        return module(td)
-
-    same(case)
+    module = lib.nn.ProbabilisticTensorDictModule(
+        [("data", "loc"), ("data", "scale")], [("data", "action")], distribution_class=make,
+        return_log_prob=True, log_prob_key=key, default_interaction_type="mean",
+    )  # fmt: skip
+    td = lib.TD({("data", "loc"): lib.linspace(3, 4), ("data", "scale"): lib.zeros(3, 4) + 2}, batch_size=[3])
+    return module(td)
 
 
-def test_distribution_kwargs() -> None:
-    def case(lib: Lib) -> Any:
-        module = lib.nn.ProbabilisticTensorDictModule(
-            ["loc", "scale"],
-            ["x"],
-            distribution_class=lib.TanhNormal,
-            distribution_kwargs={"low": -2, "high": 3.0},
-        )
-        return module(lib.td(**DISTS["Normal"][0]))
-
-    same(case)
+@compared
+def test_distribution_kwargs(lib):
+    module = lib.nn.ProbabilisticTensorDictModule(
+        ["loc", "scale"],
+        ["x"],
+        distribution_class=lib.TanhNormal,
+        distribution_kwargs={"low": -2, "high": 3.0},
+    )
+    return module(lib.td(**DISTS["Normal"][0]))
 
 
 @pytest.mark.parametrize("name", ["delta", "Delta", "OneHotCategorical"])
-def test_names_of_distributions(name: str) -> None:
-    def case(lib: Lib) -> Any:
-        key = "param" if name.lower() == "delta" else "logits"
-        return lib.nn.ProbabilisticTensorDictModule([key], ["x"], distribution_class=name)(
-            lib.td(**{key: LOC})
-        )
-
-    same(case)
+@compared
+def test_names_of_distributions(lib, name):
+    key = "param" if name.lower() == "delta" else "logits"
+    return lib.nn.ProbabilisticTensorDictModule([key], ["x"], distribution_class=name)(lib.td(**{key: LOC}))
 
 
 @pytest.mark.parametrize(
@@ -252,12 +236,12 @@ def test_names_of_distributions(name: str) -> None:
         ),
     ],
 )
-def test_errors(error: type[Exception], make: Any) -> None:
+def test_errors(error, make):
     same_error(make, error)
 
 
 @pytest.mark.parametrize("generator", [1.5, True, [1]])
-def test_generator_errors(generator: Any) -> None:
+def test_generator_errors(generator):
     same_error(lambda lib: lib.nn.ProbabilisticTensorDictModule(["a"], ["x"], generator=generator), TypeError)
 
 
@@ -266,35 +250,31 @@ def test_generator_errors(generator: Any) -> None:
 
 @pytest.mark.parametrize("num_samples", [2, (2,), (2, 3)])
 @pytest.mark.parametrize("log_prob", [False, True])
-def test_num_samples(num_samples: Any, log_prob: bool) -> None:
-    def case(lib: Lib) -> Any:
-        module = lib.nn.ProbabilisticTensorDictModule(
-            ["loc", "scale"], ["x"], distribution_class=lib.Normal, num_samples=num_samples,
-            default_interaction_type="random", return_log_prob=log_prob,
-        )  # fmt: skip
-        td = lib.td(**DISTS["Normal"][0], batch_size=[3])
-        out = module(td)
-        assert out is not td
-        return out.batch_size, {k: v.shape for k, v in sorted(out.items())}, sorted(td.keys())
-
-    same(case)
+@compared
+def test_num_samples(lib, num_samples, log_prob):
+    module = lib.nn.ProbabilisticTensorDictModule(
+        ["loc", "scale"], ["x"], distribution_class=lib.Normal, num_samples=num_samples,
+        default_interaction_type="random", return_log_prob=log_prob,
+    )  # fmt: skip
+    td = lib.td(**DISTS["Normal"][0], batch_size=[3])
+    out = module(td)
+    assert out is not td
+    return out.batch_size, {k: v.shape for k, v in sorted(out.items())}, sorted(td.keys())
 
 
 @pytest.mark.parametrize("options", [{}, {"return_log_prob": True}])
 @pytest.mark.parametrize("count", [2, 3, 4])
-def test_num_samples_in_sequences(options: dict[str, Any], count: int) -> None:
-    def case(lib: Lib) -> Any:
-        modules = chain(lib, num_samples=2, default_interaction_type="random", **options)[:count]
-        seq = lib.nn.ProbabilisticTensorDictSequential(*modules)
-        out = seq(lib.td(obs=LOC, batch_size=[3]))
-        shapes = {k: out.get(k).shape for k in sorted(out.keys(True, True), key=str)}
-        return (
-            out.batch_size,
-            shapes,
-            seq.num_samples,
-            seq.log_prob_keys,
-            seq.dist_sample_keys,
-            seq.return_composite,
-        )
-
-    same(case)
+@compared
+def test_num_samples_in_sequences(lib, options, count):
+    modules = chain(lib, num_samples=2, default_interaction_type="random", **options)[:count]
+    seq = lib.nn.ProbabilisticTensorDictSequential(*modules)
+    out = seq(lib.td(obs=LOC, batch_size=[3]))
+    shapes = {k: out.get(k).shape for k in sorted(out.keys(True, True), key=str)}
+    return (
+        out.batch_size,
+        shapes,
+        seq.num_samples,
+        seq.log_prob_keys,
+        seq.dist_sample_keys,
+        seq.return_composite,
+    )

@@ -1,7 +1,5 @@
 """QValueActor and ValueOperator against torchrl's."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -10,7 +8,7 @@ from parity.losses import both, mlp
 
 @pytest.mark.parametrize("space", ["categorical", "one-hot", "one_hot"])
 @pytest.mark.parametrize("masked", [False, True])
-def test_actors(space: str, masked: bool) -> None:
+def test_actors(space, masked):
     mask_key = "mask" if masked else None
     ours, theirs = both(lambda s: s.QValueActor(mlp(s, 4, 3), action_space=space, action_mask_key=mask_key))
     observation = np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32)
@@ -27,7 +25,7 @@ def test_actors(space: str, masked: bool) -> None:
         np.testing.assert_allclose(mine, other.numpy(), 1e-6, 1e-6)
 
 
-def test_values() -> None:
+def test_values():
     for keys in (None, ["observation", "action"]):
         ours, theirs = both(lambda s, keys=keys: s.ValueOperator(mlp(s, 4, 1), in_keys=keys))
         assert ours.in_keys == list(theirs.in_keys)

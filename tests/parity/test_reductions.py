@@ -1,14 +1,10 @@
 """Reductions, scans and padding of random trees against tensordict."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from parity.compare import LITE, TORCH, Side, assert_outcomes, outcome, plain
+from parity.compare import LITE, TORCH, assert_outcomes, outcome, plain
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -17,10 +13,10 @@ FEATURES = st.sampled_from([(), (2,), (1,), (2, 3)])
 
 
 @st.composite
-def trees(draw: st.DrawFn, dtypes: tuple[str, ...], size: tuple[int, ...] | None = None) -> dict[str, Any]:
+def trees(draw, dtypes, size=None):
     """Trees without empty dimensions, of which many of the reference's kernels make errors."""
     own = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3).map(tuple)) if size is None else size
-    entries: dict[str, Any] = {}
+    entries = {}
     for key in draw(st.permutations(["a", "b", "n", "s"]))[: draw(st.integers(1, 4))]:
         if key == "n":
             if size is None:
@@ -34,23 +30,23 @@ def trees(draw: st.DrawFn, dtypes: tuple[str, ...], size: tuple[int, ...] | None
             drawn = rng.permutation(int(np.prod(shape))).reshape(shape) - 3
             dtype = draw(st.sampled_from(dtypes))
             entries[key] = (drawn % 2 > 0) if dtype == "bool" else np.abs(drawn).astype(dtype)
-    tree: dict[str, Any] = {"batch_size": own, "entries": entries}
+    tree = {"batch_size": own, "entries": entries}
     if size is None:
         tree["names"] = draw(st.sampled_from([None, ["x", "y", "z"][: len(own)]]))
     return tree
 
 
-def same(action: Any, tree: dict[str, Any], where: str) -> None:
+def same(action, tree, where):
     mine, theirs = (outcome(lambda side=side: action(side)) for side in (LITE, TORCH))
     assert_outcomes(mine, theirs, where)
 
 
-def pair(value: Any) -> Any:
+def pair(value):
     """A (values, indices) result of either library as a list."""
     return [value.values, value.indices] if hasattr(value, "indices") else value
 
 
-def first_dim(draw: Any, ndim: int, features: bool = True) -> Any:
+def first_dim(draw, ndim, features=True):
     kinds = [st.integers(-ndim - 1, ndim)]
     return draw(st.one_of(*kinds, st.just("feature"))) if features else draw(kinds[0])
 
@@ -77,7 +73,7 @@ def test_products_and_extremes(data, name):
     same(lambda side: getattr(_small(side.build(tree), name), name)(*args), tree, f"{name}{args}")
 
 
-def _small(td: Any, name: str) -> Any:
+def _small(td, name):
     """Values whose product neither overflows nor depends on the order of multiplication."""
     return td.apply(lambda x: x % 2 + 1, filter_empty=False) if name == "prod" else td
 
@@ -90,7 +86,7 @@ def test_values_and_indices(data, name):
     ndim = len(tree["batch_size"])
     dim = data.draw(st.integers(-ndim - 1, ndim))
 
-    def action(side: Side) -> Any:
+    def action(side):
         td = side.build(tree).filter_non_tensor_data()  # which the reference leaves out of the pair
         return [plain(item) for item in pair(getattr(td, name)(dim))]
 
@@ -129,11 +125,11 @@ def test_norms(tree):
 def test_reduce_joins(data, name, features):
     tree = data.draw(trees(("float32",)))
     if features and name in ("sum", "mean", "std"):
-        args: tuple[Any, ...] = ("feature",)
+        args = ("feature",)
     else:
         args = ()
 
-    def action(side: Side) -> Any:
+    def action(side):
         out = getattr(_small(side.build(tree), name), name)(*args, reduce=True)
         return np.asarray(out)
 
@@ -160,11 +156,11 @@ def test_pad_sequences(data, inside, masks):
     rows = []
     for i, n in enumerate(lengths):
         shape = (n, 2) if inside else (2, n)
-        entries: dict[str, Any] = {"a": np.arange(2 * n, dtype="float32").reshape(shape) + i}
+        entries = {"a": np.arange(2 * n, dtype="float32").reshape(shape) + i}
         entries["n"] = {"batch_size": shape[:1], "entries": {"b": np.ones((*shape, 3), "int64")}}
         rows.append({"batch_size": shape[:1], "entries": entries})
 
-    def action(side: Side) -> Any:
+    def action(side):
         tds = [side.build(row) for row in rows]
         return side.lib.pad_sequence(tds, 0 if inside else 1, -1.0, return_mask=masks)
 

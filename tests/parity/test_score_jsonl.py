@@ -1,10 +1,5 @@
 """The example that scores a file of responses, beside transformers with the weights of the same export."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import onnx
 import pytest
@@ -18,7 +13,7 @@ MODEL = MODELS / "optimum-llama"
 
 
 @pytest.fixture(scope="module")
-def model() -> Any:
+def model():
     """Llama with the weights of the graph: products have theirs transposed, and are named for their layer."""
     graph = onnx.load(MODEL / "model.onnx").graph
     values = {
@@ -35,7 +30,7 @@ def model() -> Any:
     return made
 
 
-def test_log_probs_and_perplexity(model: Any, tmp_path: Path) -> None:
+def test_log_probs_and_perplexity(model, tmp_path):
     tokenizer = transformers.AutoTokenizer.from_pretrained(MODEL)
     wanted = []
     for row in FILE:

@@ -1,23 +1,19 @@
 """Modules of plain functions in pickles, and probabilistic sequences over bases of one's own."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import pickle
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
-from parity.functional import LITE, QUIET, Lib, raw, same
+from parity.functional import LITE, QUIET, raw, same
 
 from lite.nn.distributions import Normal
 
 pytestmark = QUIET
 
 
-PAYLOADS: dict[str, Callable[[Lib], Any]] = {
+PAYLOADS = {
     "a lambda": lambda lib: lambda x: x * 2,
     "a function in a function": lambda lib: of(2),
     "a partial of a lambda": lambda lib: functools.partial(lambda n, x: x * n, 2),
@@ -25,21 +21,21 @@ PAYLOADS: dict[str, Callable[[Lib], Any]] = {
 }
 
 
-def of(factor: int) -> Any:
-    def scaled(x: Any) -> Any:
+def of(factor):
+    def scaled(x):
         return x * factor
 
     return scaled
 
 
-def doubled(x: Any) -> Any:
+def doubled(x):
     return x * 2
 
 
 @pytest.mark.parametrize("copied", [lambda m: pickle.loads(pickle.dumps(m)), copy.copy, copy.deepcopy])
 @pytest.mark.parametrize("name", PAYLOADS)
-def test_modules_of_functions_are_sent(name: str, copied: Any) -> None:
-    def program(lib: Lib) -> Any:
+def test_modules_of_functions_are_sent(name, copied):
+    def program(lib):
         module = lib.tdnn.TensorDictModule(PAYLOADS[name](lib), ["x"], ["y"])
         other = copied(lib.tdnn.TensorDictSequential(module.select_out_keys("y")))
         return raw(other(lib.TD({"x": lib.ones(2)}))["y"]).tolist(), other.in_keys, other.out_keys
@@ -47,13 +43,13 @@ def test_modules_of_functions_are_sent(name: str, copied: Any) -> None:
     assert same(program) == ([2, 2], ["x"], ["y"])
 
 
-def test_sequences_over_bases_without_selected_out_keys() -> None:
-    def program(lib: Lib) -> Any:
-        class Base(lib.tdnn.TensorDictSequential):  # type: ignore[misc, name-defined]
-            def __init__(self, *modules: Any, partial_tolerant: bool = False, inplace: Any = None) -> None:
+def test_sequences_over_bases_without_selected_out_keys():
+    def program(lib):
+        class Base(lib.tdnn.TensorDictSequential):
+            def __init__(self, *modules, partial_tolerant=False, inplace=None):
                 super().__init__(*modules, partial_tolerant=partial_tolerant, inplace=inplace)
 
-        class Both(lib.tdnn.ProbabilisticTensorDictSequential, Base):  # type: ignore[misc, name-defined]
+        class Both(lib.tdnn.ProbabilisticTensorDictSequential, Base):
             pass
 
         module = lib.tdnn.TensorDictModule(doubled, ["x"], ["loc"])

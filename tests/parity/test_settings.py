@@ -1,9 +1,5 @@
 """The switches of lists and of equal objects, beside tensordict's."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 import tensordict
@@ -25,7 +21,7 @@ WAYS = {
     "lazy": lambda m, v: ROWS(m).set("k", v).get("k"),
     "update": lambda m, v: m.TensorDict({"k": ["x", "y", "z"]}, [3]).update({"k": v}).get("k"),
 }
-JOINED: dict[str, Any] = {
+JOINED = {
     "stack": lambda m, stack, rows: stack(rows).get("s"),
     "lazy": lambda m, stack, rows: m.lazy_stack(rows).get("s"),
     "lazy to dense": lambda m, stack, rows: m.lazy_stack(rows).contiguous().get("s"),
@@ -37,7 +33,7 @@ JOINED: dict[str, Any] = {
 }
 
 
-def shown(value: Any) -> Any:
+def shown(value):
     if type(value).__name__ in ("NonTensorData", "NonTensorStack"):
         objects = value.tolist()
         return type(value).__name__, type(objects), np.asarray(objects).tolist(), tuple(value.batch_size)
@@ -46,7 +42,7 @@ def shown(value: Any) -> Any:
     return np.asarray(value, object).tolist()
 
 
-def outcome(call: Any) -> Any:
+def outcome(call):
     try:
         return shown(call())
     except Exception as error:
@@ -56,7 +52,7 @@ def outcome(call: Any) -> Any:
 @pytest.mark.parametrize("mode", [True, False])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("value", LISTS, ids=str)
-def test_lists(value: Any, way: str, mode: bool) -> None:
+def test_lists(value, way, mode):
     kept = mode and way == "lazy" and value in (LISTS[4], LISTS[-1])  # lite gives each row its item
     with tensordict.set_list_to_stack(mode), lite.set_list_to_stack(mode):
         ours, theirs = (outcome(lambda m=m: WAYS[way](m, value)) for m in (lite, tensordict))
@@ -66,7 +62,7 @@ def test_lists(value: Any, way: str, mode: bool) -> None:
 @pytest.mark.parametrize("mode", [True, False])
 @pytest.mark.parametrize("join", JOINED)
 @pytest.mark.parametrize("pair", [("x", "x"), ("x", "y"), ({"q": 1}, {"q": 1}), (float("nan"),) * 2, (0, 0)])
-def test_equal_objects(pair: Any, join: str, mode: bool) -> None:
+def test_equal_objects(pair, join, mode):
     with tensordict.set_capture_non_tensor_stack(mode), lite.set_capture_non_tensor_stack(mode):
         assert lite.capture_non_tensor_stack() == tensordict.capture_non_tensor_stack()
         ours, theirs = (

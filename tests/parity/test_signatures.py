@@ -1,7 +1,5 @@
 """Every public name of tensordict, with its parameters, is in lite, or is in a table here with the reason."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 
@@ -113,12 +111,12 @@ DEFAULTS = {
 UNSET = "<not given>"
 
 
-def parameters(fn: Any) -> dict[str, inspect.Parameter]:
+def parameters(fn):
     found = inspect.signature(fn).parameters
     return {name: p for name, p in found.items() if name not in ("self", "cls", "td")}
 
 
-def default(parameter: inspect.Parameter) -> Any:
+def default(parameter):
     """The default in one form for both libraries, whose markers for "not given" differ."""
     value = parameter.default
     if value is MISSING or type(value).__name__ == "_NoDefault":
@@ -126,7 +124,7 @@ def default(parameter: inspect.Parameter) -> Any:
     return tuple(value) if type(value).__name__ == "Size" else value
 
 
-def differences(name: str, theirs: Any, ours: Any) -> list[str]:
+def differences(name, theirs, ours):
     """What a call that suits tensordict would meet in lite."""
     expected, got = parameters(theirs), parameters(ours)
     missing, _ = PARAMETERS.get(name, (set(), ""))
@@ -156,7 +154,7 @@ def differences(name: str, theirs: Any, ours: Any) -> list[str]:
     return out
 
 
-def compared(theirs: Any, ours: Any) -> list[str]:
+def compared(theirs, ours):
     out = []
     for name in sorted(name for name in dir(theirs) if not name.startswith("_")):
         if name in LEFT_OUT and name not in REFUSED:
@@ -175,11 +173,11 @@ def compared(theirs: Any, ours: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["TensorDict", "LazyStackedTensorDict"])
-def test_methods_and_their_parameters(name: str) -> None:
+def test_methods_and_their_parameters(name):
     assert compared(getattr(tensordict, name), getattr(lite, name)) == []
 
 
-def test_public_names_and_their_parameters() -> None:
+def test_public_names_and_their_parameters():
     out = []
     for name in sorted(set(tensordict.__all__) - set(LEFT_OUT) - {"__version__"}):
         if not hasattr(lite, name):
@@ -202,7 +200,7 @@ CLASSES = {
 }
 
 
-def test_tensorclasses_have_the_methods_of_tensorclasses() -> None:
+def test_tensorclasses_have_the_methods_of_tensorclasses():
     class Theirs(tensordict.TensorClass):
         a: Any
 
@@ -220,14 +218,14 @@ def test_tensorclasses_have_the_methods_of_tensorclasses() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
-def test_refused_names_say_what_to_use(name: str) -> None:
+def test_refused_names_say_what_to_use(name):
     td = lite.TensorDict(a=1)
     assert hasattr(tensordict.LazyStackedTensorDict, name)
     with pytest.raises(NotImplementedError, match=f"{name} is not available: .{{10}}"):
         getattr(td, name)()
 
 
-def test_the_tables_name_what_exists_there_and_not_here() -> None:
+def test_the_tables_name_what_exists_there_and_not_here():
     """A table that outlived its reason would hide the next difference."""
     there = {*tensordict.__all__, *dir(tensordict.TensorDict), *dir(tensordict.LazyStackedTensorDict)}
     assert set(LEFT_OUT) | REFUSED | set(PARAMETERS) | set(DEFAULTS) <= there
@@ -236,7 +234,7 @@ def test_the_tables_name_what_exists_there_and_not_here() -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in dir(lite.TensorDict) if not n.startswith("_")])
-def test_lazy_stacks_take_what_dense_ones_take(name: str) -> None:
+def test_lazy_stacks_take_what_dense_ones_take(name):
     dense, lazy = getattr(lite.TensorDict, name), getattr(lite.LazyStackedTensorDict, name)
     if callable(dense) and name != "from_dict":  # a list of dicts, not one
         assert list(parameters(lazy)) == list(parameters(dense))

@@ -1,15 +1,10 @@
 """The class of what is made of a user's subclass of TensorDict, against tensordict."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 import tensordict
 import torch
-from helpers.parity_trees import LITE, TORCH, Side, array
+from helpers.parity_trees import LITE, TORCH, array
 
 import lite
 
@@ -24,16 +19,16 @@ class Torch(tensordict.TensorDict):
     """The subclass of the reference's."""
 
 
-def _build(side: Side) -> Any:
+def _build(side):
     cls = Lite if side is LITE else Torch
     return cls({"x": side.leaf(array((3, 2), 1)), "n": {"y": side.leaf(array((3,), 2))}}, batch_size=[3])
 
 
-def _in_node(side: Side) -> Any:
+def _in_node(side):
     return side.library.TensorDict({"m": _build(side)}, batch_size=[3])
 
 
-def _classes(value: Any) -> Any:
+def _classes(value):
     """Own or plain, for a TensorDict, its nodes, and the parts of a lazy stack."""
     if isinstance(value, tuple | list):
         return [_classes(item) for item in value]
@@ -46,7 +41,7 @@ def _classes(value: Any) -> Any:
     )
 
 
-ACTIONS: dict[str, Callable[[Side, Any], Any]] = {
+ACTIONS = {
     "stack": lambda side, td: side.library.stack([td, td]),
     "stack of the array library": lambda side, td: (np if side is LITE else torch).stack([td, td]),
     "stack with a plain one": lambda side, td: side.library.stack([td, side.library.TensorDict(td, [3])]),
@@ -77,6 +72,6 @@ ACTIONS: dict[str, Callable[[Side, Any], Any]] = {
 
 
 @pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)
-def test_classes(action: Callable[[Side, Any], Any]) -> None:
+def test_classes(action):
     expected, got = (_classes(action(side, _build(side))) for side in (TORCH, LITE))
     assert got == expected

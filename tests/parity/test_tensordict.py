@@ -1,16 +1,13 @@
 """Random programs on random nested TensorDicts, against tensordict."""
 
-from __future__ import annotations
-
 import copy
 import os
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
-from parity.compare import LITE, TORCH, Side, as_lite_repr, assert_outcomes, assert_same, outcome, plain
+from parity.compare import LITE, TORCH, as_lite_repr, assert_outcomes, assert_same, outcome, plain
 
 import lite
 
@@ -23,15 +20,15 @@ SIZES = st.lists(st.integers(0, 3), max_size=3).map(tuple)
 FEATURES = st.sampled_from([(), (2,), (1,), (2, 3)])
 
 
-def leaf(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray[Any, Any]:
+def leaf(shape, dtype, seed):
     drawn = np.random.default_rng(seed).integers(-3 if dtype[0] != "u" else 0, 4, shape)
     return np.asarray(drawn > 0 if dtype == "bool" else drawn, dtype=dtype)
 
 
 @st.composite
-def trees(draw: st.DrawFn, batch_size: tuple[int, ...] | None = None, depth: int = 2) -> dict[str, Any]:
+def trees(draw, batch_size=None, depth=2):
     size = draw(SIZES) if batch_size is None else batch_size
-    entries: dict[str, Any] = {}
+    entries = {}
     for key in draw(st.permutations(["a", "b", "c", "n", "s"]))[: draw(st.integers(0, 5))]:
         if key == "n":
             if depth:
@@ -42,7 +39,7 @@ def trees(draw: st.DrawFn, batch_size: tuple[int, ...] | None = None, depth: int
         else:
             dtype = draw(st.sampled_from(DTYPES))
             entries[key] = leaf(size + draw(FEATURES), dtype, draw(st.integers(0, 99)))
-    tree: dict[str, Any] = {"batch_size": size, "entries": entries}
+    tree = {"batch_size": size, "entries": entries}
     if batch_size is None:
         tree["lock"] = draw(st.integers(0, 3)) == 0
         if size and draw(st.integers(0, 2)) == 0:
@@ -50,10 +47,10 @@ def trees(draw: st.DrawFn, batch_size: tuple[int, ...] | None = None, depth: int
     return tree
 
 
-def seeded_tree(size: tuple[int, ...], seed: int, depth: int = 1) -> dict[str, Any]:
+def seeded_tree(size, seed, depth=1):
     """A second operand; drawn from one number because its details matter less."""
     rng = np.random.default_rng(seed)
-    entries: dict[str, Any] = {}
+    entries = {}
     for key in rng.permutation(["a", "b", "c", "n", "s"])[: rng.integers(0, 6)].tolist():
         if key == "n" and depth:
             entries[key] = seeded_tree(size, seed + 1, depth - 1)
@@ -66,9 +63,9 @@ def seeded_tree(size: tuple[int, ...], seed: int, depth: int = 1) -> dict[str, A
 
 
 @st.composite
-def indices(draw: st.DrawFn, size: tuple[int, ...]) -> Any:
+def indices(draw, size):
     """An index that is right most of the time."""
-    items: list[Any] = []
+    items = []
     for n in size[: draw(st.integers(0, len(size)))]:
         kind = draw(st.sampled_from(["int", "slice", "list", "mask", "none", "all"]))
         if kind == "int":
@@ -97,31 +94,31 @@ KEYS = st.sampled_from(["a", "b", "c", "n", "s", "zz", ("n", "a"), ("n", "b"), (
 NUMBERS = st.sampled_from([0, 1, 2, -1, 0.5, True])
 
 
-def arrays(td: Any) -> Any:
+def arrays(td):
     """Without the entries that tensordict's operators do not skip."""
     return td.exclude("s", ("n", "s"), ("n", "n", "s"))
 
 
-def renames(td: Any, key: Any, other: Any) -> bool:
+def renames(td, key, other):
     """Leave out what tensordict gets wrong: no check of the batch size, a node moved below itself."""
     old, new = (k if isinstance(k, tuple) else (k,) for k in (key, other))
     return td.batch_dims == td.get("n", td).batch_dims and new[: len(old)] != old
 
 
-def nested_in(key: Any, other: Any) -> bool:
+def nested_in(key, other):
     """Whether one key is above the other, where tensordict's select depends on their order."""
     a, b = (k if isinstance(k, tuple) else (k,) for k in (key, other))
     return a != b and a[: min(len(a), len(b))] == b[: min(len(a), len(b))]
 
 
-def _plain_meta(td: Any) -> Any:
+def _plain_meta(td):
     """Without names and lock, which tensordict's bitwise operators lose."""
     out = td.copy()
     _forget_names(out)
     return out
 
 
-def _forget_names(td: Any) -> None:
+def _forget_names(td):
     """Node by node: tensordict hands `names = None` down one level only."""
     td.names = None
     for entry in td.values():
@@ -129,38 +126,38 @@ def _forget_names(td: Any) -> None:
             _forget_names(entry)
 
 
-def has_arrays(td: Any) -> bool:
+def has_arrays(td):
     """Whether tensordict takes its normal paths, which fail without an array."""
     return any(hasattr(value, "dtype") and hasattr(value, "ndim") for value in td.values(True, True))
 
 
-def _numeric(td: Any) -> Any:
+def _numeric(td):
     """Leaves of one floating dtype, for functions that promote integers differently."""
     return td.float()
 
 
-def _set(td: Any, key: Any, value: Any) -> Any:
+def _set(td, key, value):
     td[key] = value
     return td
 
 
-def _delete(td: Any, key: Any) -> Any:
+def _delete(td, key):
     del td[key]
     return td
 
 
-def _size(td: Any, size: Any) -> Any:
+def _size(td, size):
     td.batch_size = size
     return td
 
 
-def _names(td: Any, names: Any) -> Any:
+def _names(td, names):
     td.names = names
     return td
 
 
 @st.composite
-def steps(draw: st.DrawFn, size: tuple[int, ...]) -> tuple[str, Any]:
+def steps(draw, size):
     """A step of a program: its text, and a function of (library side, TensorDict)."""
     ndim = len(size)
     dim = st.integers(-ndim - 1, ndim)
@@ -174,7 +171,7 @@ def steps(draw: st.DrawFn, size: tuple[int, ...]) -> tuple[str, Any]:
     sizes = draw(SIZES)
     order = draw(st.permutations(range(len(size))))
     strict = draw(st.booleans())
-    table: dict[str, Any] = {
+    table = {
         f"td[{index!r}]": lambda s, td: td[s.index(index)],
         f"td[{index!r}] = {x}": lambda s, td: (
             _set(td.select("a").double(), s.index(index), float(x)) if "a" in td and size else td
@@ -301,7 +298,7 @@ def steps(draw: st.DrawFn, size: tuple[int, ...]) -> tuple[str, Any]:
     suppress_health_check=list(HealthCheck),
 )
 @given(st.data())
-def test_programs_give_the_same_results(data: st.DataObject) -> None:
+def test_programs_give_the_same_results(data):
     tree = data.draw(trees())
     ours, theirs = LITE.build(tree), TORCH.build(tree)
     for _ in range(data.draw(st.integers(1, 4))):
@@ -321,11 +318,11 @@ def test_programs_give_the_same_results(data: st.DataObject) -> None:
                 return
 
 
-def in_step(ours: Any, theirs: Any) -> bool:
+def in_step(ours, theirs):
     """False where tensordict lost something that the comparison forgives: lock, names, empty nodes."""
     state, other = (ours.is_locked, ours.names), (theirs.is_locked, theirs.names)
     return state == other and repr(ours) == as_lite_repr(repr(theirs))
 
 
-def _run(step: Any, side: Side, td: Any) -> tuple[Any, str | None]:
+def _run(step, side, td):
     return outcome(lambda: step(side, td))

@@ -1,9 +1,5 @@
 """The embedded graph against transformers' Llama with the same weights, and its files in transformers."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import onnx
 import onnxruntime
@@ -18,17 +14,17 @@ FOLDER = embedded_model_path()
 
 
 @pytest.fixture(scope="module")
-def session() -> Any:
+def session():
     return onnxruntime.InferenceSession(FOLDER / "model.onnx", providers=["CPUExecutionProvider"])
 
 
 @pytest.fixture(scope="module")
-def tokenizer() -> Any:
+def tokenizer():
     return transformers.AutoTokenizer.from_pretrained(FOLDER)
 
 
 @pytest.fixture(scope="module")
-def oracle() -> Any:
+def oracle():
     """Llama with the weights of the graph: transposed back, and the joined projections taken apart."""
     config = transformers.AutoConfig.from_pretrained(FOLDER)
     heads, kv, head = config.num_attention_heads, config.num_key_value_heads, config.head_dim
@@ -56,7 +52,7 @@ def oracle() -> Any:
     return model
 
 
-def run(session: Any, ids: Any, mask: Any, cache: Any = None) -> tuple[Any, Any]:
+def run(session, ids, mask, cache=None):
     past = [i for i in session.get_inputs() if i.name.startswith("past_key_values.")]
     cache = cache or [np.zeros((len(ids), i.shape[1], 0, i.shape[3]), np.float32) for i in past]
     positions = np.clip(mask.cumsum(1) - 1, 0, None)[:, -ids.shape[1] :]
@@ -65,7 +61,7 @@ def run(session: Any, ids: Any, mask: Any, cache: Any = None) -> tuple[Any, Any]
     return logits, cache
 
 
-def oracle_logits(oracle: Any, ids: Any, mask: Any) -> Any:
+def oracle_logits(oracle, ids, mask):
     with torch.no_grad():
         return oracle(
             input_ids=torch.from_numpy(ids),
@@ -75,7 +71,7 @@ def oracle_logits(oracle: Any, ids: Any, mask: Any) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_logits_of_conversations(session: Any, oracle: Any, tokenizer: Any, seed: int) -> None:
+def test_logits_of_conversations(session, oracle, tokenizer, seed):
     rng = np.random.default_rng(seed)
     problems = [make_problem(rng) for _ in range(6)]
     texts = [
@@ -99,14 +95,14 @@ def test_logits_of_conversations(session: Any, oracle: Any, tokenizer: Any, seed
 
 
 @pytest.mark.parametrize("length", [1, 2, 17, 256])
-def test_logits_of_random_tokens(session: Any, oracle: Any, length: int) -> None:
+def test_logits_of_random_tokens(session, oracle, length):
     ids = np.random.default_rng(length).integers(0, oracle.config.vocab_size, (2, length))
     mask = np.ones_like(ids)
     got, _ = run(session, ids, mask)
     np.testing.assert_allclose(got, oracle_logits(oracle, ids, mask), atol=1e-4)
 
 
-def test_transformers_reads_the_files(tokenizer: Any) -> None:
+def test_transformers_reads_the_files(tokenizer):
     assert (tokenizer.eos_token, tokenizer.pad_token, tokenizer.bos_token) == ("<|im_end|>", "<|pad|>", None)
     messages = [{"role": "user", "content": "What is 1 + 2?"}]
     text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)

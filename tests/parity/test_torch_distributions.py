@@ -4,8 +4,6 @@ In single precision torch loses digits in differences of large logarithms: resul
 of the same parameters in double precision.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 
 
 @pytest.fixture(autouse=True)
-def _unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+def _unchecked(monkeypatch):
     """torch checks parameters unless TorchRL was imported: here only where a test asks for it."""
     monkeypatch.setattr(D.Distribution, "_validate_args", False)
 
@@ -32,45 +30,45 @@ Rng = np.random.Generator
 Make = Callable[[Rng, tuple[int, ...]], dict[str, Any]]
 
 
-def positive(rng: Rng, s: tuple[int, ...]) -> Any:
+def positive(rng, s):
     return np.exp(rng.uniform(-1.5, 1.5, s))
 
 
-def matrices(rng: Rng, s: tuple[int, ...]) -> Any:
+def matrices(rng, s):
     root = rng.normal(size=(*s, 3, 3))
     return root @ root.swapaxes(-1, -2) + np.eye(3)
 
 
-def loc_and_scale(rng: Rng, s: tuple[int, ...]) -> dict[str, Any]:
+def loc_and_scale(rng, s):
     return {"loc": rng.normal(size=s), "scale": positive(rng, s)}
 
 
-def positives(*names: str) -> Make:
+def positives(*names):
     return lambda rng, s: {name: positive(rng, s) for name in names}
 
 
-def logits(rng: Rng, s: tuple[int, ...]) -> Any:
+def logits(rng, s):
     return rng.uniform(-3, 3, s)
 
 
-def shares(rng: Rng, s: tuple[int, ...]) -> Any:
+def shares(rng, s):
     return rng.uniform(0.05, 0.95, s)
 
 
-def inside(rng: Rng, s: tuple[int, ...]) -> Any:
+def inside(rng, s):
     return rng.uniform(0.01, 0.99, s)
 
 
-def counts(rng: Rng, s: tuple[int, ...]) -> Any:
+def counts(rng, s):
     return rng.integers(0, 8, s).astype(float)
 
 
-def real(rng: Rng, s: tuple[int, ...]) -> Any:
+def real(rng, s):
     return rng.uniform(-4, 4, s)
 
 
 # The class, its parameters for a batch, and values to score.
-CASES: dict[str, tuple[str, Make, Any]] = {
+CASES = {
     "Beta": ("Beta", positives("concentration1", "concentration0"), inside),
     "Binomial, probs": (
         "Binomial",
@@ -154,14 +152,14 @@ FAIL_EMPTY = {
 }  # fmt: skip
 
 
-def tensors(kwargs: dict[str, Any], dtype: Any = None) -> dict[str, Any]:
+def tensors(kwargs, dtype=None):
     return {
         k: torch.from_numpy(np.array(v, dtype or v.dtype)) if isinstance(v, np.ndarray | np.generic) else v
         for k, v in kwargs.items()
     }
 
 
-def ask(dist: Any, name: str, value: Any) -> Any:
+def ask(dist, name, value):
     """What a property or method gives, or the class of its error."""
     try:
         found = getattr(dist, name)
@@ -172,7 +170,7 @@ def ask(dist: Any, name: str, value: Any) -> Any:
         return type(err)
 
 
-def tolerance(name: str, what: str, dtype: str) -> float:
+def tolerance(name, what, dtype):
     if name == "VonMises" and what in ("log_prob", "variance", "stddev"):
         return 1e-6  # torch's Bessel functions have no more digits
     if name.startswith("Multinomial") and what == "entropy":
@@ -185,7 +183,7 @@ def tolerance(name: str, what: str, dtype: str) -> float:
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", CASES)
-def test_members(name: str, dtype: str, batch: tuple[int, ...]) -> None:
+def test_members(name, dtype, batch):
     cls, make, values = CASES[name]
     rng = np.random.default_rng(0)
     kwargs = {k: v.astype(dtype) if hasattr(v, "astype") else v for k, v in make(rng, batch).items()}
@@ -222,7 +220,7 @@ def test_members(name: str, dtype: str, batch: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "MultivariateNormal, precision_matrix"])
-def test_checked_by_moments(name: str) -> None:
+def test_checked_by_moments(name):
     """The same draws on average: medians, which all have, of 20,000."""
     cls, make, _ = CASES[name]
     kwargs = make(np.random.default_rng(3), (3,))
@@ -239,7 +237,7 @@ def test_checked_by_moments(name: str) -> None:
 # -- policies ------------------------------------------------------------------------------------------------
 
 
-def both(name: str, log_prob: bool, kind: str) -> list[Any]:
+def both(name, log_prob, kind):
     """What a probabilistic module of both sides writes for the parameters of a case."""
     cls, make, _ = CASES[name]
     kwargs = make(np.random.default_rng(0), (2, 3))
@@ -264,7 +262,7 @@ POLICIES = [name for name in CASES if not name.startswith("RelaxedOneHotCategori
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_policies_without_chance(name: str) -> None:
+def test_policies_without_chance(name):
     mine, theirs = both(name, not name.startswith(NO_COUNTS), "deterministic")
     if name.startswith(COUNTED):
         np.testing.assert_array_equal(mine["x"] % 1, 0)
@@ -280,7 +278,7 @@ def test_policies_without_chance(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_policies_that_draw(name: str) -> None:
+def test_policies_that_draw(name):
     mine, theirs = both(name, True, "random")
     for key in ("x", "x_log_prob"):
         assert mine[key].shape == tuple(theirs[key].shape)
@@ -288,7 +286,7 @@ def test_policies_that_draw(name: str) -> None:
     assert np.isfinite(mine["x_log_prob"]).all()
 
 
-def test_composite_policies() -> None:
+def test_composite_policies():
     rng = np.random.default_rng(0)
     params = {"move": CASES["Gamma"][1](rng, (5, 2)), "turn": CASES["VonMises"][1](rng, (5, 2))}
     mine = lite.nn.CompositeDistribution(
@@ -312,7 +310,7 @@ def test_composite_policies() -> None:
 
 SIZES = np.array([1e-30, 1e-3, 0.5, 1.0, 2.0, 1e3, 1e6])
 ENDS = np.array([0.0, 1e-30, 0.5, 1.0, 2.0, 1e3, 1e30, np.inf, np.nan])
-LIMITS: dict[str, tuple[tuple[str, ...], tuple[Any, ...]]] = {
+LIMITS = {
     "Beta": (("concentration1", "concentration0"), (SIZES, SIZES)),
     "Binomial": (("total_count", "probs"), ([0.0, 1.0, 5.0], [0.0, 1e-10, 0.5, 1.0])),
     "Cauchy": (("loc", "scale"), ([0.0, 1.0], SIZES)),
@@ -335,7 +333,7 @@ BETTER_HERE = {("HalfNormal", "log_prob"), ("Gumbel", "icdf")}
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_limits(name: str) -> None:
+def test_limits(name):
     names, axes = LIMITS[name]
     grid = [axis.ravel() for axis in np.meshgrid(*map(np.asarray, axes), indexing="ij")]
     kwargs = dict(zip(names, grid, strict=True))
@@ -359,7 +357,7 @@ def test_limits(name: str) -> None:
 
 # -- divergences -------------------------------------------------------------------------------------------
 
-PAIRED: dict[str, Make] = {
+PAIRED = {
     "Bernoulli": lambda r, s: {"probs": shares(r, s)},
     "Categorical": lambda r, s: {"logits": logits(r, (*s, 4))},
     "Normal": loc_and_scale,
@@ -373,7 +371,7 @@ ONLY_HERE = {("Categorical", "OneHotCategorical"), ("OneHotCategorical", "Catego
 
 
 @pytest.mark.parametrize("first", PAIRED)
-def test_divergences(first: str) -> None:
+def test_divergences(first):
     rng = np.random.default_rng(1)
     found = 0
     for second in PAIRED:
@@ -398,7 +396,7 @@ def test_divergences(first: str) -> None:
     assert (found == 0) == (first in without)
 
 
-def test_every_pair_of_classes_that_lite_has() -> None:
+def test_every_pair_of_classes_that_lite_has():
     from torch.distributions.kl import _KL_REGISTRY
 
     from lite.nn.distributions.kl import _rules
@@ -413,7 +411,7 @@ def test_every_pair_of_classes_that_lite_has() -> None:
     assert {pair for pair in mine - theirs if "Delta" not in pair} == {("TanhNormal", "TanhNormal")}
 
 
-def test_divergences_of_what_is_made_of_others() -> None:
+def test_divergences_of_what_is_made_of_others():
     rng = np.random.default_rng(0)
     kwargs = [loc_and_scale(rng, (3, 2)) for _ in range(2)]
     both = []
@@ -430,7 +428,7 @@ def test_divergences_of_what_is_made_of_others() -> None:
         np.testing.assert_allclose(got, expected.numpy(), rtol=1e-12)
 
 
-def test_divergence_of_tanh_normals() -> None:
+def test_divergence_of_tanh_normals():
     rl = pytest.importorskip("torchrl.modules.distributions", reason="needs the parity extra: torchrl")
     rng = np.random.default_rng(0)
     kwargs = [loc_and_scale(rng, (3, 2)) for _ in range(2)]
@@ -442,7 +440,7 @@ def test_divergence_of_tanh_normals() -> None:
 
 # -- transforms --------------------------------------------------------------------------------------------
 
-TRANSFORMS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
+TRANSFORMS = {
     "exp": (lambda t, a: t.ExpTransform(), real),
     "log": (lambda t, a: t.ExpTransform().inv, positive),
     "sigmoid": (lambda t, a: t.SigmoidTransform(), real),
@@ -460,7 +458,7 @@ TRANSFORMS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", TRANSFORMS)
-def test_transforms(name: str, dtype: str) -> None:
+def test_transforms(name, dtype):
     make, values = TRANSFORMS[name]
     mine = make(ours, lambda a: a.astype(dtype))
     theirs = make(D.transforms, lambda a: torch.from_numpy(a.astype(dtype)))
@@ -483,7 +481,7 @@ def test_transforms(name: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(TRANSFORMS) - {"log", "power"}))
-def test_transformed_distributions(name: str) -> None:
+def test_transformed_distributions(name):
     kwargs = loc_and_scale(np.random.default_rng(0), (4, 2, 3))
     mine = ours.TransformedDistribution(ours.Normal(**kwargs), TRANSFORMS[name][0](ours, np.asarray))
     theirs = D.TransformedDistribution(
@@ -502,13 +500,13 @@ def test_transformed_distributions(name: str) -> None:
 
 @pytest.mark.parametrize("family", ["Normal", "Independent", "Poisson"])
 @pytest.mark.parametrize("shared", [False, True])
-def test_mixtures(family: str, shared: bool) -> None:
+def test_mixtures(family, shared):
     rng = np.random.default_rng(0)
     events = (4,) if family == "Independent" else ()
     kwargs = {"rate": positive(rng, (3, 2))} if family == "Poisson" else loc_and_scale(rng, (3, 2, *events))
     weights = {"logits": logits(rng, (2,) if shared else (3, 2))}
 
-    def make(lib: Any, convert: Any) -> Any:
+    def make(lib, convert):
         part = getattr(lib, "Poisson" if family == "Poisson" else "Normal")(**convert(kwargs))
         part = lib.Independent(part, 1) if events else part
         return lib.MixtureSameFamily(lib.Categorical(**convert(weights)), part)
@@ -583,7 +581,7 @@ def test_mixtures(family: str, shared: bool) -> None:
         lambda lib, a: (lib if lib is ours else D.transforms).ReshapeTransform((2,), (3,)),
     ],
 )
-def test_errors(make: Any) -> None:
+def test_errors(make):
     with pytest.raises((ValueError, NotImplementedError, TypeError)) as theirs:
         make(D, torch.tensor)
     with pytest.raises(theirs.type):

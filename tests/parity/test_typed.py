@@ -1,18 +1,14 @@
 """The same typed TensorDicts in lite and in tensordict: what they are, and of which class results are."""
 
-from __future__ import annotations
-
 import copy
 import pickle
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NotRequired
 
 import numpy as np
 import pytest
 import tensordict
 import torch
-from parity.compare import LITE, TORCH, Side, assert_outcomes, outcome
+from parity.compare import LITE, TORCH, assert_outcomes, outcome
 
 import lite
 import lite.nn
@@ -46,35 +42,35 @@ STATES = {LITE: (LiteState, LiteLonger), TORCH: (TorchState, TorchLonger)}
 class Case:
     """What a row of the table works with."""
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side):
         self.side, self.lib = side, side.lib
         self.State, self.Longer = STATES[side]
         self.TD = side.lib.TensorDict
 
-    def array(self, *shape: int, start: float = 0.0) -> Any:
+    def array(self, *shape, start=0.0):
         count = int(np.prod(shape))
         return self.side.leaf((np.arange(count, dtype=np.float32) + start).reshape(shape))
 
-    def mask(self) -> Any:
+    def mask(self):
         return self.side.leaf(np.array([True, False, True, False]))
 
-    def entries(self) -> dict[str, Any]:
+    def entries(self):
         return {"a": self.array(4, 3), "b": self.array(4, start=1)}
 
-    def state(self) -> Any:
+    def state(self):
         return self.State(**self.entries(), batch_size=[4])
 
-    def td(self) -> Any:
+    def td(self):
         return self.TD(self.entries(), batch_size=[4])
 
-    def holder(self) -> Any:
+    def holder(self):
         return self.TD({"n": self.state()}, batch_size=[4])
 
-    def lazy(self) -> Any:
+    def lazy(self):
         return self.State.from_tensordict(self.lib.lazy_stack([self.td(), self.td()]))
 
 
-def kind(value: Any) -> Any:
+def kind(value):
     """Of which class a result is, in words that both sides share."""
     if isinstance(value, tuple):
         return [kind(item) for item in value]
@@ -85,7 +81,7 @@ def kind(value: Any) -> Any:
     return None
 
 
-ROWS: dict[str, Callable[[Case], Any]] = {
+ROWS = {
     # the batch
     "int": lambda c: c.state()[0],
     "slice": lambda c: c.state()[:2],
@@ -246,14 +242,14 @@ ROWS: dict[str, Callable[[Case], Any]] = {
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_rows(name: str) -> None:
+def test_rows(name):
     got, expected = (outcome(lambda side=side: ROWS[name](Case(side))) for side in (LITE, TORCH))
     assert_outcomes(got, expected, name)
     assert kind(got[0]) == kind(expected[0])
 
 
 @pytest.mark.parametrize("side", [LITE, TORCH], ids=["lite", "torch"])
-def test_what_is_behind_is_live(side: Side) -> None:
+def test_what_is_behind_is_live(side):
     case = Case(side)
     td = case.td()
     state = case.State.from_tensordict(td)
@@ -271,7 +267,7 @@ def test_what_is_behind_is_live(side: Side) -> None:
 
 
 @pytest.mark.parametrize("side", [LITE, TORCH], ids=["lite", "torch"])
-def test_options_are_inherited(side: Side) -> None:
+def test_options_are_inherited(side):
     base = side.lib.TypedTensorDict
     case = Case(side)
 
@@ -296,7 +292,7 @@ def test_options_are_inherited(side: Side) -> None:
 
 
 @pytest.mark.parametrize("side", [LITE, TORCH], ids=["lite", "torch"])
-def test_modules_keep_the_class(side: Side) -> None:
+def test_modules_keep_the_class(side):
     case = Case(side)
     modules = lite.nn if side is LITE else tensordict.nn
     state = case.state()
@@ -305,7 +301,7 @@ def test_modules_keep_the_class(side: Side) -> None:
     assert tuple(state["q"].shape) == (4, 3)
 
 
-def test_files_are_the_references(tmp_path: Path) -> None:
+def test_files_are_the_references(tmp_path):
     """Typed TensorDicts are saved as what is behind them, and read by either side."""
     Case(LITE).state().memmap(tmp_path / "lite")
     Case(TORCH).state().memmap(tmp_path / "torch")
@@ -317,7 +313,7 @@ def test_files_are_the_references(tmp_path: Path) -> None:
         np.testing.assert_array_equal(mine["a"], theirs["a"].numpy())
 
 
-def test_conversions() -> None:
+def test_conversions():
     state = TorchState(**Case(TORCH).entries(), batch_size=[4])
     mine = lite.TensorDict.from_torch(state)
     np.testing.assert_array_equal(mine["a"], state.a.numpy())

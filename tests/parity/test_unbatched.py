@@ -1,19 +1,15 @@
 """The same unbatched entries in lite and in tensordict: what operations make of them and of their batch."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import warnings
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tensordict
 import torch
-from parity.compare import LITE, TORCH, Side, assert_outcomes, outcome
+from parity.compare import LITE, TORCH, assert_outcomes, outcome
 
 import lite
 
@@ -23,34 +19,34 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
 class Case:
     """What a row of the table works with."""
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side):
         self.side, self.lib = side, side.lib
         self.TD = side.lib.TensorDict
 
-    def array(self, *shape: int, start: float = 0.0) -> Any:
+    def array(self, *shape, start=0.0):
         count = int(np.prod(shape))
         return self.side.leaf((np.arange(count, dtype=np.float32) + start).reshape(shape))
 
-    def alone(self, *shape: int, start: float = 0.0, **options: Any) -> Any:
+    def alone(self, *shape, start=0.0, **options):
         return self.lib.UnbatchedTensor(self.array(*shape, start=start), **options)
 
-    def td(self, *size: int) -> Any:
+    def td(self, *size):
         size = size or (4,)
         return self.TD({"a": self.array(*size, 3), "u": self.alone(5)}, batch_size=list(size))
 
-    def lazy(self, dim: int = 0) -> Any:
+    def lazy(self, dim=0):
         u = self.alone(5)
         parts = [self.TD({"a": self.array(4, 3), "u": u}, batch_size=[4]) for _ in range(2)]
         return self.lib.lazy_stack(parts, dim)
 
-    def mask(self) -> Any:
+    def mask(self):
         return self.side.leaf(np.array([True, False, True, True]))
 
-    def index(self, *items: int) -> Any:
+    def index(self, *items):
         return self.side.leaf(np.array(items))
 
 
-def form(value: Any) -> Any:
+def form(value):
     """What there is under "u": whether it is unbatched, and its batch size."""
     if isinstance(value, tuple):
         return [form(item) for item in value]
@@ -61,7 +57,7 @@ def form(value: Any) -> Any:
     return type(value) if value is None else "an array"
 
 
-ROWS: dict[str, Callable[[Case], Any]] = {
+ROWS = {
     # the batch changes, the entry does not
     "int": lambda c: c.td()[0],
     "slice": lambda c: c.td()[:2],
@@ -222,7 +218,7 @@ ROWS: dict[str, Callable[[Case], Any]] = {
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_rows(name: str) -> None:
+def test_rows(name):
     got, expected = (outcome(lambda side=side: ROWS[name](Case(side))) for side in (LITE, TORCH))
     assert form(got[0]) == form(expected[0])
     assert_outcomes(got, expected, name)
@@ -230,7 +226,7 @@ def test_rows(name: str) -> None:
 
 @pytest.mark.parametrize("side", [LITE, TORCH], ids=["lite", "torch"])
 @pytest.mark.parametrize("name", ["stack", "lazy_stack", "cat"])
-def test_others_with_other_values_are_left_out_with_a_warning(side: Side, name: str) -> None:
+def test_others_with_other_values_are_left_out_with_a_warning(side, name):
     case = Case(side)
     items = [case.td(), case.td().set("u", case.alone(5, start=1))]
     with warnings.catch_warnings(record=True) as found:
@@ -243,7 +239,7 @@ def test_others_with_other_values_are_left_out_with_a_warning(side: Side, name: 
 
 
 @pytest.mark.parametrize("side", [LITE, TORCH], ids=["lite", "torch"])
-def test_tensorclass_fields(side: Side) -> None:
+def test_tensorclass_fields(side):
     case = Case(side)
 
     @side.lib.tensorclass
@@ -262,7 +258,7 @@ def test_tensorclass_fields(side: Side) -> None:
 
 
 @pytest.mark.parametrize("side", [LITE, TORCH], ids=["lite", "torch"])
-def test_vmap(side: Side) -> None:
+def test_vmap(side):
     case = Case(side)
     vmap = lite.vmap if side is LITE else torch.vmap
     td = case.td(4, 3)
@@ -278,7 +274,7 @@ def test_vmap(side: Side) -> None:
 
 
 @pytest.mark.parametrize("side", [LITE, TORCH], ids=["lite", "torch"])
-def test_files_refuse_it(side: Side, tmp_path: Path) -> None:
+def test_files_refuse_it(side, tmp_path):
     td = Case(side).td()
     with pytest.raises(NotImplementedError, match="'u' is one"):
         td.memmap(tmp_path / "x")
@@ -286,7 +282,7 @@ def test_files_refuse_it(side: Side, tmp_path: Path) -> None:
         td.consolidate()
 
 
-def test_between_the_libraries() -> None:
+def test_between_the_libraries():
     mine = lite.TensorDict.from_torch(Case(TORCH).td())
     assert isinstance(mine["u"], lite.UnbatchedTensor)
     assert mine["u"].batch_size == (4,)
@@ -295,7 +291,7 @@ def test_between_the_libraries() -> None:
     assert tuple(theirs["u"].batch_size) == (4,)
 
 
-def test_repr() -> None:
+def test_repr():
     mine, theirs = repr(Case(LITE).td()), repr(Case(TORCH).td())
     assert "u: UnbatchedTensor(shape=(5,), device=cpu, dtype=float32, is_shared=False)" in mine
     assert "u: UnbatchedTensor(shape=torch.Size([5])" in theirs

@@ -4,10 +4,6 @@ Rows of the checklist of the reference's tests: FT test_vmap_names, test_vmap_wr
 test_vamp_basic, test_vamp_composed and test_vamp_composed_flipped.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 import tensordict
@@ -21,7 +17,7 @@ from lite import nn, vmap
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 # Steps on matrices (3, 3): for NumPy, and for torch. Each takes the values so far.
-STEPS: list[tuple[Any, Any]] = [
+STEPS = [
     (lambda x, y: x + y, lambda x, y: x + y),
     (lambda x, y: x * y[0], lambda x, y: x * y[0]),
     (lambda x, y: x @ y, lambda x, y: x @ y),
@@ -55,8 +51,8 @@ STEPS: list[tuple[Any, Any]] = [
 ]
 
 
-def program(steps: list[int], which: int) -> Any:
-    def run(x: Any, y: Any) -> Any:
+def program(steps, which):
+    def run(x, y):
         for k in steps:
             x, y = y, STEPS[k][which](x, y)
         return x, y
@@ -72,7 +68,7 @@ def program(steps: list[int], which: int) -> Any:
     nested=st.sampled_from([None, (0, 0), (0, None), (None, 0)]),
     seed=st.integers(0, 2**16),
 )
-def test_random_programs(steps: Any, dims: Any, out_dims: Any, nested: Any, seed: int) -> None:
+def test_random_programs(steps, dims, out_dims, nested, seed):
     if None in dims:
         out_dims = 0  # for another one torch expands a result that is not mapped in the wrong place
     rng = np.random.default_rng(seed)
@@ -116,7 +112,7 @@ def test_random_programs(steps: Any, dims: Any, out_dims: Any, nested: Any, seed
         (0, None, lambda lib: (lib(3, 2),), lambda x: x),
     ],
 )
-def test_errors_are_of_the_same_class(in_dims: Any, out_dims: Any, make: Any, fn: Any) -> None:
+def test_errors_are_of_the_same_class(in_dims, out_dims, make, fn):
     with pytest.raises(ValueError):
         torch.vmap(fn, in_dims, out_dims)(*make(torch.ones))
     with pytest.raises(ValueError):
@@ -126,20 +122,20 @@ def test_errors_are_of_the_same_class(in_dims: Any, out_dims: Any, make: Any, fn
 @pytest.mark.parametrize(
     "fn", [lambda x: x if x.sum() > 0 else -x, lambda x: float(x[0]) * x, lambda x: x[0].item() * x]
 )
-def test_refusals_are_of_the_same_class(fn: Any) -> None:
+def test_refusals_are_of_the_same_class(fn):
     with pytest.raises(RuntimeError):
         torch.vmap(fn)(torch.ones(3, 2))
     with pytest.raises(RuntimeError):
         vmap(fn)(np.ones((3, 2)))
 
 
-def both(entries: dict[str, Any], batch: list[int], **kwargs: Any) -> tuple[Any, Any]:
+def both(entries, batch, **kwargs):
     mine = lite.TensorDict({k: v.copy() for k, v in entries.items()}, batch_size=batch, **kwargs)
     arrays = {k: torch.from_numpy(v.copy()) for k, v in entries.items()}
     return mine, tensordict.TensorDict(arrays, batch_size=batch, **kwargs)
 
 
-def assert_same(got: Any, expected: Any) -> None:
+def assert_same(got, expected):
     assert got.batch_size == tuple(expected.batch_size)
     assert got.names == expected.names or got.names == [None] * got.ndim
     assert set(got.keys(True, True)) == set(expected.keys(True, True))
@@ -149,11 +145,11 @@ def assert_same(got: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("out_dim", [0, 1])
-def test_tensordicts(dim: int, out_dim: int) -> None:
+def test_tensordicts(dim, out_dim):
     entries = {"a": np.random.default_rng(0).standard_normal((3, 4, 2))}
     mine, theirs = both(entries, [3, 4])
 
-    def fn(td: Any) -> Any:
+    def fn(td):
         td["b"] = td["a"] * 2 + 1
         return td
 
@@ -165,7 +161,7 @@ def test_tensordicts(dim: int, out_dim: int) -> None:
     )
 
 
-def test_names() -> None:
+def test_names():
     mine, theirs = both({"a": np.ones((3, 4))}, [3, 4], names=["t", "e"])
     for dim in (0, 1):
         expected = torch.vmap(lambda td: td, dim)(theirs).names
@@ -173,14 +169,14 @@ def test_names() -> None:
 
 
 @pytest.mark.parametrize("flipped", [False, True])
-def test_what_is_not_mapped_comes_out_expanded(flipped: bool) -> None:
+def test_what_is_not_mapped_comes_out_expanded(flipped):
     mine, theirs = both({"a": np.random.default_rng(0).standard_normal((3, 2))}, [3])
     x = np.random.default_rng(1).standard_normal((4, 3))
 
-    def fn(td: Any, x: Any) -> Any:
+    def fn(td, x):
         return td.set("x", x)
 
-    def other(x: Any, td: Any) -> Any:
+    def other(x, td):
         return td.set("x", x)
 
     if flipped:
@@ -196,8 +192,8 @@ def test_what_is_not_mapped_comes_out_expanded(flipped: bool) -> None:
 
 
 @pytest.mark.parametrize("lock", [False, True])
-def test_writes_on_lazy_stacks(lock: bool) -> None:
-    def fn(td: Any) -> Any:
+def test_writes_on_lazy_stacks(lock):
+    def fn(td):
         td["b"] = td["a"] + 1
         return td
 
@@ -217,7 +213,7 @@ def test_writes_on_lazy_stacks(lock: bool) -> None:
 
 
 @pytest.mark.parametrize("lazy", [False, True])
-def test_stacked_parameters(lazy: bool) -> None:
+def test_stacked_parameters(lazy):
     torches = [
         torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2)) for _ in range(4)
     ]
@@ -226,8 +222,8 @@ def test_stacked_parameters(lazy: bool) -> None:
         module.load_state_dict({k: v.detach().numpy() for k, v in source.state_dict().items()})
     x = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
 
-    def runs(module: Any) -> Any:
-        def call(params: Any, x: Any) -> Any:
+    def runs(module):
+        def call(params, x):
             with params.to_module(module):
                 return module(x)
 

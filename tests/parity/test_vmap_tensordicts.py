@@ -3,10 +3,6 @@
 torch.vmap does not get through all methods of a TensorDict; a loop over the elements does.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 import tensordict
@@ -22,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 
 # Each step takes a TensorDict of batch (2,) with "a" (2, 3) and "n"/"b" (2, 3), and an array (2, 3);
 # it leaves such a TensorDict.
-STEPS: dict[str, Any] = {
+STEPS = {
     "set": lambda td, x: td.set("a", td["a"] * 2 + x),
     "set nested": lambda td, x: td.set(("n", "b"), td["n", "b"] - x),
     "item": lambda td, x: td.update({"c": td["a"][..., 0] + 0}),
@@ -55,8 +51,8 @@ STEPS: dict[str, Any] = {
 }
 
 
-def program(names: list[str]) -> Any:
-    def run(td: Any, x: Any) -> Any:
+def program(names):
+    def run(td, x):
         for name in names:
             td = STEPS[name](td, x)
         return td
@@ -64,7 +60,7 @@ def program(names: list[str]) -> Any:
     return run
 
 
-def pair(mapped: bool, seed: int) -> tuple[Any, Any]:
+def pair(mapped, seed):
     rng = np.random.default_rng(seed)
     batch = (4, 2) if mapped else (2,)
     a, b = rng.standard_normal((*batch, 3)), rng.standard_normal((*batch, 3))
@@ -73,7 +69,7 @@ def pair(mapped: bool, seed: int) -> tuple[Any, Any]:
     return mine, tensordict.TensorDict({"a": torch.from_numpy(a.copy()), "n": node}, batch)
 
 
-def assert_same(got: Any, expected: Any) -> None:
+def assert_same(got, expected):
     assert tuple(got.batch_size) == tuple(expected.batch_size)
     keys = set(expected.keys(True, True))
     assert set(got.keys(True, True)) == keys
@@ -90,7 +86,7 @@ def assert_same(got: Any, expected: Any) -> None:
     mapped=st.sampled_from([(True, True), (True, False), (False, True)]),
     seed=st.integers(0, 2**16),
 )
-def test_programs(names: list[str], mapped: tuple[bool, bool], seed: int) -> None:
+def test_programs(names, mapped, seed):
     mine, theirs = pair(mapped[0], seed)
     x = np.random.default_rng(seed + 1).standard_normal((4, 2, 3) if mapped[1] else (2, 3))
     kept = mine.clone()
@@ -120,7 +116,7 @@ VMAPPED = ["set", "set nested", "new node", "apply", "select", "exclude", "clone
     mapped=st.sampled_from([(True, True), (True, False), (False, True)]),
     seed=st.integers(0, 2**16),
 )
-def test_programs_of_torch_vmap(names: list[str], mapped: tuple[bool, bool], seed: int) -> None:
+def test_programs_of_torch_vmap(names, mapped, seed):
     mine, theirs = pair(mapped[0], seed)
     x = np.random.default_rng(seed + 1).standard_normal((4, 2, 3) if mapped[1] else (2, 3))
     dims = tuple(0 if on else None for on in mapped)
@@ -131,7 +127,7 @@ def test_programs_of_torch_vmap(names: list[str], mapped: tuple[bool, bool], see
 LAYERS = ["Linear", "Tanh", "ReLU", "LayerNorm", "Softmax", "Flatten"]
 
 
-def network(lib: Any, names: list[str]) -> Any:
+def network(lib, names):
     makers = {
         "Linear": lambda: lib.Linear(3, 3),
         "LayerNorm": lambda: lib.LayerNorm(3),
@@ -150,7 +146,7 @@ def network(lib: Any, names: list[str]) -> Any:
     lazy=st.booleans(),
     seed=st.integers(0, 2**16),
 )
-def test_modules(names: Any, batch: Any, mapped: bool, nested: bool, lazy: bool, seed: int) -> None:
+def test_modules(names, batch, mapped, nested, lazy, seed):
     """Stacked parameters of TensorDictModules, on inputs that are shared or not; also a map within a map."""
     if "Flatten" in names and not batch:
         batch = (5,)
@@ -162,10 +158,10 @@ def test_modules(names: Any, batch: Any, mapped: bool, nested: bool, lazy: bool,
         module.double().load_state_dict({name: value.numpy() for name, value in source.state_dict().items()})
     x = np.random.default_rng(seed).standard_normal(((3,) if mapped else ()) + batch + (3,))
 
-    def run(lib: Any, map_: Any, modules: Any, td: Any, from_modules: Any) -> Any:
+    def run(lib, map_, modules, td, from_modules):
         module = lib.TensorDictModule(modules[0], ["x"], ["y"])
 
-        def call(params: Any, td: Any) -> Any:
+        def call(params, td):
             with params.to_module(modules[0]):
                 return module(td)
 

@@ -1,9 +1,6 @@
 """Constructor arguments and distributions of OnnxWrapper against torchrl's TransformersWrapper."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +21,7 @@ FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-llama"
 
 
 @pytest.fixture(scope="module")
-def both() -> Any:
+def both():
     """Makes the two wrappers with the same arguments."""
     decoder, tokenizer = OnnxDecoder(FOLDER), Tokenizer.from_pretrained(FOLDER)
     theirs = transformers.AutoTokenizer.from_pretrained(FOLDER)
@@ -35,7 +32,7 @@ def both() -> Any:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def lists_as_batches() -> Any:
+def lists_as_batches():
     with tensordict.set_list_to_stack(True):
         yield
 
@@ -79,14 +76,14 @@ def lists_as_batches() -> Any:
         ({"min_batch_size": 5, "max_batch_size": 2}, r"min_batch_size \(5\) must be <= max_batch_size \(2\)"),
     ],
 )
-def test_the_same_messages(both: Any, options: dict[str, Any], message: str) -> None:
+def test_the_same_messages(both, options, message):
     for make in both:
         with pytest.raises(ValueError, match=message):
             make(**{"input_mode": "text", **options})
 
 
 @pytest.mark.parametrize("tokenizer_kwargs", [{"padding_side": "right"}, {"return_attention_mask": False}])
-def test_the_same_tokenizer_options_are_refused(both: Any, tokenizer_kwargs: dict[str, Any]) -> None:
+def test_the_same_tokenizer_options_are_refused(both, tokenizer_kwargs):
     for make in both:
         with pytest.raises(RuntimeError):
             make(input_mode="text", tokenizer_kwargs=tokenizer_kwargs)
@@ -105,7 +102,7 @@ def test_the_same_tokenizer_options_are_refused(both: Any, tokenizer_kwargs: dic
         {"batching": False},
     ],
 )
-def test_the_same_batching_state(both: Any, options: dict[str, Any]) -> None:
+def test_the_same_batching_state(both, options):
     ours, theirs = (make(input_mode="text", batching_timeout=2.0, **options) for make in both)
     assert ours.batching == theirs.batching
     state = theirs.get_batching_state()
@@ -121,7 +118,7 @@ def test_the_same_batching_state(both: Any, options: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "method", ["get_dist", "_get_generic_dist", "_get_sft_dist", "_get_rlhf_dist", "custom"]
 )
-def test_distributions(both: Any, padded: bool, method: str) -> None:
+def test_distributions(both, padded, method):
     options = {"input_mode": "tokens", "generate": False, "pad_output": padded}
     ours, theirs = (make(**options) for make in both)
     pad = ours.tokenizer.pad_token_id
@@ -132,7 +129,7 @@ def test_distributions(both: Any, padded: bool, method: str) -> None:
     real[0, :2] = False
     said = real & (np.arange(9) > 5)
 
-    def fill(td: Any, tokens: Any, masks: Any, array: Any) -> Any:
+    def fill(td, tokens, masks, array):
         parts = []
         for i in range(2):
             keep = slice(0, None) if padded else slice(2 * (1 - i), None)
@@ -146,7 +143,7 @@ def test_distributions(both: Any, padded: bool, method: str) -> None:
 
     mine = lite.lazy_stack(fill(lite.TensorDict, Tokens, lite.models.Masks, np.array))
     other = tensordict.lazy_stack(fill(tensordict.TensorDict, common.Tokens, common.Masks, torch.tensor))
-    extra: tuple[Any, Any] = ({}, {})
+    extra = ({}, {})
     if method == "get_dist":  # the reference has no usable default mask, and pads on the other side
         extra = ({"mask_key": ("masks", "all_attention_mask"), "padding_side": "left"},) * 2
     if method == "custom":
