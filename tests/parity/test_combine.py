@@ -49,15 +49,6 @@ def combined(function, trees, dim, names=False):
 
 
 @settings(max_examples=150)
-@given(st.data(), st.sampled_from(["stack", "lazy_stack", "maybe_dense_stack"]), st.booleans())
-def test_stacks_of_alike(data, function, names):
-    trees = data.draw(lists(differing=False))
-    ndim = len(trees[0][1])
-    dim = data.draw(st.integers(0 if function == "maybe_dense_stack" else -ndim - 1, ndim))
-    same(combined(function, trees, dim, names))
-
-
-@settings(max_examples=150)
 @given(st.data(), st.sampled_from(["stack", "lazy_stack", "maybe_dense_stack"]))
 def test_stacks_of_different(data, function):
     trees = data.draw(lists(differing=True))
@@ -70,34 +61,6 @@ def test_cat(data, differing, names):
     trees = data.draw(lists(differing=differing))
     ndim = len(trees[0][1])
     same(combined("cat", trees, data.draw(st.integers(0, max(ndim - 1, 0))), names))
-
-
-@settings(max_examples=60)
-@given(st.data(), st.sampled_from(["stack", "cat", "lazy_stack"]))
-def test_of_lazy_stacks(data, function):
-    parts = data.draw(lists(differing=False))
-    ndim = len(parts[0][1])
-    tree = ("lazy", data.draw(st.integers(0, ndim)), parts)
-    last = ndim if function == "cat" else ndim + 1
-    same(combined(function, [tree, tree], data.draw(st.integers(0, last))))
-
-
-@settings(max_examples=60)
-@given(lists(differing=False), st.sampled_from(["stack", "cat"]))
-def test_out(trees, function):
-    if function == "cat" and not trees[0][1]:
-        function = "stack"
-    trees = [(kind, size, {k: v for k, v in entries.items() if k != "s"}) for kind, size, entries in trees]
-
-    def action(side):
-        tds = [side.build(tree) for tree in trees]
-        combine = getattr(side.library.TensorDict, function)
-        out = combine(tds, 0).apply(lambda leaf: leaf * 0)
-        returned = combine(tds, 0, out=out)
-        assert returned is out
-        return out
-
-    same(action)
 
 
 @pytest.mark.parametrize(

@@ -301,19 +301,6 @@ def test_functions_of_the_user_come_after_the_rest(beams):
     assert len(seen) >= 6
 
 
-def test_beams_of_a_batch_are_what_they_are_alone():
-    model = TableModel.random(5)
-    prompts = [[1, 2, 3], [4], [5, 6, 7, 8, 9], [2, 2]]
-    options = {"num_beams": 4, "max_new_tokens": 7, "eos_token_id": 0, "no_repeat_ngram_size": 2}
-    together = ours(model, prompts, 3, **options)
-    for i, prompt in enumerate(prompts):
-        alone = ours(model, [prompt], 3, **options)
-        for one, other in zip(together[3 * i : 3 * i + 3], alone, strict=True):
-            np.testing.assert_array_equal(one.tokens, other.tokens)
-            assert one.score == other.score
-            np.testing.assert_array_equal(one.log_probs, other.log_probs)
-
-
 # -- real exports --------------------------------------------------------------------------------
 
 

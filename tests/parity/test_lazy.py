@@ -6,8 +6,8 @@ lite keeps it as for dense TensorDicts (tests/test_lazy.py).
 
 import numpy as np
 import pytest
-from helpers.parity_trees import LITE, TORCH, array, outcome, same
-from hypothesis import assume, given, settings
+from helpers.parity_trees import array, same
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
@@ -45,55 +45,6 @@ def shape(tree):
     return (*size[:dim], len(tree[2]), *size[dim:])
 
 
-@settings(max_examples=150)
-@given(st.data())
-def test_shape_operations(data):
-    tree = data.draw(stacks())
-    size = shape(tree)
-    ndim = len(size)
-    dim = data.draw(st.integers(-ndim, ndim - 1))
-    order = data.draw(st.permutations(range(ndim)))
-    name = data.draw(
-        st.sampled_from(["unsqueeze", "squeeze", "permute", "unbind", "split", "chunk", "expand", "clone"])
-    )
-    args = {
-        "unsqueeze": (data.draw(st.integers(-ndim - 2, ndim + 1)),),
-        "squeeze": data.draw(st.sampled_from([(), (dim,)])),
-        "permute": tuple(order),
-        "unbind": (dim,),
-        "split": (data.draw(st.integers(1, 2)), dim),
-        "chunk": (data.draw(st.integers(1, 3)), dim),
-        "expand": (2, *size),
-        "clone": (),
-    }[name]
-    same(lambda side: getattr(side.build(tree), name)(*args))
-
-
-@settings(max_examples=100)
-@given(st.data())
-def test_merging_and_splitting_dimensions(data):
-    tree = data.draw(stacks(ragged=False, exclusive=False))
-    tree = (
-        "lazy",
-        tree[1],
-        [(kind, size, {k: v for k, v in e.items() if k != "s"}) for kind, size, e in tree[2]],
-    )
-    size = shape(tree)
-    total = int(np.prod(size))
-    new = data.draw(st.sampled_from([(-1,), (total,), (1, total), (total, 1), size[::-1]]))
-    dim = data.draw(st.integers(0, len(size) - 1))
-
-    def regular(side):
-        """The reference merges and splits wrongly, or not at all, around the dimension of a lazy stack."""
-        return side.build(tree).contiguous() if side is TORCH else side.build(tree)
-
-    same(lambda side: regular(side).reshape(*new))
-    same(lambda side: regular(side).unflatten(dim, (1, size[dim])))
-    if len(size) > 1:
-        start = data.draw(st.integers(0, len(size) - 2))
-        same(lambda side: regular(side).flatten(start, start + 1))
-
-
 @settings(max_examples=100)
 @given(st.data())
 def test_padding_in_place(data):
@@ -109,69 +60,6 @@ def test_padding_in_place(data):
         return [out is td, not inside or out.get("m") is node, out]
 
     same(padded)
-
-
-@st.composite
-def indices(draw, size):
-    """Ints, slices, None, an ellipsis, and at most one mask or index array."""
-    items = []
-    arrays = 0
-    for n in size[: draw(st.integers(1, len(size)))]:
-        kind = draw(st.sampled_from(["int", "slice", "full", "none", "array", "mask"]))
-        if kind in ("array", "mask") and arrays:
-            kind = "full"
-        arrays += kind in ("array", "mask")
-        if kind == "none":
-            items += [None, slice(None)]
-        elif kind == "int":
-            items.append(draw(st.integers(-n, n - 1)))
-        elif kind == "slice":
-            items.append(slice(draw(st.integers(0, n - 1)), None, draw(st.sampled_from([None, 2]))))
-        elif kind == "full":
-            items.append(slice(None))
-        elif kind == "array":
-            found = draw(st.lists(st.integers(-n, n - 1), min_size=1, max_size=3))
-            items.append(np.array(found).reshape(draw(st.sampled_from([(-1,), (1, -1)]))))
-        else:
-            mask = np.array(draw(st.lists(st.booleans(), min_size=n, max_size=n)))
-            mask[draw(st.integers(0, n - 1))] = True
-            items.append(mask)
-    # An integer apart from the array moves the array's dims to the front in NumPy, not in torch.
-    if arrays:
-        items = [slice(None, 1) if type(item) is int else item for item in items]
-    if draw(st.booleans()):
-        items.append(Ellipsis)
-    return items[0] if len(items) == 1 and draw(st.booleans()) else tuple(items)
-
-
-@settings(max_examples=200)
-@given(st.data())
-def test_index(data):
-    tree = data.draw(stacks())
-    index = data.draw(indices(shape(tree)))
-    same(lambda side: side.build(tree)[side.index(index)])
-
-
-@settings(max_examples=150)
-@given(st.data())
-def test_assignment(data):
-    tree = data.draw(stacks())
-    size = shape(tree)
-    index = data.draw(indices(size))
-    picked = np.zeros(size)[index].shape
-    value = array((*picked, 2), 55)
-
-    def assign(side):
-        td = side.build(tree)
-        td[side.index(index)] = side.library.TensorDict({"a": side.leaf(value)}, batch_size=picked)
-        return td
-
-    expected = outcome(assign, TORCH)
-    # The reference refuses some writes through None and through arrays of several dimensions, and
-    # writing to the only part of a stack through an array makes it forget its other entries.
-    assume(expected[0] != "error" and set(expected[2]) == set(outcome(lambda s: s.build(tree), TORCH)[2]))
-    assume(not any(item is None for item in (index if isinstance(index, tuple) else (index,))))
-    assert outcome(assign, LITE) == expected
 
 
 @settings(max_examples=150)

@@ -139,37 +139,6 @@ def test_contexts(data, name, lock):
     same(action, f"with {name}, locked={lock}")
 
 
-@settings(max_examples=100)
-@given(trees(("float32", "int64")), trees(("float32", "int64")), st.booleans(), st.booleans())
-def test_state_dicts(source, target, flatten, strict):
-    for tree in (source, target):
-        tree["entries"].pop("s", None)
-        tree["batch_size"], tree["names"] = tree["batch_size"][:1], None
-        for value in tree["entries"].values():
-            if isinstance(value, dict):
-                value["entries"].pop("s", None)
-                value["batch_size"] = tree["batch_size"]
-
-    def action(side):
-        state = side.build(source).state_dict(flatten=flatten)
-        td = side.build(target)
-        td.load_state_dict(state, strict=strict, assign=True)
-        return td
-
-    if strict or source["batch_size"] != target["batch_size"] or not _same_shapes(source, target):
-        # A load that fails half way leaves what it leaves; only that it fails is compared.
-        assert (outcome(lambda: action(LITE))[1] is None) == (outcome(lambda: action(TORCH))[1] is None)
-    else:
-        same(action, f"state dict flatten={flatten} strict={strict}")
-
-
-def _same_shapes(source, target):
-    return all(
-        isinstance(value, dict) == isinstance(target["entries"].get(key, value), dict)
-        for key, value in source["entries"].items()
-    )
-
-
 def test_state_dict_of_torch_loads():
     import tensordict
 

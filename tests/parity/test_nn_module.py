@@ -16,83 +16,6 @@ from lite import nn
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*")
 
 
-def copied(lite_module, torch_module):
-    """Give the lite module the torch module's weights, through the state dict of tensors."""
-    lite_module.load_state_dict(torch_module.state_dict())
-    return lite_module
-
-
-# -- values ---------------------------------------------------------------------------------------
-
-
-@settings(max_examples=60)
-@given(
-    shape=st.lists(st.integers(0, 4), max_size=3),
-    sizes=st.tuples(st.integers(1, 5), st.integers(1, 5)),
-    bias=st.booleans(),
-    dtype=st.sampled_from(["float32", "float64"]),
-)
-def test_linear(shape, sizes, bias, dtype):
-    theirs = torch.nn.Linear(*sizes, bias=bias, dtype=getattr(torch, dtype))
-    mine = copied(nn.Linear(*sizes, bias=bias, dtype=dtype), theirs)
-    x = np.random.default_rng(0).standard_normal((*shape, sizes[0])).astype(dtype)
-    expected = theirs(torch.from_numpy(x)).detach().numpy()
-    out = mine(x)
-    assert out.dtype == expected.dtype
-    assert out.shape == expected.shape
-    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_half_precision(dtype):
-    torch.manual_seed(0)
-    theirs = torch.nn.Linear(64, 8, dtype=getattr(torch, dtype))
-    mine = nn.Linear(64, 8, dtype=dtype)
-    mine.load_state_dict({k: v.float() for k, v in theirs.state_dict().items()})
-    x = torch.randn(4, 64).to(getattr(torch, dtype))
-    out = mine(x.float().numpy().astype(mine.weight.dtype))
-    assert out.dtype == mine.weight.dtype
-    tolerance = 2e-3 if dtype == "float16" else 2e-2
-    np.testing.assert_allclose(
-        out.astype(np.float32), theirs(x).detach().float(), rtol=tolerance, atol=tolerance
-    )
-
-
-@pytest.mark.parametrize("name", ["ReLU", "Tanh", "Identity"])
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_activations(name, dtype):
-    x = np.array([-2.0, -0.0, 0.0, 0.5, 30.0, np.nan, np.inf, -np.inf], dtype=dtype)
-    out = getattr(nn, name)()(x)
-    expected = getattr(torch.nn, name)()(torch.from_numpy(x)).numpy()
-    assert out.dtype == expected.dtype
-    np.testing.assert_allclose(out, expected, rtol=1e-3 if dtype == "float16" else 1e-6)
-
-
-def test_network_of_torch_weights():
-    torch.manual_seed(0)
-
-    def net(lib):
-        return lib.Sequential(lib.Linear(3, 16), lib.Tanh(), lib.Sequential(lib.Linear(16, 2), lib.ReLU()))
-
-    theirs = net(torch.nn)
-    mine = copied(net(nn), theirs)
-    x = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
-    np.testing.assert_allclose(mine(x), theirs(torch.from_numpy(x)).detach(), rtol=1e-5, atol=1e-6)
-
-
-def test_initial_weights_have_the_same_distribution():
-    torch.manual_seed(0)
-    theirs, mine = torch.nn.Linear(10, 5000), nn.Linear(10, 5000, rng=0)
-    for name in ("weight", "bias"):
-        a = np.sort(np.asarray(getattr(mine, name)).ravel())
-        b = np.sort(getattr(theirs, name).detach().numpy().ravel())
-        # Two-sample Kolmogorov-Smirnov distance; 0.04 is beyond the 0.1% level for 5000 draws each.
-        grid = np.linspace(-0.32, 0.32, 200)
-        distance = np.abs(np.searchsorted(a, grid) / a.size - np.searchsorted(b, grid) / b.size).max()
-        assert distance < 0.04
-        assert max(abs(a[0]), abs(a[-1])) <= 1 / np.sqrt(10)
-
-
 # -- trees ----------------------------------------------------------------------------------------
 
 # A node is (own parameters, own buffers, children); a child is a node, None, or "shared" for one
@@ -355,17 +278,3 @@ def test_state_dict_hooks(lib):
     # torch runs a module's post-hooks before it looks at the next module; here the whole dict is
     # checked first. The order among hooks of one kind is the same.
     return sorted(log, key=lambda entry: entry[0])
-
-
-# -- dtypes ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", ["half", "float", "double", "bfloat16"])
-@compared
-def test_casts(lib, method):
-    m = lib.nn.Linear(2, 2)
-    m.register_buffer("steps", torch.zeros(1, dtype=torch.int64) if lib is TORCH else np.zeros(1, np.int64))
-    weight = m.weight
-    same = getattr(m, method)() is m
-    names = [str(v.dtype).removeprefix("torch.") for v in m.state_dict().values()]
-    return same, weight is m.weight, names

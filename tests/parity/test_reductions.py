@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from parity.compare import LITE, TORCH, assert_outcomes, outcome, plain
+from parity.compare import LITE, TORCH, assert_outcomes, outcome
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-FLOATING = ("mean", "std", "var", "nanmean", "quantile", "norm", "logsumexp", "softmax")
 FEATURES = st.sampled_from([(), (2,), (1,), (2, 3)])
 
 
@@ -41,56 +40,9 @@ def same(action, tree, where):
     assert_outcomes(mine, theirs, where)
 
 
-def pair(value):
-    """A (values, indices) result of either library as a list."""
-    return [value.values, value.indices] if hasattr(value, "indices") else value
-
-
-def first_dim(draw, ndim, features=True):
-    kinds = [st.integers(-ndim - 1, ndim)]
-    return draw(st.one_of(*kinds, st.just("feature"))) if features else draw(kinds[0])
-
-
-@settings(max_examples=250)
-@given(st.data(), st.sampled_from(["sum", "nansum", "mean", "nanmean", "std", "var"]), st.booleans())
-def test_sums_and_moments(data, name, keepdim):
-    dtypes = ("float32", "float64") if name in FLOATING else ("float32", "int64", "bool", "uint8", "int32")
-    tree = data.draw(trees(dtypes))
-    ndim = len(tree["batch_size"])
-    several = st.sets(st.integers(0, ndim - 1), min_size=1).map(lambda dims: tuple(sorted(dims)))
-    dim = data.draw(st.one_of(st.none(), st.just("feature"), st.integers(-ndim - 1, ndim), several))
-    args = () if dim is None else (dim,) if dim == "feature" else (dim, keepdim)
-    same(lambda side: getattr(side.build(tree), name)(*args), tree, f"{name}{args}")
-
-
-@settings(max_examples=150)
-@given(st.data(), st.sampled_from(["prod", "amax", "amin"]))
-def test_products_and_extremes(data, name):
-    tree = data.draw(trees(("float32", "int64")))
-    ndim = len(tree["batch_size"])
-    dim = data.draw(st.one_of(st.none(), st.integers(-ndim - 1, ndim)))
-    args = () if dim is None else (dim,)
-    same(lambda side: getattr(_small(side.build(tree), name), name)(*args), tree, f"{name}{args}")
-
-
 def _small(td, name):
     """Values whose product neither overflows nor depends on the order of multiplication."""
     return td.apply(lambda x: x % 2 + 1, filter_empty=False) if name == "prod" else td
-
-
-@settings(max_examples=200)
-@given(st.data(), st.sampled_from(["max", "min", "cummax", "cummin"]))
-def test_values_and_indices(data, name):
-    tree = data.draw(trees(("float32", "int64")))
-    tree["names"] = None  # the reference drops the name of the dimension also where it stays
-    ndim = len(tree["batch_size"])
-    dim = data.draw(st.integers(-ndim - 1, ndim))
-
-    def action(side):
-        td = side.build(tree).filter_non_tensor_data()  # which the reference leaves out of the pair
-        return [plain(item) for item in pair(getattr(td, name)(dim))]
-
-    same(action, tree, f"{name}({dim})")
 
 
 @settings(max_examples=100)
@@ -101,16 +53,6 @@ def test_quantiles(data, q, keepdim):
     dim = data.draw(st.one_of(st.none(), st.just("feature"), st.integers(-ndim - 1, ndim)))
     args = () if dim is None else (dim,) if dim == "feature" else (dim, keepdim)
     same(lambda side: side.build(tree).quantile(q, *args), tree, f"quantile{args}")
-
-
-@settings(max_examples=120)
-@given(st.data(), st.sampled_from(["logsumexp", "softmax"]))
-def test_exponentials(data, name):
-    tree = data.draw(trees(("float32", "float64")))
-    tree["names"] = None  # dropped by the reference
-    ndim = len(tree["batch_size"])
-    dim = data.draw(st.integers(-ndim - 1, ndim))
-    same(lambda side: getattr(side.build(tree), name)(dim), tree, f"{name}({dim})")
 
 
 @settings(max_examples=60)

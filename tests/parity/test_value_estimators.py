@@ -137,14 +137,6 @@ def test_nan_next_observations(name):
 
 
 @each
-def test_missing_terminated(name):
-    td = with_values(rollout((3, 12))).exclude(("next", "terminated"))
-    theirs = other(td)
-    ours, torchs = pair(name)
-    agree(ours(td), torchs(theirs))
-
-
-@each
 def test_steps_to_next_observations(name):
     td = with_values(rollout((3, 12)))
     td["steps_to_next_obs"] = np.random.default_rng(0).integers(1, 4, (3, 12, 1))
