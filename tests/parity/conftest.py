@@ -1,6 +1,8 @@
 """The reference libraries: absent, their tests are skipped by name; CI asks for them and must not skip."""
 
+import importlib
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +18,12 @@ if "LITE_FUZZ_EXAMPLES" not in os.environ:
 
 ORACLES = ("torch", "tensordict", "torchrl", "transformers", "jax", "optree", "minari", "onnx", "onnxscript")
 MISSING = [name for name in ORACLES if find_spec(name) is None]
+
+if not MISSING:  # it warns while it is imported
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importlib.import_module("torchrl.collectors.distributed")
+        importlib.import_module("torchrl.collectors.llm")
 
 
 def pytest_collection_modifyitems() -> None:

@@ -1,17 +1,4 @@
-"""Composite distributions, and modules of them, against tensordict's.
-
-Every case is written once and run with both libraries; what it gives, or the class of what it raises, must
-be equal. Rows of the specification's checklist:
-
-| row | tests |
-|---|---|
-| TestCompositeDist.test_const, _sample(_named), _rsample, _from_distributions | test_composite_samples |
-| test_set_composite_lp_aggregate, _build_and_get | test_aggregate_of_modules, test_aggregate_mode_mismatch |
-| test_log_prob, _composite (legacy) | test_composite_log_prob |
-| test_entropy, _composite (legacy) | test_composite_entropy |
-| test_cdf, test_icdf | test_composite_cdf_and_icdf |
-| test_prob_module(_nested, _seq, _seq_nested) | test_composite_modules |
-"""
+"""Composite distributions, and modules of them, against tensordict's."""
 
 import contextlib
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
-from parity.files import DTYPES, ODD_KEYS, bits, plain, tensor
+from parity.files import plain, tensor
 
 import lite
 
@@ -16,31 +16,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # of the reference
     pytest.mark.usefixtures("stdlib_json"),
 ]
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (3, 0), (0,)])
-def test_every_dtype(dtype, shape, folder, rng):
-    array = np.frombuffer(rng.bytes(int(np.prod(shape)) * np.dtype(dtype).itemsize), np.uint8)
-    array = (array & 1).astype(bool).reshape(shape) if dtype == "bool" else array.view(dtype).reshape(shape)
-    here, there = folder(), folder()
-    lite.TensorDict({"x": array}).memmap(here)
-    tensordict.TensorDict({"x": tensor(array)}).memmap(there)
-    for path in (here, there):
-        assert bits(lite.TensorDict.load_memmap(path)["x"]) == bits(array)
-        assert bits(tensordict.TensorDict.load_memmap(path)["x"]) == bits(array)
-    assert content(here) == content(there)
-
-
-def content(root):
-    """Every file of a tree; JSON without what differs between writers of JSON."""
-    paths = [path for path in Path(root).rglob("*") if path.is_file()]
-    return {
-        str(path.relative_to(root)): json.loads(path.read_bytes())
-        if path.suffix == ".json"
-        else path.read_bytes()
-        for path in paths
-    }
 
 
 def test_byte_for_byte(folder):
@@ -82,22 +57,6 @@ def test_bfloat16(folder):
     for path in (here, there):
         np.testing.assert_array_equal(lite.TensorDict.load_memmap(path)["x"], array)
         assert tensordict.TensorDict.load_memmap(path)["x"].tolist() == [1.5, -2.0, np.inf]
-
-
-@pytest.mark.parametrize("key", ODD_KEYS)
-def test_odd_keys(key, folder):
-    data = {
-        key: np.arange(3),
-        "n": {key: np.arange(3) + 1},
-        "m": {key: {"x": np.arange(3)}},
-        "s": {key: "text"},
-    }
-    if key == "meta.json":
-        data.pop("m"), data.pop("s")  # a folder of that name cannot be
-    td, at = lite.TensorDict(data), folder()
-    td.memmap(at)
-    assert plain(tensordict.TensorDict.load_memmap(at)) == plain(td)
-    assert plain(lite.TensorDict.load_memmap(at)) == plain(td)
 
 
 def test_reserved_keys_are_lites_alone(folder):

@@ -1,30 +1,6 @@
 """Functional parameters against tensordict: from_module, from_modules, EnsembleModule, and what differs.
 
-Rows of the checklist of reference tests, and where they are (`test_params.py` and `test_to_module.py`, unless
-marked "here"):
 
-| reference test | test |
-|---|---|
-| TestTDParams.test_td_params | test_names_assignment_and_locks |
-| test_constructors | test_kinds_after_construction, test_constructor_arguments |
-| test_td_params_cast | test_casts_of_the_parent |
-| test_td_params_tying | test_tied_wrappers |
-| test_td_params_post_hook | test_get_hooks |
-| test_tdparams_clone, test_tdparams_clone_tying | test_clones |
-| test_func_on_tdparams | test_params_into_params |
-| test_load_state_dict, test_load_state_dict_missing_entries, TestStateDict.test_sd_params, test_sd_module | \
-test_state_dicts, test_missing_state |
-| test_inplace_ops | test_value_operations |
-| TestToModule.test_plain_tensor_to_module_preserves..., test_preserve_module_state_with_custom_setattr | \
-test_kinds_in_the_module |
-| test_static, test_cm | test_swaps_restore, test_shared_layers |
-| test_cm_meta | test_meta_modules |
-| test_params_detach | test_detached_leaves |
-| test_module_buffer | test_a_tensordict_as_buffer |
-| TestEnsemble.* | test_ensembles, here |
-| GE test_from_module, test_from_module_state_dict | test_from_module, test_from_module_by_state_dict, here |
-| GE test_from_modules, test_from_modules_expand | test_from_modules, test_expanded, here |
-| FT test_vmap_names and the other vmap rows | tests of vmap |
 
 Differences on purpose, each with a test: a module is restored when the body raises, and sources keep their
 kinds (`test_to_module.py`); `extract_weights_and_buffers` works (here).

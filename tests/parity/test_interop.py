@@ -263,15 +263,6 @@ def test_from_any(name, options):
     same(lambda side: side.library.TensorDict.from_any(OBJECTS[name](side.value(X)), **options))
 
 
-@pytest.mark.parametrize("options", [{}, {"auto_batch_size": True}, {"batch_size": [3]}], ids=str)
-@pytest.mark.parametrize(
-    ("name", "key"), [("from_tuple", "tuple"), ("from_namedtuple", "named tuple"), ("from_dict", "dict")]
-)
-def test_constructors_by_type(name, key, options):
-    make = OBJECTS[key] if key != "tuple" else (lambda x: (x, (x, x)))
-    same(lambda side: getattr(side.library.TensorDict, name)(make(side.value(X)), **options))
-
-
 @pytest.mark.parametrize(
     "options",
     [

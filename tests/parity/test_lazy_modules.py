@@ -1,12 +1,11 @@
 """Lazy modules as torch has them: before, at and after the first call."""
 
 import copy
-import inspect
 import pickle
 
 import numpy as np
 import pytest
-from parity.functional import LITE, QUIET, TORCH, compared, fill, raw, same
+from parity.functional import LITE, QUIET, compared, fill, raw, same
 
 pytestmark = QUIET
 
@@ -169,13 +168,6 @@ def test_what_else_is_asked(lib, name):
         return PROGRAMS[name](lib)
     except RuntimeError:
         return "RuntimeError"
-
-
-@pytest.mark.parametrize("name", ["LazyLinear", "LazyConv1d", "LazyConv2d", "LazyBatchNorm1d"])
-def test_arguments(name):
-    ours, theirs = (inspect.signature(getattr(lib.nn, name)).parameters for lib in (LITE, TORCH))
-    assert [key for key in ours if key != "rng"] == list(theirs)
-    assert [p.default for key, p in ours.items() if key != "rng"] == [p.default for p in theirs.values()]
 
 
 def test_a_module_of_ones_own():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
+from helpers.compared import assert_same_entries
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torchrl.data import postprocs
@@ -65,16 +66,8 @@ def ours(batch, entries, gamma, n_steps, **attributes):
 
 
 def compare(ours, theirs):
-    assert set(ours.keys(True, True)) == set(theirs.keys(True, True))
-    assert ours.batch_size == tuple(theirs.batch_size)
+    assert_same_entries(ours, theirs)
     assert ours["next"].batch_size == tuple(theirs["next"].batch_size)
-    for key in ours.keys(True, True):
-        a, b = ours.get(key), theirs.get(key).numpy()
-        assert (a.dtype, a.shape) == (b.dtype, b.shape), key
-        if a.dtype.kind == "f":
-            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5, err_msg=str(key))
-        else:
-            np.testing.assert_array_equal(a, b, err_msg=str(key))
 
 
 @settings(max_examples=150)

@@ -1,7 +1,5 @@
 """Losses and activations as functions beside torch's: values, gradients and dtypes."""
 
-import inspect
-
 import numpy as np
 import pytest
 import tensordict
@@ -9,7 +7,6 @@ import torch
 import torch.nn.functional as reference
 
 import lite
-from lite import nn
 from lite.nn import functional
 
 RNG = np.random.default_rng(0)
@@ -141,20 +138,3 @@ def test_tensordicts(name, reduction):
     assert got.batch_size == tuple(expected.batch_size)
     for key in ("a", ("n", "b")):
         np.testing.assert_allclose(got[key], expected[key], rtol=1e-12)
-
-
-def test_arguments():
-    """What a call says by name in torch, it says here; by place, up to what is deprecated there."""
-    for name in functional.__all__:
-        try:
-            wanted = inspect.signature(getattr(reference, name)).parameters
-        except ValueError:  # written in C
-            continue
-        here = inspect.signature(getattr(functional, name)).parameters
-        deprecated = {"size_average", "reduce", "_stacklevel"}
-        assert set(wanted) - deprecated == set(here), name
-        for parameter in here.values():
-            assert parameter.default == wanted[parameter.name].default, (name, parameter)
-        by_place = [p.name for p in here.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
-        assert list(wanted)[: len(by_place)] == by_place
-    assert nn.functional is functional

@@ -1,8 +1,4 @@
-"""lite.nn.Module against torch.nn.Module: names, order, state dicts, hooks, reprs, errors.
-
-Every case is written once and run with both libraries; what it returns, or the class of what it
-raises, must be equal.
-"""
+"""lite.nn.Module against torch.nn.Module: names, order, state dicts, hooks, reprs, errors."""
 
 import numpy as np
 import pytest

@@ -1,23 +1,5 @@
 """Each method of nn.Module as torch's does it, for what `test_nn_module.py` does not draw at random.
 
-| method | here | elsewhere |
-|---|---|---|
-| add_module, register_module | test_children | test_nn_module: test_errors |
-| apply, children, modules, named_* | test_traversal | test_nn_module: test_names_of_random_trees |
-| half, float, double, bfloat16 | | test_nn_module: test_casts |
-| type, to, to_empty, cpu, meta | test_to, test_type | test_nn_module: test_errors |
-| cuda, xpu, ipu, mtia | test_other_devices | tests/nn/modules/test_casting.py |
-| train, eval, requires_grad_, zero_grad, compile | test_flags | |
-| get_submodule, get_parameter, get_buffer, set_submodule | test_access | test_nn_module: test_errors |
-| get_extra_state, set_extra_state | test_extra_state | |
-| state_dict | test_state_dict | test_nn_module: test_names_of_random_trees |
-| load_state_dict | test_loading, test_load_hooks | test_nn_module: test_loading_damaged_state_dicts |
-| register_buffer, register_parameter | test_registration | test_nn_module: test_errors |
-| forward hooks | test_handles, test_bad_hooks | test_nn_module: test_hooks |
-| state-dict hooks | test_load_hooks, test_bad_hooks | test_nn_module: test_state_dict_hooks |
-| backward hooks | test_backward_hooks | tests/nn/modules/test_hooks.py |
-| repr, extra_repr | | test_nn_module: test_repr |
-
 State dicts, registration and hooks are in `test_nn_module_state.py`.
 """
 

@@ -1,12 +1,4 @@
-"""Mappings and extractors of parameters against tensordict's.
-
-Every case is written once and run with both libraries; what it gives, or the class of what it raises, must
-be equal. Rows of the specification's checklist:
-
-| row | tests |
-|---|---|
-| TestAddStateIndependentNormalScale | test_state_independent_scale |
-"""
+"""Mappings and extractors of parameters against tensordict's."""
 
 import numpy as np
 import pytest

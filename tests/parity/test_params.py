@@ -1,7 +1,4 @@
-"""TensorDictParams against tensordict: kinds, names, locks, hooks, state dicts.
-
-`parity/test_checklist.py` maps rows of the checklist of reference tests to these.
-"""
+"""TensorDictParams against tensordict: kinds, names, locks, hooks, state dicts."""
 
 import numpy as np
 import pytest

@@ -1,19 +1,4 @@
-"""Probabilistic modules against tensordict's.
-
-Every case is written once and run with both libraries; what it gives, or the class of what it raises, must
-be equal. Rows of the specification's checklist:
-
-| row | tests |
-|---|---|
-| TestInteractionType, from_str | test_interaction_types, test_interaction_type_errors |
-| TestSIM | test_settings |
-| test_deterministic_sample | test_interaction (every distribution of lite) |
-| test_stateful_probabilistic(_kwargs) | test_interaction, test_keys, test_distribution_kwargs |
-| test_probabilistic_n_samples, _seq_, _intermediate_seq_ | test_num_samples, test_num_samples_in_sequences |
-| test_nested_keys_probabilistic_delta, _normal | test_nested_keys |
-| test_no_warning_single_key | test_keys (warnings are errors) |
-| test_generator_* | tests/nn/tensordict_modules/test_probabilistic.py; test_generator_errors |
-"""
+"""Probabilistic modules against tensordict's."""
 
 import numpy as np
 import pytest

@@ -1,17 +1,4 @@
-"""Sequences with probabilistic modules against tensordict's.
-
-Every case is written once and run with both libraries; what it gives, or the class of what it raises, must
-be equal. Rows of the specification's checklist:
-
-| row | tests |
-|---|---|
-| test_prob_key_exclusion_* | test_selected_out_keys |
-| test_prob_seq_no_prob_modules(_selected_out_keys) | test_without_probabilistic_modules |
-| TDSequence.test_stateful, prob variants | test_sequence_as_a_list |
-| test_probtdseq, _multdist, _intermediate_dist | test_sequence, test_intermediate_distributions |
-| TestProb.test_tdprobseq_inplace | test_inplace |
-| test_index_prob_seq | test_index |
-"""
+"""Sequences with probabilistic modules against tensordict's."""
 
 import numpy as np
 import pytest

@@ -1,8 +1,4 @@
-"""TensorDictModule, dispatch and skip_existing against tensordict.nn.
-
-Every case is written once and run with both libraries; what it returns, or the class of what it
-raises, must be equal. Where lite differs on purpose, a test says so.
-"""
+"""TensorDictModule, dispatch and skip_existing against tensordict.nn."""
 
 import copy
 import pickle

@@ -1,8 +1,4 @@
-"""TensorDictSequential against tensordict.nn on random graphs of modules.
-
-Every case is written once and run with both libraries; what it returns, or the class of what it
-raises, must be equal. Where lite differs on purpose, a test says so.
-"""
+"""TensorDictSequential against tensordict.nn on random graphs of modules."""
 
 import numpy as np
 import pytest

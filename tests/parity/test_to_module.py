@@ -1,7 +1,4 @@
-"""to_module against tensordict: swaps, blocks, kinds of what is put in.
-
-`parity/test_checklist.py` maps rows of the checklist of reference tests to these.
-"""
+"""to_module against tensordict: swaps, blocks, kinds of what is put in."""
 
 import numpy as np
 import pytest

@@ -115,12 +115,3 @@ def test_time_dim(rng, time_dim):
     for name in ESTIMATES:
         if not name.startswith("td0"):
             agree(name, values | {"gamma": 0.875, "lmbda": 0.75}, time_dim=time_dim)
-
-
-@pytest.mark.parametrize("name", [*ESTIMATES, "reward2go"])
-def test_arguments(name):
-    ours = inspect.signature(getattr(kernels, name)).parameters
-    theirs = inspect.signature(getattr(functional, name)).parameters
-    assert list(ours) == list(theirs)
-    for key, parameter in ours.items():
-        assert parameter.default == theirs[key].default, key

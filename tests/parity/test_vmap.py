@@ -1,8 +1,4 @@
-"""vmap against torch.vmap: random programs, arguments, errors, TensorDicts and modules.
-
-Rows of the checklist of the reference's tests: FT test_vmap_names, test_vmap_write_lazystack,
-test_vamp_basic, test_vamp_composed and test_vamp_composed_flipped.
-"""
+"""vmap against torch.vmap: random programs, arguments, errors, TensorDicts and modules."""
 
 import numpy as np
 import pytest
@@ -12,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lite
-from lite import nn, vmap
+from lite import vmap
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -168,29 +164,6 @@ def test_names():
         assert vmap(lambda td: td, dim)(mine).names == expected
 
 
-@pytest.mark.parametrize("flipped", [False, True])
-def test_what_is_not_mapped_comes_out_expanded(flipped):
-    mine, theirs = both({"a": np.random.default_rng(0).standard_normal((3, 2))}, [3])
-    x = np.random.default_rng(1).standard_normal((4, 3))
-
-    def fn(td, x):
-        return td.set("x", x)
-
-    def other(x, td):
-        return td.set("x", x)
-
-    if flipped:
-        got, expected = (
-            vmap(other, (0, None))(x, mine),
-            torch.vmap(other, (0, None))(torch.from_numpy(x), theirs),
-        )
-    else:
-        got = vmap(fn, (None, 0))(mine, x)
-        expected = torch.vmap(fn, (None, 0))(theirs, torch.from_numpy(x))
-    assert_same(got, expected)
-    assert list(mine.keys()) == ["a"]
-
-
 @pytest.mark.parametrize("lock", [False, True])
 def test_writes_on_lazy_stacks(lock):
     def fn(td):
@@ -210,28 +183,3 @@ def test_writes_on_lazy_stacks(lock):
     got, expected = vmap(fn)(mine), torch.vmap(fn)(theirs)
     np.testing.assert_array_equal(got["b"], expected["b"].numpy())
     assert list(mine.keys()) == list(theirs.keys()) == ["a"]
-
-
-@pytest.mark.parametrize("lazy", [False, True])
-def test_stacked_parameters(lazy):
-    torches = [
-        torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2)) for _ in range(4)
-    ]
-    modules = [nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2)) for _ in range(4)]
-    for module, source in zip(modules, torches, strict=True):
-        module.load_state_dict({k: v.detach().numpy() for k, v in source.state_dict().items()})
-    x = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
-
-    def runs(module):
-        def call(params, x):
-            with params.to_module(module):
-                return module(x)
-
-        return call
-
-    mine = lite.from_modules(*modules, lazy_stack=lazy)
-    theirs = tensordict.from_modules(*torches, lazy_stack=lazy)
-    got = vmap(runs(modules[0]), (0, None))(mine, x)
-    with torch.no_grad():
-        expected = torch.vmap(runs(torches[0]), (0, None))(theirs, torch.from_numpy(x))
-    np.testing.assert_allclose(got, expected.numpy(), rtol=1e-5, atol=1e-6)
