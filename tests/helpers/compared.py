@@ -8,20 +8,23 @@ from typing import Any
 import numpy as np
 
 
-def on_both(compare: Callable[[Callable[[Any], Any]], Any]) -> Callable[[Callable[..., Any]], Any]:
+def on_both(
+    compare: Callable[[Callable[..., Any]], Any], given: int = 1
+) -> Callable[[Callable[..., Any]], Any]:
     """A decorator of tests that take a library first.
 
     Args:
         compare: gets the body as a function of a library, calls it with both and compares what it returns.
+        given: how many arguments it gives the body.
     """
 
     def decorate(test: Callable[..., Any]) -> Any:
         @functools.wraps(test)
         def run(*args: Any, **kwargs: Any) -> None:
-            compare(lambda lib: test(lib, *args, **kwargs))
+            compare(lambda *lib: test(*lib, *args, **kwargs))
 
         signature = inspect.signature(test)
-        run.__signature__ = signature.replace(parameters=[*signature.parameters.values()][1:])
+        run.__signature__ = signature.replace(parameters=[*signature.parameters.values()][given:])
         return run
 
     return decorate

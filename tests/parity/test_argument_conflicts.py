@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from parity.compare import LITE, TORCH, Side, assert_outcomes, outcome
+from parity.compare import TORCH, Side, compare
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -166,5 +166,4 @@ def test_same(name, lazy):
         td = tree(s)
         return CALLS[name](s, s.lib.lazy_stack(list(td.unbind(0))) if lazy else td)
 
-    mine, theirs = (outcome(lambda side=side: run(side)) for side in (LITE, TORCH))
-    assert_outcomes(mine, theirs, name)
+    compare(run, name)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
-from parity.compare import LITE, TORCH, assert_outcomes, outcome
+from parity.compare import LITE, TORCH, assert_outcomes, compare, outcome
 
 import lite
 
@@ -92,6 +92,21 @@ ACTIONS = {
     "lazy from_dict with both names": lambda s: s.lib.LazyStackedTensorDict.from_dict(
         [{}], stack_dim_name="t", names=["t"]
     ),
+    "auto_batch_size_": lambda s: s.build(tree()).auto_batch_size_(),
+    "another batch size": lambda s: (td := s.build(tree()), setattr(td, "batch_size", []), td)[2],
+    "a wrong batch size": lambda s: setattr(s.build(tree()), "batch_size", [7]),
+    "new_zeros": lambda s: s.build(tree()).select("a").new_zeros(2),
+    "named_apply": lambda s: s.build(tree()).named_apply(
+        lambda k, x: x if "a" in k else None, nested_keys=True
+    ),
+    "apply to nothing": lambda s: s.build(tree()).apply(lambda x: None),
+    "apply to nothing, filtered": lambda s: s.build(tree()).apply(lambda x: None, filter_empty=True),
+    "clamp": lambda s: s.build(tree()).select("a").clamp(1, 2),
+    "isnan": lambda s: s.build(tree()).select("a").isnan(),
+    "not": lambda s: ~s.build(tree()).select("a").bool(),
+    "power": lambda s: s.build(tree()).select("a") ** 2,
+    "from a number": lambda s: 2.0 - s.build(tree(3, 1.0)).select("a"),
+    "with rows": lambda s: s.build(tree()).select("a") + s.leaf(np.arange(3.0)),
     "fromkeys": lambda s: s.lib.fromkeys(["a", ("n", "b")], 3),
     "requires_grad": lambda s: s.build(tree()).requires_grad,
     "shared memory": shared,
@@ -105,8 +120,7 @@ ACTIONS = {
 
 @pytest.mark.parametrize("name", sorted(ACTIONS))
 def test_same(name):
-    mine, theirs = (outcome(lambda side=side: ACTIONS[name](side)) for side in (LITE, TORCH))
-    assert_outcomes(mine, theirs, name)
+    compare(ACTIONS[name], name)
 
 
 def test_where_takes_the_batch_size_of_the_result():
@@ -138,8 +152,7 @@ def test_rows(seed, dim):
         lambda s: list(unique(s)(s.build(left), "a", dim, return_indices=True)),
         lambda s: unique(s)(s.build(left), "q", dim),
     ):
-        mine, theirs = (outcome(lambda side=side, a=action: a(side)) for side in (LITE, TORCH))
-        assert_outcomes(mine, theirs, f"dim {dim}")
+        compare(action, f"dim {dim}")
 
 
 def test_frames():
@@ -196,11 +209,7 @@ def test_metadata_stays_one_object():
         differ = lib.stack([lib.TensorDict(u=one), lib.TensorDict(u=other)])
         kept = same.get("u")
         return [
-            type(kept).__name__,
-            tuple(kept.batch_size),
-            kept.data,
-            same[0]["u"],
-            differ.get("u").tolist(),
-        ]
+            type(kept).__name__, tuple(kept.batch_size), kept.data, same[0]["u"], differ.get("u").tolist(),
+        ]  # fmt: skip
 
     assert stacks(lite) == stacks(tensordict)

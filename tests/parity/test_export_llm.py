@@ -16,15 +16,9 @@ for needed in ("onnx", "onnxscript", "onnxruntime"):
     pytest.importorskip(needed, reason="needs the parity extra")
 
 SIZES = {
-    "vocab_size": 512,
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 128,
-    "eos_token_id": 2,
-}
+    "vocab_size": 512, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128, "eos_token_id": 2,
+}  # fmt: skip
 
 
 def test_tokens_and_log_probs(tmp_path):

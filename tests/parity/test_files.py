@@ -61,12 +61,9 @@ def test_bfloat16(folder):
 
 def test_reserved_keys_are_lites_alone(folder):
     data = {
-        "shape": np.arange(3),
-        "a": np.ones(3),
-        "device": {"x": np.zeros(3)},
-        "_type": "text",
+        "shape": np.arange(3), "a": np.ones(3), "device": {"x": np.zeros(3)}, "_type": "text",
         "_lite": np.ones(3),
-    }
+    }  # fmt: skip
     at = folder()
     td = lite.TensorDict(data, [3])
     td.memmap(at)

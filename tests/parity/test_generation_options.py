@@ -82,14 +82,9 @@ GRID = list(
 def test_beams(seed, beams, penalty, early, eos):
     model = TableModel.random(seed + 10 * beams, vocab_size=13, spread=1.0 + seed)
     options = {
-        "num_beams": beams,
-        "length_penalty": penalty,
-        "early_stopping": early,
-        "eos_token_id": eos,
-        "max_new_tokens": 9,
-        "num_return_sequences": beams,
-        "do_sample": False,
-    }
+        "num_beams": beams, "length_penalty": penalty, "early_stopping": early, "eos_token_id": eos,
+        "max_new_tokens": 9, "num_return_sequences": beams, "do_sample": False,
+    }  # fmt: skip
     tokens, scores = theirs(model, PROMPT, **options)
     found = ours(model, [PROMPT], beams, **options)
     assert [one.tokens.tolist() for one in found] == tokens
@@ -111,14 +106,11 @@ def test_beams(seed, beams, penalty, early, eos):
         {"min_new_tokens": 6},
         {"sequence_bias": {(3,): 2.5, (5, 6): -4.0, (2, 5, 7): 9.0}},
         {
-            "sequence_bias": {(3,): 2.5, (5, 6): 4.0},
-            "repetition_penalty": 1.4,
-            "no_repeat_ngram_size": 2,
-            "bad_words_ids": [[9], [3, 8]],
-            "min_new_tokens": 4,
+            "sequence_bias": {(3,): 2.5, (5, 6): 4.0}, "repetition_penalty": 1.4, "no_repeat_ngram_size": 2,
+            "bad_words_ids": [[9], [3, 8]], "min_new_tokens": 4,
         },
     ],
-)
+)  # fmt: skip
 def test_processors(seed, beams, options):
     model = TableModel.random(seed, vocab_size=14)
     common = {"max_new_tokens": 8, "eos_token_id": [0, 6], "num_beams": beams, "do_sample": False, **options}
@@ -226,22 +218,15 @@ OPTIONS = [
     {"min_new_tokens": 6, "top_k": 4},
     {"sequence_bias": {(3,): 2.5, (5, 6): -4.0, (2, 5): 9.0, (2, 5, 7): 6.0}},
     {
-        "sequence_bias": {(3,): 2.5, (5, 6): 4.0},
-        "repetition_penalty": 1.4,
-        "no_repeat_ngram_size": 2,
-        "bad_words_ids": [[9], [3, 8]],
-        "min_new_tokens": 4,
-        "temperature": 1.3,
-        "top_k": 10,
-        "top_p": 0.9,
-        "min_p": 0.05,
-        "typical_p": 0.8,
+        "sequence_bias": {(3,): 2.5, (5, 6): 4.0}, "repetition_penalty": 1.4, "no_repeat_ngram_size": 2,
+        "bad_words_ids": [[9], [3, 8]], "min_new_tokens": 4, "temperature": 1.3, "top_k": 10, "top_p": 0.9,
+        "min_p": 0.05, "typical_p": 0.8,
     },
     {
         "sequence_bias": [[[3], 9.0], [[1, 2], 1.0], [[3], -2.0], [[5, 5], 3.0], [[1, 2], 4.0]]
     },  # twice: the last
     {"suppress_tokens": [0, 2, 9], "min_new_tokens": 2},  # an end among them
-]
+]  # fmt: skip
 
 
 def processed(model, ids, start, **options):

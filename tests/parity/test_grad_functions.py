@@ -136,17 +136,7 @@ ROWS = [
     *(
         (name, getattr(np, name), getattr(torch, name), (X,))
         for name in (
-            "exp",
-            "expm1",
-            "tanh",
-            "sin",
-            "cos",
-            "tan",
-            "arctan",
-            "sinh",
-            "cosh",
-            "square",
-            "abs",
+            "exp", "expm1", "tanh", "sin", "cos", "tan", "arctan", "sinh", "cosh", "square", "abs",
             "arcsinh",
         )
     ),
@@ -159,7 +149,7 @@ ROWS = [
         )
         for name in ("log", "log1p", "log2", "log10", "sqrt", "reciprocal")
     ),
-]
+]  # fmt: skip
 _PADDING = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 

@@ -266,15 +266,11 @@ def test_from_any(name, options):
 @pytest.mark.parametrize(
     "options",
     [
-        {},
-        {"auto_batch_size": True},
-        {"batch_size": [2, 3]},
-        {"batch_size": [4]},
-        {"batch_dims": 2},
+        {}, {"auto_batch_size": True}, {"batch_size": [2, 3]}, {"batch_size": [4]}, {"batch_dims": 2},
         {"lazy": True},
     ],
     ids=str,
-)
+)  # fmt: skip
 @pytest.mark.parametrize("second", [{"a": X}, {"b": X}], ids=["same", "different"])
 def test_from_list(second, options):
     def rows(side):

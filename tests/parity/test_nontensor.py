@@ -384,22 +384,16 @@ MORE = (
 )  # fmt: skip
 FUNCTIONS = {"lib.stack": "torch.stack", "lib.cat": "torch.cat"}
 METADATA = (
-    "[MetaData(3), MetaData(3)]",
-    "[MetaData[int](3), MetaData[int](3)]",
-    "[MetaData[int](3), MetaData(3)]",
-    "[MetaData(3), MetaData[int](3)]",
-    "[MetaData('ab'), MetaData('c')]",
-)
+    "[MetaData(3), MetaData(3)]", "[MetaData[int](3), MetaData[int](3)]", "[MetaData[int](3), MetaData(3)]",
+    "[MetaData(3), MetaData[int](3)]", "[MetaData('ab'), MetaData('c')]",
+)  # fmt: skip
 
 
 # Errors of another class: of the array library, or where the reference fails inside.
 OTHER_ERRORS = {
-    "x.update({'data': 'y'})",
-    "x.update_at_(other, 0)",
-    "x.set('zz', 1)",
-    "x[0, 0] if cls == 'NonTensorStack' else 0",
-    "x['zz']",
-}
+    "x.update({'data': 'y'})", "x.update_at_(other, 0)", "x.set('zz', 1)",
+    "x[0, 0] if cls == 'NonTensorStack' else 0", "x['zz']",
+}  # fmt: skip
 
 
 def more(library, cls, text, folder):

@@ -12,14 +12,10 @@ from lite.models import OnnxDecoder
 SIZES = {
     "gpt2": {"n_positions": 128, "n_embd": 32, "n_layer": 2, "n_head": 2},
     "llama": {
-        "max_position_embeddings": 128,
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
+        "max_position_embeddings": 128, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2,
     },
-}
+}  # fmt: skip
 
 
 class Flat(torch.nn.Module):

@@ -89,12 +89,9 @@ def test_get_hooks():
         params = make(lib)
         params.register_get_post_hook(lambda self, leaf: leaf * 2)
         read = [
-            params["a"],
-            params.get("a"),
-            params["n", "b"],
-            dict(params.items())["a"],
+            params["a"], params.get("a"), params["n", "b"], dict(params.items())["a"],
             next(params.values()),
-        ]
+        ]  # fmt: skip
         return [raw(value).tolist() for value in read]
 
     same(program)

@@ -29,16 +29,13 @@ def check(name, x, options):
     shape=SHAPES,
     options=st.fixed_dictionaries(
         {
-            "kernel_size": one_or_two(1, 4),
-            "stride": st.none() | one_or_two(1, 4),
-            "padding": one_or_two(0, 2),
-            "dilation": one_or_two(1, 3),
-            "return_indices": st.booleans(),
+            "kernel_size": one_or_two(1, 4), "stride": st.none() | one_or_two(1, 4),
+            "padding": one_or_two(0, 2), "dilation": one_or_two(1, 3), "return_indices": st.booleans(),
             "ceil_mode": st.booleans(),
         }
     ),
     values=st.sampled_from(["normal", "ties", "special", "int64", "float64", "float16"]),
-)
+)  # fmt: skip
 def test_max_pool(shape, options, values):
     rng = np.random.default_rng(0)
     if values == "ties":

@@ -256,10 +256,6 @@ def test_num_samples_in_sequences(lib, options, count):
     out = seq(lib.td(obs=LOC, batch_size=[3]))
     shapes = {k: out.get(k).shape for k in sorted(out.keys(True, True), key=str)}
     return (
-        out.batch_size,
-        shapes,
-        seq.num_samples,
-        seq.log_prob_keys,
-        seq.dist_sample_keys,
+        out.batch_size, shapes, seq.num_samples, seq.log_prob_keys, seq.dist_sample_keys,
         seq.return_composite,
-    )
+    )  # fmt: skip

@@ -29,12 +29,9 @@ def test_sequence(lib, form, log_prob, count):
     out = seq(td)
     assert out is td
     keys = (
-        list(seq.in_keys),
-        list(seq.out_keys),
-        seq.log_prob_keys,
-        seq.dist_sample_keys,
+        list(seq.in_keys), list(seq.out_keys), seq.log_prob_keys, seq.dist_sample_keys,
         seq.dist_params_keys,
-    )
+    )  # fmt: skip
     scores = seq.log_prob(td.copy())
     return keys, td, scores, type(seq.get_dist(td)).__name__, str(seq.default_interaction_type)
 

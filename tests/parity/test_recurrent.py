@@ -105,16 +105,10 @@ def test_dropout_of_one_layer_warns():
 @pytest.mark.parametrize(
     "options",
     [
-        {"input_size": 0},
-        {"hidden_size": 0},
-        {"num_layers": 0},
-        {"dropout": 1.5},
-        {"dropout": True},
-        {"bias": 1},
-        {"batch_first": None},
-        {"input_size": 2.0},
+        {"input_size": 0}, {"hidden_size": 0}, {"num_layers": 0}, {"dropout": 1.5}, {"dropout": True},
+        {"bias": 1}, {"batch_first": None}, {"input_size": 2.0},
     ],
-)
+)  # fmt: skip
 def test_errors_of_arguments(name, options):
     given_options = {"input_size": 2, "hidden_size": 3} | options
     with pytest.raises((ValueError, TypeError)) as theirs:

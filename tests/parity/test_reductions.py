@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from parity.compare import LITE, TORCH, assert_outcomes, outcome
+from parity.compare import compare
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -36,8 +36,7 @@ def trees(draw, dtypes, size=None):
 
 
 def same(action, tree, where):
-    mine, theirs = (outcome(lambda side=side: action(side)) for side in (LITE, TORCH))
-    assert_outcomes(mine, theirs, where)
+    compare(action, where)
 
 
 def _small(td, name):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
+from helpers.compared import on_both
 from torchrl import data as reference
 from torchrl.envs import MultiStepTransform
 
@@ -78,114 +79,97 @@ def both(run):
         assert_same(a, b)
 
 
+compared = on_both(both, 2)
 STORAGES = ["LazyTensorStorage", "LazyMemmapStorage"]
 
 
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("buffer", ["ReplayBuffer", "TensorDictReplayBuffer"])
 @pytest.mark.parametrize("sizes", [[3, 3], [4, 4, 4], [10], [7, 7], [1, 1, 9], [3, 25]])
-def test_extend(storage, buffer, sizes):
-    def run(side, module):
-        made = getattr(module, buffer)(storage=getattr(module, storage)(10))
-        out = []
-        start = 0
-        for size in sizes:
-            out.append(made.extend(as_data(side, frames(start, size), (size,))))
-            out += [len(made), made.write_count, made[:], made.writer.state_dict()["_cursor"]]
-            start += size
-        return out
-
-    both(run)
+@compared
+def test_extend(side, module, storage, buffer, sizes):
+    made = getattr(module, buffer)(storage=getattr(module, storage)(10))
+    out = []
+    start = 0
+    for size in sizes:
+        out.append(made.extend(as_data(side, frames(start, size), (size,))))
+        out += [len(made), made.write_count, made[:], made.writer.state_dict()["_cursor"]]
+        start += size
+    return out
 
 
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("buffer", ["ReplayBuffer", "TensorDictReplayBuffer"])
-def test_add(storage, buffer):
-    def run(side, module):
-        made = getattr(module, buffer)(storage=getattr(module, storage)(4))
-        out = []
-        for start in range(6):
-            index = made.add(as_data(side, frames(start), ()))
-            out += [int(index), len(made), made[:]]
-        return out
-
-    both(run)
+@compared
+def test_add(side, module, storage, buffer):
+    made = getattr(module, buffer)(storage=getattr(module, storage)(4))
+    out = []
+    for start in range(6):
+        index = made.add(as_data(side, frames(start), ()))
+        out += [int(index), len(made), made[:]]
+    return out
 
 
 @pytest.mark.parametrize("storage", STORAGES)
-def test_two_dimensions(storage):
-    def run(side, module):
-        made = module.TensorDictReplayBuffer(storage=getattr(module, storage)(24, ndim=2))
-        out = [made.dim_extend]
-        for start in (0, 100, 200):
-            out.append(made.extend(as_data(side, frames(start, 3, 4), (3, 4))))
-            out += [len(made), made.storage.max_size, np.array(made.storage.shape), made[:]]
-        out.append(made.sample(5).batch_size[0])
-        out.append(tuple(made.sample(5)["index"].shape) == (5, 2))
-        return [np.asarray(x) if isinstance(x, int | bool) else x for x in out]
-
-    both(run)
+@compared
+def test_two_dimensions(side, module, storage):
+    made = module.TensorDictReplayBuffer(storage=getattr(module, storage)(24, ndim=2))
+    out = [made.dim_extend]
+    for start in (0, 100, 200):
+        out.append(made.extend(as_data(side, frames(start, 3, 4), (3, 4))))
+        out += [len(made), made.storage.max_size, np.array(made.storage.shape), made[:]]
+    out.append(made.sample(5).batch_size[0])
+    out.append(tuple(made.sample(5)["index"].shape) == (5, 2))
+    return [np.asarray(x) if isinstance(x, int | bool) else x for x in out]
 
 
 @pytest.mark.parametrize("storage", STORAGES)
-def test_along_another_dimension(storage):
-    def run(side, module):
-        made = module.ReplayBuffer(storage=getattr(module, storage)(12, ndim=2), dim_extend=0)
-        return [made.extend(as_data(side, frames(0, 3, 4), (3, 4))), len(made), made[:], made[1:]]
-
-    both(run)
+@compared
+def test_along_another_dimension(side, module, storage):
+    made = module.ReplayBuffer(storage=getattr(module, storage)(12, ndim=2), dim_extend=0)
+    return [made.extend(as_data(side, frames(0, 3, 4), (3, 4))), len(made), made[:], made[1:]]
 
 
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize(
     "index", [0, -1, slice(None), slice(1, 3), slice(None, None, 2), [0, 2], np.array([1, 1]), range(2)]
 )
-def test_reading(storage, index):
-    def run(side, module):
-        made = module.ReplayBuffer(storage=getattr(module, storage)(10))
-        made.extend(as_data(side, frames(0, 6), (6,)))
-        return [made[index]]
-
-    both(run)
+@compared
+def test_reading(side, module, storage, index):
+    made = module.ReplayBuffer(storage=getattr(module, storage)(10))
+    made.extend(as_data(side, frames(0, 6), (6,)))
+    return [made[index]]
 
 
 @pytest.mark.parametrize("storage", STORAGES)
-def test_writing_over(storage):
-    def run(side, module):
-        made = module.ReplayBuffer(storage=getattr(module, storage)(10))
-        made.extend(as_data(side, frames(0, 6), (6,)))
-        made[1:3] = as_data(side, frames(50, 2), (2,))
-        made[5] = as_data(side, frames(60), ())
-        return [made[:], len(made), made.write_count]
-
-    both(run)
+@compared
+def test_writing_over(side, module, storage):
+    made = module.ReplayBuffer(storage=getattr(module, storage)(10))
+    made.extend(as_data(side, frames(0, 6), (6,)))
+    made[1:3] = as_data(side, frames(50, 2), (2,))
+    made[5] = as_data(side, frames(60), ())
+    return [made[:], len(made), made.write_count]
 
 
-def test_numbers():
-    def run(side, module):
-        made = module.ReplayBuffer(storage=module.LazyTensorStorage(5))
-        numbers = np.arange(4.0) if side == "lite" else torch.arange(4.0, dtype=torch.float64)
-        return [made.extend(numbers), made.extend(numbers), made[:], len(made)]
-
-    both(run)
+@compared
+def test_numbers(side, module):
+    made = module.ReplayBuffer(storage=module.LazyTensorStorage(5))
+    numbers = np.arange(4.0) if side == "lite" else torch.arange(4.0, dtype=torch.float64)
+    return [made.extend(numbers), made.extend(numbers), made[:], len(made)]
 
 
-def test_lists():
-    def run(side, module):
-        made = module.ReplayBuffer(storage=module.ListStorage(3), collate_fn=lambda x: x)
-        first, second = made.extend(["a", 1]), made.extend([None, "b"])
-        return [first, second, np.array(made[:], object), len(made), int(made.add(7)), len(made.sample(5))]
-
-    both(run)
+@compared
+def test_lists(side, module):
+    made = module.ReplayBuffer(storage=module.ListStorage(3), collate_fn=lambda x: x)
+    first, second = made.extend(["a", 1]), made.extend([None, "b"])
+    return [first, second, np.array(made[:], object), len(made), int(made.add(7)), len(made.sample(5))]
 
 
-def test_lists_of_tensordicts():
-    def run(side, module):
-        made = module.TensorDictReplayBuffer(storage=module.LazyTensorStorage(10))
-        rows = [as_data(side, frames(i), ()) for i in range(3)]
-        return [made.extend(lite.stack(rows) if side == "lite" else torch.stack(rows)), made[:]]
-
-    both(run)
+@compared
+def test_lists_of_tensordicts(side, module):
+    made = module.TensorDictReplayBuffer(storage=module.LazyTensorStorage(10))
+    rows = [as_data(side, frames(i), ()) for i in range(3)]
+    return [made.extend(lite.stack(rows) if side == "lite" else torch.stack(rows)), made[:]]
 
 
 @pytest.mark.parametrize("reduction", ["sum", "max", "min", "mean", "median"])
@@ -207,41 +191,35 @@ def test_highest_ranks(reduction, features):
     both(run)
 
 
-def test_immutable():
-    def run(side, module):
-        data = as_data(side, frames(0, 5), (5,))
-        made = module.ReplayBuffer(storage=module.TensorStorage(data), writer=module.ImmutableDatasetWriter())
-        assert len(made) == 5
-        assert_same(made[:], data)
-        return [made.extend(data)]
-
-    both(run)
+@compared
+def test_immutable(side, module):
+    data = as_data(side, frames(0, 5), (5,))
+    made = module.ReplayBuffer(storage=module.TensorStorage(data), writer=module.ImmutableDatasetWriter())
+    assert len(made) == 5
+    assert_same(made[:], data)
+    return [made.extend(data)]
 
 
-def test_empty():
-    def run(side, module):
-        made = module.TensorDictReplayBuffer(storage=module.LazyTensorStorage(5))
-        made.extend(as_data(side, frames(0, 7), (7,)))
-        made.empty()
-        out = [len(made), made.write_count]
-        return [*out, made.extend(as_data(side, frames(0, 2), (2,))), made[:], made.write_count]
-
-    both(run)
+@compared
+def test_empty(side, module):
+    made = module.TensorDictReplayBuffer(storage=module.LazyTensorStorage(5))
+    made.extend(as_data(side, frames(0, 7), (7,)))
+    made.empty()
+    out = [len(made), made.write_count]
+    return [*out, made.extend(as_data(side, frames(0, 2), (2,))), made[:], made.write_count]
 
 
-def test_frames_that_are_withheld():
-    def run(side, module):
-        transform = lite_data.MultiStepTransform(2, 0.9) if side == "lite" else MultiStepTransform(2, 0.9)
-        made = module.TensorDictReplayBuffer(storage=module.LazyTensorStorage(20), transform=transform)
-        out = []
-        for start, size in ((0, 2), (2, 1), (3, 5)):
-            entries = frames(start, size)
-            entries["next"]["done"] = np.zeros((size, 1), bool)
-            index = made.extend(as_data(side, entries, (size,)))
-            out += [int(index.shape[0]), len(made)]
-        return [*out, made[:]]
-
-    both(run)
+@compared
+def test_frames_that_are_withheld(side, module):
+    transform = lite_data.MultiStepTransform(2, 0.9) if side == "lite" else MultiStepTransform(2, 0.9)
+    made = module.TensorDictReplayBuffer(storage=module.LazyTensorStorage(20), transform=transform)
+    out = []
+    for start, size in ((0, 2), (2, 1), (3, 5)):
+        entries = frames(start, size)
+        entries["next"]["done"] = np.zeros((size, 1), bool)
+        index = made.extend(as_data(side, entries, (size,)))
+        out += [int(index.shape[0]), len(made)]
+    return [*out, made[:]]
 
 
 ERRORS = [

@@ -134,13 +134,10 @@ def test_slices_have_the_same_flags_and_probabilities():
 @pytest.mark.parametrize(
     ("kind", "span"),
     [
-        ("SliceSampler", (1, False)),
-        ("SliceSampler", (2, False)),
-        ("SliceSampler", True),
-        ("PrioritizedSliceSampler", (False, 1)),
-        ("PrioritizedSliceSampler", (False, 2)),
+        ("SliceSampler", (1, False)), ("SliceSampler", (2, False)), ("SliceSampler", True),
+        ("PrioritizedSliceSampler", (False, 1)), ("PrioritizedSliceSampler", (False, 2)),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("strict", [True, False])
 def test_the_same_slices_reach_over_edges(kind, span, strict):
     lengths = (3, 7, 5) if strict or kind == "PrioritizedSliceSampler" or span is True else (4, 7, 5)

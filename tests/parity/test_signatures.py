@@ -37,36 +37,11 @@ LEFT_OUT = {
 
 # Names that raise NotImplementedError and say what to use instead.
 REFUSED = {
-    "all_gather",
-    "all_reduce",
-    "arecv",
-    "asend",
-    "attrs",
-    "broadcast",
-    "clear_refs_for_compile_",
-    "complex32",
-    "from_remote_init",
-    "from_zarr",
-    "gather_and_stack",
-    "get_nestedtensor",
-    "init_remote",
-    "irecv",
-    "isend",
-    "pin_memory",
-    "pin_memory_",
-    "qint32",
-    "qint8",
-    "quint4x2",
-    "quint8",
-    "record_stream",
-    "recv",
-    "reduce",
-    "scatter",
-    "send",
-    "to_mds",
-    "to_store",
-    "to_zarr",
-}
+    "all_gather", "all_reduce", "arecv", "asend", "attrs", "broadcast", "clear_refs_for_compile_",
+    "complex32", "from_remote_init", "from_zarr", "gather_and_stack", "get_nestedtensor", "init_remote",
+    "irecv", "isend", "pin_memory", "pin_memory_", "qint32", "qint8", "quint4x2", "quint8", "record_stream",
+    "recv", "reduce", "scatter", "send", "to_mds", "to_store", "to_zarr",
+}  # fmt: skip
 
 # Parameters of any function that only mean something to torch.
 TORCH_ONLY = {"requires_grad", "layout", "hook_in", "hook_out", "as_nested_tensor"}
@@ -191,13 +166,8 @@ def test_public_names_and_their_parameters():
 
 # Classes whose constructors are not those of a plain class on one of the sides.
 CLASSES = {
-    "MemoryMappedTensor",
-    "MetaData",
-    "NonTensorStack",
-    "TensorClass",
-    "TensorDictBase",
-    "set_printoptions",
-}
+    "MemoryMappedTensor", "MetaData", "NonTensorStack", "TensorClass", "TensorDictBase", "set_printoptions",
+}  # fmt: skip
 
 
 def test_tensorclasses_have_the_methods_of_tensorclasses():

@@ -25,22 +25,9 @@ def module(lib, fn, reads, writes, **kwargs):
 # -- keys and construction ------------------------------------------------------------------------
 
 KEYS = [
-    "a",
-    ("a",),
-    ["a"],
-    ("a", "b"),
-    ["a", ("b", "c")],
-    [("a", ("b", ("c",)))],
-    [],
-    "",
-    ("", "x"),
-    None,
-    3,
-    {"a"},
-    [1],
-    [None],
-    [["a"]],
-]
+    "a", ("a",), ["a"], ("a", "b"), ["a", ("b", "c")], [("a", ("b", ("c",)))], [], "", ("", "x"), None, 3,
+    {"a"}, [1], [None], [["a"]],
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("keys", KEYS, ids=repr)

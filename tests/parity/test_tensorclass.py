@@ -7,7 +7,7 @@ from typing import Any, Optional
 import numpy as np
 import pytest
 import torch
-from parity.compare import LITE, TORCH, assert_outcomes, outcome
+from parity.compare import LITE, TORCH, compare
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
 
@@ -278,8 +278,7 @@ def test_autocast(field, value):
     def typed(s):
         return shown(getattr(CLASSES[s]["Typed"](**{field: VALUES[value](s)}), field))
 
-    got, expected = (outcome(lambda s=s: typed(s)) for s in (LITE, TORCH))
-    assert_outcomes(got, expected, f"{field} {value}")
+    compare(lambda s: typed(s), f"{field} {value}")
 
 
 @pytest.mark.parametrize("value", VALUES)
@@ -287,12 +286,10 @@ def test_values_without_options(value):
     def derived(s):
         return shown(CLASSES[s]["Derived"](a=VALUES[value](s)).a)
 
-    got, expected = (outcome(lambda s=s: derived(s)) for s in (LITE, TORCH))
-    assert_outcomes(got, expected, value)
+    compare(lambda s: derived(s), value)
 
 
 @pytest.mark.parametrize("name", ACTIONS)
 def test_the_same(name):
     action = ACTIONS[name]
-    got, expected = (outcome(lambda s=s: action(s, point(s))) for s in (LITE, TORCH))
-    assert_outcomes(got, expected, name)
+    compare(lambda s: action(s, point(s)), name)

@@ -78,15 +78,11 @@ def test_keys_and_results():
         out = module(given)
         results.append(
             (
-                module.in_keys,
-                module.out_keys,
-                described(out),
-                type(out).__name__,
-                sorted(map(str, given.keys(True, True))),
-                [name for name, _ in module.named_modules()],
+                module.in_keys, module.out_keys, described(out), type(out).__name__,
+                sorted(map(str, given.keys(True, True))), [name for name, _ in module.named_modules()],
                 repr(module),
             )
-        )
+        )  # fmt: skip
     assert results[0] == results[1]
 
 

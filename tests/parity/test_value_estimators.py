@@ -255,16 +255,11 @@ def test_every_argument_is_taken(name):
 @pytest.mark.parametrize(
     "options",
     [
-        {"advantage_key": "a"},
-        {"value_key": "a"},
-        {"shifted": "legacy"},
-        {"shifted_budget": 0},
-        {"num_chunks": 0},
-        {"num_chunks": 2.0},
-        {"num_chunks": 2, "num_chunk": 3},
+        {"advantage_key": "a"}, {"value_key": "a"}, {"shifted": "legacy"}, {"shifted_budget": 0},
+        {"num_chunks": 0}, {"num_chunks": 2.0}, {"num_chunks": 2, "num_chunk": 3},
         {"num_chunks": 2, "value_chunk_size": 3},
     ],
-)
+)  # fmt: skip
 def test_options_raise_the_same_errors(name, options):
     raised = []
     for side in (data, value):

@@ -92,16 +92,11 @@ def test_the_same_tokenizer_options_are_refused(both, tokenizer_kwargs):
 @pytest.mark.parametrize(
     "options",
     [
-        {"min_batch_size": 2, "max_batch_size": 5},
-        {"min_batch_size": 3, "max_batch_size": 3},
-        {"min_batch_size": 5},
-        {"batching": True},
-        {"batching": True, "max_batch_size": 2},
-        {"batching": True, "min_batch_size": 2},
-        {},
-        {"batching": False},
+        {"min_batch_size": 2, "max_batch_size": 5}, {"min_batch_size": 3, "max_batch_size": 3},
+        {"min_batch_size": 5}, {"batching": True}, {"batching": True, "max_batch_size": 2},
+        {"batching": True, "min_batch_size": 2}, {}, {"batching": False},
     ],
-)
+)  # fmt: skip
 def test_the_same_batching_state(both, options):
     ours, theirs = (make(input_mode="text", batching_timeout=2.0, **options) for make in both)
     assert ours.batching == theirs.batching
