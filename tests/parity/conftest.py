@@ -57,3 +57,12 @@ def folder(tmp_path: Path) -> Callable[..., str]:
     """A new place at each call: hypothesis runs the function many times in one fixture."""
     counter = iter(range(10**6))
     return lambda suffix="": str(tmp_path / f"td{next(counter)}{suffix}")
+
+
+@pytest.fixture(scope="module")
+def lists_as_batches() -> Iterator[None]:
+    """Lists of the reference are stacks of objects, as lite's are."""
+    from tensordict import set_list_to_stack
+
+    with set_list_to_stack(True):
+        yield

@@ -18,7 +18,7 @@ import lite
 from lite import models
 from lite.models import Tokenizer
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("lists_as_batches")]
 
 
 EXPORTS = Path(__file__).parents[1] / "models" / "exports"
@@ -70,12 +70,6 @@ def contents(obj):
 def tokenizers(request):
     folder = EXPORTS / request.param
     return Tokenizer.from_pretrained(folder), transformers.AutoTokenizer.from_pretrained(folder)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def lists_as_batches():
-    with tensordict.set_list_to_stack(True):
-        yield
 
 
 @pytest.fixture(params=list(BATCHES))

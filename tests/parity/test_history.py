@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tensordict
 import transformers
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -12,7 +11,7 @@ from torchrl.data import llm as torchrl_llm
 
 from lite.models import History, Tokenizer
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("lists_as_batches")]
 
 
 FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-gpt2"
@@ -37,12 +36,6 @@ BLOCKS = ['<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>', "<tool_re
 @pytest.fixture(scope="module")
 def pair():
     return Tokenizer.from_pretrained(FOLDER), transformers.AutoTokenizer.from_pretrained(FOLDER)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def lists_as_batches():
-    with tensordict.set_list_to_stack(True):
-        yield
 
 
 def turns(history):

@@ -17,7 +17,7 @@ import lite
 from lite import models
 from lite.models import OnnxDecoder, OnnxWrapper, Tokenizer
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("lists_as_batches")]
 
 
 EXPORTS = Path(__file__).parents[1] / "models" / "exports"
@@ -56,12 +56,6 @@ def sides():
         )
 
     return make
-
-
-@pytest.fixture(autouse=True, scope="module")
-def lists_as_batches():
-    with tensordict.set_list_to_stack(True):
-        yield
 
 
 def batches(mode, reward):

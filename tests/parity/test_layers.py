@@ -13,7 +13,7 @@ from lite import nn
 POINTWISE = [
     ("ReLU", {}),
     ("LeakyReLU", {}),
-    ("LeakyReLU", {"negative_slope": 0.2}),
+    *(("LeakyReLU", {"negative_slope": slope}) for slope in (-0.5, 0.2, 2.0)),
     ("ELU", {}),
     ("ELU", {"alpha": 0.5}),
     ("GELU", {}),
@@ -218,16 +218,20 @@ def test_mlp(rng, options):
     agree(ours, theirs, x[:, :1], x[:, 1:])
 
 
-def test_initial_values_have_torchs_distribution(rng):
-    quantiles = [0.1, 0.25, 0.5, 0.75, 0.9]
-    for name, args in (("Linear", (16, 4000)), ("Bilinear", (9, 30, 200)), ("Embedding", (4000, 8))):
-        ours, theirs = getattr(nn, name)(*args, rng=0), getattr(torch.nn, name)(*args)
-        for key, value in theirs.state_dict().items():
-            mine = ours.state_dict()[key]
-            spread = float(value.std())
-            np.testing.assert_allclose(
-                np.quantile(mine, quantiles),
-                np.quantile(value.numpy(), quantiles),
-                atol=6 * spread / np.sqrt(mine.size) * 1.5,
-                err_msg=f"{name}.{key}",
-            )
+INITIAL = [
+    *(("Linear", (16, 4000), {}), ("Bilinear", (9, 30, 200), {}), ("Embedding", (4000, 8), {})),
+    *(("Conv1d", (30, 400, 3), {}), ("Conv2d", (12, 400, (2, 3)), {})),
+    *((name, (30, 100), {}) for name in ("RNN", "GRU", "LSTM", "RNNCell", "GRUCell", "LSTMCell")),
+    *(("MultiheadAttention", (64, 4), o) for o in ({"add_bias_kv": True}, {"kdim": 20, "vdim": 30})),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "options"), INITIAL)
+def test_initial_values_have_torchs_distribution(name, args, options):
+    quantiles = [0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95]
+    ours, theirs = getattr(nn, name)(*args, rng=0, **options), getattr(torch.nn, name)(*args, **options)
+    for key, value in theirs.state_dict().items():
+        mine = ours.state_dict()[key]
+        found, expected = (np.quantile(x, quantiles) for x in (mine, value.numpy()))
+        tolerance = 10 * float(value.std()) / np.sqrt(mine.size)
+        np.testing.assert_allclose(found, expected, atol=tolerance, err_msg=key)

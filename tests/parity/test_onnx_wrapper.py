@@ -19,7 +19,7 @@ from torchrl.modules.llm.policies import common
 import lite
 from lite.models import ChatHistory, History, OnnxDecoder, OnnxWrapper, Text, Tokenizer, Tokens
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("lists_as_batches")]
 
 
 FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-llama"
@@ -36,12 +36,6 @@ def sides():
         decoder, new_tokens=NEW_TOKENS, eos=decoder.config.eos_token_ids, pad=tokenizer.pad_token_id
     )
     return decoder, tokenizer, face, transformers.AutoTokenizer.from_pretrained(FOLDER)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def lists_as_batches():
-    with tensordict.set_list_to_stack(True):
-        yield
 
 
 def wrappers(sides, mode, **options):

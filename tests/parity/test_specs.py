@@ -15,7 +15,7 @@ from lite import TensorDict, lazy_stack
 from lite.data import Binary, Bounded, Categorical, Composite, NonTensor, Unbounded
 from lite.models import ChatHistory, History, LogProbs, Masks, OnnxWrapper, Text, Tokens
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("lists_as_batches")]
 
 
 FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-llama"
@@ -23,12 +23,6 @@ DATA = [Text, Tokens, Masks, LogProbs, ChatHistory]
 # A size of 1 in a spec is any size for torchrl, where a broadcast grows it.
 SHAPE = st.lists(st.sampled_from([-1, 0, 2, 3]), max_size=3).map(tuple)
 KNOWN = st.lists(st.sampled_from([0, 1, 2, 3]), max_size=4).map(tuple)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def lists_as_batches():
-    with tensordict.set_list_to_stack(True):
-        yield
 
 
 def history_class():

@@ -14,7 +14,7 @@ from torchrl.modules.llm.policies import common
 import lite
 from lite.models import OnnxDecoder, OnnxWrapper, Tokenizer, Tokens
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("lists_as_batches")]
 
 
 FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-llama"
@@ -29,12 +29,6 @@ def both():
         lambda **options: OnnxWrapper(decoder, tokenizer=tokenizer, **options),
         lambda **options: llm.TransformersWrapper(TorchFace(decoder), tokenizer=theirs, **options),
     )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def lists_as_batches():
-    with tensordict.set_list_to_stack(True):
-        yield
 
 
 # -- arguments ---------------------------------------------------------------------------------
