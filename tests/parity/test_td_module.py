@@ -10,7 +10,7 @@ import tensordict
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parity.rows import LITE, QUIET, TORCH, agree, compared
+from parity.functional import LITE, QUIET, TORCH, agree, agreed, raw
 
 import lite
 import lite.nn
@@ -37,27 +37,27 @@ def test_key_forms(keys):
 
 
 CONSTRUCTION = {
-    "class payload": lambda lib: module(lib, lib.layers.Linear, ["a"], ["b"]),
+    "class payload": lambda lib: module(lib, lib.nn.Linear, ["a"], ["b"]),
     "number payload": lambda lib: module(lib, 3, ["a"], ["b"]),
     "inplace word": lambda lib: module(lib, abs, ["a"], ["b"], inplace="full"),
     "dict out_keys": lambda lib: module(lib, abs, ["a"], {"b": "c"}),
-    "state dict names": lambda lib: list(module(lib, lib.layers.Linear(1, 1), ["a"], ["b"]).state_dict()),
+    "state dict names": lambda lib: list(module(lib, lib.nn.Linear(1, 1), ["a"], ["b"]).state_dict()),
     "children of a function": lambda lib: list(module(lib, abs, ["a"], ["b"]).children()),
-    "forwarded attribute": lambda lib: module(lib, lib.layers.Linear(2, 3), ["a"], ["b"]).in_features,
-    "private attribute": lambda lib: module(lib, lib.layers.Linear(2, 3), ["a"], ["b"])._nope,
-    "missing attribute": lambda lib: module(lib, lib.layers.Linear(2, 3), ["a"], ["b"]).nope,
-    "base without keys": lambda lib: lib.modules.TensorDictModuleBase().in_keys,
+    "forwarded attribute": lambda lib: module(lib, lib.nn.Linear(2, 3), ["a"], ["b"]).in_features,
+    "private attribute": lambda lib: module(lib, lib.nn.Linear(2, 3), ["a"], ["b"])._nope,
+    "missing attribute": lambda lib: module(lib, lib.nn.Linear(2, 3), ["a"], ["b"]).nope,
+    "base without keys": lambda lib: lib.tdnn.TensorDictModuleBase().in_keys,
     "name": lambda lib: module(lib, abs, ["a"], ["b"]).__name__,
     "keys in another sequence": lambda lib: (
         module(lib, abs, UserList(["a", ("b", "c")]), UserList("d")).in_keys
     ),
     "deepcopy": lambda lib: (
-        m := module(lib, lib.layers.Linear(1, 1), ["a"], ["b"]),
+        m := module(lib, lib.nn.Linear(1, 1), ["a"], ["b"]),
         copy.deepcopy(m).module is m.module,
         copy.deepcopy(m).in_keys,
     )[1:],
     "repr of a function": lambda lib: repr(module(lib, abs, [("a", "b")], ["c"])),
-    "repr": lambda lib: repr(module(lib, lib.layers.Linear(2, 3), ["a", ("b", "c")], ["d"])),
+    "repr": lambda lib: repr(module(lib, lib.nn.Linear(2, 3), ["a", ("b", "c")], ["d"])),
 }
 
 
@@ -68,7 +68,7 @@ def test_construction(name):
 
 @pytest.mark.parametrize("flag", [True, False])
 @pytest.mark.parametrize("keys", [{"x": "1", "y": "2"}, {"1": "x", "2": "y"}])
-@compared
+@agreed
 def test_dict_in_keys_with_the_flag(lib, flag, keys):
     mod = module(lib, lambda x, *, y: x - y, keys, ["z"], out_to_in_map=flag)
     return mod.in_keys, mod(lib.TD({"1": 5.0, "2": 3.0}))["z"]
@@ -97,7 +97,7 @@ OUT_KEYS = [[], ["p"], ["q", "p"], ["_"], ["_", "p"], [("n", "p")], ["n"], ["p",
 
 @pytest.mark.parametrize("out_keys", OUT_KEYS, ids=repr)
 @pytest.mark.parametrize("result", RESULTS)
-@compared
+@agreed
 def test_results(lib, result, out_keys):
     return module(lib, lambda: RESULTS[result](lib), [], out_keys)(lib.TD({}))
 
@@ -105,7 +105,7 @@ def test_results(lib, result, out_keys):
 @pytest.mark.parametrize("inplace", [True, False, None, "empty"])
 @pytest.mark.parametrize("with_out", [True, False])
 @pytest.mark.parametrize("batch", [[], [3]])
-@compared
+@agreed
 def test_where_results_go(lib, inplace, with_out, batch):
     td = lib.TD({"a": lib.arange(3)}, batch)
     target = lib.TD({"mine": lib.arange(3)}, batch) if with_out else None
@@ -161,7 +161,7 @@ selections = st.lists(
 
 @settings(max_examples=80)
 @given(selections=selections, dispatched=st.booleans(), reset=st.booleans())
-@compared
+@agreed
 def test_selection(lib, selections, dispatched, reset):
     mod = module(lib, lambda a, b: (a + 1, a + b, b), ["a", "b"], ["c", "d", ("n", "e")])
     for keys in selections:
@@ -174,9 +174,9 @@ def test_selection(lib, selections, dispatched, reset):
     return mod.out_keys, mod(lib.TD({**values, "other": lib.arange(2)}))
 
 
-@compared
+@agreed
 def test_selection_with_class_keys(lib):
-    class Mod(lib.modules.TensorDictModuleBase):
+    class Mod(lib.tdnn.TensorDictModuleBase):
         in_keys = ["a"]  # noqa: RUF012
         out_keys = ["b", "c"]  # noqa: RUF012
 
@@ -194,11 +194,11 @@ def test_selection_with_class_keys(lib):
 
 
 def dispatching(lib, **options):
-    class Mod(lib.modules.TensorDictModuleBase):
+    class Mod(lib.tdnn.TensorDictModuleBase):
         in_keys = [("a", "c"), "d"]  # noqa: RUF012
         out_keys = ["b", "size"]  # noqa: RUF012
 
-        @lib.modules.dispatch(**options)
+        @lib.tdnn.dispatch(**options)
         def forward(self, tensordict, extra=0):
             tensordict["b"] = tensordict["a", "c"] + tensordict["d"] + extra
             tensordict["size"] = lib.array(np.ones((*tensordict.batch_size,), dtype=np.float32))
@@ -223,8 +223,8 @@ DISPATCH = {
     "absent dest": lambda lib: dispatching(lib, dest=["nope"])(lib.arange(3), lib.arange(3)),
     "no dest": lambda lib: dispatching(lib, dest=[])(lib.arange(3), lib.arange(3)),
     "source": lambda lib: dispatching(lib, source=["d", ("a", "c")])(d=lib.arange(3), a_c=lib.arange(3)),
-    "argument name": lambda lib: lib.modules.dispatch(lambda td: td),
-    "function without keys": lambda lib: lib.modules.dispatch(lambda tensordict: tensordict)(a=1),
+    "argument name": lambda lib: lib.tdnn.dispatch(lambda td: td),
+    "function without keys": lambda lib: lib.tdnn.dispatch(lambda tensordict: tensordict)(a=1),
     "module": lambda lib: module(lib, lambda x: (x, x + 1), ["x"], ["y", "z"])(x=lib.arange(3)),
     "more parameters": lambda lib: module(lib, lambda x, scale=1: x * scale, ["a"], ["b"])(
         lib.arange(3), scale=3
@@ -247,7 +247,7 @@ def test_dispatch(name):
 @pytest.mark.parametrize("present", [(), ("y",), ("y", "z")])
 @pytest.mark.parametrize("reads", [["x"], ["x", "y"]])
 @pytest.mark.parametrize("sequence", [True, False])
-@compared
+@agreed
 def test_skip_existing(lib, active, present, reads, sequence):
     calls = []
 
@@ -259,15 +259,15 @@ def test_skip_existing(lib, active, present, reads, sequence):
     if sequence:
         mod = lib.Seq(mod)
     td = lib.TD({"x": 0.0, **dict.fromkeys(present, 10.0)})
-    with lib.modules.set_skip_existing(active):
+    with lib.tdnn.set_skip_existing(active):
         out = mod(td)
-        flag = lib.modules.skip_existing()
-    return out, out is td, calls, flag, lib.modules.skip_existing()
+        flag = lib.tdnn.skip_existing()
+    return out, out is td, calls, flag, lib.tdnn.skip_existing()
 
 
-@compared
+@agreed
 def test_skip_existing_without_mode_is_no_context(lib):
-    with lib.modules.set_skip_existing(None):
+    with lib.tdnn.set_skip_existing(None):
         pass
 
 
@@ -293,13 +293,13 @@ def test_module_method_and_kwargs():
     assert LITE.Mod(Payload(), ["x"], ["y"], method="add", method_kwargs={"number": 4})(x=np.zeros(())) == 4
 
 
-@compared
+@agreed
 def test_auto_unravel(lib):
-    class OnClass(lib.modules.TensorDictModuleBase):
+    class OnClass(lib.tdnn.TensorDictModuleBase):
         in_keys = [("a",), ("b", ("c",))]  # noqa: RUF012
         out_keys = ["d", ("e", (("f",),))]  # noqa: RUF012
 
-    class Before(lib.modules.TensorDictModuleBase):
+    class Before(lib.tdnn.TensorDictModuleBase):
         def __init__(self):
             self.in_keys = [("a",), ("b", ("c",))]
             self.out_keys = [("d", ("e",))]
@@ -322,7 +322,7 @@ def test_auto_unravel(lib):
         {"x": "a", "y": "a"},
     ],
 )
-@compared
+@agreed
 def test_input_keys_dict(lib, keys):
     td = lib.TD(
         {"a": lib.ones(2), "b": 2 * lib.ones(2), "n": {"c": 3 * lib.ones(2), "m": {"d": 4 * lib.ones(2)}}},
@@ -338,61 +338,59 @@ def test_unused_out_to_in_map():
             lib.Mod(lambda x: x, ["a"], ["b"], out_to_in_map=False)
 
 
-@compared
+@agreed
 def test_reset(lib):
-    net = lib.layers.Sequential(
-        lib.layers.Linear(2, 3), lib.layers.Sequential(lib.layers.Linear(3, 4), lib.layers.ReLU())
-    )
-    module = lib.Seq(lib.Mod(net, ["a"], ["b"]), lib.Mod(lib.layers.Linear(4, 1), ["b"], ["c"]))
-    before = {name: lib.raw(p).copy() for name, p in module.named_parameters()}
+    net = lib.nn.Sequential(lib.nn.Linear(2, 3), lib.nn.Sequential(lib.nn.Linear(3, 4), lib.nn.ReLU()))
+    module = lib.Seq(lib.Mod(net, ["a"], ["b"]), lib.Mod(lib.nn.Linear(4, 1), ["b"], ["c"]))
+    before = {name: raw(p).copy() for name, p in module.named_parameters()}
     result = module.reset_parameters_recursive()
-    return result, {name: bool((before[name] == lib.raw(p)).any()) for name, p in module.named_parameters()}
+    return result, {name: bool((before[name] == raw(p)).any()) for name, p in module.named_parameters()}
 
 
 def test_reset_warning():
     for lib in (LITE, TORCH):
         with pytest.warns(UserWarning, match="reset_parameters"):
-            lib.Mod(lib.layers.ReLU(), ["a"], ["b"]).reset_parameters_recursive()
+            lib.Mod(lib.nn.ReLU(), ["a"], ["b"]).reset_parameters_recursive()
 
 
-@compared
+@agreed
 def test_reset_functional(lib):
-    module = lib.Mod(lib.layers.Sequential(lib.layers.Linear(2, 3)), ["a"], ["b"])
-    own = {name: lib.raw(p).copy() for name, p in module.named_parameters()}
+    module = lib.Mod(lib.nn.Sequential(lib.nn.Linear(2, 3)), ["a"], ["b"])
+    own = {name: raw(p).copy() for name, p in module.named_parameters()}
     params = lib.TD.from_module(module).data.clone()
     before = params.clone()
     new = module.reset_parameters_recursive(params)
-    kept = all(np.array_equal(own[name], lib.raw(p)) for name, p in module.named_parameters())
+    kept = all(np.array_equal(own[name], raw(p)) for name, p in module.named_parameters())
     changed = {str(k): bool((before[k] == new[k]).any()) for k in new.keys(True, True)}
     leaf = new["module", "0", "weight"]
     (leaf.data if lib is TORCH else leaf)[...] = 7
     return kept, changed, float(params["module", "0", "weight"].max())
 
 
-@compared
+@agreed
 def test_reset_extra_dims(lib):
-    module = lib.Mod(lib.layers.Linear(2, 3), ["a"], ["b"])
+    module = lib.Mod(lib.nn.Linear(2, 3), ["a"], ["b"])
     module.reset_parameters_recursive(lib.TD.from_module(module).expand(2, 3))
 
 
-@compared
+@agreed
 def test_reset_called_once(lib):
     calls = []
 
-    class Layer(lib.layers.Linear):
+    class Layer(lib.nn.Linear):
         def reset_parameters(self):
             calls.append(1)
 
-    module = lib.Mod(lib.layers.Sequential(Layer(1, 1)), ["a"], ["b"])
+    module = lib.Mod(lib.nn.Sequential(Layer(1, 1)), ["a"], ["b"])
     calls.clear()
     module.reset_parameters_recursive()
     return len(calls)
 
 
 @pytest.mark.parametrize("lazy", [False, True])
-@compared
+@agreed
 def test_stateful(lib, lazy):
-    module = lib.Mod(lib.layers.Linear(3, 4), ["in"], ["out"])
+    module = lib.Mod(lib.nn.Linear(3, 4), ["in"], ["out"])
     td = lib.TD({"in": lib.ones(3, 3)}, [3])
     if lazy:
         td = lib.base.LazyStackedTensorDict(*[lib.TD({"in": lib.ones(3)}, []) for _ in range(3)], stack_dim=0)
@@ -400,7 +398,7 @@ def test_stateful(lib, lazy):
     return out is td, tuple(out.batch_size), tuple(out["out"].shape), type(out).__name__
 
 
-@compared
+@agreed
 def test_vmap_kwargs(lib):
     module = lib.Mod(lambda x, *, y: x + y, {"x": "1", "y": "2"}, ["z"], out_to_in_map=True)
     td = lib.TD({"1": lib.ones(10), "2": 2 * lib.ones(10)}, [10])
@@ -413,19 +411,19 @@ def test_serialization():
     cloudpickle = pytest.importorskip("cloudpickle")
 
     def case(lib):
-        module = lib.Seq(lib.Mod(lambda x: x + 1, ["a"], ["b"]), lib.Mod(lib.layers.ReLU(), ["b"], ["c"]))
+        module = lib.Seq(lib.Mod(lambda x: x + 1, ["a"], ["b"]), lib.Mod(lib.nn.ReLU(), ["b"], ["c"]))
         return pickle.loads(cloudpickle.dumps(module))(lib.TD({"a": lib.ones(2)}, [2]))
 
     agree(case)
 
 
-@compared
+@agreed
 def test_dispatch_confusing(lib):
-    class Two(lib.modules.TensorDictModuleBase):
+    class Two(lib.tdnn.TensorDictModuleBase):
         in_keys = [("a_1", "c"), ("a", "1", "d")]  # noqa: RUF012
         out_keys = ["a"]  # noqa: RUF012
 
-        @lib.modules.dispatch
+        @lib.tdnn.dispatch
         def forward(self, tensordict):
             total = tensordict["a_1", "c"] - tensordict["a", "1", "d"]
             return lib.TD({"a": total}, [])
@@ -433,7 +431,7 @@ def test_dispatch_confusing(lib):
     return Two()(a_1_c=3 * lib.ones(), a_1_d=lib.ones()), Two()(lib.ones(), a_1_d=lib.zeros())
 
 
-@compared
+@agreed
 def test_dispatch_deactivate(lib):
     module = lib.Mod(lambda x: x + 1, ["a"], ["b"])
     setting = (
@@ -479,7 +477,7 @@ def test_decorated_methods_use_their_own_object():
             def __init__(self, n):
                 self.n = n
 
-            @lib.modules.as_tensordict_module(in_keys="a", out_keys="b")
+            @lib.tdnn.as_tensordict_module(in_keys="a", out_keys="b")
             def add(self, a):
                 return a + self.n
 

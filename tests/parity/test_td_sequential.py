@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parity.rows import LITE, QUIET, TORCH, agree, compared, layers
+from parity.functional import LITE, QUIET, TORCH, agree, agreed, layers
 
 pytestmark = QUIET
 
@@ -85,7 +85,7 @@ def test_subsequences_of_random_graphs(graph, in_keys, out_keys):
     tolerant=st.booleans(),
     inplace=st.sampled_from([None, True, False, "empty"]),
 )
-@compared
+@agreed
 def test_runs_of_random_graphs(lib, graph, inputs, tolerant, inplace):
     log = []
     seq = build(lib, graph, log, partial_tolerant=tolerant, inplace=inplace)
@@ -102,7 +102,7 @@ def test_runs_of_random_graphs(lib, graph, inputs, tolerant, inplace):
 
 @settings(max_examples=100)
 @given(graph=graphs, selected=st.lists(leaf_key, max_size=3), with_out=st.booleans())
-@compared
+@agreed
 def test_selections_of_random_graphs(lib, graph, selected, with_out):
     seq = build(lib, graph).select_out_keys(*selected)
     td = lib.TD({"other": 0.5})
@@ -119,8 +119,7 @@ def test_dispatch_of_random_weights():
 
     def net(lib):
         return lib.Seq(
-            lib.Mod(lib.layers.Linear(3, 4), ["x"], ["h"]),
-            lib.Mod(lib.layers.Linear(4, 2), ["h"], [("out", "y")]),
+            lib.Mod(lib.nn.Linear(3, 4), ["x"], ["h"]), lib.Mod(lib.nn.Linear(4, 2), ["h"], [("out", "y")])
         )
 
     theirs, mine = net(TORCH), net(LITE)
@@ -157,7 +156,7 @@ CASES = {
     "name": lambda lib: shape_of(named(lib)["y"]),
     "wrong name": lambda lib: named(lib)["z"],
     "names in the state dict": lambda lib: list(
-        lib.Seq({"p": lib.Mod(lib.layers.Linear(1, 1), ["a"], ["b"])}).state_dict()
+        lib.Seq({"p": lib.Mod(lib.nn.Linear(1, 1), ["a"], ["b"])}).state_dict()
     ),
     "keyword": lambda lib: three(lib)(lib.TD({"a": 1.0}), other=1),
     "unknown selection": lambda lib: three(lib).select_out_keys("z"),
@@ -171,12 +170,12 @@ CASES = {
     "dotted name": lambda lib: lib.Seq({"x.y": mod(lib, "a", "b")}),
     "raw callable": lambda lib: entries(lib.Seq(lambda td: td + 1)(lib.TD({"a": 1.0}))),
     "tuple of modules": lambda lib: lib.Seq((mod(lib, "a", "b"),))(lib.TD({"a": 1.0})),
-    "wrapper": lambda lib: shape_of(lib.modules.TensorDictModuleWrapper(mod(lib, "a", "b"))),
+    "wrapper": lambda lib: shape_of(lib.tdnn.TensorDictModuleWrapper(mod(lib, "a", "b"))),
     "wrapper names": lambda lib: list(
-        lib.modules.TensorDictModuleWrapper(lib.Mod(lib.layers.Linear(1, 1), ["a"], ["b"])).state_dict()
+        lib.tdnn.TensorDictModuleWrapper(lib.Mod(lib.nn.Linear(1, 1), ["a"], ["b"])).state_dict()
     ),
     "wrapper selection": lambda lib: entries(
-        lib.modules.TensorDictModuleWrapper(three(lib)).select_out_keys("d")(lib.TD({"a": 1.0, "z": 2.0}))
+        lib.tdnn.TensorDictModuleWrapper(three(lib)).select_out_keys("d")(lib.TD({"a": 1.0, "z": 2.0}))
     ),
     "notes": lambda lib: notes(lib),
     "selected keys": lambda lib: layers(lib).select_out_keys("w", "z")(lib.TD({"x": lib.zeros()}, [])),
@@ -191,11 +190,11 @@ CASES = {
         lib.TD({"x": lib.zeros()}, []), tensordict_out=lib.TD({}, [])
     ),
     "shared weights of a subsequence": lambda lib: (
-        s := lib.Seq(*[lib.Mod(lib.layers.Linear(1, 1), [i], [o]) for i, o in ("ab", "bc")]),
+        s := lib.Seq(*[lib.Mod(lib.nn.Linear(1, 1), [i], [o]) for i, o in ("ab", "bc")]),
         s.select_subsequence(out_keys=["b"])[0] is s[0],
     )[1],
     "a list": lambda lib: changed(lib),
-    "a decorated function": lambda lib: lib.modules.as_tensordict_module(in_keys=["a", "b"], out_keys=["c"])(
+    "a decorated function": lambda lib: lib.tdnn.as_tensordict_module(in_keys=["a", "b"], out_keys=["c"])(
         lambda x, y: x + y
     )(lib.TD({"a": lib.ones(), "b": lib.ones()}, [])),
 }
@@ -223,7 +222,7 @@ def test_cases(name):
 
 
 @pytest.mark.parametrize("first_call", ["td", "arrays", "keywords"])
-@compared
+@agreed
 def test_selection_and_dispatch_in_any_order(lib, first_call):
     module = lib.Mod(lambda x, y: (x + y, x - y), ["a", "b"], ["c", "d"])
     calls = {
@@ -237,9 +236,9 @@ def test_selection_and_dispatch_in_any_order(lib, first_call):
 
 
 @pytest.mark.parametrize("dispatched", [True, False])
-@compared
+@agreed
 def test_selection_through_a_wrapper(lib, dispatched):
-    wrapper = lib.modules.TensorDictModuleWrapper(lib.Mod(lambda x: (x, x + 1), ["a"], ["b", "c"]))
+    wrapper = lib.tdnn.TensorDictModuleWrapper(lib.Mod(lambda x: (x, x + 1), ["a"], ["b", "c"]))
     wrapper.select_out_keys("c")
     first = wrapper(lib.zeros()) if dispatched else wrapper(lib.TD({"a": lib.zeros()}, []))
     return first, list(wrapper.out_keys), list(wrapper.reset_out_keys().out_keys)
