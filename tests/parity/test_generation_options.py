@@ -203,12 +203,7 @@ def test_beams_that_are_drawn(seed, beams, eos, options, monkeypatch):
 # -- draws -------------------------------------------------------------------------------------
 
 OPTIONS = [
-    {},
-    {"temperature": 0.7},
-    {"top_k": 5},
-    {"top_p": 0.8},
-    {"min_p": 0.15},
-    {"typical_p": 0.7},
+    {}, {"temperature": 0.7}, {"top_k": 5}, {"top_p": 0.8}, {"min_p": 0.15}, {"typical_p": 0.7},
     {"typical_p": 0.3, "top_k": 9, "temperature": 1.6},
     {"repetition_penalty": 1.6},
     {"repetition_penalty": 0.7, "top_p": 0.9},

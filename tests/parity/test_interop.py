@@ -309,23 +309,14 @@ def test_pytrees_come_back_equal(tree):
 
 
 OPTIONS = [
-    {"verbose": False},
-    {"show_batch_size": False},
-    {"show_device": False},
-    {"show_is_shared": False},
-    {"show_shape": False},
-    {"show_field_device": False},
-    {"show_dtype": False},
-    {"show_field_is_shared": False},
-    {"show_grad": True},
-    {"show_is_contiguous": True},
-    {"show_storage_size": True},
-    {"plain": True},
-    {"sort_keys": "insertion"},
+    {"verbose": False}, {"show_batch_size": False}, {"show_device": False}, {"show_is_shared": False},
+    {"show_shape": False}, {"show_field_device": False}, {"show_dtype": False},
+    {"show_field_is_shared": False}, {"show_grad": True}, {"show_is_contiguous": True},
+    {"show_storage_size": True}, {"plain": True}, {"sort_keys": "insertion"},
     {"verbose": False, "plain": True},
     {"verbose": False, "show_dtype": True},
     {"show_shape": False, "show_field_device": False, "show_dtype": False, "show_field_is_shared": False},
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)

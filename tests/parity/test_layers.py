@@ -14,19 +14,13 @@ POINTWISE = [
     ("ReLU", {}),
     ("LeakyReLU", {}),
     *(("LeakyReLU", {"negative_slope": slope}) for slope in (-0.5, 0.2, 2.0)),
-    ("ELU", {}),
-    ("ELU", {"alpha": 0.5}),
-    ("GELU", {}),
-    ("GELU", {"approximate": "tanh"}),
-    ("SiLU", {}),
-    ("Tanh", {}),
-    ("Sigmoid", {}),
-    ("Softplus", {}),
+    ("ELU", {}), ("ELU", {"alpha": 0.5}), ("GELU", {}), ("GELU", {"approximate": "tanh"}), ("SiLU", {}),
+    ("Tanh", {}), ("Sigmoid", {}), ("Softplus", {}),
     ("Softplus", {"beta": 2.0, "threshold": 3.0}),
     ("Softmax", {"dim": -1}),
     ("LogSoftmax", {"dim": 0}),
     ("Identity", {}),
-]
+]  # fmt: skip
 
 
 def batches(*features):

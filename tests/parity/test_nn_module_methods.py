@@ -277,14 +277,9 @@ def test_loading(name):
         assigned = options.get("assign", False)
         return (
             result.missing_keys if not assigned else sorted(result.missing_keys),
-            result.unexpected_keys,
-            described(module),
-            values(module),
-            weight is module.layer.weight,
-            mean is module.mean,
-            module.layer.weight.requires_grad,
-            sorted(given),
-        )
+            result.unexpected_keys, described(module), values(module), weight is module.layer.weight,
+            mean is module.mean, module.layer.weight.requires_grad, sorted(given),
+        )  # fmt: skip
 
     agree(run)
 

@@ -122,13 +122,9 @@ def test_results_of_operations(lib):
     results = [
         params.expand(4, 2),
         params.apply(lambda x: x + 1),
-        params.unsqueeze(0),
-        params.select("a"),
-        params.detach(),
-        params.to_tensordict(),
-        params.data,
+        params.unsqueeze(0), params.select("a"), params.detach(), params.to_tensordict(), params.data,
         params.half(),
-    ]
+    ]  # fmt: skip
     return [(type(r).__name__, tuple(r.batch_size), kind(lib, r["a"])) for r in results]
 
 

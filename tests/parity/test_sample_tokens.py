@@ -90,14 +90,9 @@ def test_frequencies_of_a_large_vocabulary(top_p, top_k, typical_p):
     rng = np.random.default_rng(3)
     problem = {
         "logits": (rng.normal(size=5000) * 4).astype(np.float32),
-        "previous": np.arange(20),
-        "repetition_penalty": 1.2,
-        "temperature": 0.8,
-        "top_k": top_k,
-        "top_p": top_p,
-        "min_p": 0.0,
-        "typical_p": typical_p,
-    }
+        "previous": np.arange(20), "repetition_penalty": 1.2, "temperature": 0.8, "top_k": top_k,
+        "top_p": top_p, "min_p": 0.0, "typical_p": typical_p,
+    }  # fmt: skip
     scores = reference(problem)
     probability = np.exp(scores - scores.max())
     probability /= probability.sum()

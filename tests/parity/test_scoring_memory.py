@@ -52,14 +52,9 @@ def graph(fused):
         "tokens": rng.standard_normal((VOCABULARY, WIDTH), np.float32),
         "out": rng.standard_normal((WIDTH, VOCABULARY), np.float32) / 8,
         **{name: rng.standard_normal((WIDTH, WIDTH), np.float32) / 8 for name in ("q", "k", "v")},
-        "heads": [0, 0, HEADS, SIZE],
-        "flat": [0, 0, WIDTH],
-        "zero": 0,
-        "one": 1,
-        "axis.1": [1],
-        "axes.12": [1, 2],
-        "lowest": np.float32(-3e38),
-    }
+        "heads": [0, 0, HEADS, SIZE], "flat": [0, 0, WIDTH], "zero": 0, "one": 1, "axis.1": [1],
+        "axes.12": [1, 2], "lowest": np.float32(-3e38),
+    }  # fmt: skip
     nodes = []
 
     def add(kind, *inputs, result="", **attributes):

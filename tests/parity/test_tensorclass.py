@@ -82,16 +82,9 @@ def make(side):
 
     return {
         "Typed": side.lib.tensorclass(autocast=True)(type("Typed", (), body)),
-        "Other": Other,
-        "SetsItself": SetsItself,
-        "ByDefault": ByDefault,
-        "Point": Point,
-        "Derived": Derived,
-        "Longer": Longer,
-        "Kept": Kept,
-        "Cast": Cast,
-        "Frozen": Frozen,
-    }
+        "Other": Other, "SetsItself": SetsItself, "ByDefault": ByDefault, "Point": Point,
+        "Derived": Derived, "Longer": Longer, "Kept": Kept, "Cast": Cast, "Frozen": Frozen,
+    }  # fmt: skip
 
 
 CLASSES = {side: make(side) for side in (LITE, TORCH)}
