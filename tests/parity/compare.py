@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -142,3 +143,9 @@ def as_lite_repr(text: str) -> str:
 
     text = re.sub(r"torch\.Size\(\[([^]]*)\]\)", shape, text)
     return re.sub(r"dtype=torch\.", "dtype=", re.sub(r"\bTensor\(", "Array(", text))
+
+
+def compare(action: Callable[[Side], Any], where: str = "") -> None:
+    """Run an action on both sides; the same result, or errors of the same meaning."""
+    mine, theirs = (outcome(functools.partial(action, side)) for side in (LITE, TORCH))
+    assert_outcomes(mine, theirs, where)

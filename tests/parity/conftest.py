@@ -1,9 +1,12 @@
 """The reference libraries: absent, their tests are skipped by name; CI asks for them and must not skip."""
 
+import importlib
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import settings
@@ -13,15 +16,30 @@ settings.register_profile("repeatable", derandomize=True)
 if "LITE_FUZZ_EXAMPLES" not in os.environ:
     settings.load_profile("repeatable")
 
-ORACLES = ("torch", "tensordict", "torchrl", "transformers", "jax", "optree", "minari", "onnxscript")
+ORACLES = ("torch", "tensordict", "torchrl", "transformers", "jax", "optree", "minari", "onnx", "onnxscript")
+MISSING = [name for name in ORACLES if find_spec(name) is None]
+
+if not MISSING:  # it warns while it is imported
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importlib.import_module("torchrl.collectors.distributed")
+        importlib.import_module("torchrl.collectors.llm")
 
 
 def pytest_collection_modifyitems() -> None:
-    missing = [name for name in ORACLES if find_spec(name) is None]
-    if missing and os.environ.get("LITE_REQUIRE_PARITY") == "1":
+    if MISSING and os.environ.get("LITE_REQUIRE_PARITY") == "1":
         raise pytest.UsageError(
-            f"LITE_REQUIRE_PARITY=1 but {missing} cannot be imported: pip install -e '.[parity]'"
+            f"LITE_REQUIRE_PARITY=1 but {MISSING} cannot be imported: pip install -e '.[parity]'"
         )
+
+
+class Skipped(pytest.Module):
+    def collect(self) -> NoReturn:
+        pytest.skip(f"needs the parity extra: {', '.join(MISSING)}", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    return Skipped.from_parent(parent, path=module_path) if MISSING else None
 
 
 @pytest.fixture
@@ -39,3 +57,12 @@ def folder(tmp_path: Path) -> Callable[..., str]:
     """A new place at each call: hypothesis runs the function many times in one fixture."""
     counter = iter(range(10**6))
     return lambda suffix="": str(tmp_path / f"td{next(counter)}{suffix}")
+
+
+@pytest.fixture(scope="module")
+def lists_as_batches() -> Iterator[None]:
+    """Lists of the reference are stacks of objects, as lite's are."""
+    from tensordict import set_list_to_stack
+
+    with set_list_to_stack(True):
+        yield

@@ -25,18 +25,9 @@ import lite
 import lite.nn
 
 KINDS = (
-    "float64",
-    "float32",
-    "float16",
-    "int64",
-    "int32",
-    "int16",
-    "int8",
-    "uint8",
-    "bool",
-    "complex64",
+    "float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64",
     "complex128",
-)
+)  # fmt: skip
 DTYPES = {getattr(torch, name): np.dtype(name) for name in KINDS}
 
 

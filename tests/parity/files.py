@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
+import tensordict
+import torch
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-
-import lite  # noqa: E402
+import lite
 
 INTEGERS = ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"]
 DTYPES = ["bool", *INTEGERS, "float16", "float32", "float64", "complex64", "complex128"]

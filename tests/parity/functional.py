@@ -10,6 +10,7 @@ import pytest
 import tensordict
 import tensordict.nn as reference
 import torch
+from helpers.compared import on_both
 from hypothesis import strategies as st
 
 import lite
@@ -28,7 +29,13 @@ class Lib:
 
     def __init__(self, base: Any, nn: Any, tdnn: Any, array: Any) -> None:
         self.base, self.nn, self.tdnn, self.array = base, nn, tdnn, array
-        self.TD = base.TensorDict
+        self.TD, self.Mod, self.Seq = base.TensorDict, tdnn.TensorDictModule, tdnn.TensorDictSequential
+
+    def zeros(self, *shape: int) -> Any:
+        return self.ones(*shape) * 0
+
+    def arange(self, size: int) -> Any:
+        return self.array(np.arange(size, dtype=np.float32))
 
     def ones(self, *shape: int, dtype: Any = np.float32) -> Any:
         return self.array(np.ones(shape, dtype))
@@ -113,3 +120,42 @@ class Running:
                 return x * self.scale
 
         return Module()
+
+
+def plain(value: Any) -> Any:
+    """Arrays, tensors, TensorDicts and modules' keys as comparable Python values."""
+    if isinstance(value, tuple | list):
+        return (list if isinstance(value, list) else tuple)(plain(item) for item in value)
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if hasattr(value, "batch_size"):
+        keys = sorted(value.keys(True, True), key=str)
+        return tuple(value.batch_size), {str(key): plain(value.get(key)) for key in keys}
+    if isinstance(value, np.ndarray | np.generic | torch.Tensor):
+        array = np.asarray(value.detach() if isinstance(value, torch.Tensor) else value)
+        return str(array.dtype), array.shape, np.round(array.astype(float), 4).tolist()
+    return value
+
+
+def agree(function: Any) -> None:
+    """The same results, or errors of one class; numbers are rounded."""
+    results = []
+    for lib in LIBS:
+        try:
+            results.append(plain(function(lib)))
+        except Exception as error:
+            results.append(type(error))
+    assert results[0] == results[1]
+
+
+compared, agreed = on_both(same), on_both(agree)
+
+
+def layers(lib: Lib) -> Any:
+    return lib.Seq(
+        {
+            "layer0": lib.Mod(lambda x: x + 1, ["x"], ["y"]),
+            "layer1": lib.Mod(lambda x: x * 2, ["y"], ["z"]),
+            "layer2": lib.Mod(lambda x: x - 3, ["x"], ["w"]),
+        }
+    )

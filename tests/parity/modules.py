@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from helpers.compared import on_both
 
 from lite import nn
 
@@ -38,3 +39,6 @@ def agree(case: Callable[..., Any], *args: Any) -> None:
     """Compare the outcomes of a case."""
     mine, theirs = (outcome(case, lib, *args) for lib in LIBS)
     assert mine == theirs
+
+
+compared = on_both(agree)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensordict
 import torch
+from helpers.compared import on_both
 from tensordict import nn as reference
 from torchrl.modules import distributions as rl
 
@@ -139,3 +140,11 @@ def chain(lib: Lib, **options: Any) -> list[Any]:
         mod(lambda u: (u * 2, abs(u) + 1), ["u"], [("b", "loc"), ("b", "scale")]),
         prob([("b", "loc"), ("b", "scale")], ["v"], distribution_class=lib.Normal, **options),
     ]
+
+
+def same_values(case: Any) -> None:
+    """The same, and no error."""
+    assert not isinstance(same(case), type)
+
+
+compared, compared_values = on_both(same), on_both(same_values)

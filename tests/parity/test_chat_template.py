@@ -1,19 +1,17 @@
-"""Rendering against transformers (templates as data) and torchrl (built-in templates)."""
+"""Tokenizers against transformers' on the folders of the exports; templates against torchrl's, too."""
 
-from __future__ import annotations
-
+import functools
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
+import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lite.models.text.builtin_templates import BUILT_IN
 from lite.models.text.template_rendering import render_chat
 from lite.models.text.tokenizer import Tokenizer
-
-transformers = pytest.importorskip("transformers", reason="needs the parity extra")
 
 MODELS = Path(__file__).parents[1] / "models" / "exports"
 FOLDERS = sorted(p.parent.name for p in MODELS.glob("*/tokenizer.json"))
@@ -52,7 +50,7 @@ SOURCES = [
 
 
 @pytest.fixture(scope="module")
-def pair() -> tuple[Tokenizer, Any]:
+def pair():
     path = MODELS / FOLDERS[0]
     return Tokenizer.from_pretrained(path), transformers.AutoTokenizer.from_pretrained(path)
 
@@ -60,7 +58,7 @@ def pair() -> tuple[Tokenizer, Any]:
 @pytest.mark.parametrize("index", range(len(SOURCES)))
 @settings(max_examples=30)
 @given(chat=CHATS, prompt=st.booleans())
-def test_renders_as_transformers(pair: tuple[Tokenizer, Any], index: int, chat: Any, prompt: bool) -> None:
+def test_renders_as_transformers(pair, index, chat, prompt):
     ours, theirs = pair
     options = {"chat_template": SOURCES[index], "add_generation_prompt": prompt, "tokenize": False}
     assert ours.apply_chat_template(chat, **options) == theirs.apply_chat_template(chat, **options)
@@ -69,7 +67,7 @@ def test_renders_as_transformers(pair: tuple[Tokenizer, Any], index: int, chat: 
 @pytest.mark.parametrize("folder", FOLDERS)
 @settings(max_examples=20)
 @given(chat=CHATS, prompt=st.booleans())
-def test_own_templates_and_ids(folder: str, chat: Any, prompt: bool) -> None:
+def test_own_templates_and_ids(folder, chat, prompt):
     ours = Tokenizer.from_pretrained(MODELS / folder)
     theirs = transformers.AutoTokenizer.from_pretrained(MODELS / folder)
     expected = theirs.apply_chat_template([chat, chat[:1]], add_generation_prompt=prompt)
@@ -89,7 +87,7 @@ def test_own_templates_and_ids(folder: str, chat: Any, prompt: bool) -> None:
         max_size=4,
     )
 )
-def test_assistant_masks_as_transformers(pair: tuple[Tokenizer, Any], name: str, chat: Any) -> None:
+def test_assistant_masks_as_transformers(pair, name, chat):
     # ASCII only, and never from the first token on: transformers marks only the first token of a character
     # split over several, and takes an end at token 0 for none.
     ours, theirs = pair
@@ -101,7 +99,7 @@ def test_assistant_masks_as_transformers(pair: tuple[Tokenizer, Any], name: str,
 
 @settings(max_examples=30)
 @given(chat=CHATS.filter(lambda chat: chat[-1]["content"].strip() == chat[-1]["content"] != ""))
-def test_continue_final_message(pair: tuple[Tokenizer, Any], chat: Any) -> None:
+def test_continue_final_message(pair, chat):
     ours, theirs = pair
     options = {"chat_template": BUILT_IN["chatml_format"], "continue_final_message": True, "tokenize": False}
     assert ours.apply_chat_template(chat, **options) == theirs.apply_chat_template(chat, **options)
@@ -111,9 +109,7 @@ def test_continue_final_message(pair: tuple[Tokenizer, Any], chat: Any) -> None:
 @settings(max_examples=30)
 @given(chat=CHATS, prompt=st.booleans(), calls=st.none() | st.lists(CALL, min_size=1, max_size=2))
 @pytest.mark.filterwarnings("ignore")
-def test_built_ins_render_as_torchrl(
-    pair: tuple[Tokenizer, Any], name: str, chat: Any, prompt: bool, calls: Any
-) -> None:
+def test_built_ins_render_as_torchrl(pair, name, chat, prompt, calls):
     history = pytest.importorskip("torchrl.data.llm.history", reason="needs the parity extra")
     _, theirs = pair
     source = history._CHAT_TEMPLATES[name]
@@ -128,3 +124,83 @@ def test_built_ins_render_as_torchrl(
     )
     got = render_chat(BUILT_IN[name], chat, add_generation_prompt=prompt, **theirs.special_tokens_map)
     assert got.text == expected
+
+
+SPECIALS = ["<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|pad|>"]
+TEXTS = st.lists(st.one_of(st.text(max_size=12), st.sampled_from([*SPECIALS, " ", "\n", "Hello", "12"]))).map(
+    "".join
+)
+
+
+@functools.cache
+def tokenizers(folder):
+    path = MODELS / folder
+    return Tokenizer.from_pretrained(path), transformers.AutoTokenizer.from_pretrained(path)
+
+
+def test_there_are_folders():
+    assert len(FOLDERS) >= 5
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_special_tokens(folder):
+    ours, theirs = tokenizers(folder)
+    for name in (
+        "bos_token",
+        "eos_token",
+        "pad_token",
+        "unk_token",
+        "bos_token_id",
+        "eos_token_id",
+        "pad_token_id",
+    ):
+        assert getattr(ours, name) == getattr(theirs, name), name
+    assert ours.special_tokens_map == theirs.special_tokens_map
+    assert ours.chat_template == theirs.chat_template
+    assert ours.padding_side == theirs.padding_side
+    assert len(ours) == len(theirs)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@settings(max_examples=50)
+@given(texts=st.lists(TEXTS, min_size=1, max_size=4), special=st.booleans())
+def test_encode_and_decode(folder, texts, special):
+    ours, theirs = tokenizers(folder)
+    for text in texts:
+        ids = theirs.encode(text, add_special_tokens=special)
+        assert ours.encode(text, add_special_tokens=special) == ids
+        split = theirs.encode(text, add_special_tokens=special, split_special_tokens=True)
+        assert ours.encode(text, add_special_tokens=special, split_special_tokens=True) == split
+        assert ours.decode(ids) == theirs.decode(ids)
+        assert ours.decode(ids, skip_special_tokens=True) == theirs.decode(ids, skip_special_tokens=True)
+    split = {"split_special_tokens": True, "add_special_tokens": special}
+    assert ours(texts, **split)["input_ids"] == theirs(texts, **split)["input_ids"]
+    rows = theirs(texts)["input_ids"]
+    assert ours.batch_decode(rows) == theirs.batch_decode(rows)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@settings(max_examples=50)
+@given(ids=st.lists(st.integers(0, 511), max_size=20))
+def test_decodes_any_ids(folder, ids):
+    ours, theirs = tokenizers(folder)
+    assert ours.decode(ids) == theirs.decode(ids)
+    assert ours.decode(ids, skip_special_tokens=True) == theirs.decode(ids, skip_special_tokens=True)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@settings(max_examples=30)
+@given(
+    texts=st.lists(TEXTS, min_size=1, max_size=4),
+    side=st.sampled_from(["left", "right"]),
+    padding=st.sampled_from([True, "longest", "max_length"]),
+)
+def test_padding(folder, texts, side, padding):
+    ours, theirs = tokenizers(folder)
+    options = {"padding": padding, "padding_side": side}
+    if padding == "max_length":
+        options |= {"max_length": 16, "truncation": True}
+    expected = theirs(texts, **options)
+    got = ours(texts, **options)
+    for key in ("input_ids", "attention_mask"):
+        np.testing.assert_array_equal(got[key], expected[key])

@@ -1,7 +1,14 @@
 """Batches of a collector against those of torchrl's, over the same environments: keys, dtypes, values."""
 
+import gymnasium
 import numpy as np
 import pytest
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from helpers.compared import assert_same_entries
+from torchrl import collectors as theirs
+from torchrl import data, envs
 
 from lite.data import (
     Collector,
@@ -14,17 +21,6 @@ from lite.data import (
 )
 from lite.data import Unbounded as OurUnbounded
 from lite.data.collectors.spaces import Layout
-
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-theirs = pytest.importorskip("torchrl.collectors", reason="needs the parity extra")
-gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
-envs = pytest.importorskip("torchrl.envs", reason="needs the parity extra")
-data = pytest.importorskip("torchrl.data", reason="needs the parity extra")
-spaces, SyncVectorEnv, AutoresetMode = (
-    gymnasium.spaces,
-    gymnasium.vector.SyncVectorEnv,
-    gymnasium.vector.AutoresetMode,
-)
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
 
@@ -87,13 +83,8 @@ def both(ours, reference, *transforms, frames=60, batches=3, **keywords):
 def compare(ours, reference):
     assert len(ours) == len(reference)
     for mine, other in zip(ours, reference, strict=True):
-        assert mine.batch_size == tuple(other.batch_size)
         assert mine.names == list(other.names)
-        assert set(mine.keys(True, True)) == set(other.keys(True, True))
-        for key in mine.keys(True, True):
-            a, b = mine[key], other[key].numpy()
-            assert (a.dtype, a.shape) == (b.dtype, b.shape), key
-            np.testing.assert_allclose(a, b, rtol=1e-6, err_msg=str(key))
+        assert_same_entries(mine, other)
 
 
 def test_one_environment():
@@ -142,12 +133,7 @@ def test_transforms():
 
 
 @pytest.mark.parametrize(
-    "keywords",
-    [
-        {"set_truncated": True},
-        {"reset_at_each_iter": True},
-        {"split_trajs": True},
-    ],
+    "keywords", [{"set_truncated": True}, {"reset_at_each_iter": True}, {"split_trajs": True}]
 )
 def test_options(keywords):
     ours, reference = both(vector(), vector(), envs.StepCounter(), **keywords)

@@ -4,26 +4,22 @@ The reference is compared where it runs: it converts no prompt with a whole conv
 dimensions, and no texts to tokens; and it cannot parse a response that was cut from its conversation.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+import transformers
+from torchrl.data import llm as data
+from torchrl.modules.llm.policies import common
 
 import lite
 from lite import models
 from lite.models import Tokenizer
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("lists_as_batches")]
 
-transformers = pytest.importorskip("transformers", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-data = pytest.importorskip("torchrl.data.llm", reason="needs the parity extra")
-common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
-torch = pytest.importorskip("torch", reason="needs the parity extra")
 
 EXPORTS = Path(__file__).parents[1] / "models" / "exports"
 FOLDERS = ["genai-qwen2-int4", "optimum-gpt2-nopos", "optimum-llama"]
@@ -35,7 +31,7 @@ LONG = [
     {"role": "user", "content": "What is 2+2?"},
     {"role": "assistant", "content": "4."},
 ]
-FIELDS: list[dict[str, Any]] = [
+FIELDS = [
     {"prompt": (ASKED, LONG[:2])},
     {"full": (SHORT, LONG)},
     {"response": (SHORT[1:], LONG[2:])},
@@ -43,7 +39,7 @@ FIELDS: list[dict[str, Any]] = [
     {"prompt": (ASKED, LONG[:2]), "response": (SHORT[1:], LONG[2:]), "full": (SHORT, LONG)},
     {"prompt": (ASKED, LONG[:2]), "response": (SHORT[1:], LONG[2:])},
 ]
-BATCHES: dict[str, Callable[[Any, Any], Any]] = {
+BATCHES = {
     "one": lambda a, b: a,
     "batch of one": lambda a, b: [a],
     "batch": lambda a, b: [a, b],
@@ -51,7 +47,7 @@ BATCHES: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def size_of(nested: Any) -> list[int]:
+def size_of(nested):
     size = []
     while isinstance(nested, list) and not isinstance(nested[0], dict):
         size.append(len(nested))
@@ -59,35 +55,29 @@ def size_of(nested: Any) -> list[int]:
     return size
 
 
-def plain(value: Any) -> Any:
+def plain(value):
     if isinstance(value, list):
         return [plain(item) for item in value]
     return value.tolist() if isinstance(value, (np.ndarray, torch.Tensor)) else value
 
 
-def contents(obj: Any) -> dict[str, Any]:
+def contents(obj):
     found = {name: obj.get(name, None, as_list=True) for name in ("prompt", "response", "full")}
     return {name: plain(value) for name, value in found.items() if value is not None}
 
 
 @pytest.fixture(scope="module", params=FOLDERS)
-def tokenizers(request: pytest.FixtureRequest) -> tuple[Tokenizer, Any]:
+def tokenizers(request):
     folder = EXPORTS / request.param
     return Tokenizer.from_pretrained(folder), transformers.AutoTokenizer.from_pretrained(folder)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def lists_as_batches() -> Any:
-    with tensordict.set_list_to_stack(True):
-        yield
-
-
 @pytest.fixture(params=list(BATCHES))
-def batch(request: pytest.FixtureRequest) -> str:
+def batch(request):
     return str(request.param)
 
 
-def chat_histories(fields: dict[str, Any], batch: str) -> tuple[Any, Any]:
+def chat_histories(fields, batch):
     """Ours, and the reference's: rows of different lengths convert in its lazy stacks alone."""
     chats = {name: BATCHES[batch](*pair) for name, pair in fields.items()}
     size = size_of(next(iter(chats.values())))
@@ -95,7 +85,7 @@ def chat_histories(fields: dict[str, Any], batch: str) -> tuple[Any, Any]:
     return models.ChatHistory(**histories, batch_size=size), stacked(chats, size)
 
 
-def stacked(chats: dict[str, Any], size: list[int]) -> Any:
+def stacked(chats, size):
     if not size:
         return common.ChatHistory(**{name: data.History.from_chats(chat) for name, chat in chats.items()})
     rows = [{name: chat[i] for name, chat in chats.items()} for i in range(size[0])]
@@ -104,7 +94,7 @@ def stacked(chats: dict[str, Any], size: list[int]) -> Any:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("fields", FIELDS, ids="+".join)
-def test_from_histories(tokenizers: Any, fields: dict[str, Any], batch: str, name: str) -> None:
+def test_from_histories(tokenizers, fields, batch, name):
     ours, theirs = chat_histories(fields, batch)
     for method in ("to_text", "to_tokens"):
         got = getattr(ours, method)(tokenizers[0], chat_template_name=name)
@@ -122,7 +112,7 @@ def test_from_histories(tokenizers: Any, fields: dict[str, Any], batch: str, nam
 @pytest.mark.parametrize("through", ["text", "tokens"])
 # the reference parses one batch dimension, and takes the characters of a single text for texts
 @pytest.mark.parametrize("batch", ["batch of one", "batch"])
-def test_to_histories(tokenizers: Any, fields: dict[str, Any], batch: str, through: str) -> None:
+def test_to_histories(tokenizers, fields, batch, through):
     name = "chatml_format"
     converted = [
         getattr(chat, f"to_{through}")(tokenizer, name).to_history(tokenizer, name)
@@ -136,7 +126,7 @@ def test_to_histories(tokenizers: Any, fields: dict[str, Any], batch: str, throu
 
 
 @pytest.mark.parametrize("skip", [False, True])
-def test_tokens_to_text(tokenizers: Any, skip: bool) -> None:
+def test_tokens_to_text(tokenizers, skip):
     ids = np.array([[1, 40, 50, 2], [60, 70, 1, 80]])
     mine = models.Tokens(prompt=ids, full=ids, padded=False, batch_size=[2])
     other = common.Tokens(prompt=torch.tensor(ids), full=torch.tensor(ids), padded=False, batch_size=[2])
@@ -150,12 +140,12 @@ def test_tokens_to_text(tokenizers: Any, skip: bool) -> None:
 
 
 @pytest.mark.parametrize("fields", [["prompt"], ["response"], ["prompt", "response", "full"]], ids="+".join)
-def test_text_to_tokens(tokenizers: Any, batch: str, fields: list[str]) -> None:
+def test_text_to_tokens(tokenizers, batch, fields):
     texts = BATCHES[batch]("Hi you", "Hello, how are you?")
     size = size_of(texts)
     mine = models.Text(**dict.fromkeys(fields, texts), batch_size=size)
 
-    def stack(texts: Any) -> Any:
+    def stack(texts):
         if isinstance(texts, str):
             return common.Text(**dict.fromkeys(fields, texts))
         return tensordict.lazy_stack([stack(text) for text in texts])
@@ -175,20 +165,20 @@ def test_text_to_tokens(tokenizers: Any, batch: str, fields: list[str]) -> None:
     assert tuple(mine.batch_size) == tuple(other.batch_size)
 
 
-def test_objects_without_a_batch_that_hold_one(tokenizers: Any) -> None:
-    def both(call: Callable[..., Any]) -> tuple[Any, Any]:
+def test_objects_without_a_batch_that_hold_one(tokenizers):
+    def both(call):
         return call(models, models.History, lite, tokenizers[0]), call(
             common, data.History, tensordict, tokenizers[1]
         )
 
-    def one(module: Any, history: Any, _: Any, tokenizer: Any) -> Any:
+    def one(module, history, _, tokenizer):
         chat = module.ChatHistory(prompt=history.from_chats([ASKED]), full=history.from_chats([SHORT]))
         name = {"chat_template_name": "chatml_format"}
         text, tokens = chat.to_text(tokenizer, **name), chat.to_tokens(tokenizer, **name)
         back = module.Text(full=text.full).to_history(tokenizer, **name).full
         return contents(text), contents(tokens), contents(tokens.to_text(tokenizer)), plain(back.content)
 
-    def stacked(module: Any, history: Any, library: Any, tokenizer: Any) -> Any:
+    def stacked(module, history, library, tokenizer):
         both = history.from_chats([SHORT, LONG])
         chat = library.lazy_stack([module.ChatHistory(full=both[i : i + 1]) for i in range(2)])
         text = chat.to_text(tokenizer, chat_template_name="chatml_format")
@@ -200,7 +190,7 @@ def test_objects_without_a_batch_that_hold_one(tokenizers: Any) -> None:
         assert mine == other
 
 
-def test_responses_without_their_prompt(tokenizers: Any) -> None:
+def test_responses_without_their_prompt(tokenizers):
     with pytest.raises(RuntimeError, match="Couldn't get a single item out of text"):
         common.Text(response=["Hi<|im_end|>"], batch_size=[1]).to_history(tokenizers[1], "chatml_format")
     got = models.Text(response=["Hi<|im_end|>"], batch_size=[1]).to_history(tokenizers[0], "chatml_format")

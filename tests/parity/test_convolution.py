@@ -1,18 +1,18 @@
-"""Conv1d and Conv2d against torch's: all options, sizes that do not fit, other dtypes, strides in memory."""
+"""Convolutions and pooling against torch's: all options, sizes that do not fit, layouts, special numbers."""
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from parity.layers import agree, matched, outcomes, pair
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
+from lite import nn
 
-from parity.layers import agree, outcomes, pair  # noqa: E402
+pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel:UserWarning")
 
-from lite import nn  # noqa: E402
 
 # torch says that 'same' with an even window copies its input
-pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel:UserWarning")
 MODES = ["zeros", "reflect", "replicate", "circular"]
 
 
@@ -78,22 +78,6 @@ def test_inputs_of_any_layout(rng, layout):
     agree(ours, theirs, given_array)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_half_precision(rng, dtype):
-    ml_dtypes = pytest.importorskip("ml_dtypes")
-    stored = np.dtype(getattr(ml_dtypes, dtype, dtype))
-    ours, theirs = pair("Conv2d", 3, 4, 3)
-    ours.type(dtype)
-    x = rng.normal(size=(2, 3, 8, 9)).astype(stored)
-    with torch.no_grad():
-        expected = theirs.to(getattr(torch, dtype))(
-            torch.from_numpy(x.astype(np.float32)).to(getattr(torch, dtype))
-        )
-    got = ours(x)
-    assert got.dtype == stored
-    np.testing.assert_allclose(got.astype(np.float32), expected.float().numpy(), rtol=2e-2, atol=2e-2)
-
-
 @pytest.mark.parametrize(
     ("name", "args", "options"),
     [
@@ -144,14 +128,92 @@ def test_errors_of_inputs(name, options, shape):
         ours(x)
 
 
-@pytest.mark.parametrize(("name", "args"), [("Conv1d", (30, 400, 3)), ("Conv2d", (12, 400, (2, 3)))])
-def test_initial_values_have_torchs_distribution(name, args):
-    ours, theirs = getattr(nn, name)(*args, rng=0), getattr(torch.nn, name)(*args)
-    for key, value in theirs.state_dict().items():
-        mine, quantiles = ours.state_dict()[key], [0.05, 0.25, 0.5, 0.75, 0.95]
-        np.testing.assert_allclose(
-            np.quantile(mine, quantiles),
-            np.quantile(value.numpy(), quantiles),
-            atol=9 * float(value.std()) / np.sqrt(mine.size),
-            err_msg=key,
-        )
+def one_or_two(low, high):
+    number = st.integers(low, high)
+    return number | st.tuples(number, number)
+
+
+SHAPES = st.tuples(
+    st.sampled_from([(), (0,), (1,), (2,)]), st.integers(1, 3), st.integers(1, 9), st.integers(1, 9)
+).map(lambda parts: (*parts[0], *parts[1:]))
+
+
+def check_pools(name, x, options):
+    ours, theirs = matched(getattr(nn, name)(**options), getattr(torch.nn, name)(**options))
+    outcomes(lambda: ours(x), lambda: theirs(torch.from_numpy(x)))
+
+
+@given(
+    shape=SHAPES,
+    options=st.fixed_dictionaries(
+        {
+            "kernel_size": one_or_two(1, 4), "stride": st.none() | one_or_two(1, 4),
+            "padding": one_or_two(0, 2), "dilation": one_or_two(1, 3), "return_indices": st.booleans(),
+            "ceil_mode": st.booleans(),
+        }
+    ),
+    values=st.sampled_from(["normal", "ties", "special", "int64", "float64", "float16"]),
+)  # fmt: skip
+def test_max_pool(shape, options, values):
+    rng = np.random.default_rng(0)
+    if values == "ties":
+        x = rng.integers(-1, 2, shape).astype(np.float32)
+    elif values == "special":
+        x = rng.choice([np.nan, -np.inf, np.inf, 0.0], shape, p=[0.05, 0.6, 0.05, 0.3]).astype(np.float32)
+    elif values == "normal":
+        x = rng.normal(size=shape).astype(np.float32)
+    else:
+        x = (10 * rng.normal(size=shape)).astype(values)
+    check_pools("MaxPool2d", x, options)
+
+
+@given(
+    shape=SHAPES,
+    options=st.fixed_dictionaries(
+        {
+            "kernel_size": one_or_two(1, 4),
+            "stride": st.none() | one_or_two(1, 4),
+            "padding": one_or_two(0, 2),
+            "ceil_mode": st.booleans(),
+            "count_include_pad": st.booleans(),
+            "divisor_override": st.sampled_from([None, None, 3, -2]),
+        }
+    ),
+    dtype=st.sampled_from(["float32", "float64", "float16"]),
+)
+def test_avg_pool(shape, options, dtype):
+    check_pools("AvgPool2d", np.random.default_rng(0).normal(size=shape).astype(dtype), options)
+
+
+def test_the_mean_of_integers_is_a_float():
+    got = nn.AvgPool2d(2)(np.arange(4).reshape(1, 2, 2))
+    assert got.dtype == np.float32
+    np.testing.assert_array_equal(got, [[[1.5]]])
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "shape"),
+    [
+        ("MaxPool2d", {"kernel_size": 2}, (4,)),
+        ("MaxPool2d", {"kernel_size": 2}, (1, 2, 3, 4, 5)),
+        ("MaxPool2d", {"kernel_size": 2}, (2, 0, 4, 4)),
+        ("MaxPool2d", {"kernel_size": 2}, (2, 3, 0, 4)),
+        ("MaxPool2d", {"kernel_size": 5}, (2, 3, 4, 4)),
+        ("MaxPool2d", {"kernel_size": 2, "padding": 2}, (2, 3, 4, 4)),
+        ("MaxPool2d", {"kernel_size": 2, "padding": -1}, (2, 3, 4, 4)),
+        ("MaxPool2d", {"kernel_size": 0}, (2, 3, 4, 4)),
+        ("MaxPool2d", {"kernel_size": 2, "stride": 0}, (2, 3, 4, 4)),
+        ("MaxPool2d", {"kernel_size": 2, "dilation": 0}, (2, 3, 4, 4)),
+        ("MaxPool2d", {"kernel_size": (2, 2, 2)}, (2, 3, 4, 4)),
+        ("AvgPool2d", {"kernel_size": 5}, (2, 3, 4, 4)),
+        ("AvgPool2d", {"kernel_size": 3, "padding": 2}, (2, 3, 4, 4)),
+        ("AvgPool2d", {"kernel_size": 2, "divisor_override": 0}, (2, 3, 4, 4)),
+        ("AvgPool2d", {"kernel_size": 2}, (1, 1, 1, 4, 4)),
+    ],
+)
+def test_errors(name, options, shape):
+    x = np.zeros(shape, np.float32)
+    with pytest.raises(RuntimeError):
+        getattr(torch.nn, name)(**options)(torch.from_numpy(x))
+    with pytest.raises(RuntimeError, match=r"\d|zero"):
+        getattr(nn, name)(**options)(x)

@@ -1,28 +1,24 @@
 """Distributions against torch's and torchrl's."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from torchrl.modules.distributions import discrete as reference
+from torchrl.modules.llm.policies import common
 
 from lite.nn.distributions import Categorical, LLMMaskedCategorical, LogProbDistribution
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-reference = pytest.importorskip("torchrl.modules.distributions.discrete", reason="needs the parity extra")
-common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
 
 IGNORE = -100
 
 
 @st.composite
-def problems(draw: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def problems(draw):
     """Logits (*batch, T, V), a mask of positions or tokens, and tokens (some to ignore)."""
     batch = draw(hnp.array_shapes(min_dims=0, max_dims=2, min_side=1, max_side=3))
     length, vocab = draw(st.integers(1, 4)), draw(st.integers(1, 6))
@@ -37,7 +33,7 @@ def problems(draw: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return logits, mask, tokens
 
 
-def both(logits: np.ndarray, mask: np.ndarray) -> tuple[Any, Any]:
+def both(logits, mask):
     return (
         LLMMaskedCategorical(logits, mask),
         reference.LLMMaskedCategorical(torch.from_numpy(logits), torch.from_numpy(mask)),
@@ -46,7 +42,7 @@ def both(logits: np.ndarray, mask: np.ndarray) -> tuple[Any, Any]:
 
 @given(problems())
 @settings(max_examples=200)
-def test_masked_log_probs(problem: Any) -> None:
+def test_masked_log_probs(problem):
     logits, mask, tokens = problem
     if not np.isfinite(logits).all():
         logits = np.nan_to_num(logits, nan=1.0, posinf=50.0, neginf=-50.0)
@@ -59,7 +55,7 @@ def test_masked_log_probs(problem: Any) -> None:
 
 @given(problems())
 @settings(max_examples=200)
-def test_masked_entropy_mode_and_logits(problem: Any) -> None:
+def test_masked_entropy_mode_and_logits(problem):
     logits, mask, _ = problem
     ours, theirs = both(logits, mask)
     np.testing.assert_array_equal(ours.masked_logits, theirs.masked_logits.numpy())
@@ -72,7 +68,7 @@ def test_masked_entropy_mode_and_logits(problem: Any) -> None:
     assert ours.position_level_masking == theirs.position_level_masking
 
 
-def test_masked_sampling_frequencies() -> None:
+def test_masked_sampling_frequencies():
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(3, 5)).astype(np.float32)
     mask = np.array([[1, 1, 1, 1, 1], [0, 1, 0, 1, 0], [1, 0, 1, 1, 0]], bool)
@@ -86,7 +82,7 @@ def test_masked_sampling_frequencies() -> None:
 
 
 @pytest.mark.parametrize("shape", [(2,), (2, 4), (3, 2)])
-def test_mask_shape_errors(shape: tuple[int, ...]) -> None:
+def test_mask_shape_errors(shape):
     logits, mask = np.zeros((2, 3, 5), np.float32), np.ones(shape, bool)
     for make in (
         lambda: LLMMaskedCategorical(logits, mask),
@@ -98,7 +94,7 @@ def test_mask_shape_errors(shape: tuple[int, ...]) -> None:
 
 @given(problems(), st.booleans())
 @settings(max_examples=100)
-def test_categorical(problem: Any, from_probs: bool) -> None:
+def test_categorical(problem, from_probs):
     logits, _, tokens = problem
     logits = np.nan_to_num(logits, nan=1.0, posinf=50.0, neginf=-50.0)
     given_as = {"probs": np.exp(logits / 10)} if from_probs else {"logits": logits}
@@ -113,7 +109,7 @@ def test_categorical(problem: Any, from_probs: bool) -> None:
     )
 
 
-def test_log_prob_distribution() -> None:
+def test_log_prob_distribution():
     scores = -np.arange(6, dtype=np.float32).reshape(2, 3)
     mask = np.array([[True, False, True], [False, True, True]])
     for given_mask in (None, mask):

@@ -1,13 +1,8 @@
 """Every example in the reference's docstrings runs on lite, with the same results, or is a row."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra")
-
 from parity.documentation import examples, run_example
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
@@ -52,7 +47,7 @@ NOWHERE = {
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if name in ROWS:
         with pytest.raises(AssertionError):
@@ -61,7 +56,7 @@ def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert bool(run_example(EXAMPLES[name])) == (name not in NOWHERE)
 
 
-def test_that_examples_are_found_and_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_that_examples_are_found_and_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert len(EXAMPLES) > 150
     assert ROWS.keys() | NOWHERE <= EXAMPLES.keys()
@@ -71,6 +66,6 @@ def test_that_examples_are_found_and_run(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("row", sorted(set(ROWS.values())))
-def test_rows_are_documented(row: str) -> None:
+def test_rows_are_documented(row):
     subjects = [line[2:] for line in DIFFERENCES.read_text().splitlines() if line.startswith("| ")]
     assert [subject for subject in subjects if subject.startswith(row)]

@@ -1,42 +1,32 @@
 """The files beside the examples are what torch writes, and what lite makes of them opens in torch."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
+import tensordict
+import torch
+from examples import frames_learn, frames_record, pendulum_deploy, pendulum_train
+from torchrl import data as reference
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-reference = pytest.importorskip("torchrl.data", reason="needs the parity extra")
-onnx = pytest.importorskip("onnx", reason="needs the parity extra")
-pytest.importorskip("gymnasium", reason="needs the gym extra")
-pytest.importorskip("onnxruntime", reason="needs onnxruntime")
-
-from examples import frames_learn, frames_record, pendulum_deploy, pendulum_train  # noqa: E402
-
-from lite import TensorDict  # noqa: E402
-from lite.data import GAE, LazyMemmapStorage, TensorDictReplayBuffer  # noqa: E402
-from lite.models import OnnxModule  # noqa: E402
+from lite import TensorDict
+from lite.data import GAE, LazyMemmapStorage, TensorDictReplayBuffer
+from lite.models import OnnxModule
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
-def known() -> TensorDict:
+def known():
     return TensorDict.load(pendulum_deploy.FOLDER / "outputs.npz")
 
 
 @pytest.fixture(scope="module")
-def trained() -> Any:
+def trained():
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield pendulum_train.train()
     torch.set_num_threads(threads)
 
 
-def test_training_gives_the_weights_that_are_there(trained: Any) -> None:
+def test_training_gives_the_weights_that_are_there(trained):
     from lite import nn
 
     weights = nn.load_safetensors(pendulum_deploy.FOLDER / "weights.safetensors")
@@ -48,8 +38,7 @@ def test_training_gives_the_weights_that_are_there(trained: Any) -> None:
     np.testing.assert_allclose(actions, known()["action"], rtol=1e-4, atol=1e-5)
 
 
-def test_the_graph_is_what_torch_exports(trained: Any, tmp_path: Path) -> None:
-    pytest.importorskip("onnxscript", reason="needs the parity extra: torch.onnx.export imports it")
+def test_the_graph_is_what_torch_exports(trained, tmp_path):
     trained.load_state_dict(_torch_weights())
     pendulum_train.write(trained, tmp_path)
     anew, there = OnnxModule(tmp_path / "policy.onnx"), pendulum_deploy.as_graph()
@@ -62,7 +51,7 @@ def test_the_graph_is_what_torch_exports(trained: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["as_graph", "as_weights"])
-def test_actions_are_torchs(way: str) -> None:
+def test_actions_are_torchs(way):
     """Torch's own network under the weights that are there, on other observations than those in the file."""
     net = pendulum_train.network()
     net.load_state_dict(_torch_weights())
@@ -73,7 +62,7 @@ def test_actions_are_torchs(way: str) -> None:
     np.testing.assert_allclose(found["action"], expected, rtol=0, atol=1e-6)
 
 
-def _torch_weights() -> Any:
+def _torch_weights():
     load_file = pytest.importorskip("safetensors.torch", reason="needs the files extra").load_file
     return load_file(pendulum_deploy.FOLDER / "weights.safetensors")
 
@@ -81,7 +70,7 @@ def _torch_weights() -> Any:
 # -- frames -----------------------------------------------------------------------------------------------
 
 
-def test_recording_gives_the_frames_that_are_there(tmp_path: Path) -> None:
+def test_recording_gives_the_frames_that_are_there(tmp_path):
     anew = frames_record.record(tmp_path / "frames")
     there = TensorDict.load_memmap(frames_learn.FOLDER)
     assert set(anew.keys(True, True)) == set(there.keys(True, True))
@@ -89,7 +78,7 @@ def test_recording_gives_the_frames_that_are_there(tmp_path: Path) -> None:
         np.testing.assert_allclose(anew[key], value, rtol=1e-4, atol=1e-5)
 
 
-def test_torch_opens_what_lite_made_of_them(tmp_path: Path) -> None:
+def test_torch_opens_what_lite_made_of_them(tmp_path):
     """Frames with advantages, in the folder of a storage and in what a buffer dumps."""
     frames = TensorDict.load_memmap(frames_learn.FOLDER).clone()
     frames["state_value"] = frames["observation"].sum(-1, keepdims=True)

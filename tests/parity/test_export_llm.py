@@ -1,36 +1,27 @@
 """The example that exports a language model by torch.onnx: log-probs are those of transformers."""
 
-from __future__ import annotations
-
 import shutil
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+import transformers
 from helpers.models.beside_transformers import assert_same_tokens_and_log_probs
 from helpers.models.real_models import MODELS
 
 from lite.models import GenerationConfig, OnnxDecoder, Padding, Tokenizer, generate
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
 for needed in ("onnx", "onnxscript", "onnxruntime"):
     pytest.importorskip(needed, reason="needs the parity extra")
 
 SIZES = {
-    "vocab_size": 512,
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 128,
-    "eos_token_id": 2,
-}
+    "vocab_size": 512, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128, "eos_token_id": 2,
+}  # fmt: skip
 
 
-def test_tokens_and_log_probs(tmp_path: Path) -> None:
+def test_tokens_and_log_probs(tmp_path):
     from examples.export_llm import export
 
     torch.manual_seed(0)
@@ -50,7 +41,7 @@ def test_tokens_and_log_probs(tmp_path: Path) -> None:
     assert_same_tokens_and_log_probs(decoder, model, (3, 9, 1, 17))
 
 
-def test_factors_by_length(tmp_path: Path) -> None:
+def test_factors_by_length(tmp_path):
     """Texts on both sides of a limit, and across it, in one batch: as `generate` of transformers has them."""
     from examples.export_llm import export
 

@@ -1,47 +1,24 @@
-"""Functional parameters against tensordict: from_module, from_modules, EnsembleModule, and what differs.
-
-Rows of the checklist of reference tests, and where they are (`test_params.py` and `test_to_module.py`, unless
-marked "here"):
-
-| reference test | test |
-|---|---|
-| TestTDParams.test_td_params | test_names_assignment_and_locks |
-| test_constructors | test_kinds_after_construction, test_constructor_arguments |
-| test_td_params_cast | test_casts_of_the_parent |
-| test_td_params_tying | test_tied_wrappers |
-| test_td_params_post_hook | test_get_hooks |
-| test_tdparams_clone, test_tdparams_clone_tying | test_clones |
-| test_func_on_tdparams | test_params_into_params |
-| test_load_state_dict, test_load_state_dict_missing_entries, TestStateDict.test_sd_params, test_sd_module | \
-test_state_dicts, test_missing_state |
-| test_inplace_ops | test_value_operations |
-| TestToModule.test_plain_tensor_to_module_preserves..., test_preserve_module_state_with_custom_setattr | \
-test_kinds_in_the_module |
-| test_static, test_cm | test_swaps_restore, test_shared_layers |
-| test_cm_meta | test_meta_modules |
-| test_params_detach | test_detached_leaves |
-| test_module_buffer | test_a_tensordict_as_buffer |
-| TestEnsemble.* | test_ensembles, here |
-| GE test_from_module, test_from_module_state_dict | test_from_module, test_from_module_by_state_dict, here |
-| GE test_from_modules, test_from_modules_expand | test_from_modules, test_expanded, here |
-| FT test_vmap_names and the other vmap rows | tests of vmap |
-
-Differences on purpose, each with a test: a module is restored when the body raises, and sources keep their
-kinds (`test_to_module.py`); `extract_weights_and_buffers` works (here).
-"""
-
-from __future__ import annotations
-
-from typing import Any
+"""from_module, from_modules, to_module and ensembles against tensordict, and what differs on purpose."""
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parity.functional import LITE, QUIET, SIZES, TORCH, Lib, Running, fill, kind, net, raw, same, tree
+from parity.functional import (
+    LITE,
+    QUIET,
+    SIZES,
+    TORCH,
+    Running,
+    compared,
+    fill,
+    kind,
+    net,
+    outcome,
+    raw,
+    same,
+    tree,
+)
 
 import lite
 import lite.nn
@@ -54,42 +31,34 @@ pytestmark = QUIET
 
 @settings(max_examples=20)
 @given(SIZES, st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans())
-def test_from_module(
-    sizes: Any, bias: bool, shared: bool, lock: bool, as_module: bool, filter_empty: bool
-) -> None:
-    def program(lib: Lib) -> Any:
-        module = net(lib, sizes, bias, shared)
-        params = lib.TD.from_module(module, as_module, lock, False, filter_empty)
-        identical = all(leaf is module.get_parameter(".".join(key)) for key, leaf in params.items(True, True))
-        return tree(lib, params), identical, type(params).__name__, sorted(params.keys(True), key=str)
-
-    same(program)
+@compared
+def test_from_module(lib, sizes, bias, shared, lock, as_module, filter_empty):
+    module = net(lib, sizes, bias, shared)
+    params = lib.TD.from_module(module, as_module, lock, False, filter_empty)
+    identical = all(leaf is module.get_parameter(".".join(key)) for key, leaf in params.items(True, True))
+    return tree(lib, params), identical, type(params).__name__, sorted(params.keys(True), key=str)
 
 
-def test_from_module_by_state_dict() -> None:
-    def program(lib: Lib) -> Any:
-        module = lib.nn.Sequential(net(lib, [2, 3]), Running(lib))
-        calls: list[Any] = []
-        module[1].register_state_dict_pre_hook(lambda m, prefix, keep: calls.append((prefix, keep)))
-        params = lib.TD.from_module(module, use_state_dict=True)
-        flat = params.flatten_keys(".")
-        shares = flat["1.steps"].__array__().ctypes.data == raw(module[1].steps).ctypes.data
-        return tree(lib, params), calls, sorted(flat.keys()) == sorted(module.state_dict()), shares
-
-    same(program)
+@compared
+def test_from_module_by_state_dict(lib):
+    module = lib.nn.Sequential(net(lib, [2, 3]), Running(lib))
+    calls = []
+    module[1].register_state_dict_pre_hook(lambda m, prefix, keep: calls.append((prefix, keep)))
+    params = lib.TD.from_module(module, use_state_dict=True)
+    flat = params.flatten_keys(".")
+    shares = flat["1.steps"].__array__().ctypes.data == raw(module[1].steps).ctypes.data
+    return tree(lib, params), calls, sorted(flat.keys()) == sorted(module.state_dict()), shares
 
 
-def test_free_functions_lock() -> None:
-    def program(lib: Lib) -> Any:
-        module = net(lib, [2, 3])
-        return (
-            lib.base.from_module(module).is_locked,
-            lib.base.from_modules(module, module).is_locked,
-            lib.TD.from_module(module).is_locked,
-            lib.TD.from_modules(module, module, lock=False).is_locked,
-        )
-
-    same(program)
+@compared
+def test_free_functions_lock(lib):
+    module = net(lib, [2, 3])
+    return (
+        lib.base.from_module(module).is_locked,
+        lib.base.from_modules(module, module).is_locked,
+        lib.TD.from_module(module).is_locked,
+        lib.TD.from_modules(module, module, lock=False).is_locked,
+    )
 
 
 # -- from_modules -----------------------------------------------------------------------------------
@@ -97,65 +66,59 @@ def test_free_functions_lock() -> None:
 
 @settings(max_examples=20)
 @given(SIZES, st.integers(1, 3), st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans())
-def test_from_modules(
-    sizes: Any, n: int, lock: bool, as_module: bool, lazy: bool, expand: bool, state: bool
-) -> None:
-    def program(lib: Lib) -> Any:
-        modules = [net(lib, sizes) for _ in range(n)]
-        params = lib.TD.from_modules(
-            *modules,
-            lock=lock,
-            as_module=as_module,
-            lazy_stack=lazy,
-            expand_identical=expand,
-            use_state_dict=state,
-        )
-        rows = [tree(lib, params[i])[2] for i in range(n)]
-        independent = raw(params.get(("0", "weight"))).ctypes.data != raw(modules[0][0].weight).ctypes.data
-        kinds = [] if lazy else [(key, kind(lib, leaf)) for key, leaf in params.items(True, True)]
-        return tuple(params.batch_size), params.is_locked, rows, kinds, independent, type(params).__name__
-
-    same(program)
+@compared
+def test_from_modules(lib, sizes, n, lock, as_module, lazy, expand, state):
+    modules = [net(lib, sizes) for _ in range(n)]
+    params = lib.TD.from_modules(
+        *modules,
+        lock=lock,
+        as_module=as_module,
+        lazy_stack=lazy,
+        expand_identical=expand,
+        use_state_dict=state,
+    )
+    rows = [tree(lib, params[i])[2] for i in range(n)]
+    independent = raw(params.get(("0", "weight"))).ctypes.data != raw(modules[0][0].weight).ctypes.data
+    kinds = [] if lazy else [(key, kind(lib, leaf)) for key, leaf in params.items(True, True)]
+    return tuple(params.batch_size), params.is_locked, rows, kinds, independent, type(params).__name__
 
 
 @pytest.mark.parametrize("options", [{}, {"expand_identical": True}, {"lazy_stack": True}])
-def test_modules_that_differ(options: Any) -> None:
-    def program(lib: Lib) -> Any:
+def test_modules_that_differ(options):
+    def program(lib):
         return tuple(
             lib.TD.from_modules(net(lib, [2, 3]), net(lib, [2, 3], bias=False), **options).batch_size
         )
 
     same(program)
 
-    def sizes(lib: Lib) -> Any:
+    def sizes(lib):
         params = lib.TD.from_modules(net(lib, [2, 3]), net(lib, [2, 4]), **options)
         return tuple(params.batch_size), tuple(params[1]["0", "weight"].shape)
 
     same(sizes)
 
 
-def test_expanded() -> None:
-    def program(lib: Lib) -> Any:
-        shared = lib.nn.Linear(2, 2)
-        fill(lib, [shared])
-        modules = [lib.nn.Sequential(shared, net(lib, [2, 1])) for _ in range(3)]
-        params = lib.TD.from_modules(*modules, expand_identical=True)
-        weight = params["0", "weight"]
-        strides = weight.strides if lib is LITE else tuple(4 * s for s in weight.stride())
-        same_memory = raw(weight).ctypes.data == raw(shared.weight).ctypes.data
-        return tree(lib, params), strides, same_memory
-
-    same(program)
+@compared
+def test_expanded(lib):
+    shared = lib.nn.Linear(2, 2)
+    fill(lib, [shared])
+    modules = [lib.nn.Sequential(shared, net(lib, [2, 1])) for _ in range(3)]
+    params = lib.TD.from_modules(*modules, expand_identical=True)
+    weight = params["0", "weight"]
+    strides = weight.strides if lib is LITE else tuple(4 * s for s in weight.stride())
+    same_memory = raw(weight).ctypes.data == raw(shared.weight).ctypes.data
+    return tree(lib, params), strides, same_memory
 
 
-def test_no_modules() -> None:
+def test_no_modules():
     assert same(lambda lib: lib.TD.from_modules()) == "RuntimeError"
 
 
 # -- EnsembleModule ---------------------------------------------------------------------------------
 
 
-def ensemble(lib: Lib, sizes: list[int], n: int, expand: bool, keys: tuple[str, str]) -> Any:
+def ensemble(lib, sizes, n, expand, keys):
     module = lib.tdnn.TensorDictModule(net(lib, sizes), in_keys=[keys[0]], out_keys=[keys[1]])
     out = lib.tdnn.EnsembleModule(module, n, expand)
     fill(lib, [out.params_td])
@@ -164,23 +127,19 @@ def ensemble(lib: Lib, sizes: list[int], n: int, expand: bool, keys: tuple[str, 
 
 @settings(max_examples=10)
 @given(st.integers(1, 4), st.integers(1, 3))
-def test_ensembles(n: int, width: int) -> None:
-    def program(lib: Lib) -> Any:
-        first = ensemble(lib, [2, width], n, True, ("a", "b"))
-        second = ensemble(lib, [width, 1], n, False, ("b", "c"))
-        td = lib.TD({"a": lib.ones(5, 2), "other": lib.ones(5)}, batch_size=[5])
-        out = lib.tdnn.TensorDictSequential(first, second)(td)
-        values = {
-            key: np.round(raw(out[key]).astype(np.float64), 4).tolist() for key in ("a", "b", "c", "other")
-        }
-        names = [name for name, _ in first.named_parameters()]
-        return tuple(out.batch_size), values, names, sorted(td.keys())
-
-    same(program)
+@compared
+def test_ensembles(lib, n, width):
+    first = ensemble(lib, [2, width], n, True, ("a", "b"))
+    second = ensemble(lib, [width, 1], n, False, ("b", "c"))
+    td = lib.TD({"a": lib.ones(5, 2), "other": lib.ones(5)}, batch_size=[5])
+    out = lib.tdnn.TensorDictSequential(first, second)(td)
+    values = {key: np.round(raw(out[key]).astype(np.float64), 4).tolist() for key in ("a", "b", "c", "other")}
+    names = [name for name, _ in first.named_parameters()]
+    return tuple(out.batch_size), values, names, sorted(td.keys())
 
 
-def test_wrong_sizes_of_ensembles() -> None:
-    def program(lib: Lib) -> Any:
+def test_wrong_sizes_of_ensembles():
+    def program(lib):
         td = lib.TD({"a": lib.ones(5, 2)}, batch_size=[5])
         return ensemble(lib, [2, 1], 3, False, ("a", "b"))(td)
 
@@ -191,14 +150,181 @@ def test_wrong_sizes_of_ensembles() -> None:
 
 
 @pytest.mark.parametrize("name", ["make_functional", "get_functional", "is_functional", "repopulate_module"])
-def test_removed_functions_raise(name: str) -> None:
+def test_removed_functions_raise(name):
     arguments = 2 if name == "repopulate_module" else 1
     assert same(lambda lib: getattr(lib.tdnn, name)(*[net(lib, [1, 1])] * arguments)) == "RuntimeError"
 
 
-def test_extract_weights_and_buffers_works_here() -> None:
+def test_extract_weights_and_buffers_works_here():
     from tensordict.nn.functional_modules import extract_weights_and_buffers
 
     with pytest.raises(RuntimeError, match="removed"):
         extract_weights_and_buffers(net(TORCH, [2, 3]))
     assert list(lite.nn.extract_weights_and_buffers(net(LITE, [2, 3])).keys()) == ["0"]
+
+
+def numbers(value):
+    """Results of a computation, which two libraries round differently."""
+    return np.round(raw(value).astype(np.float64), 4).tolist()
+
+
+# -- to_module --------------------------------------------------------------------------------------
+
+
+@settings(max_examples=25)
+@given(SIZES, st.booleans(), st.booleans(), st.sampled_from([None, False, True]), st.booleans())
+@compared
+def test_swaps_restore(lib, sizes, plain, preserve, inplace, with_block):
+    module = net(lib, sizes)
+    before = [p for _, p in module.named_parameters()]
+    params = lib.TD.from_module(module).data * 0 + 1
+    if not plain:
+        other = net(lib, sizes)
+        lib.TD.from_module(other).data.fill_(("0", "weight"), 2.0)
+        params = lib.TD.from_module(other)
+    x = lib.ones(sizes[0])
+    swap = params.to_module(module, inplace=inplace, preserve_module_state=preserve)
+    inside = numbers(module(x)), [name for name, _ in module.named_parameters()]
+    held = tree(lib, swap)[2]
+    if with_block:
+        with swap:
+            pass
+    else:
+        swap.to_module(module, inplace=inplace)
+    after = [p for _, p in module.named_parameters()]
+    names = sorted(name for name, _ in module.named_parameters())
+    return inside, [row[2:] for row in held], names, numbers(module(x)), len(after) == len(before)
+
+
+@settings(max_examples=10)
+@given(SIZES, st.booleans())
+def test_identities_after_the_block(sizes, lock):
+    def program(lib):
+        module = net(lib, sizes)
+        before = dict(module.named_parameters())
+        params = lib.TD.from_module(net(lib, sizes), lock=lock)
+        leaves = dict(params.flatten_keys(".").items())
+        with params.to_module(module) as swap:
+            inside = all(p is leaves[name] for name, p in module.named_parameters())
+            swapped = all(p is before[name] for name, p in swap.flatten_keys(".").items())
+            with lib.TD.from_module(net(lib, sizes)).to_module(module):
+                pass
+            inside = inside and all(p is leaves[name] for name, p in module.named_parameters())
+        return inside, swapped, all(p is before[name] for name, p in module.named_parameters())
+
+    assert same(program) == (True, True, True)
+
+
+@compared
+def test_shared_layers(lib):
+    module = net(lib, [2, 2], shared=True)
+    params = lib.TD.from_module(module).data + 1
+    with params.to_module(module) as swap:
+        tied = module[0].weight is module[2].weight
+        inside = raw(module(lib.ones(2))).tolist()
+        held = swap["0", "weight"] is swap["2", "weight"]
+    return tied, inside, held, raw(module(lib.ones(2))).tolist()
+
+
+@pytest.mark.parametrize("preserve", [True, False])
+@pytest.mark.parametrize("inplace", [None, True])
+@compared
+def test_kinds_in_the_module(lib, preserve, inplace):
+    class Custom(lib.nn.Module):
+        def __setattr__(self, name, value):
+            super().__setattr__(name, value)
+
+    found = []
+    for cls in (lib.nn.Module, Custom) if preserve and not inplace else (lib.nn.Module,):
+        module = cls()
+        module.weight = lib.nn.Parameter(lib.ones(2), requires_grad=False)
+        module.register_buffer("mean", lib.ones(2))
+        weight = module.weight
+        params = lib.TD({"weight": lib.ones(2) * 3, "mean": lib.nn.Parameter(lib.ones(2) * 4)})
+        params.to_module(module, preserve_module_state=preserve, inplace=inplace)
+        registered = [name for name, _ in module.named_parameters()], sorted(module.state_dict())
+        grad = getattr(module.weight, "requires_grad", None) if lib.is_param(module.weight) else None
+        # Without preserving, a Parameter in the place of a buffer is one in torch, an array in lite.
+        found.append((registered if preserve or inplace else "weight" in registered[0], grad))
+        found.append((raw(module.weight).tolist(), raw(module.mean).tolist(), module.weight is weight))
+    return found
+
+
+@pytest.mark.parametrize("content", [{"nothing": 1.0}, {"0": {"nothing": 1.0}}, {"7": {"weight": 1.0}}])
+def test_names_the_module_lacks(content):
+    def program(lib):
+        return lib.TD(content).to_module(net(lib, [2, 3])) and None
+
+    assert same(program) == "KeyError"
+
+
+def test_options():
+    def program(lib):
+        module = net(lib, [2, 3])
+        params = lib.TD.from_module(module)
+        nothing = params.to_module(module, return_swap=False)
+        dest = lib.TD.from_module(module).copy()
+        into = params.to_module(module, swap_dest=dest) is dest
+        try:
+            params.to_module(module, use_state_dict=True, inplace=True)
+        except RuntimeError as err:
+            return nothing, into, type(err).__name__
+        return None
+
+    assert same(program) == (None, True, "RuntimeError")
+
+
+def test_assigned_values_flow_back():
+    def program(lib):
+        module = Running(lib)
+        params = lib.TD.from_module(module).data.clone()
+        with params.to_module(module):
+            module(lib.ones(1))
+        return raw(params["steps"]).tolist(), raw(module.steps).tolist()
+
+    assert same(program) == ([1], [0])
+
+
+@compared
+def test_meta_modules(lib):
+    full, meta = lib.nn.Linear(3, 4), lib.nn.Linear(3, 4, device="meta")
+    fill(lib, [full])
+    with lib.TD.from_module(full).to_module(meta):
+        out = raw(meta(lib.ones(3))).tolist()
+    return out, meta.weight.is_meta
+
+
+@compared
+def test_detached_leaves(lib):
+    module = net(lib, [2, 3])
+    params = lib.TD.from_module(module).detach()
+    count = len(list(module.parameters()))
+    with params.to_module(module):
+        return count == len(list(module.parameters())), [n for n, _ in module.named_parameters()]
+
+
+# -- differences on purpose -------------------------------------------------------------------------
+
+
+def test_a_module_is_restored_when_the_body_raises():
+    def program(lib):
+        module = net(lib, [2, 3])
+        weight = module[0].weight
+        with pytest.raises(ValueError, match="body"), lib.TD.from_module(net(lib, [2, 3])).to_module(module):
+            raise ValueError("body")
+        return module[0].weight is weight
+
+    assert outcome(program, LITE) is True
+    assert outcome(program, TORCH) is False
+
+
+def test_sources_keep_their_kinds():
+    def program(lib):
+        module = net(lib, [2, 3])
+        params = lib.TD.from_module(module).data
+        with params.to_module(module):
+            module(lib.ones(2))
+        return kind(lib, params["0", "weight"])
+
+    assert outcome(program, LITE) == "array"
+    assert outcome(program, TORCH) == "param"

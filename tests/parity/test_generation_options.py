@@ -1,43 +1,38 @@
 """Options of generation against transformers' `generate`, on a model whose logits are a random table."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import warnings
-from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers
 from helpers.models.real_models import MODELS
 from helpers.models.table_model import TableModel
+from transformers import modeling_outputs as outputs
 
 from lite.models import GenerationConfig, OnnxDecoder, full_logits, generate
 from lite.models.generation import beams as our_beams
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-transformers = pytest.importorskip("transformers", reason="needs the parity extra")
-hf = pytest.importorskip("transformers.generation", reason="needs the parity extra")
-outputs = pytest.importorskip("transformers.modeling_outputs", reason="needs the parity extra")
-
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-class _Config(transformers.PretrainedConfig):  # type: ignore[misc,name-defined]
+class _Config(transformers.PretrainedConfig):
     model_type = "table"
 
 
-class _Table(transformers.PreTrainedModel, transformers.GenerationMixin):  # type: ignore[misc,name-defined]
+class _Table(transformers.PreTrainedModel, transformers.GenerationMixin):
     """The same table as a model of the reference."""
 
     config_class = _Config
 
-    def __init__(self, table: Any) -> None:
+    def __init__(self, table):
         super().__init__(_Config(vocab_size=table.shape[1]))
         self.table = torch.from_numpy(table)
         self.weight = torch.nn.Parameter(torch.zeros(1))
 
-    def forward(self, input_ids: Any, **_: Any) -> Any:
+    def forward(self, input_ids, **_):
         places = torch.arange(1, input_ids.shape[1] + 1)
         keys = (input_ids * places).sum(1) % len(self.table)
         return outputs.CausalLMOutput(logits=self.table[keys][:, None])
@@ -46,7 +41,7 @@ class _Table(transformers.PreTrainedModel, transformers.GenerationMixin):  # typ
 PROMPT = [1, 2, 3, 2, 5]
 
 
-def theirs(model: TableModel, prompt: list[int], **options: Any) -> tuple[list[list[int]], Any]:
+def theirs(model, prompt, **options):
     """The responses, and their scores where there are beams."""
     eos = options.get("eos_token_id")
     config = transformers.GenerationConfig(
@@ -62,11 +57,11 @@ def theirs(model: TableModel, prompt: list[int], **options: Any) -> tuple[list[l
     return rows, None if out.get("sequences_scores") is None else out.sequences_scores.numpy()
 
 
-def ours(model: TableModel, prompts: list[list[int]], count: int = 1, **options: Any) -> list[Any]:
+def ours(model, prompts, count=1, **options):
     return generate(model, prompts, GenerationConfig.from_kwargs(options), num_samples=count)
 
 
-def test_options_of_the_reference_work_or_raise() -> None:
+def test_options_of_the_reference_work_or_raise():
     """None is only warned of; those that are ignored choose what else is told, or how it is computed."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -84,17 +79,12 @@ GRID = list(
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("beams", "penalty", "early", "eos"), GRID)
-def test_beams(seed: int, beams: int, penalty: float, early: Any, eos: Any) -> None:
+def test_beams(seed, beams, penalty, early, eos):
     model = TableModel.random(seed + 10 * beams, vocab_size=13, spread=1.0 + seed)
     options = {
-        "num_beams": beams,
-        "length_penalty": penalty,
-        "early_stopping": early,
-        "eos_token_id": eos,
-        "max_new_tokens": 9,
-        "num_return_sequences": beams,
-        "do_sample": False,
-    }
+        "num_beams": beams, "length_penalty": penalty, "early_stopping": early, "eos_token_id": eos,
+        "max_new_tokens": 9, "num_return_sequences": beams, "do_sample": False,
+    }  # fmt: skip
     tokens, scores = theirs(model, PROMPT, **options)
     found = ours(model, [PROMPT], beams, **options)
     assert [one.tokens.tolist() for one in found] == tokens
@@ -116,15 +106,12 @@ def test_beams(seed: int, beams: int, penalty: float, early: Any, eos: Any) -> N
         {"min_new_tokens": 6},
         {"sequence_bias": {(3,): 2.5, (5, 6): -4.0, (2, 5, 7): 9.0}},
         {
-            "sequence_bias": {(3,): 2.5, (5, 6): 4.0},
-            "repetition_penalty": 1.4,
-            "no_repeat_ngram_size": 2,
-            "bad_words_ids": [[9], [3, 8]],
-            "min_new_tokens": 4,
+            "sequence_bias": {(3,): 2.5, (5, 6): 4.0}, "repetition_penalty": 1.4, "no_repeat_ngram_size": 2,
+            "bad_words_ids": [[9], [3, 8]], "min_new_tokens": 4,
         },
     ],
-)
-def test_processors(seed: int, beams: int, options: dict[str, Any]) -> None:
+)  # fmt: skip
+def test_processors(seed, beams, options):
     model = TableModel.random(seed, vocab_size=14)
     common = {"max_new_tokens": 8, "eos_token_id": [0, 6], "num_beams": beams, "do_sample": False, **options}
     tokens, scores = theirs(model, PROMPT, **common)
@@ -140,18 +127,18 @@ def test_processors(seed: int, beams: int, options: dict[str, Any]) -> None:
 class Multinomial:
     """Draws of the reference without replacement, with the noise that lite draws with."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed):
         self.seed = seed
         self.step = 0
 
-    def __call__(self, probs: Any, num_samples: int, **_: Any) -> Any:
+    def __call__(self, probs, num_samples, **_):
         (row,) = probs.double().log().numpy()
         keys = row + our_beams._gumbel(np.uint64(self.seed), self.step, row.astype(np.float32))
         self.step += 1
         return torch.from_numpy(np.argsort(-keys, kind="stable")[:num_samples].copy())[None]
 
 
-FILTERS: list[dict[str, Any]] = [
+FILTERS = [
     {},
     {"temperature": 0.6},
     {"temperature": 2.5, "top_k": 1},
@@ -170,9 +157,7 @@ FILTERS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("beams", [2, 4])
 @pytest.mark.parametrize("eos", [0, [0, 4, 7], None])
 @pytest.mark.parametrize("options", FILTERS)
-def test_beams_that_are_drawn(
-    seed: int, beams: int, eos: Any, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_beams_that_are_drawn(seed, beams, eos, options, monkeypatch):
     """With equal noise the same beams, the same scores, and the same log-prob of each token."""
     model = TableModel.random(seed + 3 * beams, vocab_size=14, spread=1.0 + seed)
     common = {
@@ -217,13 +202,8 @@ def test_beams_that_are_drawn(
 
 # -- draws -------------------------------------------------------------------------------------
 
-OPTIONS: list[dict[str, Any]] = [
-    {},
-    {"temperature": 0.7},
-    {"top_k": 5},
-    {"top_p": 0.8},
-    {"min_p": 0.15},
-    {"typical_p": 0.7},
+OPTIONS = [
+    {}, {"temperature": 0.7}, {"top_k": 5}, {"top_p": 0.8}, {"min_p": 0.15}, {"typical_p": 0.7},
     {"typical_p": 0.3, "top_k": 9, "temperature": 1.6},
     {"repetition_penalty": 1.6},
     {"repetition_penalty": 0.7, "top_p": 0.9},
@@ -233,25 +213,18 @@ OPTIONS: list[dict[str, Any]] = [
     {"min_new_tokens": 6, "top_k": 4},
     {"sequence_bias": {(3,): 2.5, (5, 6): -4.0, (2, 5): 9.0, (2, 5, 7): 6.0}},
     {
-        "sequence_bias": {(3,): 2.5, (5, 6): 4.0},
-        "repetition_penalty": 1.4,
-        "no_repeat_ngram_size": 2,
-        "bad_words_ids": [[9], [3, 8]],
-        "min_new_tokens": 4,
-        "temperature": 1.3,
-        "top_k": 10,
-        "top_p": 0.9,
-        "min_p": 0.05,
-        "typical_p": 0.8,
+        "sequence_bias": {(3,): 2.5, (5, 6): 4.0}, "repetition_penalty": 1.4, "no_repeat_ngram_size": 2,
+        "bad_words_ids": [[9], [3, 8]], "min_new_tokens": 4, "temperature": 1.3, "top_k": 10, "top_p": 0.9,
+        "min_p": 0.05, "typical_p": 0.8,
     },
     {
         "sequence_bias": [[[3], 9.0], [[1, 2], 1.0], [[3], -2.0], [[5, 5], 3.0], [[1, 2], 4.0]]
     },  # twice: the last
     {"suppress_tokens": [0, 2, 9], "min_new_tokens": 2},  # an end among them
-]
+]  # fmt: skip
 
 
-def processed(model: TableModel, ids: list[int], start: int, **options: Any) -> Any:
+def processed(model, ids, start, **options):
     """The reference's scores of the next token, after all of its processors."""
     config = transformers.GenerationConfig(do_sample=True, **{"top_k": None, **options})
     table = _Table(model.table)
@@ -262,7 +235,7 @@ def processed(model: TableModel, ids: list[int], start: int, **options: Any) -> 
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_distributions_that_tokens_are_drawn_from(options: dict[str, Any]) -> None:
+def test_distributions_that_tokens_are_drawn_from(options):
     """Each token's support and log-prob are those of the reference's scores after the same ids."""
     model = TableModel.random(7, vocab_size=14)
     common = {"max_new_tokens": 10, "eos_token_id": [0, 6], **options}
@@ -279,18 +252,18 @@ def test_distributions_that_tokens_are_drawn_from(options: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("beams", [1, 3])
-def test_functions_of_the_user_come_after_the_rest(beams: int) -> None:
+def test_functions_of_the_user_come_after_the_rest(beams):
     """As the reference's `logits_processor`: after biases, penalties and bans, before the temperature."""
     model, seen = TableModel.random(8, vocab_size=14), {}
     options = {"repetition_penalty": 1.7, "bad_words_ids": [[9], [2, 5]], "max_new_tokens": 6}
 
-    class Theirs(transformers.LogitsProcessor):  # type: ignore[misc,name-defined]
-        def __call__(self, ids: Any, scores: Any) -> Any:
+    class Theirs(transformers.LogitsProcessor):
+        def __call__(self, ids, scores):
             for row, own in zip(ids, scores, strict=True):
                 seen[tuple(row.tolist())] = own.numpy().copy()
             return scores - scores.clamp(min=-3) * (torch.arange(14) % 3)
 
-    def our(ids: Any, scores: Any) -> Any:
+    def our(ids, scores):
         if tuple(ids.tolist()) in seen:
             np.testing.assert_allclose(scores, seen[tuple(ids.tolist())], atol=1e-5)
         return scores - scores.clip(min=-3) * (np.arange(14, dtype=np.float32) % 3)
@@ -308,30 +281,17 @@ def test_functions_of_the_user_come_after_the_rest(beams: int) -> None:
     assert len(seen) >= 6
 
 
-def test_beams_of_a_batch_are_what_they_are_alone() -> None:
-    model = TableModel.random(5)
-    prompts = [[1, 2, 3], [4], [5, 6, 7, 8, 9], [2, 2]]
-    options = {"num_beams": 4, "max_new_tokens": 7, "eos_token_id": 0, "no_repeat_ngram_size": 2}
-    together = ours(model, prompts, 3, **options)
-    for i, prompt in enumerate(prompts):
-        alone = ours(model, [prompt], 3, **options)
-        for one, other in zip(together[3 * i : 3 * i + 3], alone, strict=True):
-            np.testing.assert_array_equal(one.tokens, other.tokens)
-            assert one.score == other.score
-            np.testing.assert_array_equal(one.log_probs, other.log_probs)
-
-
 # -- real exports --------------------------------------------------------------------------------
 
 
 class _Export(_Table):
     """An export behind the reference's `generate`."""
 
-    def __init__(self, decoder: OnnxDecoder) -> None:
+    def __init__(self, decoder):
         super().__init__(np.zeros((1, decoder.vocab_size), np.float32))
         self.decoder = decoder
 
-    def forward(self, input_ids: Any, **_: Any) -> Any:
+    def forward(self, input_ids, **_):
         rows = [np.array([*row, 0]) for row in input_ids.tolist()]  # the logits after the last id
         logits = np.stack([row[-1] for row in full_logits(self.decoder, rows)])
         return outputs.CausalLMOutput(logits=torch.from_numpy(logits)[:, None])
@@ -346,7 +306,7 @@ class _Export(_Table):
         {"repetition_penalty": 1.3, "bad_words_ids": [[7], [3, 9]], "min_new_tokens": 3},
     ],
 )
-def test_exports(name: str, options: dict[str, Any]) -> None:
+def test_exports(name, options):
     """Ragged prompts in one batch, each as the reference has it alone."""
     decoder = OnnxDecoder(MODELS / name, num_threads=1)
     prompts = [[3, 4, 5], [6, 7, 8, 9, 10], [11]]

@@ -1,24 +1,21 @@
 """Gradients of NumPy functions against torch.autograd, for the functions that torch has."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import tensordict
+import torch
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-
-import lite  # noqa: E402
+import lite
 
 Row = tuple[str, Callable[..., Any], Callable[..., Any], tuple[Any, ...]]
 X, Y, V = (3, 4), (4, 5), (6,)
 SPD = "spd"  # a symmetric matrix of eigenvalues from 1
 
-ROWS: list[Row] = [
+ROWS = [
     ("sum", lambda x: np.sum(x, 1), lambda x: x.sum(1), (X,)),
     ("mean", lambda x: np.mean(x, (0, 1)), lambda x: x.mean((0, 1)), (X,)),
     ("prod", lambda x: np.prod(x, 1), lambda x: x.prod(1), (X,)),
@@ -139,17 +136,7 @@ ROWS: list[Row] = [
     *(
         (name, getattr(np, name), getattr(torch, name), (X,))
         for name in (
-            "exp",
-            "expm1",
-            "tanh",
-            "sin",
-            "cos",
-            "tan",
-            "arctan",
-            "sinh",
-            "cosh",
-            "square",
-            "abs",
+            "exp", "expm1", "tanh", "sin", "cos", "tan", "arctan", "sinh", "cosh", "square", "abs",
             "arcsinh",
         )
     ),
@@ -162,15 +149,15 @@ ROWS: list[Row] = [
         )
         for name in ("log", "log1p", "log2", "log10", "sqrt", "reciprocal")
     ),
-]
+]  # fmt: skip
 _PADDING = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
-def _quantile(x: Any) -> Any:
+def _quantile(x):
     return torch.quantile(x, torch.tensor([0.2, 0.7], dtype=x.dtype), 1)
 
 
-def arguments(name: str, shapes: tuple[Any, ...]) -> list[Any]:
+def arguments(name, shapes):
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     out = []
     for shape in shapes:
@@ -182,7 +169,7 @@ def arguments(name: str, shapes: tuple[Any, ...]) -> list[Any]:
     return out
 
 
-def assert_as_torch(fn: Any, reference: Any, arrays: list[Any], tolerance: float) -> None:
+def assert_as_torch(fn, reference, arrays, tolerance):
     """Values and gradients of the results times fixed weights are those of torch."""
     tensors = [torch.tensor(x, requires_grad=True) for x in arrays]
     expected = reference(*tensors)
@@ -201,7 +188,7 @@ def assert_as_torch(fn: Any, reference: Any, arrays: list[Any], tolerance: float
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-10), (np.float32, 1e-5)])
 @pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
-def test_gradients_are_those_of_torch(row: Row, dtype: Any, tolerance: float) -> None:
+def test_gradients_are_those_of_torch(row, dtype, tolerance):
     name, fn, reference, shapes = row
     assert_as_torch(fn, reference, [x.astype(dtype) for x in arguments(name, shapes)], tolerance)
 
@@ -225,19 +212,19 @@ TIES = np.array([[1.0, 2.0, 2.0, 0.0], [3.0, 3.0, 3.0, 3.0]])
         (lambda x: np.cumprod(x - 2, 1), lambda x: (x - 2).cumprod(1)),
     ],
 )
-def test_equal_elements_share_as_in_torch(fn: Any, reference: Any) -> None:
+def test_equal_elements_share_as_in_torch(fn, reference):
     assert_as_torch(fn, reference, [TIES], 1e-12)
 
 
-def test_writes_in_place_are_those_of_torch() -> None:
-    def fn(x: Any) -> Any:
+def test_writes_in_place_are_those_of_torch():
+    def fn(x):
         x = x * 2
         x[0] += x[1]
         x[:, 1:3] *= 3
         x.T[0] = x[1, 1]
         return x
 
-    def reference(x: Any) -> Any:
+    def reference(x):
         x = x * 2
         x[0] += x[1]
         x[:, 1:3] *= 3
@@ -254,7 +241,7 @@ class Shapes(NamedTuple):
     batch_size: tuple[int, ...]
 
 
-JACOBIANS: list[tuple[Callable[..., Any], Any, list[Any]]] = [
+JACOBIANS = [
     (lambda x: x * x, 0, [(3,)]),
     (lambda x, y: (x * y.sum(), {"s": [(x * y).sum()]}), (1, 0), [(3,), (3,)]),
     (lambda d, y: d["a"] * y, 0, [{"a": (2, 3)}, (3,)]),
@@ -267,7 +254,7 @@ JACOBIANS: list[tuple[Callable[..., Any], Any, list[Any]]] = [
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch
 @pytest.mark.parametrize("name", ["jacrev", "jacfwd"])
 @pytest.mark.parametrize(("fn", "argnums", "shapes"), JACOBIANS)
-def test_jacobians_are_those_of_torch(fn: Any, argnums: Any, shapes: Any, name: str) -> None:
+def test_jacobians_are_those_of_torch(fn, argnums, shapes, name):
     ours, theirs = (
         getattr(module, name)(fn, argnums, has_aux=False)(*[filled(item, like) for item in shapes])
         for module, like in ((lite, lite), (torch.func, tensordict))
@@ -275,7 +262,7 @@ def test_jacobians_are_those_of_torch(fn: Any, argnums: Any, shapes: Any, name: 
     assert outline(ours) == outline(theirs)
 
 
-def filled(item: Any, library: Any) -> Any:
+def filled(item, library):
     """Numbers of some shapes, in the structure of `item`; the same for both libraries."""
     if isinstance(item, dict):
         return {key: filled(value, library) for key, value in item.items()}
@@ -285,7 +272,7 @@ def filled(item: Any, library: Any) -> Any:
     return array if library is lite else torch.from_numpy(array)
 
 
-def outline(found: Any) -> Any:
+def outline(found):
     """Structure, batch sizes and rounded numbers."""
     if isinstance(found, (lite.TensorDict, tensordict.TensorDict)):
         return tuple(found.batch_size), {key: outline(value) for key, value in sorted(found.items())}

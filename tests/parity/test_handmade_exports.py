@@ -1,9 +1,6 @@
 """The handmade graphs among the test models are what their script writes, and so is what they must give."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,18 +9,16 @@ from helpers.models.real_models import EXPECTED, MODELS
 
 from lite.models import GenerationConfig, OnnxDecoder, generate
 
-pytest.importorskip("onnx")
-
 
 @pytest.mark.parametrize("name", sorted(NAMES))
-def test_the_files_are_what_the_script_writes(name: str) -> None:
+def test_the_files_are_what_the_script_writes(name):
     written = graph(NAMES[name]).SerializeToString(deterministic=True)
     assert (MODELS / name / "model.onnx").read_bytes() == written
     assert EXPECTED[name] == json.loads(json.dumps(expected(NAMES[name])))
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
-def test_the_adapters_are_what_the_script_writes(name: str) -> None:
+def test_the_adapters_are_what_the_script_writes(name):
     onnxruntime = pytest.importorskip("onnxruntime")
     assert (MODELS / "handmade-lora" / f"{name}.onnx_adapter").read_bytes() == adapter_file(name)
     read = onnxruntime.AdapterFormat.read_adapter(str(MODELS / "handmade-lora" / f"{name}.onnx_adapter"))
@@ -33,9 +28,8 @@ def test_the_adapters_are_what_the_script_writes(name: str) -> None:
         np.testing.assert_array_equal(parameters[key].numpy(), value)
 
 
-def test_last_logits_behind_an_open_size(tmp_path: Path) -> None:
+def test_last_logits_behind_an_open_size(tmp_path):
     """A gather before the projection would ask for positions that are cut off before it."""
-    pytest.importorskip("onnxruntime")
     model = graph(NAMES["handmade-last-logits"])
     model.graph.output[0].type.tensor_type.shape.dim[1].dim_param = "sequence_length"
     (tmp_path / "model.onnx").write_bytes(model.SerializeToString())

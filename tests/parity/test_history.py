@@ -1,22 +1,18 @@
 """History against torchrl's: the same conversations rendered, tokenised and parsed."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+import transformers
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from torchrl.data import llm as torchrl_llm
 
 from lite.models import History, Tokenizer
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("lists_as_batches")]
 
-torchrl_llm = pytest.importorskip("torchrl.data.llm", reason="needs the parity extra")
-transformers = pytest.importorskip("transformers", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
 
 FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-gpt2"
 NAMES = ["chatml_format", "qwen"]
@@ -38,18 +34,12 @@ BLOCKS = ['<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>', "<tool_re
 
 
 @pytest.fixture(scope="module")
-def pair() -> tuple[Tokenizer, Any]:
+def pair():
     return Tokenizer.from_pretrained(FOLDER), transformers.AutoTokenizer.from_pretrained(FOLDER)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def lists_as_batches() -> Any:
-    with tensordict.set_list_to_stack(True):
-        yield
-
-
-def turns(history: Any) -> list[tuple[Any, ...]]:
-    def plain(value: Any) -> Any:
+def turns(history):
+    def plain(value):
         return None if value is None else list(value)
 
     return [
@@ -61,7 +51,7 @@ def turns(history: Any) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=40)
 @given(chats=st.lists(CHAT, min_size=1, max_size=3), prompt=st.booleans())
-def test_rendering(pair: tuple[Tokenizer, Any], name: str, chats: Any, prompt: bool) -> None:
+def test_rendering(pair, name, chats, prompt):
     ours, theirs = pair
     options = {"chat_template_name": name, "add_generation_prompt": prompt}
     batch = torchrl_llm.History.from_chats(chats).apply_chat_template(tokenizer=theirs, **options)
@@ -71,9 +61,7 @@ def test_rendering(pair: tuple[Tokenizer, Any], name: str, chats: Any, prompt: b
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=30)
 @given(chat=CHAT, calls=CALLS, responses=st.none() | st.lists(CONTENT, min_size=1, max_size=2))
-def test_rendering_of_tools(
-    pair: tuple[Tokenizer, Any], name: str, chat: Any, calls: Any, responses: Any
-) -> None:
+def test_rendering_of_tools(pair, name, chat, calls, responses):
     ours, theirs = pair
     tool = {"role": "tool", "content": "4"} | ({"tool_responses": responses} if responses else {})
     chat = [*chat, {"role": "assistant", "content": "ok", "tool_calls": calls}, tool]
@@ -85,7 +73,7 @@ def test_rendering_of_tools(
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=30)
 @given(chat=PLAIN)
-def test_tokens_and_masks(pair: tuple[Tokenizer, Any], name: str, chat: Any) -> None:
+def test_tokens_and_masks(pair, name, chat):
     assume(any(turn["role"] == "assistant" for turn in chat))
     ours, theirs = pair
     chat = [{"role": "user", "content": "x"}, *chat]
@@ -104,7 +92,7 @@ def test_tokens_and_masks(pair: tuple[Tokenizer, Any], name: str, chat: Any) -> 
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=150)
 @given(pieces=st.lists(st.sampled_from([*MARKS, *BLOCKS, "Hi", " ", "\n", "é"]), max_size=8))
-def test_parsing(pair: tuple[Tokenizer, Any], name: str, pieces: list[str]) -> None:
+def test_parsing(pair, name, pieces):
     text = "<|im_start|>user\nHi<|im_end|>\n" + "".join(pieces)
     # The reference lets a turn run on over the next header, or drops it, where an end mark is missing.
     for piece in text.split("<|im_start|>")[1:-1]:
@@ -116,7 +104,7 @@ def test_parsing(pair: tuple[Tokenizer, Any], name: str, pieces: list[str]) -> N
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=30)
 @given(chat=CHAT, other=CHAT)
-def test_append_and_extend(pair: tuple[Tokenizer, Any], name: str, chat: Any, other: Any) -> None:
+def test_append_and_extend(pair, name, chat, other):
     ours, theirs = History.from_chats(chat), torchrl_llm.History.from_chats(chat)
     ours.extend(History.from_chats(other))
     theirs.extend(torchrl_llm.History.from_chats(other))

@@ -1,28 +1,24 @@
 """RetrieveLogProb, RetrieveKL and KLComputation against torchrl's, around one real export."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+import transformers
+from parity.torch_face import TorchFace
+from torchrl.data import llm as data
+from torchrl.envs.llm.transforms import kl
+from torchrl.modules import llm
+from torchrl.modules.llm.policies import common
 
 import lite
 from lite import models
 from lite.models import OnnxDecoder, OnnxWrapper, Tokenizer
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("lists_as_batches")]
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-transformers = pytest.importorskip("transformers", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-llm = pytest.importorskip("torchrl.modules.llm", reason="needs the parity extra")
-data = pytest.importorskip("torchrl.data.llm", reason="needs the parity extra")
-common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
-kl = pytest.importorskip("torchrl.envs.llm.transforms.kl", reason="needs the parity extra")
-
-from parity.torch_face import TorchFace  # noqa: E402
 
 EXPORTS = Path(__file__).parents[1] / "models" / "exports"
 # two models of one tokenizer
@@ -44,13 +40,13 @@ CHATML = (
 
 
 @pytest.fixture(scope="module")
-def sides() -> Any:
+def sides():
     """Makes a wrapper of one of the two models, ours and the reference's."""
     decoders = {name: OnnxDecoder(EXPORTS / folder) for name, folder in FOLDERS.items()}
     folder = EXPORTS / FOLDERS["gen"]
     ours, theirs = Tokenizer.from_pretrained(folder), transformers.AutoTokenizer.from_pretrained(folder)
 
-    def make(name: str, **options: Any) -> tuple[Any, Any]:
+    def make(name, **options):
         options = {"generate": False, "log_probs_key": f"{name}_log_probs", **options}
         if options["input_mode"] == "history":
             options["chat_template"] = CHATML
@@ -62,13 +58,7 @@ def sides() -> Any:
     return make
 
 
-@pytest.fixture(autouse=True, scope="module")
-def lists_as_batches() -> Any:
-    with tensordict.set_list_to_stack(True):
-        yield
-
-
-def batches(mode: str, reward: np.ndarray) -> tuple[Any, Any]:
+def batches(mode, reward):
     """Data with rewards below "next"; the reference's in lazy stacks, which hold its ragged results."""
     if mode == "history":
         ours = models.ChatHistory(full=models.History.from_chats(CHATS), batch_size=[2])
@@ -82,7 +72,7 @@ def batches(mode: str, reward: np.ndarray) -> tuple[Any, Any]:
     return mine, other
 
 
-def assert_rows(mine: Any, other: Any, *key: str) -> None:
+def assert_rows(mine, other, *key):
     found = [td.get(key if len(key) > 1 else key[0], as_list=True) for td in (mine, other)]
     assert len(found[0]) == len(found[1]) == 2
     for a, b in zip(*found, strict=True):
@@ -93,7 +83,7 @@ def assert_rows(mine: Any, other: Any, *key: str) -> None:
 
 @pytest.mark.parametrize(("mode", "assistant_only"), MODES)
 @pytest.mark.parametrize("padded", [True, False])
-def test_kl(sides: Any, mode: str, assistant_only: bool, padded: bool) -> None:
+def test_kl(sides, mode, assistant_only, padded):
     pairs = [sides(name, input_mode=mode, pad_output=padded) for name in FOLDERS]
     reward = np.random.default_rng(0).normal(size=(2, 1, 1)).astype(np.float32)
     results = []
@@ -110,7 +100,7 @@ def test_kl(sides: Any, mode: str, assistant_only: bool, padded: bool) -> None:
 
 @pytest.mark.parametrize(("mode", "assistant_only"), MODES)
 @pytest.mark.parametrize("padded", [True, False])
-def test_log_probs(sides: Any, mode: str, assistant_only: bool, padded: bool) -> None:
+def test_log_probs(sides, mode, assistant_only, padded):
     results = []
     for module, td, wrapper in zip(
         (models, kl),
@@ -138,7 +128,7 @@ def test_log_probs(sides: Any, mode: str, assistant_only: bool, padded: bool) ->
         ({}, "The model must have `input_mode='history'` when"),
     ],
 )
-def test_the_same_messages(sides: Any, options: dict[str, Any], message: str) -> None:
+def test_the_same_messages(sides, options, message):
     pairs = [sides(name, **{"input_mode": "text", **options.get(name, {})}) for name in FOLDERS]
     for module, wrappers in zip((models, kl), zip(*pairs, strict=True), strict=True):
         with pytest.raises(ValueError, match=message):
@@ -152,7 +142,7 @@ def test_the_same_messages(sides: Any, options: dict[str, Any], message: str) ->
         ((2, 3), (2, 3), (2, 1), r"The rewards have shape .* but the kl has shape"),
     ],
 )
-def test_the_same_messages_of_log_probs(gen: Any, ref: Any, reward: Any, message: str) -> None:
+def test_the_same_messages_of_log_probs(gen, ref, reward, message):
     for library, module, zeros in ((lite, models, np.zeros), (tensordict, kl, torch.zeros)):
         td = library.TensorDict(
             log_probs=library.TensorDict(full=zeros(gen), batch_size=[2]),
@@ -165,7 +155,7 @@ def test_the_same_messages_of_log_probs(gen: Any, ref: Any, reward: Any, message
             module.KLComputation()(library.lazy_stack(list(td.unbind(0))))
 
 
-def test_samples_that_differ_in_number() -> None:
+def test_samples_that_differ_in_number():
     for library, module, zeros in ((lite, models, np.zeros), (tensordict, kl, torch.zeros)):
         td = library.TensorDict(
             log_probs=library.TensorDict(full=zeros((2, 3))),
@@ -177,7 +167,7 @@ def test_samples_that_differ_in_number() -> None:
             module.KLComputation()(td)
 
 
-def test_nan() -> None:
+def test_nan():
     values = np.array([[np.nan, -1, -np.inf, -2.5]]), np.array([[-1, np.nan, -1, -0.5]])
     found = []
     for library, module, array in ((lite, models, np.array), (tensordict, kl, torch.tensor)):

@@ -1,20 +1,13 @@
 """Inputs of wrong shapes: torch's class of error, and a message that says what was got; or torch's result."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
+import torch
+from helpers.layer_cases import CASES
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parity.layers import assert_agree, flat, matched, to_torch, torch_fast_path
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-pytest.importorskip("torchrl", reason="needs the parity extra: torchrl")
-
-from helpers.layer_cases import CASES, Case  # noqa: E402
-from parity.layers import assert_agree, flat, matched, to_torch, torch_fast_path  # noqa: E402
-
-from lite import nn  # noqa: E402
+from lite import nn
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Support for mismatched:UserWarning"),
@@ -36,7 +29,7 @@ def one_path():
 
 
 @st.composite
-def other_shape(draw: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+def other_shape(draw, shape):
     """A shape with one dimension more, or less, or of another size."""
     sizes = list(shape)
     change = draw(st.sampled_from(["size", "less", "more"]))
@@ -53,7 +46,7 @@ def other_shape(draw: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @st.composite
-def wrong_inputs(draw: Any, case: Case) -> tuple[Any, ...]:
+def wrong_inputs(draw, case):
     """Shapes of which one or two differ from those of the case."""
     shapes = list(case.inputs)
     for _ in range(draw(st.integers(1, 2))):
@@ -71,7 +64,7 @@ def wrong_inputs(draw: Any, case: Case) -> tuple[Any, ...]:
 @pytest.mark.parametrize("case", SINGLE, ids=[case.title for case in SINGLE])
 @settings(max_examples=20)
 @given(data=st.data())
-def test_wrong_shapes(case: Case, data: st.DataObject) -> None:
+def test_wrong_shapes(case, data):
     given_case = case._replace(inputs=data.draw(wrong_inputs(case)))
     ours, theirs = case.make(nn), case.make(torch.nn)
     matched(ours, theirs, low=0.1 if list(ours.buffers()) else -0.4)

@@ -1,25 +1,17 @@
-"""Lazy stacks against tensordict: values, batch sizes and error classes of one operation on random trees.
-
-Dimension names are left out: the reference drops the name of the stack dimension in most operations,
-lite keeps it as for dense TensorDicts (tests/test_lazy.py).
-"""
-
-from __future__ import annotations
-
-from typing import Any
+"""Lazy stacks, and functions that combine TensorDicts, against tensordict on random trees."""
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from helpers.compared import on_both
+from helpers.parity_trees import array, same
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("tensordict", reason="needs the parity extra")
-
-from helpers.parity_trees import LITE, TORCH, Side, array, outcome, same
-
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
+
+
 KEYS = ["a", "b", "n", "s", ("n", "c"), "only", "missing"]
-FORMS: list[dict[str, Any]] = [
+FORMS = [
     {"as_list": True},
     {"as_padded_tensor": True},
     {"as_padded_tensor": True, "padding_side": "left", "padding_value": -1},
@@ -27,7 +19,7 @@ FORMS: list[dict[str, Any]] = [
 
 
 @st.composite
-def stacks(draw: Any, ragged: bool | None = None, exclusive: bool | None = None) -> Any:
+def stacks(draw, ragged=None, exclusive=None):
     """A tree for `Side.build`: a lazy stack, its leaf `b` ragged or not, `only` in the first part or not."""
     size = draw(st.sampled_from([(), (2,), (1,), (3, 2), (2, 1)]))
     ragged = draw(st.booleans()) if ragged is None else ragged
@@ -36,7 +28,7 @@ def stacks(draw: Any, ragged: bool | None = None, exclusive: bool | None = None)
     parts = []
     for i in range(draw(st.integers(1, 3))):
         tail = (draw(st.integers(1, 3)),) if ragged else ()
-        entries: dict[str, Any] = {"a": array((*size, 2), i), "b": array(size + tail, 10 + i)}
+        entries = {"a": array((*size, 2), i), "b": array(size + tail, 10 + i)}
         if nested:
             entries["n"] = ("dense", size, {"c": array((*size, 1), 20 + i), "d": array(size + tail, 30 + i)})
         if text:
@@ -47,58 +39,9 @@ def stacks(draw: Any, ragged: bool | None = None, exclusive: bool | None = None)
     return ("lazy", draw(st.integers(0, len(size))), parts)
 
 
-def shape(tree: Any) -> tuple[int, ...]:
+def shape(tree):
     size, dim = tree[2][0][1], tree[1]
     return (*size[:dim], len(tree[2]), *size[dim:])
-
-
-@settings(max_examples=150)
-@given(st.data())
-def test_shape_operations(data):
-    tree = data.draw(stacks())
-    size = shape(tree)
-    ndim = len(size)
-    dim = data.draw(st.integers(-ndim, ndim - 1))
-    order = data.draw(st.permutations(range(ndim)))
-    name = data.draw(
-        st.sampled_from(["unsqueeze", "squeeze", "permute", "unbind", "split", "chunk", "expand", "clone"])
-    )
-    args = {
-        "unsqueeze": (data.draw(st.integers(-ndim - 2, ndim + 1)),),
-        "squeeze": data.draw(st.sampled_from([(), (dim,)])),
-        "permute": tuple(order),
-        "unbind": (dim,),
-        "split": (data.draw(st.integers(1, 2)), dim),
-        "chunk": (data.draw(st.integers(1, 3)), dim),
-        "expand": (2, *size),
-        "clone": (),
-    }[name]
-    same(lambda side: getattr(side.build(tree), name)(*args))
-
-
-@settings(max_examples=100)
-@given(st.data())
-def test_merging_and_splitting_dimensions(data):
-    tree = data.draw(stacks(ragged=False, exclusive=False))
-    tree = (
-        "lazy",
-        tree[1],
-        [(kind, size, {k: v for k, v in e.items() if k != "s"}) for kind, size, e in tree[2]],
-    )
-    size = shape(tree)
-    total = int(np.prod(size))
-    new = data.draw(st.sampled_from([(-1,), (total,), (1, total), (total, 1), size[::-1]]))
-    dim = data.draw(st.integers(0, len(size) - 1))
-
-    def regular(side: Side) -> Any:
-        """The reference merges and splits wrongly, or not at all, around the dimension of a lazy stack."""
-        return side.build(tree).contiguous() if side is TORCH else side.build(tree)
-
-    same(lambda side: regular(side).reshape(*new))
-    same(lambda side: regular(side).unflatten(dim, (1, size[dim])))
-    if len(size) > 1:
-        start = data.draw(st.integers(0, len(size) - 2))
-        same(lambda side: regular(side).flatten(start, start + 1))
 
 
 @settings(max_examples=100)
@@ -108,7 +51,7 @@ def test_padding_in_place(data):
     counts = [data.draw(st.integers(0, 2)) for _ in range(2 * data.draw(st.integers(1, len(shape(tree)))))]
     inside = data.draw(st.booleans())
 
-    def padded(side: Side) -> Any:
+    def padded(side):
         td = side.build(tree)
         td = side.library.TensorDict({"m": td}, batch_size=td.batch_size[:1]) if inside else td
         node = td.get("m") if inside else None
@@ -116,69 +59,6 @@ def test_padding_in_place(data):
         return [out is td, not inside or out.get("m") is node, out]
 
     same(padded)
-
-
-@st.composite
-def indices(draw: Any, size: tuple[int, ...]) -> Any:
-    """Ints, slices, None, an ellipsis, and at most one mask or index array."""
-    items: list[Any] = []
-    arrays = 0
-    for n in size[: draw(st.integers(1, len(size)))]:
-        kind = draw(st.sampled_from(["int", "slice", "full", "none", "array", "mask"]))
-        if kind in ("array", "mask") and arrays:
-            kind = "full"
-        arrays += kind in ("array", "mask")
-        if kind == "none":
-            items += [None, slice(None)]
-        elif kind == "int":
-            items.append(draw(st.integers(-n, n - 1)))
-        elif kind == "slice":
-            items.append(slice(draw(st.integers(0, n - 1)), None, draw(st.sampled_from([None, 2]))))
-        elif kind == "full":
-            items.append(slice(None))
-        elif kind == "array":
-            found = draw(st.lists(st.integers(-n, n - 1), min_size=1, max_size=3))
-            items.append(np.array(found).reshape(draw(st.sampled_from([(-1,), (1, -1)]))))
-        else:
-            mask = np.array(draw(st.lists(st.booleans(), min_size=n, max_size=n)))
-            mask[draw(st.integers(0, n - 1))] = True
-            items.append(mask)
-    # An integer apart from the array moves the array's dims to the front in NumPy, not in torch.
-    if arrays:
-        items = [slice(None, 1) if type(item) is int else item for item in items]
-    if draw(st.booleans()):
-        items.append(Ellipsis)
-    return items[0] if len(items) == 1 and draw(st.booleans()) else tuple(items)
-
-
-@settings(max_examples=200)
-@given(st.data())
-def test_index(data):
-    tree = data.draw(stacks())
-    index = data.draw(indices(shape(tree)))
-    same(lambda side: side.build(tree)[side.index(index)])
-
-
-@settings(max_examples=150)
-@given(st.data())
-def test_assignment(data):
-    tree = data.draw(stacks())
-    size = shape(tree)
-    index = data.draw(indices(size))
-    picked = np.zeros(size)[index].shape
-    value = array((*picked, 2), 55)
-
-    def assign(side: Side) -> Any:
-        td = side.build(tree)
-        td[side.index(index)] = side.library.TensorDict({"a": side.leaf(value)}, batch_size=picked)
-        return td
-
-    expected = outcome(assign, TORCH)
-    # The reference refuses some writes through None and through arrays of several dimensions, and
-    # writing to the only part of a stack through an array makes it forget its other entries.
-    assume(expected[0] != "error" and set(expected[2]) == set(outcome(lambda s: s.build(tree), TORCH)[2]))
-    assume(not any(item is None for item in (index if isinstance(index, tuple) else (index,))))
-    assert outcome(assign, LITE) == expected
 
 
 @settings(max_examples=150)
@@ -220,7 +100,7 @@ def test_ragged_forms(tree, form, key):
     same(lambda side: side.build(nested).get_item_shape("b"))
 
 
-def _row(value: Any) -> Any:
+def _row(value):
     """The first element of an entry's batch, so that only the feature dimension is left."""
     if isinstance(value, np.ndarray):
         return value.reshape(-1, value.shape[-1])[0] if value.ndim else value
@@ -238,10 +118,10 @@ def test_lists_of_ragged_items(data):
 
 
 @st.composite
-def stacks_of_stacks(draw: Any) -> Any:
+def stacks_of_stacks(draw):
     """Nothing but stacks: an empty TensorDict for each element, every stack along any dim."""
     sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
-    tree: Any = ("dense", (), {})
+    tree = ("dense", (), {})
     for ndim, size in enumerate(sizes):
         tree = ("lazy", draw(st.integers(0, ndim)), [tree] * size)
     return tree
@@ -258,7 +138,7 @@ LIST_ITEMS = {
 }
 
 
-def _lists(size: tuple[int, ...], items: Any) -> Any:
+def _lists(size, items):
     return [_lists(size[1:], items) for _ in range(size[0])] if size else next(items)
 
 
@@ -267,7 +147,7 @@ def _lists(size: tuple[int, ...], items: Any) -> Any:
 def test_nested_lists(tree, kind):
     make = LIST_ITEMS[kind]
 
-    def filled(side: Side, write: Any) -> Any:
+    def filled(side, write):
         td = side.build(tree)
         size = tuple(td.batch_size)
         write(td, _lists(size, (make(side, i) for i in range(int(np.prod(size))))))
@@ -277,7 +157,7 @@ def test_nested_lists(tree, kind):
     same(lambda side: filled(side, lambda td, value: td.update({"new": value})))
 
 
-def _read(td: Any) -> Any:
+def _read(td):
     """The values of the new entry by element: the reference stores some lists as lists, or as objects."""
     if td.batch_dims:
         return [_read(row) for row in td.unbind(0)]
@@ -306,7 +186,7 @@ def test_stacks_into_a_lazy_out(data):
     if "only" in parts[0][2] and at != dim:
         at = dim  # as the stack along another dim has no key that only some parts have
 
-    def into(side: Side) -> Any:
+    def into(side):
         out = side.build(("lazy", dim, [(kind, size, dict(part)) for kind, size, part in parts])).zero_()
         if at != dim:
             out = side.library.LazyStackedTensorDict(*out.unbind(at), stack_dim=at)
@@ -326,7 +206,7 @@ def test_updates_between_stacks(data):
     same(lambda side: side.build(tree).update(side.build(other), inplace=True))
 
 
-def _changed(part: Any, dropped: set[str]) -> Any:
+def _changed(part, dropped):
     """A part with other values, without some keys, with a new one."""
     kind, size, entries = part
     entries = {
@@ -364,6 +244,83 @@ ROW = (
     [("dense", (), {"b": array((1,), 0), "only": array((), 1)}), ("dense", (), {"b": array((2,), 0)})],
 )
 GRID = ("lazy", 0, [("dense", (3,), {"a": array((3,), i)}) for i in range(2)])
+
+
+compared = on_both(same)
+
+
+@st.composite
+def lists(draw, differing):
+    """Dense trees of one batch size; with `differing`, some leaf, key or batch size may differ."""
+    size = draw(st.sampled_from([(), (2,), (1,), (3, 2)]))
+    nested, text = draw(st.booleans()), draw(st.booleans())
+    kind = draw(st.sampled_from(["shape", "key", "nested shape", "nested key", "size"])) if differing else ""
+    trees = []
+    for i in range(draw(st.integers(1, 3))):
+        odd = kind if i else ""
+        here = (*size[:-1], size[-1] + 1) if odd == "size" and size else size
+        entries = {"a": array((*here, 3 if odd == "shape" else 2), i)}
+        if nested or "nested" in kind:
+            inner = {"c": array((*here, 3 if odd == "nested shape" else 1), 20 + i)}
+            if odd == "nested key":
+                inner["d"] = array(here, 30)
+            entries["n"] = ("dense", here, inner)
+        if text:
+            entries["s"] = draw(st.sampled_from(["x", "y"]))
+        if odd == "key":
+            entries["b"] = array(here, 40)
+        trees.append(("dense", here, entries))
+    return trees
+
+
+def combined(function, trees, dim, names=False):
+    def action(side):
+        tds = [side.build(tree) for tree in trees]
+        if names:
+            for td in tds:
+                td.names = ["x", "y", "z"][: td.ndim]
+        return getattr(side.library.TensorDict, function)(tds, dim)
+
+    return action
+
+
+@settings(max_examples=150)
+@given(st.data(), st.sampled_from(["stack", "lazy_stack", "maybe_dense_stack"]))
+def test_stacks_of_different(data, function):
+    trees = data.draw(lists(differing=True))
+    same(combined(function, trees, data.draw(st.integers(0, len(trees[0][1])))))
+
+
+@settings(max_examples=150)
+@given(st.data(), st.booleans(), st.booleans())
+def test_cat(data, differing, names):
+    trees = data.draw(lists(differing=differing))
+    ndim = len(trees[0][1])
+    same(combined("cat", trees, data.draw(st.integers(0, max(ndim - 1, 0))), names))
+
+
+@pytest.mark.parametrize(
+    "dtypes", [("int32", "int64"), ("float32", "float64"), ("bool", "uint8"), ("int16", "float32")]
+)
+@pytest.mark.parametrize("function", ["stack", "cat"])
+@compared
+def test_promotion(side, dtypes, function):
+    tds = [side.library.TensorDict({"a": side.leaf(np.ones(2, dtype))}, [2]) for dtype in dtypes]
+    return str(getattr(side.library.TensorDict, function)(tds, 0)["a"].dtype).removeprefix("torch.")
+
+
+BAD |= {
+    "stack sizes": lambda side: side.library.TensorDict.stack([empty(side, 2), empty(side, 3)]),
+    "cat keys": lambda side: side.library.TensorDict.cat(
+        [side.build(("dense", (1,), {"a": array((1,), 0)})), side.build(("dense", (1,), {}))]
+    ),
+    "cat range": lambda side: side.library.TensorDict.cat([empty(side, 2)], 1),
+    "maybe dense ndim": lambda side: side.library.TensorDict.maybe_dense_stack([empty(side), empty(side, 1)]),
+}
+
+
+def empty(side, *size):
+    return side.library.TensorDict({}, batch_size=size)
 
 
 @pytest.mark.parametrize("name", BAD)

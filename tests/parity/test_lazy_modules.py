@@ -1,23 +1,20 @@
-"""Lazy modules as torch has them: before, at and after the first call."""
-
-from __future__ import annotations
+"""Lazy modules as torch has them, and modules of plain functions that are sent."""
 
 import copy
-import inspect
+import functools
 import pickle
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from parity.functional import LITE, QUIET, compared, fill, raw, same
 
-pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-
-from parity.functional import LITE, QUIET, TORCH, Lib, fill, raw, same
+from lite.nn.distributions import Normal
 
 pytestmark = QUIET
 
-LAYERS: dict[str, tuple[Callable[[Lib], Any], Callable[[Lib, int], Any], tuple[int, ...]]] = {
+
+LAYERS = {
     "LazyLinear": (lambda lib: lib.nn.LazyLinear(4), lambda lib, n: lib.nn.Linear(n, 4), (2, 6)),
     "LazyLinear without bias": (
         lambda lib: lib.nn.LazyLinear(4, bias=False),
@@ -39,11 +36,7 @@ LAYERS: dict[str, tuple[Callable[[Lib], Any], Callable[[Lib, int], Any], tuple[i
         lambda lib, n: lib.nn.Conv2d(n, 4, (3, 2), bias=False),
         (2, 6, 5, 5),
     ),
-    "LazyBatchNorm1d": (
-        lambda lib: lib.nn.LazyBatchNorm1d(),
-        lambda lib, n: lib.nn.BatchNorm1d(n),
-        (4, 6),
-    ),
+    "LazyBatchNorm1d": (lambda lib: lib.nn.LazyBatchNorm1d(), lambda lib, n: lib.nn.BatchNorm1d(n), (4, 6)),
     "LazyBatchNorm1d without statistics": (
         lambda lib: lib.nn.LazyBatchNorm1d(affine=False, track_running_stats=False),
         lambda lib, n: lib.nn.BatchNorm1d(n, affine=False, track_running_stats=False),
@@ -52,11 +45,11 @@ LAYERS: dict[str, tuple[Callable[[Lib], Any], Callable[[Lib, int], Any], tuple[i
 }
 
 
-def data(lib: Lib, shape: tuple[int, ...]) -> Any:
+def data(lib, shape):
     return lib.array(np.random.default_rng(0).normal(size=shape).astype(np.float32))
 
 
-def told(module: Any) -> Any:
+def told(module):
     """What a module says of itself."""
     lazy = hasattr(module, "has_uninitialized_params") and module.has_uninitialized_params()
     kinds = [(name, "Uninit" in type(value).__name__) for name, value in module.state_dict().items()]
@@ -64,11 +57,11 @@ def told(module: Any) -> Any:
     return type(module).__name__, lazy, kinds, names, len(module._forward_pre_hooks), module.training
 
 
-def numbers(value: Any) -> Any:
+def numbers(value):
     return tuple(value.shape), np.round(raw(value), 4).tolist()
 
 
-SENT: dict[str, Callable[[Any], Any]] = {
+SENT = {
     "itself": lambda module: module,
     "deepcopy": copy.deepcopy,
     "pickle": lambda module: pickle.loads(pickle.dumps(module)),
@@ -80,10 +73,10 @@ CALLS = [(name, sent) for name in LAYERS for sent in SENT if (name, sent) != ("L
 
 
 @pytest.mark.parametrize(("name", "sent"), CALLS)
-def test_the_first_call(name: str, sent: str) -> None:
+def test_the_first_call(name, sent):
     make, _, shape = LAYERS[name]
 
-    def program(lib: Lib) -> Any:
+    def program(lib):
         original = make(lib)
         module = SENT[sent](original)
         found = [repr(module), told(module)]
@@ -98,10 +91,10 @@ def test_the_first_call(name: str, sent: str) -> None:
 
 @pytest.mark.parametrize("assign", [False, True])
 @pytest.mark.parametrize("name", LAYERS)
-def test_state_dicts_of_layers(name: str, assign: bool) -> None:
+def test_state_dicts_of_layers(name, assign):
     make, eager, shape = LAYERS[name]
 
-    def program(lib: Lib) -> Any:
+    def program(lib):
         module, layer = make(lib), eager(lib, 6)
         fill(lib, [layer])
         found = [list(module.load_state_dict(layer.state_dict(), assign=assign)), told(module)]
@@ -112,10 +105,10 @@ def test_state_dicts_of_layers(name: str, assign: bool) -> None:
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_state_dicts_of_lazy_ones(name: str) -> None:
+def test_state_dicts_of_lazy_ones(name):
     make, eager, _ = LAYERS[name]
 
-    def program(lib: Lib) -> Any:
+    def program(lib):
         lazy = make(lib)
         return list(make(lib).load_state_dict(lazy.state_dict())), told(lazy)
 
@@ -125,7 +118,7 @@ def test_state_dicts_of_lazy_ones(name: str) -> None:
         assert failed == "RuntimeError"
 
 
-PROGRAMS: dict[str, Callable[[Lib], Any]] = {
+PROGRAMS = {
     "shape": lambda lib: lib.nn.LazyLinear(3).weight.shape,
     "repr of a parameter": lambda lib: repr(lib.nn.LazyLinear(3).weight),
     "addition": lambda lib: lib.nn.LazyLinear(3).weight + 1,
@@ -174,42 +167,33 @@ PROGRAMS: dict[str, Callable[[Lib], Any]] = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_else_is_asked(name: str) -> None:
-    def program(lib: Lib) -> Any:
-        try:
-            return PROGRAMS[name](lib)
-        except RuntimeError:
-            return "RuntimeError"
-
-    same(program)
+@compared
+def test_what_else_is_asked(lib, name):
+    try:
+        return PROGRAMS[name](lib)
+    except RuntimeError:
+        return "RuntimeError"
 
 
-@pytest.mark.parametrize("name", ["LazyLinear", "LazyConv1d", "LazyConv2d", "LazyBatchNorm1d"])
-def test_arguments(name: str) -> None:
-    ours, theirs = (inspect.signature(getattr(lib.nn, name)).parameters for lib in (LITE, TORCH))
-    assert [key for key in ours if key != "rng"] == list(theirs)
-    assert [p.default for key, p in ours.items() if key != "rng"] == [p.default for p in theirs.values()]
-
-
-def test_a_module_of_ones_own() -> None:
+def test_a_module_of_ones_own():
     import torch
 
     import lite.nn
 
-    def program(lib: Lib) -> Any:
+    def program(lib):
         mixin = lite.nn.LazyModuleMixin if lib is LITE else torch.nn.modules.lazy.LazyModuleMixin
 
-        class Scale(mixin, lib.nn.Module):  # type: ignore[misc, name-defined, valid-type]
-            def __init__(self) -> None:
+        class Scale(mixin, lib.nn.Module):
+            def __init__(self):
                 super().__init__()
                 self.factor = lib.nn.UninitializedParameter()
 
-            def initialize_parameters(self, x: Any) -> None:
+            def initialize_parameters(self, x):
                 if self.has_uninitialized_params():
                     self.factor.materialize(tuple(x.shape))
                     fill(lib, [self])
 
-            def forward(self, x: Any) -> Any:
+            def forward(self, x):
                 return x * self.factor
 
         module = Scale()
@@ -219,10 +203,10 @@ def test_a_module_of_ones_own() -> None:
     same(program)
 
 
-def test_mlps() -> None:
+def test_mlps():
     rl = pytest.importorskip("torchrl.modules", reason="needs the parity extra: torchrl")
 
-    def program(lib: Lib) -> Any:
+    def program(lib):
         mlp = lib.nn.MLP if lib is LITE else rl.MLP
         net = mlp(out_features=2, num_cells=[5], single_bias_last_layer=False)
         before = [type(m).__name__ for m in net]
@@ -234,3 +218,56 @@ def test_mlps() -> None:
         same(lambda lib: (lib.nn.MLP if lib is LITE else rl.MLP)(out_features=2, layer_class=dict))
         == "KeyError"
     )
+
+
+PAYLOADS = {
+    "a lambda": lambda lib: lambda x: x * 2,
+    "a function in a function": lambda lib: of(2),
+    "a partial of a lambda": lambda lib: functools.partial(lambda n, x: x * n, 2),
+    "a function of a module": lambda lib: doubled,
+}
+
+
+def of(factor):
+    def scaled(x):
+        return x * factor
+
+    return scaled
+
+
+def doubled(x):
+    return x * 2
+
+
+@pytest.mark.parametrize("copied", [lambda m: pickle.loads(pickle.dumps(m)), copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("name", PAYLOADS)
+def test_modules_of_functions_are_sent(name, copied):
+    def program(lib):
+        module = lib.tdnn.TensorDictModule(PAYLOADS[name](lib), ["x"], ["y"])
+        other = copied(lib.tdnn.TensorDictSequential(module.select_out_keys("y")))
+        return raw(other(lib.TD({"x": lib.ones(2)}))["y"]).tolist(), other.in_keys, other.out_keys
+
+    assert same(program) == ([2, 2], ["x"], ["y"])
+
+
+def test_sequences_over_bases_without_selected_out_keys():
+    def program(lib):
+        class Base(lib.tdnn.TensorDictSequential):
+            def __init__(self, *modules, partial_tolerant=False, inplace=None):
+                super().__init__(*modules, partial_tolerant=partial_tolerant, inplace=inplace)
+
+        class Both(lib.tdnn.ProbabilisticTensorDictSequential, Base):
+            pass
+
+        module = lib.tdnn.TensorDictModule(doubled, ["x"], ["loc"])
+        scale = lib.tdnn.TensorDictModule(doubled, ["x"], ["scale"])
+        normal = Normal if lib is LITE else torch.distributions.Normal
+        sample = lib.tdnn.ProbabilisticTensorDictModule(["loc", "scale"], ["y"], distribution_class=normal)
+        made = Both(module, scale, sample)
+        found = raw(made(lib.TD({"x": lib.ones(2)}))["y"]).tolist(), made.out_keys
+        try:
+            return found, Both(module, scale, sample, selected_out_keys=["y"]).out_keys
+        except TypeError:
+            return found, "TypeError"
+
+    assert same(program) == (([2, 2], ["loc", "scale", "y"]), "TypeError")

@@ -1,25 +1,17 @@
 """BCLoss against torchrl's."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-pytest.importorskip("torchrl.objectives", reason="needs the parity extra: torchrl")
-
-from parity.losses import DTYPES, LITE, compare, default_dtype, deterministic, gaussian, mlp  # noqa: E402
+from parity.losses import DTYPES, LITE, compare, default_dtype, deterministic, gaussian, mlp
 
 pytestmark = pytest.mark.filterwarnings("ignore:The name target_actor_network_params")  # of torchrl
 
 
-def scores(s: Any) -> Any:
+def scores(s):
     return s.TensorDictModule(mlp(s, 4, 3), ["observation"], ["action"])
 
 
-def run(network: Any, action: Any, dtype: str = "float64", prepare: Any = None, **options: Any) -> Any:
+def run(network, action, dtype="float64", prepare=None, **options):
     rng = np.random.default_rng(2)
     extra = options.pop("extra", {})
     data = {"observation": rng.normal(size=(6, 4)).astype(dtype), "action": action, **extra}
@@ -27,7 +19,7 @@ def run(network: Any, action: Any, dtype: str = "float64", prepare: Any = None, 
         return compare("BCLoss", (network,), data, (6,), dtype, prepare, **options)
 
 
-def vectors(dtype: str = "float64") -> Any:
+def vectors(dtype="float64"):
     return np.tanh(np.random.default_rng(4).normal(size=(6, 2))).astype(dtype)
 
 
@@ -35,26 +27,26 @@ def vectors(dtype: str = "float64") -> Any:
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("loss_function", [None, "l1", "l2", "mse", "smooth_l1"])
 @pytest.mark.parametrize("network", [deterministic, gaussian])
-def test_vectors(network: Any, loss_function: Any, reduction: str, dtype: str) -> None:
+def test_vectors(network, loss_function, reduction, dtype):
     run(network, vectors(dtype), dtype, loss_function=loss_function, reduction=reduction)
 
 
 @pytest.mark.parametrize("shape", [(6,), (6, 1)])
 @pytest.mark.parametrize("loss_function", [None, "cross_entropy"])
 @pytest.mark.parametrize("reduction", ["mean", "none"])
-def test_classes(shape: Any, loss_function: Any, reduction: str) -> None:
+def test_classes(shape, loss_function, reduction):
     run(scores, np.arange(6).reshape(shape) % 3, loss_function=loss_function, reduction=reduction)
 
 
-def test_functions() -> None:
+def test_functions():
     run(deterministic, vectors(), loss_function=lambda predicted, expert: (predicted - expert) ** 4)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("loss_function", [None, "l1"])
 @pytest.mark.parametrize("network", [deterministic, gaussian])
-def test_padding(network: Any, loss_function: Any, reduction: str) -> None:
-    def prepare(side: Any, loss: Any, td: Any) -> None:
+def test_padding(network, loss_function, reduction):
+    def prepare(side, loss, td):
         loss.set_keys(pad_mask="is_pad")
 
     padding = np.array([0, 1, 0, 0, 1, 0], bool)
@@ -64,7 +56,7 @@ def test_padding(network: Any, loss_function: Any, reduction: str) -> None:
     )  # fmt: skip
 
 
-def test_keys() -> None:
+def test_keys():
     (mine, other), _ = run(deterministic, vectors())
     assert set(mine.state_dict()) == set(other.state_dict())
     assert set(mine.in_keys) == set(other.in_keys)

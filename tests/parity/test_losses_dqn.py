@@ -1,36 +1,28 @@
 """DQNLoss against torchrl's: values, priorities, dtypes, n-step discounts."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
+from parity.losses import DTYPES, both, compare, default_dtype, mlp, steps
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-pytest.importorskip("torchrl.objectives", reason="needs the parity extra: torchrl")
-
-from parity.losses import DTYPES, both, compare, default_dtype, mlp, steps  # noqa: E402
-
-from lite.nn import losses  # noqa: E402
+from lite.nn import losses
 
 
-def actor(space: str) -> Any:
+def actor(space):
     return lambda s: s.QValueActor(mlp(s, 4, 3), action_space=space)
 
 
-def actions(rng: np.random.Generator, space: str, shape: tuple[int, ...]) -> Any:
+def actions(rng, space, shape):
     ids = rng.integers(0, 3, shape)
     return ids if space == "categorical" else np.eye(3, dtype=np.int64)[ids]
 
 
 def compared(
-    dtype: str, space: str = "categorical", shape: tuple[int, ...] = (6,), extra: Any = None,
-    estimator: Any = None, keys: Any = None, **options: Any,
-) -> tuple[Any, Any]:  # fmt: skip
+    dtype, space = "categorical", shape = (6,), extra = None,
+    estimator = None, keys = None, **options,
+) :  # fmt: skip
     rng = np.random.default_rng(1)
 
-    def prepare(side: Any, loss: Any, td: Any) -> None:
+    def prepare(side, loss, td):
         loss.set_keys(**(keys or {}))
         for name, key in (keys or {}).items():
             if name in ("reward", "done", "terminated"):
@@ -56,41 +48,41 @@ def compared(
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("space", ["categorical", "one-hot"])
 @pytest.mark.parametrize("double", [False, True])
-def test_spaces_and_double(dtype: str, space: str, double: bool) -> None:
+def test_spaces_and_double(dtype, space, double):
     compared(dtype, space, double_dqn=double)
 
 
 @pytest.mark.parametrize("loss_function", ["l2", "l1", "smooth_l1"])
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("delay_value", [False, True])
-def test_distances_and_reductions(loss_function: str, reduction: str, delay_value: bool) -> None:
+def test_distances_and_reductions(loss_function, reduction, delay_value):
     compared("float64", loss_function=loss_function, reduction=reduction, delay_value=delay_value)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("mask", [False, True])
 @pytest.mark.parametrize("use", ["auto", False])
-def test_priority_weights_and_masks(reduction: str, mask: bool, use: Any) -> None:
-    extra: dict[Any, Any] = {"priority_weight": np.linspace(0.1, 1.0, 6)}
+def test_priority_weights_and_masks(reduction, mask, use):
+    extra = {"priority_weight": np.linspace(0.1, 1.0, 6)}
     if mask:
         extra["collector", "mask"] = np.array([1, 1, 0, 1, 0, 1], bool)
     compared("float64", extra=extra, reduction=reduction, use_prioritized_weights=use)
 
 
-def test_discounts_of_n_steps() -> None:
+def test_discounts_of_n_steps():
     compared("float64", extra={"steps_to_next_obs": np.array([[1], [2], [3], [3], [2], [1]])})
 
 
 @pytest.mark.parametrize("estimator", [("TD0", {"gamma": 0.5}), ("TD1", {}), ("TDLambda", {"lmbda": 0.5})])
-def test_estimators(estimator: Any) -> None:
+def test_estimators(estimator):
     compared("float64", shape=(2, 5), estimator=estimator)
 
 
-def test_keys() -> None:
+def test_keys():
     compared("float64", keys={"reward": "gain", "done": "end", "terminated": "failure", "priority": "error"})
 
 
-def test_state_dict() -> None:
+def test_state_dict():
     ours, theirs = compared("float32")
     state = {key: value.numpy() for key, value in theirs.state_dict().items()}
     assert set(ours.state_dict()) == set(state)

@@ -1,21 +1,16 @@
 """Losses on log-probs of tokens against torchrl's GRPOLoss."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+from parity.losses import default_dtype
+from torchrl.objectives import llm
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-llm = pytest.importorskip("torchrl.objectives.llm", reason="needs the parity extra: torchrl")
-
-from parity.losses import default_dtype  # noqa: E402
-
-import lite  # noqa: E402
-from lite.nn.losses import grpo_loss, kl_penalty  # noqa: E402
+import lite
+from lite.nn.losses import grpo_loss, kl_penalty
 
 SHAPE = (4, 5)
 
@@ -25,14 +20,14 @@ class Scores:
 
     in_keys: tuple[str, ...] = ()
 
-    def __init__(self, log_probs: Any, mask: Any) -> None:
+    def __init__(self, log_probs, mask):
         self.log_probs, self.mask = log_probs, mask
 
-    def get_dist(self, tensordict: Any, logits_key: Any = None) -> Any:
+    def get_dist(self, tensordict, logits_key=None):
         return SimpleNamespace(mask=self.mask, log_prob=lambda action: self.log_probs)
 
 
-def tokens(padded: bool) -> tuple[Any, Any, Any, Any, Any]:
+def tokens(padded):
     rng = np.random.default_rng(8)
     now, before, reference = (-rng.random(SHAPE) * 2 for _ in range(3))
     mask = np.ones(SHAPE, bool)
@@ -45,7 +40,7 @@ def tokens(padded: bool) -> tuple[Any, Any, Any, Any, Any]:
 @pytest.mark.parametrize("clip_epsilon", [0.2, (0.1, 0.4)])
 @pytest.mark.parametrize("threshold", [None, 0.3])
 @pytest.mark.parametrize("padded", [False, True])
-def test_values_and_gradients(aggregation: str, clip_epsilon: Any, threshold: Any, padded: bool) -> None:
+def test_values_and_gradients(aggregation, clip_epsilon, threshold, padded):
     now, before, reference, advantage, mask = tokens(padded)
     with default_dtype("float64"):
         scores = torch.from_numpy(now.copy()).requires_grad_()
@@ -70,7 +65,7 @@ def test_values_and_gradients(aggregation: str, clip_epsilon: Any, threshold: An
         weights = torch.from_numpy(np.random.default_rng(1).normal(size=tuple(theirs.loss_objective.shape)))
         (theirs.loss_objective * weights).sum().backward()
 
-        def function(now: Any) -> Any:
+        def function(now):
             out = grpo_loss(
                 now, before, advantage, mask, clip_epsilon=clip_epsilon, aggregation=aggregation,
                 kl_mask_threshold=threshold,
@@ -89,7 +84,7 @@ def test_values_and_gradients(aggregation: str, clip_epsilon: Any, threshold: An
             np.testing.assert_allclose(mine["loss_kl_to_ref"], theirs.loss_kl_to_ref.detach().numpy(), 1e-12)
 
 
-def test_gradient_of_the_penalty() -> None:
+def test_gradient_of_the_penalty():
     now, _, reference, _, _ = tokens(False)
     scores = torch.from_numpy(now.copy()).requires_grad_()
     d = torch.from_numpy(reference) - scores

@@ -1,30 +1,14 @@
 """PPOLoss, ClipPPOLoss, KLPENPPOLoss, A2CLoss and ReinforceLoss against torchrl's."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
+import torch
+import torchrl.modules
+from parity.losses import DTYPES, categorical, compare, critic, default_dtype, gaussian, mlp, steps
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-pytest.importorskip("torchrl.objectives", reason="needs the parity extra: torchrl")
+import lite.nn
 
-import torchrl.modules  # noqa: E402
-from parity.losses import (  # noqa: E402
-    DTYPES,
-    categorical,
-    compare,
-    critic,
-    default_dtype,
-    gaussian,
-    mlp,
-    steps,
-)
-
-import lite.nn  # noqa: E402
-
-NORMS: list[tuple[str, dict[str, Any]]] = [
+NORMS = [
     ("PopArtValueNorm", {"beta": 0.9}),
     ("RunningValueNorm", {}),
     ("PercentileValueNorm", {"rate": 0.3, "center": True}),
@@ -33,9 +17,7 @@ PPO = ["PPOLoss", "ClipPPOLoss", "KLPENPPOLoss"]
 ALL = [*PPO, "A2CLoss", "ReinforceLoss"]
 
 
-def entries(
-    dtype: str, shape: tuple[int, ...] = (6,), discrete: bool = False, advantage: bool = True
-) -> dict[Any, Any]:
+def entries(dtype, shape=(6,), discrete=False, advantage=True):
     """A batch that a policy near the one that learns has acted in."""
     rng = np.random.default_rng(3)
     out = steps(rng, dtype, shape)
@@ -54,7 +36,7 @@ def entries(
     return out
 
 
-def run(name: str, dtype: str = "float64", discrete: bool = False, **options: Any) -> Any:
+def run(name, dtype="float64", discrete=False, **options):
     shape = options.pop("shape", (6,))
     data = options.pop("data", None) or entries(dtype, shape, discrete, options.pop("advantage", True))
     prepare = options.pop("prepare", None)
@@ -71,12 +53,12 @@ def run(name: str, dtype: str = "float64", discrete: bool = False, **options: An
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("discrete", [False, True])
 @pytest.mark.parametrize("name", ALL)
-def test_advantages_in_the_batch(name: str, dtype: str, discrete: bool) -> None:
+def test_advantages_in_the_batch(name, dtype, discrete):
     run(name, dtype, discrete)
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_advantages_of_the_loss(name: str) -> None:
+def test_advantages_of_the_loss(name):
     run(name, shape=(2, 5), advantage=False)
 
 
@@ -85,8 +67,8 @@ def test_advantages_of_the_loss(name: str) -> None:
     [("TD0", {"gamma": 0.5}), ("TD1", {}), ("TDLambda", {}), ("GAE", {"lmbda": 0.5}), ("VTrace", {})],
 )
 @pytest.mark.parametrize("name", ["ClipPPOLoss", "ReinforceLoss"])
-def test_estimators(name: str, estimator: str, arguments: Any) -> None:
-    def prepare(side: Any, loss: Any, td: Any) -> None:
+def test_estimators(name, estimator, arguments):
+    def prepare(side, loss, td):
         loss.make_value_estimator(getattr(side.losses.ValueEstimators, estimator), **arguments)
 
     data = entries("float64", (2, 5), advantage=False)
@@ -98,7 +80,7 @@ def test_estimators(name: str, estimator: str, arguments: Any) -> None:
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("mask", [False, True])
-def test_reductions_and_masks(name: str, reduction: str, mask: bool) -> None:
+def test_reductions_and_masks(name, reduction, mask):
     data = entries("float64")
     if mask:
         data["collector", "mask"] = np.array([1, 1, 0, 1, 0, 1], bool)
@@ -108,7 +90,7 @@ def test_reductions_and_masks(name: str, reduction: str, mask: bool) -> None:
 @pytest.mark.parametrize("loss_critic_type", ["l2", "l1", "smooth_l1"])
 @pytest.mark.parametrize("clip_value", [None, 0.05])
 @pytest.mark.parametrize("name", ALL)
-def test_critic(name: str, loss_critic_type: str, clip_value: Any) -> None:
+def test_critic(name, loss_critic_type, clip_value):
     run(name, loss_critic_type=loss_critic_type, clip_value=clip_value)
 
 
@@ -127,8 +109,8 @@ def test_critic(name: str, loss_critic_type: str, clip_value: Any) -> None:
     ],
     ids=str,
 )
-def test_options(name: str, options: Any) -> None:
-    def prepare(side: Any, loss: Any, td: Any) -> None:
+def test_options(name, options):
+    def prepare(side, loss, td):
         if "delay_actor" in options:
             side.losses.SoftUpdate(loss, eps=0.9)
             for _, leaf in loss.target_actor_network_params.items(True, True):
@@ -141,13 +123,13 @@ def test_options(name: str, options: Any) -> None:
 
 @pytest.mark.parametrize("clip", [0.1, (0.05, 0.3)])
 @pytest.mark.parametrize("clip_value", [None, True])
-def test_clipping(clip: Any, clip_value: Any) -> None:
+def test_clipping(clip, clip_value):
     if clip_value and isinstance(clip, tuple):
         clip_value = 0.3
     run("ClipPPOLoss", clip_epsilon=clip, clip_value=clip_value)
 
 
-def test_normalized_advantages_of_agents_and_of_valid_steps() -> None:
+def test_normalized_advantages_of_agents_and_of_valid_steps():
     data = entries("float64", (3, 4))
     run(
         "ClipPPOLoss",
@@ -160,7 +142,7 @@ def test_normalized_advantages_of_agents_and_of_valid_steps() -> None:
     run("ClipPPOLoss", data=data, shape=(3, 4), normalize_advantage=True)
 
 
-def test_an_advantage_for_all_actions_of_a_step() -> None:
+def test_an_advantage_for_all_actions_of_a_step():
     data = entries("float64", (3, 4))
     for key in ("advantage", "value_target", "state_value"):
         data[key] = data[key][:, 0]
@@ -169,14 +151,14 @@ def test_an_advantage_for_all_actions_of_a_step() -> None:
 
 
 @pytest.mark.parametrize("name", PPO)
-def test_without_critic(name: str) -> None:
+def test_without_critic(name):
     with default_dtype("float64"):
         compare(
             name, (gaussian,), entries("float64"), (6,), "float64", gradients=name != PPO[2], critic_coeff=0.0
         )
 
 
-def test_beta_adapts() -> None:
+def test_beta_adapts():
     for dtarg in (1e-6, 1e6):
         (mine, other), _ = run("KLPENPPOLoss", gradients=False, dtarg=dtarg, increment=3.0, decrement=0.25)
         assert float(mine.beta) == float(other.beta) == (3.0 if dtarg < 1 else 0.25)
@@ -187,7 +169,7 @@ def test_beta_adapts() -> None:
 # -- composite distributions -------------------------------------------------------------------------------
 
 
-def composite(s: Any) -> Any:
+def composite(s):
     """A policy of two parts, one of them nested."""
     return s.Sequential(
         s.TensorDictModule(mlp(s, 4, 4), ["observation"], ["raw"]),
@@ -206,12 +188,10 @@ def composite(s: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "entropy_coeff",
-    [None, {"move_entropy": 0.1, ("hand", "grip_entropy"): 0.5}],
-    ids=["one", "each"],
+    "entropy_coeff", [None, {"move_entropy": 0.1, ("hand", "grip_entropy"): 0.5}], ids=["one", "each"]
 )
 @pytest.mark.parametrize("name", ["PPOLoss", "ClipPPOLoss"])
-def test_composite(name: str, entropy_coeff: Any) -> None:
+def test_composite(name, entropy_coeff):
     rng = np.random.default_rng(0)
     data = entries("float64")
     data["move"] = rng.normal(size=(6, 2))
@@ -226,7 +206,7 @@ def test_composite(name: str, entropy_coeff: Any) -> None:
     assert mine.tensor_keys.action == list(other.tensor_keys.action)
 
 
-def test_composite_of_a2c_and_reinforce() -> None:
+def test_composite_of_a2c_and_reinforce():
     rng = np.random.default_rng(0)
     data = entries("float64")
     data["move"] = rng.normal(size=(6, 2))
@@ -235,7 +215,7 @@ def test_composite_of_a2c_and_reinforce() -> None:
         compare("ReinforceLoss", (composite, critic), data, (6,), "float64", inputs=False)
 
 
-def test_state_dicts_and_keys() -> None:
+def test_state_dicts_and_keys():
     for name in ALL:
         (mine, other), _ = run(name, "float32")
         assert set(mine.state_dict()) == set(other.state_dict())
@@ -248,7 +228,7 @@ def test_state_dicts_and_keys() -> None:
 @pytest.mark.parametrize("mask", [False, True])
 @pytest.mark.parametrize("norm", NORMS, ids=lambda norm: norm[0])
 @pytest.mark.parametrize("name", ["A2CLoss", *PPO])
-def test_norms_of_advantages(name: str, norm: Any, mask: bool, advantage: bool) -> None:
+def test_norms_of_advantages(name, norm, mask, advantage):
     kind, options = norm
     with default_dtype("float64"):
         norms = [getattr(module, kind)(**options) for module in (lite.nn, torchrl.modules)]
@@ -266,7 +246,7 @@ def test_norms_of_advantages(name: str, norm: Any, mask: bool, advantage: bool) 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("norm", NORMS, ids=lambda norm: norm[0])
 @pytest.mark.parametrize("shape", [1, (2, 3)])
-def test_norms_of_values(norm: Any, shape: Any, dtype: str) -> None:
+def test_norms_of_values(norm, shape, dtype):
     kind, options = norm
     rng = np.random.default_rng(1)
     with default_dtype(dtype):

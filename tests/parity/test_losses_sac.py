@@ -1,16 +1,9 @@
 """SACLoss, DiscreteSACLoss, DDPGLoss and TD3Loss against torchrl's, with the same random numbers."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-pytest.importorskip("torchrl.objectives", reason="needs the parity extra: torchrl")
-
-from parity.losses import (  # noqa: E402
+import torch
+from parity.losses import (
     DTYPES,
     LITE,
     categorical,
@@ -24,34 +17,34 @@ from parity.losses import (  # noqa: E402
     steps,
 )
 
-import lite.nn.losses as ours  # noqa: E402
-from lite.data import Bounded  # noqa: E402
+import lite.nn.losses as ours
+from lite.data import Bounded
 
 SEED = 11
 
 
 @pytest.fixture
-def same_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+def same_noise(monkeypatch):
     """torch draws normal numbers from the generator that lite's losses are given."""
     generator = np.random.default_rng(SEED)
 
-    def normal(shape: Any, dtype: Any, device: Any = None) -> Any:
+    def normal(shape, dtype, device=None):
         return torch.from_numpy(generator.standard_normal(tuple(shape), str(dtype).removeprefix("torch.")))
 
     monkeypatch.setattr("torch.distributions.normal._standard_normal", normal)
     monkeypatch.setattr("torch.randn_like", lambda like: normal(like.shape, like.dtype))
 
 
-def twins(make: Any) -> Any:
+def twins(make):
     """Two critics."""
     return lambda s: [make(s), make(s)]
 
 
-def values(s: Any) -> Any:
+def values(s):
     return s.TensorDictModule(mlp(s, 4, 3), ["observation"], ["action_value"])
 
 
-def run(name: str, dtype: str = "float64", **options: Any) -> Any:
+def run(name, dtype="float64", **options):
     rng = np.random.default_rng(5)
     shape = options.pop("shape", (6,))
     data = steps(rng, dtype, shape) | options.pop("extra", {})
@@ -61,8 +54,8 @@ def run(name: str, dtype: str = "float64", **options: Any) -> Any:
     first_paper = name.startswith("First")
     name = name.removeprefix("First")
     data["action"] = np.tanh(rng.normal(size=(*shape, 2))).astype(dtype)
-    networks: Any = (gaussian, twins(q_network))
-    mine: dict[str, Any] = {"generator": np.random.default_rng(SEED)}
+    networks = (gaussian, twins(q_network))
+    mine = {"generator": np.random.default_rng(SEED)}
     if name == "SACLoss":
         networks = ((lambda s: gaussian(s, distribution or "TanhNormal")), networks[1])
         networks += (critic,) if first_paper else ()
@@ -83,7 +76,7 @@ def run(name: str, dtype: str = "float64", **options: Any) -> Any:
         networks = (deterministic, networks[1])
         options.setdefault("bounds", (-0.9, 0.8))
 
-    def prepare(side: Any, loss: Any, td: Any) -> None:
+    def prepare(side, loss, td):
         if estimator:
             loss.make_value_estimator(getattr(side.losses.ValueEstimators, estimator[0]), **estimator[1])
         if delayed:
@@ -106,7 +99,7 @@ NAMES = ["SACLoss", "FirstSACLoss", "DiscreteSACLoss", "DDPGLoss", "TD3Loss"]
 class TestValues:
     @pytest.mark.parametrize("dtype", DTYPES)
     @pytest.mark.parametrize("name", NAMES)
-    def test_both_dtypes(self, name: str, dtype: str) -> None:
+    def test_both_dtypes(self, name, dtype):
         (mine, other), _ = run(name, dtype)
         assert set(mine.state_dict()) == set(other.state_dict())
         assert set(mine.in_keys) == set(other.in_keys)
@@ -115,34 +108,34 @@ class TestValues:
     @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
     @pytest.mark.parametrize("mask", [False, True])
     @pytest.mark.parametrize("name", NAMES)
-    def test_reductions_masks_and_weights(self, name: str, reduction: str, mask: bool) -> None:
-        extra: dict[Any, Any] = {"priority_weight": np.linspace(0.1, 1, 6)}
+    def test_reductions_masks_and_weights(self, name, reduction, mask):
+        extra = {"priority_weight": np.linspace(0.1, 1, 6)}
         if mask:
             extra["collector", "mask"] = np.array([1, 1, 0, 1, 0, 1], bool)
-        options: dict[str, Any] = {}
+        options = {}
         if reduction == "none" and "SAC" in name:
             options["torchs"] = {"scalar_output_mode": "exclude"}
         run(name, extra=extra, reduction=reduction, **options)
 
     @pytest.mark.parametrize("loss_function", ["l2", "l1", "smooth_l1"])
     @pytest.mark.parametrize("name", NAMES)
-    def test_distances(self, name: str, loss_function: str) -> None:
+    def test_distances(self, name, loss_function):
         run(name, loss_function=loss_function)
 
     @pytest.mark.parametrize(
         "estimator", [("TD0", {"gamma": 0.5}), ("TD1", {}), ("TDLambda", {"lmbda": 0.5})], ids=str
     )
     @pytest.mark.parametrize("name", NAMES)
-    def test_estimators(self, name: str, estimator: Any) -> None:
+    def test_estimators(self, name, estimator):
         run(name, shape=(2, 5), estimator=estimator)
 
     @pytest.mark.parametrize("name", NAMES)
-    def test_discounts_of_n_steps(self, name: str) -> None:
+    def test_discounts_of_n_steps(self, name):
         run(name, extra={"steps_to_next_obs": np.array([[1], [2], [3], [3], [2], [1]])})
 
     @pytest.mark.parametrize("name", NAMES)
-    def test_without_delay(self, name: str) -> None:
-        off: dict[str, Any] = {"DDPGLoss": {"delay_value": False}}.get(name, {"delay_qvalue": False})
+    def test_without_delay(self, name):
+        off = {"DDPGLoss": {"delay_value": False}}.get(name, {"delay_qvalue": False})
         if name == "TD3Loss":
             off["delay_actor"] = False
         if name == "FirstSACLoss":
@@ -150,7 +143,7 @@ class TestValues:
         run(name, delayed=False, **off)
 
     @pytest.mark.parametrize("name", ["SACLoss", "FirstSACLoss", "DDPGLoss", "TD3Loss"])
-    def test_delayed_actors(self, name: str) -> None:
+    def test_delayed_actors(self, name):
         run(name, delay_actor=True)
 
     @pytest.mark.parametrize("name", ["SACLoss", "FirstSACLoss", "DiscreteSACLoss"])
@@ -169,21 +162,21 @@ class TestValues:
         ],
         ids=str,
     )
-    def test_options(self, name: str, options: Any) -> None:
+    def test_options(self, name, options):
         run(name, **options)
 
-    def test_one_hot(self) -> None:
+    def test_one_hot(self):
         run("DiscreteSACLoss", action_space="one-hot")
 
     @pytest.mark.parametrize("name", ["SACLoss", "FirstSACLoss"])
-    def test_gaussian_without_tanh(self, name: str) -> None:
+    def test_gaussian_without_tanh(self, name):
         run(name, distribution="IndependentNormal")
 
-    def test_bounds_and_noise(self) -> None:
+    def test_bounds_and_noise(self):
         run("TD3Loss", bounds=(-0.2, 0.2), policy_noise=2.0, noise_clip=0.1)
 
 
-def test_target_entropy_of_a_spec() -> None:
+def test_target_entropy_of_a_spec():
     make = LITE.nn
     with default_dtype("float32"):
         policy, critic = gaussian(LITE, "TanhNormal"), q_network(LITE)

@@ -1,33 +1,21 @@
-"""Losses whose policy and critic share parameters, against torchrl's: who learns from what."""
+"""Losses whose policy and critic share parameters, arguments and keys of all, and their networks."""
 
-from __future__ import annotations
-
-from typing import Any
+import inspect
+from dataclasses import fields
 
 import numpy as np
 import pytest
+import torch
+from parity.losses import LITE, TORCH, agree, assert_same, batches, both, default_dtype, mlp, steps, total
+from tensordict import nn as tnn
+from torchrl import objectives as reference
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-tnn = pytest.importorskip("tensordict.nn", reason="needs the parity extra: tensordict")
-pytest.importorskip("torchrl.objectives", reason="needs the parity extra: torchrl")
-
-from parity.losses import (  # noqa: E402
-    LITE,
-    TORCH,
-    agree,
-    assert_same,
-    batches,
-    default_dtype,
-    mlp,
-    steps,
-    total,
-)
-
-import lite  # noqa: E402
-from lite import nn  # noqa: E402
+import lite
+from lite import nn
+from lite.nn import losses
 
 
-def networks(s: Any) -> tuple[Any, Any]:
+def networks(s):
     """A policy and a critic with a common first part."""
     common = s.TensorDictModule(mlp(s, 4, 5), ["observation"], ["hidden"])
     sequence = nn.TensorDictSequential if s is LITE else tnn.TensorDictSequential
@@ -43,7 +31,7 @@ def networks(s: Any) -> tuple[Any, Any]:
 @pytest.mark.parametrize("separate", [False, True])
 @pytest.mark.parametrize("name", ["PPOLoss", "ClipPPOLoss", "A2CLoss", "ReinforceLoss"])
 @pytest.mark.parametrize("estimated", [False, True])
-def test_values_and_gradients(name: str, separate: bool, estimated: bool) -> None:
+def test_values_and_gradients(name, separate, estimated):
     rng = np.random.default_rng(0)
     shape = (2, 5)
     with default_dtype("float64"):
@@ -77,3 +65,116 @@ def test_values_and_gradients(name: str, separate: bool, estimated: bool) -> Non
             loss.critic_network_params["module", "0", "module", "0", "weight"]
             is ours[0][0].module[0].weight.data
         )
+
+
+NAMES = [
+    "A2CLoss", "BCLoss", "ClipPPOLoss", "DDPGLoss", "DQNLoss", "DiscreteSACLoss", "KLPENPPOLoss", "PPOLoss",
+    "ReinforceLoss", "SACLoss", "TD3Loss",
+]  # fmt: skip
+# Former names that torchrl refuses itself; devices; modules that are called with their own parameters;
+# running norms of advantages; the state values of the first SAC; where scalars go without a reduction.
+LEFT_OUT = {
+    "gamma", "priority_key", "advantage_key", "value_target_key", "value_key", "actor", "critic", "kwargs",
+    "device", "functional", "advantage_norm", "value_network", "delay_value", "scalar_output_mode",
+}  # fmt: skip
+
+
+def arguments(cls):
+    """Names and defaults of a constructor and of those that it hands the others to."""
+    found = {}
+    for base in cls.__mro__:
+        init = base.__dict__.get("__init__")
+        if init is None:
+            continue
+        parameters = dict(inspect.signature(init).parameters)
+        parameters.pop("self", None)
+        rest = [name for name, p in parameters.items() if p.kind is p.VAR_KEYWORD]
+        for name, parameter in parameters.items():
+            if name not in rest:
+                found.setdefault(name, parameter.default)
+        if not rest:
+            break
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_arguments(name):
+    mine, theirs = arguments(getattr(losses, name)), arguments(getattr(reference, name))
+    left_out = LEFT_OUT - ({"value_network", "delay_value"} if name != "SACLoss" else set())
+    for argument, default in theirs.items():
+        if argument in left_out:
+            continue
+        assert argument in mine, argument
+        if argument not in ("actor_network", "critic_network"):
+            assert mine[argument] == default, argument
+    assert set(mine) - set(theirs) <= {"generator"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_keys(name):
+    def keys(cls):
+        made = cls._AcceptedKeys()
+        return {field.name: getattr(made, field.name) for field in fields(made)}
+
+    assert keys(getattr(losses, name)) == keys(getattr(reference, name))
+
+
+def test_estimators():
+    for member in losses.ValueEstimators:
+        other = reference.ValueEstimators[member.name]
+        assert member.value == other.value
+        assert losses.default_value_kwargs(member) == reference.utils.default_value_kwargs(other)
+
+
+@pytest.mark.parametrize(
+    ("updater", "options"),
+    [
+        ("SoftUpdate", {"eps": 0.9}),
+        ("SoftUpdate", {"tau": 0.7}),
+        ("HardUpdate", {"value_network_update_interval": 2}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Found an eps value", "ignore:eps=")
+def test_updates(updater, options):
+    nets = both(lambda s: s.QValueActor(mlp(s, 4, 3), action_space="categorical"))
+    found = []
+    for side, net in zip((LITE, TORCH), nets, strict=True):
+        loss = side.losses.DQNLoss(net, action_space="categorical")
+        update = getattr(side.losses, updater)(loss, **options)
+        seen = []
+        for number in range(5):
+            for parameter in loss.parameters():
+                parameter.data += number + 1
+            update.step()
+            leaves = loss.target_value_network_params.items(True, True)
+            seen.append([np.asarray(leaf) for _, leaf in sorted(leaves, key=lambda item: str(item[0]))])
+        found.append(seen)
+    for mine, other in zip(*found, strict=True):
+        for a, b in zip(mine, other, strict=True):
+            np.testing.assert_allclose(a, b, 1e-6)
+
+
+@pytest.mark.parametrize("space", ["categorical", "one-hot", "one_hot"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_actors(space, masked):
+    mask_key = "mask" if masked else None
+    ours, theirs = both(lambda s: s.QValueActor(mlp(s, 4, 3), action_space=space, action_mask_key=mask_key))
+    observation = np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32)
+    mask = np.random.default_rng(1).random((7, 3)) < 0.7
+    mask[:, 0] = True
+    entries = {"observation": observation, **({"mask": mask} if masked else {})}
+    found = ours(**entries)
+    with torch.no_grad():
+        expected = theirs(**{key: torch.from_numpy(value) for key, value in entries.items()})
+    assert ours.in_keys == list(theirs.in_keys)
+    assert ours.out_keys == list(theirs.out_keys)
+    for mine, other in zip(found, expected, strict=True):
+        assert mine.dtype == other.numpy().dtype
+        np.testing.assert_allclose(mine, other.numpy(), 1e-6, 1e-6)
+
+
+def test_values():
+    for keys in (None, ["observation", "action"]):
+        ours, theirs = both(lambda s, keys=keys: s.ValueOperator(mlp(s, 4, 1), in_keys=keys))
+        assert ours.in_keys == list(theirs.in_keys)
+        assert ours.out_keys == list(theirs.out_keys)

@@ -2,15 +2,13 @@
 
 import dataclasses
 
+import minari
 import numpy as np
 import pytest
+from gymnasium import spaces
+from minari import data_collector
 
 from lite.data import ImmutableDatasetWriter, TensorDictReplayBuffer, TensorStorage, minari_to_memmap
-
-minari = pytest.importorskip("minari", reason="needs Minari, to write data sets")
-pytest.importorskip("h5py", reason="needs the files extra")
-spaces = pytest.importorskip("gymnasium.spaces", reason="needs gymnasium")
-data_collector = pytest.importorskip("minari.data_collector", reason="needs Minari")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Minari's, of authors that are not given
 FORMATS = ["hdf5", "arrow", "parquet"]
@@ -138,7 +136,6 @@ def test_all_formats_give_the_same(home, tmp_path, data_format):
 
 def test_the_layout_is_torchrls(home, tmp_path):
     """Keys, shapes and types; torchrl 0.14.1 loses the values of a local data set, which are all zero."""
-    pytest.importorskip("torch", reason="needs the parity extra")
     reader = pytest.importorskip("torchrl.data.datasets.minari_data", reason="needs the parity extra")
     buffer = buffers(lambda rng, n: rng.normal(size=(n, 3)), lambda rng, n: rng.integers(0, 4, n))
     created(buffer, spaces.Box(-10, 10, (3,), np.float64), spaces.Discrete(4))

@@ -1,16 +1,21 @@
-"""MultiStep against torchrl's, on random data."""
+"""Processing of trajectories against TorchRL's: multi-step returns, splits, dense rewards."""
+
+import functools
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+from helpers.compared import assert_same_entries
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from torchrl.collectors.utils import split_trajectories as reference
+from torchrl.data import DensifyReward as reference_dense
+from torchrl.data import postprocs
+from torchrl.envs import transforms
 
-from lite import TensorDict, lazy_stack
-from lite.data import MultiStep
-
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-postprocs = pytest.importorskip("torchrl.data.postprocs", reason="needs the parity extra")
+from lite import NonTensorStack, TensorDict, lazy_stack
+from lite.data import DensifyReward, MultiStep, MultiStepTransform, split_trajectories
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
 
@@ -66,16 +71,8 @@ def ours(batch, entries, gamma, n_steps, **attributes):
 
 
 def compare(ours, theirs):
-    assert set(ours.keys(True, True)) == set(theirs.keys(True, True))
-    assert ours.batch_size == tuple(theirs.batch_size)
+    assert_same_entries(ours, theirs)
     assert ours["next"].batch_size == tuple(theirs["next"].batch_size)
-    for key in ours.keys(True, True):
-        a, b = ours.get(key), theirs.get(key).numpy()
-        assert (a.dtype, a.shape) == (b.dtype, b.shape), key
-        if a.dtype.kind == "f":
-            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5, err_msg=str(key))
-        else:
-            np.testing.assert_array_equal(a, b, err_msg=str(key))
 
 
 @settings(max_examples=150)
@@ -136,3 +133,246 @@ def test_incompatible_shapes_raise_the_same_error():
     for run in (ours, theirs):
         with pytest.raises(RuntimeError, match="tensordict shape must be compatible"):
             run((2, 5), entries, 0.9, 3)
+
+
+def stream(rng, batch, length, rate, *, trailing, masked):
+    shape = (*batch, length, 1) if trailing else (*batch, length)
+    done = rng.random(shape) < rate
+    entries = {
+        "step": np.broadcast_to(np.arange(length), (*batch, length)).copy(),
+        ("next", "done"): done,
+        ("next", "terminated"): done & (rng.random(shape) < 0.5),
+        ("next", "reward"): rng.normal(size=shape).astype(np.float32),
+        ("next", "observation"): rng.normal(size=(*batch, length, 2)).astype(np.float32),
+        ("next", "nested", "done"): done.copy(),
+    }
+    if masked:
+        entries["mask"] = rng.random((*batch, length)) < 0.7
+    return entries
+
+
+@st.composite
+def problems_stream(draw):
+    """A stream, and for each chunk its length and what n_steps is for it."""
+    batch = tuple(draw(st.lists(st.integers(1, 3), max_size=2)))
+    chunks = draw(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 6)), min_size=1, max_size=6))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    entries = stream(
+        rng,
+        batch,
+        sum(length for length, _ in chunks),
+        draw(st.sampled_from([0.0, 0.1, 0.5, 1.0])),
+        trailing=draw(st.booleans()),
+        masked=draw(st.booleans()),
+    )
+    return batch, entries, chunks, draw(st.sampled_from([0.5, 0.9, 1.0]))
+
+
+def run(transform, batch, chunks, build):
+    outs, start = [], 0
+    for length, n_steps in chunks:
+        transform.n_steps = n_steps
+        outs.append(transform.inv(build(batch, start, start + length)))
+        start += length
+    return outs
+
+
+def compare_stream(problem, **settings_):
+    batch, entries, chunks, gamma = problem
+
+    def build(leaf, cls):
+        def chunk(batch, start, stop):
+            at = (slice(None),) * len(batch) + (slice(start, stop),)
+            td = cls({}, batch_size=(*batch, stop - start))
+            for key, value in entries.items():
+                td.set(key, leaf(value[at].copy()))
+            return td
+
+        return chunk
+
+    first = chunks[0][1]
+    ours = run(
+        MultiStepTransform(first, gamma, **settings_), batch, chunks, build(lambda array: array, TensorDict)
+    )
+    theirs = run(
+        transforms.MultiStepTransform(first, gamma, **settings_),
+        batch,
+        chunks,
+        build(torch.from_numpy, tensordict.TensorDict),
+    )
+    for out, expected in zip(ours, theirs, strict=True):
+        assert (out is None) == (expected is None)
+        if out is not None:
+            assert_same_entries(out, expected)
+
+
+@settings(max_examples=60)
+@given(problems_stream())
+def test_same_frames(problem):
+    compare_stream(problem)
+
+
+@settings(max_examples=20)
+@given(problems_stream())
+def test_same_frames_for_other_keys(problem):
+    compare_stream(
+        problem,
+        reward_keys=["reward", "observation"],
+        done_key=("nested", "done"),
+        done_keys=["done", ("nested", "done")],
+        mask_key="unknown",
+    )
+
+
+def test_attributes():
+    a, b = MultiStepTransform(3, 0.9), transforms.MultiStepTransform(3, 0.9)
+    for name in ("n_steps", "gamma", "reward_keys", "done_key", "done_keys", "mask_key"):
+        assert getattr(a, name) == getattr(b, name), name
+    assert list(a.state_dict()) == list(b.state_dict()) == []
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, "3"])
+def test_n_steps_that_are_no_counts(value):
+    for cls in (MultiStepTransform, transforms.MultiStepTransform):
+        with pytest.raises(ValueError, match="integer"):
+            cls(value, 0.9)
+
+
+def test_samples_pass_through():
+    for cls, td in (
+        (MultiStepTransform, TensorDict({"a": np.zeros(3)}, batch_size=[3])),
+        (transforms.MultiStepTransform, tensordict.TensorDict({"a": torch.zeros(3)}, batch_size=[3])),
+    ):
+        assert cls(3, 0.9)(td) is td
+
+
+def test_other_keys_in_a_later_chunk_raise_the_same_error():
+    for transform, td in (
+        (
+            MultiStepTransform(1, 0.9),
+            TensorDict({"next": {"done": np.zeros(3, bool), "reward": np.zeros(3)}}, batch_size=[3]),
+        ),
+        (
+            transforms.MultiStepTransform(1, 0.9),
+            tensordict.TensorDict(
+                {"next": {"done": torch.zeros(3, dtype=torch.bool), "reward": torch.zeros(3)}}, batch_size=[3]
+            ),
+        ),
+    ):
+        transform.inv(td)
+        with pytest.raises(KeyError):
+            transform.inv(td.exclude(("next", "reward")))
+
+
+@st.composite
+def problems_split(draw, ids=False):
+    """Entries of a batch of one or two dimensions; ids that no two trajectories share, or done."""
+    batch = (*draw(st.lists(st.integers(1, 4), max_size=1)), draw(st.integers(2, 10)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    done = rng.random((*batch, 1)) < draw(st.sampled_from([0.0, 0.2, 0.6, 1.0]))
+    entries = {
+        "obs": rng.normal(size=(*batch, 2)).astype(np.float32),
+        "count": rng.integers(0, 9, batch),
+        ("next", "done"): done,
+    }
+    if draw(st.booleans()):
+        entries["collector", "worker"] = rng.integers(0, 9, (*batch, 1))
+    if ids:
+        starts = np.ones(batch, bool)
+        starts[..., 1:] = done[..., :-1, 0]
+        names = rng.permutation(starts.sum())
+        entries["collector", "traj_ids"] = names[np.cumsum(starts) - 1].reshape(batch)
+        entries["sub", "ids"] = entries["collector", "traj_ids"]
+    return batch, entries
+
+
+def both(batch, entries, **keywords):
+    td = TensorDict({}, batch_size=batch)
+    other = tensordict.TensorDict({}, batch_size=batch)
+    for key, value in entries.items():
+        td.set(key, value)
+        other.set(key, torch.from_numpy(value.copy()))
+    return split_trajectories(td, **keywords), reference(other, **keywords)
+
+
+compare_split = functools.partial(assert_same_entries, rtol=0)
+
+
+@settings(max_examples=80)
+@given(
+    problems_split(),
+    st.sampled_from([{}, {"prefix": "p"}, {"trajectory_key": ("p", "ids")}, {"done_key": "done"}]),
+)
+def test_same_entries_by_done(problem, keywords):
+    compare_split(*both(*problem, **keywords))
+
+
+@settings(max_examples=80)
+@given(
+    problems_split(ids=True),
+    st.sampled_from([{}, {"prefix": "collector"}, {"trajectory_key": ("sub", "ids")}, {"prefix": "p"}]),
+)
+def test_same_entries_by_ids(problem, keywords):
+    compare_split(*both(*problem, **keywords))
+
+
+@settings(max_examples=40)
+@given(problems_split())
+def test_the_same_trajectories_unpadded(problem):
+    assume(problem[1]["next", "done"][..., :-1, :].any())  # whole rows come back padded from torchrl
+    ours, theirs = both(*problem, as_nested=True)
+    assert set(ours.keys(True, True)) == set(theirs.keys(True, True))
+    for key in ours.keys(True, True):
+        for part, row in zip(ours.tensordicts, theirs.get(key).unbind(0), strict=True):
+            np.testing.assert_array_equal(part.get(key), row.numpy(), err_msg=str(key))
+
+
+def test_objects_are_padded_with_the_same():
+    ids = np.array([0, 1, 1, 1])
+    td = TensorDict({"traj_ids": ids, "word": NonTensorStack("a", "b", "c", "d")}, batch_size=[4])
+    other = tensordict.TensorDict(
+        {"traj_ids": torch.from_numpy(ids), "word": tensordict.NonTensorStack("a", "b", "c", "d")},
+        batch_size=[4],
+    )
+    assert split_trajectories(td)["word"] == [list(row) for row in reference(other)["word"]]
+
+
+@st.composite
+def problems_dense(draw):
+    batch = (*draw(st.lists(st.integers(1, 3), max_size=2)), draw(st.integers(1, 12)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    shape = (*batch, draw(st.integers(1, 3)))
+    done = rng.random(shape) < draw(st.sampled_from([0.0, 0.2, 0.8]))
+    reward = rng.normal(size=shape).astype(draw(st.sampled_from([np.float32, np.float64])))
+    return batch, reward, done, draw(st.sampled_from([0.5, 0.9, 1.0]))
+
+
+@settings(max_examples=60)
+@given(problems_dense(), st.sampled_from([None, "dense", ("sub", "dense")]))
+def test_same_entries_dense(problem, out_key):
+    batch, reward, done, discount = problem
+    td = TensorDict({"next": {"reward": reward, "done": done}}, batch_size=batch)
+    other = tensordict.TensorDict(
+        {"next": {"reward": torch.from_numpy(reward.copy()), "done": torch.from_numpy(done)}},
+        batch_size=batch,
+    )
+    assert DensifyReward(discount=discount, reward_key_out=out_key)(td) is td
+    assert reference_dense(discount=discount, reward_key_out=out_key)(other) is other
+    assert_same_entries(td, other, 2e-5)  # torchrl drops small terms
+
+
+def test_keys():
+    for keywords in ({}, {"reward_key": ("a", ("r",)), "done_key": "d", "reward_key_out": "o"}):
+        assert DensifyReward(**keywords).in_keys == reference_dense(**keywords).in_keys
+        assert DensifyReward(**keywords).out_keys == reference_dense(**keywords).out_keys
+
+
+def test_shapes_that_differ_raise_the_same_error():
+    reward, done = np.zeros((4, 1), np.float32), np.zeros((4, 2), bool)
+    with pytest.raises(RuntimeError, match="shape"):
+        DensifyReward()(TensorDict({"next": {"reward": reward, "done": done}}, batch_size=[4]))
+    td = tensordict.TensorDict(
+        {"next": {"reward": torch.from_numpy(reward), "done": torch.from_numpy(done)}}, batch_size=[4]
+    )
+    with pytest.raises(RuntimeError, match="shape"):
+        reference_dense()(td)

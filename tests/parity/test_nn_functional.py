@@ -1,21 +1,13 @@
 """Losses and activations as functions beside torch's: values, gradients and dtypes."""
 
-from __future__ import annotations
-
-import inspect
-from typing import Any
-
 import numpy as np
 import pytest
+import tensordict
+import torch
+import torch.nn.functional as reference
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-
-import torch.nn.functional as reference  # noqa: E402
-
-import lite  # noqa: E402
-from lite import nn  # noqa: E402
-from lite.nn import functional  # noqa: E402
+import lite
+from lite.nn import functional
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(2, 4, 5)) * 1.5
@@ -33,7 +25,7 @@ IMAGES, PIXELS = RNG.normal(size=(2, 3, 2, 2)), np.array([[[0, 1], [2, -1]], [[2
 WEIGHTS = {"weight": np.abs(Y) + 0.1}
 BY_CLASS = {"weight": np.arange(1.0, 6.0)}
 
-CASES: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+CASES = [
     *((name, (X, Y), {}) for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")),
     *((name, (X, Y), WEIGHTS) for name in ("mse_loss", "l1_loss", "huber_loss")),
     *(("smooth_l1_loss", (X, Y), {"beta": beta}) for beta in (0.0, 0.3, 2.0)),
@@ -70,7 +62,7 @@ CASES: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("poisson_nll_loss", (V, COUNTS), {"log_input": False, "full": True}),
     ("poisson_nll_loss", (X, COUNTS), {"full": True}),
 ]  # fmt: skip
-LAYERS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+LAYERS = [
     *(
         (name, (X,), {})
         for name in ("relu", "tanh", "sigmoid", "silu", "leaky_relu", "elu", "softplus", "gelu")
@@ -83,36 +75,36 @@ LAYERS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 ]
 
 
-def theirs(value: Any, grad: bool = False) -> Any:
+def theirs(value, grad=False):
     if not isinstance(value, np.ndarray):
         return value
     out = torch.tensor(value)
     return out.requires_grad_() if grad and out.is_floating_point() else out
 
 
-def title(case: Any) -> str:
+def title(case):
     name, args, options = case
     return " ".join((name, *(str(a.shape) for a in args if isinstance(a, np.ndarray)), *options))
 
 
 @pytest.mark.filterwarnings("ignore:reduction. .mean. divides")
 @pytest.mark.parametrize("case", CASES, ids=title)
-def test_losses(case: Any) -> None:
+def test_losses(case):
     name, args, options = case
     for reduction in ("mean", "sum", "none", *(["batchmean"] if name == "kl_div" else [])):
         compare(name, args, {**options, "reduction": reduction})
 
 
 @pytest.mark.parametrize("case", LAYERS, ids=title)
-def test_activations(case: Any) -> None:
+def test_activations(case):
     compare(*case)
 
 
-def single(value: Any) -> Any:
+def single(value):
     return value.astype(np.float32) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
 
 
-def compare(name: str, args: Any, options: dict[str, Any]) -> None:
+def compare(name, args, options):
     """Values and the gradients by all arguments of floats."""
     tensors = [theirs(a, True) for a in args]
     expected = getattr(reference, name)(*tensors, **{k: theirs(v) for k, v in options.items()})
@@ -134,7 +126,7 @@ def compare(name: str, args: Any, options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "smooth_l1_loss"])
-def test_tensordicts(name: str, reduction: str) -> None:
+def test_tensordicts(name, reduction):
     trees = [{"a": a, "n": {"b": a[:, 0]}} for a in (X, Y)]
     ours = [lite.TensorDict(tree, [4], names=["t"]) for tree in trees]
     there = [
@@ -146,20 +138,3 @@ def test_tensordicts(name: str, reduction: str) -> None:
     assert got.batch_size == tuple(expected.batch_size)
     for key in ("a", ("n", "b")):
         np.testing.assert_allclose(got[key], expected[key], rtol=1e-12)
-
-
-def test_arguments() -> None:
-    """What a call says by name in torch, it says here; by place, up to what is deprecated there."""
-    for name in functional.__all__:
-        try:
-            wanted = inspect.signature(getattr(reference, name)).parameters
-        except ValueError:  # written in C
-            continue
-        here = inspect.signature(getattr(functional, name)).parameters
-        deprecated = {"size_average", "reduce", "_stacklevel"}
-        assert set(wanted) - deprecated == set(here), name
-        for parameter in here.values():
-            assert parameter.default == wanted[parameter.name].default, (name, parameter)
-        by_place = [p.name for p in here.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
-        assert list(wanted)[: len(by_place)] == by_place
-    assert nn.functional is functional

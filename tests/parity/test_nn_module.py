@@ -1,98 +1,15 @@
-"""lite.nn.Module against torch.nn.Module: names, order, state dicts, hooks, reprs, errors.
-
-Every case is written once and run with both libraries; what it returns, or the class of what it
-raises, must be equal.
-"""
+"""lite.nn.Module against torch.nn.Module: names, order, state dicts, hooks, reprs, errors."""
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parity.modules import TORCH, agree, compared
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-
-from parity.modules import TORCH, agree  # noqa: E402
-
-from lite import nn  # noqa: E402
+from lite import nn
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*")
-
-
-def copied(lite_module, torch_module):
-    """Give the lite module the torch module's weights, through the state dict of tensors."""
-    lite_module.load_state_dict(torch_module.state_dict())
-    return lite_module
-
-
-# -- values ---------------------------------------------------------------------------------------
-
-
-@settings(max_examples=60)
-@given(
-    shape=st.lists(st.integers(0, 4), max_size=3),
-    sizes=st.tuples(st.integers(1, 5), st.integers(1, 5)),
-    bias=st.booleans(),
-    dtype=st.sampled_from(["float32", "float64"]),
-)
-def test_linear(shape, sizes, bias, dtype):
-    theirs = torch.nn.Linear(*sizes, bias=bias, dtype=getattr(torch, dtype))
-    mine = copied(nn.Linear(*sizes, bias=bias, dtype=dtype), theirs)
-    x = np.random.default_rng(0).standard_normal((*shape, sizes[0])).astype(dtype)
-    expected = theirs(torch.from_numpy(x)).detach().numpy()
-    out = mine(x)
-    assert out.dtype == expected.dtype
-    assert out.shape == expected.shape
-    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_half_precision(dtype):
-    torch.manual_seed(0)
-    theirs = torch.nn.Linear(64, 8, dtype=getattr(torch, dtype))
-    mine = nn.Linear(64, 8, dtype=dtype)
-    mine.load_state_dict({k: v.float() for k, v in theirs.state_dict().items()})
-    x = torch.randn(4, 64).to(getattr(torch, dtype))
-    out = mine(x.float().numpy().astype(mine.weight.dtype))
-    assert out.dtype == mine.weight.dtype
-    tolerance = 2e-3 if dtype == "float16" else 2e-2
-    np.testing.assert_allclose(
-        out.astype(np.float32), theirs(x).detach().float(), rtol=tolerance, atol=tolerance
-    )
-
-
-@pytest.mark.parametrize("name", ["ReLU", "Tanh", "Identity"])
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_activations(name, dtype):
-    x = np.array([-2.0, -0.0, 0.0, 0.5, 30.0, np.nan, np.inf, -np.inf], dtype=dtype)
-    out = getattr(nn, name)()(x)
-    expected = getattr(torch.nn, name)()(torch.from_numpy(x)).numpy()
-    assert out.dtype == expected.dtype
-    np.testing.assert_allclose(out, expected, rtol=1e-3 if dtype == "float16" else 1e-6)
-
-
-def test_network_of_torch_weights():
-    torch.manual_seed(0)
-
-    def net(lib):
-        return lib.Sequential(lib.Linear(3, 16), lib.Tanh(), lib.Sequential(lib.Linear(16, 2), lib.ReLU()))
-
-    theirs = net(torch.nn)
-    mine = copied(net(nn), theirs)
-    x = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
-    np.testing.assert_allclose(mine(x), theirs(torch.from_numpy(x)).detach(), rtol=1e-5, atol=1e-6)
-
-
-def test_initial_weights_have_the_same_distribution():
-    torch.manual_seed(0)
-    theirs, mine = torch.nn.Linear(10, 5000), nn.Linear(10, 5000, rng=0)
-    for name in ("weight", "bias"):
-        a = np.sort(np.asarray(getattr(mine, name)).ravel())
-        b = np.sort(getattr(theirs, name).detach().numpy().ravel())
-        # Two-sample Kolmogorov-Smirnov distance; 0.04 is beyond the 0.1% level for 5000 draws each.
-        grid = np.linspace(-0.32, 0.32, 200)
-        distance = np.abs(np.searchsorted(a, grid) / a.size - np.searchsorted(b, grid) / b.size).max()
-        assert distance < 0.04
-        assert max(abs(a[0]), abs(a[-1])) <= 1 / np.sqrt(10)
 
 
 # -- trees ----------------------------------------------------------------------------------------
@@ -132,21 +49,19 @@ def build(lib, node, shared=None):
 
 @settings(max_examples=100)
 @given(node=nodes, remove=st.booleans(), prefix=st.sampled_from(["", "p"]))
-def test_names_of_random_trees(node, remove, prefix):
-    def case(lib):
-        m = build(lib, node)
-        out = [list(m.state_dict()), list(m.state_dict(prefix="x."))]
-        out.append([name for name, _ in m.named_modules(prefix=prefix, remove_duplicate=remove)])
-        out.append([name for name, _ in m.named_parameters(prefix, remove_duplicate=remove)])
-        out.append([name for name, _ in m.named_parameters(prefix, recurse=False)])
-        out.append([name for name, _ in m.named_buffers(prefix, remove_duplicate=remove)])
-        out.append([name for name, _ in m.named_children()])
-        out.append({k: dict(v) for k, v in m.state_dict()._metadata.items()})
-        order = []
-        m.apply(lambda child: order.append(len(list(child.modules()))))
-        return [*out, order, repr(m).replace("Parameter containing", "")]
-
-    agree(case)
+@compared
+def test_names_of_random_trees(lib, node, remove, prefix):
+    m = build(lib, node)
+    out = [list(m.state_dict()), list(m.state_dict(prefix="x."))]
+    out.append([name for name, _ in m.named_modules(prefix=prefix, remove_duplicate=remove)])
+    out.append([name for name, _ in m.named_parameters(prefix, remove_duplicate=remove)])
+    out.append([name for name, _ in m.named_parameters(prefix, recurse=False)])
+    out.append([name for name, _ in m.named_buffers(prefix, remove_duplicate=remove)])
+    out.append([name for name, _ in m.named_children()])
+    out.append({k: dict(v) for k, v in m.state_dict()._metadata.items()})
+    order = []
+    m.apply(lambda child: order.append(len(list(child.modules()))))
+    return [*out, order, repr(m).replace("Parameter containing", "")]
 
 
 @settings(max_examples=100)
@@ -158,19 +73,17 @@ def test_names_of_random_trees(node, remove, prefix):
     reshape=st.booleans(),
     extra=st.lists(st.sampled_from(["new", "c0.new", "c0.c0.new", "c9.w", "none", "hidden"]), unique=True),
 )
-def test_loading_damaged_state_dicts(node, strict, assign, drop, reshape, extra):
-    def case(lib):
-        m = build(lib, node)
-        state = m.state_dict()
-        for name in list(state)[:drop]:
-            del state[name]
-        if reshape and state:
-            state[next(iter(state))] = lib.array(7, 7)
-        state.update({name: lib.array(1) for name in extra})
-        result = m.load_state_dict(state, strict=strict, assign=assign)
-        return result.missing_keys, result.unexpected_keys
-
-    agree(case)
+@compared
+def test_loading_damaged_state_dicts(lib, node, strict, assign, drop, reshape, extra):
+    m = build(lib, node)
+    state = m.state_dict()
+    for name in list(state)[:drop]:
+        del state[name]
+    if reshape and state:
+        state[next(iter(state))] = lib.array(7, 7)
+    state.update({name: lib.array(1) for name in extra})
+    result = m.load_state_dict(state, strict=strict, assign=assign)
+    return result.missing_keys, result.unexpected_keys
 
 
 @pytest.mark.parametrize(
@@ -295,91 +208,69 @@ hook_kinds = st.lists(
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @settings(max_examples=150)
 @given(hooks=hook_kinds, fails=st.booleans(), remove=st.integers(0, 5))
-def test_hooks(hooks, fails, remove):
-    def case(lib):
-        log = []
+@compared
+def test_hooks(lib, hooks, fails, remove):
+    log = []
 
-        class Mod(lib.nn.Module):
-            def forward(self, x, y=1):
-                log.append(("forward", x, y))
-                if fails:
-                    raise ZeroDivisionError
-                return x + y
+    class Mod(lib.nn.Module):
+        def forward(self, x, y=1):
+            log.append(("forward", x, y))
+            if fails:
+                raise ZeroDivisionError
+            return x + y
 
-        module = Mod()
-        handles = []
+    module = Mod()
+    handles = []
 
-        def make(i, kind, with_kwargs, returns):
-            def hook(m, *rest):
-                log.append((i, *rest))
-                if returns == "raise":
-                    raise ArithmeticError
-                if returns == "none":
-                    return None
-                if kind == "post":
-                    return 10 + i
-                return ((20 + i,), {"y": i}) if with_kwargs else 20 + i
+    def make(i, kind, with_kwargs, returns):
+        def hook(m, *rest):
+            log.append((i, *rest))
+            if returns == "raise":
+                raise ArithmeticError
+            if returns == "none":
+                return None
+            if kind == "post":
+                return 10 + i
+            return ((20 + i,), {"y": i}) if with_kwargs else 20 + i
 
-            return hook
+        return hook
 
-        for i, (kind, prepend, with_kwargs, always, returns) in enumerate(hooks):
-            options = {"prepend": prepend, "with_kwargs": with_kwargs}
-            hook = make(i, kind, with_kwargs, returns)
-            if kind == "pre":
-                handles.append(module.register_forward_pre_hook(hook, **options))
-            else:
-                handles.append(module.register_forward_hook(hook, always_call=always, **options))
-        if remove < len(handles):
-            handles[remove].remove()
-        try:
-            result = module(1, y=2)
-        except Exception as err:
-            result = type(err)
-        return log, result
-
-    agree(case)
+    for i, (kind, prepend, with_kwargs, always, returns) in enumerate(hooks):
+        options = {"prepend": prepend, "with_kwargs": with_kwargs}
+        hook = make(i, kind, with_kwargs, returns)
+        if kind == "pre":
+            handles.append(module.register_forward_pre_hook(hook, **options))
+        else:
+            handles.append(module.register_forward_hook(hook, always_call=always, **options))
+    if remove < len(handles):
+        handles[remove].remove()
+    try:
+        result = module(1, y=2)
+    except Exception as err:
+        result = type(err)
+    return log, result
 
 
-def test_state_dict_hooks():
-    def case(lib):
-        log = []
-        net = lib.nn.Sequential(lib.nn.Linear(1, 1), lib.nn.Sequential(lib.nn.Linear(1, 1)))
-        for name, m in net.named_modules():
-            m.register_state_dict_pre_hook(lambda m, p, k, name=name: log.append(("save pre", name, p, k)))
-            m.register_state_dict_post_hook(
-                lambda m, s, p, meta, name=name: log.append(("save", name, list(s), p, dict(meta)))
-            )
-            m.register_load_state_dict_pre_hook(
-                lambda m, s, p, meta, strict, missing, unexpected, errors, name=name: log.append(
-                    ("load pre", name, list(s), p, strict)
-                )
-            )
-            m.register_load_state_dict_post_hook(
-                lambda m, keys, name=name: log.append(("load", name, list(keys.missing_keys)))
-            )
-        state = net.state_dict()
-        del state["0.bias"]
-        log.append(("missing", net.load_state_dict(state, strict=False).missing_keys))
-        # torch runs a module's post-hooks before it looks at the next module; here the whole dict is
-        # checked first. The order among hooks of one kind is the same.
-        return sorted(log, key=lambda entry: entry[0])
-
-    agree(case)
-
-
-# -- dtypes ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", ["half", "float", "double", "bfloat16"])
-def test_casts(method):
-    def case(lib):
-        m = lib.nn.Linear(2, 2)
-        m.register_buffer(
-            "steps", torch.zeros(1, dtype=torch.int64) if lib is TORCH else np.zeros(1, np.int64)
+@compared
+def test_state_dict_hooks(lib):
+    log = []
+    net = lib.nn.Sequential(lib.nn.Linear(1, 1), lib.nn.Sequential(lib.nn.Linear(1, 1)))
+    for name, m in net.named_modules():
+        m.register_state_dict_pre_hook(lambda m, p, k, name=name: log.append(("save pre", name, p, k)))
+        m.register_state_dict_post_hook(
+            lambda m, s, p, meta, name=name: log.append(("save", name, list(s), p, dict(meta)))
         )
-        weight = m.weight
-        same = getattr(m, method)() is m
-        names = [str(v.dtype).removeprefix("torch.") for v in m.state_dict().values()]
-        return same, weight is m.weight, names
-
-    agree(case)
+        m.register_load_state_dict_pre_hook(
+            lambda m, s, p, meta, strict, missing, unexpected, errors, name=name: log.append(
+                ("load pre", name, list(s), p, strict)
+            )
+        )
+        m.register_load_state_dict_post_hook(
+            lambda m, keys, name=name: log.append(("load", name, list(keys.missing_keys)))
+        )
+    state = net.state_dict()
+    del state["0.bias"]
+    log.append(("missing", net.load_state_dict(state, strict=False).missing_keys))
+    # torch runs a module's post-hooks before it looks at the next module; here the whole dict is
+    # checked first. The order among hooks of one kind is the same.
+    return sorted(log, key=lambda entry: entry[0])

@@ -3,16 +3,10 @@
 The names are the methods of TensorDicts, so what each does to an entry is tested elsewhere.
 """
 
-from __future__ import annotations
-
 import pickle
-from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra")
-
 import tensordict
 import torch
 from parity.test_signatures import LEGACY, REFUSED
@@ -60,7 +54,7 @@ NOT_CALLED = {
 }
 
 # What follows the name, where it is not `()`: x is the object, other another one of its class.
-CALLS: dict[str, str] = {
+CALLS = {
     **dict.fromkeys(
         (
             "add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_", "pow", "pow_", "rsub",
@@ -90,51 +84,24 @@ CALLS: dict[str, str] = {
     "chunk": "(2)",
     "clamp": "(0, 1)",
     "copy_at_": "(other, slice(None))",
-    "create_nested": "(0)",
-    "expand": "(3)",
-    "expand_as": "(x)",
-    "fill_": "('zz', 1)",
-    "flip": "(0)",
-    "gather": "(0, array([0, 0]))",
-    "get": "('zz', 7)",
-    "get_at": "('zz', 0, 7)",
+    "create_nested": "(0)", "expand": "(3)", "expand_as": "(x)", "fill_": "('zz', 1)", "flip": "(0)",
+    "gather": "(0, array([0, 0]))", "get": "('zz', 7)", "get_at": "('zz', 0, 7)",
     "load_state_dict": "(x.state_dict())",
     "masked_select": "(array([True, False, True]))",
     "named_apply": "(lambda n, v: v)",
     "narrow": "(0, 1, 2)",
     "new_full": "(2, 0)",
     "new_tensor": "(array([0.0, 0.0, 0.0]))",
-    "pad": "([0, 0])",
-    "permute": "(0)",
-    "popitem": "()",
-    "refine_names": "('t')",
-    "rename": "('t')",
-    "rename_": "('t')",
-    "rename_key_": "('zz', 'y')",
-    "repeat": "(2)",
-    "repeat_interleave": "(2)",
-    "replace": "({})",
-    "reshape": "(3, 1)",
-    "roll": "(0, 0)",
-    "rot90": "()",
-    "select": "('zz')",
+    "pad": "([0, 0])", "permute": "(0)", "popitem": "()", "refine_names": "('t')", "rename": "('t')",
+    "rename_": "('t')", "rename_key_": "('zz', 'y')", "repeat": "(2)", "repeat_interleave": "(2)",
+    "replace": "({})", "reshape": "(3, 1)", "roll": "(0, 0)", "rot90": "()", "select": "('zz')",
     "separates": "()",
     "set": "('data', other.tolist()[0])",
-    "set_": "('zz', 1)",
-    "set_at_": "('zz', 1, 0)",
-    "set_non_tensor": "(0, 1)",
-    "setdefault": "(0, 1)",
-    "split": "(2)",
-    "split_keys": "()",
-    "stack_from_tensordict": "()",
+    "set_": "('zz', 1)", "set_at_": "('zz', 1, 0)", "set_non_tensor": "(0, 1)", "setdefault": "(0, 1)",
+    "split": "(2)", "split_keys": "()", "stack_from_tensordict": "()",
     "stack_tensors": "('a', out_key='b')",
-    "tensor_split": "(2)",
-    "tile": "((2,))",
-    "to": "('cpu')",
-    "type": "(float32)",
-    "unbind": "(0)",
-    "unflatten": "(0, (3, 1))",
-    "unsqueeze": "(-1)",
+    "tensor_split": "(2)", "tile": "((2,))", "to": "('cpu')", "type": "(float32)", "unbind": "(0)",
+    "unflatten": "(0, (3, 1))", "unsqueeze": "(-1)",
     "update_at_": "(other, slice(None))",
     "view": "(3)",
     "where": "(array([True, True, True]), other)",
@@ -144,7 +111,7 @@ OBJECTS_LOST = "an empty TensorDict, or one object for all, comes out there: the
 ENDLESS = "never ends there: iteration over one object for a batch does not"
 COLUMN = "a column of the objects, instead of nothing"
 # What comes out otherwise, for (class, name) or (None, name), and why; each is checked to be so.
-OTHERWISE: dict[tuple[str | None, str], str] = {
+OTHERWISE = {
     **{
         ("NonTensorStack", name): OBJECTS_LOST
         for name in ("broadcast_to", "flip", "flipud", "gather", "masked_select", "narrow", "roll", "tile")
@@ -181,7 +148,7 @@ GONE = (
 )  # fmt: skip
 
 
-def side(library: Any) -> dict[str, Any]:
+def side(library):
     mine = library is lite
     return {
         "lib": library,
@@ -190,13 +157,13 @@ def side(library: Any) -> dict[str, Any]:
     }
 
 
-def make(library: Any, cls: str, values: str = "abc") -> Any:
+def make(library, cls, values="abc"):
     if cls == "NonTensorStack":
         return library.NonTensorStack(*values)
     return getattr(library, cls)(values[0], batch_size=[3])
 
 
-def outcome(library: Any, cls: str, text: str, folder: str) -> Any:
+def outcome(library, cls, text, folder):
     """What an expression gives, in one form for both libraries; or the error."""
     scope = side(library) | {"x": make(library, cls), "other": make(library, cls, "xyz"), "folder": folder}
     try:
@@ -207,7 +174,7 @@ def outcome(library: Any, cls: str, text: str, folder: str) -> Any:
     return found, plain(scope["x"])
 
 
-def plain(value: Any) -> Any:
+def plain(value):
     if lite.is_non_tensor(value) or tensordict.is_non_tensor(value):
         return type(value).__name__, value.tolist(), tuple(value.batch_size), list(value.names)
     if isinstance(value, torch.Tensor | np.ndarray):
@@ -225,11 +192,11 @@ def plain(value: Any) -> Any:
     return list(value)
 
 
-def names(cls: str) -> list[str]:
+def names(cls):
     return sorted(name for name in dir(getattr(tensordict, cls)) if not name.startswith("_"))
 
 
-def listed() -> list[tuple[str, str]]:
+def listed():
     skipped = {*LEFT_OUT, *NOT_CALLED, *REFUSED}
     return [(cls, name) for cls in CLASSES for name in names(cls) if name not in skipped]
 
@@ -319,37 +286,13 @@ MORE = (
     "x.update_at_(other, 0)",
     "x.set('zz', 1)",
     "x.get('data') if cls != 'NonTensorStack' else 0",
-    "x.maybe_to_stack()",
-    "x.state_dict()",
-    "x[1]",
-    "x[1:]",
-    "x[[0, 2]]",
-    "x[array([True, False, True])]",
+    "x.maybe_to_stack()", "x.state_dict()", "x[1]", "x[1:]", "x[[0, 2]]", "x[array([True, False, True])]",
     "x[5] if cls == 'NonTensorStack' else 0",
     "x[0, 0] if cls == 'NonTensorStack' else 0",
-    "x['zz']",
-    "bool(x)",
-    "len(x)",
-    "x == x",
-    "x != x",
-    "x == other",
-    "x == 'a'",
-    "x | x",
-    "x ^ x",
-    "x + 1",
-    "1 + x",
-    "x * other",
-    "hash(x)",
-    "list(x.keys())",
-    "list(x.items(True, True))",
-    "dict(x.items())",
-    "x.to_dict()",
-    "x.tolist(as_linked_list=True)",
-    "x.expand(2, 3).batch_size",
-    "x.reshape(3, 1).permute(1, 0)",
-    "x.unsqueeze(0).batch_size",
-    "x.pad([0])",
-    "lib.stack([x, other])",
+    "x['zz']", "bool(x)", "len(x)", "x == x", "x != x", "x == other", "x == 'a'", "x | x", "x ^ x", "x + 1",
+    "1 + x", "x * other", "hash(x)", "list(x.keys())", "list(x.items(True, True))", "dict(x.items())",
+    "x.to_dict()", "x.tolist(as_linked_list=True)", "x.expand(2, 3).batch_size",
+    "x.reshape(3, 1).permute(1, 0)", "x.unsqueeze(0).batch_size", "x.pad([0])", "lib.stack([x, other])",
     "lib.cat([x, x])",
     "lib.is_non_tensor(x), lib.is_tensor_collection(x)",
     "pickle.loads(pickle.dumps(x))",
@@ -390,25 +333,19 @@ MORE = (
 )  # fmt: skip
 FUNCTIONS = {"lib.stack": "torch.stack", "lib.cat": "torch.cat"}
 METADATA = (
-    "[MetaData(3), MetaData(3)]",
-    "[MetaData[int](3), MetaData[int](3)]",
-    "[MetaData[int](3), MetaData(3)]",
-    "[MetaData(3), MetaData[int](3)]",
-    "[MetaData('ab'), MetaData('c')]",
-)
+    "[MetaData(3), MetaData(3)]", "[MetaData[int](3), MetaData[int](3)]", "[MetaData[int](3), MetaData(3)]",
+    "[MetaData(3), MetaData[int](3)]", "[MetaData('ab'), MetaData('c')]",
+)  # fmt: skip
 
 
 # Errors of another class: of the array library, or where the reference fails inside.
 OTHER_ERRORS = {
-    "x.update({'data': 'y'})",
-    "x.update_at_(other, 0)",
-    "x.set('zz', 1)",
-    "x[0, 0] if cls == 'NonTensorStack' else 0",
-    "x['zz']",
-}
+    "x.update({'data': 'y'})", "x.update_at_(other, 0)", "x.set('zz', 1)",
+    "x[0, 0] if cls == 'NonTensorStack' else 0", "x['zz']",
+}  # fmt: skip
 
 
-def more(library: Any, cls: str, text: str, folder: str) -> Any:
+def more(library, cls, text, folder):
     if library is tensordict:
         for mine, theirs in FUNCTIONS.items():
             text = text.replace(mine, theirs)
@@ -488,10 +425,10 @@ def test_metadata_goes_to_torch_and_back():
 VALUES = ("3", "'a'", "MetaData(3)", "MetaData[int](3)", "MetaData('a')", "NonTensorData(3)", "2.5", "None")
 
 
-def fields(library: Any, options: dict[str, bool], kind: str, value: str) -> Any:
+def fields(library, options, kind, value):
     scope = {"MetaData": library.MetaData, "NonTensorData": library.NonTensorData}
     mine = library is lite
-    array: Any = np.ndarray if mine else torch.Tensor
+    array = np.ndarray if mine else torch.Tensor
     body = {"__annotations__": {"x": array, "m": eval(kind, scope)}}
     cls = library.tensorclass(**options)(type("C", (), body))
     stack = lite.stack if mine else torch.stack

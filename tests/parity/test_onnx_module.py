@@ -1,27 +1,19 @@
 """OnnxModule against the torch network that the graph was exported from; dtypes that NumPy does not know."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
+import tensordict
+import torch
+from helpers.recurrent_policy import PATH, network
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-pytest.importorskip("onnxruntime", reason="needs onnxruntime")
-
-from helpers.recurrent_policy import PATH, network  # noqa: E402
-
-from lite import TensorDict, nn  # noqa: E402
-from lite.models import OnnxModule  # noqa: E402
+from lite import TensorDict, nn
+from lite.models import OnnxModule
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 @pytest.mark.parametrize("batch", [1, 7])
-def test_a_recurrent_policy_over_a_rollout(batch: int) -> None:
+def test_a_recurrent_policy_over_a_rollout(batch):
     """Twenty steps, the state carried by both: torch's module in tensordict, the graph in lite."""
     net = network()
     theirs = tensordict.nn.TensorDictModule(
@@ -46,7 +38,7 @@ def test_a_recurrent_policy_over_a_rollout(batch: int) -> None:
         state, torch_state = td["next", "hidden"], other["next", "hidden"]
 
 
-def test_the_graph_and_the_same_layers_here() -> None:
+def test_the_graph_and_the_same_layers_here():
     """The same weights in lite's own layers."""
     net = network()
     memory, action = nn.GRU(16, 16, num_layers=2, batch_first=True), nn.Linear(16, 3)
@@ -65,10 +57,10 @@ def test_the_graph_and_the_same_layers_here() -> None:
     "name",
     ["float", "double", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint64", "uint8", "bool"],
 )
-def test_every_dtype_goes_through(name: str, tmp_path: Path) -> None:
+def test_every_dtype_goes_through(name, tmp_path):
     onnx = pytest.importorskip("onnx", reason="needs the parity extra: onnx")
     make, kind = onnx.helper, getattr(onnx.TensorProto, name.upper())
-    shape: list[Any] = ["batch", 2]
+    shape = ["batch", 2]
     graph = make.make_graph(
         [make.make_node("Identity", ["x"], ["y"])],
         "identity",

@@ -5,27 +5,22 @@ response to 0, does not clear log-probs on padding, cuts padded history texts at
 gives no assistant mask at generation.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import transformers
+from parity.torch_face import TorchFace
+from torchrl.data import llm as data
+from torchrl.modules import llm
+from torchrl.modules.llm.policies import common
 
 import lite
 from lite.models import ChatHistory, History, OnnxDecoder, OnnxWrapper, Text, Tokenizer, Tokens
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("lists_as_batches")]
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-transformers = pytest.importorskip("transformers", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-llm = pytest.importorskip("torchrl.modules.llm", reason="needs the parity extra")
-data = pytest.importorskip("torchrl.data.llm", reason="needs the parity extra")
-common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
-
-from parity.torch_face import TorchFace  # noqa: E402
 
 FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-llama"
 TEXTS = ["Hi", "Hello there, 12 + 30?"]
@@ -34,7 +29,7 @@ NEW_TOKENS = 5
 
 
 @pytest.fixture(scope="module")
-def sides() -> Any:
+def sides():
     """(our model and tokenizer, the reference's model and tokenizer)."""
     decoder, tokenizer = OnnxDecoder(FOLDER), Tokenizer.from_pretrained(FOLDER)
     face = TorchFace(
@@ -43,13 +38,7 @@ def sides() -> Any:
     return decoder, tokenizer, face, transformers.AutoTokenizer.from_pretrained(FOLDER)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def lists_as_batches() -> Any:
-    with tensordict.set_list_to_stack(True):
-        yield
-
-
-def wrappers(sides: Any, mode: str, **options: Any) -> tuple[Any, Any]:
+def wrappers(sides, mode, **options):
     decoder, tokenizer, face, their_tokenizer = sides
     options |= {"input_mode": mode, "inplace": False}
     if mode == "history":
@@ -63,7 +52,7 @@ def wrappers(sides: Any, mode: str, **options: Any) -> tuple[Any, Any]:
     )
 
 
-def inputs(sides: Any, mode: str, field: str) -> tuple[Any, Any]:
+def inputs(sides, mode, field):
     size = [len(TEXTS)]
     if mode == "tokens":
         ids = sides[3](TEXTS, padding=True, padding_side="left", return_tensors="pt")["input_ids"]
@@ -84,11 +73,11 @@ def inputs(sides: Any, mode: str, field: str) -> tuple[Any, Any]:
     )
 
 
-def rows(td: Any, *key: str) -> list[np.ndarray]:
+def rows(td, *key):
     return [np.asarray(row) for row in td.get(key, as_list=True)]
 
 
-def assert_same(ours: Any, theirs: Any, *key: str, atol: float = 0.0) -> None:
+def assert_same(ours, theirs, *key, atol=0.0):
     for mine, other in zip(rows(ours, *key), rows(theirs, *key), strict=True):
         assert mine.dtype == other.dtype, key
         np.testing.assert_allclose(mine, other, rtol=0, atol=atol, err_msg=str(key))
@@ -96,7 +85,7 @@ def assert_same(ours: Any, theirs: Any, *key: str, atol: float = 0.0) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("padded", [True, False])
-def test_generation(sides: Any, mode: str, padded: bool) -> None:
+def test_generation(sides, mode, padded):
     ours, theirs = wrappers(sides, mode, generate=True, pad_output=padded)
     assert (ours.in_keys, ours.out_keys) == (theirs.in_keys, theirs.out_keys)
     mine, other = inputs(sides, mode, "prompt")
@@ -130,7 +119,7 @@ def test_generation(sides: Any, mode: str, padded: bool) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_log_probs_of_the_reference_on_request(sides: Any, mode: str) -> None:
+def test_log_probs_of_the_reference_on_request(sides, mode):
     decoder, tokenizer = sides[:2]
     _, theirs = wrappers(sides, mode, generate=True)
     options = {"chat_template_name": "chatml_format"} if mode == "history" else {}
@@ -153,7 +142,7 @@ def test_log_probs_of_the_reference_on_request(sides: Any, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("selected", [("masks",), ("log_probs", "masks")])
-def test_selected_out_keys_in_place(sides: Any, mode: str, selected: tuple[str, ...]) -> None:
+def test_selected_out_keys_in_place(sides, mode, selected):
     found = []
     for wrapper, td in zip(wrappers(sides, mode, generate=True), inputs(sides, mode, "prompt"), strict=True):
         version = wrapper.get_new_version(inplace=True)
@@ -163,7 +152,7 @@ def test_selected_out_keys_in_place(sides: Any, mode: str, selected: tuple[str, 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("padded", [True, False])
-def test_scoring(sides: Any, mode: str, padded: bool) -> None:
+def test_scoring(sides, mode, padded):
     ours, theirs = wrappers(sides, mode, generate=False, pad_output=padded)
     assert (ours.in_keys, ours.out_keys) == (theirs.in_keys, theirs.out_keys)
     mine, other = inputs(sides, mode, "full")
@@ -185,7 +174,7 @@ def test_scoring(sides: Any, mode: str, padded: bool) -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("padded", [True, False])
 @pytest.mark.parametrize("generate", [True, False])
-def test_single_rows(sides: Any, mode: str, padded: bool, generate: bool) -> None:
+def test_single_rows(sides, mode, padded, generate):
     ours, theirs = wrappers(sides, mode, generate=generate, pad_output=padded)
     mine, other = inputs(sides, mode, "prompt" if generate else "full")
     mine, other = ours(mine[0]), theirs(other[0])

@@ -1,19 +1,14 @@
 """Optimisers beside torch's, over many steps, and their state dicts in both directions."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from lite import TensorDict, nn, optim
 
-from lite import TensorDict, nn, optim  # noqa: E402
-
-SHAPES: list[tuple[int, ...]] = [(4, 3), (5,), (), (2, 1, 3), (0, 2)]
-LARGE: list[tuple[int, ...]] = [(130, 131), (3,), (0, 2)]  # compiled
-CASES: list[tuple[str, dict[str, Any]]] = [
+SHAPES = [(4, 3), (5,), (), (2, 1, 3), (0, 2)]
+LARGE = [(130, 131), (3,), (0, 2)]  # compiled
+CASES = [
     ("SGD", {"lr": 0.1}),
     ("SGD", {"lr": 0.1, "weight_decay": 0.1, "maximize": True}),
     ("SGD", {"lr": 0.1, "momentum": 0.9}),
@@ -35,12 +30,12 @@ TOLERANCES = {"float32": 1e-6, "float64": 1e-12}
 ids = [f"{name} {options}" for name, options in CASES]
 
 
-def arrays(shapes: list[tuple[int, ...]], dtype: str, seed: int) -> list[np.ndarray]:
+def arrays(shapes, dtype, seed):
     rng = np.random.default_rng(seed)
     return [np.asarray(rng.normal(size=shape), dtype) for shape in shapes]
 
 
-def close(ours: Any, theirs: Any, tolerance: float) -> None:
+def close(ours, theirs, tolerance):
     expected = theirs.detach().float().numpy() if theirs.dtype == torch.bfloat16 else theirs.detach().numpy()
     scale = max(1.0, float(np.abs(expected).max(initial=0)))
     np.testing.assert_allclose(
@@ -51,24 +46,24 @@ def close(ours: Any, theirs: Any, tolerance: float) -> None:
 class Pair:
     """Equal parameters here and in torch, with equal gradients."""
 
-    def __init__(self, shapes: list[tuple[int, ...]], dtype: str = "float32") -> None:
+    def __init__(self, shapes, dtype="float32"):
         start = arrays(shapes, dtype, 0)
         self.shapes, self.dtype = shapes, dtype
         self.ours = [nn.Parameter(array.copy()) for array in start]
         self.theirs = [torch.nn.Parameter(torch.tensor(array)) for array in start]
 
-    def gradients(self, seed: int, skip: tuple[int, ...] = ()) -> None:
+    def gradients(self, seed, skip=()):
         for i, array in enumerate(arrays(self.shapes, self.dtype, seed)):
             self.ours[i].grad = None if i in skip else array
             self.theirs[i].grad = None if i in skip else torch.tensor(array)
 
-    def compare(self, tolerance: float) -> None:
+    def compare(self, tolerance):
         for mine, other in zip(self.ours, self.theirs, strict=True):
             assert mine.dtype.name == self.dtype
             close(mine.data, other, tolerance)
 
 
-def compare_states(ours: Any, theirs: Any, tolerance: float) -> None:
+def compare_states(ours, theirs, tolerance):
     assert set(ours["state"]) == set(theirs["state"])
     for number, entries in theirs["state"].items():
         assert set(ours["state"][number]) == set(entries)
@@ -85,7 +80,7 @@ def compare_states(ours: Any, theirs: Any, tolerance: float) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shapes", [SHAPES, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize(("name", "options"), CASES, ids=ids)
-def test_many_steps(name: str, options: dict[str, Any], shapes: Any, dtype: str) -> None:
+def test_many_steps(name, options, shapes, dtype):
     pair = Pair(shapes, dtype)
     mine = getattr(optim, name)(pair.ours, **options)
     other = getattr(torch.optim, name)(pair.theirs, **options)
@@ -101,11 +96,11 @@ def test_many_steps(name: str, options: dict[str, Any], shapes: Any, dtype: str)
 
 @pytest.mark.parametrize("shapes", [SHAPES, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize(("name", "options"), CASES, ids=ids)
-def test_functions_of_tensordicts(name: str, options: dict[str, Any], shapes: Any) -> None:
+def test_functions_of_tensordicts(name, options, shapes):
     pair = Pair(shapes, "float64")
     optimizer, other = getattr(optim, name)(**options), getattr(torch.optim, name)(pair.theirs, **options)
 
-    def tree(values: Any) -> TensorDict:
+    def tree(values):
         first, *rest = values
         return TensorDict({"first": first, "below": {str(i): value for i, value in enumerate(rest)}})
 
@@ -129,7 +124,7 @@ def test_functions_of_tensordicts(name: str, options: dict[str, Any], shapes: An
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize(("name", "options"), CASES, ids=ids)
-def test_sixteen_bits(name: str, options: dict[str, Any], dtype: str) -> None:
+def test_sixteen_bits(name, options, dtype):
     """The state has the parameter's dtype, as in torch, which rounds within a step, too."""
     options = {"lr": 0.01, "eps": 1e-3, **options} if name != "SGD" else {**options, "lr": 0.01}
     kind = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else np.float16
@@ -149,7 +144,7 @@ def test_sixteen_bits(name: str, options: dict[str, Any], dtype: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "options"), CASES, ids=ids)
-def test_state_dicts_go_both_ways(name: str, options: dict[str, Any]) -> None:
+def test_state_dicts_go_both_ways(name, options):
     pair = Pair(SHAPES, "float64")
     mine, other = (
         getattr(optim, name)(pair.ours, **options),
@@ -171,10 +166,10 @@ def test_state_dicts_go_both_ways(name: str, options: dict[str, Any]) -> None:
     compare_states(back.state_dict(), again.state_dict(), 1e-12)
 
 
-def test_groups() -> None:
+def test_groups():
     pair = Pair(SHAPES, "float64")
 
-    def groups(params: Any) -> Any:
+    def groups(params):
         return [{"params": params[:2], "lr": 0.5}, {"params": params[2], "betas": (0.1, 0.2)}]
 
     mine, other = optim.Adam(groups(pair.ours), lr=0.1), torch.optim.Adam(groups(pair.theirs), lr=0.1)
@@ -198,7 +193,7 @@ def test_groups() -> None:
         ("RMSprop", {"eps": -1.0}), ("RMSprop", {"momentum": -1.0}), ("AdamW", {"lr": -1e-9}),
     ],
 )  # fmt: skip
-def test_errors_are_of_the_same_class(name: str, wrong: dict[str, Any]) -> None:
+def test_errors_are_of_the_same_class(name, wrong):
     for module, param in (
         (optim, nn.Parameter(np.ones(2))),
         (torch.optim, torch.nn.Parameter(torch.ones(2))),
@@ -208,7 +203,7 @@ def test_errors_are_of_the_same_class(name: str, wrong: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("bad", [[], [np.ones(2)], "params", {1, 2}, np.ones(2), 3j], ids=repr)
-def test_what_is_not_to_be_optimised(bad: Any) -> None:
+def test_what_is_not_to_be_optimised(bad):
     found = []
     for module in (optim, torch.optim):
         with pytest.raises((TypeError, ValueError)) as caught:
@@ -219,7 +214,7 @@ def test_what_is_not_to_be_optimised(bad: Any) -> None:
 
 # -- schedules ---------------------------------------------------------------------------------------
 
-SCHEDULES: dict[str, Any] = {
+SCHEDULES = {
     "constant": lambda m, o: m.ConstantLR(o, factor=0.3, total_iters=4),
     "linear": lambda m, o: m.LinearLR(o, start_factor=0.2, end_factor=0.9, total_iters=6),
     "linear, of the defaults": lambda m, o: m.LinearLR(o),
@@ -236,7 +231,7 @@ SCHEDULES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_schedules(name: str) -> None:
+def test_schedules(name):
     make = SCHEDULES[name]
     mine = optim.SGD(
         [{"params": [nn.Parameter(np.ones(2))]}, {"params": [nn.Parameter(np.ones(1))], "lr": 0.5}], lr=0.1
@@ -266,12 +261,12 @@ def test_schedules(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_schedules_as_functions(name: str) -> None:
+def test_schedules_as_functions(name):
     other = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1)
     theirs = SCHEDULES[name](torch.optim.lr_scheduler, other)
 
     class Functions:  # schedules of a number, in a sequence of no optimiser
-        def __getattr__(self, schedule: str) -> Any:
+        def __getattr__(self, schedule):
             cls = getattr(optim, schedule)
             return lambda _, *args, **kwargs: cls(
                 None if schedule == "SequentialLR" else 0.1, *args, **kwargs
@@ -284,7 +279,7 @@ def test_schedules_as_functions(name: str) -> None:
         theirs.step()
 
 
-def test_two_schedules_of_one_optimizer() -> None:
+def test_two_schedules_of_one_optimizer():
     mine, other = (
         optim.SGD([nn.Parameter(np.ones(2))], lr=0.1),
         torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1),
@@ -307,7 +302,7 @@ def test_two_schedules_of_one_optimizer() -> None:
 @pytest.mark.parametrize("norm_type", [2.0, 1.0, 3.0, 0.5, float("inf")])
 @pytest.mark.parametrize("max_norm", [0.5, 1e3, float("inf")])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_clip_grad_norm(dtype: str, max_norm: float, norm_type: float) -> None:
+def test_clip_grad_norm(dtype, max_norm, norm_type):
     pair = Pair(SHAPES[:-1], dtype)
     pair.gradients(3, skip=(2,))
     grads = TensorDict({str(i): p.grad.copy() for i, p in enumerate(pair.ours) if p.grad is not None})
@@ -326,7 +321,7 @@ def test_clip_grad_norm(dtype: str, max_norm: float, norm_type: float) -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_clip_grad_norm_of_what_is_not_finite(bad: float) -> None:
+def test_clip_grad_norm_of_what_is_not_finite(bad):
     pair = Pair([(2,)])
     pair.gradients(0)
     pair.ours[0].grad[0] = bad
@@ -342,7 +337,7 @@ def test_clip_grad_norm_of_what_is_not_finite(bad: float) -> None:
     np.testing.assert_array_equal(pair.ours[0].grad, pair.theirs[0].grad.numpy())
 
 
-def test_clip_grad_value() -> None:
+def test_clip_grad_value():
     pair = Pair(SHAPES)
     pair.gradients(0, skip=(1,))
     optim.clip_grad_value_(pair.ours, 0.3)

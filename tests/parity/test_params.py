@@ -1,20 +1,14 @@
-"""TensorDictParams against tensordict: kinds, names, locks, hooks, state dicts.
+"""TensorDictParams against tensordict: kinds, names, locks, hooks, state dicts, every plain name."""
 
-`parity/test_checklist.py` maps rows of the checklist of reference tests to these.
-"""
-
-from __future__ import annotations
-
+import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parity.functional import QUIET, Lib, kind, raw, same
+from parity.functional import LIBS, QUIET, TORCH, compared, fill, kind, raw, same
 
 pytestmark = QUIET
 
@@ -24,28 +18,26 @@ DTYPES = ["float16", "float32", "float64", "int64", "bool", "complex64"]
 
 @given(st.lists(st.sampled_from(DTYPES), min_size=1, max_size=4), st.sampled_from([False, True, "skip"]))
 @settings(max_examples=30)
-def test_kinds_after_construction(dtypes: Any, no_convert: Any) -> None:
-    def program(lib: Lib) -> Any:
-        entries = {f"k{i}": lib.ones(2, dtype=dtype) for i, dtype in enumerate(dtypes)}
-        td = lib.TD({**entries, "n": lib.TD({"p": lib.nn.Parameter(lib.ones(1))})})
-        params = lib.tdnn.TensorDictParams(td, no_convert=no_convert)
-        params["n", "late"] = lib.ones(1)
-        params.set("later", lib.ones(1, dtype=np.int64))
-        return (
-            [name for name, _ in params.named_parameters()],
-            sorted(name for name, _ in params.named_buffers()),
-            list(params.state_dict()),
-        )
-
-    same(program)
+@compared
+def test_kinds_after_construction(lib, dtypes, no_convert):
+    entries = {f"k{i}": lib.ones(2, dtype=dtype) for i, dtype in enumerate(dtypes)}
+    td = lib.TD({**entries, "n": lib.TD({"p": lib.nn.Parameter(lib.ones(1))})})
+    params = lib.tdnn.TensorDictParams(td, no_convert=no_convert)
+    params["n", "late"] = lib.ones(1)
+    params.set("later", lib.ones(1, dtype=np.int64))
+    return (
+        [name for name, _ in params.named_parameters()],
+        sorted(name for name, _ in params.named_buffers()),
+        list(params.state_dict()),
+    )
 
 
-def test_constructor_arguments() -> None:
+def test_constructor_arguments():
     same(lambda lib: sorted(lib.tdnn.TensorDictParams(a=lib.ones(1), b=lib.ones(2)).keys()))
     same(lambda lib: sorted(lib.tdnn.TensorDictParams({"a": lib.ones(1)}).keys()))
     assert same(lambda lib: lib.tdnn.TensorDictParams(lib.TD(), a=1)) == "TypeError"
 
-    def copies(lib: Lib) -> Any:
+    def copies(lib):
         params = lib.tdnn.TensorDictParams(lib.TD({"a": lib.ones(1)}))
         again = lib.tdnn.TensorDictParams(params)
         return again["a"] is params["a"], [name for name, _ in again.named_parameters()]
@@ -53,151 +45,130 @@ def test_constructor_arguments() -> None:
     same(copies)
 
 
-def make(lib: Lib, lock: bool = False) -> Any:
+def make(lib, lock=False):
     td = lib.TD({"a": lib.ones(2), "n": {"b": lib.ones(3)}, "i": lib.ones(2, dtype=np.int64)})
     return lib.tdnn.TensorDictParams(td, lock=lock)
 
 
-def parent(lib: Lib, params: Any) -> Any:
+def parent(lib, params):
     module = lib.nn.Module()
     module.params = params
     return module
 
 
 @pytest.mark.parametrize("lock", [True, False])
-def test_names_assignment_and_locks(lock: bool) -> None:
-    def program(lib: Lib) -> Any:
-        params = make(lib, lock)
-        module = parent(lib, params)
-        seen: list[Any] = [[name for name, _ in module.named_parameters()], params.is_locked]
-        params["c"] = lib.ones(1)
-        params["n", "d"] = lib.ones(1)
-        seen.append([name for name, _ in module.named_parameters()])
-        del params["c"]
-        seen.append([name for name, _ in module.named_parameters()])
-        params.lock_()
-        for write in (
-            lambda: params.set("x", lib.ones(1)),
-            lambda: params.update({"x": lib.ones(1)}),
-            lambda: params.del_("a"),
-        ):
-            try:
-                write()
-            except RuntimeError:
-                seen.append("locked")
-        return seen
-
-    same(program)
+@compared
+def test_names_assignment_and_locks(lib, lock):
+    params = make(lib, lock)
+    module = parent(lib, params)
+    seen = [[name for name, _ in module.named_parameters()], params.is_locked]
+    params["c"] = lib.ones(1)
+    params["n", "d"] = lib.ones(1)
+    seen.append([name for name, _ in module.named_parameters()])
+    del params["c"]
+    seen.append([name for name, _ in module.named_parameters()])
+    params.lock_()
+    for write in (
+        lambda: params.set("x", lib.ones(1)),
+        lambda: params.update({"x": lib.ones(1)}),
+        lambda: params.del_("a"),
+    ):
+        try:
+            write()
+        except RuntimeError:
+            seen.append("locked")
+    return seen
 
 
-def test_tied_wrappers() -> None:
-    def program(lib: Lib) -> Any:
-        td = lib.TD({"a": lib.ones(2)})
-        module = parent(lib, lib.tdnn.TensorDictParams(td))
-        module.again = lib.tdnn.TensorDictParams(td)
-        return [name for name, _ in module.named_parameters()], list(module.state_dict())
-
-    same(program)
+@compared
+def test_tied_wrappers(lib):
+    td = lib.TD({"a": lib.ones(2)})
+    module = parent(lib, lib.tdnn.TensorDictParams(td))
+    module.again = lib.tdnn.TensorDictParams(td)
+    return [name for name, _ in module.named_parameters()], list(module.state_dict())
 
 
-def test_get_hooks() -> None:
-    def program(lib: Lib) -> Any:
+def test_get_hooks():
+    def program(lib):
         params = make(lib)
         params.register_get_post_hook(lambda self, leaf: leaf * 2)
         read = [
-            params["a"],
-            params.get("a"),
-            params["n", "b"],
-            dict(params.items())["a"],
+            params["a"], params.get("a"), params["n", "b"], dict(params.items())["a"],
             next(params.values()),
-        ]
+        ]  # fmt: skip
         return [raw(value).tolist() for value in read]
 
     same(program)
     assert same(lambda lib: make(lib).register_get_post_hook(1)) == "ValueError"
 
 
-def test_clones() -> None:
-    def program(lib: Lib) -> Any:
-        tied = lib.nn.Parameter(lib.ones(2), requires_grad=False)
-        params = lib.tdnn.TensorDictParams(
-            lib.TD({"a": tied, "n": {"b": tied}, "i": lib.ones(1, dtype=np.int64)})
-        )
-        found = []
-        for other in (params.clone(), params.copy()):
-            found.append((type(other).__name__, [name for name, _ in other.named_parameters()]))
-            found.append((other["a"] is other["n", "b"], other["a"] is tied, other["a"].requires_grad))
-        return found
-
-    same(program)
+@compared
+def test_clones(lib):
+    tied = lib.nn.Parameter(lib.ones(2), requires_grad=False)
+    params = lib.tdnn.TensorDictParams(
+        lib.TD({"a": tied, "n": {"b": tied}, "i": lib.ones(1, dtype=np.int64)})
+    )
+    found = []
+    for other in (params.clone(), params.copy()):
+        found.append((type(other).__name__, [name for name, _ in other.named_parameters()]))
+        found.append((other["a"] is other["n", "b"], other["a"] is tied, other["a"].requires_grad))
+    return found
 
 
-def test_results_of_operations() -> None:
-    def program(lib: Lib) -> Any:
-        td = lib.TD({"a": lib.ones(2, 3)}, batch_size=[2])
-        params = lib.tdnn.TensorDictParams(td)
-        results = [
-            params.expand(4, 2),
-            params.apply(lambda x: x + 1),
-            params.unsqueeze(0),
-            params.select("a"),
-            params.detach(),
-            params.to_tensordict(),
-            params.data,
-            params.half(),
-        ]
-        return [(type(r).__name__, tuple(r.batch_size), kind(lib, r["a"])) for r in results]
-
-    same(program)
+@compared
+def test_results_of_operations(lib):
+    td = lib.TD({"a": lib.ones(2, 3)}, batch_size=[2])
+    params = lib.tdnn.TensorDictParams(td)
+    results = [
+        params.expand(4, 2),
+        params.apply(lambda x: x + 1),
+        params.unsqueeze(0), params.select("a"), params.detach(), params.to_tensordict(), params.data,
+        params.half(),
+    ]  # fmt: skip
+    return [(type(r).__name__, tuple(r.batch_size), kind(lib, r["a"])) for r in results]
 
 
-def test_casts_of_the_parent() -> None:
-    def program(lib: Lib) -> Any:
-        module = parent(lib, make(lib))
-        leaf = module.params["a"]
-        found = []
-        for cast in ("half", "double", "float"):
-            getattr(module, cast)()
-            found.append([str(raw(p).dtype) for p in module.params.values(True, True)])
-        return found, module.params["a"] is leaf
-
-    same(program)
+@compared
+def test_casts_of_the_parent(lib):
+    module = parent(lib, make(lib))
+    leaf = module.params["a"]
+    found = []
+    for cast in ("half", "double", "float"):
+        getattr(module, cast)()
+        found.append([str(raw(p).dtype) for p in module.params.values(True, True)])
+    return found, module.params["a"] is leaf
 
 
-def test_value_operations() -> None:
-    def program(lib: Lib) -> Any:
-        params = make(lib)
-        leaf = params["a"]
-        found = [params.zero_() is params, raw(leaf).tolist()]
-        found += [params.fill_("a", 3) is params, raw(leaf).tolist()]
-        found += [params.copy_(make(lib).data) is params, raw(leaf).tolist()]
-        params.apply_(lambda x: x * 5)
-        found += [raw(leaf).tolist(), params["a"] is leaf, kind(lib, params["a"])]
-        return found
-
-    same(program)
+@compared
+def test_value_operations(lib):
+    params = make(lib)
+    leaf = params["a"]
+    found = [params.zero_() is params, raw(leaf).tolist()]
+    found += [params.fill_("a", 3) is params, raw(leaf).tolist()]
+    found += [params.copy_(make(lib).data) is params, raw(leaf).tolist()]
+    params.apply_(lambda x: x * 5)
+    found += [raw(leaf).tolist(), params["a"] is leaf, kind(lib, params["a"])]
+    return found
 
 
 @pytest.mark.parametrize("detach", [True, False])
-def test_state_dicts(detach: bool) -> None:
-    def program(lib: Lib) -> Any:
-        params = make(lib)
-        if detach:
-            params = lib.tdnn.TensorDictParams(params.data, no_convert=True)
-        module = parent(lib, params)
-        leaf = params["a"]
-        state = module.state_dict()
-        zeros = {name: value * 0 for name, value in state.items()}
-        result = module.load_state_dict(zeros)
-        flat = {name.removeprefix("params."): value + 2 for name, value in zeros.items()}
-        params.load_state_dict(flat)
-        return list(state), list(result), raw(leaf).tolist(), params["a"] is leaf, kind(lib, leaf)
-
-    same(program)
+@compared
+def test_state_dicts(lib, detach):
+    params = make(lib)
+    if detach:
+        params = lib.tdnn.TensorDictParams(params.data, no_convert=True)
+    module = parent(lib, params)
+    leaf = params["a"]
+    state = module.state_dict()
+    zeros = {name: value * 0 for name, value in state.items()}
+    result = module.load_state_dict(zeros)
+    flat = {name.removeprefix("params."): value + 2 for name, value in zeros.items()}
+    params.load_state_dict(flat)
+    return list(state), list(result), raw(leaf).tolist(), params["a"] is leaf, kind(lib, leaf)
 
 
-def test_missing_state() -> None:
-    def program(lib: Lib) -> Any:
+def test_missing_state():
+    def program(lib):
         module = lib.nn.Module()
         module.params, module.layer = make(lib), lib.nn.Linear(1, 1)
         state = {name: v for name, v in module.state_dict().items() if not name.startswith("params.")}
@@ -212,32 +183,30 @@ def test_missing_state() -> None:
     assert same(lambda lib: make(lib).load_state_dict({"a": lib.ones(2)})) == "RuntimeError"
 
 
-def test_params_into_params() -> None:
-    def program(lib: Lib) -> Any:
-        module = parent(lib, make(lib))
-        other = lib.TD.from_module(parent(lib, make(lib))).data * 3
-        with other.to_module(module):
-            inside = raw(module.params["a"]).tolist()
-        with (make(lib).data * 4).to_module(module.params):
-            alone = raw(module.params["a"]).tolist()
-        return inside, alone, raw(module.params["a"]).tolist()
-
-    same(program)
+@compared
+def test_params_into_params(lib):
+    module = parent(lib, make(lib))
+    other = lib.TD.from_module(parent(lib, make(lib))).data * 3
+    with other.to_module(module):
+        inside = raw(module.params["a"]).tolist()
+    with (make(lib).data * 4).to_module(module.params):
+        alone = raw(module.params["a"]).tolist()
+    return inside, alone, raw(module.params["a"]).tolist()
 
 
 @pytest.mark.parametrize("name", ["map", "memmap_"])
-def test_what_params_refuse(name: str) -> None:
+def test_what_params_refuse(name):
     assert same(
         lambda lib: getattr(make(lib), name)(lambda x: x) if name == "map" else make(lib).memmap_()
     ) == ("RuntimeError")
 
 
-def test_calling_params() -> None:
+def test_calling_params():
     assert same(lambda lib: make(lib)(1)) == "NotImplementedError"
 
 
-def test_a_tensordict_as_buffer() -> None:
-    def program(lib: Lib) -> Any:
+def test_a_tensordict_as_buffer():
+    def program(lib):
         module = lib.nn.Module()
         module.register_buffer("td", lib.TD({"a": lib.ones(2), "n": {"b": lib.ones(2)}}))
         found = []
@@ -247,3 +216,309 @@ def test_a_tensordict_as_buffer() -> None:
         return found
 
     assert same(program) == [{"float64"}, {"float32"}, {"float16"}]
+
+
+# Torch's own machinery, and what the reference has for autograd and compilers.
+TORCH_ONLY = {
+    *("T_destination", "call_super_init", "dump_patches", "share_memory", "clear_refs_for_compile_"),
+    *("attrs", "grad", "as_tensor"),
+}
+# What differs without an argument, and how.
+ELSEWHERE = {
+    "keys": "the views print differently",
+    "split_keys": "plain TensorDicts, as of all that select",
+    "permute": "without dims: ValueError, self",
+    "flatten": "self, or a copy, where there is nothing to flatten",
+    "densify": "self, or a copy, where there is nothing lazy",
+    "dtype": "the classes of dtypes have other names",
+    "new_empty": "not initialised",
+    "non_tensor_items": "the reference counts arrays",
+    "zero_grad": "None, as of a module",
+    "flip": "without dims: all of them, as NumPy's",
+    "tile": "without repeats: a copy",
+    "update": "without a source: nothing to do",
+}
+
+
+def build(lib):
+    td = lib.TD({"w": lib.ones(3, 2), "n": {"b": lib.ones(3, 4)}}, batch_size=[3])
+    params = lib.tdnn.TensorDictParams(td)
+    for parameter in params.parameters():
+        parameter.requires_grad_(False)
+    return params
+
+
+def described(lib, td):
+    leaves = [(key, shown(lib, leaf, td)) for key, leaf in td.items(True, True)]
+    return tuple(td.batch_size), leaves
+
+
+def shown(lib, value, params):
+    """A result without what only one library can say about it."""
+    if value is params:
+        return "self"
+    if isinstance(value, lib.tdnn.TensorDictParams):
+        return "params", described(lib, value)
+    if isinstance(value, lib.base.TensorDictBase):
+        return "tensordict", described(lib, value)
+    if isinstance(value, Mapping):
+        return {str(key): shown(lib, item, params) for key, item in value.items()}
+    if isinstance(value, list | tuple) or inspect.isgenerator(value):
+        return [shown(lib, item, params) for item in value]
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return kind(lib, value), np.round(raw(value), 4).tolist()
+    return value if isinstance(value, bool | int | float | str | None) else type(value).__name__
+
+
+def asked(lib, name):
+    params = build(lib)
+    try:
+        value = getattr(params, name)
+        value = value() if callable(value) else value
+        return shown(lib, value, params), described(lib, params)
+    except Exception:
+        return "an error"  # of an argument that is missing, mostly: NumPy and torch differ in the class
+
+
+NAMES = [
+    name
+    for name in dir(build(TORCH))
+    if name.isidentifier() and not name.startswith("_") and name not in TORCH_ONLY and name not in ELSEWHERE
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_answer(name):
+    mine, theirs = (asked(lib, name) for lib in LIBS)
+    assert mine == theirs
+
+
+def net(lib, seed):
+    made = lib.nn.Sequential(lib.nn.Linear(2, 3), lib.nn.Sequential(lib.nn.BatchNorm1d(3)))
+    fill(lib, [made], seed)
+    return made
+
+
+def values(module):
+    return {name: np.round(raw(value), 5).tolist() for name, value in module.state_dict().items()}
+
+
+def flat(lib, module):
+    return lib.TD.from_module(module).flatten_keys(".")
+
+
+SOURCES = {
+    "flat": flat,
+    "flat arrays": lambda lib, m: flat(lib, m).data,
+    "flat params": lambda lib, m: lib.tdnn.TensorDictParams(flat(lib, m)),
+    "flattened params": lambda lib, m: lib.TD.from_module(m, as_module=True).flatten_keys("."),
+    "nested": lambda lib, m: lib.TD.from_module(m),
+    "nested params": lambda lib, m: lib.TD.from_module(m, as_module=True),
+    "of a state dict": lambda lib, m: lib.TD.from_module(m, use_state_dict=True).flatten_keys("."),
+    "one of several": lambda lib, m: lib.TD.from_modules(m, m)[1].flatten_keys("."),
+    "one of a lazy stack": lambda lib, m: lib.TD.from_modules(m, m, lazy_stack=True)[1].flatten_keys("."),
+    "too few": lambda lib, m: flat(lib, m).exclude("0.bias"),
+    "too many": lambda lib, m: flat(lib, m).set("other", lib.ones(1)),
+    "another shape": lambda lib, m: flat(lib, m).set("0.bias", lib.ones(4)),
+    "an object": lambda lib, m: flat(lib, m).set("name", "x"),
+    "its state dict": lambda lib, m: flat(lib, m).state_dict(),
+}
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("assign", [True, False])
+@pytest.mark.parametrize("source", SOURCES)
+@compared
+def test_a_tensordict_as_state_dict(lib, source, strict, assign):
+    module, other = net(lib, 0), net(lib, 1)
+    given = SOURCES[source](lib, other)
+    weight = module[0].weight
+    try:
+        keys = module.load_state_dict(given, strict=strict, assign=assign)
+        found = [sorted(names) for names in keys]
+    except RuntimeError:
+        return "RuntimeError"  # where torch has written what did fit
+    return found, values(module), values(other), module[0].weight is weight, kind(lib, module[0].weight)
+
+
+TREES = {
+    "nested": lambda lib, td: td,
+    "params": lambda lib, td: lib.tdnn.TensorDictParams(td),
+    "flat": lambda lib, td: td.flatten_keys("."),
+    "nested dict": lambda lib, td: td.to_dict(),
+    "dict of nodes": lambda lib, td: dict(td.items()),
+    "state dict": lambda lib, td: td.state_dict(),
+    "nested state dict": lambda lib, td: td.state_dict(flatten=False),
+    "too few": lambda lib, td: td.exclude("a"),
+    "too many": lambda lib, td: td.set("other", lib.ones(1)),
+    "another batch size": lambda lib, td: td.auto_batch_size_(),
+}
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("assign", [True, False])
+@pytest.mark.parametrize("source", TREES)
+@pytest.mark.parametrize("target", ["params", "tensordict"])
+@compared
+def test_trees_as_state_dicts_of_trees(lib, target, source, assign, strict):
+    def tree(value):
+        entries = {"a": lib.ones(2) * value, "n": lib.TD({"b": lib.ones(2) * value})}
+        return lib.TD({**entries, "i": lib.ones(2, dtype=np.int64)})
+
+    into = tree(1)
+    into = lib.tdnn.TensorDictParams(into) if target == "params" else into
+    # Where the reference loads nothing with assign=True, as `test_assigning_to_params` has it.
+    copied = assign and target == "tensordict"
+    result = into.load_state_dict(TREES[source](lib, tree(2)), strict=strict, assign=copied)
+    found = {key: raw(leaf).tolist() for key, leaf in into.items(True, True)}
+    return result is into, found, tuple(into.batch_size)
+
+
+def of_class(lib):
+    @lib.base.tensorclass
+    class Holder:
+        x: Any
+        name: str
+
+    return lib.TD({"c": Holder(lib.ones(2), "n"), "a": lib.ones(2)})
+
+
+ENTRIES = {
+    **{
+        dtype: lambda lib, dtype=dtype: lib.TD({"a": lib.ones(2, dtype=dtype)})
+        for dtype in ("float16", "float32", "float64", "int64", "uint8", "bool", "complex64")
+    },
+    "no dimension": lambda lib: lib.TD({"a": lib.ones()}),
+    "nested": lambda lib: lib.TD({"n": lib.TD({"m": lib.TD({"a": lib.ones(2)})})}),
+    "an empty node": lambda lib: lib.TD({"n": lib.TD(), "a": lib.ones(2)}),
+    "nothing": lambda lib: lib.TD(),
+    "an object": lambda lib: lib.TD({"s": "x", "a": lib.ones(2)}),
+    "an object below": lambda lib: lib.TD({"n": lib.TD({"s": "x"}), "a": lib.ones(2)}),
+    "a wrapped object": lambda lib: lib.TD({"s": lib.base.NonTensorData(3), "a": lib.ones(2)}),
+    "a tensorclass": of_class,
+    "params": lambda lib: lib.TD({"p": lib.tdnn.TensorDictParams(lib.TD({"a": lib.ones(2)}))}),
+    "a Parameter": lambda lib: lib.TD({"p": lib.nn.Parameter(lib.ones(2))}),
+    "a dot in a key": lambda lib: lib.TD({"a.b": lib.ones(2)}),
+    "a batch": lambda lib: lib.TD({"a": lib.ones(2, 3), "n": lib.TD({"b": lib.ones(2)})}, batch_size=[2]),
+}
+
+
+@pytest.mark.parametrize("assign", [True, False])
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("place", ["params", "a child", "a buffer"])
+def test_state_dicts_of_every_kind_of_entry(place, entry, assign):
+    """What is saved, and that it is loaded into another of the same structure."""
+    dotted = entry == "a dot in a key" and place != "a buffer"
+
+    def program(lib):
+        def build(value):
+            td = ENTRIES[entry](lib)
+            for leaf in td.values(True, True):
+                if hasattr(leaf, "dtype"):
+                    raw(leaf)[...] = value
+            if place == "params":
+                params = lib.tdnn.TensorDictParams(td)
+                return params, params
+            module = lib.nn.Module()
+            if place == "a child":
+                module.td = lib.tdnn.TensorDictParams(td)
+            else:
+                module.register_buffer("td", td)
+            return module, module.td
+
+        def found(td):
+            return {
+                str(key): (str(raw(leaf).dtype), raw(leaf).tolist())
+                for key, leaf in td.items(True, True)
+                if hasattr(leaf, "dtype")
+            }
+
+        (source, _), (target, _) = build(1), build(0)
+        state = source.state_dict()
+        if dotted:
+            return list(state)  # which the reference takes for a path when it loads
+        names = {name: found(v) if hasattr(v, "items") else raw(v).tolist() for name, v in state.items()}
+        objects = place == "a child" and "object" in entry
+        if not objects:  # at which the reference raises that the keys differ by nothing
+            target.load_state_dict(state, assign=assign and place != "params")
+        loaded = found(target if place == "params" else target.td)
+        if entry == "bool" and place == "a child":
+            loaded = {key: np.asarray(numbers, bool).tolist() for key, (_, numbers) in loaded.items()}
+        return names, None if objects else loaded
+
+    same(program)
+
+
+def test_objects_stay_when_a_state_dict_is_loaded_into_a_child():
+    """The one case above where the reference raises."""
+    from lite import TensorDict, nn
+
+    module = nn.Module()
+    module.td = nn.TensorDictParams(TensorDict({"s": "x", "n": {"s": "y"}, "a": np.ones(2, np.float32)}))
+    module.load_state_dict({"td.a": np.zeros(2)})
+    assert (module.td["s"], module.td["n", "s"]) == ("x", "y")
+    np.testing.assert_array_equal(module.td["a"], [0, 0])
+
+
+def test_assigning_to_params():
+    """The reference assigns to a copy."""
+    from lite.nn import Parameter, TensorDictParams
+
+    params, array = TensorDictParams({"w": np.zeros(2, np.float32), "i": np.zeros(1, int)}), np.ones(2)
+    params.load_state_dict({"w": array, "i": np.ones(1, int)}, assign=True)
+    assert isinstance(params["w"], Parameter)
+    assert params["w"].data is array
+    np.testing.assert_array_equal(params["i"], [1])
+
+
+ATTRIBUTES = {
+    "a Parameter": lambda lib, p: (p.w is p["w"], kind(lib, p.w)),
+    "a buffer": lambda lib, p: raw(p.i).tolist(),
+    "a node": lambda lib, p: (isinstance(p.n, lib.tdnn.TensorDictParams), p.n.b is p["n", "b"]),
+    "a node of a node": lambda lib, p: isinstance(p.n.m, lib.tdnn.TensorDictParams),
+    "a name that is missing": lambda lib, p: p.other,
+    "a name with an underscore": lambda lib, p: p._other,
+    "hasattr": lambda lib, p: [hasattr(p, name) for name in ("w", "i", "n", "b", "other")],
+    "a name that is a method": lambda lib, p: (p.set("keys", lib.ones(2)), callable(p.keys))[1],
+    "what dir shows": lambda lib, p: {"w", "i"} <= set(dir(p)),
+    "a late entry": lambda lib, p: (p.set("late", lib.ones(1)), kind(lib, p.late))[1],
+    "a removed entry": lambda lib, p: (p.del_("w"), hasattr(p, "w"))[1],
+    "get_parameter": lambda lib, p: (p.get_parameter("w") is p["w"], p.get_parameter("n.b") is p["n", "b"]),
+    "get_buffer": lambda lib, p: raw(p.get_buffer("i")).tolist(),
+    "get_submodule": lambda lib, p: sorted(p.get_submodule("n").keys()),
+    "writing to a node": lambda lib, p: (p.n.set("c", lib.ones(1)), sorted(map(str, p.keys(True, True))))[1],
+    "writing to a node, locked": lambda lib, p: p.lock_().n.set("c", lib.ones(1)),
+    "hooks": lambda lib, p: (p.register_get_post_hook(lambda _, x: x * 2), raw(p.w).tolist())[1],
+    "another attribute": lambda lib, p: (setattr(p, "note", 3), p.note, "note" in set(p.keys()))[1:],
+    "an array over a Parameter": lambda lib, p: setattr(p, "w", lib.ones(2)),
+}
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES)
+@compared
+def test_entries_as_attributes(lib, name):
+    entries = {"w": lib.ones(2), "i": lib.ones(2, dtype=np.int64)}
+    nodes = {"n": lib.TD({"b": lib.ones(2), "m": lib.TD({"c": lib.ones(2)})})}
+    return ATTRIBUTES[name](lib, lib.tdnn.TensorDictParams(lib.TD({**entries, **nodes})))
+
+
+@pytest.mark.parametrize("recurse", [False, True])
+@pytest.mark.parametrize("locked", [False, True])
+@pytest.mark.parametrize("batch_size", [None, (), (3,)])
+@compared
+def test_empty_params(lib, recurse, locked, batch_size):
+    params = lib.tdnn.TensorDictParams(lib.TD({"a": lib.ones(2), "n": lib.TD()}, batch_size=[2]))
+    # The reference cannot make other empty ones of locked Parameters.
+    params = params.lock_() if locked and not recurse and batch_size is None else params
+    empty = params.empty(recurse) if batch_size is None else params.empty(recurse, batch_size=batch_size)
+    empty.set("z", lib.ones(3))
+    return type(empty) is lib.TD, empty.is_locked, sorted(empty.keys()), tuple(empty.batch_size)
+
+
+def test_numpy_gives_arrays():
+    def program(lib):
+        module = net(lib, 0).requires_grad_(False)
+        trees = (lib.TD.from_module(module), lib.TD.from_module(module, as_module=True))
+        return [type(tree.numpy()["0"]["weight"]) is np.ndarray for tree in trees]
+
+    assert same(program) == [True, True]

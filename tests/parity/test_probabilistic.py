@@ -1,35 +1,14 @@
-"""Probabilistic modules against tensordict's.
+"""Probabilistic modules and composite distributions against tensordict's."""
 
-Every case is written once and run with both libraries; what it gives, or the class of what it raises, must
-be equal. Rows of the specification's checklist:
-
-| row | tests |
-|---|---|
-| TestInteractionType, from_str | test_interaction_types, test_interaction_type_errors |
-| TestSIM | test_settings |
-| test_deterministic_sample | test_interaction (every distribution of lite) |
-| test_stateful_probabilistic(_kwargs) | test_interaction, test_keys, test_distribution_kwargs |
-| test_probabilistic_n_samples, _seq_, _intermediate_seq_ | test_num_samples, test_num_samples_in_sequences |
-| test_nested_keys_probabilistic_delta, _normal | test_nested_keys |
-| test_no_warning_single_key | test_keys (warnings are errors) |
-| test_generator_* | tests/nn/tensordict_modules/test_probabilistic.py; test_generator_errors |
-"""
-
-from __future__ import annotations
-
-from typing import Any
+import contextlib
 
 import numpy as np
 import pytest
+import torch
+from parity.probabilistic import DISTS, LITE, LOC, TORCH, chain, compared, compared_values, same, same_error
+from tensordict import nn as reference
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-reference = pytest.importorskip("tensordict.nn", reason="needs the parity extra: tensordict")
-pytest.importorskip("torchrl.modules.distributions", reason="needs the parity extra: torchrl")
-
-from parity.probabilistic import DISTS, LITE, LOC, TORCH, Lib, chain, same, same_error  # noqa: E402
-
-from lite import nn  # noqa: E402
+from lite import nn
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -41,7 +20,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("name", ["mode", "MEDIAN", "Mean", "random", "DETERMINISTIC"])
-def test_interaction_types(name: str) -> None:
+def test_interaction_types(name):
     for lib in (LITE, TORCH):
         member = lib.nn.InteractionType(name)
         assert member is lib.nn.InteractionType.from_str(name) is lib.nn.InteractionType(member)
@@ -50,7 +29,7 @@ def test_interaction_types(name: str) -> None:
 
 
 @pytest.mark.parametrize("bad", ["foo", "", 1.0])
-def test_interaction_type_errors(bad: Any) -> None:
+def test_interaction_type_errors(bad):
     for lib in (LITE, TORCH):
         with pytest.raises(ValueError, match="is not a valid InteractionType"):
             lib.nn.InteractionType(bad)
@@ -59,7 +38,7 @@ def test_interaction_type_errors(bad: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["mode", "RANDOM", None])
-def test_settings(kind: Any) -> None:
+def test_settings(kind):
     from tensordict.nn.probabilistic import interaction_type as their_type
 
     for lib, get in ((LITE, nn.interaction_type), (TORCH, their_type)):
@@ -72,7 +51,7 @@ def test_settings(kind: Any) -> None:
         assert get() is None
 
         @lib.nn.set_interaction_type(kind)
-        def decorated(get: Any = get) -> Any:
+        def decorated(get=get):
             return get()
 
         assert decorated() is expected
@@ -82,7 +61,7 @@ def test_settings(kind: Any) -> None:
 @pytest.mark.parametrize("log_prob", [False, True])
 @pytest.mark.parametrize("kind", ["mode", "mean", "median", "deterministic", "random"])
 @pytest.mark.parametrize("name", DISTS)
-def test_interaction(name: str, kind: str, log_prob: bool) -> None:
+def test_interaction(name, kind, log_prob):
     params, kwargs = DISTS[name]
     if kind == "median" or (kind, name) in {
         ("mean", "OneHotCategorical"),  # here the probabilities, there NaN
@@ -92,7 +71,7 @@ def test_interaction(name: str, kind: str, log_prob: bool) -> None:
     }:
         return check_own_value(name, kind)
 
-    def case(lib: Lib) -> Any:
+    def case(lib):
         module = lib.nn.ProbabilisticTensorDictModule(
             list(params), ["x"], distribution_class=getattr(lib, name), distribution_kwargs=kwargs,
             return_log_prob=log_prob and not (kind == "mean" and "Categorical" in name),
@@ -109,7 +88,7 @@ def test_interaction(name: str, kind: str, log_prob: bool) -> None:
     return None
 
 
-def check_own_value(name: str, kind: str) -> None:
+def check_own_value(name, kind):
     """Where the reference has no value, or NaN: lite's is what the distribution says."""
     params, _ = DISTS[name]
     cls = getattr(LITE, name)
@@ -149,59 +128,47 @@ LOG_PROBS = [
 
 @pytest.mark.parametrize("log_prob", LOG_PROBS)
 @pytest.mark.parametrize(("keys", "loc", "scale"), KEYS)
-def test_keys(keys: Any, loc: Any, scale: Any, log_prob: Any) -> None:
-    def case(lib: Lib) -> Any:
-        module = lib.nn.ProbabilisticTensorDictModule(**keys, distribution_class=lib.Normal, **log_prob)
-        td = lib.TD({loc: lib.linspace(3, 4), scale: lib.linspace(3, 4) + 2}, batch_size=[3])
-        out = module(td)
-        lists = module.in_keys, module.out_keys, module.log_prob_keys, module.log_prob_key
-        return lists[1:], list(lists[0]), module.dist_params_keys, module.dist_sample_keys, out
-
-    assert not isinstance(same(case), type)
+@compared_values
+def test_keys(lib, keys, loc, scale, log_prob):
+    module = lib.nn.ProbabilisticTensorDictModule(**keys, distribution_class=lib.Normal, **log_prob)
+    td = lib.TD({loc: lib.linspace(3, 4), scale: lib.linspace(3, 4) + 2}, batch_size=[3])
+    out = module(td)
+    lists = module.in_keys, module.out_keys, module.log_prob_keys, module.log_prob_key
+    return lists[1:], list(lists[0]), module.dist_params_keys, module.dist_sample_keys, out
 
 
 @pytest.mark.parametrize("key", [None, "sample_log_prob", ("a", "b"), ("data", "lp")])
 @pytest.mark.parametrize("reduced", [False, True])
-def test_nested_keys(key: Any, reduced: bool) -> None:
-    def case(lib: Lib) -> Any:
-        def make(**kwargs: Any) -> Any:
-            dist = lib.Normal(**kwargs)
-            return lib.Independent(dist, 1) if reduced else dist
+@compared
+def test_nested_keys(lib, key, reduced):
+    def make(**kwargs):
+        dist = lib.Normal(**kwargs)
+        return lib.Independent(dist, 1) if reduced else dist
 
-        module = lib.nn.ProbabilisticTensorDictModule(
-            [("data", "loc"), ("data", "scale")], [("data", "action")], distribution_class=make,
-            return_log_prob=True, log_prob_key=key, default_interaction_type="mean",
-        )  # fmt: skip
-        td = lib.TD(
-            {("data", "loc"): lib.linspace(3, 4), ("data", "scale"): lib.zeros(3, 4) + 2}, batch_size=[3]
-        )
-        return module(td)
-
-    same(case)
+    module = lib.nn.ProbabilisticTensorDictModule(
+        [("data", "loc"), ("data", "scale")], [("data", "action")], distribution_class=make,
+        return_log_prob=True, log_prob_key=key, default_interaction_type="mean",
+    )  # fmt: skip
+    td = lib.TD({("data", "loc"): lib.linspace(3, 4), ("data", "scale"): lib.zeros(3, 4) + 2}, batch_size=[3])
+    return module(td)
 
 
-def test_distribution_kwargs() -> None:
-    def case(lib: Lib) -> Any:
-        module = lib.nn.ProbabilisticTensorDictModule(
-            ["loc", "scale"],
-            ["x"],
-            distribution_class=lib.TanhNormal,
-            distribution_kwargs={"low": -2, "high": 3.0},
-        )
-        return module(lib.td(**DISTS["Normal"][0]))
-
-    same(case)
+@compared
+def test_distribution_kwargs(lib):
+    module = lib.nn.ProbabilisticTensorDictModule(
+        ["loc", "scale"],
+        ["x"],
+        distribution_class=lib.TanhNormal,
+        distribution_kwargs={"low": -2, "high": 3.0},
+    )
+    return module(lib.td(**DISTS["Normal"][0]))
 
 
 @pytest.mark.parametrize("name", ["delta", "Delta", "OneHotCategorical"])
-def test_names_of_distributions(name: str) -> None:
-    def case(lib: Lib) -> Any:
-        key = "param" if name.lower() == "delta" else "logits"
-        return lib.nn.ProbabilisticTensorDictModule([key], ["x"], distribution_class=name)(
-            lib.td(**{key: LOC})
-        )
-
-    same(case)
+@compared
+def test_names_of_distributions(lib, name):
+    key = "param" if name.lower() == "delta" else "logits"
+    return lib.nn.ProbabilisticTensorDictModule([key], ["x"], distribution_class=name)(lib.td(**{key: LOC}))
 
 
 @pytest.mark.parametrize(
@@ -257,12 +224,12 @@ def test_names_of_distributions(name: str) -> None:
         ),
     ],
 )
-def test_errors(error: type[Exception], make: Any) -> None:
+def test_errors(error, make):
     same_error(make, error)
 
 
 @pytest.mark.parametrize("generator", [1.5, True, [1]])
-def test_generator_errors(generator: Any) -> None:
+def test_generator_errors(generator):
     same_error(lambda lib: lib.nn.ProbabilisticTensorDictModule(["a"], ["x"], generator=generator), TypeError)
 
 
@@ -271,35 +238,244 @@ def test_generator_errors(generator: Any) -> None:
 
 @pytest.mark.parametrize("num_samples", [2, (2,), (2, 3)])
 @pytest.mark.parametrize("log_prob", [False, True])
-def test_num_samples(num_samples: Any, log_prob: bool) -> None:
-    def case(lib: Lib) -> Any:
-        module = lib.nn.ProbabilisticTensorDictModule(
-            ["loc", "scale"], ["x"], distribution_class=lib.Normal, num_samples=num_samples,
-            default_interaction_type="random", return_log_prob=log_prob,
-        )  # fmt: skip
-        td = lib.td(**DISTS["Normal"][0], batch_size=[3])
-        out = module(td)
-        assert out is not td
-        return out.batch_size, {k: v.shape for k, v in sorted(out.items())}, sorted(td.keys())
-
-    same(case)
+@compared
+def test_num_samples(lib, num_samples, log_prob):
+    module = lib.nn.ProbabilisticTensorDictModule(
+        ["loc", "scale"], ["x"], distribution_class=lib.Normal, num_samples=num_samples,
+        default_interaction_type="random", return_log_prob=log_prob,
+    )  # fmt: skip
+    td = lib.td(**DISTS["Normal"][0], batch_size=[3])
+    out = module(td)
+    assert out is not td
+    return out.batch_size, {k: v.shape for k, v in sorted(out.items())}, sorted(td.keys())
 
 
 @pytest.mark.parametrize("options", [{}, {"return_log_prob": True}])
 @pytest.mark.parametrize("count", [2, 3, 4])
-def test_num_samples_in_sequences(options: dict[str, Any], count: int) -> None:
-    def case(lib: Lib) -> Any:
-        modules = chain(lib, num_samples=2, default_interaction_type="random", **options)[:count]
-        seq = lib.nn.ProbabilisticTensorDictSequential(*modules)
-        out = seq(lib.td(obs=LOC, batch_size=[3]))
-        shapes = {k: out.get(k).shape for k in sorted(out.keys(True, True), key=str)}
-        return (
-            out.batch_size,
-            shapes,
-            seq.num_samples,
-            seq.log_prob_keys,
-            seq.dist_sample_keys,
-            seq.return_composite,
-        )
+@compared
+def test_num_samples_in_sequences(lib, options, count):
+    modules = chain(lib, num_samples=2, default_interaction_type="random", **options)[:count]
+    seq = lib.nn.ProbabilisticTensorDictSequential(*modules)
+    out = seq(lib.td(obs=LOC, batch_size=[3]))
+    shapes = {k: out.get(k).shape for k in sorted(out.keys(True, True), key=str)}
+    return (
+        out.batch_size, shapes, seq.num_samples, seq.log_prob_keys, seq.dist_sample_keys,
+        seq.return_composite,
+    )  # fmt: skip
 
-    same(case)
+
+# -- extractors ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "mapping", ["exp", "relu", "softplus", "expln", "none", "biased_softplus", "biased_softplus_1.0",
+                "biased_softplus_0.5_0.1", "biased_softplus_1_2_3", "unknown"]
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_mappings(mapping, dtype):
+    x = np.linspace(-30, 30, 61).astype(dtype)
+    same(lambda lib: lib.nn.mappings(mapping)(lib.array(x)))
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 5), (2, 3, 8), (1,), (2, 1), ()])
+@pytest.mark.parametrize("options", [{}, {"scale_mapping": "exp", "scale_lb": 0.5}])
+def test_normal_param_extractor(shape, options):
+    def case(lib):
+        x = lib.array(np.linspace(-3, 3, int(np.prod(shape))).reshape(shape))
+        return lib.nn.NormalParamExtractor(**options)(x, 7)
+
+    out = same(case)
+    assert isinstance(out, type) == (shape in [(1,), (2, 1), ()])
+
+
+@pytest.mark.parametrize("make_param", [True, False])
+@pytest.mark.parametrize(
+    ("shape", "loc"), [(4, (4,)), (4, (3, 4)), ((2, 4), (3, 2, 4)), (4, (3, 5)), (4, ())]
+)
+@compared
+def test_state_independent_scale(lib, shape, loc, make_param):
+    module = lib.nn.AddStateIndependentNormalScale(
+        shape, scale_mapping="relu", init_value=2.0, make_param=make_param
+    )
+    names = [n for n, _ in module.named_parameters()], [n for n, _ in module.named_buffers()]
+    assert list(module.state_dict()) == ["state_independent_scale"]
+    return names, module(lib.array(np.ones(loc, np.float32)), 7)
+
+
+@pytest.mark.parametrize("value", [1.0, 0.5, 1e-9, 20.0])
+def test_inv_softplus(value):
+    assert nn.inv_softplus(value) == pytest.approx(reference.inv_softplus(value), rel=1e-5)
+    np.testing.assert_allclose(
+        nn.inv_softplus(np.array([value])), reference.inv_softplus(torch.tensor([value], dtype=torch.float64))
+    )
+
+
+# -- composite distributions ---------------------------------------------------------------------------------
+
+
+def params(lib, batch=(3,)):
+    return lib.TD(
+        {
+            ("cont", "loc"): lib.linspace(*batch, 4),
+            ("cont", "scale"): lib.linspace(*batch, 4) + 2,
+            ("nested", "disc", "logits"): lib.linspace(*batch, 10),
+        },
+        batch_size=batch,
+    )
+
+
+def composite(lib, **options):
+    classes = {"cont": lib.Normal, ("nested", "disc"): lib.Categorical}
+    return lib.CompositeDistribution(params(lib), classes, **options)
+
+
+NAME_MAPS = [None, {"cont": ("n", "sample"), ("nested", "disc"): ("nested", "d")}, {"cont": "other"}]
+
+
+@pytest.mark.parametrize("names", NAME_MAPS)
+@compared_values
+def test_composite_samples(lib, names):
+    dist = composite(lib, name_map=names)
+    shapes = []
+    for sample in (dist.sample(), dist.sample((4,)), dist.sample((4, 5))):
+        shapes.append(
+            (sample.batch_size, {k: sample.get(k).shape for k in sorted(sample.keys(True, True), key=str)})
+        )
+    given = type(dist).from_distributions(params(lib), dict(dist))
+    return (shapes, list(dist), len(dist), dist.batch_shape, dist.deterministic_sample, given.mode, dist.mean)
+
+
+@contextlib.contextmanager
+def mode(lib, aggregate):
+    with lib.nn.set_composite_lp_aggregate(aggregate):
+        yield
+
+
+@pytest.mark.parametrize("include_sum", [None, True, False])
+@pytest.mark.parametrize("aggregate", [True, False])
+@pytest.mark.parametrize("names", NAME_MAPS)
+@compared_values
+def test_composite_log_prob(lib, names, aggregate, include_sum):
+    dist = composite(lib, name_map=names, log_prob_key="total")
+    sample = dist.mode
+    with mode(lib, aggregate):
+        whole = dist.log_prob(sample)
+        parts = dist.log_prob_composite(sample, include_sum=include_sum)
+    return whole, parts, parts is sample
+
+
+@pytest.mark.parametrize("include_sum", [None, True, False])
+@pytest.mark.parametrize("aggregate", [True, False])
+@compared_values
+def test_composite_entropy(lib, aggregate, include_sum):
+    dist = composite(lib, entropy_key="total")
+    with mode(lib, aggregate):
+        return dist.entropy(include_sum=include_sum), dist.entropy_composite(include_sum=include_sum)
+
+
+@compared_values
+def test_composite_cdf_and_icdf(lib):
+    dist = lib.CompositeDistribution.from_distributions(
+        lib.TD({}, batch_size=[3]),
+        {
+            "a": lib.Normal(lib.linspace(3), lib.linspace(3) + 2),
+            ("n", "b"): lib.Uniform(lib.linspace(3), lib.linspace(3) + 2),
+        },
+    )
+    sample = dist.mean
+    return dist.icdf(dist.cdf(sample)) is sample, sample
+
+
+def test_composite_errors():
+    same_error(lambda lib: lib.CompositeDistribution(params(lib), {"foo": lib.Normal}), KeyError)
+    same_error(lambda lib: composite(lib).log_prob(lib.zeros(3)), RuntimeError)
+
+
+@pytest.mark.parametrize("names", NAME_MAPS)
+@pytest.mark.parametrize("kind", ["deterministic", "mean", "mode"])
+@pytest.mark.parametrize("aggregate", [False, True])
+@pytest.mark.parametrize("sequence", [False, True])
+@compared_values
+def test_composite_modules(lib, names, kind, aggregate, sequence):
+    classes = {"cont": lib.Normal, ("nested", "disc"): lib.Delta if kind == "mean" else lib.Categorical}
+    kwargs = {"distribution_map": classes}
+    if names is not None:
+        kwargs["name_map"] = {
+            "cont": names["cont"],
+            ("nested", "disc"): names.get(("nested", "disc"), "disc"),
+        }
+    with mode(lib, aggregate):
+        module = lib.nn.ProbabilisticTensorDictModule(
+            ["params"], distribution_class=lambda params, **kw: lib.CompositeDistribution(params, **kw),
+            out_keys=list(kwargs.get("name_map", classes).values() if names else classes),
+            distribution_kwargs=kwargs, default_interaction_type=kind, return_log_prob=kind != "mean",
+        )  # fmt: skip
+        given = params(lib)
+        if kind == "mean":
+            given = given.rename_key_(("nested", "disc", "logits"), ("nested", "disc", "param"))
+        td = lib.TD({"params": given}, batch_size=[3])
+        if sequence:
+            module = lib.nn.ProbabilisticTensorDictSequential(
+                lib.nn.TensorDictModule(lambda p: p, ["given"], ["params"]), module
+            )
+            td = td.rename_key_("params", "given")
+        out = module(td)
+        scores = None if kind == "mean" else module.log_prob(out.copy())
+        return list(module.out_keys), out.exclude("given", "params"), scores
+
+
+@compared_values
+def test_composite_out_keys_by_default(lib):
+    make = lib.nn.ProbabilisticTensorDictModule
+    classes = {"cont": lib.Normal, ("nested", "disc"): lib.Categorical}
+    plain_names = make(
+        ["params"],
+        distribution_class=lib.CompositeDistribution,
+        distribution_kwargs={"distribution_map": classes},
+    )
+    mapped = make(
+        ["params"],
+        distribution_class=lib.CompositeDistribution,
+        distribution_kwargs={"distribution_map": classes, "name_map": NAME_MAPS[1]},
+    )
+    return (
+        plain_names.out_keys,
+        mapped.out_keys,
+        plain_names(lib.TD({"params": params(lib)}, batch_size=[3])),
+    )
+
+
+@compared_values
+def test_aggregate_of_modules(lib):
+    out = []
+    for aggregate in (False, True):
+        with mode(lib, aggregate):
+            module = lib.nn.ProbabilisticTensorDictModule(
+                ["loc", "scale"], ["x"], distribution_class=lib.Normal, return_log_prob=True
+            )
+            td = module(lib.td(**DISTS["Normal"][0]))
+            out.append((module.out_keys, module.log_prob_key, module.log_prob_keys, td))
+    return out
+
+
+@pytest.mark.parametrize("at_first", [True, False])
+def test_aggregate_mode_mismatch(at_first):
+    def make(lib):
+        with mode(lib, at_first):
+            return lib.nn.ProbabilisticTensorDictModule(
+                ["loc", "scale"], ["x"], distribution_class=lib.Normal, return_log_prob=True
+            )
+
+    def case(lib, name):
+        module = make(lib)
+        with mode(lib, not at_first):
+            return getattr(module, name)
+
+    for name in ("log_prob_key", "log_prob_keys"):
+        same_error(lambda lib, name=name: case(lib, name), RuntimeError)
+
+    def keys(lib):
+        with mode(lib, True):
+            return lib.nn.ProbabilisticTensorDictModule(["a"], ["x"], log_prob_keys=["b"])
+
+    same_error(keys, RuntimeError)

@@ -1,27 +1,23 @@
 """Replay buffers against TorchRL's: what calls return, what lies where after them, and what is refused."""
 
-from __future__ import annotations
-
 import warnings
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+from helpers.compared import on_both
+from torchrl import data as reference
+from torchrl.envs import MultiStepTransform
 
 import lite
 from lite import TensorDict
 from lite import data as lite_data
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-reference = pytest.importorskip("torchrl.data", reason="needs the parity extra")
-MultiStepTransform = pytest.importorskip("torchrl.envs", reason="needs the parity extra").MultiStepTransform
-
 SIDES = {"lite": lite_data, "reference": reference}
 
 
-def frames(start: int, *size: int) -> dict[str, Any]:
+def frames(start, *size):
     count = int(np.prod(size))
     step = np.arange(start, start + count).reshape(size)
     return {
@@ -31,13 +27,13 @@ def frames(start: int, *size: int) -> dict[str, Any]:
     }
 
 
-def as_data(side: str, entries: dict[str, Any], size: tuple[int, ...]) -> Any:
+def as_data(side, entries, size):
     if side == "lite":
         return TensorDict(entries, size)
     return tensordict.TensorDict(entries, size)
 
 
-def plain(value: Any) -> Any:
+def plain(value):
     """What a call returned, as arrays and numbers without a library."""
     if isinstance(value, tensordict.TensorDictBase):
         value = TensorDict.from_torch(value)
@@ -49,7 +45,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def assert_same(a: Any, b: Any) -> None:
+def assert_same(a, b):
     a, b = plain(a), plain(b)
     if isinstance(a, tuple):
         assert a[0] == b[0]
@@ -64,7 +60,7 @@ def assert_same(a: Any, b: Any) -> None:
         np.testing.assert_array_equal(a, b)
 
 
-def both(run: Any) -> None:
+def both(run):
     """Run on both sides, and compare what is returned, or the class of the error."""
     results = {}
     for side in SIDES:
@@ -83,127 +79,110 @@ def both(run: Any) -> None:
         assert_same(a, b)
 
 
+compared = on_both(both, 2)
 STORAGES = ["LazyTensorStorage", "LazyMemmapStorage"]
 
 
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("buffer", ["ReplayBuffer", "TensorDictReplayBuffer"])
 @pytest.mark.parametrize("sizes", [[3, 3], [4, 4, 4], [10], [7, 7], [1, 1, 9], [3, 25]])
-def test_extend(storage: str, buffer: str, sizes: list[int]) -> None:
-    def run(side: str, module: Any) -> list[Any]:
-        made = getattr(module, buffer)(storage=getattr(module, storage)(10))
-        out: list[Any] = []
-        start = 0
-        for size in sizes:
-            out.append(made.extend(as_data(side, frames(start, size), (size,))))
-            out += [len(made), made.write_count, made[:], made.writer.state_dict()["_cursor"]]
-            start += size
-        return out
-
-    both(run)
+@compared
+def test_extend(side, module, storage, buffer, sizes):
+    made = getattr(module, buffer)(storage=getattr(module, storage)(10))
+    out = []
+    start = 0
+    for size in sizes:
+        out.append(made.extend(as_data(side, frames(start, size), (size,))))
+        out += [len(made), made.write_count, made[:], made.writer.state_dict()["_cursor"]]
+        start += size
+    return out
 
 
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("buffer", ["ReplayBuffer", "TensorDictReplayBuffer"])
-def test_add(storage: str, buffer: str) -> None:
-    def run(side: str, module: Any) -> list[Any]:
-        made = getattr(module, buffer)(storage=getattr(module, storage)(4))
-        out: list[Any] = []
-        for start in range(6):
-            index = made.add(as_data(side, frames(start), ()))
-            out += [int(index), len(made), made[:]]
-        return out
-
-    both(run)
+@compared
+def test_add(side, module, storage, buffer):
+    made = getattr(module, buffer)(storage=getattr(module, storage)(4))
+    out = []
+    for start in range(6):
+        index = made.add(as_data(side, frames(start), ()))
+        out += [int(index), len(made), made[:]]
+    return out
 
 
 @pytest.mark.parametrize("storage", STORAGES)
-def test_two_dimensions(storage: str) -> None:
-    def run(side: str, module: Any) -> list[Any]:
-        made = module.TensorDictReplayBuffer(storage=getattr(module, storage)(24, ndim=2))
-        out: list[Any] = [made.dim_extend]
-        for start in (0, 100, 200):
-            out.append(made.extend(as_data(side, frames(start, 3, 4), (3, 4))))
-            out += [len(made), made.storage.max_size, np.array(made.storage.shape), made[:]]
-        out.append(made.sample(5).batch_size[0])
-        out.append(tuple(made.sample(5)["index"].shape) == (5, 2))
-        return [np.asarray(x) if isinstance(x, int | bool) else x for x in out]
-
-    both(run)
+@compared
+def test_two_dimensions(side, module, storage):
+    made = module.TensorDictReplayBuffer(storage=getattr(module, storage)(24, ndim=2))
+    out = [made.dim_extend]
+    for start in (0, 100, 200):
+        out.append(made.extend(as_data(side, frames(start, 3, 4), (3, 4))))
+        out += [len(made), made.storage.max_size, np.array(made.storage.shape), made[:]]
+    out.append(made.sample(5).batch_size[0])
+    out.append(tuple(made.sample(5)["index"].shape) == (5, 2))
+    return [np.asarray(x) if isinstance(x, int | bool) else x for x in out]
 
 
 @pytest.mark.parametrize("storage", STORAGES)
-def test_along_another_dimension(storage: str) -> None:
-    def run(side: str, module: Any) -> list[Any]:
-        made = module.ReplayBuffer(storage=getattr(module, storage)(12, ndim=2), dim_extend=0)
-        return [made.extend(as_data(side, frames(0, 3, 4), (3, 4))), len(made), made[:], made[1:]]
-
-    both(run)
+@compared
+def test_along_another_dimension(side, module, storage):
+    made = module.ReplayBuffer(storage=getattr(module, storage)(12, ndim=2), dim_extend=0)
+    return [made.extend(as_data(side, frames(0, 3, 4), (3, 4))), len(made), made[:], made[1:]]
 
 
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize(
     "index", [0, -1, slice(None), slice(1, 3), slice(None, None, 2), [0, 2], np.array([1, 1]), range(2)]
 )
-def test_reading(storage: str, index: Any) -> None:
-    def run(side: str, module: Any) -> list[Any]:
-        made = module.ReplayBuffer(storage=getattr(module, storage)(10))
-        made.extend(as_data(side, frames(0, 6), (6,)))
-        return [made[index]]
-
-    both(run)
+@compared
+def test_reading(side, module, storage, index):
+    made = module.ReplayBuffer(storage=getattr(module, storage)(10))
+    made.extend(as_data(side, frames(0, 6), (6,)))
+    return [made[index]]
 
 
 @pytest.mark.parametrize("storage", STORAGES)
-def test_writing_over(storage: str) -> None:
-    def run(side: str, module: Any) -> list[Any]:
-        made = module.ReplayBuffer(storage=getattr(module, storage)(10))
-        made.extend(as_data(side, frames(0, 6), (6,)))
-        made[1:3] = as_data(side, frames(50, 2), (2,))
-        made[5] = as_data(side, frames(60), ())
-        return [made[:], len(made), made.write_count]
-
-    both(run)
+@compared
+def test_writing_over(side, module, storage):
+    made = module.ReplayBuffer(storage=getattr(module, storage)(10))
+    made.extend(as_data(side, frames(0, 6), (6,)))
+    made[1:3] = as_data(side, frames(50, 2), (2,))
+    made[5] = as_data(side, frames(60), ())
+    return [made[:], len(made), made.write_count]
 
 
-def test_numbers() -> None:
-    def run(side: str, module: Any) -> list[Any]:
-        made = module.ReplayBuffer(storage=module.LazyTensorStorage(5))
-        numbers = np.arange(4.0) if side == "lite" else torch.arange(4.0, dtype=torch.float64)
-        return [made.extend(numbers), made.extend(numbers), made[:], len(made)]
-
-    both(run)
+@compared
+def test_numbers(side, module):
+    made = module.ReplayBuffer(storage=module.LazyTensorStorage(5))
+    numbers = np.arange(4.0) if side == "lite" else torch.arange(4.0, dtype=torch.float64)
+    return [made.extend(numbers), made.extend(numbers), made[:], len(made)]
 
 
-def test_lists() -> None:
-    def run(side: str, module: Any) -> list[Any]:
-        made = module.ReplayBuffer(storage=module.ListStorage(3), collate_fn=lambda x: x)
-        first, second = made.extend(["a", 1]), made.extend([None, "b"])
-        return [first, second, np.array(made[:], object), len(made), int(made.add(7)), len(made.sample(5))]
-
-    both(run)
+@compared
+def test_lists(side, module):
+    made = module.ReplayBuffer(storage=module.ListStorage(3), collate_fn=lambda x: x)
+    first, second = made.extend(["a", 1]), made.extend([None, "b"])
+    return [first, second, np.array(made[:], object), len(made), int(made.add(7)), len(made.sample(5))]
 
 
-def test_lists_of_tensordicts() -> None:
-    def run(side: str, module: Any) -> list[Any]:
-        made = module.TensorDictReplayBuffer(storage=module.LazyTensorStorage(10))
-        rows = [as_data(side, frames(i), ()) for i in range(3)]
-        return [made.extend(lite.stack(rows) if side == "lite" else torch.stack(rows)), made[:]]
-
-    both(run)
+@compared
+def test_lists_of_tensordicts(side, module):
+    made = module.TensorDictReplayBuffer(storage=module.LazyTensorStorage(10))
+    rows = [as_data(side, frames(i), ()) for i in range(3)]
+    return [made.extend(lite.stack(rows) if side == "lite" else torch.stack(rows)), made[:]]
 
 
 @pytest.mark.parametrize("reduction", ["sum", "max", "min", "mean", "median"])
 @pytest.mark.parametrize("features", [(), (1,), (4,)])
-def test_highest_ranks(reduction: str, features: tuple[int, ...]) -> None:
+def test_highest_ranks(reduction, features):
     ranks = np.random.default_rng(0).integers(0, 50, (6, 7, *features)).astype(np.float32)
 
-    def run(side: str, module: Any) -> list[Any]:
+    def run(side, module):
         made = module.TensorDictReplayBuffer(
             storage=module.LazyTensorStorage(10),
             writer=module.TensorDictMaxValueWriter(rank_key="rank", reduction=reduction),
         )
-        out: list[Any] = []
+        out = []
         for call in ranks:
             data = as_data(side, {"rank": call, "id": np.arange(7)}, (7,))
             out += [made.extend(data), len(made), made[:], made.write_count]
@@ -212,41 +191,35 @@ def test_highest_ranks(reduction: str, features: tuple[int, ...]) -> None:
     both(run)
 
 
-def test_immutable() -> None:
-    def run(side: str, module: Any) -> list[Any]:
-        data = as_data(side, frames(0, 5), (5,))
-        made = module.ReplayBuffer(storage=module.TensorStorage(data), writer=module.ImmutableDatasetWriter())
-        assert len(made) == 5
-        assert_same(made[:], data)
-        return [made.extend(data)]
-
-    both(run)
+@compared
+def test_immutable(side, module):
+    data = as_data(side, frames(0, 5), (5,))
+    made = module.ReplayBuffer(storage=module.TensorStorage(data), writer=module.ImmutableDatasetWriter())
+    assert len(made) == 5
+    assert_same(made[:], data)
+    return [made.extend(data)]
 
 
-def test_empty() -> None:
-    def run(side: str, module: Any) -> list[Any]:
-        made = module.TensorDictReplayBuffer(storage=module.LazyTensorStorage(5))
-        made.extend(as_data(side, frames(0, 7), (7,)))
-        made.empty()
-        out = [len(made), made.write_count]
-        return [*out, made.extend(as_data(side, frames(0, 2), (2,))), made[:], made.write_count]
-
-    both(run)
+@compared
+def test_empty(side, module):
+    made = module.TensorDictReplayBuffer(storage=module.LazyTensorStorage(5))
+    made.extend(as_data(side, frames(0, 7), (7,)))
+    made.empty()
+    out = [len(made), made.write_count]
+    return [*out, made.extend(as_data(side, frames(0, 2), (2,))), made[:], made.write_count]
 
 
-def test_frames_that_are_withheld() -> None:
-    def run(side: str, module: Any) -> list[Any]:
-        transform = lite_data.MultiStepTransform(2, 0.9) if side == "lite" else MultiStepTransform(2, 0.9)
-        made = module.TensorDictReplayBuffer(storage=module.LazyTensorStorage(20), transform=transform)
-        out: list[Any] = []
-        for start, size in ((0, 2), (2, 1), (3, 5)):
-            entries = frames(start, size)
-            entries["next"]["done"] = np.zeros((size, 1), bool)
-            index = made.extend(as_data(side, entries, (size,)))
-            out += [int(index.shape[0]), len(made)]
-        return [*out, made[:]]
-
-    both(run)
+@compared
+def test_frames_that_are_withheld(side, module):
+    transform = lite_data.MultiStepTransform(2, 0.9) if side == "lite" else MultiStepTransform(2, 0.9)
+    made = module.TensorDictReplayBuffer(storage=module.LazyTensorStorage(20), transform=transform)
+    out = []
+    for start, size in ((0, 2), (2, 1), (3, 5)):
+        entries = frames(start, size)
+        entries["next"]["done"] = np.zeros((size, 1), bool)
+        index = made.extend(as_data(side, entries, (size,)))
+        out += [int(index.shape[0]), len(made)]
+    return [*out, made[:]]
 
 
 ERRORS = [
@@ -270,12 +243,12 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("number", range(len(ERRORS)))
-def test_errors(number: int) -> None:
+def test_errors(number):
     both(ERRORS[number])
 
 
 @pytest.mark.parametrize("storage", STORAGES)
-def test_folders(storage: str, tmp_path: Path) -> None:
+def test_folders(storage, tmp_path):
     """The folder of a storage is one that the reference opens, and the other way round."""
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     theirs.mkdir()
@@ -294,21 +267,21 @@ def test_folders(storage: str, tmp_path: Path) -> None:
     assert_same(back[:], other[:])
 
 
-def _tree(side: str, start: int, count: int) -> Any:
+def _tree(side, start, count):
     numbers = np.arange(start, start + count)
     leaves = np.stack([numbers, -numbers], -1).astype(np.float32), numbers % 3 == 0, numbers
     a, b, c = leaves if side == "lite" else map(torch.from_numpy, leaves)
     return {"a": a, "more": (b, {"c": [c]})}
 
 
-def _leaves(found: Any) -> list[Any]:
+def _leaves(found):
     assert list(found) == ["a", "more"]
     assert type(found["more"]) is tuple
     assert type(found["more"][1]["c"]) is list
     return [np.asarray(leaf) for leaf in (found["a"], found["more"][0], found["more"][1]["c"][0])]
 
 
-def test_tuples_and_dicts(tmp_path: Path) -> None:
+def test_tuples_and_dicts(tmp_path):
     """The same structure comes out, and each side loads what the other has saved."""
     made = {
         side: module.ReplayBuffer(storage=module.LazyTensorStorage(6), batch_size=3)
@@ -333,7 +306,7 @@ def test_tuples_and_dicts(tmp_path: Path) -> None:
             np.testing.assert_array_equal(found, expected)
 
 
-def test_tuples_of_arrays_are_no_lists() -> None:
+def test_tuples_of_arrays_are_no_lists():
     for side, module in SIDES.items():
         buffer = module.ReplayBuffer(storage=module.LazyTensorStorage(6), batch_size=3)
         pair = np.zeros((4, 2)), np.ones((4, 3))

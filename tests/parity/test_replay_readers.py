@@ -1,30 +1,24 @@
 """A process of lite writes; this one reads the same pages with torch, and with JAX."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
 from helpers.data import live_writer
 from helpers.data.numbered_frames import EPISODE
 
 from lite.data import LazyMemmapStorage, ReplayBuffer
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-
 CAPACITY = 2000
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+def folder(tmp_path):
     """A folder that another process writes to without pause."""
     where = tmp_path / "frames"
     code = [sys.executable, live_writer.__file__, str(where), str(CAPACITY), "0", "16"]
@@ -41,11 +35,11 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 class Words:
     """The file that says where the ring stands, as `ring_file` describes it for other programs."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self._words = np.memmap(folder / "%ring", "<i8", "r")
         assert self._words[:2].tobytes() == b"literbuf\1\0\0\0\0\0\0\0"
 
-    def state(self) -> tuple[int, int, int]:
+    def state(self):
         """Elements filled, the row written next, rows written ever."""
         while True:
             sequence = int(self._words[64])
@@ -54,18 +48,18 @@ class Words:
             if self._words[64] == sequence:
                 return length, cursor, total
 
-    def touched(self, state: tuple[int, int, int], index: Any) -> bool:
+    def touched(self, state, index):
         """Whether a row was written since."""
         _, cursor, total = state
         return bool((((index - cursor) % CAPACITY) < int(self._words[256]) - total).any())
 
 
-def right(step: Any, obs: Any, after: Any) -> bool:
+def right(step, obs, after):
     end = step % EPISODE == EPISODE - 1
     return bool((obs == step[:, None]).all() and (after[:, 0] == np.where(end, -step, step + 1)).all())
 
 
-def test_torch(folder: Path) -> None:
+def test_torch(folder):
     table = tensordict.TensorDict.load_memmap(folder)
     words, rng = Words(folder), torch.Generator().manual_seed(0)
     pages = table["obs"].untyped_storage().data_ptr()
@@ -83,13 +77,13 @@ def test_torch(folder: Path) -> None:
     assert table["obs"].untyped_storage().data_ptr() == pages
 
 
-def test_jax(folder: Path) -> None:
+def test_jax(folder):
     jax = pytest.importorskip("jax")
     storage = LazyMemmapStorage(CAPACITY, scratch_dir=folder, existsok=True)
     buffer = ReplayBuffer(storage=storage, batch_size=32, generator=0)
 
     @jax.jit
-    def wrong(step: Any, obs: Any) -> Any:
+    def wrong(step, obs):
         return (obs != step[:, None]).any()
 
     for _ in range(50):

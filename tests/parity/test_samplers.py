@@ -1,26 +1,21 @@
 """Samplers beside torchrl's: the same supports, probabilities and weights, states and errors."""
 
-from __future__ import annotations
-
 import warnings
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+from helpers.data.segment_trees import MinTree, SumTree
+from torchrl import data as peer
 
-torch = pytest.importorskip("torch")
-tensordict = pytest.importorskip("tensordict")
-peer = pytest.importorskip("torchrl.data")
-
-from helpers.data.segment_trees import MinTree, SumTree  # noqa: E402
-
-import lite.data as data  # noqa: E402
-from lite import TensorDict  # noqa: E402
+import lite.data as data
+from lite import TensorDict
 
 
 @pytest.fixture(autouse=True)
-def segment_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+def segment_trees(monkeypatch):
     """Where torchrl's extension does not load beside this torch, its samplers run on plain trees."""
     from torchrl.data.replay_buffers.samplers import prioritized
 
@@ -38,7 +33,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:Depreca
 class Pair:
     """A buffer of lite and one of torchrl with the same content."""
 
-    def __init__(self, kind: str, size: int, ndim: int = 1, **options: Any) -> None:
+    def __init__(self, kind, size, ndim=1, **options):
         self.ours = data.ReplayBuffer(
             storage=data.LazyTensorStorage(size, ndim=ndim),
             sampler=getattr(data, kind)(**options, generator=0),
@@ -48,19 +43,19 @@ class Pair:
         )
         # On 2 dimensions time is the second of what extend gets, in both.
 
-    def extend(self, shape: tuple[int, ...], **entries: Any) -> None:
+    def extend(self, shape, **entries):
         nested = {"next": {key: np.asarray(value) for key, value in entries.items()}}
         self.ours.extend(TensorDict(nested, shape))
         self.theirs.extend(tensordict.TensorDict(nested, shape))
 
 
-def rows(index: Any) -> list[tuple[int, ...]]:
+def rows(index):
     """An index of either as tuples."""
     parts = index if isinstance(index, tuple) else (index,)
     return list(zip(*(np.asarray(part).tolist() for part in parts), strict=True))
 
 
-def pieces(index: Any, info: dict[Any, Any]) -> set[tuple[tuple[int, ...], ...]]:
+def pieces(index, info):
     found, open_one = set(), []
     for row, last in zip(rows(index), np.asarray(info["next", "truncated"])[:, 0], strict=True):
         open_one.append(row)
@@ -71,7 +66,7 @@ def pieces(index: Any, info: dict[Any, Any]) -> set[tuple[tuple[int, ...], ...]]
     return found
 
 
-def drawn(pair: Pair, size: int) -> tuple[set[Any], set[Any]]:
+def drawn(pair, size):
     ours = pieces(*pair.ours.sampler.sample(pair.ours.storage, size))
     theirs = pieces(*pair.theirs.sampler.sample(pair.theirs._storage, size))
     return ours, theirs
@@ -81,13 +76,13 @@ def drawn(pair: Pair, size: int) -> tuple[set[Any], set[Any]]:
 @pytest.mark.parametrize("key", ["end_key", "traj_key"])
 @pytest.mark.parametrize("kind", ["SliceSampler", "PrioritizedSliceSampler"])
 @pytest.mark.parametrize("strict", [True, False])
-def test_the_same_slices_can_be_drawn(kind: str, key: str, ndim: int, strict: bool) -> None:
+def test_the_same_slices_can_be_drawn(kind, key, ndim, strict):
     """From rings that were written over by pieces of any size."""
     rng = np.random.default_rng(0)
     for case in range(8):
         capacity, lanes = int(rng.integers(6, 20)), 3
         size = capacity if ndim == 1 else capacity * lanes
-        options: dict[str, Any] = {
+        options = {
             "slice_len": 3, "strict_length": strict, key: ("next", "done" if key == "end_key" else "episode"),
         }  # fmt: skip
         if kind == "PrioritizedSliceSampler":
@@ -113,7 +108,7 @@ def test_the_same_slices_can_be_drawn(kind: str, key: str, ndim: int, strict: bo
         assert pieces(*pair.ours.sampler.sample(pair.ours.storage, 9000)) == theirs
 
 
-def test_slices_have_the_same_flags_and_probabilities() -> None:
+def test_slices_have_the_same_flags_and_probabilities():
     pair = Pair("SliceSampler", 12, slice_len=2)
     done = np.array([0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0], bool)[:, None]
     pair.extend((12,), done=done, terminated=done)
@@ -139,19 +134,16 @@ def test_slices_have_the_same_flags_and_probabilities() -> None:
 @pytest.mark.parametrize(
     ("kind", "span"),
     [
-        ("SliceSampler", (1, False)),
-        ("SliceSampler", (2, False)),
-        ("SliceSampler", True),
-        ("PrioritizedSliceSampler", (False, 1)),
-        ("PrioritizedSliceSampler", (False, 2)),
+        ("SliceSampler", (1, False)), ("SliceSampler", (2, False)), ("SliceSampler", True),
+        ("PrioritizedSliceSampler", (False, 1)), ("PrioritizedSliceSampler", (False, 2)),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("strict", [True, False])
-def test_the_same_slices_reach_over_edges(kind: str, span: Any, strict: bool) -> None:
+def test_the_same_slices_reach_over_edges(kind, span, strict):
     lengths = (3, 7, 5) if strict or kind == "PrioritizedSliceSampler" or span is True else (4, 7, 5)
     done = np.zeros(sum(lengths), bool)
     done[np.cumsum(lengths) - 1] = True
-    options: dict[str, Any] = {"slice_len": 4, "strict_length": strict, "span": span}
+    options = {"slice_len": 4, "strict_length": strict, "span": span}
     if kind == "PrioritizedSliceSampler":
         options |= {"max_capacity": len(done), "alpha": 0.0, "beta": 0.5}
     pair = Pair(kind, len(done), **options, end_key=("next", "done"))
@@ -160,7 +152,7 @@ def test_the_same_slices_reach_over_edges(kind: str, span: Any, strict: bool) ->
     assert ours == theirs
 
 
-def test_torchrl_counts_what_lies_after_the_end_the_other_way_round() -> None:
+def test_torchrl_counts_what_lies_after_the_end_the_other_way_round():
     """Its documentation, and its sampler by priority: all but `span` steps are in the trajectory."""
     pair = Pair("SliceSampler", 9, slice_len=5, span=(False, 1))
     pair.extend((9,), done=np.arange(9)[:, None] == 8)
@@ -169,7 +161,7 @@ def test_torchrl_counts_what_lies_after_the_end_the_other_way_round() -> None:
     assert {len(piece) for piece in theirs} == {2, 3, 4, 5}
 
 
-def test_batches_are_padded_alike() -> None:
+def test_batches_are_padded_alike():
     pair = Pair("SliceSampler", 10, slice_len=4, strict_length=False, pad_output=True)
     done = np.array([0, 1, 0, 0, 0, 1, 0, 0, 1, 0], bool)[:, None]
     pair.extend((10,), done=done, terminated=done)
@@ -186,7 +178,7 @@ def test_batches_are_padded_alike() -> None:
 
 @pytest.mark.parametrize("within", [False, True])
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-def test_the_same_priorities_after_any_updates(alpha: float, within: bool) -> None:
+def test_the_same_priorities_after_any_updates(alpha, within):
     rng = np.random.default_rng(0)
     ours = data.PrioritizedSampler(20, alpha, 0.4, max_priority_within_buffer=within)
     theirs = peer.PrioritizedSampler(20, alpha, 0.4, max_priority_within_buffer=within)
@@ -194,7 +186,7 @@ def test_the_same_priorities_after_any_updates(alpha: float, within: bool) -> No
     storage.set(range(20), TensorDict({"x": np.zeros(20)}, [20]))
     other.set(range(20), tensordict.TensorDict({"x": torch.zeros(20)}, [20]))
 
-    def check() -> None:
+    def check():
         leaves = np.array([theirs._sum_tree[i] for i in range(20)])
         np.testing.assert_allclose(ours._leaves(), leaves, rtol=2e-6)
         assert ours.default_priority == pytest.approx(float(theirs.default_priority), rel=1e-5)
@@ -230,7 +222,7 @@ def test_the_same_priorities_after_any_updates(alpha: float, within: bool) -> No
 
 
 @pytest.mark.parametrize("drop_last", [False, True])
-def test_rounds_without_replacement_end_alike(drop_last: bool) -> None:
+def test_rounds_without_replacement_end_alike(drop_last):
     pair = Pair("SamplerWithoutReplacement", 30, shuffle=False)
     pair.ours.sampler.drop_last = pair.theirs.sampler.drop_last = drop_last
     for count in (10, 7, 20):
@@ -243,7 +235,7 @@ def test_rounds_without_replacement_end_alike(drop_last: bool) -> None:
             assert pair.ours.sampler._remaining_batches == pair.theirs.sampler._remaining_batches
 
 
-def test_torchrl_reads_the_state_without_replacement(tmp_path: Any) -> None:
+def test_torchrl_reads_the_state_without_replacement(tmp_path):
     pair = Pair("SamplerWithoutReplacement", 30, shuffle=False)
     pair.extend((10,), x=np.zeros(10))
     pair.ours.sampler.sample(pair.ours.storage, 4)
@@ -252,7 +244,7 @@ def test_torchrl_reads_the_state_without_replacement(tmp_path: Any) -> None:
     assert pair.theirs.sampler.sample(pair.theirs._storage, 4)[0].tolist() == [4, 5, 6, 7]
 
 
-CASES: dict[str, Any] = {
+CASES = {
     "empty": lambda m, storage: m.RandomSampler().sample(storage(0), 3),
     "empty without replacement": lambda m, storage: m.SamplerWithoutReplacement().sample(storage(0), 3),
     "empty prioritized": lambda m, storage: m.PrioritizedSampler(9, 1.0, 1.0).sample(storage(0), 3),
@@ -276,14 +268,14 @@ CASES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_errors_are_of_the_same_class(name: str) -> None:
-    def ours(count: int) -> Any:
+def test_errors_are_of_the_same_class(name):
+    def ours(count):
         storage = data.LazyTensorStorage(9)
         if count:
             storage.set(range(count), TensorDict({"next": {"done": np.zeros((count, 1), bool)}}, [count]))
         return storage
 
-    def theirs(count: int) -> Any:
+    def theirs(count):
         storage = peer.LazyTensorStorage(9)
         if count:
             storage.set(
@@ -295,13 +287,13 @@ def test_errors_are_of_the_same_class(name: str) -> None:
     class Ours:
         indices = staticmethod(np.array)
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name):
             return getattr(data, name)
 
     class Theirs:
         indices = staticmethod(torch.tensor)
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name):
             return getattr(peer, name)
 
     with warnings.catch_warnings():
@@ -312,7 +304,7 @@ def test_errors_are_of_the_same_class(name: str) -> None:
             CASES[name](Ours(), ours)
 
 
-def test_torchrl_draws_slices_across_trajectories_of_several_lanes() -> None:
+def test_torchrl_draws_slices_across_trajectories_of_several_lanes():
     """Why the test above takes another reference there: if this fails, it need not any more."""
     options = {"max_capacity": 18, "alpha": 0.0, "beta": 0.5, "slice_len": 3, "end_key": ("next", "done")}
     pair = Pair("PrioritizedSliceSampler", 18, 2, **options)

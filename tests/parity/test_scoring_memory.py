@@ -3,17 +3,10 @@
 The graphs are made here, with `onnx`: one layer of attention, small but for the vocabulary.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
 
 VOCABULARY, WIDTH, HEADS, SIZE, CONTEXT = 152_064, 64, 2, 32, 4096
 LIMIT = 200  # MiB beyond weights; the cache, of 2 MiB a row, is counted
@@ -49,27 +42,22 @@ print(resident("VmHWM") - before, len(out), len(out[0]))
 """
 
 
-def graph(fused: bool) -> Any:
+def graph(fused):
     """A decoder of one layer with a cache, as GroupQueryAttention or written out with a causal mask."""
     import numpy as np
     from onnx import TensorProto, helper, numpy_helper
 
     rng = np.random.default_rng(0)
-    constants: dict[str, Any] = {
+    constants = {
         "tokens": rng.standard_normal((VOCABULARY, WIDTH), np.float32),
         "out": rng.standard_normal((WIDTH, VOCABULARY), np.float32) / 8,
         **{name: rng.standard_normal((WIDTH, WIDTH), np.float32) / 8 for name in ("q", "k", "v")},
-        "heads": [0, 0, HEADS, SIZE],
-        "flat": [0, 0, WIDTH],
-        "zero": 0,
-        "one": 1,
-        "axis.1": [1],
-        "axes.12": [1, 2],
-        "lowest": np.float32(-3e38),
-    }
-    nodes: list[Any] = []
+        "heads": [0, 0, HEADS, SIZE], "flat": [0, 0, WIDTH], "zero": 0, "one": 1, "axis.1": [1],
+        "axes.12": [1, 2], "lowest": np.float32(-3e38),
+    }  # fmt: skip
+    nodes = []
 
-    def add(kind: str, *inputs: str, result: str = "", **attributes: Any) -> str:
+    def add(kind, *inputs, result="", **attributes):
         name = result or f"{kind}_{len(nodes)}"
         outputs = [name, "present.0.key", "present.0.value"] if kind == "GroupQueryAttention" else [name]
         domain = "com.microsoft" if kind == "GroupQueryAttention" else ""
@@ -100,7 +88,7 @@ def graph(fused: bool) -> Any:
         y = add("Reshape", add("Transpose", add("MatMul", attention, v), perm=[0, 2, 1, 3]), "flat")
     add("MatMul", add("Add", x, y), "out", result="logits")
 
-    def tensor(name: str, kind: int, *dims: Any) -> Any:
+    def tensor(name, kind, *dims):
         return helper.make_tensor_value_info(name, kind, dims)
 
     named = {"input_ids": "s", "attention_mask": "t"}
@@ -120,7 +108,7 @@ def graph(fused: bool) -> Any:
 @pytest.mark.grid
 @pytest.mark.parametrize("what", ["score", "details"])
 @pytest.mark.parametrize("fused", [True, False], ids=["group query", "concatenating"])
-def test_eight_long_rows(tmp_path: Path, fused: bool, what: str) -> None:
+def test_eight_long_rows(tmp_path, fused, what):
     (tmp_path / "model.onnx").write_bytes(graph(fused).SerializeToString())
     config = f'{{"vocab_size": {VOCABULARY}, "max_position_embeddings": {CONTEXT}, "model_type": "llama"}}'
     (tmp_path / "config.json").write_text(config)

@@ -1,21 +1,27 @@
-"""Every public name of tensordict, with its parameters, is in lite, or is in a table here with the reason."""
-
-from __future__ import annotations
+"""Every public name of tensordict and its parameters is in lite, or in a table with the reason."""
 
 import inspect
 from typing import Any
 
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra")
-
 import tensordict
+import tensordict.nn
 import torch
+import torch.nn.functional
+from torchrl import collectors, data, envs
+from torchrl.collectors.distributed import RayCollector
+from torchrl.collectors.llm import LLMCollector
+from torchrl.modules import distributions as rl
+from torchrl.objectives.value import functional as estimates
 
 import lite
+import lite.data
+from lite import kernels, nn
 from lite._tree.protocol import MISSING
+from lite.nn import distributions
 
 pytestmark = pytest.mark.filterwarnings("ignore")
+
 
 TORCH = "belongs to torch"
 LEGACY = "a former name, which warns"
@@ -42,36 +48,11 @@ LEFT_OUT = {
 
 # Names that raise NotImplementedError and say what to use instead.
 REFUSED = {
-    "all_gather",
-    "all_reduce",
-    "arecv",
-    "asend",
-    "attrs",
-    "broadcast",
-    "clear_refs_for_compile_",
-    "complex32",
-    "from_remote_init",
-    "from_zarr",
-    "gather_and_stack",
-    "get_nestedtensor",
-    "init_remote",
-    "irecv",
-    "isend",
-    "pin_memory",
-    "pin_memory_",
-    "qint32",
-    "qint8",
-    "quint4x2",
-    "quint8",
-    "record_stream",
-    "recv",
-    "reduce",
-    "scatter",
-    "send",
-    "to_mds",
-    "to_store",
-    "to_zarr",
-}
+    "all_gather", "all_reduce", "arecv", "asend", "attrs", "broadcast", "clear_refs_for_compile_",
+    "complex32", "from_remote_init", "from_zarr", "gather_and_stack", "get_nestedtensor", "init_remote",
+    "irecv", "isend", "pin_memory", "pin_memory_", "qint32", "qint8", "quint4x2", "quint8", "record_stream",
+    "recv", "reduce", "scatter", "send", "to_mds", "to_store", "to_zarr",
+}  # fmt: skip
 
 # Parameters of any function that only mean something to torch.
 TORCH_ONLY = {"requires_grad", "layout", "hook_in", "hook_out", "as_nested_tensor"}
@@ -116,12 +97,12 @@ DEFAULTS = {
 UNSET = "<not given>"
 
 
-def parameters(fn: Any) -> dict[str, inspect.Parameter]:
+def parameters(fn):
     found = inspect.signature(fn).parameters
     return {name: p for name, p in found.items() if name not in ("self", "cls", "td")}
 
 
-def default(parameter: inspect.Parameter) -> Any:
+def default(parameter):
     """The default in one form for both libraries, whose markers for "not given" differ."""
     value = parameter.default
     if value is MISSING or type(value).__name__ == "_NoDefault":
@@ -129,7 +110,7 @@ def default(parameter: inspect.Parameter) -> Any:
     return tuple(value) if type(value).__name__ == "Size" else value
 
 
-def differences(name: str, theirs: Any, ours: Any) -> list[str]:
+def differences(name, theirs, ours):
     """What a call that suits tensordict would meet in lite."""
     expected, got = parameters(theirs), parameters(ours)
     missing, _ = PARAMETERS.get(name, (set(), ""))
@@ -159,7 +140,7 @@ def differences(name: str, theirs: Any, ours: Any) -> list[str]:
     return out
 
 
-def compared(theirs: Any, ours: Any) -> list[str]:
+def compared(theirs, ours):
     out = []
     for name in sorted(name for name in dir(theirs) if not name.startswith("_")):
         if name in LEFT_OUT and name not in REFUSED:
@@ -178,11 +159,11 @@ def compared(theirs: Any, ours: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["TensorDict", "LazyStackedTensorDict"])
-def test_methods_and_their_parameters(name: str) -> None:
+def test_methods_and_their_parameters(name):
     assert compared(getattr(tensordict, name), getattr(lite, name)) == []
 
 
-def test_public_names_and_their_parameters() -> None:
+def test_public_names_and_their_parameters():
     out = []
     for name in sorted(set(tensordict.__all__) - set(LEFT_OUT) - {"__version__"}):
         if not hasattr(lite, name):
@@ -196,16 +177,11 @@ def test_public_names_and_their_parameters() -> None:
 
 # Classes whose constructors are not those of a plain class on one of the sides.
 CLASSES = {
-    "MemoryMappedTensor",
-    "MetaData",
-    "NonTensorStack",
-    "TensorClass",
-    "TensorDictBase",
-    "set_printoptions",
-}
+    "MemoryMappedTensor", "MetaData", "NonTensorStack", "TensorClass", "TensorDictBase", "set_printoptions",
+}  # fmt: skip
 
 
-def test_tensorclasses_have_the_methods_of_tensorclasses() -> None:
+def test_tensorclasses_have_the_methods_of_tensorclasses():
     class Theirs(tensordict.TensorClass):
         a: Any
 
@@ -223,14 +199,14 @@ def test_tensorclasses_have_the_methods_of_tensorclasses() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
-def test_refused_names_say_what_to_use(name: str) -> None:
+def test_refused_names_say_what_to_use(name):
     td = lite.TensorDict(a=1)
     assert hasattr(tensordict.LazyStackedTensorDict, name)
     with pytest.raises(NotImplementedError, match=f"{name} is not available: .{{10}}"):
         getattr(td, name)()
 
 
-def test_the_tables_name_what_exists_there_and_not_here() -> None:
+def test_the_tables_name_what_exists_there_and_not_here():
     """A table that outlived its reason would hide the next difference."""
     there = {*tensordict.__all__, *dir(tensordict.TensorDict), *dir(tensordict.LazyStackedTensorDict)}
     assert set(LEFT_OUT) | REFUSED | set(PARAMETERS) | set(DEFAULTS) <= there
@@ -239,7 +215,174 @@ def test_the_tables_name_what_exists_there_and_not_here() -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in dir(lite.TensorDict) if not n.startswith("_")])
-def test_lazy_stacks_take_what_dense_ones_take(name: str) -> None:
+def test_lazy_stacks_take_what_dense_ones_take(name):
     dense, lazy = getattr(lite.TensorDict, name), getattr(lite.LazyStackedTensorDict, name)
     if callable(dense) and name != "from_dict":  # a list of dicts, not one
         assert list(parameters(lazy)) == list(parameters(dense))
+
+
+LEFT_OUT_NN = {
+    "CudaGraphModule": "records CUDA kernels of torch",
+    "make_tensordict": "in lite, where the containers are",
+}
+
+DISTRIBUTIONS_LEFT_OUT = {
+    "NormalParamWrapper": "raises in the reference; NormalParamExtractor replaces it",
+    "ReparamGradientStrategy": "a choice between gradients",
+    **dict.fromkeys(
+        ("has_analytic_entropy", "has_analytic_kl"), "entropy and kl_divergence say so themselves"
+    ),
+}
+# Those that tensordict or TorchRL have, too, are theirs here.
+OF_TORCH = {name for name in distributions.__all__ if hasattr(torch.distributions, name)} - set(rl.__all__)
+TRANSFORMS = {name for name in distributions.__all__ if name.endswith("Transform")}
+
+# Parameters that lite does not have, and those that it has more.
+PARAMETERS_LEFT_OUT = {
+    ("TensorDictParams", "memory_format"): "torch's",
+    ("OneHotCategorical", "kwargs"): "passed to torch",
+    ("OneHotCategorical", "grad_method"): "a choice between gradients",
+    ("MaskedOneHotCategorical", "grad_method"): "a choice between gradients",
+    ("IndependentNormal", "kwargs"): "passed to torch; validate_args is named",
+    ("TruncatedNormal", "validate_args"): "parameters are always checked",
+    ("Categorical", "validate_args"): "parameters are always checked",
+    ("Independent", "validate_args"): "parameters are always checked",
+}
+
+
+def parameters_nn(obj):
+    target = obj.__init__ if inspect.isclass(obj) else obj
+    if target is object.__init__ or isinstance(obj, dict):
+        return None
+    found = dict(inspect.signature(target).parameters)
+    found.pop("self", None)
+    return found
+
+
+def compare(name, ours, theirs):
+    mine, other = parameters_nn(ours), parameters_nn(theirs)
+    if mine is None or other is None:
+        return
+    kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    for key, parameter in other.items():
+        if (name, key) in PARAMETERS_LEFT_OUT:
+            assert key not in mine
+            continue
+        if parameter.kind in kinds:
+            continue
+        if not any(p.kind in kinds for p in mine.values()) or key in mine:
+            assert key in mine, f"{name} lacks the parameter {key}"
+            expected, got = parameter.default, mine[key].default
+            if isinstance(expected, str | bool | int | float):
+                assert got == expected, f"{name}: {key} defaults to {got!r}, there {expected!r}"
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    order = [k for k, p in other.items() if p.kind in positional and k in mine]
+    assert [k for k, p in mine.items() if p.kind in positional and k in order] == [
+        k for k in order if mine[k].kind in positional
+    ]
+
+
+NAMES = sorted(tensordict.nn.__all__)
+
+
+def test_the_table_names_what_is_there():
+    assert set(LEFT_OUT_NN) == set(NAMES) - set(nn.__all__)
+    assert lite.make_tensordict.__module__.startswith("lite")
+
+
+# One class stands for tensordict's and for torchrl's, with whose parameters_nn it is compared below.
+TWO_IN_ONE = {"TruncatedNormal"}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in {*LEFT_OUT_NN, *TWO_IN_ONE}])
+def test_names_and_parameters(name):
+    compare(name, getattr(nn, name), getattr(tensordict.nn, name))
+
+
+def test_every_distribution_is_there():
+    theirs = set(rl.__all__) | set(tensordict.nn.distributions.__all__)
+    missing = {name for name in theirs if not hasattr(distributions, name) and not hasattr(nn, name)}
+    assert missing == set(DISTRIBUTIONS_LEFT_OUT)
+
+
+# The base takes shapes only; the reference's LogProbDistribution is private to its wrappers.
+COMPARED = {n for n in distributions.__all__ if n[0].isupper()} - {"Distribution", "LogProbDistribution"}
+
+
+@pytest.mark.parametrize("name", sorted(COMPARED))
+def test_parameters_of_distributions(name):
+    source = torch.distributions if name in OF_TORCH else rl
+    source = tensordict.nn if name == "CompositeDistribution" else source
+    if name in TRANSFORMS:
+        source = rl.continuous if name == "SafeTanhTransform" else torch.distributions.transforms
+    compare(name, getattr(distributions, name), getattr(source, name))
+
+
+@pytest.mark.parametrize("name", ["ProbabilisticTensorDictModule", "ProbabilisticTensorDictSequential"])
+def test_public_members(name):
+    """Every member that the class adds to what it derives from."""
+    theirs = getattr(tensordict.nn, name)
+    own = {key for key in vars(theirs) if not key.startswith("_")} - {"SAMPLE_LOG_PROB_KEY"}
+    assert own <= set(dir(getattr(nn, name)))
+    if name.endswith("Module"):
+        made = nn.ProbabilisticTensorDictModule(["param"], ["x"])
+        reference = tensordict.nn.ProbabilisticTensorDictModule(["param"], ["x"])
+        attributes = {key for key in vars(reference) if not key.startswith("_")}
+        assert attributes <= {*dir(made), *vars(made)}
+
+
+ESTIMATES = [name for name in kernels.__all__ if hasattr(estimates, name) and not name.startswith("vec_")]
+LAZY = ["LazyLinear", "LazyConv1d", "LazyConv2d"]
+# A function here and there; parameters that are here alone, and whose defaults differ.
+CASES = {
+    **{name: (getattr(kernels, name), getattr(estimates, name), set(), set()) for name in ESTIMATES},
+    **{name: (getattr(nn, name), getattr(torch.nn, name), {"rng"}, set())
+        for name in LAZY},
+    "LazyBatchNorm1d": (nn.LazyBatchNorm1d, torch.nn.LazyBatchNorm1d, set(), set()),
+    "split_trajectories": (
+        lite.data.split_trajectories, collectors.utils.split_trajectories, set(), set(),
+    ),
+    "MultiStepTransform": (lite.data.MultiStepTransform, envs.MultiStepTransform, {"shift_done"}, set()),
+    "DensifyReward": (lite.data.DensifyReward, data.DensifyReward, set(), {"time_dim"}),
+    "RayReplayBuffer": (lite.data.RayReplayBuffer, data.RayReplayBuffer, set(), {"replay_buffer_cls"}),
+    "RayCollector": (
+        lite.data.RayCollector, RayCollector, {"seed", "start_timeout"},
+        {"exploration_type", "collector_class"},  # other classes
+    ),
+    "LLMCollector": (
+        lite.data.LLMCollector, LLMCollector,
+        {"prompts", "reward", "repeats", "seed"},  # in place of the environment, which has them there
+        {"exploration_type", "dialog_turns_per_batch"},  # the latter always needed
+    ),
+}  # fmt: skip
+SUBSETS = {"RayReplayBuffer", "RayCollector", "LLMCollector"}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_names_order_and_defaults(name):
+    ours, theirs, own, others = CASES[name]
+    makes = [fn.__init__ if inspect.isclass(fn) else fn for fn in (ours, theirs)]
+    mine, known = (inspect.signature(fn).parameters for fn in makes)
+    assert set(mine) - set(known) == own
+    assert set(known) <= set(mine) or name in SUBSETS
+    shared = [argument for argument in mine if argument in known]
+    assert shared == [argument for argument in known if argument in shared]
+    for argument in shared:
+        same = mine[argument].default == known[argument].default
+        assert same or argument in others, argument
+        assert name in {*SUBSETS, *ESTIMATES} or mine[argument].kind == known[argument].kind
+
+
+@pytest.mark.parametrize("name", nn.functional.__all__)
+def test_functions(name):
+    """What a call says by name in torch, it says here; by place, up to what is deprecated there."""
+    try:
+        wanted = inspect.signature(getattr(torch.nn.functional, name)).parameters
+    except ValueError:  # written in C
+        return
+    here = inspect.signature(getattr(nn.functional, name)).parameters
+    assert set(wanted) - {"size_average", "reduce", "_stacklevel"} == set(here)
+    for parameter in here.values():
+        assert parameter.default == wanted[parameter.name].default, parameter
+    by_place = [p.name for p in here.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    assert list(wanted)[: len(by_place)] == by_place

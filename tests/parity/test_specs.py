@@ -1,25 +1,22 @@
 """Specs against torchrl's: what is in them, the values they make, and `default_spec` of the data classes."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torchrl import data as theirs
+from torchrl.modules.llm.policies import common
 
 from lite import TensorDict, lazy_stack
 from lite.data import Binary, Bounded, Categorical, Composite, NonTensor, Unbounded
 from lite.models import ChatHistory, History, LogProbs, Masks, OnnxWrapper, Text, Tokens
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("lists_as_batches")]
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-theirs = pytest.importorskip("torchrl.data", reason="needs the parity extra")
-common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
 
 FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-llama"
 DATA = [Text, Tokens, Masks, LogProbs, ChatHistory]
@@ -28,17 +25,11 @@ SHAPE = st.lists(st.sampled_from([-1, 0, 2, 3]), max_size=3).map(tuple)
 KNOWN = st.lists(st.sampled_from([0, 1, 2, 3]), max_size=4).map(tuple)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def lists_as_batches() -> Any:
-    with tensordict.set_list_to_stack(True):
-        yield
-
-
-def history_class() -> Any:
+def history_class():
     return pytest.importorskip("torchrl.data.llm", reason="needs the parity extra").History
 
 
-def outcome(call: Any) -> Any:
+def outcome(call):
     """The result, or whether it raises; torchrl raises where a value does not broadcast, which is not in."""
     try:
         return bool(call())
@@ -46,7 +37,7 @@ def outcome(call: Any) -> Any:
         return False
 
 
-def pairs(shape: tuple[int, ...]) -> list[tuple[Any, Any]]:
+def pairs(shape):
     return [
         (Unbounded(shape), theirs.Unbounded(shape)),
         (Unbounded(shape, dtype=np.int32), theirs.Unbounded(shape, dtype=torch.int32)),
@@ -57,7 +48,7 @@ def pairs(shape: tuple[int, ...]) -> list[tuple[Any, Any]]:
 
 
 @given(shape=SHAPE, value=KNOWN, number=st.sampled_from([0, 1, 2, -1]), front=KNOWN)
-def test_the_same_values_are_in(shape: Any, value: Any, number: int, front: Any) -> None:
+def test_the_same_values_are_in(shape, value, number, front):
     for ours, other in pairs(shape):
         for dtype in ("float32", "int32", "int64", "int8"):
             array = np.full(value, number, dtype)
@@ -74,7 +65,7 @@ def test_the_same_values_are_in(shape: Any, value: Any, number: int, front: Any)
 
 
 @given(shape=SHAPE, target=st.lists(st.sampled_from([-1, 0, 2, 3]), max_size=4).map(tuple))
-def test_expanding(shape: Any, target: Any) -> None:
+def test_expanding(shape, target):
     if len(target) < len(shape):  # torchrl compares what there is
         target = (*target, *shape)
     for ours, other in pairs(shape):
@@ -87,7 +78,7 @@ def test_expanding(shape: Any, target: Any) -> None:
         assert ours.expand(target).shape == expected
 
 
-def test_projections() -> None:
+def test_projections():
     values = np.array([-3.0, 0.4, 1.6], np.float32)
     bounded = theirs.Bounded(-1, 1, (3,)).project(torch.from_numpy(values)).numpy()
     np.testing.assert_array_equal(Bounded(-1, 1, (3,)).project(values), bounded)
@@ -96,7 +87,7 @@ def test_projections() -> None:
     np.testing.assert_array_equal(Categorical(3, (3,)).project(classes), expected)
 
 
-def test_composites() -> None:
+def test_composites():
     ours = Composite({"a": {"b": Unbounded((2, 3))}, ("x", "y"): NonTensor((2,))}, c=Unbounded(2), shape=(2,))
     other = theirs.Composite(
         {"a": {"b": theirs.Unbounded((2, 3))}, ("x", "y"): theirs.NonTensor((2,))},
@@ -121,7 +112,7 @@ def test_composites() -> None:
 
 @pytest.mark.parametrize("ours", [*DATA, History], ids=lambda cls: cls.__name__)
 @pytest.mark.parametrize("shape", [(-1,), (3,), (2, -1), (2, 3), ()])
-def test_default_specs(ours: Any, shape: tuple[int, ...]) -> None:
+def test_default_specs(ours, shape):
     other = history_class() if ours is History else getattr(common, ours.__name__)
     spec, its = ours.default_spec(shape), other.default_spec(shape)
     assert spec.shape == tuple(its.shape)
@@ -139,7 +130,7 @@ def test_default_specs(ours: Any, shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("mode", ["history", "text", "tokens"])
-def test_results_of_a_call_are_in(mode: str) -> None:
+def test_results_of_a_call_are_in(mode):
     """torchrl's specs hold the same results once ids and masks are made floats."""
     wrapper = OnnxWrapper(
         FOLDER,
@@ -149,7 +140,7 @@ def test_results_of_a_call_are_in(mode: str) -> None:
         chat_template_name="chatml_format" if mode == "history" else None,
         generate_kwargs={"max_new_tokens": 3, "temperature": 0.0},
     )
-    entry: Any = {
+    entry = {
         "history": lambda: ChatHistory(
             prompt=History.from_chats([[{"role": "user", "content": "Hi"}]] * 2), batch_size=[2]
         ),
@@ -175,7 +166,7 @@ def test_results_of_a_call_are_in(mode: str) -> None:
         assert not spec.is_in(out[name][:1])
 
 
-def test_history_round_trip() -> None:
+def test_history_round_trip():
     other = history_class()
     for cls in (History, other):
         history = cls(role=["system", "user"], content=["a message", "another message"], batch_size=(2,))
@@ -187,7 +178,7 @@ def test_history_round_trip() -> None:
         assert tuple(made.batch_size) == ()
 
 
-def test_what_differs_on_purpose() -> None:
+def test_what_differs_on_purpose():
     """The rows of DIFFERENCES.md, on both sides."""
     assert theirs.Unbounded((1,)).is_in(torch.zeros(4))
     assert not Unbounded((1,)).is_in(np.zeros(4, np.float32))

@@ -1,32 +1,26 @@
 """Streamers beside those of transformers: the same text, and each goes into the other's `generate`."""
 
-from __future__ import annotations
-
 import threading
-from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers
 from helpers.models.real_models import MODELS
 
 from lite.models import GenerationConfig, OnnxDecoder, TextIteratorStreamer, TextStreamer, Tokenizer, generate
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-pytest.importorskip("onnxruntime")
 MODEL = MODELS / "optimum-llama"
 PROMPT = "Grüße, 日本 and\n two words"
 
 
 @pytest.fixture(scope="module")
-def tokenizers() -> tuple[Any, Any]:
+def tokenizers():
     return Tokenizer.from_pretrained(MODEL), transformers.AutoTokenizer.from_pretrained(MODEL)
 
 
 @pytest.mark.parametrize("options", [{}, {"skip_prompt": True}, {"skip_special_tokens": True}])
-def test_each_goes_into_the_other_s_generate(
-    options: dict[str, Any], tokenizers: tuple[Any, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_goes_into_the_other_s_generate(options, tokenizers, capsys):
     ours, theirs = tokenizers
     ids = ours.encode(PROMPT)
     decoder, config = OnnxDecoder(MODEL), GenerationConfig(max_new_tokens=30, temperature=2.0, do_sample=True)
@@ -55,11 +49,11 @@ def test_each_goes_into_the_other_s_generate(
 
 
 @pytest.mark.parametrize("kind", [TextIteratorStreamer, transformers.TextIteratorStreamer])
-def test_an_iterator_in_another_thread(kind: Any, tokenizers: tuple[Any, Any]) -> None:
+def test_an_iterator_in_another_thread(kind, tokenizers):
     decoder, config = OnnxDecoder(MODEL), GenerationConfig(max_new_tokens=20)
     ids = tokenizers[0].encode(PROMPT)
     streamer = kind(tokenizers[1], skip_prompt=True, timeout=30)
-    found: list[Any] = []
+    found = []
     thread = threading.Thread(
         target=lambda: found.extend(generate(decoder, [ids], config, streamer=streamer))
     )

@@ -1,92 +1,33 @@
-"""TensorDictModule, dispatch and skip_existing against tensordict.nn.
+"""TensorDictModule, dispatch and skip_existing against tensordict.nn."""
 
-Every case is written once and run with both libraries; what it returns, or the class of what it
-raises, must be equal. Where lite differs on purpose, a test says so.
-"""
+import copy
+import pickle
+from collections import UserList
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from parity.functional import LITE, QUIET, TORCH, agree, agreed, raw
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-reference = pytest.importorskip("tensordict.nn", reason="needs the parity extra: tensordict")
+import lite
+import lite.nn
 
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-
-import lite  # noqa: E402
-from lite import nn  # noqa: E402
-
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-]
-
-
-class Lib:
-    """The names that differ between the two libraries."""
-
-    def __init__(self, td, tdnn, array, linear):
-        self.TD = td
-        self.nn = tdnn
-        self.array = array
-        self.linear = linear
-
-    def arange(self, n):
-        return self.array(np.arange(n, dtype=np.float32))
-
-
-LITE = Lib(lite.TensorDict, nn, lambda a: a, nn.Linear)
-TORCH = Lib(tensordict.TensorDict, reference, torch.from_numpy, torch.nn.Linear)
-LIBS = (LITE, TORCH)
-
-
-def plain(value):
-    """Arrays, tensors, TensorDicts and keys as comparable Python values."""
-    if isinstance(value, tuple | list):
-        return type(value)(plain(v) for v in value)
-    if isinstance(value, lite.TensorDict | tensordict.TensorDict):
-        entries = {key: plain(value[key]) for key in sorted(value.keys(True, True), key=str)}
-        return tuple(value.batch_size), entries
-    if isinstance(value, np.ndarray | np.generic | torch.Tensor):
-        array = np.asarray(value)
-        return str(array.dtype), array.shape, array.tolist()
-    return value
-
-
-def agree(case, *args):
-    results = []
-    for lib in LIBS:
-        try:
-            results.append(plain(case(lib, *args)))
-        except Exception as err:
-            results.append(type(err))
-    assert results[0] == results[1]
+pytestmark = QUIET
 
 
 def module(lib, fn, reads, writes, **kwargs):
-    return lib.nn.TensorDictModule(fn, reads, writes, **kwargs)
+    return lib.Mod(fn, reads, writes, **kwargs)
 
 
 # -- keys and construction ------------------------------------------------------------------------
 
 KEYS = [
-    "a",
-    ("a",),
-    ["a"],
-    ("a", "b"),
-    ["a", ("b", "c")],
-    [("a", ("b", ("c",)))],
-    [],
-    "",
-    ("", "x"),
-    None,
-    3,
-    {"a"},
-    [1],
-    [None],
-    [["a"]],
-]
+    "a", ("a",), ["a"], ("a", "b"), ["a", ("b", "c")], [("a", ("b", ("c",)))], [], "", ("", "x"), None, 3,
+    {"a"}, [1], [None], [["a"]],
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("keys", KEYS, ids=repr)
@@ -96,18 +37,27 @@ def test_key_forms(keys):
 
 
 CONSTRUCTION = {
-    "class payload": lambda lib: module(lib, lib.linear, ["a"], ["b"]),
+    "class payload": lambda lib: module(lib, lib.nn.Linear, ["a"], ["b"]),
     "number payload": lambda lib: module(lib, 3, ["a"], ["b"]),
     "inplace word": lambda lib: module(lib, abs, ["a"], ["b"], inplace="full"),
     "dict out_keys": lambda lib: module(lib, abs, ["a"], {"b": "c"}),
-    "state dict names": lambda lib: list(module(lib, lib.linear(1, 1), ["a"], ["b"]).state_dict()),
+    "state dict names": lambda lib: list(module(lib, lib.nn.Linear(1, 1), ["a"], ["b"]).state_dict()),
     "children of a function": lambda lib: list(module(lib, abs, ["a"], ["b"]).children()),
-    "forwarded attribute": lambda lib: module(lib, lib.linear(2, 3), ["a"], ["b"]).in_features,
-    "private attribute": lambda lib: module(lib, lib.linear(2, 3), ["a"], ["b"])._nope,
-    "missing attribute": lambda lib: module(lib, lib.linear(2, 3), ["a"], ["b"]).nope,
-    "base without keys": lambda lib: lib.nn.TensorDictModuleBase().in_keys,
+    "forwarded attribute": lambda lib: module(lib, lib.nn.Linear(2, 3), ["a"], ["b"]).in_features,
+    "private attribute": lambda lib: module(lib, lib.nn.Linear(2, 3), ["a"], ["b"])._nope,
+    "missing attribute": lambda lib: module(lib, lib.nn.Linear(2, 3), ["a"], ["b"]).nope,
+    "base without keys": lambda lib: lib.tdnn.TensorDictModuleBase().in_keys,
     "name": lambda lib: module(lib, abs, ["a"], ["b"]).__name__,
-    "repr": lambda lib: repr(module(lib, lib.linear(2, 3), ["a", ("b", "c")], ["d"])),
+    "keys in another sequence": lambda lib: (
+        module(lib, abs, UserList(["a", ("b", "c")]), UserList("d")).in_keys
+    ),
+    "deepcopy": lambda lib: (
+        m := module(lib, lib.nn.Linear(1, 1), ["a"], ["b"]),
+        copy.deepcopy(m).module is m.module,
+        copy.deepcopy(m).in_keys,
+    )[1:],
+    "repr of a function": lambda lib: repr(module(lib, abs, [("a", "b")], ["c"])),
+    "repr": lambda lib: repr(module(lib, lib.nn.Linear(2, 3), ["a", ("b", "c")], ["d"])),
 }
 
 
@@ -118,12 +68,10 @@ def test_construction(name):
 
 @pytest.mark.parametrize("flag", [True, False])
 @pytest.mark.parametrize("keys", [{"x": "1", "y": "2"}, {"1": "x", "2": "y"}])
-def test_dict_in_keys_with_the_flag(flag, keys):
-    def case(lib):
-        mod = module(lib, lambda x, *, y: x - y, keys, ["z"], out_to_in_map=flag)
-        return mod.in_keys, mod(lib.TD({"1": 5.0, "2": 3.0}))["z"]
-
-    agree(case)
+@agreed
+def test_dict_in_keys_with_the_flag(lib, flag, keys):
+    mod = module(lib, lambda x, *, y: x - y, keys, ["z"], out_to_in_map=flag)
+    return mod.in_keys, mod(lib.TD({"1": 5.0, "2": 3.0}))["z"]
 
 
 # -- results --------------------------------------------------------------------------------------
@@ -149,25 +97,21 @@ OUT_KEYS = [[], ["p"], ["q", "p"], ["_"], ["_", "p"], [("n", "p")], ["n"], ["p",
 
 @pytest.mark.parametrize("out_keys", OUT_KEYS, ids=repr)
 @pytest.mark.parametrize("result", RESULTS)
-def test_results(result, out_keys):
-    def case(lib):
-        return module(lib, lambda: RESULTS[result](lib), [], out_keys)(lib.TD({}))
-
-    agree(case)
+@agreed
+def test_results(lib, result, out_keys):
+    return module(lib, lambda: RESULTS[result](lib), [], out_keys)(lib.TD({}))
 
 
 @pytest.mark.parametrize("inplace", [True, False, None, "empty"])
 @pytest.mark.parametrize("with_out", [True, False])
 @pytest.mark.parametrize("batch", [[], [3]])
-def test_where_results_go(inplace, with_out, batch):
-    def case(lib):
-        td = lib.TD({"a": lib.arange(3)}, batch)
-        target = lib.TD({"mine": lib.arange(3)}, batch) if with_out else None
-        mod = module(lib, lambda x: x + 1, ["a"], ["b"], inplace=inplace)
-        out = mod(td, tensordict_out=target) if with_out else mod(td)
-        return out, td, out is td, out is target
-
-    agree(case)
+@agreed
+def test_where_results_go(lib, inplace, with_out, batch):
+    td = lib.TD({"a": lib.arange(3)}, batch)
+    target = lib.TD({"mine": lib.arange(3)}, batch) if with_out else None
+    mod = module(lib, lambda x: x + 1, ["a"], ["b"], inplace=inplace)
+    out = mod(td, tensordict_out=target) if with_out else mod(td)
+    return out, td, out is td, out is target
 
 
 CALLS = {
@@ -183,6 +127,17 @@ CALLS = {
         lib.TD({"a": lib.arange(3)}, [3])
     ),
     "locked": lambda lib: module(lib, lambda x: x, ["a"], ["b"])(lib.TD({"a": 1.0}).lock_()),
+    "a list of paths": lambda lib: module(lib, lambda x, y: x - y, [("n", ("c",)), ("n", "m", "d")], ["out"])(
+        lib.TD({"n": {"c": 3.0, "m": {"d": 4.0}}})
+    ),
+    "a key twice": lambda lib: module(lib, lambda x, y: x - y, ["a", "a"], ["out"])(lib.TD({"a": 1.0})),
+    "non-tensor stack": lambda lib: (
+        seen := [],
+        module(lib, lambda s: seen.append(list(s)) or 0, ["s"], ["_"])(
+            lib.base.stack([lib.TD({"s": "a"}, []), lib.TD({"s": "b"}, [])])
+        ),
+        seen,
+    )[2],
     "non-tensor": lambda lib: module(lib, lambda s: s + "!", ["s"], ["t"])(lib.TD({"s": "x"}))["t"],
     "method": lambda lib: module(lib, "a-b", [], ["t"], method="split", method_kwargs={"sep": "-"})(
         lib.TD({})
@@ -206,48 +161,44 @@ selections = st.lists(
 
 @settings(max_examples=80)
 @given(selections=selections, dispatched=st.booleans(), reset=st.booleans())
-def test_selection(selections, dispatched, reset):
-    def case(lib):
-        mod = module(lib, lambda a, b: (a + 1, a + b, b), ["a", "b"], ["c", "d", ("n", "e")])
-        for keys in selections:
-            mod.select_out_keys(*keys)
-        if reset:
-            mod.reset_out_keys()
-        values = {"a": lib.arange(2), "b": lib.arange(2)}
-        if dispatched:
-            return mod.out_keys, mod(**values)
-        return mod.out_keys, mod(lib.TD({**values, "other": lib.arange(2)}))
-
-    agree(case)
+@agreed
+def test_selection(lib, selections, dispatched, reset):
+    mod = module(lib, lambda a, b: (a + 1, a + b, b), ["a", "b"], ["c", "d", ("n", "e")])
+    for keys in selections:
+        mod.select_out_keys(*keys)
+    if reset:
+        mod.reset_out_keys()
+    values = {"a": lib.arange(2), "b": lib.arange(2)}
+    if dispatched:
+        return mod.out_keys, mod(**values)
+    return mod.out_keys, mod(lib.TD({**values, "other": lib.arange(2)}))
 
 
-def test_selection_with_class_keys():
-    def case(lib):
-        class Mod(lib.nn.TensorDictModuleBase):
-            in_keys = ["a"]  # noqa: RUF012
-            out_keys = ["b", "c"]  # noqa: RUF012
+@agreed
+def test_selection_with_class_keys(lib):
+    class Mod(lib.tdnn.TensorDictModuleBase):
+        in_keys = ["a"]  # noqa: RUF012
+        out_keys = ["b", "c"]  # noqa: RUF012
 
-            def forward(self, tensordict):
-                return tensordict.replace({"b": tensordict["a"], "c": tensordict["a"] + 1})
+        def forward(self, tensordict):
+            return tensordict.replace({"b": tensordict["a"], "c": tensordict["a"] + 1})
 
-        out = []
-        for mod in (Mod(), Mod()):
-            mod.select_out_keys("c")
-            out += [mod(lib.TD({"a": 0.0})), mod.out_keys]
-        return out
-
-    agree(case)
+    out = []
+    for mod in (Mod(), Mod()):
+        mod.select_out_keys("c")
+        out += [mod(lib.TD({"a": 0.0})), mod.out_keys]
+    return out
 
 
 # -- dispatch -------------------------------------------------------------------------------------
 
 
 def dispatching(lib, **options):
-    class Mod(lib.nn.TensorDictModuleBase):
+    class Mod(lib.tdnn.TensorDictModuleBase):
         in_keys = [("a", "c"), "d"]  # noqa: RUF012
         out_keys = ["b", "size"]  # noqa: RUF012
 
-        @lib.nn.dispatch(**options)
+        @lib.tdnn.dispatch(**options)
         def forward(self, tensordict, extra=0):
             tensordict["b"] = tensordict["a", "c"] + tensordict["d"] + extra
             tensordict["size"] = lib.array(np.ones((*tensordict.batch_size,), dtype=np.float32))
@@ -272,9 +223,12 @@ DISPATCH = {
     "absent dest": lambda lib: dispatching(lib, dest=["nope"])(lib.arange(3), lib.arange(3)),
     "no dest": lambda lib: dispatching(lib, dest=[])(lib.arange(3), lib.arange(3)),
     "source": lambda lib: dispatching(lib, source=["d", ("a", "c")])(d=lib.arange(3), a_c=lib.arange(3)),
-    "argument name": lambda lib: lib.nn.dispatch(lambda td: td),
-    "function without keys": lambda lib: lib.nn.dispatch(lambda tensordict: tensordict)(a=1),
+    "argument name": lambda lib: lib.tdnn.dispatch(lambda td: td),
+    "function without keys": lambda lib: lib.tdnn.dispatch(lambda tensordict: tensordict)(a=1),
     "module": lambda lib: module(lib, lambda x: (x, x + 1), ["x"], ["y", "z"])(x=lib.arange(3)),
+    "more parameters": lambda lib: module(lib, lambda x, scale=1: x * scale, ["a"], ["b"])(
+        lib.arange(3), scale=3
+    ),
     "module, number": lambda lib: module(lib, lambda x: x, ["x"], ["y"])(1.5),
     "module, output of another size": lambda lib: module(lib, lambda x: x[:1], ["x"], ["y"])(x=lib.arange(3)),
     "module, str": lambda lib: module(lib, lambda s: s + "!", ["s"], ["t"])("a"),
@@ -293,32 +247,205 @@ def test_dispatch(name):
 @pytest.mark.parametrize("present", [(), ("y",), ("y", "z")])
 @pytest.mark.parametrize("reads", [["x"], ["x", "y"]])
 @pytest.mark.parametrize("sequence", [True, False])
-def test_skip_existing(active, present, reads, sequence):
+@agreed
+def test_skip_existing(lib, active, present, reads, sequence):
+    calls = []
+
+    def fn(*values):
+        calls.append(len(values))
+        return values[0] + 1, values[0] + 2
+
+    mod = module(lib, fn, reads, ["y", "z"])
+    if sequence:
+        mod = lib.Seq(mod)
+    td = lib.TD({"x": 0.0, **dict.fromkeys(present, 10.0)})
+    with lib.tdnn.set_skip_existing(active):
+        out = mod(td)
+        flag = lib.tdnn.skip_existing()
+    return out, out is td, calls, flag, lib.tdnn.skip_existing()
+
+
+@agreed
+def test_skip_existing_without_mode_is_no_context(lib):
+    with lib.tdnn.set_skip_existing(None):
+        pass
+
+
+# -- copies, resets, methods ---
+
+
+def test_module_method_and_kwargs():
+    class Payload:
+        def add(self, x, number):
+            return x + number
+
     def case(lib):
-        calls = []
+        seq = lib.Seq(
+            {
+                "first": lambda td: td.set("x", td["x"] + 1),
+                "method": lib.Mod(Payload(), ["x"], ["y"], method="add", method_kwargs={"number": 2}),
+                "last": lambda td: td.set("y", td["y"] + 1),
+            }
+        )
+        return seq(lib.TD({"x": lib.zeros()}, []))["y"]
 
-        def fn(*values):
-            calls.append(len(values))
-            return values[0] + 1, values[0] + 2
+    agree(case)
+    assert LITE.Mod(Payload(), ["x"], ["y"], method="add", method_kwargs={"number": 4})(x=np.zeros(())) == 4
 
-        mod = module(lib, fn, reads, ["y", "z"])
-        if sequence:
-            mod = lib.nn.TensorDictSequential(mod)
-        td = lib.TD({"x": 0.0, **dict.fromkeys(present, 10.0)})
-        with lib.nn.set_skip_existing(active):
-            out = mod(td)
-            flag = lib.nn.skip_existing()
-        return out, out is td, calls, flag, lib.nn.skip_existing()
+
+@agreed
+def test_auto_unravel(lib):
+    class OnClass(lib.tdnn.TensorDictModuleBase):
+        in_keys = [("a",), ("b", ("c",))]  # noqa: RUF012
+        out_keys = ["d", ("e", (("f",),))]  # noqa: RUF012
+
+    class Before(lib.tdnn.TensorDictModuleBase):
+        def __init__(self):
+            self.in_keys = [("a",), ("b", ("c",))]
+            self.out_keys = [("d", ("e",))]
+            super().__init__()
+
+    assigned = lib.Mod(lambda x: x, ["x"], ["y"])
+    assigned.in_keys = [("a", ("b", "c"))]
+    assigned.out_keys = [("d",)]
+    made = lib.Mod(lambda x: x, [("a", ("b",))], [(("c",), "d")])
+    modules = [OnClass(), OnClass(), Before(), assigned, made]
+    return [[list(m.in_keys), list(m.out_keys)] for m in modules]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"x": "a", "y": "b"},
+        {"x": "a", "y": ("n", "c")},
+        {"x": ("n", ("c",)), "y": ("n", ("m", ("d",)))},
+        {"x": "a", "y": "a"},
+    ],
+)
+@agreed
+def test_input_keys_dict(lib, keys):
+    td = lib.TD(
+        {"a": lib.ones(2), "b": 2 * lib.ones(2), "n": {"c": 3 * lib.ones(2), "m": {"d": 4 * lib.ones(2)}}},
+        [2],
+    )
+    module = lib.Mod(lambda x, y: x - y, keys, ["out"], out_to_in_map=True)
+    return list(module.in_keys), module(td)["out"]
+
+
+def test_unused_out_to_in_map():
+    for lib in (LITE, TORCH):
+        with pytest.warns(UserWarning, match="out_to_in_map"):
+            lib.Mod(lambda x: x, ["a"], ["b"], out_to_in_map=False)
+
+
+@agreed
+def test_reset(lib):
+    net = lib.nn.Sequential(lib.nn.Linear(2, 3), lib.nn.Sequential(lib.nn.Linear(3, 4), lib.nn.ReLU()))
+    module = lib.Seq(lib.Mod(net, ["a"], ["b"]), lib.Mod(lib.nn.Linear(4, 1), ["b"], ["c"]))
+    before = {name: raw(p).copy() for name, p in module.named_parameters()}
+    result = module.reset_parameters_recursive()
+    return result, {name: bool((before[name] == raw(p)).any()) for name, p in module.named_parameters()}
+
+
+def test_reset_warning():
+    for lib in (LITE, TORCH):
+        with pytest.warns(UserWarning, match="reset_parameters"):
+            lib.Mod(lib.nn.ReLU(), ["a"], ["b"]).reset_parameters_recursive()
+
+
+@agreed
+def test_reset_functional(lib):
+    module = lib.Mod(lib.nn.Sequential(lib.nn.Linear(2, 3)), ["a"], ["b"])
+    own = {name: raw(p).copy() for name, p in module.named_parameters()}
+    params = lib.TD.from_module(module).data.clone()
+    before = params.clone()
+    new = module.reset_parameters_recursive(params)
+    kept = all(np.array_equal(own[name], raw(p)) for name, p in module.named_parameters())
+    changed = {str(k): bool((before[k] == new[k]).any()) for k in new.keys(True, True)}
+    leaf = new["module", "0", "weight"]
+    (leaf.data if lib is TORCH else leaf)[...] = 7
+    return kept, changed, float(params["module", "0", "weight"].max())
+
+
+@agreed
+def test_reset_extra_dims(lib):
+    module = lib.Mod(lib.nn.Linear(2, 3), ["a"], ["b"])
+    module.reset_parameters_recursive(lib.TD.from_module(module).expand(2, 3))
+
+
+@agreed
+def test_reset_called_once(lib):
+    calls = []
+
+    class Layer(lib.nn.Linear):
+        def reset_parameters(self):
+            calls.append(1)
+
+    module = lib.Mod(lib.nn.Sequential(Layer(1, 1)), ["a"], ["b"])
+    calls.clear()
+    module.reset_parameters_recursive()
+    return len(calls)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@agreed
+def test_stateful(lib, lazy):
+    module = lib.Mod(lib.nn.Linear(3, 4), ["in"], ["out"])
+    td = lib.TD({"in": lib.ones(3, 3)}, [3])
+    if lazy:
+        td = lib.base.LazyStackedTensorDict(*[lib.TD({"in": lib.ones(3)}, []) for _ in range(3)], stack_dim=0)
+    out = module(td)
+    return out is td, tuple(out.batch_size), tuple(out["out"].shape), type(out).__name__
+
+
+@agreed
+def test_vmap_kwargs(lib):
+    module = lib.Mod(lambda x, *, y: x + y, {"x": "1", "y": "2"}, ["z"], out_to_in_map=True)
+    td = lib.TD({"1": lib.ones(10), "2": 2 * lib.ones(10)}, [10])
+    vmap = torch.vmap if lib is TORCH else lite.vmap
+    out = vmap(module, (0,))(td)
+    return out is td, sorted(td.keys()), out
+
+
+def test_serialization():
+    cloudpickle = pytest.importorskip("cloudpickle")
+
+    def case(lib):
+        module = lib.Seq(lib.Mod(lambda x: x + 1, ["a"], ["b"]), lib.Mod(lib.nn.ReLU(), ["b"], ["c"]))
+        return pickle.loads(cloudpickle.dumps(module))(lib.TD({"a": lib.ones(2)}, [2]))
 
     agree(case)
 
 
-def test_skip_existing_without_mode_is_no_context():
-    def case(lib):
-        with lib.nn.set_skip_existing(None):
-            pass
+@agreed
+def test_dispatch_confusing(lib):
+    class Two(lib.tdnn.TensorDictModuleBase):
+        in_keys = [("a_1", "c"), ("a", "1", "d")]  # noqa: RUF012
+        out_keys = ["a"]  # noqa: RUF012
 
-    agree(case)
+        @lib.tdnn.dispatch
+        def forward(self, tensordict):
+            total = tensordict["a_1", "c"] - tensordict["a", "1", "d"]
+            return lib.TD({"a": total}, [])
+
+    return Two()(a_1_c=3 * lib.ones(), a_1_d=lib.ones()), Two()(lib.ones(), a_1_d=lib.zeros())
+
+
+@agreed
+def test_dispatch_deactivate(lib):
+    module = lib.Mod(lambda x: x + 1, ["a"], ["b"])
+    setting = (
+        lite.nn.settings._set_dispatch_td_nn_modules
+        if lib is LITE
+        else tensordict.nn.utils._set_dispatch_td_nn_modules
+    )
+    with setting(False):
+        try:
+            module(a=lib.ones())
+            off = None
+        except Exception as error:
+            off = type(error)
+    return off, module(a=lib.ones())
 
 
 # -- deliberate differences -----------------------------------------------------------------------
@@ -350,7 +477,7 @@ def test_decorated_methods_use_their_own_object():
             def __init__(self, n):
                 self.n = n
 
-            @lib.nn.as_tensordict_module(in_keys="a", out_keys="b")
+            @lib.tdnn.as_tensordict_module(in_keys="a", out_keys="b")
             def add(self, a):
                 return a + self.n
 

@@ -1,36 +1,13 @@
-"""TensorDictSequential against tensordict.nn on random graphs of modules.
-
-Every case is written once and run with both libraries; what it returns, or the class of what it
-raises, must be equal. Where lite differs on purpose, a test says so.
-"""
+"""TensorDictSequential against tensordict.nn on random graphs of modules."""
 
 import numpy as np
 import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from parity.functional import LITE, QUIET, TORCH, agree, agreed, layers
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-reference = pytest.importorskip("tensordict.nn", reason="needs the parity extra: tensordict")
-
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-
-import lite  # noqa: E402
-from lite import nn  # noqa: E402
-
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
-
-
-class Lib:
-    """The names that differ between the two libraries."""
-
-    def __init__(self, td, tdnn, linear):
-        self.TD = td
-        self.nn = tdnn
-        self.linear = linear
-
-
-LITE = Lib(lite.TensorDict, nn, nn.Linear)
-TORCH = Lib(tensordict.TensorDict, reference, torch.nn.Linear)
+pytestmark = QUIET
 
 KEYS = ["a", "b", "c", "d", ("n", "x"), ("n", "y"), "n"]
 key = st.sampled_from(KEYS)
@@ -49,7 +26,7 @@ def build(lib, graph, log=None, number=None, **options):
     """A module of the graph; leaves add up their inputs and remember in `log` that they ran."""
     number = iter(range(1000)) if number is None else number
     if graph[0] == "seq":
-        return lib.nn.TensorDictSequential(*[build(lib, g, log, number) for g in graph[1]], **options)
+        return lib.Seq(*[build(lib, g, log, number) for g in graph[1]], **options)
     _, reads, writes = graph
     me = next(number)
 
@@ -59,7 +36,7 @@ def build(lib, graph, log=None, number=None, **options):
         total = sum(values) if values else 0.0
         return tuple(total + 10.0 * me + i for i in range(len(writes)))
 
-    return lib.nn.TensorDictModule(add, list(reads), list(writes))
+    return lib.Mod(add, list(reads), list(writes))
 
 
 def shape_of(module):
@@ -85,16 +62,6 @@ def received(lib, out, fresh, out_keys):
     return wanted
 
 
-def agree(case, *args):
-    results = []
-    for lib in (LITE, TORCH):
-        try:
-            results.append(case(lib, *args))
-        except Exception as err:
-            results.append(type(err))
-    assert results[0] == results[1]
-
-
 @settings(max_examples=100)
 @given(graph=graphs)
 def test_keys_of_random_graphs(graph):
@@ -118,46 +85,41 @@ def test_subsequences_of_random_graphs(graph, in_keys, out_keys):
     tolerant=st.booleans(),
     inplace=st.sampled_from([None, True, False, "empty"]),
 )
-def test_runs_of_random_graphs(graph, inputs, tolerant, inplace):
-    def case(lib):
-        log = []
-        seq = build(lib, graph, log, partial_tolerant=tolerant, inplace=inplace)
-        td = lib.TD({})
-        for i, name in enumerate(inputs):
-            td.set(name, float(i + 1))
-        try:
-            out = seq(td)
-            fresh = inplace in (False, "empty")
-            return log, received(lib, out, fresh, seq.out_keys), entries(td), out is td
-        except KeyError:
-            return log, entries(td), "KeyError"
-
-    agree(case)
+@agreed
+def test_runs_of_random_graphs(lib, graph, inputs, tolerant, inplace):
+    log = []
+    seq = build(lib, graph, log, partial_tolerant=tolerant, inplace=inplace)
+    td = lib.TD({})
+    for i, name in enumerate(inputs):
+        td.set(name, float(i + 1))
+    try:
+        out = seq(td)
+        fresh = inplace in (False, "empty")
+        return log, received(lib, out, fresh, seq.out_keys), entries(td), out is td
+    except KeyError:
+        return log, entries(td), "KeyError"
 
 
 @settings(max_examples=100)
 @given(graph=graphs, selected=st.lists(leaf_key, max_size=3), with_out=st.booleans())
-def test_selections_of_random_graphs(graph, selected, with_out):
-    def case(lib):
-        seq = build(lib, graph).select_out_keys(*selected)
-        td = lib.TD({"other": 0.5})
-        for i, name in enumerate(KEYS[:-1]):
-            td.set(name, float(i + 1))
-        target = lib.TD({}) if with_out else None
-        out = seq(td, target)
-        got = received(lib, out, with_out, seq.out_keys)
-        return seq.out_keys, got, entries(td), out is td, seq.reset_out_keys().out_keys
-
-    agree(case)
+@agreed
+def test_selections_of_random_graphs(lib, graph, selected, with_out):
+    seq = build(lib, graph).select_out_keys(*selected)
+    td = lib.TD({"other": 0.5})
+    for i, name in enumerate(KEYS[:-1]):
+        td.set(name, float(i + 1))
+    target = lib.TD({}) if with_out else None
+    out = seq(td, target)
+    got = received(lib, out, with_out, seq.out_keys)
+    return seq.out_keys, got, entries(td), out is td, seq.reset_out_keys().out_keys
 
 
 def test_dispatch_of_random_weights():
     torch.manual_seed(0)
 
     def net(lib):
-        return lib.nn.TensorDictSequential(
-            lib.nn.TensorDictModule(lib.linear(3, 4), ["x"], ["h"]),
-            lib.nn.TensorDictModule(lib.linear(4, 2), ["h"], [("out", "y")]),
+        return lib.Seq(
+            lib.Mod(lib.nn.Linear(3, 4), ["x"], ["h"]), lib.Mod(lib.nn.Linear(4, 2), ["h"], [("out", "y")])
         )
 
     theirs, mine = net(TORCH), net(LITE)
@@ -173,15 +135,15 @@ def idn(x):
 
 
 def mod(lib, reads, writes):
-    return lib.nn.TensorDictModule(idn, [reads], [writes])
+    return lib.Mod(idn, [reads], [writes])
 
 
 def three(lib):
-    return lib.nn.TensorDictSequential(mod(lib, "a", "b"), mod(lib, "b", "c"), mod(lib, "c", "d"))
+    return lib.Seq(mod(lib, "a", "b"), mod(lib, "b", "c"), mod(lib, "c", "d"))
 
 
 def named(lib):
-    return lib.nn.TensorDictSequential({"x": mod(lib, "a", "b"), "y": mod(lib, "b", "c")})
+    return lib.Seq({"x": mod(lib, "a", "b"), "y": mod(lib, "b", "c")})
 
 
 CASES = {
@@ -194,37 +156,61 @@ CASES = {
     "name": lambda lib: shape_of(named(lib)["y"]),
     "wrong name": lambda lib: named(lib)["z"],
     "names in the state dict": lambda lib: list(
-        lib.nn.TensorDictSequential(
-            {"p": lib.nn.TensorDictModule(lib.linear(1, 1), ["a"], ["b"])}
-        ).state_dict()
+        lib.Seq({"p": lib.Mod(lib.nn.Linear(1, 1), ["a"], ["b"])}).state_dict()
     ),
     "keyword": lambda lib: three(lib)(lib.TD({"a": 1.0}), other=1),
     "unknown selection": lambda lib: three(lib).select_out_keys("z"),
     "unknown selections": lambda lib: three(lib).select_out_keys("b", "z"),
-    "unknown selection in the constructor": lambda lib: lib.nn.TensorDictSequential(
-        mod(lib, "a", "b"), selected_out_keys=["z"]
-    ),
+    "unknown selection in the constructor": lambda lib: lib.Seq(mod(lib, "a", "b"), selected_out_keys=["z"]),
     "nothing left": lambda lib: three(lib).select_subsequence(in_keys=["z"]),
     "names of a subsequence": lambda lib: list(named(lib).select_subsequence(out_keys=["b"]).module),
     "missing input": lambda lib: three(lib)(lib.TD({})),
     "missing input by dispatch": lambda lib: three(lib)(),
-    "empty": lambda lib: entries(lib.nn.TensorDictSequential()(lib.TD({"a": 1.0}))),
-    "dotted name": lambda lib: lib.nn.TensorDictSequential({"x.y": mod(lib, "a", "b")}),
-    "raw callable": lambda lib: entries(lib.nn.TensorDictSequential(lambda td: td + 1)(lib.TD({"a": 1.0}))),
-    "tuple of modules": lambda lib: lib.nn.TensorDictSequential((mod(lib, "a", "b"),))(lib.TD({"a": 1.0})),
-    "wrapper": lambda lib: shape_of(lib.nn.TensorDictModuleWrapper(mod(lib, "a", "b"))),
+    "empty": lambda lib: entries(lib.Seq()(lib.TD({"a": 1.0}))),
+    "dotted name": lambda lib: lib.Seq({"x.y": mod(lib, "a", "b")}),
+    "raw callable": lambda lib: entries(lib.Seq(lambda td: td + 1)(lib.TD({"a": 1.0}))),
+    "tuple of modules": lambda lib: lib.Seq((mod(lib, "a", "b"),))(lib.TD({"a": 1.0})),
+    "wrapper": lambda lib: shape_of(lib.tdnn.TensorDictModuleWrapper(mod(lib, "a", "b"))),
     "wrapper names": lambda lib: list(
-        lib.nn.TensorDictModuleWrapper(lib.nn.TensorDictModule(lib.linear(1, 1), ["a"], ["b"])).state_dict()
+        lib.tdnn.TensorDictModuleWrapper(lib.Mod(lib.nn.Linear(1, 1), ["a"], ["b"])).state_dict()
     ),
     "wrapper selection": lambda lib: entries(
-        lib.nn.TensorDictModuleWrapper(three(lib)).select_out_keys("d")(lib.TD({"a": 1.0, "z": 2.0}))
+        lib.tdnn.TensorDictModuleWrapper(three(lib)).select_out_keys("d")(lib.TD({"a": 1.0, "z": 2.0}))
     ),
     "notes": lambda lib: notes(lib),
+    "selected keys": lambda lib: layers(lib).select_out_keys("w", "z")(lib.TD({"x": lib.zeros()}, [])),
+    "selected keys by dispatch": lambda lib: layers(lib).select_out_keys("y", "w")(lib.zeros()),
+    "keys that are selected no more": lambda lib: (
+        layers(lib).select_out_keys("z").reset_out_keys()(lib.TD({"x": lib.zeros()}, []))
+    ),
+    "selected in the constructor": lambda lib: lib.Seq(layers(lib), selected_out_keys=["z", "y"])(
+        lib.TD({"x": lib.zeros(2), "kept": lib.ones(2)}, [2])
+    ),
+    "a result in another": lambda lib: layers(lib)(
+        lib.TD({"x": lib.zeros()}, []), tensordict_out=lib.TD({}, [])
+    ),
+    "shared weights of a subsequence": lambda lib: (
+        s := lib.Seq(*[lib.Mod(lib.nn.Linear(1, 1), [i], [o]) for i, o in ("ab", "bc")]),
+        s.select_subsequence(out_keys=["b"])[0] is s[0],
+    )[1],
+    "a list": lambda lib: changed(lib),
+    "a decorated function": lambda lib: lib.tdnn.as_tensordict_module(in_keys=["a", "b"], out_keys=["c"])(
+        lambda x, y: x + y
+    )(lib.TD({"a": lib.ones(), "b": lib.ones()}, [])),
 }
 
 
+def changed(lib):
+    mods = [mod(lib, i, o) for i, o in ("ab", "bc", "cd")]
+    seq = lib.Seq(*mods)
+    seq[2] = mod(lib, "c", "e")
+    found = [len(seq), seq[2] is mods[2], seq[-1].out_keys]
+    del seq[2]
+    return [*found, len(seq), [m is mods[i] for i, m in enumerate(seq)]]
+
+
 def notes(lib):
-    seq = lib.nn.TensorDictSequential({"x": mod(lib, "a", "b"), "y": lambda td: 1 / 0})
+    seq = lib.Seq({"x": mod(lib, "a", "b"), "y": lambda td: 1 / 0})
     with pytest.raises(ZeroDivisionError) as info:
         seq(lib.TD({"a": 1.0}))
     return info.value.__notes__
@@ -235,13 +221,36 @@ def test_cases(name):
     agree(CASES[name])
 
 
+@pytest.mark.parametrize("first_call", ["td", "arrays", "keywords"])
+@agreed
+def test_selection_and_dispatch_in_any_order(lib, first_call):
+    module = lib.Mod(lambda x, y: (x + y, x - y), ["a", "b"], ["c", "d"])
+    calls = {
+        "td": lambda: module(lib.TD({"a": lib.ones(), "b": lib.ones()}, [])),
+        "arrays": lambda: module(lib.ones(), lib.ones()),
+        "keywords": lambda: module(a=lib.ones(), b=lib.ones()),
+    }
+    before = calls[first_call]()
+    module.select_out_keys("d")
+    return before, [call() for call in calls.values()]
+
+
+@pytest.mark.parametrize("dispatched", [True, False])
+@agreed
+def test_selection_through_a_wrapper(lib, dispatched):
+    wrapper = lib.tdnn.TensorDictModuleWrapper(lib.Mod(lambda x: (x, x + 1), ["a"], ["b", "c"]))
+    wrapper.select_out_keys("c")
+    first = wrapper(lib.zeros()) if dispatched else wrapper(lib.TD({"a": lib.zeros()}, []))
+    return first, list(wrapper.out_keys), list(wrapper.reset_out_keys().out_keys)
+
+
 # -- deliberate differences -----------------------------------------------------------------------
 
 
 def test_subsequences_of_nested_named_sequences_work():
     def case(lib):
-        inner = lib.nn.TensorDictSequential(mod(lib, "b", "c"), mod(lib, "b", "d"))
-        seq = lib.nn.TensorDictSequential({"x": mod(lib, "a", "b"), "y": inner, "z": mod(lib, "c", "e")})
+        inner = lib.Seq(mod(lib, "b", "c"), mod(lib, "b", "d"))
+        seq = lib.Seq({"x": mod(lib, "a", "b"), "y": inner, "z": mod(lib, "c", "e")})
         return list(seq.select_subsequence(out_keys=["e"]).module)
 
     assert case(LITE) == ["x", "y", "z"]

@@ -1,22 +1,18 @@
 """Tools, documents, thinking and further variables of chat templates, rendered as transformers does."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+import transformers
 from helpers.models.tool_templates import CONVERSATION, THINKING, TOOLS, TOOLS_AND_SYSTEM
 
 from lite import TensorDict
 from lite.models import ChatHistory, History, OnnxWrapper, Tokenizer
 
-transformers = pytest.importorskip("transformers", reason="needs the parity extra")
-
 FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-llama"
 TEMPLATES = {"tools": TOOLS_AND_SYSTEM, "thinking": THINKING}
-VARIABLES: list[dict[str, Any]] = [
+VARIABLES = [
     {},
     {"tools": TOOLS},
     {"tools": []},
@@ -42,7 +38,7 @@ CHATS = {
 
 
 @pytest.fixture(scope="module")
-def pair() -> tuple[Tokenizer, Any]:
+def pair():
     return Tokenizer.from_pretrained(FOLDER), transformers.AutoTokenizer.from_pretrained(FOLDER)
 
 
@@ -51,9 +47,7 @@ def pair() -> tuple[Tokenizer, Any]:
 @pytest.mark.parametrize("chat", CHATS)
 @pytest.mark.parametrize("variables", VARIABLES, ids=lambda v: "+".join(v) or "none")
 @pytest.mark.parametrize("prompt", [True, False])
-def test_renders_as_transformers(
-    pair: tuple[Tokenizer, Any], name: str, chat: str, variables: dict[str, Any], prompt: bool
-) -> None:
+def test_renders_as_transformers(pair, name, chat, variables, prompt):
     ours, theirs = pair
     options = {"chat_template": TEMPLATES[name], "add_generation_prompt": prompt, **variables}
     turns = CHATS[chat]
@@ -69,7 +63,7 @@ def test_renders_as_transformers(
 
 
 @pytest.mark.parametrize("key", ["reasoning_content", "reasoning", "thinking"])
-def test_reasoning_by_any_name(pair: tuple[Tokenizer, Any], key: str) -> None:
+def test_reasoning_by_any_name(pair, key):
     ours, theirs = pair
     turns = [CONVERSATION[0], {"role": "assistant", "content": "4", key: "two and two"}]
     source = THINKING + "{{ messages[-1].thinking }}"
@@ -78,7 +72,7 @@ def test_reasoning_by_any_name(pair: tuple[Tokenizer, Any], key: str) -> None:
     assert ours.apply_chat_template(turns, chat_template=source, tokenize=False) == expected
 
 
-def test_the_template_for_tools(pair: tuple[Tokenizer, Any]) -> None:
+def test_the_template_for_tools(pair):
     _, theirs = pair
     templates = {"default": THINKING, "tool_use": TOOLS_AND_SYSTEM}
     ours = Tokenizer(pair[0].backend, chat_template=templates, name_or_path="x")
@@ -95,7 +89,7 @@ def test_the_template_for_tools(pair: tuple[Tokenizer, Any]) -> None:
 
 
 @pytest.mark.parametrize("variables", [{"tools": TOOLS[1:]}, {"enable_thinking": False}])
-def test_wrappers_pass_them_on(pair: tuple[Tokenizer, Any], variables: dict[str, Any]) -> None:
+def test_wrappers_pass_them_on(pair, variables):
     _, theirs = pair
     policy = OnnxWrapper(
         FOLDER, chat_template=THINKING, chat_template_kwargs=variables, generate_kwargs={"max_new_tokens": 1}

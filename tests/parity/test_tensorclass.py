@@ -1,24 +1,18 @@
 """The same tensorclasses in lite and in tensordict."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
-from collections.abc import Callable
 from typing import Any, Optional
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra")
-
 import torch
-from parity.compare import LITE, TORCH, Side, assert_outcomes, outcome
+from parity.compare import LITE, TORCH, compare
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
 
 
-def make(side: Side) -> dict[str, Any]:
+def make(side):
     """Classes of one library, in the two ways to make them."""
     base = side.lib.TensorClass
 
@@ -28,15 +22,15 @@ def make(side: Side) -> dict[str, Any]:
         label: Any = None
         inner: Any = None
 
-        def total(self) -> Any:
+        def total(self):
             return float(self.xy.sum())
 
         @property
-        def first(self) -> Any:
+        def first(self):
             return self.xy[..., 0]
 
         @classmethod
-        def origin(cls) -> Any:
+        def origin(cls):
             return cls(xy=side.leaf(np.zeros(2)))
 
     class Derived(base):
@@ -79,7 +73,7 @@ def make(side: Side) -> dict[str, Any]:
         a: Any
         b: Any = 3
 
-        def __setattr__(self, name: str, value: Any) -> None:
+        def __setattr__(self, name, value):
             super().__setattr__(name, value * 2)
 
     @side.lib.tensorclass
@@ -88,29 +82,22 @@ def make(side: Side) -> dict[str, Any]:
 
     return {
         "Typed": side.lib.tensorclass(autocast=True)(type("Typed", (), body)),
-        "Other": Other,
-        "SetsItself": SetsItself,
-        "ByDefault": ByDefault,
-        "Point": Point,
-        "Derived": Derived,
-        "Longer": Longer,
-        "Kept": Kept,
-        "Cast": Cast,
-        "Frozen": Frozen,
-    }
+        "Other": Other, "SetsItself": SetsItself, "ByDefault": ByDefault, "Point": Point,
+        "Derived": Derived, "Longer": Longer, "Kept": Kept, "Cast": Cast, "Frozen": Frozen,
+    }  # fmt: skip
 
 
 CLASSES = {side: make(side) for side in (LITE, TORCH)}
 XY = np.arange(12.0).reshape(3, 2, 2)
 
 
-def point(s: Side) -> Any:
+def point(s):
     cls = CLASSES[s]["Point"]
     inner = cls(xy=s.leaf(XY.copy()), batch_size=[3])
     return cls(xy=s.leaf(XY.copy()), label="text", inner=inner, batch_size=[3])
 
 
-def td(value: Any) -> Any:
+def td(value):
     """A tensorclass as a TensorDict, to be compared; its class by name."""
     return [type(value).__name__, value.to_tensordict()]
 
@@ -121,7 +108,7 @@ class Plain:
     b: str
 
 
-ACTIONS: dict[str, Callable[[Side, Any], Any]] = {
+ACTIONS = {
     "fields": lambda s, p: [f.name for f in dataclasses.fields(p)],
     "inherited fields": lambda s, p: [f.name for f in dataclasses.fields(CLASSES[s]["Longer"])],
     "default": lambda s, p: CLASSES[s]["Derived"](a=s.leaf(np.ones(2))).b,
@@ -239,7 +226,7 @@ ACTIONS: dict[str, Callable[[Side, Any], Any]] = {
 }
 
 
-def shown(value: Any) -> Any:
+def shown(value):
     """A field as plain Python, its kind by name."""
     if hasattr(value, "to_tensordict"):
         return type(value).__name__, sorted(value.keys())
@@ -247,7 +234,7 @@ def shown(value: Any) -> Any:
     return "array" if hasattr(value, "shape") else type(value).__name__, plain
 
 
-VALUES: dict[str, Callable[[Side], Any]] = {
+VALUES = {
     "dict": lambda s: {"text": "t"},
     "str": lambda s: "5",
     "int": lambda s: 3,
@@ -280,25 +267,22 @@ CALLED = {
         {(f.name, value) for f in dataclasses.fields(CLASSES[LITE]["Typed"]) for value in VALUES} - CALLED
     ),
 )
-def test_autocast(field: str, value: str) -> None:
-    def typed(s: Side) -> Any:
+def test_autocast(field, value):
+    def typed(s):
         return shown(getattr(CLASSES[s]["Typed"](**{field: VALUES[value](s)}), field))
 
-    got, expected = (outcome(lambda s=s: typed(s)) for s in (LITE, TORCH))
-    assert_outcomes(got, expected, f"{field} {value}")
+    compare(lambda s: typed(s), f"{field} {value}")
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_values_without_options(value: str) -> None:
-    def derived(s: Side) -> Any:
+def test_values_without_options(value):
+    def derived(s):
         return shown(CLASSES[s]["Derived"](a=VALUES[value](s)).a)
 
-    got, expected = (outcome(lambda s=s: derived(s)) for s in (LITE, TORCH))
-    assert_outcomes(got, expected, value)
+    compare(lambda s: derived(s), value)
 
 
 @pytest.mark.parametrize("name", ACTIONS)
-def test_the_same(name: str) -> None:
+def test_the_same(name):
     action = ACTIONS[name]
-    got, expected = (outcome(lambda s=s: action(s, point(s))) for s in (LITE, TORCH))
-    assert_outcomes(got, expected, name)
+    compare(lambda s: action(s, point(s)), name)

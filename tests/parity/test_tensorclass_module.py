@@ -1,18 +1,15 @@
 """Modules from one tensorclass to another beside tensordict's: keys, results, state dicts, errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+from tensordict import nn as reference
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-reference = pytest.importorskip("tensordict.nn", reason="needs the parity extra: tensordict")
-
-import lite  # noqa: E402
-from lite import nn  # noqa: E402
+import lite
+from lite import nn
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -43,37 +40,37 @@ class Theirs:
         d: Any
 
     @staticmethod
-    def array(value: Any) -> Any:
+    def array(value):
         return torch.tensor(value)
 
 
-def nested(side: Any) -> Any:
+def nested(side):
     """A module whose input has a field that is a tensorclass."""
     inner = side.Inner
     outer = type("Outer", (side.lib.TensorClass,), {"__annotations__": {"a": Any, "inner": inner}})
 
     class Module(side.nn.TensorClassModuleBase[outer, side.Output]):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.layer = side.layers.Identity()
 
-        def forward(self, x: Any) -> Any:
+        def forward(self, x):
             b = x.inner.get("b")
             return side.Output(c=x.a + b, d=x.a - b, batch_size=x.batch_size)
 
     return Module(), outer
 
 
-def td(side: Any, **more: Any) -> Any:
+def td(side, **more):
     a, b = side.array([1.0, 2.0]), side.array([3.0, 5.0])
     return side.lib.TensorDict({"a": a, "inner": {"b": b}, **more}, batch_size=[2])
 
 
-def described(out: Any) -> Any:
+def described(out):
     return {str(key): value.tolist() for key, value in sorted(out.items(True, True))}, tuple(out.batch_size)
 
 
-def test_keys_and_results() -> None:
+def test_keys_and_results():
     results = []
     for side in (Mine, Theirs):
         module = nested(side)[0].as_td_module()
@@ -81,19 +78,15 @@ def test_keys_and_results() -> None:
         out = module(given)
         results.append(
             (
-                module.in_keys,
-                module.out_keys,
-                described(out),
-                type(out).__name__,
-                sorted(map(str, given.keys(True, True))),
-                [name for name, _ in module.named_modules()],
+                module.in_keys, module.out_keys, described(out), type(out).__name__,
+                sorted(map(str, given.keys(True, True))), [name for name, _ in module.named_modules()],
                 repr(module),
             )
-        )
+        )  # fmt: skip
     assert results[0] == results[1]
 
 
-def test_dispatch() -> None:
+def test_dispatch():
     results = []
     for side in (Mine, Theirs):
         module = nested(side)[0].as_td_module()
@@ -103,7 +96,7 @@ def test_dispatch() -> None:
     assert results == [[[4.0, 7.0], [-2.0, -3.0]]] * 4
 
 
-def test_on_instances() -> None:
+def test_on_instances():
     results = []
     for side in (Mine, Theirs):
         module, outer = nested(side)
@@ -113,11 +106,11 @@ def test_on_instances() -> None:
     assert results[0] == results[1]
 
 
-def test_types_that_are_no_tensorclasses() -> None:
+def test_types_that_are_no_tensorclasses():
     for side, array in ((Mine, np.ndarray), (Theirs, torch.Tensor)):
 
         class Module(side.nn.TensorClassModuleBase[array, side.Output]):
-            def forward(self, x: Any) -> Any:
+            def forward(self, x):
                 return x
 
         assert Module.input_type is array
@@ -125,7 +118,7 @@ def test_types_that_are_no_tensorclasses() -> None:
             Module().as_td_module()
 
 
-def test_other_entries_do_not_matter_here() -> None:
+def test_other_entries_do_not_matter_here():
     with pytest.raises(ValueError, match="do not belong to the class"):
         nested(Theirs)[0].as_td_module()(td(Theirs, other=torch.zeros(2)))
     out = nested(Mine)[0].as_td_module()(td(Mine, other=np.zeros(2)))

@@ -5,15 +5,10 @@ errors of the same meaning. What is meant to differ is a rule in `tests/helpers/
 row in `lite/DIFFERENCES.md`. That lite gives what NumPy gives is `tests/test_random_programs.py`.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("tensordict", reason="needs the parity extra")
-
 from helpers.fuzz.programs import run
 from helpers.fuzz.reference import RULES, Compared
 
@@ -26,7 +21,7 @@ DIFFERENCES = Path(__file__).parents[2] / "lite" / "DIFFERENCES.md"
 
 
 @pytest.mark.parametrize("part", range(8))
-def test_programs_do_the_same(part: int) -> None:
+def test_programs_do_the_same(part):
     programs = [run(Compared, FIRST + part * PROGRAMS + i) for i in range(PROGRAMS)]
     # Rules and internal errors of the reference must not hide that nothing is compared any more.
     assert sum(program.internal for program in programs) < PROGRAMS / 20
@@ -35,6 +30,6 @@ def test_programs_do_the_same(part: int) -> None:
 
 
 @pytest.mark.parametrize("row", sorted({rule.row for rule in RULES}))
-def test_rules_are_documented(row: str) -> None:
+def test_rules_are_documented(row):
     subjects = [line[2:] for line in DIFFERENCES.read_text().splitlines() if line.startswith("| ")]
     assert [subject for subject in subjects if subject.startswith(row)]

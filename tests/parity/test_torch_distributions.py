@@ -1,151 +1,34 @@
-"""torch's distributions by a table: every method and property, in both precisions, over batches of each kind.
+"""Distributions by a table: every method and property, in both precisions, over batches of each kind.
 
 In single precision torch loses digits in differences of large logarithms: results are compared with its own
 of the same parameters in double precision.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
+import tensordict
+import tensordict.nn.distributions as td_nn
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from parity.distribution_cases import OTHERS, TORCH, inside, loc_and_scale, logits, positive, real, tensors
+from torchrl.modules import distributions as rl
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra: tensordict")
-
-import lite  # noqa: E402
-import lite.nn  # noqa: E402
-from lite.nn import distributions as ours  # noqa: E402
+import lite
+import lite.nn
+from lite.nn import distributions as ours
 
 D = torch.distributions
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
 @pytest.fixture(autouse=True)
-def _unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+def _unchecked(monkeypatch):
     """torch checks parameters unless TorchRL was imported: here only where a test asks for it."""
     monkeypatch.setattr(D.Distribution, "_validate_args", False)
 
 
-Rng = np.random.Generator
-Make = Callable[[Rng, tuple[int, ...]], dict[str, Any]]
-
-
-def positive(rng: Rng, s: tuple[int, ...]) -> Any:
-    return np.exp(rng.uniform(-1.5, 1.5, s))
-
-
-def matrices(rng: Rng, s: tuple[int, ...]) -> Any:
-    root = rng.normal(size=(*s, 3, 3))
-    return root @ root.swapaxes(-1, -2) + np.eye(3)
-
-
-def loc_and_scale(rng: Rng, s: tuple[int, ...]) -> dict[str, Any]:
-    return {"loc": rng.normal(size=s), "scale": positive(rng, s)}
-
-
-def positives(*names: str) -> Make:
-    return lambda rng, s: {name: positive(rng, s) for name in names}
-
-
-def logits(rng: Rng, s: tuple[int, ...]) -> Any:
-    return rng.uniform(-3, 3, s)
-
-
-def shares(rng: Rng, s: tuple[int, ...]) -> Any:
-    return rng.uniform(0.05, 0.95, s)
-
-
-def inside(rng: Rng, s: tuple[int, ...]) -> Any:
-    return rng.uniform(0.01, 0.99, s)
-
-
-def counts(rng: Rng, s: tuple[int, ...]) -> Any:
-    return rng.integers(0, 8, s).astype(float)
-
-
-def real(rng: Rng, s: tuple[int, ...]) -> Any:
-    return rng.uniform(-4, 4, s)
-
-
-# The class, its parameters for a batch, and values to score.
-CASES: dict[str, tuple[str, Make, Any]] = {
-    "Beta": ("Beta", positives("concentration1", "concentration0"), inside),
-    "Binomial, probs": (
-        "Binomial",
-        lambda r, s: {"total_count": np.full(s, 7.0), "probs": shares(r, s)},
-        counts,
-    ),
-    "Binomial, logits": ("Binomial", lambda r, s: {"total_count": 7, "logits": logits(r, s)}, counts),
-    "Cauchy": ("Cauchy", loc_and_scale, real),
-    "Chi2": ("Chi2", positives("df"), positive),
-    "Dirichlet": (
-        "Dirichlet",
-        lambda r, s: {"concentration": positive(r, (*s, 4))},
-        lambda r, s: r.dirichlet(np.ones(4), s),
-    ),
-    "Exponential": ("Exponential", positives("rate"), positive),
-    **{
-        f"RelaxedOneHotCategorical, {name}": (
-            "RelaxedOneHotCategorical",
-            lambda r, s, name=name: {"temperature": np.array(0.7), name: shares(r, (*s, 4))},
-            lambda r, s: r.dirichlet(np.ones(4), s),
-        )
-        for name in ("probs", "logits")
-    },
-    "Gamma": ("Gamma", positives("concentration", "rate"), positive),
-    "Geometric, probs": ("Geometric", lambda r, s: {"probs": shares(r, s)}, counts),
-    "Geometric, logits": ("Geometric", lambda r, s: {"logits": logits(r, s)}, counts),
-    "Gumbel": ("Gumbel", loc_and_scale, real),
-    "HalfNormal": ("HalfNormal", positives("scale"), positive),
-    "Laplace": ("Laplace", loc_and_scale, real),
-    "LogNormal": ("LogNormal", loc_and_scale, positive),
-    "Multinomial, probs": (
-        "Multinomial",
-        lambda r, s: {"total_count": 5, "probs": shares(r, (*s, 4))},
-        lambda r, s: r.multinomial(5, np.full(4, 0.25), s).astype(float),
-    ),
-    "Multinomial, logits": (
-        "Multinomial",
-        lambda r, s: {"total_count": 5, "logits": logits(r, (*s, 4))},
-        lambda r, s: r.multinomial(5, np.full(4, 0.25), s).astype(float),
-    ),
-    **{
-        f"MultivariateNormal, {name}": (
-            "MultivariateNormal",
-            lambda r, s, name=name, form=form: {"loc": r.normal(size=(*s, 3)), name: form(matrices(r, s))},
-            lambda r, s: real(r, (*s, 3)),
-        )
-        for name, form in (
-            ("covariance_matrix", np.asarray),
-            ("precision_matrix", np.asarray),
-            ("scale_tril", np.linalg.cholesky),
-        )
-    },
-    "NegativeBinomial, probs": (
-        "NegativeBinomial",
-        lambda r, s: {"total_count": positive(r, s), "probs": shares(r, s)},
-        counts,
-    ),
-    "NegativeBinomial, logits": (
-        "NegativeBinomial",
-        lambda r, s: {"total_count": positive(r, s), "logits": logits(r, s)},
-        counts,
-    ),
-    "Pareto": ("Pareto", positives("scale", "alpha"), lambda r, s: 4.5 + positive(r, s)),
-    "Poisson": ("Poisson", positives("rate"), counts),
-    "StudentT": ("StudentT", lambda r, s: {"df": positive(r, s), **loc_and_scale(r, s)}, real),
-    "VonMises": ("VonMises", lambda r, s: {"loc": real(r, s), "concentration": positive(r, s)}, real),
-    # torch's mode is wrong for concentrations below 1
-    "Weibull": (
-        "Weibull",
-        lambda r, s: {"scale": positive(r, s), "concentration": 1 + positive(r, s)},
-        positive,
-    ),
-}
+CASES = TORCH | OTHERS
 BATCHES = [(), (3,), (2, 3), (0,), (2, 0)]
 PROPERTIES = ("mean", "mode", "variance", "stddev")
 METHODS = ("log_prob", "entropy", "cdf", "icdf")
@@ -156,14 +39,7 @@ FAIL_EMPTY = {
 }  # fmt: skip
 
 
-def tensors(kwargs: dict[str, Any], dtype: Any = None) -> dict[str, Any]:
-    return {
-        k: torch.from_numpy(np.array(v, dtype or v.dtype)) if isinstance(v, np.ndarray | np.generic) else v
-        for k, v in kwargs.items()
-    }
-
-
-def ask(dist: Any, name: str, value: Any) -> Any:
+def ask(dist, name, value):
     """What a property or method gives, or the class of its error."""
     try:
         found = getattr(dist, name)
@@ -174,34 +50,49 @@ def ask(dist: Any, name: str, value: Any) -> Any:
         return type(err)
 
 
-def tolerance(name: str, what: str, dtype: str) -> float:
+def tolerance(name, what, dtype):
     if name == "VonMises" and what in ("log_prob", "variance", "stddev"):
         return 1e-6  # torch's Bessel functions have no more digits
     if name.startswith("Multinomial") and what == "entropy":
         return 1e-6  # a part of which torch computes in single precision
     if what == "cdf" and name in ("Chi2", "Gamma") and dtype == "float64":
         return 1e-9  # torch's incomplete gamma function has ten digits
+    if name in OTHERS:  # TorchRL takes differences of small probabilities
+        return 1e-9 if dtype == "float64" else 5e-3 if name.startswith("Truncated") else 1e-4
     return 1e-6 if dtype == "float32" else 1e-11
+
+
+def drawn_case(name, dtype, batch):
+    """The distribution in lite, in the reference, and there in double precision; values to score."""
+    case, rng = CASES[name], np.random.default_rng(0)
+    kwargs = {
+        k: np.asarray(v, dtype) if hasattr(v, "astype") else v for k, v in case.params(rng, batch).items()
+    }
+    value = np.asarray(case.values(rng, (2, *batch)))
+    value = value.astype(dtype) if value.dtype.kind == "f" else value
+    if name == "Delta":
+        value[0] = kwargs["param"]
+    dists = [case.ours(**kwargs), case.theirs(**tensors(kwargs)), case.theirs(**tensors(kwargs, np.float64))]
+    return *dists, value, inside(rng, value.shape).astype(dtype)
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", CASES)
-def test_members(name: str, dtype: str, batch: tuple[int, ...]) -> None:
-    cls, make, values = CASES[name]
-    rng = np.random.default_rng(0)
-    kwargs = {k: v.astype(dtype) if hasattr(v, "astype") else v for k, v in make(rng, batch).items()}
-    mine = getattr(ours, cls)(**kwargs)
-    theirs = getattr(D, cls)(**tensors(kwargs), validate_args=False)
-    exact = getattr(D, cls)(**tensors(kwargs, np.float64), validate_args=False)
-    for flag in ("batch_shape", "event_shape", "has_rsample", "has_enumerate_support"):
+def test_members(name, dtype, batch):
+    if name in OTHERS and 0 in batch:
+        return
+    mine, theirs, exact, value, p = drawn_case(name, dtype, batch)
+    cls = name.split(",")[0]
+    flags = ["batch_shape", "event_shape"] if "OneHot" not in name or name in TORCH else ["batch_shape"]
+    flags += ["has_rsample"] * ("Delta" not in name) + ["has_enumerate_support"] * (name in TORCH)
+    for flag in flags:
         got, expected = getattr(mine, flag), getattr(theirs, flag)
         assert got == (tuple(expected) if "shape" in flag else expected)
-    assert mine.support.event_dim == theirs.support.event_dim
-    assert mine.support.is_discrete == theirs.support.is_discrete
-    value = np.asarray(values(rng, (2, *batch))).astype(dtype)
-    p = inside(rng, (2, *batch)).astype(dtype)
-    for what in (*PROPERTIES, *METHODS):
+    if name in TORCH:
+        assert mine.support.event_dim == theirs.support.event_dim
+        assert mine.support.is_discrete == theirs.support.is_discrete
+    for what in CASES[name].members or (*PROPERTIES, *METHODS):
         given = p if what == "icdf" else value
         if (cls, what) in FAIL_EMPTY and 0 in batch:
             assert ask(mine, what, given).shape == (batch if what == "entropy" else (2, *batch))
@@ -212,25 +103,27 @@ def test_members(name: str, dtype: str, batch: tuple[int, ...]) -> None:
         if isinstance(native, type):
             assert got is native, what
             continue
-        expected = ask(exact, what, torch.from_numpy(given.astype(np.float64))).numpy()
+        wide = torch.from_numpy(given.astype(np.float64) if given.dtype.kind == "f" else given)
+        expected = ask(exact, what, wide).numpy()
         assert got.shape == tuple(native.shape), what
         assert got.dtype == native.numpy().dtype, what
         limit = tolerance(name, what, dtype)
         np.testing.assert_allclose(got, expected, rtol=limit, atol=limit, err_msg=what)
-    drawn, expected = mine.sample((4, 1), rng=0), theirs.sample((4, 1))
-    assert (drawn.shape, drawn.dtype) == (tuple(expected.shape), expected.numpy().dtype)
-    large = mine.expand((4, *batch))
-    assert large.batch_shape == tuple(theirs.expand((4, *batch)).batch_shape)
+    drawn, expected = np.asarray(mine.sample((4, 1), rng=0)), theirs.sample((4, 1))
+    assert drawn.shape == tuple(expected.shape)
+    if name != "OneHotCategorical, torch":  # whose samples are floats, other than tensordict's
+        assert drawn.dtype == expected.numpy().dtype
+    if name in TORCH:
+        assert mine.expand((4, *batch)).batch_shape == tuple(theirs.expand((4, *batch)).batch_shape)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != "MultivariateNormal, precision_matrix"])
-def test_checked_by_moments(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in TORCH if name != "MultivariateNormal, precision_matrix"])
+def test_checked_by_moments(name):
     """The same draws on average: medians, which all have, of 20,000."""
-    cls, make, _ = CASES[name]
-    kwargs = make(np.random.default_rng(3), (3,))
-    mine = getattr(ours, cls)(**kwargs).sample((20_000,), rng=0)
+    kwargs = TORCH[name].params(np.random.default_rng(3), (3,))
+    mine = TORCH[name].ours(**kwargs).sample((20_000,), rng=0)
     torch.manual_seed(0)
-    theirs = getattr(D, cls)(**tensors(kwargs), validate_args=False).sample((20_000,)).numpy()
+    theirs = TORCH[name].theirs(**tensors(kwargs)).sample((20_000,)).numpy()
     for q in (0.1, 0.5, 0.9):
         a, b = np.quantile(mine, q, 0), np.quantile(theirs, q, 0)
         # the share of the one below a quantile of the other; four standard deviations
@@ -240,34 +133,31 @@ def test_checked_by_moments(name: str) -> None:
 
 # -- policies ------------------------------------------------------------------------------------------------
 
+# A count has a mode there, too, where all values are few; elsewhere the mean, which is no count.
+COUNTED = ("Poisson", "Geometric", "NegativeBinomial")
+# torch's temperature is a tensor without dimensions, which is no entry of a batch.
+POLICIES = [name for name in TORCH if not name.startswith(("Relaxed", "Bernoulli", "Normal", "Uniform"))]
 
-def both(name: str, log_prob: bool, kind: str) -> list[Any]:
+
+def both(name, log_prob, kind):
     """What a probabilistic module of both sides writes for the parameters of a case."""
-    cls, make, _ = CASES[name]
-    kwargs = make(np.random.default_rng(0), (2, 3))
+    kwargs = TORCH[name].params(np.random.default_rng(0), (2, 3))
     arrays = {k: v for k, v in kwargs.items() if isinstance(v, np.ndarray)}
     options = {k: v for k, v in kwargs.items() if k not in arrays}
     found = []
     for lib, dists, convert in ((lite, ours, dict), (tensordict, D, tensors)):
         module = lib.nn.ProbabilisticTensorDictModule(
-            list(arrays), ["x"], distribution_class=getattr(dists, cls), distribution_kwargs=options,
-            return_log_prob=log_prob, default_interaction_type=kind,
+            list(arrays), ["x"], distribution_class=getattr(dists, name.split(",")[0]),
+            distribution_kwargs=options, return_log_prob=log_prob, default_interaction_type=kind,
         )  # fmt: skip
         found.append(module(lib.TensorDict(convert(arrays), batch_size=[2])))
     return found
 
 
-# A count has a mode there, too, where all values are few; elsewhere the mean, which is no count.
-COUNTED = ("Poisson", "Geometric", "NegativeBinomial")
-# Whose mean, which stands for it, has no log-prob here.
-NO_COUNTS = ("Multinomial",)
-# torch's temperature is a tensor without dimensions, which is no entry of a batch.
-POLICIES = [name for name in CASES if not name.startswith("RelaxedOneHotCategorical")]
-
-
 @pytest.mark.parametrize("name", POLICIES)
-def test_policies_without_chance(name: str) -> None:
-    mine, theirs = both(name, not name.startswith(NO_COUNTS), "deterministic")
+def test_policies_without_chance(name):
+    # The mean of a Multinomial, which stands for it, has no log-prob here.
+    mine, theirs = both(name, not name.startswith("Multinomial"), "deterministic")
     if name.startswith(COUNTED):
         np.testing.assert_array_equal(mine["x"] % 1, 0)
         assert np.isfinite(mine["x_log_prob"]).all()
@@ -282,7 +172,7 @@ def test_policies_without_chance(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_policies_that_draw(name: str) -> None:
+def test_policies_that_draw(name):
     mine, theirs = both(name, True, "random")
     for key in ("x", "x_log_prob"):
         assert mine[key].shape == tuple(theirs[key].shape)
@@ -290,9 +180,9 @@ def test_policies_that_draw(name: str) -> None:
     assert np.isfinite(mine["x_log_prob"]).all()
 
 
-def test_composite_policies() -> None:
+def test_composite_policies():
     rng = np.random.default_rng(0)
-    params = {"move": CASES["Gamma"][1](rng, (5, 2)), "turn": CASES["VonMises"][1](rng, (5, 2))}
+    params = {"move": CASES["Gamma"].params(rng, (5, 2)), "turn": CASES["VonMises"].params(rng, (5, 2))}
     mine = lite.nn.CompositeDistribution(
         lite.TensorDict(params, batch_size=[5]), {"move": ours.Gamma, "turn": ours.VonMises}
     )
@@ -314,7 +204,7 @@ def test_composite_policies() -> None:
 
 SIZES = np.array([1e-30, 1e-3, 0.5, 1.0, 2.0, 1e3, 1e6])
 ENDS = np.array([0.0, 1e-30, 0.5, 1.0, 2.0, 1e3, 1e30, np.inf, np.nan])
-LIMITS: dict[str, tuple[tuple[str, ...], tuple[Any, ...]]] = {
+LIMITS = {
     "Beta": (("concentration1", "concentration0"), (SIZES, SIZES)),
     "Binomial": (("total_count", "probs"), ([0.0, 1.0, 5.0], [0.0, 1e-10, 0.5, 1.0])),
     "Cauchy": (("loc", "scale"), ([0.0, 1.0], SIZES)),
@@ -337,7 +227,7 @@ BETTER_HERE = {("HalfNormal", "log_prob"), ("Gumbel", "icdf")}
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_limits(name: str) -> None:
+def test_limits(name):
     names, axes = LIMITS[name]
     grid = [axis.ravel() for axis in np.meshgrid(*map(np.asarray, axes), indexing="ij")]
     kwargs = dict(zip(names, grid, strict=True))
@@ -361,21 +251,15 @@ def test_limits(name: str) -> None:
 
 # -- divergences -------------------------------------------------------------------------------------------
 
-PAIRED: dict[str, Make] = {
-    "Bernoulli": lambda r, s: {"probs": shares(r, s)},
-    "Categorical": lambda r, s: {"logits": logits(r, (*s, 4))},
-    "Normal": loc_and_scale,
-    "OneHotCategorical": lambda r, s: {"logits": logits(r, (*s, 4))},
-    "Uniform": lambda r, s: {"low": (low := r.uniform(-0.5, 0.5, s)), "high": low + r.uniform(0.1, 2, s)},
-    **{name.split(",")[0]: case[1] for name, case in reversed(CASES.items())},
-    "NegativeBinomial": lambda r, s: {"total_count": positive(r, s), "probs": shares(r, s)},
-}
+NAMES = sorted({*TORCH, "Categorical, logits", "OneHotCategorical, torch"} - {"NegativeBinomial, logits"})
+PAIRED = {name.split(",")[0]: CASES[name].params for name in reversed(NAMES)}
+PAIRED["Uniform"] = lambda r, s: {"low": (low := r.uniform(-0.5, 0.5, s)), "high": low + r.uniform(0.1, 2, s)}
 # One class there, a subclass of the other here.
 ONLY_HERE = {("Categorical", "OneHotCategorical"), ("OneHotCategorical", "Categorical")}
 
 
 @pytest.mark.parametrize("first", PAIRED)
-def test_divergences(first: str) -> None:
+def test_divergences(first):
     rng = np.random.default_rng(1)
     found = 0
     for second in PAIRED:
@@ -400,7 +284,7 @@ def test_divergences(first: str) -> None:
     assert (found == 0) == (first in without)
 
 
-def test_every_pair_of_classes_that_lite_has() -> None:
+def test_every_pair_of_classes_that_lite_has():
     from torch.distributions.kl import _KL_REGISTRY
 
     from lite.nn.distributions.kl import _rules
@@ -415,7 +299,7 @@ def test_every_pair_of_classes_that_lite_has() -> None:
     assert {pair for pair in mine - theirs if "Delta" not in pair} == {("TanhNormal", "TanhNormal")}
 
 
-def test_divergences_of_what_is_made_of_others() -> None:
+def test_divergences_of_what_is_made_of_others():
     rng = np.random.default_rng(0)
     kwargs = [loc_and_scale(rng, (3, 2)) for _ in range(2)]
     both = []
@@ -432,8 +316,7 @@ def test_divergences_of_what_is_made_of_others() -> None:
         np.testing.assert_allclose(got, expected.numpy(), rtol=1e-12)
 
 
-def test_divergence_of_tanh_normals() -> None:
-    rl = pytest.importorskip("torchrl.modules.distributions", reason="needs the parity extra: torchrl")
+def test_divergence_of_tanh_normals():
     rng = np.random.default_rng(0)
     kwargs = [loc_and_scale(rng, (3, 2)) for _ in range(2)]
     for options in ({}, {"low": -2.0, "high": 3.0}):
@@ -444,7 +327,7 @@ def test_divergence_of_tanh_normals() -> None:
 
 # -- transforms --------------------------------------------------------------------------------------------
 
-TRANSFORMS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
+TRANSFORMS = {
     "exp": (lambda t, a: t.ExpTransform(), real),
     "log": (lambda t, a: t.ExpTransform().inv, positive),
     "sigmoid": (lambda t, a: t.SigmoidTransform(), real),
@@ -453,10 +336,7 @@ TRANSFORMS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
     "power": (lambda t, a: t.PowerTransform(a(np.array([2.0, -0.5, 1.0]))), positive),
     "affine": (lambda t, a: t.AffineTransform(1.0, -2.0), real),
     "affine events": (lambda t, a: t.AffineTransform(a(np.ones(3)), a(np.array([1.0, -2, 3])), 1), real),
-    "composed": (
-        lambda t, a: t.ComposeTransform([t.TanhTransform(), t.AffineTransform(0.0, 3.0, 1)]),
-        real,
-    ),
+    "composed": (lambda t, a: t.ComposeTransform([t.TanhTransform(), t.AffineTransform(0.0, 3.0, 1)]), real),
     "independent": (lambda t, a: t.IndependentTransform(t.TanhTransform(), 1), real),
     "reshape": (lambda t, a: t.ReshapeTransform((2, 3), (6,)), real),
     "identity": (lambda t, a: t.identity_transform, real),
@@ -465,7 +345,7 @@ TRANSFORMS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", TRANSFORMS)
-def test_transforms(name: str, dtype: str) -> None:
+def test_transforms(name, dtype):
     make, values = TRANSFORMS[name]
     mine = make(ours, lambda a: a.astype(dtype))
     theirs = make(D.transforms, lambda a: torch.from_numpy(a.astype(dtype)))
@@ -488,7 +368,7 @@ def test_transforms(name: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(TRANSFORMS) - {"log", "power"}))
-def test_transformed_distributions(name: str) -> None:
+def test_transformed_distributions(name):
     kwargs = loc_and_scale(np.random.default_rng(0), (4, 2, 3))
     mine = ours.TransformedDistribution(ours.Normal(**kwargs), TRANSFORMS[name][0](ours, np.asarray))
     theirs = D.TransformedDistribution(
@@ -507,13 +387,13 @@ def test_transformed_distributions(name: str) -> None:
 
 @pytest.mark.parametrize("family", ["Normal", "Independent", "Poisson"])
 @pytest.mark.parametrize("shared", [False, True])
-def test_mixtures(family: str, shared: bool) -> None:
+def test_mixtures(family, shared):
     rng = np.random.default_rng(0)
     events = (4,) if family == "Independent" else ()
     kwargs = {"rate": positive(rng, (3, 2))} if family == "Poisson" else loc_and_scale(rng, (3, 2, *events))
     weights = {"logits": logits(rng, (2,) if shared else (3, 2))}
 
-    def make(lib: Any, convert: Any) -> Any:
+    def make(lib, convert):
         part = getattr(lib, "Poisson" if family == "Poisson" else "Normal")(**convert(kwargs))
         part = lib.Independent(part, 1) if events else part
         return lib.MixtureSameFamily(lib.Categorical(**convert(weights)), part)
@@ -530,12 +410,121 @@ def test_mixtures(family: str, shared: bool) -> None:
         np.testing.assert_allclose(mine.cdf(value.numpy()), theirs.cdf(value).numpy(), rtol=1e-10)
 
 
+# -- TorchRL's own ------------------------------------------------------------------------------------------
+
+
+def close(got, expected, single):
+    """Equal in shape, dtype and value; `single` is the tolerance in float32, 0 in float64."""
+    got, expected = np.asarray(got), expected.numpy()
+    assert (got.shape, got.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_allclose(got, expected, rtol=single or 1e-9, atol=single / 5 or 1e-9)
+
+
+@pytest.mark.parametrize("low", [-1.0, -2.0])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_tanh_normal_at_the_bounds(low, dtype):
+    loc, scale = np.zeros((3, 1), dtype), np.ones((3, 1), dtype)
+    value = np.array([[low], [1.0], [low / 2]], dtype)
+    mine = ours.TanhNormal(loc, scale, low=low, high=1.0).log_prob(value)
+    theirs = rl.TanhNormal(torch.from_numpy(loc), torch.from_numpy(scale), low=low, high=1.0)
+    np.testing.assert_allclose(mine, theirs.log_prob(torch.from_numpy(value)).numpy(), rtol=5e-3)
+
+
+def test_mode_of_tanh_normal():
+    """Nothing that torchrl finds is more probable, and where it arrives both are the same."""
+    rng = np.random.default_rng(0)
+    loc, scale = rng.normal(size=(100, 1)) / 2, rng.uniform(0.1, 2.0, (100, 1))
+    mine = ours.TanhNormal(loc, scale, low=-2.0, high=4.0)
+    torch.manual_seed(0)
+    theirs = rl.TanhNormal(torch.from_numpy(loc), torch.from_numpy(scale), low=-2.0, high=4.0).get_mode()
+    difference = mine.log_prob(mine.get_mode()) - mine.log_prob(theirs.numpy())
+    assert difference.min() >= 0
+    arrived = difference < 1e-3
+    assert arrived.sum() > 20
+    np.testing.assert_allclose(mine.get_mode()[arrived], theirs.numpy()[arrived], atol=0.05)
+
+
+def test_truncated_normal_beyond_the_bounds():
+    loc, scale = np.zeros((4, 2)), np.ones((4, 2))
+    value = np.array([[0.0, 0.0], [1.0, -1.0], [1.5, 0.0], [0.0, -1.01]])
+    mine = ours.TruncatedNormal(loc, scale).log_prob(value)
+    theirs = rl.TruncatedNormal(torch.from_numpy(loc), torch.from_numpy(scale))
+    np.testing.assert_allclose(mine, theirs.log_prob(torch.from_numpy(value)).numpy(), rtol=1e-9)
+    np.testing.assert_array_equal(np.isfinite(mine), [True, True, False, False])
+
+
+@st.composite
+def masked(draw):
+    rows, classes = draw(st.integers(1, 4)), draw(st.integers(2, 6))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shape = draw(st.sampled_from([(classes,), (rows, classes)]))
+    name = draw(st.sampled_from(["logits", "probs"]))
+    params = rng.uniform(-5, 5, shape) if name == "logits" else rng.uniform(0.01, 1, shape)
+    out = {name: params.astype(draw(st.sampled_from([np.float32, np.float64])))}
+    order = np.argsort(rng.random(shape), -1)
+    if draw(st.booleans()):
+        out["indices"] = np.sort(order[..., : draw(st.integers(1, classes))], -1)
+    else:
+        out["mask"] = order < draw(st.integers(1, classes))
+    return out
+
+
+@given(masked())
+@settings(max_examples=100)
+def test_masked_categorical(arguments):
+    single = 1e-4 * (arguments.get("logits", arguments.get("probs")).dtype == np.float32)
+    mine, theirs = ours.MaskedCategorical(**arguments), rl.MaskedCategorical(**tensors(arguments))
+    close(mine.probs, theirs.probs, single)
+    close(mine.entropy(), theirs.entropy(), single)
+    close(mine.mode, theirs.mode, single)
+    assert mine.batch_shape == tuple(theirs.batch_shape)
+    for c in range(mine.num_samples):
+        value = np.full(mine.batch_shape, c)
+        close(mine.log_prob(value), theirs.log_prob(torch.from_numpy(value)).reshape(value.shape), single)
+    draws = mine.sample((50,), rng=0)
+    assert np.isfinite(mine.log_prob(draws)).all()
+
+
+@given(masked())
+@settings(max_examples=100)
+def test_masked_one_hot_categorical(arguments):
+    single = 1e-4 * (arguments.get("logits", arguments.get("probs")).dtype == np.float32)
+    mine, theirs = ours.MaskedOneHotCategorical(**arguments), rl.MaskedOneHotCategorical(**tensors(arguments))
+    close(mine.mode, theirs.mode, single)
+    close(mine.entropy(), theirs.entropy(), single)
+    for c in range(mine.num_samples):
+        value = np.broadcast_to(
+            np.eye(mine.num_samples, dtype=np.int64)[c], (*mine.batch_shape, mine.num_samples)
+        )
+        expected = theirs.log_prob(torch.from_numpy(value.copy())).reshape(mine.batch_shape)
+        close(mine.log_prob(value), expected, single)
+    draws = mine.sample((50,), rng=0)
+    assert draws.shape == (50, *mine.batch_shape, mine.num_samples)
+    assert np.isfinite(mine.log_prob(draws)).all()
+
+
+def test_rand_one_hot():
+    """Both draw a class in proportion to the softmax."""
+    logits = np.log(np.array([0.1, 0.2, 0.7], np.float32))
+    n = 20_000
+    mine = ours.rand_one_hot(np.broadcast_to(logits, (n, 3)), rng=0)
+    torch.manual_seed(0)
+    theirs = td_nn.rand_one_hot(torch.from_numpy(logits).expand(n, 3)).numpy()
+    assert (mine.dtype, mine.shape) == (theirs.dtype, theirs.shape)
+    np.testing.assert_allclose(mine.mean(0), theirs.mean(0), atol=0.02)  # over four standard deviations
+
+
 # -- errors ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "make",
     [
+        lambda lib, a: lib.Normal(0.0, -1.0, validate_args=True),
+        lambda lib, a: lib.Uniform(1.0, 1.0, validate_args=True),
+        lambda lib, a: lib.Bernoulli(),
+        lambda lib, a: lib.Bernoulli(probs=a(2.0), validate_args=True),
+        lambda lib, a: lib.Independent(lib.Normal(0.0, 1.0), 1),
         lambda lib, a: lib.Beta(a(0.0), a(1.0), validate_args=True),
         lambda lib, a: lib.Binomial(3, validate_args=True),
         lambda lib, a: lib.Binomial(3, probs=a(0.5), logits=a(0.0)),
@@ -588,8 +577,26 @@ def test_mixtures(family: str, shared: bool) -> None:
         lambda lib, a: (lib if lib is ours else D.transforms).ReshapeTransform((2,), (3,)),
     ],
 )
-def test_errors(make: Any) -> None:
+def test_errors(make):
     with pytest.raises((ValueError, NotImplementedError, TypeError)) as theirs:
         make(D, torch.tensor)
     with pytest.raises(theirs.type):
         make(ours, np.asarray)
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda lib, a: lib.TanhNormal(a([0.0]), a([1.0]), low=1.0, high=0.0), RuntimeError),
+        (lambda lib, a: lib.TanhDelta(a([0.0]), low=1.0, high=1.0), ValueError),
+        (lambda lib, a: lib.TruncatedNormal(a([0.0]), a([1.0]), low=1.0, high=0.0), RuntimeError),
+        (lambda lib, a: lib.MaskedCategorical(logits=a([0.0, 0.0])), ValueError),
+        (lambda lib, a: lib.TanhNormal(a([0.0]), a([1.0])).mean, NotImplementedError),
+        (lambda lib, a: lib.TanhNormal(a([0.0]), a([1.0])).mode, RuntimeError),
+        (lambda lib, a: lib.TanhNormal(a([0.0]), a([1.0])).entropy(), NotImplementedError),
+    ],
+)
+def test_errors_of_torchrl(make, error):
+    for lib, array in ((ours, np.array), (rl, torch.tensor)):
+        with pytest.raises(error):
+            make(lib, array)

@@ -1,38 +1,35 @@
 """`update` between batch sizes, with every option, against tensordict: results, or the class of the error."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
+from helpers.compared import on_both
+from helpers.parity_trees import LITE, TORCH, array, same
 
-pytest.importorskip("tensordict", reason="needs the parity extra")
+compared = on_both(same)
 
-from helpers.parity_trees import LITE, TORCH, Side, array, same
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def flat(n: int, seed: int = 0, **more: Any) -> Any:
+def flat(n, seed=0, **more):
     return ("dense", (n,), {"x": array((n, 2), seed), **more})
 
 
-def nested(n: int, seed: int = 0, **more: Any) -> Any:
+def nested(n, seed=0, **more):
     return ("dense", (n,), {"x": array((n, 2), seed), "n": ("dense", (n,), {"y": array((n,), seed), **more})})
 
 
-def rows(count: int, n: int, seed: int = 0) -> Any:
+def rows(count, n, seed=0):
     return ("lazy", 0, [flat(n, seed + i) for i in range(count)])
 
 
-def below(tree: Any) -> Any:
+def below(tree):
     return ("dense", (), {"n": tree})
 
 
-TREES: dict[str, tuple[Any, Any]] = {
+TREES = {
     "flat": (flat(2), flat(3, 1)),
     "flat of the same size": (flat(2), flat(2, 1)),
     "key that the source lacks": (flat(2, z=array((2,), 5)), flat(3, 1)),
@@ -53,24 +50,19 @@ TREES: dict[str, tuple[Any, Any]] = {
     "dense from a stack": (("dense", (2, 2), {"x": array((2, 2, 2), 1)}), rows(3, 2)),
     "text": (flat(2, s="old"), flat(3, 1, s="new")),
 }
-OPTIONS: list[dict[str, Any]] = [
-    {},
-    {"clone": True},
-    {"inplace": True},
-    {"keys_to_update": ["x", ("n", "x"), ("n", "y")]},
-]
+OPTIONS = [{}, {"clone": True}, {"inplace": True}, {"keys_to_update": ["x", ("n", "x"), ("n", "y")]}]
 
 
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_update_batch_size(name: str, options: dict[str, Any]) -> None:
+def test_update_batch_size(name, options):
     target, source = TREES[name]
     if "shorter stack" in name and options.keys() & {"inplace", "keys_to_update"}:
         pytest.skip("a row of the differences: the reference writes the parts that both have")
     if name == "parts" and "keys_to_update" in options:
         pytest.skip("as for a dense TensorDict; the reference takes no notice of the batch size of parts")
 
-    def update(side: Side) -> Any:
+    def update(side):
         td = side.build(target).update(side.build(source), update_batch_size=True, **options)
         return td.clone()  # as the reference remembers the batch size that a lazy stack had
 
@@ -78,28 +70,24 @@ def test_update_batch_size(name: str, options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("wrap", [dict, lambda pairs: {"m": dict(pairs)}])
-def test_update_batch_size_of_nodes_in_a_mapping(wrap: Callable[[Any], Any]) -> None:
-    def update(side: Side) -> Any:
-        td = side.library.TensorDict(wrap({"n": side.build(flat(2))}))
-        return td.update(wrap({"n": side.build(flat(3, 1))}), update_batch_size=True)
-
-    same(update)
+@compared
+def test_update_batch_size_of_nodes_in_a_mapping(side, wrap):
+    td = side.library.TensorDict(wrap({"n": side.build(flat(2))}))
+    return td.update(wrap({"n": side.build(flat(3, 1))}), update_batch_size=True)
 
 
 @pytest.mark.parametrize(("inplace", "given"), [*product([False, True], repeat=2)])
-def test_gather_with_out_and_inplace(inplace: bool, given: bool) -> None:
-    def gather(side: Side) -> Any:
-        td, out = side.build(nested(3)), side.build(nested(3)).zero_() if given else None
-        result = td.gather(0, side.leaf(np.array([2, 0, 1])), out=out, inplace=inplace)
-        return result is td, result is out, result
-
-    same(gather)
+@compared
+def test_gather_with_out_and_inplace(side, inplace, given):
+    td, out = side.build(nested(3)), side.build(nested(3)).zero_() if given else None
+    result = td.gather(0, side.leaf(np.array([2, 0, 1])), out=out, inplace=inplace)
+    return result is td, result is out, result
 
 
-def test_the_reference_takes_all_of_a_new_node() -> None:
+def test_the_reference_takes_all_of_a_new_node():
     """The row `update(keys_to_update=[("n", "a")])` of the differences."""
 
-    def update(side: Side) -> Any:
+    def update(side):
         td = side.library.TensorDict(batch_size=[2])
         td.update(side.build(nested(2, z=array((2,), 5))), keys_to_update=[("n", "y")])
         return sorted(td.keys(True, True))

@@ -4,13 +4,12 @@ import inspect
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from torchrl.objectives.value import functional
 
 import lite.kernels as kernels
-
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-functional = pytest.importorskip("torchrl.objectives.value.functional", reason="needs the parity extra")
 
 
 @st.composite
@@ -116,12 +115,3 @@ def test_time_dim(rng, time_dim):
     for name in ESTIMATES:
         if not name.startswith("td0"):
             agree(name, values | {"gamma": 0.875, "lmbda": 0.75}, time_dim=time_dim)
-
-
-@pytest.mark.parametrize("name", [*ESTIMATES, "reward2go"])
-def test_arguments(name):
-    ours = inspect.signature(getattr(kernels, name)).parameters
-    theirs = inspect.signature(getattr(functional, name)).parameters
-    assert list(ours) == list(theirs)
-    for key, parameter in ours.items():
-        assert parameter.default == theirs[key].default, key

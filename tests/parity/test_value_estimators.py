@@ -4,19 +4,17 @@ import inspect
 
 import numpy as np
 import pytest
+import tensordict
+import torch
 from helpers.rollouts import rollout, with_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torchrl.objectives import llm, value
+from torchrl.objectives.value import advantages as reference
 
 import lite.data as data
 from lite import NonTensorData, TensorDict, nn
 from lite.nn.distributions import Categorical
-
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-value = pytest.importorskip("torchrl.objectives.value", reason="needs the parity extra")
-reference = pytest.importorskip("torchrl.objectives.value.advantages", reason="needs the parity extra")
-llm = pytest.importorskip("torchrl.objectives.llm", reason="needs the parity extra")
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore"
@@ -139,14 +137,6 @@ def test_nan_next_observations(name):
 
 
 @each
-def test_missing_terminated(name):
-    td = with_values(rollout((3, 12))).exclude(("next", "terminated"))
-    theirs = other(td)
-    ours, torchs = pair(name)
-    agree(ours(td), torchs(theirs))
-
-
-@each
 def test_steps_to_next_observations(name):
     td = with_values(rollout((3, 12)))
     td["steps_to_next_obs"] = np.random.default_rng(0).integers(1, 4, (3, 12, 1))
@@ -265,16 +255,11 @@ def test_every_argument_is_taken(name):
 @pytest.mark.parametrize(
     "options",
     [
-        {"advantage_key": "a"},
-        {"value_key": "a"},
-        {"shifted": "legacy"},
-        {"shifted_budget": 0},
-        {"num_chunks": 0},
-        {"num_chunks": 2.0},
-        {"num_chunks": 2, "num_chunk": 3},
+        {"advantage_key": "a"}, {"value_key": "a"}, {"shifted": "legacy"}, {"shifted_budget": 0},
+        {"num_chunks": 0}, {"num_chunks": 2.0}, {"num_chunks": 2, "num_chunk": 3},
         {"num_chunks": 2, "value_chunk_size": 3},
     ],
-)
+)  # fmt: skip
 def test_options_raise_the_same_errors(name, options):
     raised = []
     for side in (data, value):

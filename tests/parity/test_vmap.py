@@ -1,30 +1,21 @@
-"""vmap against torch.vmap: random programs, arguments, errors, TensorDicts and modules.
-
-Rows of the checklist of the reference's tests: FT test_vmap_names, test_vmap_write_lazystack,
-test_vamp_basic, test_vamp_composed and test_vamp_composed_flipped.
-"""
-
-from __future__ import annotations
-
-from typing import Any
+"""vmap against torch.vmap and a loop: random programs, arguments, errors, TensorDicts, modules."""
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensordict import nn as reference
 
-pytest.importorskip("hypothesis")
-torch = pytest.importorskip("torch")
-tensordict = pytest.importorskip("tensordict")
-
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-
-import lite  # noqa: E402
-from lite import nn, vmap  # noqa: E402
+import lite
+from lite import nn, vmap
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
+
 # Steps on matrices (3, 3): for NumPy, and for torch. Each takes the values so far.
-STEPS: list[tuple[Any, Any]] = [
+STEPS = [
     (lambda x, y: x + y, lambda x, y: x + y),
     (lambda x, y: x * y[0], lambda x, y: x * y[0]),
     (lambda x, y: x @ y, lambda x, y: x @ y),
@@ -58,8 +49,8 @@ STEPS: list[tuple[Any, Any]] = [
 ]
 
 
-def program(steps: list[int], which: int) -> Any:
-    def run(x: Any, y: Any) -> Any:
+def program(steps, which):
+    def run(x, y):
         for k in steps:
             x, y = y, STEPS[k][which](x, y)
         return x, y
@@ -75,7 +66,7 @@ def program(steps: list[int], which: int) -> Any:
     nested=st.sampled_from([None, (0, 0), (0, None), (None, 0)]),
     seed=st.integers(0, 2**16),
 )
-def test_random_programs(steps: Any, dims: Any, out_dims: Any, nested: Any, seed: int) -> None:
+def test_random_programs(steps, dims, out_dims, nested, seed):
     if None in dims:
         out_dims = 0  # for another one torch expands a result that is not mapped in the wrong place
     rng = np.random.default_rng(seed)
@@ -119,7 +110,7 @@ def test_random_programs(steps: Any, dims: Any, out_dims: Any, nested: Any, seed
         (0, None, lambda lib: (lib(3, 2),), lambda x: x),
     ],
 )
-def test_errors_are_of_the_same_class(in_dims: Any, out_dims: Any, make: Any, fn: Any) -> None:
+def test_errors_are_of_the_same_class(in_dims, out_dims, make, fn):
     with pytest.raises(ValueError):
         torch.vmap(fn, in_dims, out_dims)(*make(torch.ones))
     with pytest.raises(ValueError):
@@ -127,23 +118,22 @@ def test_errors_are_of_the_same_class(in_dims: Any, out_dims: Any, make: Any, fn
 
 
 @pytest.mark.parametrize(
-    "fn",
-    [lambda x: x if x.sum() > 0 else -x, lambda x: float(x[0]) * x, lambda x: x[0].item() * x],
+    "fn", [lambda x: x if x.sum() > 0 else -x, lambda x: float(x[0]) * x, lambda x: x[0].item() * x]
 )
-def test_refusals_are_of_the_same_class(fn: Any) -> None:
+def test_refusals_are_of_the_same_class(fn):
     with pytest.raises(RuntimeError):
         torch.vmap(fn)(torch.ones(3, 2))
     with pytest.raises(RuntimeError):
         vmap(fn)(np.ones((3, 2)))
 
 
-def both(entries: dict[str, Any], batch: list[int], **kwargs: Any) -> tuple[Any, Any]:
+def both(entries, batch, **kwargs):
     mine = lite.TensorDict({k: v.copy() for k, v in entries.items()}, batch_size=batch, **kwargs)
     arrays = {k: torch.from_numpy(v.copy()) for k, v in entries.items()}
     return mine, tensordict.TensorDict(arrays, batch_size=batch, **kwargs)
 
 
-def assert_same(got: Any, expected: Any) -> None:
+def assert_same(got, expected):
     assert got.batch_size == tuple(expected.batch_size)
     assert got.names == expected.names or got.names == [None] * got.ndim
     assert set(got.keys(True, True)) == set(expected.keys(True, True))
@@ -153,11 +143,11 @@ def assert_same(got: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("out_dim", [0, 1])
-def test_tensordicts(dim: int, out_dim: int) -> None:
+def test_tensordicts(dim, out_dim):
     entries = {"a": np.random.default_rng(0).standard_normal((3, 4, 2))}
     mine, theirs = both(entries, [3, 4])
 
-    def fn(td: Any) -> Any:
+    def fn(td):
         td["b"] = td["a"] * 2 + 1
         return td
 
@@ -169,39 +159,16 @@ def test_tensordicts(dim: int, out_dim: int) -> None:
     )
 
 
-def test_names() -> None:
+def test_names():
     mine, theirs = both({"a": np.ones((3, 4))}, [3, 4], names=["t", "e"])
     for dim in (0, 1):
         expected = torch.vmap(lambda td: td, dim)(theirs).names
         assert vmap(lambda td: td, dim)(mine).names == expected
 
 
-@pytest.mark.parametrize("flipped", [False, True])
-def test_what_is_not_mapped_comes_out_expanded(flipped: bool) -> None:
-    mine, theirs = both({"a": np.random.default_rng(0).standard_normal((3, 2))}, [3])
-    x = np.random.default_rng(1).standard_normal((4, 3))
-
-    def fn(td: Any, x: Any) -> Any:
-        return td.set("x", x)
-
-    def other(x: Any, td: Any) -> Any:
-        return td.set("x", x)
-
-    if flipped:
-        got, expected = (
-            vmap(other, (0, None))(x, mine),
-            torch.vmap(other, (0, None))(torch.from_numpy(x), theirs),
-        )
-    else:
-        got = vmap(fn, (None, 0))(mine, x)
-        expected = torch.vmap(fn, (None, 0))(theirs, torch.from_numpy(x))
-    assert_same(got, expected)
-    assert list(mine.keys()) == ["a"]
-
-
 @pytest.mark.parametrize("lock", [False, True])
-def test_writes_on_lazy_stacks(lock: bool) -> None:
-    def fn(td: Any) -> Any:
+def test_writes_on_lazy_stacks(lock):
+    def fn(td):
         td["b"] = td["a"] + 1
         return td
 
@@ -220,26 +187,166 @@ def test_writes_on_lazy_stacks(lock: bool) -> None:
     assert list(mine.keys()) == list(theirs.keys()) == ["a"]
 
 
-@pytest.mark.parametrize("lazy", [False, True])
-def test_stacked_parameters(lazy: bool) -> None:
-    torches = [
-        torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2)) for _ in range(4)
+# Each step takes a TensorDict of batch (2,) with "a" (2, 3) and "n"/"b" (2, 3), and an array (2, 3);
+# it leaves such a TensorDict.
+TD_STEPS = {
+    "set": lambda td, x: td.set("a", td["a"] * 2 + x),
+    "set nested": lambda td, x: td.set(("n", "b"), td["n", "b"] - x),
+    "item": lambda td, x: td.update({"c": td["a"][..., 0] + 0}),
+    "new node": lambda td, x: td.set(("m", "deep", "c"), x + td["a"]),
+    "add": lambda td, x: td + 1,
+    "multiply": lambda td, x: td * td,
+    "by rows": lambda td, x: td * x[:, 0] + x.sum(),
+    "apply": lambda td, x: td.apply(lambda v: v / 2 - 1),
+    "named_apply": lambda td, x: td.named_apply(lambda name, v: v + len(name), nested_keys=False),
+    "in place": lambda td, x: td.apply_(lambda v: v * 3),
+    "replace": lambda td, x: td.replace(a=td["a"].sum(-1)[..., None] + x),
+    "select": lambda td, x: td.select("a", ("n", "b")),
+    "exclude": lambda td, x: td.exclude("c", "m"),
+    "rename": lambda td, x: td.copy().rename_key_("a", "z").rename_key_("z", "a"),
+    "flatten": lambda td, x: td.flatten_keys(".").unflatten_keys("."),
+    "index": lambda td, x: td[[1, 0]],
+    "slice": lambda td, x: td[:1].expand(2).clone(),
+    "unsqueeze": lambda td, x: td.unsqueeze(0).squeeze(0),
+    "reshape": lambda td, x: td.reshape(1, 2).reshape(2),
+    "repeat": lambda td, x: td[[1, 1]],
+    "clone": lambda td, x: td.clone().set("a", x + 0),
+    "update": lambda td, x: td.update({"a": x + 0, "n": {"b": x * x}}),
+    "pop": lambda td, x: td.set("a", td.pop("a") + 1),
+    "clamp": lambda td, x: td.clamp(-1, 1),
+    "abs": lambda td, x: td.abs(),
+    "exp": lambda td, x: td.clamp(-2, 2).exp(),
+    "node": lambda td, x: td.set("n", td["n"] * 2),
+    "where": lambda td, x: td.where(td["a"].sum(-1) * 0 == 0, td * 0),
+    "shape": lambda td, x: td.set("a", td["a"] + float(td.batch_size[0])),
+}
+
+
+def td_program(names):
+    def run(td, x):
+        for name in names:
+            td = TD_STEPS[name](td, x)
+        return td
+
+    return run
+
+
+def pair(mapped, seed):
+    rng = np.random.default_rng(seed)
+    batch = (4, 2) if mapped else (2,)
+    a, b = rng.standard_normal((*batch, 3)), rng.standard_normal((*batch, 3))
+    mine = lite.TensorDict({"a": a.copy(), "n": lite.TensorDict({"b": b.copy()}, batch)}, batch)
+    node = tensordict.TensorDict({"b": torch.from_numpy(b.copy())}, batch)
+    return mine, tensordict.TensorDict({"a": torch.from_numpy(a.copy()), "n": node}, batch)
+
+
+def assert_same_entries(got, expected):
+    assert tuple(got.batch_size) == tuple(expected.batch_size)
+    keys = set(expected.keys(True, True))
+    assert set(got.keys(True, True)) == keys
+    for key in keys:
+        value = expected.get(key).numpy()
+        scale = max(1.0, float(np.abs(value[np.isfinite(value)]).max(initial=0)))
+        assert got.get(key).dtype == value.dtype
+        np.testing.assert_allclose(got.get(key), value, rtol=1e-9, atol=1e-9 * scale)
+
+
+@settings(max_examples=150)
+@given(
+    names=st.lists(st.sampled_from(sorted(TD_STEPS)), min_size=1, max_size=6),
+    mapped=st.sampled_from([(True, True), (True, False), (False, True)]),
+    seed=st.integers(0, 2**16),
+)
+def test_programs(names, mapped, seed):
+    mine, theirs = pair(mapped[0], seed)
+    x = np.random.default_rng(seed + 1).standard_normal((4, 2, 3) if mapped[1] else (2, 3))
+    kept = mine.clone()
+    dims = tuple(0 if on else None for on in mapped)
+    run = td_program(names)
+    got = vmap(run, dims)(mine, x.copy())
+    rows = [
+        run(
+            theirs[k].clone() if mapped[0] else theirs.clone(),
+            torch.from_numpy((x[k] if mapped[1] else x).copy()),
+        )
+        for k in range(4)
     ]
-    modules = [nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2)) for _ in range(4)]
-    for module, source in zip(modules, torches, strict=True):
-        module.load_state_dict({k: v.detach().numpy() for k, v in source.state_dict().items()})
-    x = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
+    assert_same_entries(got, tensordict.stack(rows))
+    assert list(mine.keys(True, True)) == list(kept.keys(True, True))
+    if "in place" not in names:  # which writes into the arrays that it is given
+        assert (mine == kept).all()
 
-    def runs(module: Any) -> Any:
-        def call(params: Any, x: Any) -> Any:
-            with params.to_module(module):
-                return module(x)
 
-        return call
+# Those that torch.vmap gets through.
+VMAPPED = ["set", "set nested", "new node", "apply", "select", "exclude", "clone", "unsqueeze", "item"]
 
-    mine = lite.from_modules(*modules, lazy_stack=lazy)
-    theirs = tensordict.from_modules(*torches, lazy_stack=lazy)
-    got = vmap(runs(modules[0]), (0, None))(mine, x)
+
+@settings(max_examples=60)
+@given(
+    names=st.lists(st.sampled_from(VMAPPED), min_size=1, max_size=5),
+    mapped=st.sampled_from([(True, True), (True, False), (False, True)]),
+    seed=st.integers(0, 2**16),
+)
+def test_programs_of_torch_vmap(names, mapped, seed):
+    mine, theirs = pair(mapped[0], seed)
+    x = np.random.default_rng(seed + 1).standard_normal((4, 2, 3) if mapped[1] else (2, 3))
+    dims = tuple(0 if on else None for on in mapped)
+    run = td_program(names)
+    assert_same_entries(vmap(run, dims)(mine, x), torch.vmap(run, dims)(theirs, torch.from_numpy(x)))
+
+
+LAYERS = ["Linear", "Tanh", "ReLU", "LayerNorm", "Softmax", "Flatten"]
+
+
+def network(lib, names):
+    makers = {
+        "Linear": lambda: lib.Linear(3, 3),
+        "LayerNorm": lambda: lib.LayerNorm(3),
+        "Softmax": lambda: lib.Softmax(-1),
+        "Flatten": lambda: lib.Flatten(-1),
+    }
+    return lib.Sequential(*[makers.get(name, getattr(lib, name))() for name in names], lib.Linear(3, 2))
+
+
+@settings(max_examples=60)
+@given(
+    names=st.lists(st.sampled_from(LAYERS), max_size=4),
+    batch=st.sampled_from([(), (1,), (5,), (2, 5)]),
+    mapped=st.booleans(),
+    nested=st.booleans(),
+    lazy=st.booleans(),
+    seed=st.integers(0, 2**16),
+)
+def test_modules(names, batch, mapped, nested, lazy, seed):
+    """Stacked parameters of TensorDictModules, on inputs that are shared or not; also a map within a map."""
+    if "Flatten" in names and not batch:
+        batch = (5,)
+    torch.manual_seed(seed)
+    theirs = [network(torch.nn, names) for _ in range(3)]
+    mine = [network(nn, names) for _ in range(3)]
+    for module, source in zip(mine, theirs, strict=True):
+        source.double()
+        module.double().load_state_dict({name: value.numpy() for name, value in source.state_dict().items()})
+    x = np.random.default_rng(seed).standard_normal(((3,) if mapped else ()) + batch + (3,))
+
+    def run(lib, map_, modules, td, from_modules):
+        module = lib.TensorDictModule(modules[0], ["x"], ["y"])
+
+        def call(params, td):
+            with params.to_module(modules[0]):
+                return module(td)
+
+        each = map_(call, (0, 0 if mapped else None))
+        if nested and not mapped and batch:
+            each = map_(map_(call, (0, None)), (None, 0))
+        return each(from_modules(*modules, lazy_stack=lazy), td)
+
+    size = x.shape[:-1]
+    got = run(nn, vmap, mine, lite.TensorDict({"x": x}, size), lite.from_modules)
     with torch.no_grad():
-        expected = torch.vmap(runs(torches[0]), (0, None))(theirs, torch.from_numpy(x))
-    np.testing.assert_allclose(got, expected.numpy(), rtol=1e-5, atol=1e-6)
+        td = tensordict.TensorDict({"x": torch.from_numpy(x)}, size)
+        expected = run(reference, torch.vmap, theirs, td, tensordict.from_modules)
+    assert tuple(got.batch_size) == tuple(expected.batch_size)
+    assert set(got.keys()) == set(expected.keys())
+    for key in ("x", "y"):
+        np.testing.assert_allclose(got[key], expected[key].numpy(), rtol=1e-8, atol=1e-10)

@@ -5,13 +5,11 @@ import sys
 
 import numpy as np
 import pytest
+import torch
+from parity.layers import assert_agree
+from safetensors.torch import save_file
 
-torch = pytest.importorskip("torch", reason="needs the parity extra: torch")
-save_file = pytest.importorskip("safetensors.torch", reason="needs the files extra: safetensors").save_file
-
-from parity.layers import assert_agree  # noqa: E402
-
-from lite import TensorDict, nn  # noqa: E402
+from lite import TensorDict, nn
 
 LAYERS = {
     "Conv2d": ((3, 4, 3), {"padding": 1, "groups": 1}, [(2, 3, 5, 5)]),
@@ -45,7 +43,6 @@ def test_weights_of_torch(rng, tmp_path, name, way):
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision(tmp_path, dtype):
-    pytest.importorskip("ml_dtypes")
     theirs = torch.nn.Linear(2, 3).to(getattr(torch, dtype))
     save_file(theirs.state_dict(), tmp_path / "model.safetensors")
     # in a process in which nobody has told NumPy about bfloat16

@@ -1,31 +1,27 @@
 """Constructor arguments and distributions of OnnxWrapper against torchrl's TransformersWrapper."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
+import torch
+import transformers
+from parity.torch_face import TorchFace
+from torchrl.modules import llm
+from torchrl.modules.llm.policies import common
 
 import lite
 from lite.models import OnnxDecoder, OnnxWrapper, Tokenizer, Tokens
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("lists_as_batches")]
 
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-transformers = pytest.importorskip("transformers", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
-llm = pytest.importorskip("torchrl.modules.llm", reason="needs the parity extra")
-common = pytest.importorskip("torchrl.modules.llm.policies.common", reason="needs the parity extra")
-
-from parity.torch_face import TorchFace  # noqa: E402
 
 FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-llama"
 
 
 @pytest.fixture(scope="module")
-def both() -> Any:
+def both():
     """Makes the two wrappers with the same arguments."""
     decoder, tokenizer = OnnxDecoder(FOLDER), Tokenizer.from_pretrained(FOLDER)
     theirs = transformers.AutoTokenizer.from_pretrained(FOLDER)
@@ -33,12 +29,6 @@ def both() -> Any:
         lambda **options: OnnxWrapper(decoder, tokenizer=tokenizer, **options),
         lambda **options: llm.TransformersWrapper(TorchFace(decoder), tokenizer=theirs, **options),
     )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def lists_as_batches() -> Any:
-    with tensordict.set_list_to_stack(True):
-        yield
 
 
 # -- arguments ---------------------------------------------------------------------------------
@@ -77,20 +67,17 @@ def lists_as_batches() -> Any:
             {"batching": False, "max_batch_size": 2},
             "min_batch_size and max_batch_size must be None if batching is False.",
         ),
-        (
-            {"min_batch_size": 5, "max_batch_size": 2},
-            r"min_batch_size \(5\) must be <= max_batch_size \(2\)",
-        ),
+        ({"min_batch_size": 5, "max_batch_size": 2}, r"min_batch_size \(5\) must be <= max_batch_size \(2\)"),
     ],
 )
-def test_the_same_messages(both: Any, options: dict[str, Any], message: str) -> None:
+def test_the_same_messages(both, options, message):
     for make in both:
         with pytest.raises(ValueError, match=message):
             make(**{"input_mode": "text", **options})
 
 
 @pytest.mark.parametrize("tokenizer_kwargs", [{"padding_side": "right"}, {"return_attention_mask": False}])
-def test_the_same_tokenizer_options_are_refused(both: Any, tokenizer_kwargs: dict[str, Any]) -> None:
+def test_the_same_tokenizer_options_are_refused(both, tokenizer_kwargs):
     for make in both:
         with pytest.raises(RuntimeError):
             make(input_mode="text", tokenizer_kwargs=tokenizer_kwargs)
@@ -99,17 +86,12 @@ def test_the_same_tokenizer_options_are_refused(both: Any, tokenizer_kwargs: dic
 @pytest.mark.parametrize(
     "options",
     [
-        {"min_batch_size": 2, "max_batch_size": 5},
-        {"min_batch_size": 3, "max_batch_size": 3},
-        {"min_batch_size": 5},
-        {"batching": True},
-        {"batching": True, "max_batch_size": 2},
-        {"batching": True, "min_batch_size": 2},
-        {},
-        {"batching": False},
+        {"min_batch_size": 2, "max_batch_size": 5}, {"min_batch_size": 3, "max_batch_size": 3},
+        {"min_batch_size": 5}, {"batching": True}, {"batching": True, "max_batch_size": 2},
+        {"batching": True, "min_batch_size": 2}, {}, {"batching": False},
     ],
-)
-def test_the_same_batching_state(both: Any, options: dict[str, Any]) -> None:
+)  # fmt: skip
+def test_the_same_batching_state(both, options):
     ours, theirs = (make(input_mode="text", batching_timeout=2.0, **options) for make in both)
     assert ours.batching == theirs.batching
     state = theirs.get_batching_state()
@@ -125,7 +107,7 @@ def test_the_same_batching_state(both: Any, options: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "method", ["get_dist", "_get_generic_dist", "_get_sft_dist", "_get_rlhf_dist", "custom"]
 )
-def test_distributions(both: Any, padded: bool, method: str) -> None:
+def test_distributions(both, padded, method):
     options = {"input_mode": "tokens", "generate": False, "pad_output": padded}
     ours, theirs = (make(**options) for make in both)
     pad = ours.tokenizer.pad_token_id
@@ -136,7 +118,7 @@ def test_distributions(both: Any, padded: bool, method: str) -> None:
     real[0, :2] = False
     said = real & (np.arange(9) > 5)
 
-    def fill(td: Any, tokens: Any, masks: Any, array: Any) -> Any:
+    def fill(td, tokens, masks, array):
         parts = []
         for i in range(2):
             keep = slice(0, None) if padded else slice(2 * (1 - i), None)
@@ -150,7 +132,7 @@ def test_distributions(both: Any, padded: bool, method: str) -> None:
 
     mine = lite.lazy_stack(fill(lite.TensorDict, Tokens, lite.models.Masks, np.array))
     other = tensordict.lazy_stack(fill(tensordict.TensorDict, common.Tokens, common.Masks, torch.tensor))
-    extra: tuple[Any, Any] = ({}, {})
+    extra = ({}, {})
     if method == "get_dist":  # the reference has no usable default mask, and pads on the other side
         extra = ({"mask_key": ("masks", "all_attention_mask"), "padding_side": "left"},) * 2
     if method == "custom":

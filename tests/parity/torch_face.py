@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
+import torch
 
 from lite.models import OnnxDecoder, full_logits
-
-torch = pytest.importorskip("torch", reason="needs the parity extra")
 
 
 class Result(dict[str, Any]):

@@ -1,4 +1,4 @@
-"""Composite distributions: what tests/parity/test_composite.py does not compare with tensordict."""
+"""Composite distributions: what tests/parity/test_probabilistic.py does not compare with tensordict."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Distributions: identities, dtypes, errors.
 
-Densities and moments are compared with torch's in tests/parity/test_distribution_families.py; samplers with
+Densities and moments are compared with torch's in tests/parity/test_torch_distributions.py; samplers with
 distribution functions in test_samplers.py.
 """
 
