@@ -84,14 +84,6 @@ def test_values_out_of_range_name_the_option(flags: list[str], message: str, mod
         config(model, *flags)
 
 
-def test_a_flag_that_is_no_number_is_a_wrong_argument(
-    model: LoadedModel, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        config(model, "--top-k", "many")
-    assert "--top-k: invalid int value: 'many'" in capsys.readouterr().err
-
-
 def test_help_says_what_the_options_do(capsys: pytest.CaptureFixture[str]) -> None:
     parser = argparse.ArgumentParser()
     add_options(parser)
