@@ -21,10 +21,10 @@ def bench(run: Run, *flags: str) -> dict[str, Any]:
 
 
 def test_lite_alone(run: Run) -> None:
-    found = bench(run, "returns", "tensordicts")
+    found = bench(run, "returns")
     assert found["about"]["cores"] >= 1
-    assert {row["group"] for row in found["rows"]} == {"returns", "tensordicts"}
-    assert len(found["rows"]) == len({row["case"] for row in found["rows"]}) > 5
+    assert {row["group"] for row in found["rows"]} == {"returns"}
+    assert len(found["rows"]) == len({row["case"] for row in found["rows"]}) > 1
     for row in found["rows"]:
         assert row["lite_ms"] > 0
         assert (row["peer"], row["times_faster"], row["note"]) == (None, None, None)

@@ -39,15 +39,6 @@ def test_demo_prints_a_table_last_and_what_the_tensordict_holds_before(run: Run)
     assert "Mean reward" in end[-1]
 
 
-def test_demo_repeats_with_its_seed(run: Run) -> None:
-    samples = []
-    for _ in range(2):
-        samples.append(
-            run(["demo", "--json", "--prompts", "2", "--samples", "2", "--seed", "5"]).json["samples"]
-        )
-    assert samples[0] == samples[1]
-
-
 @pytest.mark.processes
 def test_nothing_is_written_where_the_user_keeps_files(tmp_path: Path) -> None:
     """onnxruntime's telemetry writes an identifier of the device, and a queue, unless it is told not to."""

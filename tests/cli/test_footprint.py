@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from helpers.commands import Run
 
-from lite.cli import footprint, main
+from lite.cli import footprint
 
 
 def asked(run: Run, *arguments: str) -> tuple[Any, str]:
@@ -115,9 +115,3 @@ def test_the_demo_is_timed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     facts, _ = asked(run, "--only", "demo")
     assert calls == [(None, "NUMBA_CACHE_DIR")] * 2
     assert set(facts["demo"]) == {"cold", "warm"}
-
-
-def test_unknown_parts_are_wrong_arguments(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["footprint", "--only", "speed"])
-    assert "installed" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.commands import Run
-from helpers.models.real_models import MODELS, folder_of_two
+from helpers.models.real_models import MODELS
 
 from lite.cli import main
 from lite.models import GenerationConfig, OnnxDecoder, Tokenizer, generate
@@ -64,15 +64,6 @@ def test_samples_follow_the_seed(run: Run) -> None:
     assert len(set(texts[0])) > 1
 
 
-def test_a_stream_prints_what_comes_at_once(run: Run) -> None:
-    command = [*GENERATE, "hello", "--max-new-tokens", "20", "--temperature", "1.5"]
-    outputs = []
-    for flag in ("--stream", "--no-stream"):
-        outputs.append(run([*command, flag]))
-    assert outputs[0].out == outputs[1].out
-    assert "20 tokens in " in outputs[0].err
-
-
 @pytest.mark.parametrize("flags", [["--json", "a"], ["a", "b"], ["a", "--samples", "2"]])
 def test_only_one_text_can_be_a_stream(flags: list[str], run: Run) -> None:
     assert "--stream prints one response as text" in run([*GENERATE, "--stream", *flags], 2).err
@@ -90,36 +81,6 @@ def test_prompts_of_files_come_in_batches(run: Run, tmp_path: Path) -> None:
     assert [r["response"] for r in outputs[0]] == [
         r["response"] for r in outputs[1]
     ]  # a seed each, whatever the batch
-
-
-def test_the_tokens_of_a_variant_and_of_an_adapter(run: Run, tmp_path: Path) -> None:
-    folder, adapter = folder_of_two(tmp_path), MODELS / "handmade-lora" / "casual.onnx_adapter"
-    config = GenerationConfig(max_new_tokens=6, do_sample=False)
-    ids = Tokenizer.from_pretrained(folder).encode("hello")
-    seen = []
-    for flags, options in (
-        ([], {}),
-        (["--variant", "int4"], {"variant": "int4"}),
-        (["--adapter", str(adapter)], {"adapters": {"x": adapter}}),
-    ):
-        command = ["generate", "--model", str(folder), "--raw", "hello", "--max-new-tokens", "6", "--json"]
-        (said,) = run([*command, *flags]).json["responses"]
-        decoder = OnnxDecoder(folder, **options)  # type: ignore[arg-type]
-        decoder.adapter = next(iter(decoder.adapters), None)
-        (expected,) = generate(decoder, [ids], config)
-        np.testing.assert_allclose(said["log_prob"], expected.log_probs.sum(), rtol=1e-5)
-        seen.append(said["log_prob"])
-    assert len(set(seen)) == 3
-
-
-def test_a_stop_text_ends_a_response(run: Run) -> None:
-    sampling = ["--max-new-tokens", "20", "--temperature", "1"]
-    command = [*GENERATE, "--json", "hello", *sampling]
-    (whole,) = run(command).json["responses"]
-    (cut,) = run([*command, "--stop", whole["response"][5:7]]).json["responses"]
-    assert cut["finish_reason"] == "stop"
-    assert cut["tokens"] < whole["tokens"]
-    assert whole["response"].startswith(cut["response"])
 
 
 def test_flags_that_ask_for_tokens_put_them_into_json(run: Run, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from helpers.commands import Run
-from helpers.models.real_models import MODELS, folder_of_two
+from helpers.models.real_models import MODELS
 
 from lite.cli import main
 from lite.cli.info import _notes
@@ -134,20 +134,6 @@ def test_info_where_no_tokenizers_are_installed(run: Run, monkeypatch: pytest.Mo
     out = run(["info", "--model", str(MODEL), "--json"]).json
     assert 'pip install -e ".[llm]"' in out["tokenizer"]["refused"]
     assert out["plan"]["padding"] == "slots"
-
-
-def test_info_of_a_variant_and_an_adapter(run: Run, tmp_path: Path) -> None:
-    command = ["info", "--model", str(folder_of_two(tmp_path)), "--json"]
-    adapter = str(MODELS / "handmade-lora" / "casual.onnx_adapter")
-    plans = []
-    for flags in ([], ["--variant", "int4"], ["--variant", "", "--adapter", adapter]):
-        plans.append(run([*command, *flags]).json["plan"])
-    assert [plan["padding"] for plan in plans] == ["left", "slots", "left"]
-    assert [plan["adapter"] for plan in plans] == [None, None, "casual"]
-    assert (
-        "is for another model"
-        in run([*command, "--variant", "int4", "--adapter", adapter], 1).json["refused"]
-    )
 
 
 def test_what_is_slow_or_inexact_here_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:

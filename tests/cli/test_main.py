@@ -230,13 +230,12 @@ def test_a_full_disk_is_one_line() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="closes a pipe as Unix does")
-@pytest.mark.parametrize(("command", "status"), [("warmup", 141), ("--help", 0)])
-def test_a_reader_that_goes_away_is_no_error_to_tell(command: str, status: int) -> None:
+def test_a_reader_that_goes_away_is_no_error_to_tell() -> None:
     read, write = os.pipe()
     os.close(read)
-    done = _program(command, stdout=write, env=os.environ | {"LITE_KERNELS": "numpy"})
+    done = _program("--help", stdout=write)
     os.close(write)
-    assert (done.stderr, done.returncode) == (b"", status)
+    assert (done.stderr, done.returncode) == (b"", 0)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="asks for a shell of Unix")

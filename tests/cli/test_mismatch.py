@@ -100,28 +100,15 @@ def test_a_page_is_written(log: str, run: Run, capsys: pytest.CaptureFixture[str
     assert len(read_log_probs(log)) == 8
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('{"prompt_ids": [1], "response_ids": [2], "logprobs": [-1', "line 1: not JSON"),
-        ('{"prompt_ids": [1], "response_ids": [2], "logprobs": [NaN]}', "line 1: 'logprobs' must be finite"),
-        (
-            '{"prompt_ids": [1], "response_ids": [2], "logprobs": [-1, -1, 0]}',
-            "line 1: 'logprobs' has 3 entries",
-        ),
-        (
-            '{"prompt_ids": [1], "response_ids": [999], "logprobs": [-1]}',
-            "line 1: ids must be between 0 and 511",
-        ),
-        ('{"prompt": "a", "response": "b"}', "line 1: no token ids"),
-    ],
-)
-def test_broken_files_are_one_line_of_error(line: str, message: str, run: Run, tmp_path: Path) -> None:
+def test_a_broken_file_is_one_line_of_error(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "log.jsonl"
-    file.write_text(line)
-    err = run(["mismatch", A, str(file), "--quiet"], 1).err
-    assert message in err
-    assert len(err.splitlines()) == 1
+    for line, message in (
+        ('{"prompt_ids": [1], "response_ids": [2], "logprobs": [-1', "line 1: not JSON"),
+        ('{"prompt_ids": [1], "response_ids": [999], "logprobs": [-1]}', "ids must be between 0 and 511"),
+    ):
+        file.write_text(line)
+        (said,) = run(["mismatch", A, str(file), "--quiet"], 1).err.splitlines()
+        assert message in said
 
 
 def test_two_files(log: str, run: Run, tmp_path: Path) -> None:

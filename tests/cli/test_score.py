@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.commands import Run
-from helpers.models.real_models import MODELS, folder_of_two
+from helpers.models.real_models import MODELS
 
 from lite.cli import main
 from lite.models import OnnxDecoder, Tokenizer, score
@@ -26,18 +26,6 @@ def test_score_gives_the_log_prob_of_the_response(run: Run, tmp_path: Path) -> N
     (log_probs,) = score(OnnxDecoder(MODEL), [np.array(prompt + response)])
     assert out["tokens"] == len(response)
     np.testing.assert_allclose(out["log_prob"], log_probs[len(prompt) :].sum(), rtol=1e-5)
-
-
-def test_score_under_a_variant_or_an_adapter(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    folder, file = folder_of_two(tmp_path / "model"), tmp_path / "in.jsonl"
-    file.write_text(json.dumps({"prompt": "hello", "response": " world"}))
-    adapter = MODELS / "handmade-lora" / "casual.onnx_adapter"
-    found = []
-    for flags in ([], ["--variant", "int4"], ["--adapter", str(adapter)]):
-        said = run(["score", "--model", str(folder), "--raw", "--json", str(file), *flags])
-        found.append(said.json["log_prob"])
-    assert len(set(found)) == 3
 
 
 def test_score_of_a_chat_is_that_of_its_last_turn(run: Run, tmp_path: Path) -> None:
@@ -70,21 +58,6 @@ def test_score_ends_a_response_as_the_template_does(run: Run, tmp_path: Path) ->
         np.testing.assert_allclose(line["log_prob"], log_probs[len(prompt) :].sum(), rtol=1e-5)
 
 
-def test_score_resumes_after_a_cut_off_line(tmp_path: Path) -> None:
-    file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    rows = [{"prompt": "a", "response": word} for word in ("one", "two", "three")]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    command = [*SCORE, str(file), "--output", str(output)]
-    assert main(command) == 0
-    whole = output.read_text()
-    output.write_text(whole[: whole.index("\n") + 8])
-    assert main(command) == 0
-    resumed = [json.loads(line) for line in output.read_text().splitlines()]
-    assert [r["line"] for r in resumed] == [1, 2, 3]
-    for got, expected in zip(resumed, map(json.loads, whole.splitlines()), strict=True):
-        np.testing.assert_allclose(got["log_prob"], expected["log_prob"], rtol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [("{", "line 1: not JSON"), ('{"prompt": 3}', "line 1: expected an object"), ("[1]", "line 1: expected")],
@@ -95,19 +68,6 @@ def test_score_names_the_bad_line(line: str, message: str, run: Run, tmp_path: P
     assert f"{file}, {message}" in run([*SCORE, str(file)], 1).err
     file.write_bytes(b"\xff\xfe")
     assert f"{file} is not text in UTF-8" in run([*SCORE, str(file)], 1).err
-
-
-def test_score_does_not_write_into_its_input(run: Run, tmp_path: Path) -> None:
-    file, link = tmp_path / "in.jsonl", tmp_path / "link.jsonl"
-    text = '{"prompt": "a", "response": "b"}\n{"prompt": "c", "response": "d"}'  # no newline at the end
-    file.write_text(text)
-    link.symlink_to(file)
-    for output in (file, link):
-        assert (
-            "is another file of this command"
-            in run([*SCORE, "--raw", "--output", str(output), str(file)], 1).err
-        )
-    assert file.read_text() == text
 
 
 def test_score_says_that_there_is_nothing_to_do(run: Run, tmp_path: Path) -> None:
