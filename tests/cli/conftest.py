@@ -4,6 +4,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from helpers.commands import run  # noqa: F401
 from helpers.models.rewriting import cheap_sessions  # noqa: F401
 
 

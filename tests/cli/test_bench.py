@@ -1,6 +1,5 @@
 """`lite bench`: cases of the checkout, lite alone or beside what is installed."""
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -8,37 +7,33 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from helpers.commands import Run
 
 import lite
-from lite.cli import main
 from lite.cli.bench import _report
 from lite.cli.commands import build_parser
 
 
-def bench(capsys: pytest.CaptureFixture[str], *flags: str) -> dict[str, Any]:
-    assert main(["bench", "--json", "--quiet", "--rounds", "1", *flags]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    found: dict[str, Any] = json.loads(out)
-    return found
+def bench(run: Run, *flags: str) -> dict[str, Any]:
+    said = run(["bench", "--json", "--quiet", "--rounds", "1", *flags])
+    assert said.err == ""
+    return dict(said.json)
 
 
-def test_lite_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    found = bench(capsys, "returns", "tensordicts")
+def test_lite_alone(run: Run) -> None:
+    found = bench(run, "returns")
     assert found["about"]["cores"] >= 1
-    assert {row["group"] for row in found["rows"]} == {"returns", "tensordicts"}
-    assert len(found["rows"]) == len({row["case"] for row in found["rows"]}) > 5
+    assert {row["group"] for row in found["rows"]} == {"returns"}
+    assert len(found["rows"]) == len({row["case"] for row in found["rows"]}) > 1
     for row in found["rows"]:
         assert row["lite_ms"] > 0
         assert (row["peer"], row["times_faster"], row["note"]) == (None, None, None)
 
 
-def test_peers_that_are_missing_are_named(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_peers_that_are_missing_are_named(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("torch", "tensordict", "torchrl"):
         monkeypatch.setitem(sys.modules, name, None)
-    found = bench(capsys, "tensordicts", "gradients", "--peers", "--plot", str(tmp_path))
+    found = bench(run, "tensordicts", "gradients", "--peers", "--plot", str(tmp_path))
     told = {row["peer"]: row["note"] for row in found["rows"]}
     assert told == {"tensordict": "not installed", "torch": "not installed", "a loop": None}
     (loop,) = (row for row in found["rows"] if row["note"] is None)
@@ -46,24 +41,22 @@ def test_peers_that_are_missing_are_named(
     page = (tmp_path / "bench.html").read_text(encoding="utf-8")
     assert page.count("<rect") == 1
     assert "not installed" in page
-    assert main(["bench", "tensordicts", "--peers", "--rounds", "1"]) == 0
-    out, err = capsys.readouterr()
+    out, err = run(["bench", "tensordicts", "--peers", "--rounds", "1"])
     assert out.count("tensordict  not installed") == 6
     assert "lite bench: tensordicts: td[0]" in err  # progress
 
 
-def test_a_runtime_that_is_missing_is_named(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_runtime_that_is_missing_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    (row,) = bench(capsys, "generation")["rows"]
+    (row,) = bench(run, "generation")["rows"]
     assert row["lite_ms"] is None
     assert "onnxruntime" in row["note"]
 
 
-def test_names_are_checked_and_all_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "nothing"]) == 2
-    assert "there is nothing to time called nothing; there are tensordicts," in capsys.readouterr().err
+def test_names_are_checked_and_all_in_the_help(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        "there is nothing to time called nothing; there are tensordicts," in run(["bench", "nothing"], 2).err
+    )
     with pytest.raises(SystemExit, match="0"):
         build_parser().parse_args(["bench", "--help"])
     said = " ".join(capsys.readouterr().out.split())
@@ -72,16 +65,14 @@ def test_names_are_checked_and_all_in_the_help(capsys: pytest.CaptureFixture[str
 
 
 def test_an_installed_package_has_no_benchmarks(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(lite, "__file__", str(tmp_path / "lite" / "__init__.py"))
-    assert main(["bench"]) == 1
-    assert "the benchmarks are in a checkout" in capsys.readouterr().err
+    assert "the benchmarks are in a checkout" in run(["bench"], 1).err
 
 
-def test_a_page_needs_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["bench", "returns", "--plot", str(tmp_path / "none")]) == 1
-    assert "there is no such folder" in capsys.readouterr().err
+def test_a_page_needs_a_folder(run: Run, tmp_path: Path) -> None:
+    assert "there is no such folder" in run(["bench", "returns", "--plot", str(tmp_path / "none")], 1).err
 
 
 def test_bars_begin_at_one() -> None:

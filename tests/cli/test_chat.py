@@ -1,7 +1,6 @@
 """`lite chat`: history, commands, and what happens at a terminal."""
 
 import io
-import json
 import os
 import shutil
 import signal
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.commands import Run, Said
 from helpers.models.real_models import MODELS
 
 from lite.cli import main
@@ -22,9 +22,15 @@ pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '
 MODEL = MODELS / "optimum-llama"
 
 
-def chat(monkeypatch: pytest.MonkeyPatch, said: str, *flags: str, model: Any = MODEL) -> int:
-    monkeypatch.setattr("sys.stdin", io.StringIO(said))
-    return main(["chat", "--model", str(model), *flags])
+@pytest.fixture
+def chat(monkeypatch: pytest.MonkeyPatch, run: Run) -> Run:
+    """Runs the command with what is said on standard input."""
+
+    def call(said: str, *flags: str, model: Path = MODEL, status: int = 0) -> Said:
+        monkeypatch.setattr("sys.stdin", io.StringIO(said))
+        return run(["chat", "--model", str(model), *flags], status)
+
+    return call
 
 
 def answers(prompts: list[str], system: str | None = None) -> list[str]:
@@ -42,30 +48,23 @@ def answers(prompts: list[str], system: str | None = None) -> list[str]:
     return out
 
 
-def test_a_conversation_keeps_its_turns(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_conversation_keeps_its_turns(chat: Run, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     flags = ["--max-new-tokens", "6", "--system", "Be brief."]
-    assert chat(monkeypatch, "hello\n\n  again \n/exit\nnever\n", *flags) == 0
-    said = capsys.readouterr().out
+    said = chat("hello\n\n  again \n/exit\nnever\n", *flags).out
     assert said == "".join(a + "\n" for a in answers(["hello", "again"], "Be brief."))
     monkeypatch.setattr("sys.stdin", io.StringIO("again"))  # its other name
-    assert main(["generate", "--chat", "--model", str(MODEL), "hello", *flags]) == 0
-    assert capsys.readouterr().out == said
+    assert run(["generate", "--chat", "--model", str(MODEL), "hello", *flags]).out == said
 
 
-def test_json_prompts_and_reset(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_prompts_and_reset(chat: Run) -> None:
     flags = ["--max-new-tokens", "6", "--json", "hello"]
-    assert chat(monkeypatch, "again\n/reset\nagain", *flags) == 0
-    out = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    out = chat("again\n/reset\nagain", *flags).rows
     assert [said["messages"][-1]["content"] for said in out] == ["hello", "again", "again"]
     assert [said["response"] for said in out] == [*answers(["hello", "again"]), *answers(["again"])]
     assert {"tokens", "log_prob", "finish_reason"} < set(out[0])
 
 
-def test_a_conversation_is_not_read_again(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_conversation_is_not_read_again(chat: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 
     class Seen(PrefixCache):
@@ -74,25 +73,20 @@ def test_a_conversation_is_not_read_again(
             made.append(self)
 
     monkeypatch.setattr("lite.cli.chat.PrefixCache", Seen)
-    assert chat(monkeypatch, "hello\nagain\nand again", "--max-new-tokens", "6") == 0
-    assert capsys.readouterr().out == "".join(a + "\n" for a in answers(["hello", "again", "and again"]))
+    said = chat("hello\nagain\nand again", "--max-new-tokens", "6").out
+    assert said == "".join(a + "\n" for a in answers(["hello", "again", "and again"]))
     assert (made[0].hits, made[0].rows) == (2, 1)
     assert made[0].tokens_reused > 40
 
 
-def test_samples_follow_the_seed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    texts = []
-    for seed in ("1", "1", "2"):
-        assert chat(monkeypatch, "a\na\n", "--temperature", "1", "--max-new-tokens", "6", "--seed", seed) == 0
-        texts.append(capsys.readouterr().out)
+def test_samples_follow_the_seed(chat: Run) -> None:
+    sampling = ["--temperature", "1", "--max-new-tokens", "6"]
+    texts = [chat("a\na\n", *sampling, "--seed", seed).out for seed in ("1", "1", "2")]
     assert texts[0] == texts[1] != texts[2]
 
 
-def test_a_conversation_longer_than_the_context_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert chat(monkeypatch, "word " * 300) == 1
-    err = capsys.readouterr().err
+def test_a_conversation_longer_than_the_context_says_so(chat: Run) -> None:
+    err = chat("word " * 300, status=1).err
     assert "the model's context 256: /reset starts anew" in err
     assert len(err.splitlines()) == 1
 
@@ -100,20 +94,16 @@ def test_a_conversation_longer_than_the_context_says_so(
 @pytest.mark.parametrize(
     "flags", [["--raw"], ["--file", "x"], ["--samples", "2"], ["--no-stream"], ["--ray"]]
 )
-def test_flags_that_make_no_sense_are_refused(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["generate", "--chat", *flags]) == 2
-    assert f"a chat does not go with {flags[0]}" in capsys.readouterr().err
+def test_flags_that_make_no_sense_are_refused(flags: list[str], run: Run) -> None:
+    assert f"a chat does not go with {flags[0]}" in run(["generate", "--chat", *flags], 2).err
     with pytest.raises(SystemExit, match="2"):
         main(["chat", *flags])
 
 
-def test_a_model_without_template_cannot_chat(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_model_without_template_cannot_chat(chat: Run, tmp_path: Path) -> None:
     shutil.copytree(MODEL, tmp_path, dirs_exist_ok=True)
     (tmp_path / "chat_template.jinja").unlink()
-    assert chat(monkeypatch, "", model=tmp_path) == 1
-    assert "a chat needs a chat template" in capsys.readouterr().err
+    assert "a chat needs a chat template" in chat("", model=tmp_path, status=1).err
 
 
 class Terminal:
@@ -172,6 +162,7 @@ def test_at_a_terminal() -> None:
     assert "Traceback" not in errors
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal is asked of the system")
 def test_many_interrupts_leave_no_traceback() -> None:
     terminal = Terminal("--model", str(MODEL), "--max-new-tokens", "200", "--temperature", "1")

@@ -1,6 +1,5 @@
 """`lite demo` on the embedded model."""
 
-import json
 import os
 import subprocess
 import sys
@@ -8,15 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from lite.cli import main
+from helpers.commands import Run
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 
 
-def test_demo_computes_returns_from_rewards(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--json", "--prompts", "7", "--samples", "2", "--gamma", "0.9"]) == 0
-    out = json.loads(capsys.readouterr().out)
+def test_demo_computes_returns_from_rewards(run: Run) -> None:
+    out = run(["demo", "--json", "--prompts", "7", "--samples", "2", "--gamma", "0.9"]).json
     assert len(out["samples"]) == 14
     assert {s["task"] for s in out["samples"]} == {
         "addition", "subtraction", "comparison", "sorting", "counting", "reversing", "copying",
@@ -31,11 +28,8 @@ def test_demo_computes_returns_from_rewards(capsys: pytest.CaptureFixture[str]) 
     assert np.mean([s["reward"] for s in out["samples"]]) > 0.5
 
 
-def test_demo_prints_a_table_last_and_what_the_tensordict_holds_before(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["demo", "--prompts", "2", "--samples", "2", "--seed", "3"]) == 0
-    out = capsys.readouterr().out
+def test_demo_prints_a_table_last_and_what_the_tensordict_holds_before(run: Run) -> None:
+    out = run(["demo", "--prompts", "2", "--samples", "2", "--seed", "3"]).out
     for text in ("('tokens', 'response')", "TensorDict, batch_size=(2, 2)", "tokens/s", "embedded with"):
         assert text in out
     end = out.splitlines()[-24:]  # what a small terminal still shows
@@ -43,14 +37,6 @@ def test_demo_prints_a_table_last_and_what_the_tensordict_holds_before(
     assert end[head].split() == ["prompt", "sample", "log-prob", "reward", "return"]
     assert len(end) - head == 2 + 4 + 2  # the line below it, four samples, and what a return is
     assert "Mean reward" in end[-1]
-
-
-def test_demo_repeats_with_its_seed(capsys: pytest.CaptureFixture[str]) -> None:
-    samples = []
-    for _ in range(2):
-        assert main(["demo", "--json", "--prompts", "2", "--samples", "2", "--seed", "5"]) == 0
-        samples.append(json.loads(capsys.readouterr().out)["samples"])
-    assert samples[0] == samples[1]
 
 
 @pytest.mark.processes

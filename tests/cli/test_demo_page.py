@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from helpers.commands import Run
 
-from lite.cli import main
 from lite.cli.demo_page import Sample, demo_page
 
 
@@ -40,11 +40,10 @@ def test_any_number_of_tokens_and_any_reward(rewards: list[float]) -> None:
             assert 0 <= float(y) <= 170
 
 
-def test_the_command_draws_what_it_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_draws_what_it_prints(tmp_path: Path, run: Run) -> None:
     pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     page = tmp_path / "demo.html"
-    assert main(["demo", "--prompts", "2", "--samples", "3", "--plot", str(page)]) == 0
-    out, err = capsys.readouterr()
+    out, err = run(["demo", "--prompts", "2", "--samples", "3", "--plot", str(page)])
     assert str(page) in err
     html = page.read_text(encoding="utf-8")
     assert html.count("<svg") == 2
@@ -55,5 +54,4 @@ def test_the_command_draws_what_it_prints(tmp_path: Path, capsys: pytest.Capture
     told = [unescape(title) for title in re.findall(r'<span[^>]* title="([^"]*)"', html)]
     assert all(title.count("\n") == 6 for title in told)  # five alternatives, and what is left
     assert any('% "' in title for title in told)
-    assert main(["demo", "--plot", str(tmp_path / "no" / "x.html")]) == 1
-    assert "there is no folder" in capsys.readouterr().err
+    assert "there is no folder" in run(["demo", "--plot", str(tmp_path / "no" / "x.html")], 1).err

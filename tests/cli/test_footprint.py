@@ -8,18 +8,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from helpers.commands import Run
 
-from lite.cli import footprint, main
+from lite.cli import footprint
 
 
-def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, str]:
-    assert main(["footprint", "--json", "--repeat", "1", *arguments]) == 0
-    said = capsys.readouterr()
+def asked(run: Run, *arguments: str) -> tuple[Any, str]:
+    said = run(["footprint", "--json", "--repeat", "1", *arguments])
     return json.loads(said.out), said.err
 
 
-def test_the_files_of_packages_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    facts, progress = asked(capsys, "--only", "installed")
+def test_the_files_of_packages_are_counted(run: Run) -> None:
+    facts, progress = asked(run, "--only", "installed")
     assert progress == "lite footprint: installed\n"
     installed = facts["installed"]
     assert list(installed) == ["numpy only", "edge", "edge with language models", "llm-cpu", "llm"]
@@ -51,9 +51,7 @@ def test_a_checkout_is_counted_as_a_wheel_would_be(monkeypatch: pytest.MonkeyPat
     assert footprint._bytes("numpy") is None
 
 
-def test_what_a_package_requires_is_counted_once(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_package_requires_is_counted_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     requires = {
         "numba": ["llvmlite<0.50,>=0.47", "numpy>=1.22"],
         "llvmlite": ["Under_Score[big]; python_version > '3'", "sphinx; extra == 'doc'", "absent>=1"],
@@ -62,7 +60,7 @@ def test_what_a_package_requires_is_counted_once(
     sizes = {"numba": 1, "llvmlite": 2, "under-score": 4, "numpy": 8, "sphinx": 16}
     monkeypatch.setattr("lite.cli.footprint.metadata.requires", lambda name: requires.get(name))
     monkeypatch.setattr("lite.cli.footprint._bytes", sizes.get)
-    facts, _ = asked(capsys, "--only", "installed")
+    facts, _ = asked(run, "--only", "installed")
     assert facts["installed"]["llm"] == {
         "tensordict-lite": None, "numpy": 8, "numba": 1, "onnxruntime-gpu": None, "tokenizers": None,
         "jinja2": None, "llvmlite": 2, "under-score": 4,
@@ -72,15 +70,14 @@ def test_what_a_package_requires_is_counted_once(
         "numpy": 8,
         "tensordict-lite-kernels": None,
     }
-    assert main(["footprint", "--only", "installed"]) == 0
-    said = capsys.readouterr().out
+    said = run(["footprint", "--only", "installed"]).out
     assert "numpy only: 0.0 MB on disk (without what is not installed)" in said
     assert "  tensordict-lite-kernels      not installed\n" in said
 
 
 @pytest.mark.processes
-def test_imports_and_memory_grow_from_stage_to_stage(capsys: pytest.CaptureFixture[str]) -> None:
-    facts, _ = asked(capsys, "--only", "import", "--only", "memory")
+def test_imports_and_memory_grow_from_stage_to_stage(run: Run) -> None:
+    facts, _ = asked(run, "--only", "import", "--only", "memory")
     assert 0 < facts["import"]["lite over numpy"] < 5
     stages = facts["memory"]["policy"]
     assert list(stages) == ["python", "import numpy", "import lite", "a policy step"]
@@ -89,28 +86,25 @@ def test_imports_and_memory_grow_from_stage_to_stage(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.processes
-def test_first_calls_by_backend(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_calls_by_backend(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lite.cli.footprint._KERNELS", {"nothing": "call = lambda: kernels.gae"})
     monkeypatch.setenv("LITE_KERNELS_PATH", "/does/not/exist")
-    facts, _ = asked(capsys, "--only", "kernels")
+    facts, _ = asked(run, "--only", "kernels")
     assert 0 < facts["kernels"]["numpy"]["nothing"]["cold"] < 1
     assert set(facts["kernels"]) == {"prebuilt", "numba", "numpy"}
 
 
-def test_what_cannot_run_here_says_why(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_run_here_says_why(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     program = "print('told'); raise ImportError('pip install this')"
     monkeypatch.setattr("lite.cli.footprint._GENERATION", program)
     monkeypatch.setattr("lite.cli.footprint._FIRST_CALL", "{}" + program)
     monkeypatch.setattr("lite.cli.footprint._KERNELS", {"any": ""})
-    assert main(["footprint", "--only", "memory", "--only", "kernels"]) == 0
-    said = capsys.readouterr().out
+    said = run(["footprint", "--only", "memory", "--only", "kernels"]).out
     assert "memory, generation: not here: ImportError: pip install this\n" in said
     assert "first call of a kernel, numpy: not here: ImportError: pip install this\n" in said
 
 
-def test_the_demo_is_timed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demo_is_timed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
     def child(program: str | None, settings: dict[str, str] | None = None) -> dict[str, Any]:
@@ -118,12 +112,6 @@ def test_the_demo_is_timed(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
         return {}
 
     monkeypatch.setattr("lite.cli.footprint._child", child)
-    facts, _ = asked(capsys, "--only", "demo")
+    facts, _ = asked(run, "--only", "demo")
     assert calls == [(None, "NUMBA_CACHE_DIR")] * 2
     assert set(facts["demo"]) == {"cold", "warm"}
-
-
-def test_unknown_parts_are_wrong_arguments(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["footprint", "--only", "speed"])
-    assert "installed" in capsys.readouterr().err

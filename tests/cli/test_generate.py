@@ -10,18 +10,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import MODELS, folder_of_two
+from helpers.commands import Run
+from helpers.models.real_models import MODELS
 
 from lite.cli import main
 from lite.models import GenerationConfig, OnnxDecoder, Tokenizer, generate
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 MODEL = MODELS / "optimum-llama"
+GENERATE = ["generate", "--model", str(MODEL)]
 
 
-def test_generate_is_the_greedy_continuation(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["generate", "--model", str(MODEL), "--raw", "hello", "--max-new-tokens", "6", "--json"]) == 0
-    out = json.loads(capsys.readouterr().out)
+def test_generate_is_the_greedy_continuation(run: Run) -> None:
+    out = run([*GENERATE, "--raw", "hello", "--max-new-tokens", "6", "--json"]).json
     decoder, tokenizer = OnnxDecoder(MODEL), Tokenizer.from_pretrained(MODEL)
     config = GenerationConfig.from_kwargs({"max_new_tokens": 6, "temperature": 0}, decoder.config)
     (expected,) = generate(decoder, [tokenizer.encode("hello")], config)
@@ -31,9 +32,8 @@ def test_generate_is_the_greedy_continuation(capsys: pytest.CaptureFixture[str])
     np.testing.assert_allclose(out["tokens_per_second"] * out["seconds"], out["tokens"])
 
 
-def test_generate_prints_text_count_and_speed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["generate", "--model", str(MODEL), "hello", "--max-new-tokens", "3"]) == 0
-    out, err = capsys.readouterr()
+def test_generate_prints_text_count_and_speed(run: Run) -> None:
+    out, err = run([*GENERATE, "hello", "--max-new-tokens", "3"])
     assert "3 tokens in " in err
     assert "tokens/s" not in out  # which holds the text alone
     assert len(out.splitlines()) == 1
@@ -41,118 +41,54 @@ def test_generate_prints_text_count_and_speed(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("flags", [[], ["--json"], ["--output"]])
 def test_responses_are_counted_where_a_terminal_does_not_show_them(
-    flags: list[str],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    flags: list[str], run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     given = [*flags, str(tmp_path / "rows.jsonl")] if flags == ["--output"] else flags
     for stream in ("stdout", "stderr"):
         monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
-    command = ["generate", "--model", str(MODEL), "--max-new-tokens", "2"]
-    assert main([*command, *given, "hello"]) == 0
-    out, err = capsys.readouterr()
+    command = [*GENERATE, "--max-new-tokens", "2"]
+    out, err = run([*command, *given, "hello"])
     assert ("1 of 1 responses" in err) is bool(flags)
     assert bool(out) is (flags != ["--output"])
     assert flags != ["--json"] or json.loads(out)["tokens"] == 2
 
 
-def test_samples_follow_the_seed(capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["generate", "--model", str(MODEL), "hi", "--temperature", "1", "--samples", "3", "--json"]
+def test_samples_follow_the_seed(run: Run) -> None:
+    command = [*GENERATE, "hi", "--temperature", "1", "--samples", "3", "--json"]
     texts = []
     for seed in ("1", "1", "2"):
-        assert main([*command, "--max-new-tokens", "5", "--seed", seed]) == 0
-        texts.append([r["response"] for r in json.loads(capsys.readouterr().out)["responses"]])
+        drawn = run([*command, "--max-new-tokens", "5", "--seed", seed]).json["responses"]
+        texts.append([row["response"] for row in drawn])
     assert texts[0] == texts[1]
     assert texts[0] != texts[2]
     assert len(set(texts[0])) > 1
 
 
-def test_a_stream_prints_what_comes_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["generate", "--model", str(MODEL), "hello", "--max-new-tokens", "20", "--temperature", "1.5"]
-    outputs = []
-    for flag in ("--stream", "--no-stream"):
-        assert main([*command, flag]) == 0
-        outputs.append(capsys.readouterr())
-    assert outputs[0].out == outputs[1].out
-    assert "20 tokens in " in outputs[0].err
-
-
 @pytest.mark.parametrize("flags", [["--json", "a"], ["a", "b"], ["a", "--samples", "2"]])
-def test_only_one_text_can_be_a_stream(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["generate", "--model", str(MODEL), "--stream", *flags]) == 2
-    assert "--stream prints one response as text" in capsys.readouterr().err
+def test_only_one_text_can_be_a_stream(flags: list[str], run: Run) -> None:
+    assert "--stream prints one response as text" in run([*GENERATE, "--stream", *flags], 2).err
 
 
-def test_prompts_of_files_come_in_batches(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_prompts_of_files_come_in_batches(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "prompts.jsonl"
     words = ["one", "two words", "three", "four", "five"]
     file.write_text("".join(json.dumps({"prompt": word}) + "\n" for word in words))
-    command = ["generate", "--model", str(MODEL), "--json", "--max-new-tokens", "5", "--samples", "2"]
+    command = [*GENERATE, "--json", "--max-new-tokens", "5", "--samples", "2"]
     outputs = []
     for given in (["--file", str(file), "--batch-size", "2"], words):
-        assert main([*command, *given]) == 0
-        outputs.append(json.loads(capsys.readouterr().out)["responses"])
+        outputs.append(run([*command, *given]).json["responses"])
     assert [r["prompt"] for r in outputs[0]] == [word for word in words for _ in range(2)]
     assert [r["response"] for r in outputs[0]] == [
         r["response"] for r in outputs[1]
     ]  # a seed each, whatever the batch
 
 
-def test_the_tokens_of_a_variant_and_of_an_adapter(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    folder, adapter = folder_of_two(tmp_path), MODELS / "handmade-lora" / "casual.onnx_adapter"
-    config = GenerationConfig(max_new_tokens=6, do_sample=False)
-    ids = Tokenizer.from_pretrained(folder).encode("hello")
-    seen = []
-    for flags, options in (
-        ([], {}),
-        (["--variant", "int4"], {"variant": "int4"}),
-        (["--adapter", str(adapter)], {"adapters": {"x": adapter}}),
-    ):
-        command = ["generate", "--model", str(folder), "--raw", "hello", "--max-new-tokens", "6", "--json"]
-        assert main([*command, *flags]) == 0
-        (said,) = json.loads(capsys.readouterr().out)["responses"]
-        decoder = OnnxDecoder(folder, **options)  # type: ignore[arg-type]
-        decoder.adapter = next(iter(decoder.adapters), None)
-        (expected,) = generate(decoder, [ids], config)
-        np.testing.assert_allclose(said["log_prob"], expected.log_probs.sum(), rtol=1e-5)
-        seen.append(said["log_prob"])
-    assert len(set(seen)) == 3
-
-
-def test_a_stop_text_ends_a_response(capsys: pytest.CaptureFixture[str]) -> None:
-    sampling = ["--max-new-tokens", "20", "--temperature", "1"]
-    command = ["generate", "--model", str(MODEL), "--json", "hello", *sampling]
-    assert main(command) == 0
-    (whole,) = json.loads(capsys.readouterr().out)["responses"]
-    assert main([*command, "--stop", whole["response"][5:7]]) == 0
-    (cut,) = json.loads(capsys.readouterr().out)["responses"]
-    assert cut["finish_reason"] == "stop"
-    assert cut["tokens"] < whole["tokens"]
-    assert whole["response"].startswith(cut["response"])
-
-
-def test_threads_change_nothing_but_speed(capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["generate", "--model", str(MODEL), "--json", "hello", "--max-new-tokens", "5"]
-    texts = []
-    for flags in ([], ["--threads", "1"]):
-        assert main([*command, *flags]) == 0
-        texts.append(json.loads(capsys.readouterr().out)["responses"][0]["response"])
-    assert texts[0] == texts[1]
-
-
-def test_flags_that_ask_for_tokens_put_them_into_json(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    command = ["generate", "--model", str(MODEL), "hello", "--max-new-tokens", "5", "--samples", "2"]
+def test_flags_that_ask_for_tokens_put_them_into_json(run: Run, tmp_path: Path) -> None:
+    command = [*GENERATE, "hello", "--max-new-tokens", "5", "--samples", "2"]
     details = ["--top-k", "3", "--entropy", "--kept-ids", "--logprobs", "2", "--sampled-log-probs"]
-    assert main([*command, "--top-k", "3", "--json"]) == 0
-    plain = json.loads(capsys.readouterr().out)
+    plain = run([*command, "--top-k", "3", "--json"]).json
     assert not {"entropy", "top_ids", "kept_ids", "sampled_log_probs"} & set(plain["responses"][0])
-    assert main([*command, *details, "--json"]) == 0
-    printed = capsys.readouterr().out
+    printed = run([*command, *details, "--json"]).out
     for with_more, without in zip(json.loads(printed)["responses"], plain["responses"], strict=True):
         assert with_more["response"] == without["response"]
         np.testing.assert_allclose(sum(with_more["logprobs"]), without["log_prob"], rtol=1e-5)
@@ -161,66 +97,58 @@ def test_flags_that_ask_for_tokens_put_them_into_json(
         assert with_more["kept_offsets"] == list(range(0, 3 * count + 1, 3))
         tokenizer = Tokenizer.from_pretrained(MODEL)
         assert tokenizer.decode(with_more["response_ids"], skip_special_tokens=True) == with_more["response"]
-    assert main([*command, *details]) == 2
-    assert "are given with --json or --output only" in capsys.readouterr().err
+    assert "are given with --json or --output only" in run([*command, *details], 2).err
     (tmp_path / "log.json").write_text(printed)  # and `lite mismatch` reads it
-    assert main(["mismatch", str(MODEL), str(tmp_path / "log.json"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = run(["mismatch", str(MODEL), str(tmp_path / "log.json"), "--json"]).json
     tokens = sum(response["tokens"] for response in plain["responses"])
     assert (found["rows"], found["tokens"], found["cause"]) == (2, tokens, None)
 
 
-def test_beams_have_a_score_and_no_stream(capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["generate", "--model", str(MODEL), "hello", "--max-new-tokens", "4", "--num-beams", "3"]
-    assert main([*command, "--samples", "2", "--json"]) == 0
-    best, second = json.loads(capsys.readouterr().out)["responses"]
+def test_beams_have_a_score_and_no_stream(run: Run) -> None:
+    command = [*GENERATE, "hello", "--max-new-tokens", "4", "--num-beams", "3"]
+    best, second = run([*command, "--samples", "2", "--json"]).json["responses"]
     assert best["score"] > second["score"]
     for flags, message in (
         (["--stream"], "--stream does not go with --num-beams"),
         (["--samples", "4"], "at most num_beams"),
         (["--chat"], "a chat does not go with --num-beams"),
     ):
-        assert main([*command, *flags]) == 2
-        assert message in capsys.readouterr().err
+        assert message in run([*command, *flags], 2).err
 
 
-def test_a_grammar_is_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_grammar_is_obeyed(run: Run) -> None:
     pytest.importorskip("llguidance", reason="needs the grammar extra")
-    command = ["generate", "--model", str(MODEL), "hello", "--json"]
-    assert main([*command, "--grammar", '{"regex": "yes|no"}']) == 0
-    assert json.loads(capsys.readouterr().out)["responses"][0]["response"] in ("yes", "no")
-    assert main([*command, "--grammar", "yes|no"]) == 2
-    assert "grammar must be {'json': schema}" in capsys.readouterr().err
+    command = [*GENERATE, "hello", "--json"]
+    assert run([*command, "--grammar", '{"regex": "yes|no"}']).json["responses"][0]["response"] in (
+        "yes",
+        "no",
+    )
+    assert "grammar must be {'json': schema}" in run([*command, "--grammar", "yes|no"], 2).err
 
 
 @pytest.mark.parametrize("flags", [["--prompt-lookup-num-tokens", "4"], ["--assistant-model", str(MODEL)]])
-def test_guesses_change_nothing(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["generate", "--model", str(MODEL), "hello", "--temperature", "1", "--max-new-tokens", "12"]
+def test_guesses_change_nothing(flags: list[str], run: Run) -> None:
+    command = [*GENERATE, "hello", "--temperature", "1", "--max-new-tokens", "12"]
     outputs = []
     for more in ([], flags, ["--stream", *flags]):
-        assert main([*command, *more]) == 0
-        outputs.append(capsys.readouterr().out)
+        outputs.append(run([*command, *more]).out)
     assert outputs[0] == outputs[1] == outputs[2]
 
 
-def test_a_prompt_that_does_not_fit_is_named_before_anything_runs(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_prompt_that_does_not_fit_is_named_before_anything_runs(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "prompts"
     file.write_text("a\nb\n" + "word " * 400)
-    assert main(["generate", "--model", str(MODEL), "--file", str(file)]) == 1
-    out, err = capsys.readouterr()
+    out, err = run([*GENERATE, "--file", str(file)], 1)
     assert "prompt 3: ids: a prompt of " in err
     assert out == ""
 
 
-def test_a_run_goes_on_where_it_was_cut(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_run_goes_on_where_it_was_cut(run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     prompts, output = tmp_path / "prompts.txt", tmp_path / "out.jsonl"
     prompts.write_text("one\ntwo words\nthree\n", encoding="utf-8")
-    command = ["generate", "--model", str(MODEL), "--file", str(prompts), "--samples", "2"]
+    command = [*GENERATE, "--file", str(prompts), "--samples", "2"]
     command += ["--temperature", "1", "--max-new-tokens", "4", "--batch-size", "2", "--output", str(output)]
-    assert main(command) == 0
-    said = capsys.readouterr()
+    said = run(command)
     assert said.out == ""
     assert "tokens/s" in said.err
     whole = output.read_bytes()
@@ -239,8 +167,7 @@ def test_a_run_goes_on_where_it_was_cut(capsys: pytest.CaptureFixture[str], tmp_
     capsys.readouterr()
     output.write_bytes(whole[: ends[2]])
     for told in ("3 tokens", "nothing to do: all 6 responses are in"):  # JSON has the rows of before, too
-        assert main([*command, "--json"]) == 0
-        said = capsys.readouterr()
+        said = run([*command, "--json"])
         assert json.loads(said.out)["responses"] == records, told
     assert told in said.err
     assert output.read_bytes() == whole
@@ -250,7 +177,7 @@ def test_an_interrupt_leaves_whole_lines(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = tmp_path / "out.jsonl"
-    command = ["generate", "--model", str(MODEL), "one", "two", "three", "--max-new-tokens", "3"]
+    command = [*GENERATE, "one", "two", "three", "--max-new-tokens", "3"]
     command += ["--output", str(output)]
     assert main(command) == 0
     whole = output.read_bytes()
@@ -271,9 +198,9 @@ def test_an_interrupt_leaves_whole_lines(
     assert output.read_bytes() == whole
 
 
-def test_another_file_is_left_as_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_another_file_is_left_as_it_is(run: Run, tmp_path: Path) -> None:
     output = tmp_path / "out.jsonl"
-    command = ["generate", "--model", str(MODEL), "--max-new-tokens", "2", "--output", str(output)]
+    command = [*GENERATE, "--max-new-tokens", "2", "--output", str(output)]
     assert main([*command, "one", "two"]) == 0
     whole = output.read_bytes()
     for other, said in (
@@ -291,21 +218,19 @@ def test_another_file_is_left_as_it_is(capsys: pytest.CaptureFixture[str], tmp_p
         (["one", "two", "--temperature", "0.5"], "temperature was not given and is 0.5"),
         (["one", "two", "--model", str(MODELS / "genai-llama-fp32")], "model was {"),
     ):
-        assert main([*command, *other]) == 1
-        assert said in capsys.readouterr().err
+        assert said in run([*command, *other], 1).err
         assert output.read_bytes() == whole
     for wrong, said in (
         (tmp_path / "none" / "out.jsonl", "--output .*: there is no folder .*none"),
         (tmp_path, "--output .* is a folder"),
     ):
-        assert main([*command[:-1], str(wrong), "one"]) == 1
-        err = capsys.readouterr().err
+        err = run([*command[:-1], str(wrong), "one"], 1).err
         assert re.search(said, err)
-    assert main([*command, "--file", str(output)]) == 1
-    assert "is another file of this command" in capsys.readouterr().err
+    assert "is another file of this command" in run([*command, "--file", str(output)], 1).err
     output.write_text("notes of my own\n")
-    assert main([*command, "one"]) == 1
-    assert "that `lite generate` did not write: give another file" in capsys.readouterr().err
+    assert "that `lite generate` did not write: give another file" in run([*command, "one"], 1).err
     assert output.read_text() == "notes of my own\n"
-    assert main([*command, "one", "--stream"]) == 2
-    assert "--output writes each response as JSON, and --stream prints it" in capsys.readouterr().err
+    assert (
+        "--output writes each response as JSON, and --stream prints it"
+        in run([*command, "one", "--stream"], 2).err
+    )

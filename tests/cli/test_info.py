@@ -1,7 +1,6 @@
 """`lite info` on a real export."""
 
 import dataclasses
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -9,7 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from helpers.models.real_models import MODELS, folder_of_two
+from helpers.commands import Run
+from helpers.models.real_models import MODELS
 
 from lite.cli import main
 from lite.cli.info import _notes
@@ -21,9 +21,8 @@ pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '
 MODEL = MODELS / "optimum-llama"
 
 
-def test_info_names_the_convention(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["info", "--model", str(MODEL), "--json"]) == 0
-    out = json.loads(capsys.readouterr().out)
+def test_info_names_the_convention(run: Run) -> None:
+    out = run(["info", "--model", str(MODEL), "--json"]).json
     assert out["graph"]["family"] == "optimum"
     assert out["config"]["context_length"] == 256
     assert out["tokenizer"] == {"eos_token_id": 2, "pad_token_id": 3, "chat_template": True}
@@ -42,22 +41,18 @@ def test_info_names_the_convention(capsys: pytest.CaptureFixture[str]) -> None:
         ("exporter-llama-pair", "a graph of its own reads prompts and what is scored, whole"),
     ],
 )
-def test_info_says_what_is_slow(folder: str, note: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["info", "--model", str(MODELS / folder), "--json"]) == 0
-    (said,) = json.loads(capsys.readouterr().out)["notes"]
+def test_info_says_what_is_slow(folder: str, note: str, run: Run) -> None:
+    (said,) = run(["info", "--model", str(MODELS / folder), "--json"]).json["notes"]
     assert note in said
-    assert main(["info", "--model", str(MODELS / folder)]) == 0
-    printed = capsys.readouterr().out
+    printed = run(["info", "--model", str(MODELS / folder)]).out
     assert f"note: {said}" in " ".join(printed.split())
     assert max(map(len, printed.splitlines())) <= 100 + len(str(MODELS))
 
 
-def test_both_graphs_of_a_pair_are_of_one_exporter(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["info", "--model", str(MODELS / "optimum-gpt2-pair"), "--json"]) == 0
-    graph = json.loads(capsys.readouterr().out)["graph"]
+def test_both_graphs_of_a_pair_are_of_one_exporter(run: Run) -> None:
+    graph = run(["info", "--model", str(MODELS / "optimum-gpt2-pair"), "--json"]).json["graph"]
     assert (graph["family"], graph["prompts"]["family"]) == ("optimum", "optimum")
-    assert main(["info", "--model", str(MODELS / "optimum-gpt2-pair")]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = run(["info", "--model", str(MODELS / "optimum-gpt2-pair")]).out.splitlines()
     assert "  prompts: another graph" in lines  # its specification is for --json
 
 
@@ -95,27 +90,24 @@ def test_both_graphs_of_a_pair_are_of_one_exporter(capsys: pytest.CaptureFixture
         ),
     ],
 )
-def test_info_has_the_run_plan(folder: str, plan: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["info", "--model", str(MODELS / folder), "--json"]) == 0
-    out = json.loads(capsys.readouterr().out)["plan"]
+def test_info_has_the_run_plan(folder: str, plan: dict[str, Any], run: Run) -> None:
+    out = run(["info", "--model", str(MODELS / folder), "--json"]).json["plan"]
     assert {key: out[key] for key in plan} == plan
     assert (out["provider"], out["threads"], out["context_length"]) == (
         "CPUExecutionProvider",
         default_threads(),
         256,
     )
-    assert main(["info", "--model", str(MODELS / folder), "--threads", "3"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = run(["info", "--model", str(MODELS / folder), "--threads", "3"]).out.splitlines()
     assert "  threads: 3" in lines
     assert f"  cache_bytes_per_token: {plan['cache_bytes_per_token']}" in lines
 
 
 def test_info_of_a_refused_model_says_what_it_is_and_why(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     shutil.copy(MODELS.parent / "graphs" / "policy.onnx", tmp_path / "model.onnx")
-    assert main(["info", "--model", str(tmp_path), "--json"]) == 1
-    out = json.loads(capsys.readouterr().out)
+    out = run(["info", "--model", str(tmp_path), "--json"], 1).json
     assert out["refused"].startswith("the graph has no input named input_ids. Inputs: ")
     assert out["found"]["graph"] == "model.onnx"
     assert out["found"]["producer"] == "pytorch"
@@ -128,37 +120,20 @@ def test_info_of_a_refused_model_says_what_it_is_and_why(
     )
 
 
-def test_info_of_a_model_without_tokenizer(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_info_of_a_model_without_tokenizer(run: Run, tmp_path: Path) -> None:
     for name in ("model.onnx", "config.json"):
         shutil.copy(MODEL / name, tmp_path / name)
-    assert main(["info", "--model", str(tmp_path), "--json"]) == 0
-    out = json.loads(capsys.readouterr().out)
+    out = run(["info", "--model", str(tmp_path), "--json"]).json
     assert "tokenizer.json" in out["tokenizer"]["refused"]
     assert out["plan"]["padding"] == "slots"
 
 
-def test_info_where_no_tokenizers_are_installed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_info_where_no_tokenizers_are_installed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a small machine, where a graph runs on token ids."""
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    assert main(["info", "--model", str(MODEL), "--json"]) == 0
-    out = json.loads(capsys.readouterr().out)
+    out = run(["info", "--model", str(MODEL), "--json"]).json
     assert 'pip install -e ".[llm]"' in out["tokenizer"]["refused"]
     assert out["plan"]["padding"] == "slots"
-
-
-def test_info_of_a_variant_and_an_adapter(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    command = ["info", "--model", str(folder_of_two(tmp_path)), "--json"]
-    adapter = str(MODELS / "handmade-lora" / "casual.onnx_adapter")
-    plans = []
-    for flags in ([], ["--variant", "int4"], ["--variant", "", "--adapter", adapter]):
-        assert main([*command, *flags]) == 0
-        plans.append(json.loads(capsys.readouterr().out)["plan"])
-    assert [plan["padding"] for plan in plans] == ["left", "slots", "left"]
-    assert [plan["adapter"] for plan in plans] == [None, None, "casual"]
-    assert main([*command, "--variant", "int4", "--adapter", adapter]) == 1
-    assert "is for another model" in json.loads(capsys.readouterr().out)["refused"]
 
 
 def test_what_is_slow_or_inexact_here_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.commands import Run
 from helpers.models.real_models import MODELS, folder_of_two
 
 from lite.cli import main
@@ -31,14 +32,13 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(file)
 
 
-def out(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    assert main(["mismatch", *arguments, "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+def out(run: Run, *arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = run(["mismatch", *arguments, "--json"]).json
     return found
 
 
-def test_two_exports_of_one_model_agree(capsys: pytest.CaptureFixture[str]) -> None:
-    found = out(capsys, A, SAME, "--samples", "2", "--max-new-tokens", "9")
+def test_two_exports_of_one_model_agree(run: Run) -> None:
+    found = out(run, A, SAME, "--samples", "2", "--max-new-tokens", "9")
     assert (found["a"], found["b"], found["cause"]) == (A, SAME, None)
     assert found["rows"] == 12
     assert 60 < found["tokens"] <= 12 * 9
@@ -46,43 +46,36 @@ def test_two_exports_of_one_model_agree(capsys: pytest.CaptureFixture[str]) -> N
     assert found["outside"] == 0
 
 
-def test_what_takes_long_is_told_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_takes_long_is_told_on_standard_error(run: Run) -> None:
     few = ("--samples", "1", "--max-new-tokens", "2")
-    assert main(["mismatch", A, SAME, *few]) == 0
-    told = capsys.readouterr().err.splitlines()
+    told = run(["mismatch", A, SAME, *few]).err.splitlines()
     assert told[0] == "lite mismatch: B responds to 6 prompts, 1 times each"
     assert told[-1].startswith("lite mismatch: comparing 12 tokens of 6 responses")
-    assert main(["mismatch", A, SAME, *few, "--quiet"]) == 0
-    assert capsys.readouterr().err == ""
+    assert run(["mismatch", A, SAME, *few, "--quiet"]).err == ""
 
 
-def test_the_cause_is_named(log: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found = out(capsys, A, log)
+def test_the_cause_is_named(log: str, run: Run) -> None:
+    found = out(run, A, log)
     assert found["cause"]["parameters"] == {"temperature": 0.6}
-    assert main(["mismatch", A, log]) == 0
-    text = capsys.readouterr().out
+    text = run(["mismatch", A, log]).out
     assert "cause: temperature: B's log-probs are those of A under temperature 0.6 (100.0%" in text
     assert "compared       288 tokens of 8 responses" in text
     assert "0.99 to 1.01 " in text
     assert f"k1 {found['k1']:.3g}, k3 {found['k3']:.3g}" in text
 
 
-def test_two_exports_on_given_tokens_and_texts(
-    log: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    found = out(capsys, A, SAME, "--data", log)
+def test_two_exports_on_given_tokens_and_texts(log: str, run: Run, tmp_path: Path) -> None:
+    found = out(run, A, SAME, "--data", log)
     assert (found["rows"], found["tokens"], found["cause"]) == (8, 288, None)
     file = tmp_path / "texts.jsonl"
     turns = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
     file.write_text(json.dumps({"messages": turns}) + "\n" + json.dumps({"prompt": "a", "response": "b c"}))
-    found = out(capsys, A, SAME, "--data", str(file))
+    found = out(run, A, SAME, "--data", str(file))
     assert (found["rows"], found["cause"]) == (2, None)
 
 
-def test_divergence_and_the_token_that_begins_texts(
-    log: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    strict, lax = (out(capsys, A, log, "--divergence", x)["rows_that_diverge"] for x in ("0.01", "1000"))
+def test_divergence_and_the_token_that_begins_texts(log: str, run: Run, tmp_path: Path) -> None:
+    strict, lax = (out(run, A, log, "--divergence", x)["rows_that_diverge"] for x in ("0.01", "1000"))
     assert (strict, lax) == (8, 0)
     rows, file = read_log_probs(log), tmp_path / "begun.jsonl"
     begun = score(OnnxDecoder(A), [np.append(77, row.ids) for row in rows])
@@ -95,83 +88,62 @@ def test_divergence_and_the_token_that_begins_texts(
         for r, s in zip(rows, begun, strict=True)
     ]
     file.write_text("\n".join(map(json.dumps, lines)))
-    assert out(capsys, A, str(file), "--bos-token-id", "77")["cause"]["parameters"] == {"added": 77}
+    assert out(run, A, str(file), "--bos-token-id", "77")["cause"]["parameters"] == {"added": 77}
 
 
-def test_a_page_is_written(log: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_page_is_written(log: str, run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     assert main(["mismatch", A, log, "--html", str(file)]) == 0
     assert "temperature: B&#x27;s log-probs are those of A" in file.read_text()
     capsys.readouterr()
-    assert main(["mismatch", A, log, "--html", log]) == 1
-    assert "is another file of this command" in capsys.readouterr().err
+    assert "is another file of this command" in run(["mismatch", A, log, "--html", log], 1).err
     assert len(read_log_probs(log)) == 8
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('{"prompt_ids": [1], "response_ids": [2], "logprobs": [-1', "line 1: not JSON"),
-        ('{"prompt_ids": [1], "response_ids": [2], "logprobs": [NaN]}', "line 1: 'logprobs' must be finite"),
-        (
-            '{"prompt_ids": [1], "response_ids": [2], "logprobs": [-1, -1, 0]}',
-            "line 1: 'logprobs' has 3 entries",
-        ),
-        (
-            '{"prompt_ids": [1], "response_ids": [999], "logprobs": [-1]}',
-            "line 1: ids must be between 0 and 511",
-        ),
-        ('{"prompt": "a", "response": "b"}', "line 1: no token ids"),
-    ],
-)
-def test_broken_files_are_one_line_of_error(
-    line: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_broken_file_is_one_line_of_error(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "log.jsonl"
-    file.write_text(line)
-    assert main(["mismatch", A, str(file), "--quiet"]) == 1
-    err = capsys.readouterr().err
-    assert message in err
-    assert len(err.splitlines()) == 1
+    for line, message in (
+        ('{"prompt_ids": [1], "response_ids": [2], "logprobs": [-1', "line 1: not JSON"),
+        ('{"prompt_ids": [1], "response_ids": [999], "logprobs": [-1]}', "ids must be between 0 and 511"),
+    ):
+        file.write_text(line)
+        (said,) = run(["mismatch", A, str(file), "--quiet"], 1).err.splitlines()
+        assert message in said
 
 
-def test_two_files(log: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    found = out(capsys, log, log)
+def test_two_files(log: str, run: Run, tmp_path: Path) -> None:
+    found = out(run, log, log)
     assert (found["a"], found["b"], found["tokens"], found["cause"]) == (log, log, 288, None)
     file = tmp_path / "vllm.jsonl"
     lines = [json.loads(line) for line in Path(log).read_text().splitlines()]
     for line in lines[:2]:
         line["logprobs"][9] -= 3.0
     file.write_text("\n".join(map(json.dumps, reversed(lines))))
-    found = out(capsys, log, str(file))
+    found = out(run, log, str(file))
     assert found["rows_that_diverge"] == 2
     assert found["cause"]["name"] == "unexplained"
     np.testing.assert_allclose(found["max_abs"], 3)
     file.write_text(json.dumps(lines[0]))
-    assert main(["mismatch", log, str(file)]) == 1
-    assert "line 2 of a: no row of b has the same tokens" in capsys.readouterr().err
+    assert "line 2 of a: no row of b has the same tokens" in run(["mismatch", log, str(file)], 1).err
 
 
-def test_variants_and_adapters_of_either_side(
-    log: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_variants_and_adapters_of_either_side(log: str, run: Run, tmp_path: Path) -> None:
     folder = str(folder_of_two(tmp_path))
     adapter = str(MODELS / "handmade-lora" / "casual.onnx_adapter")
     drawn = ("--samples", "1", "--max-new-tokens", "5")
-    assert out(capsys, folder, folder, *drawn)["max_abs"] == 0
+    assert out(run, folder, folder, *drawn)["max_abs"] == 0
     for flags in (["--variant", "int4"], ["--variant-b", "int4"], ["--adapter", adapter]):
-        assert out(capsys, folder, folder, *drawn, *flags)["max_abs"] > 1e-3
+        assert out(run, folder, folder, *drawn, *flags)["max_abs"] > 1e-3
     both = ["--adapter", adapter, "--adapter-b", adapter]
-    assert out(capsys, folder, folder, *drawn, *both)["max_abs"] == 0
+    assert out(run, folder, folder, *drawn, *both)["max_abs"] == 0
     for arguments, message in (
         ([folder, log, "--variant-b", "int4"], f"--variant-b is for a model, and B is the file {log}"),
         ([log, log, "--adapter", adapter], f"--adapter is for a model, and A is the file {log}"),
     ):
-        assert main(["mismatch", *arguments]) == 1
-        assert message in capsys.readouterr().err
+        assert message in run(["mismatch", *arguments], 1).err
 
 
-def test_sides_in_the_wrong_place(log: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sides_in_the_wrong_place(log: str, run: Run) -> None:
     for status, arguments, message in (
         (2, [log, A], "A must be the folder of a model"),
         (2, [A, log, "--data", log], "--data is for two models"),
@@ -180,5 +152,4 @@ def test_sides_in_the_wrong_place(log: str, capsys: pytest.CaptureFixture[str]) 
         (1, [A, log, "--bos-token-id", "512"], "bos_token_id: ids must be between 0 and 511"),
         (1, [A, log, "--html", "/no/where/x.html"], "--html /no/where/x.html: there is no folder /no/where"),
     ):
-        assert main(["mismatch", *arguments]) == status
-        assert message in capsys.readouterr().err
+        assert message in run(["mismatch", *arguments], status).err

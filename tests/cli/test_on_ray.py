@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import ray_jobs
+from helpers.commands import Run
 from helpers.models.real_models import MODELS
 
 from lite.cli import main
@@ -28,12 +29,9 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_without_ray_the_command_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], file: Path
-) -> None:
+def test_without_ray_the_command_is_named(monkeypatch: pytest.MonkeyPatch, run: Run, file: Path) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert main(["score", "--model", MODEL, str(file), "--ray"]) == 1
-    assert 'pip install -e ".[ray]"' in capsys.readouterr().err
+    assert 'pip install -e ".[ray]"' in run(["score", "--model", MODEL, str(file), "--ray"], 1).err
 
 
 def test_chats_and_streams_are_not_spread(capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,9 +43,7 @@ def test_chats_and_streams_are_not_spread(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.processes
-def test_the_commands_give_what_they_give_here(
-    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_commands_give_what_they_give_here(file: Path, tmp_path: Path, run: Run) -> None:
     ray_jobs.need_ray()
     bad = tmp_path / "bad.jsonl"
     bad.write_text(json.dumps({"prompt": "a", "response": ""}) + "\n")
@@ -87,8 +83,7 @@ ray.shutdown()
     found, still_connected, preserve_order = ray_jobs.run(script, json.dumps(commands))
     assert (still_connected, preserve_order) == (True, False)
     scored, generated, appended, failed, missing, went_on = found
-    assert main(commands[0]) == 0
-    here = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    here = run(commands[0]).rows
     assert scored[0] == 0, scored
     for ours, theirs in zip(map(json.loads, scored[1].splitlines()), here, strict=True):
         assert set(ours) == set(theirs)
@@ -96,8 +91,7 @@ ray.shutdown()
             assert ours.get(name) == theirs.get(name), name
         np.testing.assert_allclose(ours["logprobs"], theirs["logprobs"], atol=1e-4)
     assert generated[0] == 0, generated
-    assert main(commands[1]) == 0
-    texts = json.loads(capsys.readouterr().out)["responses"]
+    texts = run(commands[1]).json["responses"]
     for ours, theirs in zip(json.loads(generated[1])["responses"], texts, strict=True):
         assert set(ours) == set(theirs)
         for name, value in theirs.items():

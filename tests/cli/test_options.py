@@ -68,30 +68,6 @@ def test_stops_and_the_limit(model: LoadedModel) -> None:
     assert config(model).eos_token_ids == (2, 0)
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--top-p", "7"], "top_p must be between 0 and 1"),
-        (["--temperature", "-1"], "Temperature must be non-negative"),
-        (["--temperature", "nan"], "temperature must be finite"),
-        (["--top-k", "-2"], "top_k must be positive"),
-        (["--max-new-tokens", "-1"], "max_new_tokens must be an integer of at least 0"),
-        (["--stop", ""], "stop_sequences must be non-empty strings"),
-    ],
-)
-def test_values_out_of_range_name_the_option(flags: list[str], message: str, model: LoadedModel) -> None:
-    with pytest.raises(ValueError, match=message):
-        config(model, *flags)
-
-
-def test_a_flag_that_is_no_number_is_a_wrong_argument(
-    model: LoadedModel, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        config(model, "--top-k", "many")
-    assert "--top-k: invalid int value: 'many'" in capsys.readouterr().err
-
-
 def test_help_says_what_the_options_do(capsys: pytest.CaptureFixture[str]) -> None:
     parser = argparse.ArgumentParser()
     add_options(parser)

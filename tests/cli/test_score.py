@@ -6,20 +6,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.models.real_models import MODELS, folder_of_two
+from helpers.commands import Run
+from helpers.models.real_models import MODELS
 
 from lite.cli import main
 from lite.models import OnnxDecoder, Tokenizer, score
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 MODEL = MODELS / "optimum-llama"
+SCORE = ["score", "--model", str(MODEL)]
 
 
-def test_score_gives_the_log_prob_of_the_response(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_score_gives_the_log_prob_of_the_response(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "in.jsonl"
     file.write_text(json.dumps({"prompt": "hello", "response": " world"}) + "\n\n")
-    assert main(["score", "--model", str(MODEL), "--raw", "--json", str(file)]) == 0
-    out = json.loads(capsys.readouterr().out)
+    out = run([*SCORE, "--raw", "--json", str(file)]).json
     tokenizer = Tokenizer.from_pretrained(MODEL)
     prompt, response = tokenizer.encode("hello"), tokenizer.encode(" world", add_special_tokens=False)
     (log_probs,) = score(OnnxDecoder(MODEL), [np.array(prompt + response)])
@@ -27,32 +28,17 @@ def test_score_gives_the_log_prob_of_the_response(capsys: pytest.CaptureFixture[
     np.testing.assert_allclose(out["log_prob"], log_probs[len(prompt) :].sum(), rtol=1e-5)
 
 
-def test_score_under_a_variant_or_an_adapter(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    folder, file = folder_of_two(tmp_path / "model"), tmp_path / "in.jsonl"
-    file.write_text(json.dumps({"prompt": "hello", "response": " world"}))
-    adapter = MODELS / "handmade-lora" / "casual.onnx_adapter"
-    found = []
-    for flags in ([], ["--variant", "int4"], ["--adapter", str(adapter)]):
-        assert main(["score", "--model", str(folder), "--raw", "--json", str(file), *flags]) == 0
-        found.append(json.loads(capsys.readouterr().out)["log_prob"])
-    assert len(set(found)) == 3
-
-
-def test_score_of_a_chat_is_that_of_its_last_turn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_score_of_a_chat_is_that_of_its_last_turn(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "in.jsonl"
     turns = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
     file.write_text(
         json.dumps({"messages": turns}) + "\n" + json.dumps({"prompt": "hi", "response": "ho"}) + "\n"
     )
-    assert main(["score", "--model", str(MODEL), "--json", str(file)]) == 0
-    chat, pair = map(json.loads, capsys.readouterr().out.splitlines())
+    chat, pair = run([*SCORE, "--json", str(file)]).rows
     np.testing.assert_allclose(chat["log_prob"], pair["log_prob"], rtol=1e-5)
 
 
-def test_score_ends_a_response_as_the_template_does(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_score_ends_a_response_as_the_template_does(run: Run, tmp_path: Path) -> None:
     folder, file = tmp_path / "model", tmp_path / "in.jsonl"
     shutil.copytree(MODEL, folder)
     config = json.loads((folder / "tokenizer_config.json").read_text())
@@ -62,8 +48,7 @@ def test_score_ends_a_response_as_the_template_does(
     file.write_text(
         json.dumps({"messages": turns}) + "\n" + json.dumps({"prompt": "hi", "response": "ho"}) + "\n"
     )
-    assert main(["score", "--model", str(folder), "--json", str(file)]) == 0
-    lines = list(map(json.loads, capsys.readouterr().out.splitlines()))
+    lines = run(["score", "--model", str(folder), "--json", str(file)]).rows
     tokenizer = Tokenizer.from_pretrained(folder)
     prompt = tokenizer.apply_chat_template(turns[:1], add_generation_prompt=True)["input_ids"]
     response = tokenizer.encode("ho<|im_end|>", add_special_tokens=False)
@@ -73,81 +58,43 @@ def test_score_ends_a_response_as_the_template_does(
         np.testing.assert_allclose(line["log_prob"], log_probs[len(prompt) :].sum(), rtol=1e-5)
 
 
-def test_score_resumes_after_a_cut_off_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    rows = [{"prompt": "a", "response": word} for word in ("one", "two", "three")]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    command = ["score", "--model", str(MODEL), str(file), "--output", str(output)]
-    assert main(command) == 0
-    whole = output.read_text()
-    output.write_text(whole[: whole.index("\n") + 8])
-    assert main(command) == 0
-    resumed = [json.loads(line) for line in output.read_text().splitlines()]
-    assert [r["line"] for r in resumed] == [1, 2, 3]
-    for got, expected in zip(resumed, map(json.loads, whole.splitlines()), strict=True):
-        np.testing.assert_allclose(got["log_prob"], expected["log_prob"], rtol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [("{", "line 1: not JSON"), ('{"prompt": 3}', "line 1: expected an object"), ("[1]", "line 1: expected")],
 )
-def test_score_names_the_bad_line(
-    line: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_score_names_the_bad_line(line: str, message: str, run: Run, tmp_path: Path) -> None:
     file = tmp_path / "in.jsonl"
     file.write_text(line + "\n")
-    assert main(["score", "--model", str(MODEL), str(file)]) == 1
-    assert f"{file}, {message}" in capsys.readouterr().err
+    assert f"{file}, {message}" in run([*SCORE, str(file)], 1).err
     file.write_bytes(b"\xff\xfe")
-    assert main(["score", "--model", str(MODEL), str(file)]) == 1
-    assert f"{file} is not text in UTF-8" in capsys.readouterr().err
+    assert f"{file} is not text in UTF-8" in run([*SCORE, str(file)], 1).err
 
 
-def _score(*args: str) -> int:
-    return main(["score", "--model", str(MODEL), "--raw", *args])
-
-
-def test_score_does_not_write_into_its_input(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    file, link = tmp_path / "in.jsonl", tmp_path / "link.jsonl"
-    text = '{"prompt": "a", "response": "b"}\n{"prompt": "c", "response": "d"}'  # no newline at the end
-    file.write_text(text)
-    link.symlink_to(file)
-    for output in (file, link):
-        assert _score("--output", str(output), str(file)) == 1
-        assert "is another file of this command" in capsys.readouterr().err
-    assert file.read_text() == text
-
-
-def test_score_says_that_there_is_nothing_to_do(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_score_says_that_there_is_nothing_to_do(run: Run, tmp_path: Path) -> None:
     file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     file.write_text("\n")
-    assert _score(str(file)) == 0
-    assert capsys.readouterr().err.endswith(f"nothing to do for {file}: it has no line to score\n")
+    assert run([*SCORE, "--raw", str(file)]).err.endswith(
+        f"nothing to do for {file}: it has no line to score\n"
+    )
     file.write_text('{"prompt": "a", "response": "b"}\n')
     for told in ("", f"nothing to do for {file}: its 1 lines are in {output}\n"):
-        assert _score(str(file), "--output", str(output)) == 0
-        assert capsys.readouterr().err.endswith(told)
+        assert run([*SCORE, "--raw", str(file), "--output", str(output)]).err.endswith(told)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
-def test_score_writes_to_devices_and_reads_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_score_writes_to_devices_and_reads_none(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "in.jsonl"
     file.write_text('{"prompt": "a", "response": "b"}\n')
-    assert _score(str(file), "--output", "/dev/null") == 0
-    assert _score(str(file), "--output", "/dev/full") == 1
-    assert "No space left" in capsys.readouterr().err
+    run([*SCORE, "--raw", str(file), "--output", "/dev/null"])
+    assert "No space left" in run([*SCORE, "--raw", str(file), "--output", "/dev/full"], 1).err
 
 
 @pytest.mark.parametrize("content", ["notes\n", "notes", '{"line": 1}\nnotes\n'])
-def test_score_resumes_its_own_output_only(
-    content: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_score_resumes_its_own_output_only(content: str, run: Run, tmp_path: Path) -> None:
     file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     file.write_text('{"prompt": "a", "response": "b"}\n')
     output.write_text(content)
-    assert _score("--output", str(output), str(file)) == 1
-    assert "give another file" in capsys.readouterr().err
+    assert "give another file" in run([*SCORE, "--raw", "--output", str(output), str(file)], 1).err
     assert output.read_text() == content
 
 
@@ -162,22 +109,18 @@ def test_score_resumes_its_own_output_only(
         ('{"messages": []}', "line 1: expected an object"),
     ],
 )
-def test_score_says_which_line_is_wrong(
-    line: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_score_says_which_line_is_wrong(line: str, message: str, run: Run, tmp_path: Path) -> None:
     file = tmp_path / "in.jsonl"
     file.write_text(line + "\n")
-    assert _score(str(file)) == 1
-    err = capsys.readouterr().err
+    err = run([*SCORE, "--raw", str(file)], 1).err
     assert message in err
     assert len(err.splitlines()) == 1
 
 
-def test_score_takes_what_it_needs_from_a_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_score_takes_what_it_needs_from_a_line(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "in.jsonl"
     file.write_text('\ufeff{"prompt": "a", "response": "b", "line": "x", "messages": []}\n', encoding="utf-8")
-    assert _score("--json", str(file)) == 0
-    assert json.loads(capsys.readouterr().out)["line"] == 1
+    assert json.loads(run([*SCORE, "--raw", "--json", str(file)]).out)["line"] == 1
 
 
 @pytest.mark.parametrize(
@@ -212,7 +155,7 @@ def test_score_goes_on_behind_what_the_same_command_wrote(
     file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     rows = [{"prompt": "a", "response": "b"}, {"id": 3, "prompt": "a", "response": "c"}]
     file.write_text("\n".join(map(json.dumps, rows)))
-    command = ["score", "--model", str(MODEL), str(file), "--output", str(output)]
+    command = [*SCORE, str(file), "--output", str(output)]
     assert main(command) == 0
     whole = output.read_bytes()
     rows[1:] = [] if change is None else [rows[1] | change]
@@ -225,7 +168,7 @@ def test_score_goes_on_behind_what_the_same_command_wrote(
     assert (output.read_bytes() == whole) == bool(message)
 
 
-def test_score_takes_ids_before_texts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_score_takes_ids_before_texts(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "in.jsonl"
     encode = Tokenizer.from_pretrained(MODEL).encode
     prompt, response = encode("hello"), encode(" wide world", add_special_tokens=False)
@@ -239,8 +182,7 @@ def test_score_takes_ids_before_texts(capsys: pytest.CaptureFixture[str], tmp_pa
         {"messages": [*turns, {"role": "assistant", "content": "ho"}]},
     ]
     file.write_text("\n".join(map(json.dumps, rows)))
-    assert main(["score", "--model", str(MODEL), "--json", str(file)]) == 0
-    out = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    out = run([*SCORE, "--json", str(file)]).rows
     (expected,) = score(OnnxDecoder(MODEL), [np.array(prompt + response)])
     for row in out[:3]:
         np.testing.assert_allclose(row["logprobs"], expected[len(prompt) :], atol=1e-5)
@@ -258,21 +200,18 @@ def test_score_takes_ids_before_texts(capsys: pytest.CaptureFixture[str], tmp_pa
         ),
     ):
         file.write_text(json.dumps(row))
-        assert main(["score", "--model", str(MODEL), str(file)]) == 1
-        assert message in capsys.readouterr().err
+        assert message in run([*SCORE, str(file)], 1).err
 
 
-def test_what_generate_prints_as_json_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_generate_prints_as_json_is_scored(tmp_path: Path, run: Run) -> None:
     argv = ["--quiet", "--model", str(MODELS / "optimum-llama")]
-    assert main(["generate", "--json", "--samples", "2", "--max-new-tokens", "3", "Hi", "Ho", *argv]) == 0
-    (tmp_path / "r.json").write_text(capsys.readouterr().out)
+    generate = ["generate", "--json", "--samples", "2", "--max-new-tokens", "3", "Hi", "Ho", *argv]
+    (tmp_path / "r.json").write_text(run(generate).out)
     given = json.loads((tmp_path / "r.json").read_text())["responses"]
-    assert main(["score", "--json", str(tmp_path / "r.json"), *argv]) == 0
-    scored = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    scored = run(["score", "--json", str(tmp_path / "r.json"), *argv]).rows
     assert [row["line"] for row in scored] == [1, 2, 3, 4]
     for row, before in zip(scored, given, strict=True):
         assert (row["prompt"], row["response_ids"]) == (before["prompt"], before["response_ids"])
         assert abs(row["log_prob"] - before["log_prob"]) < 1e-4
     (tmp_path / "r.json").write_text('{"responses": [{"prompt": "a", "response": "b"}, 7]}')
-    assert main(["score", str(tmp_path / "r.json"), *argv]) == 1
-    assert "line 2: expected an object" in capsys.readouterr().err
+    assert "line 2: expected an object" in run(["score", str(tmp_path / "r.json"), *argv], 1).err

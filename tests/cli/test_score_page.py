@@ -103,19 +103,3 @@ def test_what_an_earlier_run_scored_is_named(tmp_path: Path) -> None:
     html = page_of(tmp_path, rows, "--output", str(output))
     assert html.count("<section>") == 1
     assert f"1 responses, which are in {output}" in html
-
-
-def test_a_page_needs_a_folder_before_anything_is_scored(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "in.jsonl"
-    file.write_text('{"prompt": "a", "response": "b"}\n')
-    for page, message in (
-        (tmp_path / "no" / "page.html", "there is no folder"),
-        (file, "is another file of this command"),
-    ):
-        assert main(["score", str(file), "--model", str(MODEL), "--html", str(page)]) == 1
-        out, err = capsys.readouterr()
-        assert message in err
-        assert out == ""
-    assert file.read_text() == '{"prompt": "a", "response": "b"}\n'

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.commands import Run
 
 from lite.cli import main
 from lite.kernels.backends import portable
@@ -32,40 +33,32 @@ def warmed(monkeypatch: pytest.MonkeyPatch) -> list[Progress]:
     return calls
 
 
-def test_every_kernel_has_a_line_and_the_time_is_told(
-    capsys: pytest.CaptureFixture[str], warmed: list[Progress]
-) -> None:
-    assert main(["warmup"]) == 0
-    said = capsys.readouterr()
+def test_every_kernel_has_a_line_and_the_time_is_told(run: Run, warmed: list[Progress]) -> None:
+    said = run(["warmup"])
     assert re.match(r"kernels compiled and cached in \d+\.\d", said.out)
     assert said.err.splitlines() == ["1/2 gae, float32", "2/2 silu"]
-    assert main(["warmup", "--json"]) == 0
-    said = capsys.readouterr()
+    said = run(["warmup", "--json"])
     assert json.loads(said.out)["seconds"] >= 0
     assert said.err == ""
     assert len(warmed) == 2
 
 
-def test_a_terminal_gets_a_bar(
-    capsys: pytest.CaptureFixture[str], warmed: list[Progress], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_gets_a_bar(run: Run, warmed: list[Progress], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    assert main(["warmup"]) == 0
-    lines = [line for line in capsys.readouterr().err.split("\r\x1b[K") if line]
+    lines = [line for line in run(["warmup"]).err.split("\r\x1b[K") if line]
     assert [line.rsplit("] ")[-1].strip() for line in lines[:2]] == ["1/2 gae, float32", "2/2 silu"]
     assert [line.count("#") for line in lines] == [0, 12, 24]
 
 
 def test_other_backends_have_nothing_to_compile(
-    capsys: pytest.CaptureFixture[str], warmed: list[Progress], monkeypatch: pytest.MonkeyPatch
+    run: Run, warmed: list[Progress], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lite.cli.warmup.backend", lambda: "prebuilt")
-    assert main(["warmup"]) == 0
-    assert capsys.readouterr().out == "nothing to compile: the kernels are run by prebuilt\n"
+    assert run(["warmup"]).out == "nothing to compile: the kernels are run by prebuilt\n"
 
 
 def test_a_folder_is_filled_by_a_process_of_its_own(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[Any] = []
 

@@ -156,7 +156,7 @@ def test_pickling_changes_nothing() -> None:
     assert repr(td) == before
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("method", [pytest.param("spawn", marks=pytest.mark.processes), "forkserver"])
 def test_a_round_trip_through_another_process(method: str) -> None:
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"this platform cannot {method}")

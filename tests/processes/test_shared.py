@@ -14,7 +14,11 @@ from helpers.shared import double, echo, fill, put_new, send_new
 from lite import TensorClass, TensorDict, lazy_stack
 from lite._processes.workers import safe_start_method
 
-METHODS = [m for m in ("fork", "forkserver", "spawn") if m in multiprocessing.get_all_start_methods()]
+METHODS = [
+    pytest.param(method, marks=[] if method in ("fork", safe_start_method()) else pytest.mark.processes)
+    for method in ("fork", "forkserver", "spawn")
+    if method in multiprocessing.get_all_start_methods()
+]
 
 
 def tree() -> TensorDict:

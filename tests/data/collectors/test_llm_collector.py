@@ -11,12 +11,10 @@ import pytest
 
 from lite import TensorDict, TensorDictBase, lazy_stack
 from lite.data import (
-    GroupAdvantage,
     LazyStackStorage,
     LLMCollector,
     MCAdvantage,
     TensorDictReplayBuffer,
-    TokenTransitions,
     group_advantages,
 )
 
@@ -125,23 +123,6 @@ def test_repeats_and_samples_together() -> None:
     (batch,) = make(policy=Echo(2), repeats=3, dialog_turns_per_batch=12, total_dialog_turns=12, seed=0)
     assert batch.batch_size == (2, 6)
     assert len(np.unique(first_drawn(batch))) == 12
-
-
-def test_token_transitions_take_it() -> None:
-    (batch,) = make(repeats=2, total_dialog_turns=4)
-    steps = TokenTransitions(reward_key=("next", "reward"), truncated_key=("next", "truncated"))(batch)
-    assert steps.batch_size == (2, 2, 4)
-    np.testing.assert_array_equal(steps["next", "reward"].sum(-1)[..., None], batch["next", "reward"])
-
-
-def test_group_advantages_take_it() -> None:
-    (batch,) = make(repeats=2, total_dialog_turns=4, seed=0)
-    (flat,) = make(repeats=2, total_dialog_turns=4, seed=0, flatten_data=True)
-    advantage = GroupAdvantage(divide=False)(batch)["advantage"]
-    rewards = batch["next", "reward"]
-    np.testing.assert_allclose(advantage, rewards - rewards.mean(1, keepdims=True), rtol=1e-5)
-    by_ids = GroupAdvantage(group_key=("collector", "group_ids"), divide=False)(flat)["advantage"]
-    np.testing.assert_allclose(by_ids.reshape(2, 2, 1), advantage, rtol=1e-5)
 
 
 def test_batches_end_with_the_turns_or_the_prompts() -> None:

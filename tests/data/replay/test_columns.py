@@ -22,17 +22,6 @@ def write(columns: Columns, data: object, where: object, many: bool = True) -> N
         array[where] = value
 
 
-def test_rows_come_back_as_they_went_in() -> None:
-    columns = table()
-    write(columns, rows(4), slice(1, 5))
-    write(columns, rows(1, 9)[0], 0, many=False)
-    got = columns.take(np.array([0, 3, 3]))
-    assert got["step"].tolist() == [9, 2, 2]
-    assert got["n", "x"].tolist() == [[4.5, 4.5], [1, 1], [1, 1]]
-    assert got["n", "t"] == ["9", "2", "2"]
-    assert got.batch_size == got["n"].batch_size == (3,)
-
-
 def test_lazy_stacks_are_written() -> None:
     columns = table()
     write(columns, lazy_stack([rows(1, i)[0] for i in (5, 7)], 0), slice(0, 2))

@@ -31,15 +31,6 @@ def same(a: TensorDict, b: TensorDict) -> bool:
     return bool((a == b).all())
 
 
-def test_the_folder_is_one_of_mapped_files(tmp_path) -> None:
-    buffer = opened(tmp_path / "f")
-    buffer.extend(frames(0, 13))
-    table = TensorDict.load_memmap(tmp_path / "f")
-    assert table.batch_size == (10,)
-    assert table["step"].tolist() == [10, 11, 12, 3, 4, 5, 6, 7, 8, 9]
-    assert not torn(buffer[:]).any()
-
-
 def test_a_buffer_goes_on_where_the_last_one_stood(tmp_path) -> None:
     whole = ReplayBuffer(storage=LazyTensorStorage(10))
     at = 0
@@ -96,17 +87,6 @@ def test_one_writes_at_a_time(tmp_path) -> None:
     with pytest.raises(RuntimeError, match="writes to"):
         first.extend(frames(6, 7))
     assert first[:]["step"].tolist() == list(range(6))
-
-
-def test_a_reader_may_come_first(tmp_path) -> None:
-    reader = opened(tmp_path / "f")
-    assert len(reader) == 0
-    with pytest.raises(RuntimeError, match="empty"):
-        reader.sample(2)
-    writer = opened(tmp_path / "f")
-    writer.extend(frames(0, 3))
-    assert len(reader) == 3
-    assert set(reader.sample(50)["step"].tolist()) == {0, 1, 2}
 
 
 def test_entries_of_no_numbers(tmp_path) -> None:
@@ -229,30 +209,6 @@ def test_one_process_writes_while_others_read(tmp_path, compress: bool, size: in
         writer.stdin.close()
         assert writer.wait(30) == 0
     buffer.extend(frames(buffer.write_count, buffer.write_count + 3))
-
-
-def test_frames_that_are_withheld_survive(tmp_path) -> None:
-    whole = ReplayBuffer(storage=LazyTensorStorage(30), transform=MultiStepTransform(3, 0.9))
-    at = 0
-    for size in (1, 1, 2, 1, 6, 1, 12):
-        storage = LazyMemmapStorage(30, scratch_dir=tmp_path / "f", existsok=True)
-        buffer = ReplayBuffer(storage=storage, transform=MultiStepTransform(3, 0.9))
-        data = frames(at, at + size)
-        assert buffer.extend(data).tolist() == whole.extend(data).tolist()
-        assert same(buffer.transform.withheld, whole.transform.withheld)
-        storage.close()
-        at += size
-    storage = LazyMemmapStorage(30, scratch_dir=tmp_path / "f", existsok=True)
-    buffer = ReplayBuffer(storage=storage, transform=MultiStepTransform(3, 0.9))
-    assert buffer.flush().tolist() == whole.flush().tolist()
-    assert same(buffer[:], whole[:])
-    storage.close()
-    again = ReplayBuffer(
-        storage=LazyMemmapStorage(30, scratch_dir=tmp_path / "f", existsok=True),
-        transform=MultiStepTransform(3, 0.9),
-    )
-    assert again.transform.withheld is None
-    assert same(again[:], whole[:])
 
 
 def test_who_takes_over_goes_on_with_what_the_other_withheld(tmp_path) -> None:

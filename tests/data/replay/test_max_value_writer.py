@@ -11,7 +11,7 @@ def ranked(ranks) -> TensorDict:
     return TensorDict({"rank": np.asarray(ranks, float), "id": np.arange(len(ranks))}, [len(ranks)])
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(st.integers(1, 8), st.lists(st.lists(st.integers(0, 20), min_size=1, max_size=9), max_size=8))
 def test_the_highest_stay(size, calls) -> None:
     buffer = ReplayBuffer(storage=LazyTensorStorage(size), writer=TensorDictMaxValueWriter("rank"))

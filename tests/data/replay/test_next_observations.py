@@ -22,7 +22,7 @@ def frames(start: int, stop: int, every: int = 5, dtype: object = np.float32) ->
     )
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(
     st.integers(1, 20),
     st.lists(st.integers(1, 30), min_size=1, max_size=12),

@@ -20,7 +20,7 @@ def starts(storage: RingStorage, key: str, length: int, strict: bool) -> list[tu
     return sorted(found)
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(
     st.integers(1, 13), st.sampled_from([(), (3,), (2, 2)]),
     st.lists(st.integers(0, 20), min_size=1, max_size=8),
@@ -70,23 +70,6 @@ def test_where_slices_may_start(rows, lanes, counts, strict, by_id, each, length
             ]
         )
         np.testing.assert_allclose(info["priority_weight"], np.repeat(weight, lasts - firsts + 1), rtol=1e-6)
-
-
-def test_starts_are_drawn_in_proportion():
-    storage = RingStorage(9, episode=np.int64)
-    storage.write(9, episode=np.repeat([0, 1], [4, 5]))
-    priority = np.array([1, 2, 50, 50, 3, 4, 5, 50, 50.0])
-    sampler = PrioritizedSliceSampler(
-        9, 1.0, 1.0, eps=0.0, slice_len=3, traj_key=("next", "episode"), generator=0
-    )
-    sampler.update_priority(np.arange(9), priority)
-    index, info = sampler.sample(storage, 90_000)
-    counts = np.bincount(index[::3], minlength=9)
-    able = [0, 1, 4, 5, 6]
-    expected = 30_000 * priority[able] / priority[able].sum()
-    assert counts.sum() == counts[able].sum()
-    np.testing.assert_array_less(((counts[able] - expected) ** 2 / expected).sum(), 18.5)  # 4 degrees: 0.1%
-    np.testing.assert_allclose(info["priority_weight"][::3], 1 / priority[index[::3]], rtol=1e-6)
 
 
 def test_another_length_of_slices_and_another_alpha():

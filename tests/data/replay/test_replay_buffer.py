@@ -66,14 +66,6 @@ def test_the_defaults() -> None:
     assert (buffer.batch_size, buffer.dim_extend) == (None, 0)
 
 
-def test_lists_are_stacked_where_they_can_be() -> None:
-    for items, kind in (([frames(0, 1)[0]] * 3, TensorDict), ([1, 2, 3], np.ndarray), (["a", "b", 1], list)):
-        buffer = ReplayBuffer(storage=ListStorage(5), generator=0)
-        buffer.extend(items)
-        assert isinstance(buffer.sample(4), kind)
-        assert len(buffer.sample(4)) == 4
-
-
 def test_transforms_on_both_ways() -> None:
     buffer = filled(transform=lambda td: td.set("seen", td["step"] * 2))
     assert (buffer.sample(5)["seen"] % 2 == 0).all()
@@ -219,57 +211,6 @@ def test_damaged_dumps(tmp_path) -> None:
     assert not (tmp_path / "list").exists()
 
 
-def test_buffers_of_one_storage_know_of_each_other() -> None:
-    class Told(RandomSampler):
-        told: list
-
-        def mark_update(self, index, *, storage=None) -> None:
-            self.told = [*getattr(self, "told", []), *np.atleast_1d(index).tolist()]
-
-    storage = LazyTensorStorage(10)
-    first, second = (
-        ReplayBuffer(storage=storage, sampler=Told()),
-        ReplayBuffer(storage=storage, sampler=Told()),
-    )
-    first.extend(frames(0, 3))
-    second.add(frames(3, 4)[0])
-    assert first.sampler.told == second.sampler.told == [0, 1, 2, 3]
-    assert len(first) == len(second) == 4
-
-
-def test_what_is_there_is_told_to_the_sampler() -> None:
-    class Counts(RandomSampler):
-        def __init__(self) -> None:
-            super().__init__()
-            self.seen: list[int] = []
-
-        def extend(self, index) -> None:
-            self.seen += np.asarray(index).tolist()
-
-    storage = LazyTensorStorage(10)
-    ReplayBuffer(storage=storage).extend(frames(0, 4))
-    buffer = ReplayBuffer(storage=storage, sampler=Counts())
-    assert buffer.sampler.seen == [0, 1, 2, 3]
-
-
-def test_readers_tell_their_sampler_of_new_rows(tmp_path) -> None:
-    class Counts(RandomSampler):
-        seen: list
-
-        def extend(self, index) -> None:
-            self.seen = [*getattr(self, "seen", []), *np.asarray(index).tolist()]
-
-    writer = ReplayBuffer(storage=LazyMemmapStorage(10, scratch_dir=tmp_path / "f"))
-    writer.extend(frames(0, 4))
-    reader = ReplayBuffer(
-        storage=LazyMemmapStorage(10, scratch_dir=tmp_path / "f", existsok=True), sampler=Counts()
-    )
-    for at, size in ((4, 3), (7, 5)):
-        writer.extend(frames(at, at + size))
-        reader.sample(2)
-    assert reader.sampler.seen == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1]
-
-
 @pytest.mark.parametrize(
     "make", [lambda: LazyTensorStorage(300), lambda: LazyMemmapStorage(300), lambda: ListStorage(300)]
 )
@@ -306,6 +247,41 @@ def test_many_threads(make) -> None:
     assert wrong == []
     assert buffer.write_count == 50 + sum(written)
     assert len(buffer) == 300
+
+
+class Told(RandomSampler):
+    """A sampler that notes what it is told of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[int] = []
+        self.updated: list[int] = []
+
+    def extend(self, index) -> None:
+        self.rows += np.asarray(index).tolist()
+
+    def mark_update(self, index, *, storage=None) -> None:
+        self.updated += np.atleast_1d(index).tolist()
+
+
+def test_samplers_are_told_of_rows_that_other_buffers_write(tmp_path) -> None:
+    storage = LazyTensorStorage(10)
+    first = ReplayBuffer(storage=storage)
+    first.extend(frames(0, 3))
+    first.set_sampler(Told())
+    second = ReplayBuffer(storage=storage, sampler=Told())
+    assert second.sampler.rows == [0, 1, 2]  # what was there
+    second.add(frames(3, 4)[0])
+    assert (first.sampler.updated[-1], second.sampler.updated[-1]) == (3, 3)
+    assert len(first) == len(second) == 4
+    writer = ReplayBuffer(storage=LazyMemmapStorage(10, scratch_dir=tmp_path / "f"))
+    writer.extend(frames(0, 4))
+    mapped = LazyMemmapStorage(10, scratch_dir=tmp_path / "f", existsok=True)
+    reader = ReplayBuffer(storage=mapped, sampler=Told())
+    for at, size in ((4, 3), (7, 5)):
+        writer.extend(frames(at, at + size))
+        reader.sample(2)
+    assert reader.sampler.rows == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1]
 
 
 def test_parts_can_be_exchanged() -> None:

@@ -36,22 +36,6 @@ def test_random_indices_are_uniform_over_what_is_filled():
     np.testing.assert_array_less(((counts - 10_000) ** 2 / 10_000).sum(), 22.5)  # chi-square, 6 degrees: 0.1%
 
 
-def test_random_indices_of_a_storage_of_several_dimensions():
-    index, _ = RandomSampler(generator=0).sample(filled(3, 4), 12_000)
-    assert isinstance(index, tuple)
-    counts = np.bincount(np.ravel_multi_index(index, (3, 4)), minlength=12)
-    np.testing.assert_array_less(((counts - 1000) ** 2 / 1000).sum(), 31.3)  # 11 degrees: 0.1%
-
-
-@pytest.mark.parametrize("kind", [RandomSampler, SamplerWithoutReplacement])
-def test_equal_seeds_give_equal_draws(kind):
-    one, two, other = kind(generator=3), kind(generator=np.random.default_rng(3)), kind(generator=4)
-    storage = filled(1000)
-    first = one.sample(storage, 20)[0]
-    np.testing.assert_array_equal(first, two.sample(storage, 20)[0])
-    assert first.tolist() != other.sample(storage, 20)[0].tolist()
-
-
 def test_without_replacement_shows_everything_once():
     sampler, storage = SamplerWithoutReplacement(generator=0), filled(10)
     for _ in range(3):

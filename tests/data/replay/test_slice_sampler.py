@@ -1,7 +1,6 @@
 """Slices: which are drawn, how often, and what the batch is told of them."""
 
 import pickle
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -37,7 +36,7 @@ def inside(piece, trajectories) -> bool:
     return any(piece == rows[i : i + len(piece)] for rows in trajectories for i in range(len(rows)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(
     st.integers(1, 15), st.sampled_from([(), (3,)]), st.lists(st.integers(1, 20), min_size=1, max_size=5),
     st.booleans(), st.booleans(), st.integers(1, 4), st.booleans(), st.integers(0, 2**32),
@@ -88,17 +87,6 @@ def test_trajectories_and_starts_are_drawn_uniformly():
     expected = 30_000 * probability[probability > 0]
     chi = ((starts[probability > 0] - expected) ** 2 / expected).sum()
     np.testing.assert_array_less(chi, 26.1)  # 8 degrees: 0.1%
-
-
-def test_both_ends_of_a_slice_and_of_the_ring():
-    """The oldest trajectory has lost its start, the newest goes on; none passes from one to the other."""
-    storage = episodes(4, 4, 4, rows=8)  # holds the last two
-    storage.write(2, done=[0, 0], episode=[3, 3])  # over the first two of episode 1
-    sampler = SliceSampler(slice_len=2, end_key=("next", "done"), generator=0)
-    index, _ = sampler.sample(storage, 2000)
-    found = {tuple(piece) for piece in index.reshape(-1, 2).tolist()}
-    allowed = {(a[0], b[0]) for rows in storage.trajectories("done") for a, b in pairwise(rows)}
-    assert found == allowed
 
 
 def test_flags_of_the_batch():
@@ -199,19 +187,6 @@ def test_equal_seeds_give_equal_slices_and_pickles_go_on():
         np.testing.assert_array_equal(one.sample(storage, 12)[0], two.sample(storage, 12)[0])
     again = pickle.loads(pickle.dumps(one))
     np.testing.assert_array_equal(one.sample(storage, 12)[0], again.sample(storage, 12)[0])
-
-
-def test_boundaries_are_read_once():
-    storage = episodes(6)
-    sampler = SliceSampler(slice_len=6, strict_length=False, generator=0)
-    assert len(sampler.sample(storage, 6)[0]) == 6
-    reads = storage.read
-    storage.write(2, done=[0, 0], episode=[0, 0])
-    sampler.sample(storage, 6)
-    assert storage.read - reads == 2  # one for the two rows, and one for the flags of the batch
-    storage.entries["next", "done"][3] = True
-    storage._changes += 1
-    assert len(sampler.sample(storage, 6)[0]) == 2
 
 
 def test_another_storage_is_another_index():

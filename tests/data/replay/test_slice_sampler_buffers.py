@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -114,44 +112,18 @@ def test_new_entries_may_start_slices_at_once_by_their_priority():
     assert set(again.tolist()) <= set(batch["index"].tolist())
 
 
-WRITER = """
-import sys
-import numpy as np
-from lite import TensorDict
-from lite.data import LazyMemmapStorage, TensorDictReplayBuffer
-
-buffer = TensorDictReplayBuffer(storage=LazyMemmapStorage(20, scratch_dir=sys.argv[1]))
-step = 0
-for line in sys.stdin:
-    count = int(line)
-    steps = np.arange(step, step + count)
-    done = (steps % 7 == 6)[:, None]
-    never = np.zeros((count, 1), bool)
-    following = {"step": steps + 1, "done": done, "terminated": done}
-    buffer.extend(TensorDict({"step": steps, "done": never, "next": following}, [count]))
-    step += count
-    print(step, flush=True)
-"""
-
-
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_slices_of_what_another_process_writes(sampler: str, tmp_path: Any):
-    folder = tmp_path / "shared"
-    with subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as writer:
-        assert writer.stdin is not None
-        assert writer.stdout is not None
-        buffer = None
-        for count in (5, 9, 1, 11, 13, 19, 20, 45, 2):
-            print(count, file=writer.stdin, flush=True)
-            total = int(writer.stdout.readline())
-            if buffer is None:
-                storage = LazyMemmapStorage(ROWS, scratch_dir=folder, existsok=True)
-                buffer = TensorDictReplayBuffer(storage=storage, sampler=SAMPLERS[sampler]())
-            check(buffer, 5)
-            steps = np.concatenate([buffer.sample(27)["step"] for _ in range(20)])
-            assert total - ROWS <= steps.min()
-            assert steps.max() < total
-        writer.stdin.close()
-        assert writer.wait(60) == 0
+def test_slices_of_what_another_storage_writes(sampler: str, tmp_path: Any):
+    """As another process does it: through the files."""
+    writer = TensorDictReplayBuffer(storage=LazyMemmapStorage(ROWS, scratch_dir=tmp_path / "f"))
+    writer.extend(frames(0, 5))
+    storage = LazyMemmapStorage(ROWS, scratch_dir=tmp_path / "f", existsok=True)
+    buffer = TensorDictReplayBuffer(storage=storage, sampler=SAMPLERS[sampler]())
+    total = 5
+    for count in (9, 1, 11, 13, 19, 20, 45, 2):
+        writer.extend(frames(total, count))
+        total += count
+        check(buffer, 5)
+        steps = np.concatenate([buffer.sample(27)["step"] for _ in range(20)])
+        assert total - ROWS <= steps.min()
+        assert steps.max() < total

@@ -3,8 +3,8 @@ import pytest
 from helpers.data.numbered_frames import frames
 
 import lite
-from lite import TensorClass, TensorDict, nn
-from lite.data import LazyTensorStorage, ListStorage, PrioritizedSampler, ReplayBuffer, TensorDictReplayBuffer
+from lite import TensorDict, nn
+from lite.data import LazyTensorStorage, ListStorage, PrioritizedSampler, TensorDictReplayBuffer
 
 
 def test_batches_know_their_indices() -> None:
@@ -25,14 +25,6 @@ def test_batches_can_be_written_again() -> None:
     assert set(buffer[:].keys()) == set(frames(0, 1).keys())
 
 
-def test_two_dimensions() -> None:
-    buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(24, ndim=2))
-    buffer.extend(TensorDict({"x": np.arange(12).reshape(3, 4)}, [3, 4]))
-    batch = buffer.sample(7)
-    assert batch["index"].shape == (7, 2)
-    np.testing.assert_array_equal(batch["x"], batch["index"][:, 0] + 4 * batch["index"][:, 1])
-
-
 def test_trajectories_as_elements() -> None:
     buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(5))
     buffer.extend(TensorDict({"x": np.arange(12).reshape(3, 4)}, [3, 4]))
@@ -49,16 +41,6 @@ def test_only_tensordicts() -> None:
     lists.add("text")
     with pytest.raises(RuntimeError, match="non-tensordict"):
         lists.sample(2)
-
-
-class Frame(TensorClass):
-    x: np.ndarray
-
-
-def test_tensorclasses_go_into_the_plain_buffer() -> None:
-    buffer = ReplayBuffer(storage=LazyTensorStorage(5))
-    buffer.extend(Frame(x=np.arange(3), batch_size=[3]))
-    assert isinstance(buffer.sample(4), Frame)
 
 
 def test_a_transform_that_changes_the_batch() -> None:
