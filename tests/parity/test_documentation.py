@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from parity.documentation import examples, run_example
+from torch.utils._pytree import SUPPORTED_NODES
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
 
@@ -44,6 +45,14 @@ NOWHERE = {
     "PersistentTensorDict.from_zarr",
     "TensorDictStore.from_schema",
 }
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    """The example of CudaGraphModule takes TensorDicts out of torch's trees for good."""
+    before = dict(SUPPORTED_NODES)
+    yield
+    SUPPORTED_NODES.update(before)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

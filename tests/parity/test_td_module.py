@@ -3,6 +3,7 @@
 import copy
 import pickle
 from collections import UserList
+from typing import Any
 
 import numpy as np
 import pytest
@@ -138,6 +139,8 @@ CALLS = {
         ),
         seen,
     )[2],
+    "on a tensorclass": lambda lib: on_tensorclass(lib),
+    "forwarded method": lambda lib: module(lib, lib.nn.Linear(2, 3), ["a"], ["b"]).extra_repr(),
     "non-tensor": lambda lib: module(lib, lambda s: s + "!", ["s"], ["t"])(lib.TD({"s": "x"}))["t"],
     "method": lambda lib: module(lib, "a-b", [], ["t"], method="split", method_kwargs={"sep": "-"})(
         lib.TD({})
@@ -145,6 +148,16 @@ CALLS = {
     "missing method": lambda lib: module(lib, "a", [], ["t"], method="nope")(lib.TD({})),
     "path through an array": lambda lib: module(lib, abs, ["a"], [("a", "b")])(lib.TD({"a": 1.0})),
 }
+
+
+def on_tensorclass(lib):
+    @lib.base.tensorclass
+    class Data:
+        x: Any
+        y: Any = None
+
+    out = module(lib, lambda x: x + 1, ["x"], ["y"])(Data(x=lib.ones(2, 3), batch_size=[2]))
+    return type(out).__name__, out.y
 
 
 @pytest.mark.parametrize("name", CALLS)
