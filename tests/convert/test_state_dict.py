@@ -9,15 +9,7 @@ import numpy as np
 import pytest
 from helpers.trees import unchanged
 
-from lite import (
-    MetaData,
-    NonTensorData,
-    NonTensorStack,
-    TensorDict,
-    TensorDictBase,
-    enable_grad,
-    lazy_stack,
-)
+from lite import MetaData, NonTensorData, NonTensorStack, TensorDict, TensorDictBase, enable_grad, lazy_stack
 from lite.nn import Parameter
 
 
