@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -333,13 +332,3 @@ def test_subclasses_stay_what_they_are() -> None:
     register_pytree("jax", Rollout)
     out = jax.jit(lambda td: td + 1)(Rollout({"a": np.ones(3, np.float32)}, [3]))
     assert type(out) is Rollout
-
-
-def test_the_section_of_the_readme() -> None:
-    text = (Path(__file__).parents[2] / "lite/README.md").read_text(encoding="utf-8")
-    source = text.partition("## With JAX")[2].partition("```python\n")[2].partition("```")[0]
-    names: dict[str, Any] = {}
-    exec(compile(source, "lite/README.md", "exec"), names)
-    assert type(names["net"][0].weight.data) is np.ndarray
-    before = names["TensorDict"].from_module(names["nn"].Linear(4, 32, rng=0))["weight"]
-    assert not np.array_equal(names["net"][0].weight, before)

@@ -309,10 +309,3 @@ def test_arrays_receive_joined_results() -> None:
         np.testing.assert_array_equal(joined, getattr(flat, name)())
         with pytest.raises(ValueError):
             getattr(flat, name)(out=np.zeros(5))
-
-
-def test_gather_takes_out_or_inplace() -> None:
-    td = tree()
-    out = td.gather(0, INDEX)
-    with unchanged(td, out), pytest.raises(ValueError, match="inplace"):
-        td.gather(0, INDEX, out=out, inplace=True)

@@ -117,11 +117,5 @@ def test_lifted_operations_change_all_parts_or_none(change: str) -> None:
     assert [list(part.keys()) for part in parts] == [["c"], ["c"]]
 
 
-def test_lifted_operations_change_a_part_once_that_is_there_twice() -> None:
-    part = TensorDict(a=1)
-    stack = lazy_stack([part, part])
-    assert list(stack.rename_key_("a", "b").keys()) == ["b"]
-
-
 def test_lifted_operations_are_documented_as_the_operation() -> None:
     assert type(ragged()).select.__doc__ == TensorDict.select.__doc__
