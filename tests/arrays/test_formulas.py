@@ -125,7 +125,7 @@ FLOATING = (
         "erf",
         "erfc",
     ),
-    *("lgamma", "round"),
+    *("erf", "erfc", "lgamma", "round"),
 )
 FLAGS = np.array([True, False])
 
