@@ -13,7 +13,7 @@ import pytest
 
 import lite
 from lite import NonTensorData, NonTensorStack, TensorDict
-from lite._arrays.settings import Scoped, Setting
+from lite._arrays.settings import Scoped, Setting, from_environment
 
 
 def in_a_thread(setting: Setting[Any]) -> Any:
@@ -136,18 +136,34 @@ def test_equal_objects_that_become_one(join: Any, pair: Any, captured: Any) -> N
         assert stacked["s"] == list(pair) or captured is None
 
 
-NAMES = {"LIST_TO_STACK": lite.list_to_stack, "CAPTURE_NONTENSOR_STACK": lite.capture_non_tensor_stack}
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1", True), ("off", False), ("None", None), ("TRUE", True), ("", None), (None, None)],
+)
+def test_what_the_environment_says(
+    text: str | None, expected: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LITE_TEST", raising=False)
+    if text is not None:
+        monkeypatch.setenv("LITE_TEST", text)
+    assert from_environment("LITE_TEST") is expected
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"), [("1", True), ("off", False), ("None", None), ("TRUE", True), (None, None)]
+    ("chosen", "expected"),
+    [
+        ({"LIST_TO_STACK": "0", "CAPTURE_NONTENSOR_STACK": "1"}, [False, True] * 2),
+        ({}, [True, False, None, None]),
+    ],
 )
-def test_what_the_environment_says(value: str | None, expected: bool | None) -> None:
-    lines = [f"import lite\nprint({fn.__name__}(), {fn.__name__}(allow_none=True))" for fn in NAMES.values()]
-    code = "\n".join(lines).replace("print(", "print(lite.").replace(", ", ", lite.")
-    environment = {**os.environ, **({} if value is None else dict.fromkeys(NAMES, value))}
-    out = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    ).stdout
-    defaults = (True, False)
-    assert out.split("\n")[:2] == [f"{d if expected is None else expected} {expected}" for d in defaults]
+def test_the_environment_chooses_at_the_start(chosen: dict[str, str], expected: list[bool | None]) -> None:
+    names = ("list_to_stack", "capture_non_tensor_stack")
+    calls = ", ".join(f"lite.{name}({argument})" for argument in ("", "allow_none=True") for name in names)
+    others = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("LIST_TO_STACK", "CAPTURE_NONTENSOR_STACK")
+    }
+    command = [sys.executable, "-c", f"import lite\nprint([{calls}])"]
+    out = subprocess.run(command, env=others | chosen, capture_output=True, text=True, check=True).stdout
+    assert out == f"{expected}\n"

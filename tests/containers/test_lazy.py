@@ -73,13 +73,6 @@ def test_what_cannot_be_stacked():
     assert LazyStackedTensorDict().batch_size == (0,)
 
 
-def test_arrays_and_objects_stack_at_once():
-    np.testing.assert_array_equal(lazy_stack([np.zeros(2), np.ones(2)]), [[0, 0], [1, 1]])
-    objects = lazy_stack([lite.NonTensorData("a"), lite.NonTensorData("b")])
-    assert isinstance(objects, NonTensorStack)
-    assert objects.tolist() == ["a", "b"]
-
-
 def test_batch_size_cannot_be_set():
     ls = ragged(1, 2)
     ls.batch_size = (2,)
@@ -210,15 +203,6 @@ def test_dense_forms():
     assert type(regular_.to_tensordict()["n"]) is TensorDict
 
 
-def test_work_on_leaves_goes_part_by_part():
-    ls = ragged(1, 2)
-    doubled = ls.apply(lambda x: x * 2)
-    assert doubled[1]["a"].tolist() == [20, 22]
-    assert doubled["s"] == ["s0", "s1"]
-    assert (ls.select("a") + 1)[1]["a"].tolist() == [11, 12]
-    assert (ls.select("a") + ls.select("a"))[1]["a"].tolist() == [20, 22]
-
-
 def test_padding_of_no_objects_is_the_entry():
     part = TensorDict({"s": np.array(["text"], dtype=object)}, [1])[:0]
     assert lazy_stack([part], 0).get("s", as_padded_tensor=True).tolist() == [[]]
@@ -252,3 +236,10 @@ def test_the_device_of_a_stack_without_parts():
     assert LazyStackedTensorDict(TensorDict(), device="cpu").device is None
     with pytest.raises(ValueError, match="device"):
         LazyStackedTensorDict(device="nowhere")
+
+
+def test_arrays_and_objects_stack_at_once():
+    np.testing.assert_array_equal(lazy_stack([np.zeros(2), np.ones(2)]), [[0, 0], [1, 1]])
+    objects = lazy_stack([lite.NonTensorData("a"), lite.NonTensorData("b")])
+    assert isinstance(objects, NonTensorStack)
+    assert objects.tolist() == ["a", "b"]

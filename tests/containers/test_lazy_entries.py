@@ -50,6 +50,9 @@ def test_node_at_a_path_is_a_lazy_stack_of_the_nodes(dim):
     assert node.names[dim] == "part"
     for part, inner in zip(stack.tensordicts, node.tensordicts, strict=True):
         assert part["n", "m"] is inner
+    assert all(
+        a is b for at in (dim, dim - 2) for a, b in zip(stack.unbind(at), stack.tensordicts, strict=True)
+    )
 
 
 @pytest.mark.parametrize("lacking", range(3))
@@ -121,20 +124,6 @@ def test_lazy_stacks_of_lazy_stacks(dims):
     stack.set_(DEEP, expected + 2)
     assert inner[0].tensordicts[1][DEEP] is leaf
     np.testing.assert_array_equal(leaf, np.full((2, 4), 3))
-
-
-def test_lazy_stacks_below_the_parts():
-    """A node of the parts is itself a lazy stack, along another dimension than theirs."""
-    parts = [TensorDict({"n": lazy_stack(rows(4, 4), 1)}, [2, 2]) for _ in range(3)]
-    stack = lazy_stack(parts, 1)
-    path = ("n", *DEEP)
-    expected = np.stack([part[path] for part in parts], 1)
-    assert expected.shape == (2, 3, 2, 4)
-    np.testing.assert_array_equal(stack[path], expected)
-    assert stack["n"].batch_size == (2, 3, 2)
-    assert list(stack.keys(True, True)) == [("n", "a"), path]
-    stack[path] = expected + 5
-    np.testing.assert_array_equal(parts[2]["n"].tensordicts[1][DEEP], np.full((2, 4), 6))
 
 
 @tensorclass
@@ -264,9 +253,15 @@ def test_set_by_path_of_what_is_no_array():
     assert stack.get_item_shape(("n", "m", "l")) == (-1,)
 
 
-def test_unbind_along_the_stack_dim_gives_the_parts():
-    stack = stacked(1)
-    for dim in (1, -1):
-        assert all(a is b for a, b in zip(stack.unbind(dim), stack.tensordicts, strict=True))
-    with pytest.raises(IndexError):
-        stack.unbind(2)
+def test_lazy_stacks_below_the_parts():
+    """A node of the parts is itself a lazy stack, along another dimension than theirs."""
+    parts = [TensorDict({"n": lazy_stack(rows(4, 4), 1)}, [2, 2]) for _ in range(3)]
+    stack = lazy_stack(parts, 1)
+    path = ("n", *DEEP)
+    expected = np.stack([part[path] for part in parts], 1)
+    assert expected.shape == (2, 3, 2, 4)
+    np.testing.assert_array_equal(stack[path], expected)
+    assert stack["n"].batch_size == (2, 3, 2)
+    assert list(stack.keys(True, True)) == [("n", "a"), path]
+    stack[path] = expected + 5
+    np.testing.assert_array_equal(parts[2]["n"].tensordicts[1][DEEP], np.full((2, 4), 6))

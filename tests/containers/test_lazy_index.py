@@ -11,38 +11,15 @@ from helpers.lazy_stacks import assert_same, ragged, regular
 from lite import TensorDict, lazy_stack
 
 INDICES: list[Any] = [
-    0,
-    -1,
-    slice(1, None),
-    slice(None, None, -1),
-    None,
-    True,
-    False,
-    [1, 0, 1],
-    np.array([[0, 1], [1, 0]]),
-    np.array([True, False]),
-    np.array([], dtype=np.int64),
-    (slice(None), 1),
-    (0, slice(1, 3)),
-    (Ellipsis, -1),
-    (slice(None), [2, 0]),
-    (slice(None), np.array([[0], [2]])),
-    ([1, 0], slice(0, 2)),
-    ([0, 1, 1], [2, 1, 0]),
-    (None, slice(None), 1),
-    (slice(None), np.array([True, False, True])),
-    (1, np.array([True, False, True])),
-    (slice(None), None, [0, 0]),
-    ([1], None, 0),
-    np.array([[True, False, True], [False, False, True]]),
-    (slice(None), slice(None), [1, 0]),
-    ([1, 0], slice(None), 1),
-    (0, slice(None), np.array([[1], [0]])),
-    (0, slice(None), [1, 0]),
-    (slice(None), np.ones((3, 2), dtype=bool)),
-    np.zeros((2, 3), dtype=bool),
+    0, -1, slice(1, None), slice(None, None, -1), None, True, False, [1, 0, 1], np.array([[0, 1], [1, 0]]),
+    np.array([True, False]), np.array([], dtype=np.int64), (slice(None), 1), (0, slice(1, 3)), (Ellipsis, -1),
+    (slice(None), [2, 0]), (slice(None), np.array([[0], [2]])), ([1, 0], slice(0, 2)), ([0, 1, 1], [2, 1, 0]),
+    (None, slice(None), 1), (slice(None), np.array([True, False, True])), (1, np.array([True, False, True])),
+    (slice(None), None, [0, 0]), ([1], None, 0), np.array([[True, False, True], [False, False, True]]),
+    (slice(None), slice(None), [1, 0]), ([1, 0], slice(None), 1), (0, slice(None), np.array([[1], [0]])),
+    (0, slice(None), [1, 0]), (slice(None), np.ones((3, 2), dtype=bool)), np.zeros((2, 3), dtype=bool),
     np.arange(12).reshape(2, 3, 2) % 3 == 0,
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2])

@@ -10,7 +10,6 @@ from helpers.lazy_stacks import assert_same, ragged, regular
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import lite
 from lite import TensorDict, cat, lazy_stack, stack
 
 SHAPES: list[Any] = [
@@ -82,12 +81,8 @@ def test_shapes_of_ragged_stacks_stay_lazy():
     assert turned[0, 1] is ls[2]
     assert ls.unsqueeze(0).squeeze(0)[1]["a"].tolist() == [10, 11]
     assert ls.expand(2, 4).batch_size == (2, 4)
-    assert [len(row) for row in lite.lazy_stack([ls, ls]).expand(2, 4)[1].get("a", as_list=True)] == [
-        1,
-        2,
-        3,
-        4,
-    ]
+    wide = lazy_stack([ls, ls]).expand(2, 4)
+    assert [len(row) for row in wide[1].get("a", as_list=True)] == [1, 2, 3, 4]
     parts = lazy_stack([ls, ls], 1).split(2, 0)
     assert parts[1][0, 1] is ls[2]
     rows = lazy_stack([TensorDict(a=np.zeros((2, n)), batch_size=[2]) for n in (1, 2, 3)])

@@ -18,12 +18,6 @@ def _ragged() -> LazyStackedTensorDict:
     return lazy_stack([TensorDict({"g": np.arange(3.0 * n).reshape(3, n)}, [3]) for n in (1, 2)])
 
 
-def test_rows_that_are_read_and_written_at_once_are_read_first() -> None:
-    stack = _rows(1, 2, 3)
-    stack[[1, 2, 0]] = stack
-    np.testing.assert_array_equal(stack["x"][:, 0], [3, 1, 2])
-
-
 def test_the_last_of_several_writes_to_a_row_stays() -> None:
     stack = _rows(1, 2)
     stack[[-1, -1]] = stack
@@ -126,12 +120,6 @@ def test_repeated_rows_are_copies(name: str) -> None:
     np.testing.assert_array_equal(stack["x"][:, 0], [1, 2])
 
 
-def test_the_cap_of_auto_batch_size_holds_without_entries() -> None:
-    td = TensorDict(batch_size=[2, 3])
-    assert td.auto_batch_size_(1).batch_size == (2,)
-    assert TensorDict(batch_size=[2, 3]).auto_batch_size_().batch_size == (2, 3)
-
-
 @pytest.mark.parametrize("lazy", [False, True])
 def test_assigned_leaves_broadcast_as_in_a_dense_tensordict(lazy: bool) -> None:
     td = TensorDict({"a": np.zeros((2, 3, 2))}, [2, 3])
@@ -152,15 +140,6 @@ def test_parts_that_are_sources_of_an_assignment_are_read_first() -> None:
     np.testing.assert_array_equal(stack["a"], [[3, 4], [1, 2]])
     assert [stack[0]["s"], stack[1]["s"]] == [["two"] * 2, ["one"] * 2]
     np.testing.assert_array_equal(stack[1]["x"], [5, 6])
-
-
-def test_a_new_key_in_a_node_that_only_some_parts_have_leaves_their_entries() -> None:
-    first, second = TensorDict({"n": {"a": np.ones(2)}}), TensorDict(b=0)
-    stack = lazy_stack([first, second])
-    stack["n", "new"] = np.arange(2.0)
-    np.testing.assert_array_equal(stack["n", "new"], [0, 1])
-    np.testing.assert_array_equal(first["n", "a"], np.ones(2))
-    assert set(second.keys(True, True)) == {"b", ("n", "new")}
 
 
 def test_a_new_key_below_an_array_of_some_part_changes_nothing() -> None:
@@ -249,12 +228,6 @@ def test_update_in_place_of_some_keys_of_a_nested_stack() -> None:
     np.testing.assert_array_equal(td["n"].tensordicts[1]["x"], np.ones((2, 2)))
 
 
-def test_an_object_that_does_not_fit_in_place_is_named() -> None:
-    td = TensorDict({"s": "text"}, [])
-    with pytest.raises(ValueError, match=r"objects of shape \(1,\) do not broadcast to \(\)"):
-        td.update_(lazy_stack([td.clone()]))
-
-
 @pytest.mark.parametrize("dim", [0, 1])
 def test_shapes_of_a_stack_whose_parts_are_all_locked_are_locked(dim: int) -> None:
     td = LazyStackedTensorDict(
@@ -311,7 +284,7 @@ def test_objects_broadcast_in_place() -> None:
     td = LazyStackedTensorDict(*parts, stack_dim=2)
     td.update_({"s": TensorDict({"s": ["x", "y"]}, [2]).get("s")})
     assert td.get("s").tolist() == [[["x", "y"], ["x", "y"]]] * 2
-    with pytest.raises(ValueError, match="Failed to update 's'"):
+    with pytest.raises(ValueError, match=r"Failed to update 's'.*shape \(3,\) does not broadcast"):
         td.update_({"s": TensorDict({"s": ["x", "y", "z"]}, [3]).get("s")})
 
 

@@ -33,21 +33,6 @@ def test_set_cuts_the_value_up():
     assert "bad" not in ls.tensordicts[0]
 
 
-def test_set_takes_a_list_of_ragged_items():
-    ls = lazy_stack([TensorDict(), TensorDict()])
-    ls["a"] = [np.zeros(2), np.zeros(3)]
-    assert ls.get_item_shape("a") == (2, -1)
-    ls["s"] = ["x", "y"]
-    assert ls["s"] == ["x", "y"]
-    ls["n"] = {"c": [np.ones(1), np.ones(4)]}
-    assert ls.get_item_shape(("n", "c")) == (2, -1)
-    ls.update({"n": {"d": [np.ones(2), np.ones(5)]}})
-    assert [len(row) for row in ls.get(("n", "d"), as_list=True)] == [2, 5]
-    outer = lazy_stack([lazy_stack([TensorDict(), TensorDict()]) for _ in range(2)])
-    outer["a"] = [[np.zeros(1), np.zeros(2)], [np.zeros(3), np.zeros(4)]]
-    assert [[len(leaf) for leaf in row] for row in outer.get("a", as_list=True)] == [[1, 2], [3, 4]]
-
-
 def test_writes_through_nested_nodes_reach_the_parts():
     ls = ragged(1, 2)
     ls["n"]["new"] = np.arange(2)

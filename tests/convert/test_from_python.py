@@ -50,7 +50,7 @@ def test_a_tensordict_comes_back_itself() -> None:
 
 def test_containers_at_any_depth() -> None:
     td = TensorDict.from_any(
-        {"t": (1, {"p": Pair(X, 2)}), "d": Step(X, 0.5), "u": UserDict(x=X), "empty": ()},
+        {"t": (1, {"p": Pair(X, 2)}), "d": Step(X, 0.5), "u": UserDict(x=X), "empty": ()}
     )
     assert td["t", "0"] == 1
     assert td["t", "1", "p", "a"] is X
@@ -91,22 +91,6 @@ def test_batch_sizes() -> None:
     assert td["n"].batch_size == (3,)
     with pytest.raises(RuntimeError, match="batch dimension mismatch"):
         TensorDict.from_any({"a": X}, batch_size=[4])
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda **kw: TensorDict.from_tuple((X,), **kw),
-        lambda **kw: TensorDict.from_namedtuple(Pair(X, X), **kw),
-        lambda **kw: TensorDict.from_dataclass(Step(X, X, tags=["a", "b", "c"]), **kw),
-        lambda **kw: TensorDict.from_struct_array(np.zeros(3, [("a", "i4")]), **kw),
-        lambda **kw: TensorDict.from_pytree([X], **kw),
-    ],
-)
-def test_two_ways_to_give_a_batch_size_conflict(call: Any) -> None:
-    with pytest.raises(TypeError, match="Conflicting batch sizes in from_"):
-        call(batch_size=[3], auto_batch_size=True)
-    assert call(batch_size=[3]).batch_size == (3,)
 
 
 def test_from_tuple() -> None:
@@ -269,5 +253,6 @@ def test_two_batch_sizes(name: str, value: Any) -> None:
     for make in (getattr(TensorDict, name), TensorDict.from_any):
         with pytest.raises(TypeError, match="Conflicting batch sizes"):
             make(value, batch_size=[3], auto_batch_size=True)
+        assert make(value, batch_size=[3]).batch_size == (3,)
         assert make(value, batch_size=[3], batch_dims=0).batch_size == (3,)
         assert make(value, auto_batch_size=True, batch_dims=1).batch_size == (3,)

@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 
 import lite
-from lite import (
-    TensorClass,
-    TensorDict,
-    lazy_stack,
-    register_pytree,
-)
+from lite import TensorClass, TensorDict, lazy_stack, register_pytree
 
 Pair = namedtuple("Pair", "a b")
 
@@ -53,6 +48,9 @@ def test_trees_of_one_leaf_and_of_tensordicts() -> None:
     assert isinstance(inner, TensorDict)
     assert lite.from_pytree((X,), auto_batch_size=True).batch_size == (3, 2)
     assert lite.from_pytree((X,), batch_dims=1).batch_size == (3,)
+    assert lite.from_pytree([X], batch_size=[3]).batch_size == (3,)
+    with pytest.raises(TypeError, match="Conflicting batch sizes in from_"):
+        lite.from_pytree([X], batch_size=[3], auto_batch_size=True)
 
 
 def test_keys_that_mark_containers_are_refused() -> None:

@@ -36,8 +36,8 @@ def test_processes_write_where_the_parent_reads(method: str) -> None:
     whole = TensorDict({"x": np.zeros((3, 2)), "n": {"x": np.zeros((3, 2))}}, [3, 2]).memmap_()
     views = [view(whole) for view in _VIEWS.values()]
     views += [*lazy_stack([TensorDict(x=np.zeros(2)), TensorDict(x=np.ones(3))]).memmap_().tensordicts]
-    wanted = [view["x"] + 1 for view in views]
-    for view, want in zip(views, wanted, strict=True):
+    for view in views if method == "forkserver" else views[1:2]:  # what is forked is not sent
+        want = view["x"] + 1
         before = view.clone()
         child = multiprocessing.get_context(method).Process(target=add_one, args=(view,))
         child.start()

@@ -13,62 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from helpers.versions import MODEL, stopped, tree, version
+from helpers.versions import stopped, tree, version
 
 from lite import TensorDict, lazy_stack
 from lite._files import commit
 
 KILLS = int(os.environ.get("LITE_TEST_KILLS", "200"))
-
-
-READERS = 8
-
-
-WRITER = (
-    MODEL
-    + """
-path, k = sys.argv[1], int(sys.argv[2])
-print("ready", flush=True)
-while True:
-    k += 1
-    tree(k).memmap(path)
-"""
-)
-
-
-READER = (
-    MODEL
-    + """
-import time
-path, seconds = sys.argv[1], float(sys.argv[2])
-seen, end = set(), time.monotonic() + seconds
-print("ready", flush=True)
-while time.monotonic() < end:
-    td = TensorDict.load_memmap(path)
-    k = int(td["x0"][0, 0])
-    seen.add(k)
-    expected = tree(k)
-    assert list(td.keys()) == list(expected.keys()), k
-    assert td["n", "s"] == f"v{k}", (k, td["n", "s"])
-    for key, value in expected.exclude("lazy").items(True, True):
-        got = td[key]
-        assert got.shape == value.shape and bool((got == value).all()), (k, key)
-    for part in td["lazy"].tensordicts:
-        assert bool((part["q"] == k).all()), k
-    assert len(td["lazy"].tensordicts) == td.batch_size[0], k
-print("versions", len(seen))
-"""
-)
-
-
-def start(script: str, *args: object) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, args)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    return process
 
 
 def killed(write: Callable[[int], object], last: int, rng: random.Random) -> None:
@@ -110,27 +60,6 @@ def test_a_writer_killed_at_any_point(tmp_path):
     assert not [name for name in os.listdir(path) if name.startswith(("%new", "%commit"))]
 
 
-@pytest.mark.processes
-@pytest.mark.parametrize("kind", ["td.tdz", "td.npz", "consolidated"])
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks its writers")
-def test_single_files_survive_kills(kind, tmp_path):
-    path = tmp_path / kind
-    last, rng = 0, random.Random(1)
-
-    def write(k: int) -> None:
-        td = TensorDict({f"x{i}": np.full(50, k) for i in range(5)}, [50])
-        td.consolidate(path) if kind == "consolidated" else td.save(path)
-
-    write(0)
-    for _ in range(max(1, KILLS // 10)):
-        killed(write, last, rng)
-        td = TensorDict.from_consolidated(path) if kind == "consolidated" else TensorDict.load(path)
-        values = {int(v) for value in td.values() for v in value}
-        assert len(values) == 1
-        assert min(values) > last
-        last = min(values)
-
-
 @pytest.mark.depth
 @pytest.mark.parametrize("fresh", [True, False])
 def test_stopping_before_each_system_call(fresh, tmp_path, monkeypatch):
@@ -150,42 +79,6 @@ def test_stopping_before_each_system_call(fresh, tmp_path, monkeypatch):
         if finished:
             break
     assert stop > 20
-
-
-@pytest.mark.processes
-def test_readers_see_no_torn_state(tmp_path):
-    """8 processes map the folder while another replaces it as fast as it can."""
-    path = tmp_path / "td"
-    tree(0).memmap(path)
-    writer = start(WRITER, path, 0)
-    try:
-        assert writer.stdout.readline() == "ready\n"
-        readers = [start(READER, path, 2.0) for _ in range(READERS)]
-        results = [reader.communicate(timeout=60) for reader in readers]
-    finally:
-        writer.kill()
-        writer.communicate()
-    for reader, (out, errors) in zip(readers, results, strict=True):
-        assert reader.returncode == 0, errors[-2000:]
-        assert int(out.split()[-1]) > 1
-    version(path)
-
-
-def test_threads_read_one_locked_tensordict(tmp_path):
-    td = tree(5).memmap(tmp_path / "td")
-    regular = td.exclude("lazy")
-    expected = {key: value.tolist() for key, value in regular.items(True, True)}
-
-    def read(_: int) -> bool:
-        return all(
-            {k: v.tolist() for k, v in regular.items(True, True)} == expected
-            and td[1:].batch_size == (4,)
-            and td.is_memmap()
-            for _ in range(30)
-        )
-
-    with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(read, range(8)))
 
 
 @pytest.mark.processes

@@ -185,6 +185,9 @@ def read_all(path: Path, end: float) -> None:
         td = TensorDict.load_memmap(path)
         k = int(td["x0"][0, 0])
         assert td["n", "s"] == f"v{k}"
+        assert [part["q"].tolist() for part in td["lazy"].tensordicts] == [
+            part["q"].tolist() for part in tree(k)["lazy"].tensordicts
+        ]
         assert (td["n", "deep", "y"] == (-7 if ("n", "deep", "z") in td.keys(True) else k)).all()
         for key, value in td["n"].items(True, True):
             assert key[0] != "added" or (value == -5).all()
@@ -197,7 +200,7 @@ def read_all(path: Path, end: float) -> None:
 def test_whole_trees_and_parts_are_written_and_read_at_once(tmp_path):
     path = tmp_path / "td"
     tree(0).memmap(path)
-    context, end = multiprocessing.get_context("fork"), time.monotonic() + 2
+    context, end = multiprocessing.get_context("fork"), time.monotonic() + 1
     work = [replace_all, replace_part, add_parts, read_all, read_all]
     processes = [context.Process(target=target, args=(path, end)) for target in work]
     for process in processes:

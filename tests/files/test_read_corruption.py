@@ -116,50 +116,33 @@ def test_no_meta_at_all(tmp_path):
     refuses(root, FileNotFoundError)
 
 
-@pytest.mark.parametrize(
-    "shape", [[-1], [2**63, 2**63], [3, 2**62], ["3"], [True, 6], 6, None, [1] * 65, [3, 2.0], {"x": 1}]
-)
-def test_impossible_shapes(shape, tmp_path):
-    root = saved(tmp_path / "td")
-    edit(root / "meta.json", a={"dtype": "torch.float64", "shape": shape})
-    refuses(root)
+def leaf(dtype: Any = "torch.float64", shape: Any = (3, 2), **more: Any) -> dict[str, Any]:
+    return {"a": {"dtype": dtype, "shape": shape, **more}}
 
 
-@pytest.mark.parametrize("dtype", ["torch.qint8", "object", "torch.", None, 3, [], "torch.longdouble"])
-def test_unknown_dtypes(dtype, tmp_path):
-    root = saved(tmp_path / "td")
-    edit(root / "meta.json", a={"dtype": dtype, "shape": [3, 2]})
-    refuses(root, match="dtype")
-
-
-def test_a_node_that_does_not_fit_its_parent(tmp_path):
-    root = saved(tmp_path / "td")
-    edit(root / "n" / "meta.json", shape=[2])
-    refuses(root)
-    edit(root / "n" / "meta.json", shape=[])
-    refuses(root, match="does not start with the batch size")
-
-
-@pytest.mark.parametrize("dim", [-1, 1, 2, None, "0", 10**30, True])
-def test_a_stack_dim_out_of_range(dim, tmp_path):
-    root = saved(tmp_path / "td")
-    edit(root / "lazy" / "meta.json", stack_dim=dim)
-    refuses(root)
+SHAPES = ([-1], [2**63, 2**63], [3, 2**62], ["3"], [True, 6], 6, None, [1] * 65, [3, 2.0], {"x": 1})
+DTYPES = ("torch.qint8", "object", "torch.", None, 3, [], "torch.longdouble")
+DIMS = (-1, 1, 2, None, "0", 10**30, True)
+EXTENSIONS = (3, "x", [], [{}], [{"names": 3, "entries": 4}], [{"names": ["a", "b"]}], [[]])
 
 
 @pytest.mark.parametrize(
-    "extension", [3, "x", [], [{}], [{"names": 3, "entries": 4}], [{"names": ["a", "b"]}], [[]]]
+    ("path", "fields", "match"),
+    [
+        *((".", leaf(shape=shape), None) for shape in SHAPES),
+        *((".", leaf(dtype), "dtype") for dtype in DTYPES),
+        (".", leaf(is_nested=True), "nested tensor"),
+        ("n", {"shape": [2]}, None),
+        ("n", {"shape": []}, "does not start with the batch size"),
+        *(("lazy", {"stack_dim": dim}, None) for dim in DIMS),
+        *((".", {"_lite": extension}, None) for extension in EXTENSIONS),
+        ("r", {"data": "../../other.pkl"}, None),
+    ],
 )
-def test_a_damaged_extension(extension, tmp_path):
+def test_impossible_fields(path: str, fields: Any, match: str | None, tmp_path: Path) -> None:
     root = saved(tmp_path / "td")
-    edit(root / "meta.json", _lite=extension)
-    refuses(root)
-
-
-def test_nested_tensors_are_refused(tmp_path):
-    root = saved(tmp_path / "td")
-    edit(root / "meta.json", a={"dtype": "torch.float64", "shape": [3, 2], "is_nested": True})
-    refuses(root, match="nested tensor")
+    edit(root / path / "meta.json", **fields)
+    refuses(root, match=match)
 
 
 @pytest.mark.parametrize("path", ["a.memmap", "meta.json", "n/meta.json", "n", "lazy/1", "r"])
@@ -244,12 +227,6 @@ def test_pickles_are_not_run(name, tmp_path):
     with pytest.raises(TypeError, match="allow_pickle must be a bool"):
         TensorDict.load_memmap(root, allow_pickle=None)
     assert not target.exists()
-
-
-def test_a_pickle_of_another_name(tmp_path):
-    root = saved(tmp_path / "td")
-    edit(root / "r" / "meta.json", data="../../other.pkl")
-    refuses(root)
 
 
 @quick

@@ -125,12 +125,6 @@ def test_set_at_and_get_at() -> None:
         td.set_at_("zz", 1, 0)
 
 
-def test_set_non_tensor() -> None:
-    td = TensorDict(batch_size=[2]).set_non_tensor("k", [1, 2, 3])
-    assert td["k"] == [1, 2, 3]
-    assert td.get_non_tensor("k") == [1, 2, 3]
-
-
 def test_removal() -> None:
     td = tree()
     a = td["a"]
@@ -174,12 +168,6 @@ def test_setdefault_and_create_nested() -> None:
     assert td.setdefault(("n", "b"), 5) == 5
     td.create_nested(("m", "o"))
     assert td["m", "o"].is_empty()
-
-
-def test_per_element_lists_write_back() -> None:
-    td = TensorDict({"s": ["x", "y"]}, batch_size=[2])
-    td["s"][1] = "new"
-    assert td["s"] == ["x", "new"]
 
 
 def test_notebooks_complete_keys() -> None:

@@ -83,21 +83,28 @@ IN_PLACE = {
     "gather": lambda td, **kw: td.gather(0, np.zeros((2, 3), int), **kw),
     "contiguous": lambda td, **kw: td.contiguous(**kw),
 }
+ALSO_LAZY = {
+    "roll": lambda td, **kw: td.roll(1, 0, **kw),
+    "expand": lambda td, **kw: td.expand(2, 4, 3, **kw),
+}
 
 
-@pytest.mark.parametrize("name", IN_PLACE)
-def test_in_place_forms_keep_identity(name):
+@pytest.mark.parametrize("change", [*IN_PLACE.values(), *ALSO_LAZY.values()], ids=[*IN_PLACE, *ALSO_LAZY])
+def test_in_place_forms_keep_identity(change):
     td = tree()
-    expected = IN_PLACE[name](tree())
-    assert IN_PLACE[name](td, inplace=True) is td
+    nodes, expected = (td["n"], td["n", "m"]), change(tree())
+    assert change(td, inplace=True) is td
+    assert (td["n"] is nodes[0], td["n", "m"] is nodes[1]) == (True, True)
     assert td.batch_size == expected.batch_size
     assert td["n"].batch_size == expected["n"].batch_size
     np.testing.assert_array_equal(td["a"], expected["a"])
     np.testing.assert_array_equal(td["n", "m", "c"], expected["n", "m", "c"])
     assert td["r"] == expected["r"]
-    locked = tree(lock=True)
-    with unchanged(locked), pytest.raises(RuntimeError, match="locked"):
-        IN_PLACE[name](locked, inplace=True)
+    inner = tree()
+    inner["n"].lock_()
+    for locked in (tree(lock=True), inner):
+        with unchanged(locked), pytest.raises(RuntimeError, match="locked"):
+            change(locked, inplace=True)
 
 
 @pytest.mark.parametrize("name", IN_PLACE)

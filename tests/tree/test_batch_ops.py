@@ -20,11 +20,7 @@ CASES = {
     "unflatten": (batch_ops.Unflatten(SIZE, 1, (3, 1)), lambda x: x.reshape(2, 3, 1, 4), None),
     "permute": (batch_ops.Permute(SIZE, (1, 0)), lambda x: x.transpose(1, 0, 2), ["q", "p"]),
     "swap": (batch_ops.Swap(SIZE, 0, 1), lambda x: x.swapaxes(0, 1), ["q", "p"]),
-    "expand": (
-        batch_ops.Expand(2, (5, 2, 3)),
-        lambda x: np.broadcast_to(x, (5, 2, 3, 4)),
-        [None, "p", "q"],
-    ),
+    "expand": (batch_ops.Expand(2, (5, 2, 3)), lambda x: np.broadcast_to(x, (5, 2, 3, 4)), [None, "p", "q"]),
     "take": (batch_ops.Take(SIZE, 1, np.array([2, 0])), lambda x: x[:, [2, 0]], ["p", "q"]),
 }
 

@@ -129,32 +129,10 @@ def test_columns_of_arrow() -> None:
 # -- libraries that no extra brings: as they are where they are installed -----------------------------------
 
 
-def test_polars() -> None:
-    polars = pytest.importorskip("polars", reason="polars is not installed")
-    np.testing.assert_array_equal(stored(polars.Series([1, 2, 3])), [1, 2, 3])
-    assert list(stored(polars.Series(["a", "b", "c"]))) == ["a", "b", "c"]
-    refused(polars.Series([1, None, 3]), "polars Series", "lacks", "fill_null")
-    refused(polars.DataFrame({"a": [1, 2, 3]}), "polars DataFrame", "from_arrow", "to_numpy")
-    refused(polars.LazyFrame({"a": [1, 2, 3]}), "polars LazyFrame", "collect()")
-
-
-def test_xarray() -> None:
-    xarray = pytest.importorskip("xarray", reason="xarray is not installed")
-    array = np.zeros((3, 2))
-    assert np.shares_memory(stored(xarray.DataArray(array)), array)
-    got = stored(xarray.Dataset({"a": ("row", np.arange(3))}))
-    np.testing.assert_array_equal(got["a"], np.arange(3))
-
-
 def test_sparse() -> None:
     sparse = pytest.importorskip("scipy.sparse", reason="SciPy is not installed")
     refused(sparse.csr_matrix(np.eye(3)), "scipy csr_matrix", "toarray()")
     refused(sparse.coo_array(np.eye(3)), "scipy coo_array", "toarray()")
-
-
-def test_dask() -> None:
-    dask = pytest.importorskip("dask.array", reason="dask is not installed")
-    refused(dask.ones((3, 2)), "dask Array", "compute()")
 
 
 def of_library(name: str, **members: Any) -> Any:

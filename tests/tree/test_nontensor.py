@@ -51,12 +51,6 @@ def test_set_non_tensor_keeps_what_set_would_convert():
     assert td.get_non_tensor("missing", "default") == "default"
 
 
-def test_comparison():
-    left, right = NonTensorData("a", [3]), NonTensorStack("a", "b", "a")
-    np.testing.assert_array_equal(left == right, [True, False, True])
-    assert (left == "a") is False
-
-
 # -- one object per element -------------------------------------------------------------------
 
 
@@ -82,12 +76,6 @@ def test_from_list():
     assert NonTensorStack(grid, grid, stack_dim=1).batch_size == (2, 2, 2)
     assert NonTensorStack().batch_size == (0,)
     assert NonTensorStack(batch_size=[3]).batch_size == (0, 3)
-
-
-def test_data_of_a_stack_is_the_common_value():
-    assert NonTensorStack("a", "a").data == "a"
-    with pytest.raises(AttributeError, match="non-unique data"):
-        _ = NonTensorStack("a", "b").data
 
 
 def test_batch_operations():
@@ -146,17 +134,6 @@ def test_linked_list_writes_back_until_resized():
     grid = TensorDict({"s": [["a", "b"]]}, batch_size=[1, 2])
     grid["s"][0][1] = ["payload"]
     assert grid["s"] == [["a", ["payload"]]]
-
-
-def test_objects_take_no_part_in_arithmetic():
-    td = rows("x", "y")
-    out = td + 1
-    assert out["s"] == ["x", "y"]
-    assert out["a"].tolist() == [1, 2]
-    assert td.clone()["s"] == ["x", "y"]
-    assert td.to_dict()["s"] == ["x", "y"]
-    assert list(td.keys(leaves_only=True)) == ["a"]
-    assert list(td.keys()) == ["a", "s"]
 
 
 def test_clone_separates_the_rows():
@@ -225,11 +202,6 @@ def test_objects_that_are_not_the_same_are_kept_apart(first: Any, second: Any) -
     assert lite.assert_close(make(first), make(first))
 
 
-def test_payloads_of_other_shapes_are_not_equal() -> None:
-    first, second = NonTensorData(np.array([1, 2])), NonTensorData(np.array([1, 2, 3]))
-    assert not (first == second).any()
-
-
 def test_times_that_python_cannot_hold_stay_numpys() -> None:
     times = np.array(["2020-01-01T00:00:00.000000001", "NaT"], "M8[ns]")
     td = TensorDict({"t": times, "day": times.astype("M8[D]")}, batch_size=[2])
@@ -251,3 +223,8 @@ def test_devices_of_several_are_that_of_each() -> None:
     assert [NonTensorStack(on, off).device, NonTensorStack("a").device, lite.stack([off, on]).device] == [
         None
     ] * 3
+
+
+def test_payloads_of_other_shapes_are_not_equal() -> None:
+    first, second = NonTensorData(np.array([1, 2])), NonTensorData(np.array([1, 2, 3]))
+    assert not (first == second).any()

@@ -165,10 +165,11 @@ def test_lists_that_write_back():
 
 def test_operators():
     x, y = NonTensorData(True, [2]), NonTensorStack(True, False)
+    np.testing.assert_array_equal(x == y, [True, False])
     np.testing.assert_array_equal(x != y, [False, True])
     np.testing.assert_array_equal(x ^ y, [False, True])
     np.testing.assert_array_equal(x | y, [True, True])
-    assert (x != "a") is True
+    assert (x == "a", x != "a") == (False, True)
     with pytest.raises(TypeError):
         _ = x | "a"
 

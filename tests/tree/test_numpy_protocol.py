@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -122,9 +121,3 @@ def test_lazy_stacks():
         "TensorDict",
         "LazyStackedTensorDict",
     ]
-
-
-def test_numpy_functions_without_a_form_for_tensordicts() -> None:
-    call: Any = np.fft.fft
-    with pytest.raises(TypeError):
-        call(TensorDict(a=1))

@@ -50,29 +50,11 @@ OPERATIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], list[str
     "flip": (lambda td: td.flip(0, 1), lambda x: x[::-1, ::-1], ["x", "y"]),
 }
 VIEWS = [
-    "view",
-    "flatten",
-    "unsqueeze",
-    "permute",
-    "transpose",
-    "expand",
-    "narrow",
-    "split",
-    "chunk",
-    "unbind",
-]
+    "view", "flatten", "unsqueeze", "permute", "transpose", "expand", "narrow", "split", "chunk", "unbind",
+]  # fmt: skip
 KEEP_LOCK = [
-    "reshape",
-    "view",
-    "flatten",
-    "unflatten",
-    "unsqueeze",
-    "squeeze",
-    "permute",
-    "expand",
-    "split",
-    "chunk",
-]
+    "reshape", "view", "flatten", "unflatten", "unsqueeze", "squeeze", "permute", "expand", "split", "chunk",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

@@ -97,21 +97,6 @@ def test_nested_contexts():
     assert td["z"].shape == (2, 3)
 
 
-@pytest.mark.parametrize("raises", [False, True])
-def test_locks_are_restored(raises):
-    td = source()
-    for enter, inside, outside in [(td.lock_, True, False), (td.unlock_, False, False)]:
-        try:
-            with enter() as same:
-                assert same is td
-                assert td.is_locked is inside
-                if raises:
-                    raise ZeroDivisionError
-        except ZeroDivisionError:
-            pass
-        assert td.is_locked is outside
-
-
 def test_a_lock_after_a_view_is_only_a_lock():
     td = source()
     form = td.view(6)

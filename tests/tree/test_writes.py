@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.trees import rows
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import lite
 from lite import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, lazy_stack, nn
@@ -73,12 +71,16 @@ def sources() -> dict[str, dict[str, Any]]:
     }
 
 
+@pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("name", sources())
-@pytest.mark.parametrize("how", ["update_", "inplace", "update_at_", "set index", "set_", "inplace set"])
-def test_updates_are_all_or_nothing(how: str, name: str) -> None:
-    td, source = rows(), sources()[name]
+@pytest.mark.parametrize(
+    "how", ["update", "update_", "inplace", "update_at_", "set index", "set_", "inplace set"]
+)
+def test_updates_are_all_or_nothing(how: str, name: str, lazy: bool) -> None:
+    td, source = lazy_stack(list(rows().unbind(0))) if lazy else rows(), sources()[name]
     root = TensorDict({"root": td}, batch_size=[3])
     calls: dict[str, Callable[[], Any]] = {
+        "update": lambda: td.update({**source, "end": np.ones(4)}),
         "update_": lambda: td.update_(source),
         "inplace": lambda: td.update(source, inplace=True),
         "update_at_": lambda: td.update_at_(source, slice(None)),
@@ -191,51 +193,10 @@ def test_load_state_dict_is_all_or_nothing(strict: bool, assign: bool) -> None:
     state = TensorDict({"a": np.ones(2), "n": {"b": np.ones(2)}, "z": np.ones(2)}, [2]).state_dict()
     state["z"] = np.ones(3)
     assert_unchanged(lambda: td.load_state_dict(state, strict, assign), td, dict(state))
-
-
-def test_load_state_dict_that_fails_keeps_batch_sizes() -> None:
-    td = TensorDict({"a": np.zeros((2, 3)), "n": {"b": np.zeros((2, 3))}}, [2, 3])
+    nodes = TensorDict({"a": np.zeros((2, 3)), "n": {"b": np.zeros((2, 3))}}, [2, 3])
     state = TensorDict({"a": np.ones((2, 3)), "n": {"b": np.ones((2, 3))}}, [2]).state_dict()
     state["n.b"] = np.ones((4, 3))
-    assert_unchanged(lambda: td.load_state_dict(state), td)
-
-
-@settings(deadline=None)  # busy machines
-@given(
-    st.sampled_from(["update_", "inplace", "update", "update_at_", "set index"]),
-    st.lists(st.sampled_from("abcd"), min_size=0, max_size=3),
-    st.booleans(),
-    st.sampled_from(["shape", "text", "node"]),
-    st.integers(0, 3),
-)
-def test_a_bad_entry_anywhere_stops_everything(
-    how: str, path: list[str], lazy: bool, mistake: str, at: int
-) -> None:
-    """A tree of four leaves per node; one entry of the source, at any depth and place, is wrong."""
-
-    def node(depth: int, value: float) -> dict[str, Any]:
-        entries: dict[str, Any] = {key: np.full((2, 2), value) for key in "abcd"}
-        entries["s"] = f"text {value}"
-        if depth < len(path):
-            entries[path[depth]] = node(depth + 1, value)
-        return entries
-
-    td = TensorDict(node(0, 0.0), batch_size=[2, 2])
-    if lazy:
-        td = lazy_stack(list(td.unbind(0)))
-    source = node(0, 1.0)
-    target = source
-    for key in path:
-        target = target[key]
-    target["abcd"[at]] = {"shape": np.ones((2, 3)), "text": "text", "node": {"x": np.ones((2, 2))}}[mistake]
-    calls: dict[str, Callable[[], Any]] = {
-        "update_": lambda: td.update_(source),
-        "inplace": lambda: td.update(source, inplace=True),
-        "update_at_": lambda: td.update_at_(source, ...),
-        "set index": lambda: td.__setitem__(..., source),
-        "update": lambda: td.update({**source, "end": np.ones(3)}),
-    }
-    assert_unchanged(calls[how], td, source)
+    assert_unchanged(lambda: nodes.load_state_dict(state, strict, assign), nodes)
 
 
 def test_leading_dims_of_size_1_are_dropped_as_numpy_does() -> None:
@@ -283,13 +244,6 @@ def test_a_round_trip_through_a_mapping_finds_longer_nested_batches() -> None:
     td = TensorDict({"n": TensorDict({"a": np.arange(4).reshape(2, 2)}, [2])}, batch_size=[])
     td[...] = td.apply(lambda x: x + 1).to_dict()
     np.testing.assert_array_equal(td["n", "a"], [[1, 2], [3, 4]])
-
-
-def test_results_of_operations_keep_their_objects() -> None:
-    td = TensorDict({"a": np.zeros(2), "r": ["p", "q"]}, batch_size=[2])
-    out = td + 1
-    out[0] = TensorDict({"r": "new"}, batch_size=[])
-    assert (td["r"], out["r"]) == (["p", "q"], ["new", "q"])
 
 
 def test_extend_is_all_or_nothing() -> None:
