@@ -15,12 +15,7 @@ from lite.data import (
 gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 SyncVectorEnv = gymnasium.vector.SyncVectorEnv
 known = pytest.importorskip("helpers.data.environments", reason="needs the gym extra")
-LENGTHS, Counting, makers, transitions = (
-    known.LENGTHS,
-    known.Counting,
-    known.makers,
-    known.transitions,
-)
+LENGTHS, Counting, makers, transitions = (known.LENGTHS, known.Counting, known.makers, known.transitions)
 
 
 def collected(*transforms, policy=None, frames=48, lengths=LENGTHS, **keywords):
