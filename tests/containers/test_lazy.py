@@ -98,12 +98,6 @@ def test_repr_shows_ragged_shapes_and_exclusive_fields():
 # -- reading ----------------------------------------------------------------------------------
 
 
-def test_dtypes_promote():
-    ls = lazy_stack([TensorDict(a=np.zeros(2, np.float32)), TensorDict(a=np.zeros(2, np.float64))])
-    assert ls["a"].dtype == np.float64
-    assert lazy_stack([TensorDict(a=1), TensorDict(a=2)])["a"].tolist() == [1, 2]
-
-
 # -- the stack itself, locks, copies ----------------------------------------------------------
 
 
@@ -208,15 +202,6 @@ def test_dense_forms():
     assert type(regular_.contiguous()) is TensorDict
     assert_same(regular_.contiguous(), regular_)
     assert type(regular_.to_tensordict()["n"]) is TensorDict
-
-
-def test_work_on_leaves_goes_part_by_part():
-    ls = ragged(1, 2)
-    doubled = ls.apply(lambda x: x * 2)
-    assert doubled[1]["a"].tolist() == [20, 22]
-    assert doubled["s"] == ["s0", "s1"]
-    assert (ls.select("a") + 1)[1]["a"].tolist() == [11, 12]
-    assert (ls.select("a") + ls.select("a"))[1]["a"].tolist() == [20, 22]
 
 
 def test_padding_of_no_objects_is_the_entry():

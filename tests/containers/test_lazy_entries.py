@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, lazy_stack, tensorclass
+from lite import LazyStackedTensorDict, TensorDict, lazy_stack, tensorclass
 from lite.nn import TensorDictParams
 
 DEEP = ("n", "m", "x")
@@ -19,15 +19,6 @@ def rows(*sizes, batch=(2,)):
 
 def stacked(dim=0, n=3):
     return lazy_stack(rows(*[4] * n), dim)
-
-
-@pytest.mark.parametrize("dim", [0, 1])
-def test_leaf_at_a_path_is_stacked_along_the_stack_dim(dim):
-    stack = stacked(dim)
-    leaf = stack[DEEP]
-    np.testing.assert_array_equal(leaf, np.stack([part[DEEP] for part in stack.tensordicts], dim))
-    np.testing.assert_array_equal(stack.get(DEEP), leaf)
-    assert leaf.flags.c_contiguous
 
 
 @pytest.mark.parametrize("size", [1, 300])
@@ -123,20 +114,6 @@ def test_lazy_stacks_of_lazy_stacks(dims):
     np.testing.assert_array_equal(leaf, np.full((2, 4), 3))
 
 
-def test_lazy_stacks_below_the_parts():
-    """A node of the parts is itself a lazy stack, along another dimension than theirs."""
-    parts = [TensorDict({"n": lazy_stack(rows(4, 4), 1)}, [2, 2]) for _ in range(3)]
-    stack = lazy_stack(parts, 1)
-    path = ("n", *DEEP)
-    expected = np.stack([part[path] for part in parts], 1)
-    assert expected.shape == (2, 3, 2, 4)
-    np.testing.assert_array_equal(stack[path], expected)
-    assert stack["n"].batch_size == (2, 3, 2)
-    assert list(stack.keys(True, True)) == [("n", "a"), path]
-    stack[path] = expected + 5
-    np.testing.assert_array_equal(parts[2]["n"].tensordicts[1][DEEP], np.full((2, 4), 6))
-
-
 @tensorclass
 class Point:
     x: np.ndarray
@@ -168,34 +145,6 @@ def test_parameters_as_parts():
     assert list(stack.keys(True, True)) == [("n", "x")]
 
 
-def test_non_tensor_entries_at_a_path():
-    stack = lazy_stack([TensorDict({"n": {"s": f"row {i}", "x": np.ones(2)}}, [2]) for i in range(2)])
-    assert isinstance(stack.get(("n", "s")), NonTensorStack)
-    assert stack.get(("n", "s")).tolist() == [["row 0"] * 2, ["row 1"] * 2]
-    assert ("n", "s") in stack.keys(True)
-    assert ("n", "s") not in stack.keys(True, True)
-    assert ("n", "s", "more") not in stack.keys(True)
-    assert ("n", "x", "more") not in stack.keys(True)
-    assert list(stack.keys(True)) == [("n", "s"), ("n", "x"), "n"]
-    assert list(stack.keys(True, True)) == [("n", "x")]
-    assert len(stack.keys(True, True)) == 1
-
-
-def test_keys_are_those_of_all_parts_sorted_at_every_level():
-    parts = [
-        TensorDict({"z": 1, "n": {"c": 1, "b": 2, "only": 3}, "a": 1}),
-        TensorDict({"n": {"b": 2, "c": 1}, "a": 1, "z": 1, "other": 1}),
-    ]
-    stack = lazy_stack(parts)
-    assert list(stack.keys()) == ["a", "n", "z"]
-    assert list(stack.keys(True)) == ["a", ("n", "b"), ("n", "c"), "n", "z"]
-    assert [key for key, _ in stack.items(True, True)] == list(stack.keys(True, True))
-    assert len(stack.keys(True)) == 5
-    assert len(stack.keys(True, True)) == 4
-    for value in stack.values(True, True):
-        assert value.shape == (2,)
-
-
 def test_keys_without_parts():
     stack = lazy_stack(rows(4))[:0]
     assert list(stack.keys(True)) == []
@@ -204,27 +153,6 @@ def test_keys_without_parts():
     assert DEEP not in stack.keys(True)
     assert stack.get(DEEP) is None
     assert stack.get("a") is None
-
-
-def test_entries_can_be_removed_while_they_are_gone_through():
-    stack = stacked()
-    for key, _ in stack.items():
-        del stack[key]
-    assert stack.is_empty()
-
-
-@pytest.mark.parametrize("dim", [0, 1])
-def test_set_by_path_gives_each_part_its_rows(dim):
-    stack = stacked(dim)
-    value = np.arange(24).reshape((3, 2, 4) if dim == 0 else (2, 3, 4))
-    stack.set(DEEP, value)
-    np.testing.assert_array_equal(stack[DEEP], value)
-    assert np.shares_memory(stack.tensordicts[1][DEEP], value)
-    leaves = [part[DEEP] for part in stack.tensordicts]
-    reverse = value[..., ::-1].copy()
-    stack.set(DEEP, reverse, inplace=True)
-    assert all(part[DEEP] is leaf for part, leaf in zip(stack.tensordicts, leaves, strict=True))
-    np.testing.assert_array_equal(leaves[2], reverse.take(2, dim))
 
 
 def test_set_by_path_that_fails_for_a_part_changes_none():
@@ -250,23 +178,3 @@ def test_set_by_path_in_a_locked_stack():
         stack.set(("n", "m", "new"), np.ones((3, 2)))
     stack.set_(DEEP, np.ones((3, 2, 4)))
     np.testing.assert_array_equal(stack[DEEP], np.ones((3, 2, 4)))
-
-
-def test_set_by_path_of_what_is_no_array():
-    stack = stacked()
-    stack.set(("n", "m", "s"), "text")
-    assert stack.tensordicts[1]["n", "m", "s"] == "text"
-    stack.set(("n", "m", "d"), {"y": np.ones((3, 2))})
-    np.testing.assert_array_equal(stack.tensordicts[1]["n", "m", "d", "y"], [1, 1])
-    stack.set_(DEEP, 7)
-    assert (stack[DEEP] == 7).all()
-    stack.set(("n", "m", "l"), [np.zeros(2), np.zeros((2, 3)), np.zeros((2, 1))])
-    assert stack.get_item_shape(("n", "m", "l")) == (-1,)
-
-
-def test_unbind_along_the_stack_dim_gives_the_parts():
-    stack = stacked(1)
-    for dim in (1, -1):
-        assert all(a is b for a, b in zip(stack.unbind(dim), stack.tensordicts, strict=True))
-    with pytest.raises(IndexError):
-        stack.unbind(2)

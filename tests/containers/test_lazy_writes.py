@@ -70,15 +70,6 @@ def test_update_takes_ragged_entries_that_are_stacked_along_another_dim(clone: b
     np.testing.assert_array_equal(stack["n", "a"], np.zeros((2, 3)))
 
 
-def test_update_at_writes_ragged_rows() -> None:
-    stack = lazy_stack([_ragged(), _ragged()])
-    stack.update_at_(_ragged().zero_(), 0)
-    np.testing.assert_array_equal(stack[0, 1]["g"], np.zeros((3, 2)))
-    np.testing.assert_array_equal(stack[1, 1]["g"], np.arange(6.0).reshape(3, 2))
-    with pytest.raises(KeyError, match="other"):
-        stack.update_at_(_ragged().set("other", np.zeros((2, 3))), 0)
-
-
 def test_a_node_can_be_assigned_what_holds_it() -> None:
     outer = TensorDict({"a": np.array([5, 6]), "n": TensorDict({"q": np.zeros((2, 2))}, [2, 2])}, [2])
     inner = outer["n"]
@@ -126,12 +117,6 @@ def test_repeated_rows_are_copies(name: str) -> None:
     np.testing.assert_array_equal(stack["x"][:, 0], [1, 2])
 
 
-def test_the_cap_of_auto_batch_size_holds_without_entries() -> None:
-    td = TensorDict(batch_size=[2, 3])
-    assert td.auto_batch_size_(1).batch_size == (2,)
-    assert TensorDict(batch_size=[2, 3]).auto_batch_size_().batch_size == (2, 3)
-
-
 @pytest.mark.parametrize("lazy", [False, True])
 def test_assigned_leaves_broadcast_as_in_a_dense_tensordict(lazy: bool) -> None:
     td = TensorDict({"a": np.zeros((2, 3, 2))}, [2, 3])
@@ -143,15 +128,6 @@ def test_assigned_leaves_broadcast_as_in_a_dense_tensordict(lazy: bool) -> None:
     np.testing.assert_array_equal(td["a"], np.zeros((2, 3, 2)))
     td[...] = TensorDict({"a": np.arange(6.0).reshape(2, 3, 1)}, [2, 3])
     np.testing.assert_array_equal(td["a"], np.arange(6.0).repeat(2).reshape(2, 3, 2))
-
-
-def test_parts_that_are_sources_of_an_assignment_are_read_first() -> None:
-    first = TensorDict({"a": np.array([1, 2]), "s": "one", "x": np.array([5, 6])}, [2])
-    stack = lazy_stack([first, TensorDict({"a": np.array([3, 4]), "s": "two"}, [2])])
-    stack[[1, 0]] = stack
-    np.testing.assert_array_equal(stack["a"], [[3, 4], [1, 2]])
-    assert [stack[0]["s"], stack[1]["s"]] == [["two"] * 2, ["one"] * 2]
-    np.testing.assert_array_equal(stack[1]["x"], [5, 6])
 
 
 def test_a_new_key_in_a_node_that_only_some_parts_have_leaves_their_entries() -> None:
@@ -187,32 +163,6 @@ def test_split_keys_takes_entries_once_from_a_part_that_is_there_twice() -> None
     assert list(part.keys()) == ["b"]
     with pytest.raises(KeyError, match="missing"):
         stack.split_keys(["missing"], inplace=True)
-
-
-def test_nested_lists_are_in_the_order_of_the_batch() -> None:
-    def stack() -> LazyStackedTensorDict:
-        parts = [TensorDict({"r": [[f"{i}0"], [f"{i}1"]], "a": np.zeros((2, 1))}, [2, 1]) for i in range(2)]
-        return LazyStackedTensorDict(*parts, stack_dim=1)
-
-    rows = [[["A"], ["B"]], [["C"], ["D"]]]
-    writes: list[Callable[[LazyStackedTensorDict], object]] = [
-        lambda td: td.set("r", rows),
-        lambda td: td.set_("r", rows),
-        lambda td: td.update({"r": rows}),
-        lambda td: td.update({"r": rows}, inplace=True),
-        lambda td: td.update_({"r": rows}),
-        lambda td: td.__setitem__(..., {"r": rows}),
-        lambda td: td.__setitem__((slice(None), [1, 0]), {"r": [row[::-1] for row in rows]}),
-    ]
-    for write in writes:
-        td = stack()
-        write(td)
-        assert td.get("r").tolist() == rows
-    td = stack()
-    td[...] = td.to_dict()
-    assert td.get("r").tolist() == [[["00"], ["10"]], [["01"], ["11"]]]
-    td.update({"a": [[[1.0], [2.0]], [[3.0], [4.0]]]})
-    np.testing.assert_array_equal(td["a"], [[[1], [2]], [[3], [4]]])
 
 
 def _nested(*keys: str, dim: int = 0) -> TensorDict:

@@ -33,29 +33,6 @@ def test_set_cuts_the_value_up():
     assert "bad" not in ls.tensordicts[0]
 
 
-def test_set_takes_a_list_of_ragged_items():
-    ls = lazy_stack([TensorDict(), TensorDict()])
-    ls["a"] = [np.zeros(2), np.zeros(3)]
-    assert ls.get_item_shape("a") == (2, -1)
-    ls["s"] = ["x", "y"]
-    assert ls["s"] == ["x", "y"]
-    ls["n"] = {"c": [np.ones(1), np.ones(4)]}
-    assert ls.get_item_shape(("n", "c")) == (2, -1)
-    ls.update({"n": {"d": [np.ones(2), np.ones(5)]}})
-    assert [len(row) for row in ls.get(("n", "d"), as_list=True)] == [2, 5]
-    outer = lazy_stack([lazy_stack([TensorDict(), TensorDict()]) for _ in range(2)])
-    outer["a"] = [[np.zeros(1), np.zeros(2)], [np.zeros(3), np.zeros(4)]]
-    assert [[len(leaf) for leaf in row] for row in outer.get("a", as_list=True)] == [[1, 2], [3, 4]]
-
-
-def test_writes_through_nested_nodes_reach_the_parts():
-    ls = ragged(1, 2)
-    ls["n"]["new"] = np.arange(2)
-    assert ls[1]["n", "new"] == 1
-    ls.get("n").set_("c", [np.zeros(1), np.zeros(2)])
-    assert ls[1]["n", "c"].tolist() == [0, 0]
-
-
 def test_set_in_place_keeps_the_buffers():
     ls = lazy_stack([TensorDict(a=np.zeros(2)), TensorDict(a=np.zeros(2))])
     buffer = ls[1]["a"]
@@ -80,17 +57,6 @@ def test_set_in_place_broadcasts():
     assert ls["s"] == ["text", "text"]
 
 
-def test_entries_of_different_kinds_fail_only_when_read():
-    for left, right in [(1, "text"), ("text", 1), ({"x": 1}, 1), (1, {"x": 1})]:
-        ls = lazy_stack([TensorDict(a=left, b=1), TensorDict(a=right, b=2)])
-        assert list(ls.keys(True)) == ["a", "b"]
-        assert "a: " in repr(ls)
-        with pytest.raises(RuntimeError, match="at key 'a' to read from a lazy stack are of different kinds"):
-            ls["a"]
-        assert ls["b"].tolist() == [1, 2]
-        assert len(ls.get("b", as_list=True)) == 2
-
-
 def test_exclusive_keys_cannot_be_set_in_place_or_selected():
     ls = lazy_stack([TensorDict(a=1, only=1), TensorDict(a=2)])
     for call in (lambda: ls.set_("only", [1, 2]), lambda: ls.select("only"), lambda: ls.pop("only")):
@@ -110,22 +76,6 @@ def test_methods_that_need_common_keys(method):
     ls = lazy_stack([TensorDict(a=1, only=1), TensorDict(a=2)])
     with pytest.raises(RuntimeError, match=f"{method} cannot complete when there are exclusive keys"):
         getattr(ls, method)()
-
-
-def test_keys_of_ragged_stacks_are_rearranged_part_by_part():
-    ls = ragged(1, 2)
-    assert list(ls.select("a", ("n", "c")).keys(True, True)) == ["a", ("n", "c")]
-    assert list(ls.exclude("a", ("n", "c")).keys(True)) == ["b", "n", "s"]
-    assert list(ls.flatten_keys().keys()) == ["a", "b", "n.c", "s"]
-    assert list(ls.flatten_keys().unflatten_keys().keys(True)) == ["a", "b", ("n", "c"), "n", "s"]
-    taken, rest = ls.split_keys(["a"])
-    assert list(taken.keys()) == ["a"]
-    assert list(rest.keys()) == ["b", "n", "s"]
-    ls.rename_key_("a", ("n", "a"))
-    assert ls.get_item_shape(("n", "a")) == (2, -1)
-    td = TensorDict({"rows": ls}, batch_size=[2])
-    assert list(td.select(("rows", "n", "a")).keys(True, True)) == [("rows", "n", "a")]
-    assert list(td.exclude(("rows", "n")).keys(True)) == [("rows", "b"), ("rows", "s"), "rows"]
 
 
 def test_update_goes_part_by_part():
