@@ -136,18 +136,17 @@ def test_equal_objects_that_become_one(join: Any, pair: Any, captured: Any) -> N
         assert stacked["s"] == list(pair) or captured is None
 
 
-NAMES = {"LIST_TO_STACK": lite.list_to_stack, "CAPTURE_NONTENSOR_STACK": lite.capture_non_tensor_stack}
-
-
 @pytest.mark.parametrize(
-    ("value", "expected"), [("1", True), ("off", False), ("None", None), ("TRUE", True), (None, None)]
+    ("values", "expected"),
+    [
+        ({"LIST_TO_STACK": "off", "CAPTURE_NONTENSOR_STACK": "1"}, ["False False", "True True"]),
+        ({"LIST_TO_STACK": "None", "CAPTURE_NONTENSOR_STACK": "TRUE"}, ["True None", "True True"]),
+        ({}, ["True None", "False None"]),
+    ],
 )
-def test_what_the_environment_says(value: str | None, expected: bool | None) -> None:
-    lines = [f"import lite\nprint({fn.__name__}(), {fn.__name__}(allow_none=True))" for fn in NAMES.values()]
-    code = "\n".join(lines).replace("print(", "print(lite.").replace(", ", ", lite.")
-    environment = {**os.environ, **({} if value is None else dict.fromkeys(NAMES, value))}
-    out = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    ).stdout
-    defaults = (True, False)
-    assert out.split("\n")[:2] == [f"{d if expected is None else expected} {expected}" for d in defaults]
+def test_what_the_environment_says(values: dict[str, str], expected: list[str]) -> None:
+    names = ("list_to_stack", "capture_non_tensor_stack")
+    code = "import lite\n" + "".join(f"print(lite.{n}(), lite.{n}(allow_none=True))\n" for n in names)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=os.environ | values, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == expected
