@@ -26,15 +26,6 @@ def collected(*transforms, policy=None, frames=48, lengths=LENGTHS, **keywords):
     return next(iter(collector))
 
 
-def test_step_counter():
-    td = collected()
-    for i, lengths in enumerate(LENGTHS):
-        expected = transitions(i, lengths, 12)["step_count"]
-        np.testing.assert_array_equal(td["step_count"][i], expected)
-        np.testing.assert_array_equal(td["next", "step_count"][i], expected + 1)
-    assert td["step_count"].dtype == np.int64
-
-
 @pytest.mark.parametrize("update_done", [True, False])
 def test_step_counter_truncates(update_done):
     td = collected(StepCounter(2, step_count_key="steps", update_done=update_done))
