@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from helpers import multistep_vectors
 from helpers.browser import Browser, browser
 from helpers.pyodide import pages
 from helpers.readme_blocks import blocks
@@ -40,30 +39,6 @@ with contextlib.redirect_stdout(io.StringIO()) as told, warnings.catch_warnings(
     warnings.simplefilter("error")
     readme_blocks._main(GIVEN["readme"])
 ANSWER = json.loads(told.getvalue().splitlines()[-1])
-"""
-# What MultiStep makes of the cases, as lists.
-RUN_MULTISTEP = """
-import numpy as np
-from lite import TensorDict
-from lite.data import MultiStep
-
-def path(key):
-    return tuple(key) if isinstance(key, list) else key
-
-ANSWER = []
-for case in GIVEN["cases"]:
-    td = TensorDict({}, batch_size=case["batch_size"])
-    for entry in case["input"]:
-        td.set(path(entry["key"]), np.array(entry["data"], dtype=entry["dtype"]).reshape(entry["shape"]))
-    step = MultiStep(case["gamma"], case["n_steps"])
-    step.done_key, step.mask_key = path(case["done_key"]), path(case["mask_key"])
-    step.done_keys, step.reward_keys = (tuple(map(path, case[name])) for name in ("done_keys", "reward_keys"))
-    out = step(td)
-    ANSWER.append([
-        {"key": key if isinstance(key, tuple) else (key,), "data": value.tolist(),
-         "dtype": value.dtype.name, "shape": value.shape}
-        for key, value in out.items(True, True)
-    ])
 """
 # What a browser refuses, refused here.
 REFUSE = """
@@ -186,14 +161,6 @@ for options in ({}, {"strict_length": False}, {"span": True}):
     here: dict[str, Any] = {}
     exec(program, here)
     assert pages.run_python(page.browser, program) == here["ANSWER"]
-
-
-def test_multistep_gives_the_numbers_of_torchrl(page: Page) -> None:
-    cases = [parameters.values[0] for parameters in multistep_vectors.cases("MultiStep")]
-    answers = pages.run_python(page.browser, RUN_MULTISTEP, cases=cases)
-    for case, answer in zip(cases, answers, strict=True):
-        got = multistep_vectors.build(answer, case["batch_size"])
-        multistep_vectors.assert_entries(got, case["expected"])
 
 
 def test_nothing_is_loaded_that_a_browser_lacks(page: Page) -> None:

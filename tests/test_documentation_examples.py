@@ -1,21 +1,29 @@
-"""The examples of the reference documentation, one test each, asserting the listed observable.
+"""Examples of the reference documentation that go through several parts: what it prints or says of them.
 
-Ids are those of the specification: 000 the inherited module part, 001 Module, 002 TensorDictModule,
-003 TensorDictSequential, 004 from_modules; the number after the dash is the example's place in its document.
-001-3 on and 000 are in `test_documentation_examples_module.py` and `..._base.py`, 003 in `..._sequential.py`.
+Ids are those of the specification: 001 Module, 002 TensorDictModule, 003 TensorDictSequential, 004
+from_modules; then the place in the document. Examples of one method are in the tests of its file.
 """
 
-import re
-from pathlib import Path
-
 import numpy as np
-from helpers.documentation_examples import F32, ones, zeros
+import pytest
 
 import lite
-from lite import LazyStackedTensorDict, TensorDict, nn, vmap
+from lite import TensorDict, nn, vmap
 from lite.data import MultiStep
 from lite.nn import TensorDictModule as Mod
-from lite.nn import extract_weights_and_buffers
+from lite.nn import TensorDictSequential as Seq
+from lite.nn.distributions import Normal
+
+F32 = np.float32
+
+
+def ones(*shape):
+    return np.ones(shape, dtype=F32)
+
+
+def zeros(*shape):
+    return np.zeros(shape, dtype=F32)
+
 
 # -- 001: MultiStep --------------------------------------------------------------------------------
 
@@ -26,16 +34,6 @@ def collected():
     end = np.zeros((10, 1), dtype=bool)
     after = {"step_count": step + 1, "reward": ones(10, 1), "done": end, "terminated": end, "truncated": end}
     return TensorDict({"step_count": step, "next": after}, batch_size=[10])
-
-
-def test_001_1_four_steps_look_three_further():
-    # The printout of the reference's document (5, 6, 7, ...) is of an older meaning of n.
-    td = collected()
-    out = MultiStep(gamma=0.99, n_steps=4)(td)
-    assert out["next", "step_count"].shape == (10, 1)
-    np.testing.assert_array_equal(out["next", "step_count"][:, 0], [4, 5, 6, 7, 8, 9, 10, 10, 10, 10])
-    np.testing.assert_array_equal(out["step_count"][:, 0], np.arange(10))
-    np.testing.assert_array_equal(td["next", "step_count"][:, 0], np.arange(1, 11))
 
 
 def test_001_2_entries_that_multistep_adds():
@@ -49,49 +47,6 @@ def test_001_2_entries_that_multistep_adds():
 
 
 # -- 002: TensorDictModule -------------------------------------------------------------------------
-
-
-def attend():
-    return Mod(nn.Transformer(128), in_keys=["input", "tgt"], out_keys=["out"])
-
-
-def test_002_1_two_inputs():
-    td = TensorDict({"input": ones(2, 3, 128), "tgt": zeros(2, 3, 128)}, [2, 3])
-    out = attend()(td)
-    assert out is td
-    assert set(td.keys()) == {"input", "tgt", "out"}
-    assert td["out"].shape == (2, 3, 128)
-    assert td["out"].dtype == F32
-    assert td.batch_size == (2, 3)
-
-
-def test_002_2_arrays():
-    out = attend()(ones(2, 3, 128), zeros(2, 3, 128))
-    assert type(out) is np.ndarray
-    assert out.shape == (2, 3, 128)
-
-
-def test_002_3_nested_keys():
-    module = Mod(
-        lambda x: (x - 1, x + 1), in_keys=[("input", "x")], out_keys=[("output", "x-1"), ("output", "x+1")]
-    )
-    td = module(TensorDict({"input": {"x": zeros()}}, []))
-    assert set(td.keys(True, True)) == {("input", "x"), ("output", "x-1"), ("output", "x+1")}
-    assert (td["output", "x-1"], td["output", "x+1"]) == (-1, 1)
-    assert td["output", "x+1"].shape == ()
-
-
-def test_002_4_populate():
-    module = Mod(lambda: np.random.default_rng(0).standard_normal(3), in_keys=[], out_keys=["x"])
-    td = module(TensorDict({}, []))
-    assert td["x"].shape == (3,)
-    assert td.batch_size == ()
-
-
-def test_002_5_dict_of_in_keys():
-    td = TensorDict({"1": ones(), "2": 2 * ones()}, [])
-    module = Mod(lambda x, *, y: x + y, in_keys={"1": "x", "2": "y"}, out_keys=["z"])
-    assert module(td)["z"] == 3
 
 
 def cell():
@@ -120,24 +75,6 @@ def test_002_6_functional_call():
         assert not np.allclose(module(td.clone())["output"], functional["output"])
 
 
-def test_002_7_stateful_call():
-    module, td = cell()
-    assert module(td) is td
-    assert {key: td[key].shape for key in sorted(td.keys())} == CELL_SHAPES
-    np.testing.assert_array_equal(td["output"], module.module(td["input"], td["hidden"]))
-
-
-def test_002_8_weights_of_a_module():
-    params = extract_weights_and_buffers(cell()[0]).expand(4)
-    assert params.batch_size == (4,)
-    assert {key: value.shape for key, value in params["module"].items()} == {
-        "weight_ih": (4, 24, 4),
-        "weight_hh": (4, 24, 8),
-        "bias_ih": (4, 24),
-        "bias_hh": (4, 24),
-    }
-
-
 def test_002_9_vmap_over_parameters():
     module, td = cell()
     params = TensorDict.from_module(module)
@@ -161,15 +98,6 @@ def test_002_9_vmap_over_parameters():
 
 
 # -- 004: from_modules -----------------------------------------------------------------------------
-
-
-def test_004_1_stacked_parameters():
-    params = TensorDict.from_modules(nn.Linear(3, 4), nn.Linear(3, 4))
-    assert params["bias"].shape == (2, 4)
-    assert params["weight"].shape == (2, 4, 3)
-    assert params.batch_size == (2,)
-    assert params.is_locked
-    assert all(isinstance(leaf, nn.Parameter) for leaf in params.values())
 
 
 def call(params, x, module):
@@ -203,17 +131,6 @@ def test_004_3_modules_stay_independent():
     assert modules[0].weight.grad is None
 
 
-def test_004_4_lazily_stacked_parameters():
-    modules = [nn.Linear(3, 4), nn.Linear(3, 4)]
-    params = TensorDict.from_modules(*modules, lazy_stack=True)
-    assert isinstance(params, LazyStackedTensorDict)
-    assert params.stack_dim == 0
-    assert params.batch_size == (2,)
-    assert params["bias"].shape == (2, 4)
-    assert params["weight"].shape == (2, 4, 3)
-    assert params[1]["weight"] is modules[1].weight
-
-
 def test_004_5_lazy_stacks_follow_the_modules():
     modules = [nn.Linear(3, 4), nn.Linear(3, 4)]
     params = TensorDict.from_modules(*modules, lazy_stack=True)
@@ -225,14 +142,147 @@ def test_004_5_lazy_stacks_follow_the_modules():
         np.testing.assert_allclose(got, module(ones(3)), rtol=1e-6)
 
 
-# -- that none is left out -------------------------------------------------------------------------
-
-EXAMPLES = {"000": 15, "001": 19, "002": 9, "003": 12, "004": 5}
+# -- 003: TensorDictSequential
 
 
-def test_every_example_has_a_test():
-    files = Path(__file__).parent.glob("test_documentation_examples*.py")
-    text = "".join(file.read_text() for file in files)
-    found = set(re.findall(r'(?:def test_|")(00\d)[-_](\d+)', text))
-    wanted = [(doc, str(n)) for doc, count in EXAMPLES.items() for n in range(1, count + 1)]
-    assert [f"{doc}-{n}" for doc, n in wanted if (doc, n) not in found] == []
+WEIGHT = [
+    [-0.00432252, 0.30971584, -0.47518533],
+    [-0.4248946, -0.22236897, 0.15482073],
+    [-0.01143914, 0.45777494, -0.0512364],
+    [0.15277413, -0.17448279, -0.11348708],
+]
+
+
+BIAS = [-0.55157071, -0.38236874, -0.23799711, 0.02138712]
+
+
+RESULT = [-0.72136271, -0.87481159, 0.15710229, -0.11380863]
+
+
+def plus_one_linear():
+    layer = nn.Linear(3, 4)
+    layer.load_state_dict({"weight": np.array(WEIGHT), "bias": np.array(BIAS)})
+    return Seq(Mod(lambda x: x + 1, ["x"], ["x+1"]), Mod(layer, ["x+1"], ["w*(x+1)+b"]))
+
+
+def test_003_1_on_a_tensordict():
+    td = plus_one_linear()(TensorDict({"x": zeros(3)}, []))
+    shapes = {key: value.shape for key, value in td.items()}
+    assert shapes == {"x": (3,), "x+1": (3,), "w*(x+1)+b": (4,)}
+    np.testing.assert_allclose(td["w*(x+1)+b"], RESULT, rtol=1e-4)
+
+
+def probabilistic_chain():
+    """The document's sequence: a net, parameters of a normal distribution, a sample, another net."""
+    return nn.ProbabilisticTensorDictSequential(
+        Mod(nn.Linear(4, 8), in_keys=["input"], out_keys=["params"]),
+        Mod(nn.NormalParamExtractor(), in_keys=["params"], out_keys=["loc", "scale"]),
+        nn.ProbabilisticTensorDictModule(
+            in_keys=["loc", "scale"], out_keys=["hidden"], distribution_class=Normal, return_log_prob=True
+        ),
+        Mod(nn.Linear(4, 8), in_keys=["hidden"], out_keys=["output"]),
+    )
+
+
+CHAIN_SHAPES = {
+    "hidden": (3, 4),
+    "hidden_log_prob": (3, 4),
+    "input": (3, 4),
+    "loc": (3, 4),
+    "output": (3, 8),
+    "params": (3, 8),
+    "scale": (3, 4),
+}
+
+
+def test_003_4_a_probabilistic_chain():
+    module = probabilistic_chain()
+    td = TensorDict(input=np.random.default_rng(0).normal(size=(3, 4)).astype(F32), batch_size=[3])
+    with TensorDict.from_module(module).to_module(module):
+        assert module(td) is td
+    assert {key: td[key].shape for key in sorted(td.keys())} == CHAIN_SHAPES
+    np.testing.assert_array_equal(td["hidden"], td["loc"])
+    assert (td["scale"] > 0).all()
+    np.testing.assert_allclose(
+        td["hidden_log_prob"], -0.5 * np.log(2 * np.pi) - np.log(td["scale"]), rtol=1e-5
+    )
+
+
+def test_003_5_vmap_over_the_parameters_of_a_probabilistic_chain():
+    module = probabilistic_chain()
+    td = TensorDict(input=ones(3, 4), batch_size=[3])
+
+    def func(td, params):
+        with params.to_module(module):
+            return module(td)
+
+    out = vmap(func, (None, 0))(td, TensorDict.from_module(module).expand(4))
+    assert out.batch_size == (4, 3)
+    assert {key: out[key].shape[1:] for key in sorted(out.keys())} == CHAIN_SHAPES
+    expected = module(td.clone())
+    for key in CHAIN_SHAPES:
+        np.testing.assert_allclose(out[key], np.stack([expected[key]] * 4), rtol=1e-5)
+
+
+# -- 001: Module
+
+
+def test_001_18_to_complex():
+    linear = nn.Linear(2, 2, bias=None).to(np.cdouble)
+    assert linear.weight.dtype == np.complex128
+    linear.weight.data[...] = [[0.3741, 0.2382], [0.5593, -0.4443]]
+    out = linear(np.ones((3, 2), dtype=np.cdouble))
+    np.testing.assert_allclose(out, np.tile([0.6123 + 0j, 0.1150 + 0j], (3, 1)), atol=1e-10)
+
+
+def fired(module, register, **options):
+    """How often a forward hook runs in two calls, the second after its removal."""
+    calls = []
+    handle = getattr(module, register)(lambda *args: calls.append(1), **options)
+    module(ones(2))
+    handle.remove()
+    module(ones(2))
+    return len(calls)
+
+
+def saved(module, register):
+    """How often a hook of saving or loading runs when the state dict goes round."""
+    calls = []
+    getattr(module, register)(lambda *args: calls.append(1))
+    module.load_state_dict(module.state_dict())
+    return len(calls)
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda m: m.train(False).training, False),
+        (lambda m: m.eval().training, False),
+        (lambda m: m.requires_grad_(False).weight.requires_grad, False),
+        (lambda m: m.zero_grad(), None),
+        (lambda m: m.compile(), None),
+        (lambda m: m.to_empty(device="cpu").weight.shape, (2, 2)),
+        (lambda m: m.type("float16").weight.dtype, np.float16),
+        (lambda m: m.double().float().weight.dtype, np.float32),
+        (lambda m: m.half().weight.dtype, np.float16),
+        (lambda m: m.cpu() is m, True),
+        (lambda m: m.extra_repr(), "in_features=2, out_features=2, bias=True"),
+        (lambda m: m.get_parameter("weight") is m.weight, True),
+        (lambda m: len(list(m.children())), 0),
+        (lambda m: (m.register_buffer("b", zeros(1)), m.get_buffer("b") is m.b)[1], True),
+        (lambda m: (m.register_parameter("p", None), m.p, "p" in m.state_dict())[1:], (None, False)),
+        (lambda m: (m.register_module("c", nn.ReLU()), [n for n, _ in m.named_children()])[1], ["c"]),
+        (lambda m: (m.add_module("c", nn.ReLU()), type(m.get_submodule("c")))[1], nn.ReLU),
+        (lambda m: repr(m.load_state_dict(m.state_dict())), "<All keys matched successfully>"),
+        (lambda m: fired(m, "register_forward_pre_hook"), 1),
+        (lambda m: fired(m, "register_forward_pre_hook", with_kwargs=True, prepend=True), 1),
+        (lambda m: fired(m, "register_forward_hook"), 1),
+        (lambda m: fired(m, "register_forward_hook", with_kwargs=True, always_call=True), 1),
+        (lambda m: saved(m, "register_state_dict_pre_hook"), 1),
+        (lambda m: saved(m, "register_state_dict_post_hook"), 1),
+        (lambda m: saved(m, "register_load_state_dict_pre_hook"), 1),
+        (lambda m: saved(m, "register_load_state_dict_post_hook"), 1),
+    ],
+)
+def test_001_19_other_methods(call, expected):
+    assert call(nn.Linear(2, 2)) == expected

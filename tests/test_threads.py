@@ -59,20 +59,6 @@ def locked() -> TensorDict:
     return tree(lock=True)
 
 
-@pytest.mark.parametrize("name", READS)
-def test_reads_give_the_same_in_all_threads(locked: TensorDict, name: str) -> None:
-    read = READS[name]
-    expected = read(locked)
-
-    def work(i: int) -> None:
-        for _ in range(ROUNDS):
-            got = read(locked)
-            assert repr(got) == repr(expected)
-
-    with unchanged(locked):
-        in_threads(work)
-
-
 def test_all_kinds_of_reads_at_once(locked: TensorDict) -> None:
     names = list(READS)
     expected = {name: repr(READS[name](locked)) for name in names}

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
-
-import pytest
 
 # In a process of its own, as caches are filled once. All threads call a function from one barrier, and get
 # what it gives afterwards; they change places as often as Python lets them.
@@ -76,7 +75,9 @@ print("the same")
 """
 
 
-def _run(functions: str) -> None:
+def test_first_calls_of_many_threads() -> None:
+    functions = "kernels, containers, drawn, modules, gradients, divergence"
+    functions += ", template" if find_spec("jinja2") else ""
     program = _PROGRAM.replace("FUNCTIONS", functions)
     # Warnings stay what they are by default: which of the threads is warned first is not the question here.
     run = subprocess.run(
@@ -84,12 +85,3 @@ def _run(functions: str) -> None:
         capture_output=True, text=True, timeout=300, cwd=Path(__file__).parents[1],
     )  # fmt: skip
     assert run.stdout == "the same\n", run.stderr
-
-
-def test_first_calls_of_many_threads() -> None:
-    _run("kernels, containers, drawn, modules, gradients, divergence")
-
-
-def test_templates_are_compiled_by_many_threads() -> None:
-    pytest.importorskip("jinja2")
-    _run("template,")

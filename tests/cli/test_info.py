@@ -33,10 +33,7 @@ def test_info_names_the_convention(run: Run) -> None:
 @pytest.mark.parametrize(
     ("folder", "note"),
     [
-        (
-            "handmade-no-cache",
-            "each new token runs its whole row again: generation is slow",
-        ),
+        ("handmade-no-cache", "each new token runs its whole row again: generation is slow"),
         ("handmade-last-logits", "last position only: scoring runs token by token"),
         ("exporter-llama-pair", "a graph of its own reads prompts and what is scored, whole"),
     ],

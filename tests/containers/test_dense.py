@@ -32,14 +32,6 @@ def test_batch_size_is_read_from_any_integers(given: Any, expected: tuple[int, .
     assert TensorDict({"a": np.zeros((3, 2))}, batch_size=given).batch_size == expected
 
 
-@pytest.mark.parametrize(
-    ("given", "error"), [(3.0, TypeError), ("3", ValueError), ([-1], ValueError), ([2.5], TypeError)]
-)
-def test_other_batch_sizes_are_refused(given: Any, error: type[Exception]) -> None:
-    with pytest.raises(error):
-        TensorDict({}, batch_size=given)
-
-
 def test_arrays_are_aliased_and_never_written() -> None:
     array = read_only(np.arange(3))
     td = TensorDict({"a": array, ("n", "b"): array}, batch_size=[3])
@@ -57,10 +49,6 @@ def test_nested_nodes_are_aliased_when_their_batch_size_fits() -> None:
     stored = TensorDict({"n": short}, batch_size=[3])["n"]
     assert stored is not short
     assert (stored.batch_size, short.batch_size) == ((3,), ())
-
-
-def test_source_tensordict_does_not_give_its_batch_size() -> None:
-    assert TensorDict(TensorDict({"a": np.zeros(3)}, batch_size=[3])).batch_size == ()
 
 
 def test_shape_is_the_batch_size_and_batch_dims_follow_from_it() -> None:
@@ -92,29 +80,6 @@ def test_auto_batch_size() -> None:
     assert td.auto_batch_size_(1).batch_size == (2,)
     assert td["n"].batch_size == (2,)
     assert TensorDict({}, batch_size=[3]).auto_batch_size_().batch_size == (3,)
-
-
-def test_from_dict() -> None:
-    source = {"a": np.zeros((2, 3)), "n": {"b": np.zeros((2, 3, 4))}}
-    assert TensorDict.from_dict(source).batch_size == ()
-    found = TensorDict.from_dict(source, auto_batch_size=True)
-    assert (found.batch_size, found["n"].batch_size) == ((2, 3), (2, 3, 4))
-    assert TensorDict.from_dict(source, batch_dims=1).batch_size == (2,)
-    td = TensorDict(a=1)
-    assert TensorDict.from_dict(td) is td
-    with pytest.raises(ValueError, match="Cannot pass both"):
-        TensorDict.from_dict(source, batch_size=[2], batch_dims=1)
-
-
-def test_fromkeys_numel_len_and_bool() -> None:
-    td = TensorDict.fromkeys(["a", ("n", "b")], 1)
-    assert int(td["n", "b"]) == 1
-    empty = TensorDict({}, batch_size=[0, 3])
-    assert (empty.numel(), len(empty), td.numel(), len(td)) == (0, 0, 1, 0)
-    with pytest.raises(RuntimeError, match="boolean"):
-        bool(td)
-    with pytest.raises(TypeError):
-        hash(td)
 
 
 def test_devices() -> None:

@@ -91,12 +91,6 @@ def test_repr_shows_ragged_shapes_and_exclusive_fields():
 # -- reading ----------------------------------------------------------------------------------
 
 
-def test_dtypes_promote():
-    ls = lazy_stack([TensorDict(a=np.zeros(2, np.float32)), TensorDict(a=np.zeros(2, np.float64))])
-    assert ls["a"].dtype == np.float64
-    assert lazy_stack([TensorDict(a=1), TensorDict(a=2)])["a"].tolist() == [1, 2]
-
-
 # -- the stack itself, locks, copies ----------------------------------------------------------
 
 

@@ -59,11 +59,6 @@ def test_ragged_forms_are_checked():
     )
 
 
-def test_a_single_row_gives_its_leaf_itself():
-    td = TensorDict(a=np.arange(3), s="text")
-    assert td.get("a", as_list=True) is td["a"]
-
-
 def test_ragged_objects_come_as_lists():
     rows = [TensorDict({"role": list("ab")}, batch_size=[2]), TensorDict({"role": ["c"]}, batch_size=[1])]
     ls = lazy_stack(rows)

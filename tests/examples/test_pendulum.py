@@ -32,6 +32,7 @@ def test_falls_without_the_policy() -> None:
     assert abs(pendulum_deploy.control(still)).max(0).min() > 1.5  # each has gone past the horizontal
 
 
+@pytest.mark.processes
 def test_runs_by_itself_without_torch() -> None:
     printed = without_torch.run(Path(__file__).with_name("pendulum_deploy.py"))
     assert [line.partition(":")[0] for line in printed.splitlines()] == ["graph", "weights"]

@@ -59,20 +59,6 @@ def test_nested_fields_are_sorted_and_indented() -> None:
     )
 
 
-def test_empty() -> None:
-    check(
-        TensorDict(),
-        """
-        TensorDict(
-            fields={
-            },
-            batch_size=(),
-            device=None,
-            is_shared=False)
-        """,
-    )
-
-
 def test_lazy_stack_with_ragged_and_exclusive_entries() -> None:
     rows = [
         TensorDict(

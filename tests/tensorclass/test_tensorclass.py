@@ -18,7 +18,6 @@ from lite import (
     TensorDict,
     cat,
     is_tensor_collection,
-    is_tensorclass,
     lazy_stack,
     stack,
     tensorclass,
@@ -69,13 +68,6 @@ def test_post_init_runs():
             self.x = self.x + 1
 
     assert Checked(x=np.ones(2)).x.tolist() == [2, 2]
-
-
-def test_reserved_field_names():
-    with pytest.raises(AttributeError, match="Attribute name batch_size can't be used"):
-
-        class Wrong(TensorClass):
-            batch_size: Any = None
 
 
 @pytest.mark.parametrize(
@@ -170,18 +162,6 @@ def test_flags_are_metadata():
     assert tokens.reshape(1, 2)[0].padded is False
 
 
-def test_lists_of_numbers_are_arrays():
-    tokens = Tokens(full=[[1, 2], [3, 4]], batch_size=[2])
-    assert tokens.full.dtype == np.int64
-    assert tokens.full.shape == (2, 2)
-
-
-def test_defaults():
-    point = Point(xy=np.zeros(2))
-    assert point.tags == ["new"]
-    assert Turn(role="user", content="hi").is_complete is True
-
-
 def test_batch_operations_keep_the_class():
     points = Point(xy=np.arange(12.0).reshape(3, 2, 2), tags=[["a", "b"]] * 3, batch_size=[3, 2])
     for out, shape in [
@@ -269,24 +249,6 @@ def test_lock():
     assert tokens.is_locked
 
 
-def test_metadata():
-    tokens = Tokens(full=np.zeros((2, 3)), batch_size=[2], names=["b"], device="cpu")
-    assert tokens.names == ["b"]
-    assert tokens.device == "cpu"
-    tokens.batch_size = [2, 3]
-    assert tokens.ndim == 2
-    tokens.names = ["x", "y"]
-    assert tokens[0].names == ["y"]
-
-
-def test_assignment():
-    tokens = Tokens(full=np.zeros((2, 3)), padded=False, batch_size=[2])
-    tokens[0] = Tokens(full=np.ones(3))
-    np.testing.assert_array_equal(tokens.full, [[1, 1, 1], [0, 0, 0]])
-    tokens[1] = TensorDict(full=np.full(3, 2))
-    assert tokens.full[1, 0] == 2
-
-
 def test_repr():
     tokens = Tokens(full=np.zeros((2, 3)), padded=True, batch_size=[2])
     assert repr(tokens) == (
@@ -354,9 +316,3 @@ def test_equal_to_its_dict() -> None:
     assert (td == td.to_dict()).all()
     with pytest.raises(KeyError, match="mismatch"):
         td == {**td.to_dict(), "z": None}  # noqa: B015
-
-
-def test_one_object_is_a_tensorclass() -> None:
-    assert is_tensorclass(NonTensorData)
-    assert is_tensorclass(NonTensorData("a"))
-    assert not is_tensorclass(TensorDict())

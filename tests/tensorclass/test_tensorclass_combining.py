@@ -50,14 +50,6 @@ def test_lazy_stack_of_ragged_rows():
     assert row.get("full", as_list=True) is row.full
 
 
-def test_grid_of_ragged_rows():
-    grid = lazy_stack([ragged(), ragged()])
-    assert grid.batch_size == (2, 2)
-    flat = grid.flatten()
-    assert [len(row) for row in flat.get("full", as_list=True)] == [2, 3, 2, 3]
-    assert flat.unflatten(0, (2, 2))[1, 0].full.tolist() == [0, 1]
-
-
 def test_conversations_of_different_lengths():
     chats = [stack([Turn(role="user", content=f"{i}{j}") for j in range(n)]) for i, n in enumerate((1, 3))]
     batch = lazy_stack(chats)
@@ -100,15 +92,6 @@ def test_nested_in_each_other():
     point.set(("inner", "prompt"), np.ones(2))
     assert point.inner.prompt.tolist() == [1, 1]
     assert type(stack([point, point]).inner) is Tokens
-
-
-def test_an_instance_around_a_lazy_stack():
-    tokens = Tokens.from_tensordict(
-        LazyStackedTensorDict(TensorDict(full=np.zeros(1)), TensorDict(full=np.zeros(2)))
-    )
-    assert tokens.get_item_shape("full") == (2, -1)
-    tokens.append(Tokens(full=np.zeros(5)))
-    assert tokens.batch_size == (3,)
 
 
 def test_copies_of_several_tensorclasses_are_of_the_first():

@@ -16,16 +16,12 @@ import pytest
 from lite import (
     LazyStackedTensorDict,
     TensorDict,
-    TensorDictBase,
     TypedTensorDict,
     cat,
-    is_tensor_collection,
-    is_tensorclass,
     lazy_stack,
     load,
     load_memmap,
     maybe_dense_stack,
-    register_pytree,
     stack,
     vmap,
 )
@@ -76,16 +72,6 @@ def test_fields_are_those_of_the_class_and_its_bases() -> None:
         noise: np.ndarray
 
     assert Needed.__required_keys__ == {"eta", "X", "noise"}
-
-
-def test_relations() -> None:
-    state = make()
-    assert isinstance(state, TensorDictBase)
-    assert not isinstance(state, TensorDict)
-    assert is_tensor_collection(state)
-    assert not is_tensorclass(state)
-    assert isinstance(Observed(**state, y=np.zeros(4), batch_size=[4]), State)
-    np.testing.assert_array_equal(dict(**state)["eta"], state.eta)
 
 
 def test_annotations_that_are_local() -> None:
@@ -309,12 +295,6 @@ def test_joined() -> None:
     assert type(lazy_stack([state, state]).contiguous()) is TensorDict
 
 
-def test_numpy_functions() -> None:
-    state = make()
-    assert type(np.add(state, 1)) is type(np.exp(state)) is type(2 * state) is State
-    assert type(np.sum(state, axis=0)) is type(state < 1) is type(state.sum(0)) is TensorDict
-
-
 def test_pickles_name_the_users_class() -> None:
     state = make().lock_()
     again = pickle.loads(pickle.dumps(state))
@@ -372,14 +352,6 @@ def test_modules_and_transforms() -> None:
     assert state["t"].shape == (4,)
     assert type(vmap(lambda row: row * 2)(make())) is State
     assert type(make().map(lambda rows: rows * 2, num_workers=0)) is State
-
-
-def test_trees_of_other_libraries() -> None:
-    optree = pytest.importorskip("optree")
-    register_pytree("optree", State)
-    out = optree.tree_map(lambda x: x + 1, make())
-    assert type(out) is State
-    np.testing.assert_array_equal(out.eta, make().eta + 1)
 
 
 def test_instances_may_have_attributes_of_their_own() -> None:

@@ -358,18 +358,6 @@ def test_statistics():
     assert stats["episode_reward_mean"] == pytest.approx(np.mean(returns))
 
 
-def test_marked_steps_are_no_episodes():
-    collector = Collector(
-        NativeCounting(AutoresetMode.NEXT_STEP, [(4,), (4,)]), frames_per_batch=20, total_frames=32
-    )
-    shapes = [td.shape for td in collector]
-    assert shapes == [(2, 10)] * 2
-    # Of 20 steps each fourth and one more starts anew.
-    assert collector.stats()["frames"] == 32
-    assert collector.stats()["episodes"] == 8
-    assert collector.stats()["episode_length_mean"] == 4.0
-
-
 def test_resuming():
     policy = nn.Sequential(nn.Linear(3, 1, rng=0), nn.Tanh())
 

@@ -27,9 +27,5 @@ def test_state():
     assert (
         other.summary()
         == stats.summary()
-        == {
-            "episodes": 1,
-            "episode_reward_mean": 1.5,
-            "episode_length_mean": 1.0,
-        }
+        == {"episodes": 1, "episode_reward_mean": 1.5, "episode_length_mean": 1.0}
     )

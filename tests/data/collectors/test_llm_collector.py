@@ -10,13 +10,7 @@ import numpy as np
 import pytest
 
 from lite import TensorDict, TensorDictBase, lazy_stack
-from lite.data import (
-    LazyStackStorage,
-    LLMCollector,
-    MCAdvantage,
-    TensorDictReplayBuffer,
-    group_advantages,
-)
+from lite.data import LazyStackStorage, LLMCollector, MCAdvantage, TensorDictReplayBuffer, group_advantages
 
 
 class Echo:

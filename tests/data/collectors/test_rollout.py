@@ -104,13 +104,6 @@ def test_an_environment_alone():
         assert_ids(td)
 
 
-def test_native_vectors_of_the_same_step():
-    td = joined(batches(NativeCounting(AutoresetMode.SAME_STEP)))
-    for i, lengths in enumerate(LENGTHS):
-        assert_row(td[i], i, lengths, 50)
-    assert_ids(td)
-
-
 @pytest.mark.parametrize(
     "make", [NativeCounting, functools.partial(AsyncVectorEnv, context="fork", shared_memory=False)]
 )
@@ -195,23 +188,6 @@ def test_no_observation_is_invented():
         last = td["next", "observation"][td["next", "terminated"][..., 0]]
         assert len(last)
         assert ((abs(last[:, 0]) > 2.4) | (abs(last[:, 2]) > 0.2095)).all()
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_truncated_episodes(mode):
-    env = SyncVectorEnv(makers(), autoreset_mode=mode)
-    td = joined(batches(env, max_frames_per_traj=4))
-    cut = [tuple(min(4, length) for length in lengths) for lengths in LENGTHS]
-    for i, lengths in enumerate(LENGTHS):
-        truth = transitions(i, cut[i], 50)
-        np.testing.assert_array_equal(td["observation"][i], truth["observation"])
-        np.testing.assert_array_equal(td["next", "observation"][i], truth["next_observation"])
-        late = truth["step_count"] == 3
-        own = transitions(i, lengths, 1)
-        assert own
-        done = truth["terminated"] | truth["truncated"]
-        np.testing.assert_array_equal(td["next", "done"][i], done)
-        assert (td["next", "truncated"][i][late]).all()
 
 
 SPACES = {
@@ -387,8 +363,11 @@ def test_any_episodes_in_batches_of_any_size(lists, time, mode, most):
             assert_row(row, i, lengths, row.shape[0])
         else:
             truth = transitions(i, [min(most, length) for length in lengths], row.shape[0])
+            np.testing.assert_array_equal(row["observation"], truth["observation"])
             np.testing.assert_array_equal(row["next", "observation"], truth["next_observation"])
             np.testing.assert_array_equal(row["step_count"], truth["step_count"])
+            np.testing.assert_array_equal(row["next", "done"], truth["terminated"] | truth["truncated"])
+            assert row["next", "truncated"][truth["step_count"] == most - 1].all()
     assert collector.stats()["frames"] == sum(
         row.shape[0] if mode is not None else row["collector", "mask"].sum() for row in td.unbind(0)
     )

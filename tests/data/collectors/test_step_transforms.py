@@ -15,12 +15,7 @@ from lite.data import (
 gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 SyncVectorEnv = gymnasium.vector.SyncVectorEnv
 known = pytest.importorskip("helpers.data.environments", reason="needs the gym extra")
-LENGTHS, Counting, makers, transitions = (
-    known.LENGTHS,
-    known.Counting,
-    known.makers,
-    known.transitions,
-)
+LENGTHS, Counting, makers, transitions = (known.LENGTHS, known.Counting, known.makers, known.transitions)
 
 
 def collected(*transforms, policy=None, frames=48, lengths=LENGTHS, **keywords):
@@ -29,15 +24,6 @@ def collected(*transforms, policy=None, frames=48, lengths=LENGTHS, **keywords):
         env, policy, frames_per_batch=frames, total_frames=frames, transforms=transforms, **keywords
     )
     return next(iter(collector))
-
-
-def test_step_counter():
-    td = collected()
-    for i, lengths in enumerate(LENGTHS):
-        expected = transitions(i, lengths, 12)["step_count"]
-        np.testing.assert_array_equal(td["step_count"][i], expected)
-        np.testing.assert_array_equal(td["next", "step_count"][i], expected + 1)
-    assert td["step_count"].dtype == np.int64
 
 
 @pytest.mark.parametrize("update_done", [True, False])

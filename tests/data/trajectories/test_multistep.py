@@ -1,12 +1,10 @@
-import pickle
-
 import numpy as np
 import pytest
 from helpers.multistep_vectors import as_key, assert_entries, assert_same, build, cases
 
 from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, default_dtype, lazy_stack
 from lite.data import MultiStep
-from lite.nn import Module, TensorDictSequential
+from lite.nn import Module
 
 
 @pytest.mark.parametrize("case", cases("MultiStep"))
@@ -160,14 +158,6 @@ def test_the_input_is_left_alone_and_may_be_locked():
     assert out["next", "original_reward"] is td["next", "reward"]
 
 
-def test_names_are_kept():
-    td = data()
-    td.names = ["env", "time"]
-    out = MultiStep(0.9, 3)(td)
-    assert out.names == ["env", "time"]
-    assert out["next"].names == ["env", "time"]
-
-
 @pytest.mark.parametrize("stack_dim", [0, 1])
 def test_lazy_stacks_stay_lazy(stack_dim):
     dense = data()
@@ -221,13 +211,6 @@ def test_one_done_per_agent(done_shape):
         expected = MultiStep(0.9, 3)(single)
         for key in ("steps_to_next_obs", ("next", "observation"), ("next", "reward")):
             np.testing.assert_array_equal(out[key][at], expected[key])
-
-
-def test_agents_that_share_a_done():
-    td = data((2, 6), reward_shape=(2, 6, 3, 1))
-    out = MultiStep(0.9, 3)(td)
-    assert out["next", "reward"].shape == (2, 6, 3, 1)
-    assert out["gamma"].shape == (2, 6)
 
 
 def test_mask_clears_nonterminal_only():
@@ -295,16 +278,6 @@ def test_errors():
         step(data(collector={"mask": np.ones((3, 8, 3), bool)}))
     with pytest.raises(TypeError, match="must be boolean, got int64"):
         step(data(collector={"mask": np.ones((3, 8), np.int64)}))
-
-
-def test_in_a_sequence():
-    out = TensorDictSequential(MultiStep(0.9, 3))(data())
-    assert_same(out, MultiStep(0.9, 3)(data()))
-
-
-def test_pickle():
-    step = pickle.loads(pickle.dumps(MultiStep(0.9, 3, shift_done=True)))
-    assert_same(step(data()), MultiStep(0.9, 3, shift_done=True)(data()))
 
 
 def test_what_is_no_tensordict_or_no_array_is_a_type_error() -> None:

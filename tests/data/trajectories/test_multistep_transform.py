@@ -8,7 +8,7 @@ from helpers.multistep_vectors import assert_entries, assert_same, build, cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lite import NonTensorStack, TensorDict, cat, default_dtype, lazy_stack
+from lite import NonTensorStack, TensorDict, cat
 from lite.data import MultiStep, MultiStepTransform
 from lite.nn import Module
 
@@ -297,30 +297,6 @@ def test_other_keys():
     assert (out["next", "done"] != frames["next", "done"][:-3]).any()
 
 
-def test_one_done_per_agent():
-    rng = np.random.default_rng(0)
-    shape = (2, 12, 3)
-    frames = TensorDict(
-        {
-            "observation": rng.normal(size=shape),
-            "next": {"reward": rng.normal(size=shape), "done": rng.random(shape) < 0.2},
-        },
-        batch_size=shape[:2],
-    )
-    out = joined(feed(MultiStepTransform(2, 0.9), frames, [5, 7]))
-    expected = MultiStep(0.9, 2)(frames)[:, :-2]
-    assert_same(out, expected)
-    assert out["gamma"].shape == (2, 10, 3)
-
-
-@pytest.mark.parametrize("stack_dim", [0, 1])
-def test_lazy_stacks(stack_dim):
-    dense = stream(9, (2,))
-    lazy = lazy_stack(list(dense.unbind(stack_dim)), stack_dim)
-    outs = feed(MultiStepTransform(3, 0.9), lazy, [4, 5])
-    assert_same(joined(outs), joined(feed(MultiStepTransform(3, 0.9), dense, [4, 5])))
-
-
 def test_non_tensor_data_stays_with_its_frames():
     frames = stream(9)
     frames["word"] = NonTensorStack(*[f"w{t}" for t in range(9)])
@@ -328,22 +304,6 @@ def test_non_tensor_data_stays_with_its_frames():
     outs = feed(MultiStepTransform(3, 0.9), frames, [4, 5])
     assert [out["word"] for out in outs] == [["w0"], ["w1", "w2", "w3", "w4", "w5"]]
     assert all(out["task"] == "walk" for out in outs)
-
-
-def test_names_are_kept():
-    frames = stream(9, (2,))
-    frames.names = ["env", "time"]
-    assert [out.names for out in feed(MultiStepTransform(3, 0.9), frames, [4, 5])] == [["env", "time"]] * 2
-
-
-def test_integer_rewards_are_discounted():
-    frames = stream(6, rate=0.0)
-    frames["next", "reward"] = np.ones((6, 1), np.int64)
-    out = MultiStepTransform(3, 0.5).inv(frames)
-    assert out["next", "reward"].dtype == np.float32
-    np.testing.assert_array_equal(out["next", "reward"], np.full((3, 1), 1.75))
-    with default_dtype(np.float64):
-        assert MultiStepTransform(3, 0.5).inv(frames)["next", "reward"].dtype == np.float64
 
 
 def test_samples_pass_through():

@@ -5,7 +5,7 @@ import pytest
 from helpers.multistep_vectors import assert_same
 
 from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, lazy_stack
-from lite.data import MultiStep, split_trajectories
+from lite.data import split_trajectories
 
 
 def rollout(batch=(3, 10), *, rate=0.3, seed=0, trailing=True, **entries):
@@ -155,12 +155,6 @@ def test_done_key():
     np.testing.assert_array_equal(out["mask"].sum(1), [10, 5, 5, 10])
 
 
-def test_the_mask_is_the_one_of_multistep():
-    td = rollout(rate=0.2, collector={"traj_ids": np.repeat(np.arange(6), 5).reshape(3, 10)})
-    out = MultiStep(0.9, 3)(split_trajectories(td))
-    assert not out["nonterminal"][~out["collector", "mask"]].any()
-
-
 def test_the_result_is_in_new_memory():
     for rate in (0.0, 0.3):
         td = rollout(rate=rate)
@@ -189,12 +183,6 @@ def test_a_ragged_stack_instead_of_padding():
     assert ragged.get("mask", None) is None
     assert np.shares_memory(ragged[0]["obs"], td["obs"])
     assert_same(ragged.to_padded_tensor(mask_key="mask"), padded)
-
-
-def test_trajectories_of_equal_length_as_a_stack():
-    ragged = split_trajectories(rollout(rate=0.0), as_nested=True)
-    assert isinstance(ragged, LazyStackedTensorDict)
-    assert ragged.batch_size == (3, 10)
 
 
 @pytest.mark.parametrize("stack_dim", [0, 1])
