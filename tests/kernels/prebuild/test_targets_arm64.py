@@ -43,7 +43,7 @@ print(machine.emit_assembly(program))
 
 FORMULAS = (
     "maximum_float_5", "odd_float_5", "sum_of_exp_float_7", "sums_of_exp_float_7", "sums_apart_float_7",
-    "weights_apart_float", "_shifted_float",
+    "weights_apart_float_9", "_shifted_float_10",
 )  # fmt: skip
 # Loops that LLVM makes vectors of, in what Numba calls them or the number of the kernel, and what is in them.
 LOOPS = {
