@@ -159,13 +159,6 @@ def test_bad_calls(decoder: OnnxDecoder, prompts: list[Any]) -> None:
     assert (decoder.lengths == 0).all()
 
 
-@pytest.mark.parametrize("name", ["optimum-llama"])
-def test_without_seeds_responses_differ(decoder: OnnxDecoder, prompts: list[Any]) -> None:
-    config = GenerationConfig(max_new_tokens=24, do_sample=True)
-    first, second = (generate(decoder, prompts[:1], config)[0].tokens.tolist() for _ in range(2))
-    assert first != second  # equal with probability below 1e-30
-
-
 def test_a_limit_is_no_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
     """A huge max_new_tokens for a model that does not say how much it holds costs nothing ahead of time."""
     decoder = open_model("optimum-llama")

@@ -12,23 +12,6 @@ from helpers.models.table_model import TableModel
 from lite.models import Generated, GenerationConfig, generate, stream
 from lite.models.generation.processors import Processors
 
-CONFIGS = [
-    GenerationConfig(max_new_tokens=6),
-    GenerationConfig(max_new_tokens=9, do_sample=True, temperature=1.3, top_k=20),
-    GenerationConfig(max_new_tokens=3, do_sample=True, top_p=0.8, repetition_penalty=1.4),
-]
-
-
-def test_each_prompt_has_its_options() -> None:
-    decoder = open_model("genai-llama-fp32")
-    prompts, seeds = [[3, 4, 5], [6, 7], [8, 9, 10, 11]], np.array([1, 2, 3], np.uint64)
-    together = generate(decoder, prompts, CONFIGS, seeds=seeds)
-    for i, response in enumerate(together):
-        (alone,) = generate(decoder, prompts[i : i + 1], CONFIGS[i], seeds=seeds[i : i + 1])
-        np.testing.assert_array_equal(response.tokens, alone.tokens)
-        np.testing.assert_allclose(response.log_probs, alone.log_probs, atol=1e-4)
-
-
 # -- what is told of tokens ----------------------------------------------------------------------
 
 ASKED = {"sampled_log_probs": True, "kept_ids": True, "entropy": True, "logprobs": 3}

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import EXPECTED, assert_same_response, open_model
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 
 from lite.models import GenerationConfig, generate, stream
@@ -179,20 +178,3 @@ def test_what_is_looked_up() -> None:
     repeating = Lookup(3)
     repeating.read(np.array([7, 8, 7, 8, 7, 8]))
     np.testing.assert_array_equal(repeating.find(5), [7, 8, 7, 8, 7])
-
-
-@pytest.mark.parametrize("model", sorted(EXPECTED))
-def test_real_exports(model: str, rng: np.random.Generator) -> None:
-    decoder, assistant = (open_model(model) for _ in range(2))
-    prompts = [np.tile(rng.integers(0, 500, 4), 6)[: 20 + i] for i in range(3)]
-    for config in (replace(GREEDY, max_new_tokens=24), replace(SAMPLED, max_new_tokens=24)):
-        seeds = np.arange(3, dtype=np.uint64)
-        for count in (1, 3):
-            theirs = generate(decoder, prompts[:count], config, seeds=seeds[:count])
-            for options in ({"assistant_model": assistant}, {}):
-                own = looking(config) if not options else config
-                ours = generate(decoder, prompts[:count], own, seeds=seeds[:count], **options)
-                for one, other in zip(ours, theirs, strict=True):
-                    assert_same_response(model, one, other)
-    assert (decoder.lengths == 0).all()
-    assert (assistant.lengths == 0).all()

@@ -215,7 +215,7 @@ def test_threads(policy: OnnxModule) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.processes)])
 def test_other_processes_open_their_own(policy: OnnxModule, method: str) -> None:
     context = multiprocessing.get_context(method)
     queue = context.Queue()

@@ -10,7 +10,7 @@ import pytest
 from helpers.models.prompts import as_lists, nested
 
 from lite import lazy_stack
-from lite.models import ChatHistory, History, Text, Tokenizer, Tokens, add_chat_template
+from lite.models import ChatHistory, History, Text, Tokenizer, add_chat_template
 from lite.models.text.builtin_templates import BUILT_IN
 
 Make = Callable[..., Tokenizer]
@@ -144,15 +144,3 @@ def test_prompts_and_whole_conversations_still_have_to_parse(byte_tokenizer: Mak
     for name in ("prompt", "full"):
         with pytest.raises(RuntimeError, match="Couldn't get a single item out of text"):
             Text(**{name: "Yo"}).to_history(byte_tokenizer())
-
-
-# -- errors ------------------------------------------------------------------------------------
-
-
-def test_messages_of_the_reference(byte_tokenizer: Make) -> None:
-    tokens = Tokens(full=np.zeros((1, 3), np.int64), padded=False, batch_size=[1])
-    tokens.padded = True
-    with pytest.raises(ValueError, match="padded tokens"):
-        tokens.to_text(byte_tokenizer())
-    with pytest.raises(ValueError, match="Padding is not yet supported"):
-        Text(full=["a"]).to_tokens(byte_tokenizer(), padding=True)

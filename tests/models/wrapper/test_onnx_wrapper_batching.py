@@ -12,7 +12,7 @@ import pytest
 from helpers.waiting import LONG, until
 
 from lite import TensorDict
-from lite.models import ChatHistory, History, Text
+from lite.models import Text
 
 Make = Callable[..., Any]
 
@@ -86,19 +86,6 @@ def test_one_element_and_more_dimensions(wrap: Make) -> None:
     assert wrap("text", batching=True)(square)["text", "response"] == [["ab<eos>", "abcd"]]
 
 
-def test_history_mode(wrap: Make) -> None:
-    def td(text: str) -> TensorDict:
-        chat = [[{"role": "user", "content": text}]]
-        return TensorDict(
-            {"history": ChatHistory(prompt=History.from_chats(chat), batch_size=[1])}, batch_size=[1]
-        )
-
-    wrapper = wrap("history", min_batch_size=2, batching_timeout=LONG)
-    with ThreadPoolExecutor(2) as pool:
-        outs = list(pool.map(wrapper, [td("Hi"), td("Hello")], timeout=20))
-    assert [out["history"].full[0, 0].content for out in outs] == ["Hi", "Hello"]
-
-
 def test_options_of_a_call_are_its_own(wrap: Make) -> None:
     wrapper = wrap("text", min_batch_size=32, batching_timeout=0.1)  # all callers are queued at once
     with ThreadPoolExecutor(8) as pool:
@@ -148,18 +135,6 @@ def test_state_and_cleanup(wrap: Make) -> None:
         until(queued(wrapper, 1))
         wrapper.cleanup_batching(flush=True)
         assert list(waiting.result(20)["text", "response"]) == ["ab<eos>"]
-
-
-def test_constructor_checks_sizes(wrap: Make) -> None:
-    for options in ({"min_batch_size": 2, "max_batch_size": 5}, {"min_batch_size": 3, "max_batch_size": 3}):
-        assert wrap("text", **options).batching
-    assert wrap("text", batching=True, max_batch_size=2).get_batching_state()["min_batch_size"] == 1
-    with pytest.raises(ValueError, match=r"min_batch_size \(5\) must be <= max_batch_size \(2\)"):
-        wrap("text", min_batch_size=5, max_batch_size=2)
-    with pytest.raises(ValueError, match="must be None if batching is False"):
-        wrap("text", batching=False, min_batch_size=5)
-    with pytest.raises(ValueError, match="batching_timeout"):
-        wrap("text", batching_timeout=-1)
 
 
 def test_wrappers_of_one_model_take_turns(wrap: Make, scripted_model: Make) -> None:

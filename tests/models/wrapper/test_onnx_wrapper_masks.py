@@ -42,6 +42,12 @@ TEMPLATES: dict[str, dict[str, Any]] = {
 }
 
 
+ANSWERS = ["42", "", "a b\nc", "42<|im_start|>"]
+# Every template with two of the answers, the first one with all.
+CASES = [(name, answer) for i, name in enumerate(TEMPLATES) for answer in ("42", ANSWERS[1 + i % 3])]
+CASES += [("embedded", answer) for answer in ANSWERS[2:]]
+
+
 class Forced:
     """Makes a policy write some ids."""
 
@@ -72,8 +78,7 @@ def test_reasoning_that_the_template_writes_again(decoder: OnnxDecoder) -> None:
     check(policy, "<think>\nhm\n</think>\n\n42", ended=True)
 
 
-@pytest.mark.parametrize("answer", ["42", "", "a b\nc", "42<|im_start|>"])
-@pytest.mark.parametrize("name", TEMPLATES)
+@pytest.mark.parametrize(("name", "answer"), CASES)
 def test_scoring_marks_what_generation_wrote(decoder: OnnxDecoder, name: str, answer: str) -> None:
     policy = OnnxWrapper(decoder, tokenizer=embedded_model_path(), **TEMPLATES[name])
     for ended in (True, False) if answer else (True,):
