@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,11 @@ from lite.models.batches.rows import row_of
 
 pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
 Make = Callable[..., Any]
+
+
+@functools.cache
+def embedded() -> ScoreBatches:
+    return ScoreBatches(embedded_model_path(), threads=1, raw=True)
 
 
 def read_only(values: Any, dtype: Any = object) -> Any:
@@ -168,7 +174,7 @@ def test_pickles_go_to_other_processes() -> None:
 )
 def test_bad_rows_are_named(columns: dict[str, Any], message: str, byte_tokenizer: Make) -> None:
     pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-    judge = ScoreBatches(embedded_model_path(), threads=1, raw=True)
+    judge = embedded()
     with pytest.raises(ValueError, match=message):
         judge({"id": [7], **columns})
     with pytest.raises(ValueError, match="row 0 of the batch: "):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from helpers.models.real_models import EXPECTED, MODELS
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lite.models import Tokenizer, embedded_model_path
@@ -228,6 +228,7 @@ def test_what_is_no_json_object(text: str) -> None:
         check_rules(text)
 
 
+@settings(max_examples=40)
 @given(
     st.dictionaries(
         st.sampled_from(

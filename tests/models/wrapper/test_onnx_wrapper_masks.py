@@ -16,7 +16,6 @@ from lite.models.text.builtin_templates import BUILT_IN
 pytest.importorskip("onnxruntime")
 pytest.importorskip("tokenizers")
 
-CHATML = BUILT_IN["chatml_format"]
 LLAMA3 = (
     "<s>{% for m in messages %}{{ '[' + m.role + ']\n\n' + m.content | trim + '<|im_end|>' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '[assistant]\n\n' }}{% endif %}"

@@ -86,13 +86,6 @@ def test_what_is_told(wrap: Make, scripted_model: Make, padded: bool) -> None:
             assert len(own["entropy"][row]) == len(tokens)
 
 
-def test_greedy_tokens_are_certain(wrap: Make) -> None:
-    td = wrap(generate_kwargs={"sampled_log_probs": True})(text_td("Hi"))
-    assert not td["sampling", "sampled_log_probs"].any()
-    assert not td["sampling", "kept_log_mass"].any()
-    assert td["log_probs", "response"].all()
-
-
 def test_a_call_may_ask_for_more(wrap: Make) -> None:
     policy = wrap(seed=1, generate_kwargs=DRAWN)
     td = text_td("Hi", "Hello")

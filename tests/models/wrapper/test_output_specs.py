@@ -51,12 +51,3 @@ def test_scores_are_in_the_specs(wrap: Make, mode: str, padded: bool) -> None:
     assert Masks.default_spec((2,), keys=["all_attention_mask"]).is_in(out["masks"])
     assert LogProbs.default_spec((2,), keys=["full"]).is_in(out["log_probs"])
     assert not LogProbs.default_spec((2,)).is_in(out["log_probs"])  # a response is not known
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("padded", [True, False])
-def test_an_empty_batch_is_in_the_specs(wrap: Make, mode: str, padded: bool) -> None:
-    out = wrap(mode, return_log_probs=True, pad_output=padded)(prompts(mode)[:0])
-    assert Tokens.default_spec((0,)).is_in(out["tokens"])
-    assert Masks.default_spec((0,)).is_in(out["masks"])
-    assert LogProbs.default_spec((0,), keys=["response"]).is_in(out["log_probs"])
