@@ -124,18 +124,6 @@ def test_long_rows_grow_the_cache(same: Same, decoder: OnnxDecoder, rng: np.rand
     same(logits[1], full(decoder, text[:4]))
 
 
-def test_growing_in_small_steps_up_to_the_context(
-    decoder: OnnxDecoder, rng: np.random.Generator, same: Same
-) -> None:
-    text = rng.integers(0, 512, 256)
-    decoder.prefill(0, text[:1])
-    for end in (33, 97, 130, 193, 200, 255):  # each more than the last capacity
-        decoder.extend([0], [text[decoder.lengths[0] : end]])
-        decoder.decode(text[[end]], [0])
-        decoder.truncate(0, end)
-    same(decoder.decode(text[[255]], [0])[0], full(decoder, text))
-
-
 def test_memory_follows_the_rows_that_live(decoder: OnnxDecoder, rng: np.random.Generator) -> None:
     line = 2 * len(decoder.spec.cache) * decoder.spec.num_heads * decoder.spec.head_size * 4  # read and write
     decoder.prefill_rows(range(16), [[1, 2, 3]] * 16)

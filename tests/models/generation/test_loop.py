@@ -171,22 +171,6 @@ def test_a_limit_is_no_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(response.tokens, expected)
 
 
-def test_memory_grows_with_a_long_response(monkeypatch: pytest.MonkeyPatch) -> None:
-    decoder = open_model("optimum-llama")
-    config = GenerationConfig(max_new_tokens=20, repetition_penalty=1.5)
-    (whole,) = generate(decoder, [[3, 4, 5]], config)
-    monkeypatch.setattr("lite.models.generation.response.AHEAD", 2)
-    (grown,) = generate(decoder, [[3, 4, 5]], config)
-    np.testing.assert_array_equal(grown.tokens, whole.tokens)
-
-
-@pytest.mark.parametrize("count", [0, -1])
-def test_at_least_one_sample(count: int) -> None:
-    decoder = open_model("optimum-llama")
-    with pytest.raises(ValueError, match="num_samples must be at least 1"):
-        generate(decoder, [[3]], GenerationConfig(max_new_tokens=1), num_samples=count)
-
-
 class _Told:
     def __init__(self, fail_at: int = -1) -> None:
         self.calls: list[list[int] | None] = []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers import simulator
 from helpers.models.real_models import open_model
 from helpers.models.table_model import TableModel
 
@@ -170,3 +172,13 @@ def test_rows_that_are_replaced_and_guessed_tokens(options: dict[str, Any], savi
         np.testing.assert_array_equal(one.details.kept_ids, other.details.kept_ids)
         np.testing.assert_allclose(one.details.sampled_log_probs, other.details.sampled_log_probs, atol=1e-4)
         np.testing.assert_array_equal(one.details.top_ids, other.details.top_ids)
+
+
+FILE = Path(__file__).parents[2] / "cuda" / "test_device_draws.py"
+
+
+@pytest.mark.simulator
+def test_in_the_simulator() -> None:
+    """Stand-ins hold the host's memory, which a GPU must not be given."""
+    pytest.importorskip("onnxruntime")
+    simulator.run(FILE, at_least=29, on_gpu=False)

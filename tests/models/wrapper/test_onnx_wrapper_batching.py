@@ -40,17 +40,6 @@ def test_two_threads_share_a_run(wrap: Make, scripted_model: Make) -> None:
     assert outs[0] is tds[0]  # in place, as without batching
 
 
-def test_uneven_callers_get_their_own(wrap: Make) -> None:
-    # the last caller may find the first two run: what it brings is too few and waits for the timeout
-    wrapper = wrap("text", min_batch_size=5, inplace=False, batching_timeout=0.2)
-    texts = [["Hi"], ["Hello", "Hi", "Hello"], ["Hi", "Hi"]]
-    with ThreadPoolExecutor(3) as pool:
-        outs = list(pool.map(lambda t: wrapper(text_td(*t)), texts, timeout=20))
-    for out, given in zip(outs, texts, strict=True):
-        assert list(out["text", "prompt"]) == given
-        assert list(out["text", "response"]) == ["ab<eos>" if t == "Hi" else "abcd" for t in given]
-
-
 @pytest.mark.parametrize("padded", [True, False])
 @pytest.mark.parametrize("generate", [True, False])
 def test_results_do_not_show_batching(wrap: Make, padded: bool, generate: bool) -> None:
