@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.prompts import HELLO, HI
+from helpers.models.prompts import HELLO, HI, Make
 from helpers.models.real_models import MODELS
 
 from lite.data import row_seeds
@@ -21,7 +20,6 @@ from lite.models import (
 )
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-Make = Callable[..., Any]
 LLAMA = MODELS / "optimum-llama"
 SAMPLED = {"max_new_tokens": 6, "temperature": 1.0, "do_sample": True}
 

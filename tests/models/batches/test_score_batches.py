@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import functools
 import pickle
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.prompts import HELLO, HI
+from helpers.models.prompts import HELLO, HI, Make
 
 from lite.models import ScoreBatches, Tokenizer, embedded_model_path, score
 from lite.models.batches.rows import row_of
 
 pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
-Make = Callable[..., Any]
 
 
 @functools.cache

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.prompts import HELLO, HI, MODES, prompts, rows
+from helpers.models.prompts import HELLO, HI, MODES, Make, prompts, rows
 from helpers.models.real_models import MODELS
 
 from lite.data import (
@@ -23,7 +22,6 @@ from lite.models import OnnxWrapper
 from lite.nn.losses import grpo_loss
 
 pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
-Make = Callable[..., Any]
 TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
 
 

@@ -9,17 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.models.prompts import Make, text_td
 from helpers.waiting import LONG, until
-
-from lite import TensorDict
-from lite.models import Text
-
-Make = Callable[..., Any]
-
-
-def text_td(*texts: str, field: str = "prompt") -> TensorDict:
-    size = [len(texts)]
-    return TensorDict({"text": Text(**{field: list(texts)}, batch_size=size)}, batch_size=size)
 
 
 def queued(wrapper: Any, count: int) -> Callable[[], bool]:

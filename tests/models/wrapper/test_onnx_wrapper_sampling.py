@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.models.prompts import Make, text_td
 
 from lite import TensorDict
 from lite.models import (
@@ -21,13 +21,8 @@ from lite.models import (
     score_details,
 )
 
-Make = Callable[..., Any]
 EVERYTHING = {"sampled_log_probs": True, "kept_ids": True, "entropy": True, "logprobs": 3}
 DRAWN = {"temperature": 0.7, "top_p": 0.8}
-
-
-def text_td(*texts: str) -> TensorDict:
-    return TensorDict({"text": Text(prompt=list(texts), batch_size=[len(texts)])}, batch_size=[len(texts)])
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
