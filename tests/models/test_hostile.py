@@ -110,13 +110,15 @@ def test_what_is_not_changed_is_fine(result: Callable[..., str], export: str) ->
 
 # -- what is no file -----------------------------------------------------------------------------
 
+KINDS = ["pipe", "folder", "device", "link to itself"]
 CONFIGS = ["config.json", "generation_config.json", "tokenizer_config.json", "special_tokens_map.json"]
+FILES = ["model.onnx", "chat_template.jinja", "tokenizer.json", *CONFIGS]
 
 
 @pytest.mark.parametrize(
-    "name", standing_for_all(["model.onnx", "chat_template.jinja", "tokenizer.json", *CONFIGS], 2)
+    ("name", "kind"),
+    standing_for_all([*zip(FILES, KINDS * 2, strict=False), *zip(reversed(FILES), KINDS, strict=False)], 4),
 )
-@pytest.mark.parametrize("kind", ["pipe", "folder", "device", "link to itself"])
 def test_what_is_no_file_is_none(result: Callable[..., str], name: str, kind: str) -> None:
     make: dict[str, Callable[[Path], Any]] = {
         "pipe": os.mkfifo,
@@ -206,8 +208,10 @@ JSON: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", standing_for_all([*CONFIGS, "tokenizer.json"]))
-@pytest.mark.parametrize("kind", JSON)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [(name, kind) for i, name in enumerate([*CONFIGS, "tokenizer.json"]) for kind in list(JSON)[i % 7 :: 3]],
+)
 def test_json_that_is_none(result: Callable[..., str], name: str, kind: str) -> None:
     found = result(write(name, JSON[kind]))
     assert found.startswith(REFUSED), found
@@ -224,7 +228,7 @@ def test_files_of_a_terabyte(result: Callable[..., str], name: str) -> None:
 NONSENSE = [2**62, 10**30, -5, 0, 1.5, "12", [1, 2], [[1]], {"a": 1}, True, None]
 
 
-@pytest.mark.parametrize("value", standing_for_all([*NONSENSE, float("inf"), float("nan")], 4), ids=repr)
+@pytest.mark.parametrize("value", standing_for_all([*NONSENSE, float("inf"), float("nan")], 2), ids=repr)
 def test_sizes_and_options_that_are_none(result: Callable[..., str], value: Any) -> None:
     """What is no size counts for nothing, where the graph says what it needs."""
     sizes = ("max_position_embeddings", "vocab_size", "num_key_value_heads", "num_attention_heads")
@@ -247,30 +251,20 @@ def test_sizes_and_options_that_are_none(result: Callable[..., str], value: Any)
     ),
 )
 def test_options_of_generation_that_are_none(cases: Cases, tmp_path: Path, name: str) -> None:
-    for i, value in enumerate([*NONSENSE, float("inf"), float("nan")]):
+    for i, value in enumerate([10**30, -5, "12", [[1]], None, float("inf"), float("nan")]):
         folder = shutil.copytree(MODELS / LEFT, tmp_path / str(i))
         edit("generation_config.json", **{name: value})(folder)
         found = cases.run("configure", folder)
         assert found == FINE or (found.startswith(REFUSED) and name in found), (value, found)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "context_length",
-        "decoder.head_size",
-        *(
-            pytest.param(path, marks=pytest.mark.grid)
-            for path in (
-                *("vocab_size", "eos_token_id", "decoder", "decoder.num_key_value_heads"),
-                *("decoder.num_hidden_layers", "decoder.hidden_size"),
-            )
-        ),
-    ],
-)
+SIZES = ["context_length", "vocab_size", "eos_token_id", "decoder", "decoder.num_key_value_heads"]
+
+
+@pytest.mark.parametrize("path", standing_for_all(["decoder.head_size", *SIZES]))
 def test_a_cache_of_any_size_is_not_allocated(cases: Cases, tmp_path: Path, path: str) -> None:
     *parts, name = path.split(".")
-    for i, value in enumerate(NONSENSE):
+    for i, value in enumerate([2**62, -5, 1.5, "12", {"a": 1}]):
         folder = shutil.copytree(MODELS / SLOTS, tmp_path / str(i))
         edit("genai_config.json", "model", *parts, **{name: value})(folder)
         found = cases.run("use", folder)
@@ -283,7 +277,7 @@ def test_a_cache_of_any_size_is_not_allocated(cases: Cases, tmp_path: Path, path
 # -- graphs --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("action", ["impatient", "run_graph"])
+@pytest.mark.parametrize("action", standing_for_all(["run_graph", "impatient"]))
 def test_a_graph_that_never_ends(result: Callable[..., str], action: str) -> None:
     found = result(lambda folder: shutil.copy(ENDLESS, folder / "model.onnx"), action=action)
     assert found.startswith("TimeoutError: the graph may never end")
@@ -341,48 +335,25 @@ def doubled(rule: Any, key: str, times: int) -> Any:
     return rule
 
 
-BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
 SPECIAL = {"<|endoftext|>": {"id": "<|endoftext|>", "ids": [0] * 1000, "tokens": ["<|endoftext|>"] * 1000}}
 FIRST = {"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}}
 TEXT = {"Sequence": {"id": "A", "type_id": 0}}
 TEMPLATE = {"type": "TemplateProcessing", "pair": [], "special_tokens": SPECIAL}
 SPLIT = {"type": "Split", "behavior": "Isolated", "invert": False}
-WORDS = {
-    "type": "WordPiece",
-    "unk_token": "[UNK]",
-    "continuing_subword_prefix": "##",
-    "max_input_chars_per_word": 100,
-}
 TOKENIZERS: dict[str, dict[str, Any]] = {
     "twelve rules that multiply": {"normalizer": sequence("normalizers", *[replace("l", "l" * 8)] * 12)},
-    "rules in rules": {"normalizer": doubled(replace("l", "ll"), "normalizers", 10)},
     "megabytes for a letter": {"normalizer": replace("l", "x" * 8_000_000)},
-    "megabytes before a text": {"normalizer": {"type": "Prepend", "prepend": "x" * 8_000_000}},
-    "bytes of bytes of bytes": {"pre_tokenizer": sequence("pretokenizers", *[BYTE_LEVEL] * 30)},
-    "decoding that multiplies": {"decoder": sequence("decoders", *[replace("l", "l" * 8)] * 12)},
     "rules without end": {"decoder": doubled({"type": "Fuse"}, "decoders", 16)},
-    "rules of many megabytes": {"decoder": doubled({"type": "Fuse"}, "decoders", 18)},
     "a million special tokens": {"post_processor": {**TEMPLATE, "single": [*[FIRST] * 1000, TEXT]}},
     "a map of four gigabytes": {
         "normalizer": {"type": "Precompiled", "precompiled_charsmap": "/////////////////w=="}
     },
-    "a short map": {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}},
     "an expression in expressions": {
         "pre_tokenizer": {**SPLIT, "pattern": {"Regex": "(" * 5000 + "a" + ")" * 5000}}
-    },
-    "no unknown token": {"model": {**WORDS, "vocab": {"a": 0}}, "added_tokens": []},
-    "an unknown special token": {
-        "post_processor": {**TEMPLATE, "special_tokens": {}, "single": [FIRST, TEXT]}
-    },
-    "an id of 32 bits": {"model": {"type": "WordLevel", "unk_token": "a", "vocab": {"a": 0, "b": 2**32 - 1}}},
-    "an added id of 32 bits": {"added_tokens": [{"id": 2**32 - 1, "content": "z", "special": True}]},
-    "a special id of 32 bits": {
-        "post_processor": {"type": "BertProcessing", "sep": ["a", 2**32 - 1], "cls": ["b", 1]}
     },
     "a piece of no length": {"pre_tokenizer": {"type": "FixedLength", "length": 0}},
     "a merge of nothing": {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["a", "b"]]}},
     "nothing at all": {"model": {"type": "Unigram", "unk_id": None, "vocab": []}, "added_tokens": []},
-    "too many added tokens": {"added_tokens": [{"id": i, "content": f"t{i}"} for i in range(140_000)]},
 }
 
 
@@ -391,13 +362,6 @@ def test_tokenizers_that_are_refused(result: Callable[..., str], name: str) -> N
     found = result(edit("tokenizer.json", **TOKENIZERS[name]), action="tokenize")
     assert found.startswith(REFUSED), found
     assert "tokenizer" in found
-
-
-def test_models_with_such_a_tokenizer_are_refused(result: Callable[..., str]) -> None:
-    found = result(edit("tokenizer.json", **TOKENIZERS["twelve rules that multiply"]))
-    assert (
-        "tokenizer.json is not a valid tokenizer: its normalizer makes up to 512 characters of one" in found
-    )
 
 
 @pytest.mark.parametrize(
@@ -412,23 +376,14 @@ def test_expressions_that_try_for_ever(result: Callable[..., str], pattern: str)
 
 TEMPLATES = {
     "loops": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
-    "lists in lists": (
-        "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}"
-        "{{ ns.x }}"
-    ),
     "long texts": "{% set a = 'a' * 16000000 %}{{ [a] * 9999 }}",
-    "long numbers": "{{ 9 ** 9 ** 9 }}",
     "Python": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
-    "Python by another way": "{{ cycler.__init__.__globals__ }}",
-    "files": "{% include '/etc/passwd' %}",
     "itself": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
-    "deep": "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}",
     "long": "a" * (1 << 20),
-    "cut": "{% for m in messages %}",
 }
 
 
-@pytest.mark.parametrize("name", standing_for_all(sorted(TEMPLATES, key="loops".__eq__), -1))
+@pytest.mark.parametrize("name", TEMPLATES)
 def test_templates_that_are_refused(result: Callable[..., str], name: str) -> None:
     found = result(write("chat_template.jinja", TEMPLATES[name]))
     assert found.startswith(REFUSED), found

@@ -192,7 +192,9 @@ def _serve() -> None:
     from helpers.models.rewriting import remembered
 
     from lite.models.decoder import opening
+    from lite.models.text import template_budget
 
+    template_budget.MAX_SECONDS = 0.5
     vars(opening).update(remembered())
     use(MODELS / "optimum-llama")  # compiles, and rewrites the graph that most cases leave as it is
     for line in sys.stdin:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.prompts import HELLO, HI
+from helpers.models.prompts import HELLO, HI, Make
 from helpers.models.real_models import MODELS
 
 from lite.data import row_seeds
@@ -19,11 +17,9 @@ from lite.models import (
     ScoreBatches,
     embedded_model_path,
     generate,
-    read_log_probs,
 )
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-Make = Callable[..., Any]
 LLAMA = MODELS / "optimum-llama"
 SAMPLED = {"max_new_tokens": 6, "temperature": 1.0, "do_sample": True}
 
@@ -86,16 +82,6 @@ def test_scores_of_what_was_written() -> None:
     written = GenerateBatches(LLAMA, generate_kwargs=SAMPLED, threads=1)(batch())
     scored = ScoreBatches(LLAMA, prefix="ref_", threads=1)(written)
     np.testing.assert_allclose(scored["ref_log_prob"], written["log_prob"], atol=1e-4)
-
-
-def test_the_log_of_a_job_is_read_by_mismatch(tmp_path: Path) -> None:
-    import json
-
-    out = GenerateBatches(LLAMA, generate_kwargs=SAMPLED, threads=1)(batch(3))
-    names = ("prompt_ids", "response_ids", "logprobs")
-    file = tmp_path / "log.jsonl"
-    file.write_text("".join(json.dumps({n: out[n][i] for n in names}) + "\n" for i in range(3)))
-    assert [row.response_ids.tolist() for row in read_log_probs(file)] == out["response_ids"].tolist()
 
 
 def test_details_are_columns() -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.prompts import HELLO, HI
+from helpers.models.prompts import HELLO, HI, Make
 
 from lite.models import ScoreBatches, Tokenizer, embedded_model_path, score
 from lite.models.batches.rows import row_of
 
 pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
-Make = Callable[..., Any]
+
+
+@functools.cache
+def embedded() -> ScoreBatches:
+    return ScoreBatches(embedded_model_path(), threads=1, raw=True)
 
 
 def read_only(values: Any, dtype: Any = object) -> Any:
@@ -168,7 +172,7 @@ def test_pickles_go_to_other_processes() -> None:
 )
 def test_bad_rows_are_named(columns: dict[str, Any], message: str, byte_tokenizer: Make) -> None:
     pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-    judge = ScoreBatches(embedded_model_path(), threads=1, raw=True)
+    judge = embedded()
     with pytest.raises(ValueError, match=message):
         judge({"id": [7], **columns})
     with pytest.raises(ValueError, match="row 0 of the batch: "):

@@ -37,14 +37,12 @@ def model() -> OnnxDecoder:
 def drawn(decoder: OnnxDecoder, seed: int, **options: Any) -> list[LoggedResponse]:
     """Responses that a model drew, of lengths 5 to 40."""
     rng = np.random.default_rng(seed)
-    rows = []
-    for length in (5, 12, 20, 33, 40, 40, 40, 40):
-        prompt = np.array([BOS, *rng.integers(5, 500, rng.integers(1, 9))])
-        kwargs = {"max_new_tokens": length, "temperature": 1.0, **options}
-        config = GenerationConfig.from_kwargs({**kwargs, "eos_token_id": []})
-        (response,) = generate(decoder, [prompt], config, seeds=np.array([rng.integers(2**60)], np.uint64))
-        rows.append(LoggedResponse(prompt, response.tokens))
-    return rows
+    lengths = (5, 12, 20, 33, 40, 40, 40, 40)
+    prompts = [np.array([BOS, *rng.integers(5, 500, rng.integers(1, 9))]) for _ in lengths]
+    kwargs = {"temperature": 1.0, "eos_token_id": [], **options}
+    configs = [GenerationConfig.from_kwargs({"max_new_tokens": length, **kwargs}) for length in lengths]
+    responses = generate(decoder, prompts, configs, seeds=rng.integers(0, 2**60, 8).astype(np.uint64))
+    return [LoggedResponse(prompt, one.tokens) for prompt, one in zip(prompts, responses, strict=True)]
 
 
 def written(decoder: OnnxDecoder, rows: list[LoggedResponse], values: Values) -> list[LoggedResponse]:
@@ -117,7 +115,7 @@ def test_two_exports_of_one_model_agree(model: OnnxDecoder) -> None:
 
 @pytest.mark.parametrize(
     ("temperature", "noise"),
-    standing_for_all([(0.6, 0.02), (1.1, 0.0), (0.3, 0.0), (0.9, 0.02), (1.5, 0.02), (3.0, 0.0)], 2),
+    standing_for_all([(0.6, 0.02), (1.1, 0.0), (0.3, 0.0), (3.0, 0.02)]),
 )
 def test_a_temperature(temperature: float, noise: float, model: OnnxDecoder) -> None:
     rng = np.random.default_rng(0)
@@ -216,7 +214,7 @@ def test_another_model_and_a_single_odd_row_stay_unexplained(model: OnnxDecoder)
     assert np.flatnonzero(found.first_divergence >= 0).tolist() == [5]
 
 
-OTHERS = ("optimum-gpt2", "genai-qwen2-int4", "handmade-lora", "optimum-llama")
+OTHERS = ("optimum-gpt2", "optimum-llama")
 
 
 @pytest.mark.parametrize("name", standing_for_all(OTHERS))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -56,52 +55,6 @@ def test_greedy_tokens_and_log_probs(name: str) -> None:
         texts = [[*row, *r.tokens] for row, r in zip(rows, got, strict=True)]
         for mine, theirs in zip(score(changed, texts), score(plain, texts), strict=True):
             np.testing.assert_allclose(mine, theirs, atol=2e-5, rtol=0)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("seed", range(3))
-def test_any_order_of_operations(name: str, seed: int) -> None:
-    """Rows of different length are read, cut, copied and go on, alone and together."""
-    rng = np.random.default_rng(seed)
-    decoders = both(MODELS / name)
-    for decoder in decoders:
-        decoder.acquire(4)
-    for _ in range(30):
-        rows = rng.permutation(4)[: rng.integers(1, 5)].tolist()
-        texts = [rng.integers(0, 512, rng.integers(1, 20)) for _ in rows]
-        lengths = decoders[0].lengths
-        kind = rng.integers(5)
-        if kind == 0 or lengths[rows].min() == 0 or lengths.max() > 200:
-            got, want = (decoder.prefill_rows(rows, texts) for decoder in decoders)
-        elif kind == 1:
-            got, want = (decoder.decode([t[0] for t in texts], rows) for decoder in decoders)
-        elif kind == 2:
-            parts = [decoder.extend(rows, [t[:5] for t in texts]) for decoder in decoders]
-            got, want = (np.concatenate(part) for part in parts)
-        else:
-            for decoder in decoders:
-                if kind == 3:
-                    decoder.truncate(rows[0], int(lengths[rows[0]]) // 2 + 1)
-                else:
-                    decoder.fork(rows[0], rows[-1])
-            continue
-        np.testing.assert_allclose(got, want, atol=5e-5, rtol=0)
-        np.testing.assert_array_equal(decoders[0].lengths, decoders[1].lengths)
-
-
-def test_weights_stay_in_their_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "LARGE_WEIGHT", 1024)
-    loaded: list[bytes] = []
-
-    def recorded(*args: Any, content: bytes, **options: Any) -> Any:
-        loaded.append(content)
-        return open_session(*args, content=content, **options)
-
-    monkeypatch.setattr(opening, "open_session", recorded)
-    changed, plain = both(MODELS / "optimum-gpt2")
-    assert changed.spec.padding is Padding.SLOTS
-    assert max(map(len, loaded)) < (MODELS / "optimum-gpt2" / "model.onnx").stat().st_size / 2
-    np.testing.assert_allclose(changed.prefill(0, [5, 6, 7]), plain.prefill(0, [5, 6, 7]), atol=2e-5)
 
 
 def test_pairs_and_adapters_stay_as_they_are() -> None:

@@ -65,20 +65,6 @@ def recorded(loaded: list[bytes], *args: Any, content: bytes, **options: Any) ->
     return open_session(*args, content=content, **options)
 
 
-def test_in_a_download_cache(tmp_path: Path, rng: np.random.Generator) -> None:
-    """Its files are links to blobs, which onnxruntime takes for a way out of the model's folder."""
-    for folder in ("blobs", "snapshots/1234"):
-        (tmp_path / folder).mkdir(parents=True)
-    for number, file in enumerate(sorted((MODELS / "genai-llama-fp32").iterdir())):
-        shutil.copy(file, tmp_path / "blobs" / f"{number:064}")
-        (tmp_path / "snapshots" / "1234" / file.name).symlink_to(f"../../blobs/{number:064}")
-    linked = OnnxDecoder(tmp_path / "snapshots" / "1234", num_threads=1)
-    assert linked.spec.gather == POSITIONS_INPUT
-    ids = rng.integers(0, 512, 20)
-    want = open_model("genai-llama-fp32").prefill(0, ids)
-    np.testing.assert_array_equal(linked.prefill(0, ids), want)
-
-
 def test_the_model_is_not_changed_in_place() -> None:
     model = (MODELS / "optimum-llama" / "model.onnx").read_bytes()
     changed = gather_before_projection(model)

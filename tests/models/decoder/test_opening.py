@@ -67,7 +67,14 @@ def test_either_file_opens_both() -> None:
         for name in names:
             decoder = OnnxDecoder(MODELS / folder / name, num_threads=1)
             assert decoder.spec.prompts is not None
-            np.testing.assert_array_equal(pickle.loads(pickle.dumps(decoder)).prefill(0, [5, 6, 7]), want)
+            np.testing.assert_array_equal(decoder.prefill(0, [5, 6, 7]), want)
+
+
+def test_pairs_are_pickled() -> None:
+    decoder = OnnxDecoder(MODELS / "optimum-gpt2-pair", num_threads=1)
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(decoder)).prefill(0, [5, 6, 7]), decoder.prefill(0, [5, 6, 7])
+    )
 
 
 def test_one_half_alone(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.models.real_models import MODELS
+from helpers.tiers import standing_for_all
 from numpy.typing import NDArray
 
 from lite.models import GenerationConfig, OnnxDecoder, generate, score
@@ -84,7 +85,7 @@ def test_the_choice_matters(rng: np.random.Generator) -> None:
     assert np.abs(logits - wanted(LIMITED[0], text)).max() > 0.1
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", standing_for_all(range(3)))
 def test_rows_in_any_order(name: str, decoder: OnnxDecoder, seed: int) -> None:
     """Rows that are read, continued, forked and cut on both sides of the limit, in rooms of any size."""
     rng = np.random.default_rng(seed)

@@ -81,16 +81,6 @@ def test_equals_the_definition(decoder: OnnxDecoder, rng: np.random.Generator) -
     assert (decoder.lengths == 0).all()
 
 
-def test_what_was_left_out_is_the_whole_difference(decoder: OnnxDecoder, rng: np.random.Generator) -> None:
-    rows, temperatures, supports = cases(decoder.vocab_size, rng)
-    details = score_details(decoder, rows, temperature=temperatures, supports=supports)
-    whole = score_details(decoder, rows, temperature=temperatures)
-    for got, other in zip(details, whole, strict=True):
-        np.testing.assert_allclose(
-            got.sampled_log_probs, other.sampled_log_probs - got.kept_log_mass, atol=1e-6, rtol=0
-        )
-
-
 @pytest.mark.parametrize("name", sorted(GRAPHS))
 def test_a_row_scores_the_same_in_any_company(name: str, rng: np.random.Generator) -> None:
     decoder, _, _ = make(name)
@@ -112,32 +102,6 @@ def test_chunks_do_not_matter(
     got = score(decoder, rows, temperature=temperatures, supports=supports)
     for one, other in zip(got, want, strict=True):
         np.testing.assert_allclose(one, other, atol=0.1 if decoder.spec.quantisation else 5e-5, rtol=0)
-
-
-def test_scores_equal_what_was_sampled(decoder: OnnxDecoder) -> None:
-    """Top-k at a temperature, drawn here token by token from the logits of decoding."""
-    rng, prompt, temperature, k = np.random.default_rng(3), np.arange(5, 12), 0.8, 20
-    (row,) = decoder.acquire(1)
-    logits = decoder.prefill_rows([row], [prompt])[0]
-    tokens, kept, sampled, masses = [], [], [], []
-    for _ in range(24):
-        wide = logits.astype(np.float64) / temperature
-        log_p = wide - wide.max() - np.log(np.exp(wide - wide.max()).sum())
-        ids = np.sort(np.argsort(-log_p, kind="stable")[:k])
-        masses.append(np.log(np.exp(log_p[ids]).sum()))
-        chosen = int(rng.choice(ids, p=np.exp(log_p[ids] - masses[-1])))
-        sampled.append(log_p[chosen] - masses[-1])
-        tokens.append(chosen)
-        kept.append(ids)
-        logits = decoder.decode_unchecked(np.array([chosen]), [row])[0]
-    decoder.release([row])
-    support = np.arange(25) * k, np.concatenate(kept).astype(np.int32)
-    full = np.concatenate([prompt, tokens])
-    (got,) = score_details(decoder, [full], temperature=temperature, supports=[support])
-    atol = 0.1 if decoder.spec.quantisation else 1e-4
-    np.testing.assert_allclose(got.sampled_log_probs[7:], sampled, atol=atol, rtol=0)
-    np.testing.assert_allclose(got.kept_log_mass[7:], masses, atol=atol, rtol=0)
-    assert not got.kept_log_mass[:7].any()  # of the prompt nothing was recorded
 
 
 def test_a_token_that_could_not_be_drawn() -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from helpers.models.real_models import open_model
 
 from lite.models import OnnxDecoder
-from lite.models.graph.session import PointerBinding
 
 pytest.importorskip("onnxruntime")
 
@@ -17,23 +14,6 @@ pytest.importorskip("onnxruntime")
 @pytest.fixture
 def slots() -> OnnxDecoder:
     return open_model("genai-llama-fp32")
-
-
-def test_steps_of_the_same_rows_bind_nothing(slots: OnnxDecoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    slots.prefill_rows([0, 1], [[1, 2, 3], [4, 5]])
-    slots.decode([6, 7])
-    bound: list[str] = []
-    for kind in ("bind_input", "bind_output"):
-        method = getattr(PointerBinding, kind)
-
-        def noted(self: Any, name: str, *rest: Any, method: Any = method) -> None:
-            bound.append(name)
-            method(self, name, *rest)
-
-        monkeypatch.setattr(PointerBinding, kind, noted)
-    for _ in range(3):
-        slots.decode([8, 9])
-    assert bound == []
 
 
 def test_rows_change_places_and_keep_what_they_hold(slots: OnnxDecoder) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.models.prompts import Make
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 
 from lite.models import (
@@ -23,7 +23,6 @@ from lite.models.generation.batching import BatchSizes
 from lite.models.generation.calls import ModelCalls
 from lite.models.generation.pool import Pool
 
-Make = Callable[..., Any]
 ROWS = [np.array([39, 72]), np.array([39, 68, 75, 75, 78]), np.array([39, 72])]
 
 

@@ -159,13 +159,6 @@ def test_bad_calls(decoder: OnnxDecoder, prompts: list[Any]) -> None:
     assert (decoder.lengths == 0).all()
 
 
-@pytest.mark.parametrize("name", ["optimum-llama"])
-def test_without_seeds_responses_differ(decoder: OnnxDecoder, prompts: list[Any]) -> None:
-    config = GenerationConfig(max_new_tokens=24, do_sample=True)
-    first, second = (generate(decoder, prompts[:1], config)[0].tokens.tolist() for _ in range(2))
-    assert first != second  # equal with probability below 1e-30
-
-
 def test_a_limit_is_no_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
     """A huge max_new_tokens for a model that does not say how much it holds costs nothing ahead of time."""
     decoder = open_model("optimum-llama")
@@ -176,22 +169,6 @@ def test_a_limit_is_no_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
     (response,) = generate(unlimited, [[3, 4, 5]], config)
     expected = greedy.tokens[: greedy.tokens.tolist().index(greedy.tokens[5]) + 1]
     np.testing.assert_array_equal(response.tokens, expected)
-
-
-def test_memory_grows_with_a_long_response(monkeypatch: pytest.MonkeyPatch) -> None:
-    decoder = open_model("optimum-llama")
-    config = GenerationConfig(max_new_tokens=20, repetition_penalty=1.5)
-    (whole,) = generate(decoder, [[3, 4, 5]], config)
-    monkeypatch.setattr("lite.models.generation.response.AHEAD", 2)
-    (grown,) = generate(decoder, [[3, 4, 5]], config)
-    np.testing.assert_array_equal(grown.tokens, whole.tokens)
-
-
-@pytest.mark.parametrize("count", [0, -1])
-def test_at_least_one_sample(count: int) -> None:
-    decoder = open_model("optimum-llama")
-    with pytest.raises(ValueError, match="num_samples must be at least 1"):
-        generate(decoder, [[3]], GenerationConfig(max_new_tokens=1), num_samples=count)
 
 
 class _Told:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
-import sys
 from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import EXPECTED, MODELS, assert_same_response, open_model
+from helpers.models.real_models import EXPECTED, assert_same_response, open_model
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from lite.models import GenerationConfig, OnnxDecoder, PrefixCache, generate, generate_each, stream
-from lite.models.generation.batching import BatchSizes
-from lite.models.generation.calls import ModelCalls
+from lite.models import GenerationConfig, PrefixCache, generate, generate_each, stream
 
 PIECES = [np.random.default_rng(i).integers(0, VOCABULARY, n) for i, n in enumerate((18, 20, 3, 1, 2))]
 
@@ -201,34 +196,3 @@ def test_real_exports(model: str) -> None:
             assert_same_response(model, ours, theirs)
     cache.clear()
     assert (decoder.lengths == 0).all()
-
-
-def test_batching_shows_in_nothing(rng: np.random.Generator) -> None:
-    texts = [rng.integers(0, VOCABULARY, 20) for _ in range(4)]
-    config = GenerationConfig(max_new_tokens=9, do_sample=True, prompt_lookup_num_tokens=3)
-    expected = [alone(None, text, config, np.array([i], np.uint64))[0] for i, text in enumerate(texts)]
-    for sizes in (None, BatchSizes(1, 2)):
-        calls = ModelCalls(ScriptedDecoder(), sizes=sizes, prefix_cache=1000, max_rows=2)
-        for _ in range(3):
-            out = calls.generate(texts, config, np.arange(4, dtype=np.uint64))
-            for ours, theirs in zip(out, expected, strict=True):
-                same(ours, theirs)
-
-
-@pytest.mark.processes
-def test_another_process() -> None:
-    code = (
-        "import sys, numpy as np\n"
-        "from lite.models import GenerationConfig, OnnxDecoder, generate\n"
-        "decoder = OnnxDecoder(sys.argv[1], num_threads=1)\n"
-        "config = GenerationConfig(max_new_tokens=12, do_sample=True)\n"
-        "print(generate(decoder, [[5, 6, 7]], config, seeds=np.array([9], np.uint64))[0].tokens.tolist())"
-    )
-    model = str(MODELS / "genai-llama-fp32")
-    command = [sys.executable, "-c", code, model]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    decoder = OnnxDecoder(model, num_threads=1)
-    config = GenerationConfig(max_new_tokens=12, do_sample=True, prompt_lookup_num_tokens=4)
-    seeds: NDArray[np.uint64] = np.array([9, 8], np.uint64)
-    (ours, _) = generate(decoder, [[5, 6, 7], [8]], config, seeds=seeds, max_rows=1)
-    assert printed.strip() == str(ours.tokens.tolist())

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import EXPECTED, assert_same_response, open_model
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 from numpy.typing import NDArray
 
@@ -133,17 +132,3 @@ def test_nothing_is_shared_where_rows_keep_nothing(rng: np.random.Generator) -> 
     decoder = ScriptedDecoder(bytes_per_token=0)
     Rows(decoder, 2).fill([np.append(header, [1]), np.append(header, [2])], {})
     assert decoder.run_tokens == 62
-
-
-@pytest.mark.parametrize("max_rows", [None, 3])
-@pytest.mark.parametrize("model", sorted(EXPECTED))
-def test_real_exports(model: str, max_rows: int | None, rng: np.random.Generator) -> None:
-    decoder = open_model(model)
-    header = rng.integers(0, 500, 40)
-    prompts = [np.append(header[: 40 - 5 * (i % 3)], rng.integers(0, 500, 1 + i)) for i in range(6)]
-    config = GenerationConfig(max_new_tokens=6)
-    together = generate(decoder, prompts, config, max_rows=max_rows)
-    for prompt, ours in zip(prompts, together, strict=True):
-        (theirs,) = generate(decoder, [prompt], config)
-        assert_same_response(model, ours, theirs)
-    assert (decoder.lengths == 0).all()

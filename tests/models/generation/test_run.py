@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import EXPECTED, assert_same_response, open_model
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 
 from lite.models import GenerationConfig, generate, generate_each, score, stream
@@ -98,13 +97,6 @@ def test_prompts_may_come_in_one_buffer(rng: np.random.Generator) -> None:
         same(out[number], theirs)
 
 
-def test_seeds_belong_to_prompts(rng: np.random.Generator) -> None:
-    texts = prompts(11, rng)
-    out = dict(generate_each(ScriptedDecoder(), texts, SAMPLED, seeds=itertools.count(50), max_rows=3))
-    for number, theirs in enumerate(generate(ScriptedDecoder(), texts, SAMPLED, seeds=seeds(11))):
-        same(out[number], theirs)
-
-
 def test_without_seeds_responses_differ() -> None:
     config = GenerationConfig(max_new_tokens=30, do_sample=True, temperature=3.0)
     out = [r.tokens.tolist() for _, r in generate_each(ScriptedDecoder(), [[1, 2]] * 4, config)]
@@ -161,16 +153,3 @@ def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="there is none for number 1"):
         list(generate_each(decoder, [[1], [2]], config, seeds=[4]))
     assert not decoder.rows
-
-
-@pytest.mark.parametrize("model", sorted(EXPECTED))
-def test_real_exports(model: str, rng: np.random.Generator) -> None:
-    texts = [rng.integers(0, 500, length) for length in rng.integers(1, 40, 10)]
-    lengths = rng.integers(0, 14, 10)
-    configs = [GenerationConfig(max_new_tokens=int(n), do_sample=True, temperature=0.8) for n in lengths]
-    decoder = open_model(model)
-    whole = generate(decoder, texts, configs, seeds=seeds(10))
-    few = generate(decoder, texts, configs, seeds=seeds(10), max_rows=3)
-    for ours, theirs in zip(few, whole, strict=True):
-        assert_same_response(model, ours, theirs)
-    assert (decoder.lengths == 0).all()

@@ -149,15 +149,6 @@ def test_missing_things_are_named(tmp_path: Path) -> None:
         ModelConfig.from_directory(tmp_path / "notes.txt")
 
 
-def test_broken_json_is_named(folder: Path) -> None:
-    (folder / "config.json").write_text("{")
-    with pytest.raises(ValueError, match=r"config\.json"):
-        ModelConfig.from_directory(folder)
-    (folder / "config.json").write_text("[]")
-    with pytest.raises(ValueError, match=r"config\.json"):
-        ModelConfig.from_directory(folder)
-
-
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a/../../b", "C:\\data", "\\\\host\\x", ""])
 def test_external_data_outside_the_folder_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="outside its folder"):
@@ -179,12 +170,6 @@ def test_what_is_no_id_or_length_is_not_taken_for_one(folder: Path, value: objec
     assert config.eos_token_ids == ()
     assert config.context_length is None
     assert config.vocab_size is None
-
-
-def test_a_number_of_thousands_of_digits_names_the_file(folder: Path) -> None:
-    (folder / "config.json").write_text('{"eos_token_id": ' + "9" * 5000 + "}")
-    with pytest.raises(ValueError, match=r"config\.json"):
-        ModelConfig.from_directory(folder)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")

@@ -1,12 +1,14 @@
-"""OnnxModule: keys, calls, batch dimensions, dtypes; copies, pickles, threads and processes."""
+"""OnnxModule: keys, calls, batch dimensions, dtypes; copies, processes, devices and broken files."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import multiprocessing
 import os
 import pickle
 import shutil
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,13 @@ from helpers import shared
 from helpers.models.real_models import MODELS
 from helpers.recurrent_policy import PATH, expected, inputs
 
-from lite import TensorDict, nn, vmap
+from lite import TensorDict, vmap
 from lite.models import OnnxModule
-from lite.nn import TensorDictModule, TensorDictSequential
+from lite.nn import TensorDictModule
 
 pytest.importorskip("onnxruntime")
+
+
 F32 = np.float32
 
 
@@ -92,33 +96,6 @@ def test_calls_by_keyword_and_in_a_module(policy: OnnxModule) -> None:
     td = wrapped(TensorDict({"x": observation, "h": hidden}, [3]))
     for name, want in zip("avn", by_name, strict=True):
         np.testing.assert_array_equal(td[name], want)
-
-
-def test_rollout_in_a_sequence_beside_other_modules(session: Any) -> None:
-    """Five steps of an environment; the state goes from step to step through the TensorDict."""
-    agent = TensorDictSequential(
-        TensorDictModule(lambda pixels: pixels / F32(255), ["pixels"], ["observation"]),
-        OnnxModule(PATH, out_keys={"action": "logits", "new_hidden": ("next", "hidden")}),
-        TensorDictModule(nn.Softmax(-1), ["logits"], ["probs"]),
-        TensorDictModule(lambda p: p.argmax(-1), ["probs"], ["action"]),
-    )
-    assert agent.in_keys == ["pixels", "hidden"]
-    rng = np.random.default_rng(1)
-    td = TensorDict(
-        {"pixels": rng.integers(0, 256, (3, 4)).astype(F32), "hidden": np.zeros((3, 2, 16), F32)}, [3]
-    )
-    state = np.zeros((3, 2, 16), F32)
-    states = []
-    for _ in range(5):
-        agent(td)
-        logits, value, state = expected(session, td["pixels"] / F32(255), state)
-        np.testing.assert_allclose(td["value"], value, rtol=1e-5)
-        np.testing.assert_array_equal(td["action"], logits.argmax(-1))
-        np.testing.assert_allclose(td["next", "hidden"], state, rtol=1e-4, atol=1e-6)
-        states.append(state)
-        pixels = (td["pixels"] + 10 * td["action"][:, None].astype(F32)) % F32(256)
-        td = TensorDict({"pixels": pixels, "hidden": td["next", "hidden"]}, [3])
-    assert np.abs(states[0] - states[-1]).max() > 0.01
 
 
 def test_vmap_maps_the_batch(policy: OnnxModule) -> None:
@@ -215,7 +192,7 @@ def test_threads(policy: OnnxModule) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.processes)])
 def test_other_processes_open_their_own(policy: OnnxModule, method: str) -> None:
     context = multiprocessing.get_context(method)
     queue = context.Queue()
@@ -224,3 +201,115 @@ def test_other_processes_open_their_own(policy: OnnxModule, method: str) -> None
     np.testing.assert_array_equal(queue.get(timeout=60), policy(*inputs(3))[0])
     child.join(60)
     assert child.exitcode == 0
+
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+
+def test_device_is_the_choice_of_provider(policy: OnnxModule, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert policy.device == "cpu"
+    assert policy.to("cpu") is policy
+    assert policy.cpu() is policy
+    assert policy.to(np.float64) is policy
+    with pytest.raises(ValueError, match="device must be 'cpu', 'cuda' or 'cuda:N'"):
+        policy.to("meta")
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
+    for move in (lambda: policy.to("cuda"), lambda: policy.cuda(3), lambda: OnnxModule(PATH, device="cuda")):
+        with pytest.raises(RuntimeError, match=r"needs a GPU build of onnxruntime.*pip install"):
+            move()
+    assert policy.device == "cpu"
+    assert policy(*inputs(2))[0].shape == (2, 3)
+
+
+def test_moving_opens_a_session_there(policy: OnnxModule, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lite.models.graph import session
+
+    opened = []
+    monkeypatch.setattr(session, "open_session", lambda path, **options: opened.append(options) or object())
+    before = copy.deepcopy(policy)
+    assert policy.cuda(1) is policy
+    assert (policy.device, before.device) == ("cuda:1", "cpu")
+    assert opened == [{"device": "cuda:1", "num_threads": None, "providers": None}]
+
+
+def test_providers(session: Any) -> None:
+    module = OnnxModule(PATH, providers=["CPUExecutionProvider"])
+    observation, hidden = inputs(3)
+    np.testing.assert_array_equal(module(observation, hidden)[0], expected(session, observation, hidden)[0])
+    with pytest.raises(ValueError, match=r"providers=\['NoSuch'\]: this build of onnxruntime has"):
+        OnnxModule(PATH, providers=["NoSuch"])
+    with pytest.raises(ValueError, match="contradicts providers"):
+        OnnxModule(PATH, device="cuda", providers=["CPUExecutionProvider"])
+    with pytest.raises(TypeError, match="providers must be a list"):
+        OnnxModule(PATH, providers="CPUExecutionProvider")
+
+
+def test_missing_files(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="there is no ONNX file"):
+        OnnxModule(tmp_path / "none.onnx")
+    shutil.copy(PATH, tmp_path / "policy.onnx")
+    with pytest.raises(FileNotFoundError, match=r"it is a folder with policy\.onnx"):
+        OnnxModule(tmp_path)
+
+
+def test_neither_path_nor_session() -> None:
+    with pytest.raises(TypeError, match="model must be a path or a session of onnxruntime, got int"):
+        OnnxModule(3)  # type: ignore[arg-type]
+
+
+def test_symbolic_links_as_download_caches_have_them(tmp_path: Path, session: Any) -> None:
+    """The graph and what it needs are links to files of other names elsewhere."""
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "snapshots" / "1").mkdir(parents=True)
+    llama = MODELS / "genai-llama-fp32"
+    for name in ("model.onnx", "model.onnx.data"):
+        shutil.copy(llama / name, tmp_path / "blobs" / name[::-1])
+        (tmp_path / "snapshots" / "1" / name).symlink_to(f"../../blobs/{name[::-1]}")
+    linked = tmp_path / "snapshots" / "1" / "model.onnx"
+    assert OnnxModule(linked).in_keys == OnnxModule(llama / "model.onnx").in_keys
+    (tmp_path / "policy.onnx").symlink_to(PATH)
+    observation, hidden = inputs(3)
+    action = OnnxModule(tmp_path / "policy.onnx")(observation, hidden)[0]
+    np.testing.assert_array_equal(action, expected(session, observation, hidden)[0])
+    (tmp_path / "loop.onnx").symlink_to("loop.onnx")
+    (tmp_path / "gone.onnx").symlink_to("nowhere.onnx")
+    for name in ("loop.onnx", "gone.onnx"):
+        with pytest.raises(FileNotFoundError, match=f"there is no ONNX file .*{name}"):
+            OnnxModule(tmp_path / name)
+    (tmp_path / "blobs" / "model.onnx.data"[::-1]).unlink()
+    with pytest.raises(FileNotFoundError, match=r"external data file 'model\.onnx\.data' is missing"):
+        OnnxModule(linked)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_files_damaged_anywhere_are_refused_or_run(tmp_path: Path, seed: int) -> None:
+    """Cut, with other bytes, with bytes missing: a ValueError that names the file, or a graph that runs."""
+    rng, whole = np.random.default_rng(seed), PATH.read_bytes()
+    refused = 0
+    for i in range(12):
+        damaged, at = bytearray(whole), int(rng.integers(len(whole)))
+        if i % 3 == 0:
+            del damaged[at:]
+        elif i % 3 == 1:
+            damaged[at : at + 4] = rng.bytes(4)
+        else:
+            del damaged[at : at + int(rng.integers(1, 200))]
+        path = tmp_path / f"{i}.onnx"
+        path.write_bytes(damaged)
+        try:
+            module = OnnxModule(path)
+        except ValueError as err:
+            refused += 1
+            assert f"{i}.onnx" in str(err) or "numeric tensors only" in str(err)  # noqa: PT017
+            continue
+        with contextlib.suppress(RuntimeError, ValueError, KeyError):
+            module(*inputs(2))
+    assert refused
+
+
+def test_without_onnxruntime_the_command_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "policy.onnx"  # a file whose session is not open yet
+    shutil.copy(PATH, path)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ImportError, match=r'pip install -e "\.\[llm\]"'):
+        OnnxModule(path)

@@ -161,7 +161,7 @@ CHAT = st.lists(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=30)
 @given(chat=CHAT, prompt=st.booleans())
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
 def test_as_the_blocks_of_the_same_template(name: str, chat: Any, prompt: bool) -> None:
@@ -175,7 +175,7 @@ def test_as_the_blocks_of_the_same_template(name: str, chat: Any, prompt: bool) 
         assert got.spans == expected.spans
 
 
-@settings(max_examples=150)
+@settings(max_examples=30)
 @given(chat=CHAT)
 @pytest.mark.parametrize("source", [CHATML, TRIMMED, LINES])
 def test_spans_follow_the_frame(source: str, chat: Any) -> None:

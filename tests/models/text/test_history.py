@@ -220,16 +220,6 @@ def test_tokens(byte_tokenizer: Make) -> None:
     np.testing.assert_array_equal(cut, ids[:, :3])
 
 
-def test_refuses_bad_options(byte_tokenizer: Make) -> None:
-    history = History.from_chats(A)
-    with pytest.raises(ValueError, match="return_tensors must be 'np'"):
-        history.apply_chat_template(tokenizer=byte_tokenizer(), return_tensors="pt")
-    with pytest.raises(ValueError, match="max_length must be given"):
-        history.apply_chat_template(tokenizer=byte_tokenizer(), tokenize=True, truncation=True)
-    with pytest.raises(RuntimeError, match="needs a tokenizer"):
-        history.apply_chat_template(chat_template_name="qwen", tokenize=True)
-
-
 # -- parsing -----------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lite.models.graph import json_files
@@ -38,6 +38,7 @@ def test_encodes_and_decodes(byte_tokenizer: Make) -> None:
     assert len(tokenizer) == 260
 
 
+@settings(max_examples=30)
 @given(st.text())
 def test_byte_level_round_trip(byte_tokenizer: Make, text: str) -> None:
     tokenizer = byte_tokenizer()

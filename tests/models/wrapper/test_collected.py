@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.prompts import HELLO, HI, MODES, prompts, rows
+from helpers.models.prompts import HELLO, HI, MODES, Make, prompts, rows
 from helpers.models.real_models import MODELS
 
 from lite.data import (
@@ -23,7 +22,6 @@ from lite.models import OnnxWrapper
 from lite.nn.losses import grpo_loss
 
 pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
-Make = Callable[..., Any]
 TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
 
 
@@ -88,8 +86,7 @@ def test_seeds_of_rows(wrap: Make) -> None:
         wrapper(wrapper.input_of([HI]), row_options=[{"seeds": [1]}])
 
 
-@pytest.mark.parametrize("pad_output", [False, True])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("mode", "pad_output"), list(zip(MODES, (False, True, False), strict=True)))
 def test_a_collector_over_a_wrapper(mode: str, pad_output: bool) -> None:
     pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     options = {"max_new_tokens": 5, "temperature": 1.0, "do_sample": True}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.models.prompts import HELLO, HI, Make, P
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack
 from lite.models import ChatHistory, History, LLMWrapperBase, Masks, Tokens
@@ -14,10 +14,7 @@ from lite.nn.distributions import Categorical, LLMMaskedCategorical
 
 pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
-P = 259
-HI, HELLO = [39, 72], [39, 68, 75, 75, 78]
 ROWS = [[*HI, 64, 65, 256], [*HELLO, 64, 65, 66, 67]]
-Make = Callable[..., Any]
 
 
 def ragged_td(*rows: list[int], prompts: Any = None, masks: Any = None) -> TensorDict:

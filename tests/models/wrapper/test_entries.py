@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.prompts import HELLO, HI, MODES, Make, chat_td, prompts, rows, token_td
+from helpers.models.prompts import HELLO, HI, MODES, Make, prompts, rows, token_td
 
 from lite import TensorDict, lazy_stack
 from lite.models import ChatHistory, History, LogProbs, Masks, Text, Tokens
@@ -120,9 +120,3 @@ def test_other_arguments_are_errors(wrap: Make) -> None:
         policy(td)
     with _set_dispatch_td_nn_modules(False), pytest.raises(TypeError, match="Expected a TensorDict"):
         policy(["Hi"])
-
-
-def test_tensordicts_as_before(wrap: Make) -> None:
-    policy, td = wrap("history"), chat_td("Hi")
-    assert policy(td) is td
-    assert policy(tensordict=chat_td("Hi"))["text", "response"] == td["text", "response"]

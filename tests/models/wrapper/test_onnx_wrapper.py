@@ -130,26 +130,6 @@ def test_scoring_vectors(wrap: Make, scripted_model: Make, padded: bool) -> None
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("padded", [True, False])
-def test_scores_equal_the_log_probs_of_generation(wrap: Make, mode: str, padded: bool) -> None:
-    out = wrap(mode, pad_output=padded)(prompts(mode))
-    scored = wrap("tokens", generate=False, pad_output=padded, inplace=False)(out)
-    said = rows(out, "masks", "all_assistant_mask")
-    real = rows(out, "log_probs", "response")
-    for row, mask, lp, mask_again in zip(
-        rows(scored, "log_probs", "full"),
-        said,
-        real,
-        rows(scored, "masks", "all_assistant_mask"),
-        strict=True,
-    ):
-        got = np.array(row)[np.array(mask)]
-        np.testing.assert_allclose(got, lp[: len(got)], atol=1e-5)
-        assert mask == mask_again
-    assert rows(scored, "tokens", "full") == rows(out, "tokens", "full")
-
-
-@pytest.mark.parametrize("mode", MODES)
 def test_batched_equals_alone(wrap: Make, mode: str) -> None:
     together = wrap(mode, generate_kwargs={"do_sample": True, "seed": 3})(prompts(mode))
     alone = wrap(mode, generate_kwargs={"do_sample": True, "seed": 3})(prompts(mode)[0])

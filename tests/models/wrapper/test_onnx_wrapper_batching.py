@@ -9,17 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.models.prompts import Make, text_td
 from helpers.waiting import LONG, until
-
-from lite import TensorDict
-from lite.models import ChatHistory, History, Text
-
-Make = Callable[..., Any]
-
-
-def text_td(*texts: str, field: str = "prompt") -> TensorDict:
-    size = [len(texts)]
-    return TensorDict({"text": Text(**{field: list(texts)}, batch_size=size)}, batch_size=size)
 
 
 def queued(wrapper: Any, count: int) -> Callable[[], bool]:
@@ -38,17 +29,6 @@ def test_two_threads_share_a_run(wrap: Make, scripted_model: Make) -> None:
     assert calls == [2]  # each text is read once
     assert [list(out["text", "response"]) for out in outs] == [["ab<eos>", "abcd"], ["abcd", "ab<eos>"]]
     assert outs[0] is tds[0]  # in place, as without batching
-
-
-def test_uneven_callers_get_their_own(wrap: Make) -> None:
-    # the last caller may find the first two run: what it brings is too few and waits for the timeout
-    wrapper = wrap("text", min_batch_size=5, inplace=False, batching_timeout=0.2)
-    texts = [["Hi"], ["Hello", "Hi", "Hello"], ["Hi", "Hi"]]
-    with ThreadPoolExecutor(3) as pool:
-        outs = list(pool.map(lambda t: wrapper(text_td(*t)), texts, timeout=20))
-    for out, given in zip(outs, texts, strict=True):
-        assert list(out["text", "prompt"]) == given
-        assert list(out["text", "response"]) == ["ab<eos>" if t == "Hi" else "abcd" for t in given]
 
 
 @pytest.mark.parametrize("padded", [True, False])
@@ -84,19 +64,6 @@ def test_one_element_and_more_dimensions(wrap: Make) -> None:
         assert (out["text", "prompt"], out["text", "response"]) == ("Hello", "abcd")
     square = text_td("Hi", "Hello").unsqueeze(0)
     assert wrap("text", batching=True)(square)["text", "response"] == [["ab<eos>", "abcd"]]
-
-
-def test_history_mode(wrap: Make) -> None:
-    def td(text: str) -> TensorDict:
-        chat = [[{"role": "user", "content": text}]]
-        return TensorDict(
-            {"history": ChatHistory(prompt=History.from_chats(chat), batch_size=[1])}, batch_size=[1]
-        )
-
-    wrapper = wrap("history", min_batch_size=2, batching_timeout=LONG)
-    with ThreadPoolExecutor(2) as pool:
-        outs = list(pool.map(wrapper, [td("Hi"), td("Hello")], timeout=20))
-    assert [out["history"].full[0, 0].content for out in outs] == ["Hi", "Hello"]
 
 
 def test_options_of_a_call_are_its_own(wrap: Make) -> None:
@@ -148,18 +115,6 @@ def test_state_and_cleanup(wrap: Make) -> None:
         until(queued(wrapper, 1))
         wrapper.cleanup_batching(flush=True)
         assert list(waiting.result(20)["text", "response"]) == ["ab<eos>"]
-
-
-def test_constructor_checks_sizes(wrap: Make) -> None:
-    for options in ({"min_batch_size": 2, "max_batch_size": 5}, {"min_batch_size": 3, "max_batch_size": 3}):
-        assert wrap("text", **options).batching
-    assert wrap("text", batching=True, max_batch_size=2).get_batching_state()["min_batch_size"] == 1
-    with pytest.raises(ValueError, match=r"min_batch_size \(5\) must be <= max_batch_size \(2\)"):
-        wrap("text", min_batch_size=5, max_batch_size=2)
-    with pytest.raises(ValueError, match="must be None if batching is False"):
-        wrap("text", batching=False, min_batch_size=5)
-    with pytest.raises(ValueError, match="batching_timeout"):
-        wrap("text", batching_timeout=-1)
 
 
 def test_wrappers_of_one_model_take_turns(wrap: Make, scripted_model: Make) -> None:

@@ -151,7 +151,7 @@ def test_looking_through_all_members() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning", "ignore:os.fork:RuntimeWarning")
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.processes)])
 def test_other_processes(method: str) -> None:
     wrapper = make(input_mode="text", inplace=False)
     with multiprocessing.get_context(method).Pool(1) as pool:
@@ -164,6 +164,7 @@ def test_other_processes(method: str) -> None:
     )
 
 
+@pytest.mark.processes
 def test_map() -> None:
     wrapper = make(input_mode="text", inplace=False)
     data = text_td(*PROMPTS)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.models.prompts import Make
 from helpers.models.real_models import MODELS
 from helpers.waiting import LONG
 
@@ -18,7 +18,6 @@ from lite.models import OnnxDecoder, OnnxWrapper, Tokens
 
 pytest.importorskip("onnxruntime")
 LLAMA = MODELS / "genai-llama-fp32"
-Make = Callable[..., Any]
 
 
 def make(**options: Any) -> OnnxWrapper:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.models.prompts import Make, text_td
 
 from lite import TensorDict
 from lite.models import (
@@ -21,13 +21,8 @@ from lite.models import (
     score_details,
 )
 
-Make = Callable[..., Any]
 EVERYTHING = {"sampled_log_probs": True, "kept_ids": True, "entropy": True, "logprobs": 3}
 DRAWN = {"temperature": 0.7, "top_p": 0.8}
-
-
-def text_td(*texts: str) -> TensorDict:
-    return TensorDict({"text": Text(prompt=list(texts), batch_size=[len(texts)])}, batch_size=[len(texts)])
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -84,13 +79,6 @@ def test_what_is_told(wrap: Make, scripted_model: Make, padded: bool) -> None:
             assert (own["top_ids"][row][len(tokens) :] == -1).all()
         else:
             assert len(own["entropy"][row]) == len(tokens)
-
-
-def test_greedy_tokens_are_certain(wrap: Make) -> None:
-    td = wrap(generate_kwargs={"sampled_log_probs": True})(text_td("Hi"))
-    assert not td["sampling", "sampled_log_probs"].any()
-    assert not td["sampling", "kept_log_mass"].any()
-    assert td["log_probs", "response"].all()
 
 
 def test_a_call_may_ask_for_more(wrap: Make) -> None:

@@ -137,10 +137,8 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     ("options", "expected"),
     [
         ({}, 6),
-        ({"num_threads": 3}, 3),
         ({"sessions": 2}, 5),  # two threads of callers, and four beside them
         ({"sessions": 2, "num_threads": 2}, 1),
-        ({"sessions": 8}, 1),
     ],
 )
 def test_threads_are_those_asked_for_and_divided(

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.models.prompts import HELLO, HI, MODES, Make, prompts, text_td, token_td
-from helpers.models.real_models import MODELS
 
 from lite import TensorDict, lazy_stack
 from lite.models import OnnxWrapper, Sampling, Tokens, embedded_model_path, score
@@ -160,22 +159,3 @@ def test_a_judge_of_what_a_policy_drew(mode: str, padded: bool) -> None:
     ):
         windows = np.lib.stride_tricks.sliding_window_view(row, length)
         assert np.isclose(windows, own[:length], rtol=0, atol=1e-4).all(1).any()
-
-
-@pytest.mark.parametrize("padded", [True, False])
-@pytest.mark.parametrize("name", ["genai-llama-fp32", "optimum-llama"])
-def test_scoring_gives_what_was_sampled(name: str, padded: bool) -> None:
-    options = {"temperature": 1.7, "top_p": 0.8, "top_k": 40, "min_p": 0.01, "max_new_tokens": 12, "seed": 3}
-    details = {"sampled_log_probs": True, "kept_ids": True}
-    policy = OnnxWrapper(
-        MODELS / name, input_mode="tokens", pad_output=padded, generate_kwargs={**options, **details}
-    )
-    td = policy(token_td([5, 6, 7, 8], [9, 10], [11]))
-    judge = policy.get_new_version(
-        generate=False, inplace=False, score_kwargs={"temperature": 1.7, "kept_ids": True}
-    )
-    drawn, scored = td["sampling"].get("sampled_log_probs", as_list=True), log_probs(judge(td))
-    masks = td.get(("masks", "all_attention_mask"), as_list=True)
-    assert len(drawn) == 3
-    for row, given, mask, prompt in zip(drawn, scored, masks, (4, 2, 1), strict=True):
-        np.testing.assert_allclose(given[np.asarray(mask)][prompt:], row, atol=1e-4)

@@ -140,11 +140,6 @@ def test_another_model(wrap: Make, scripted_model: Make) -> None:
     assert list(new(text_td("Hi"))["text", "response"]) == ["c<eos>"]
 
 
-def test_prefer_tokens_is_carried(wrap: Make) -> None:
-    assert wrap("history", prefer_tokens=True).get_new_version().prefer_tokens is True
-    assert wrap("history", prefer_tokens=True).get_new_version(prefer_tokens=False).prefer_tokens is False
-
-
 def test_an_assistant_is_loaded_once() -> None:
     pytest.importorskip("onnxruntime")
     wrapper = OnnxWrapper(MODEL, input_mode="text", assistant_model=MODEL)
