@@ -59,13 +59,6 @@ def test_arrays_of_indices_write_rows(index: list[Any], value: Any) -> None:
     assert td["i"].dtype == np.int64
 
 
-def test_an_index_with_none_after_the_batch_dims_adds_a_dim() -> None:
-    td = TensorDict({"a": np.zeros((3, 2))}, batch_size=[3])
-    td[:, None] = TensorDict({"a": np.ones((3, 1, 2))}, batch_size=[3, 1])
-    np.testing.assert_array_equal(td["a"], np.ones((3, 2)))
-    assert td[:, None].batch_size == (3, 1)
-
-
 def test_entries_without_features_are_not_spread_over_features_of_a_stack() -> None:
     stack_ = lazy_stack([TensorDict({"a": np.zeros(2)}, []) for _ in range(2)])
     stack_.update_(TensorDict({"a": np.array([1.0, 2.0])}, [2]))  # as NumPy broadcasts (2,) to (2, 2)

@@ -51,14 +51,6 @@ def test_nested_nodes_are_aliased_when_their_batch_size_fits() -> None:
     assert (stored.batch_size, short.batch_size) == ((3,), ())
 
 
-def test_shape_is_the_batch_size_and_batch_dims_follow_from_it() -> None:
-    td = TensorDict({"a": np.zeros((2, 3))}, [2, 3])
-    td.shape = [2]
-    assert (td.batch_size, td.batch_dims) == ((2,), 1)
-    with pytest.raises(RuntimeError, match="Setting batch dims"):
-        td.batch_dims = 2
-
-
 def test_batch_size_setter_reaches_shorter_nodes_only() -> None:
     td = TensorDict({"a": np.zeros((2, 3)), "n": {"b": np.zeros((2, 3))}, "s": "x"})
     td.batch_size = [2, 3]
@@ -118,3 +110,30 @@ def test_a_tensordict_cannot_hold_itself() -> None:
     with pytest.raises(ValueError, match="inside itself"):
         td["self"] = td
     assert list(td.keys()) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("given", "error"), [(3.0, TypeError), ("3", ValueError), ([-1], ValueError), ([2.5], TypeError)]
+)
+def test_other_batch_sizes_are_refused(given: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        TensorDict({}, batch_size=given)
+
+
+def test_shape_is_the_batch_size_and_batch_dims_follow_from_it() -> None:
+    td = TensorDict({"a": np.zeros((2, 3))}, [2, 3])
+    td.shape = [2]
+    assert (td.batch_size, td.batch_dims) == ((2,), 1)
+    with pytest.raises(RuntimeError, match="Setting batch dims"):
+        td.batch_dims = 2
+
+
+def test_fromkeys_numel_len_and_bool() -> None:
+    td = TensorDict.fromkeys(["a", ("n", "b")], 1)
+    assert int(td["n", "b"]) == 1
+    empty = TensorDict({}, batch_size=[0, 3])
+    assert (empty.numel(), len(empty), td.numel(), len(td)) == (0, 0, 1, 0)
+    with pytest.raises(RuntimeError, match="boolean"):
+        bool(td)
+    with pytest.raises(TypeError):
+        hash(td)

@@ -80,14 +80,6 @@ def test_batch_size_cannot_be_set():
         ls.batch_size = (1,)
 
 
-def test_repr_shows_ragged_shapes_and_exclusive_fields():
-    ls = lazy_stack([TensorDict(a=np.zeros(1), only=1), TensorDict(a=np.zeros(2))])
-    text = repr(ls)
-    assert "a: Array(shape=(2, -1), device=cpu, dtype=float64, is_shared=False)" in text
-    assert "0 ->\n            only: Array(shape=(), device=cpu, dtype=int64" in text
-    assert repr(lazy_stack([ls, ls])).count("shape=(2, 2, -1)") == 1
-
-
 # -- reading ----------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from helpers.lazy_stacks import assert_same, ragged, regular
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lite import TensorDict, cat, lazy_stack, stack
+from lite import TensorDict, lazy_stack
 
 SHAPES: list[Any] = [
     lambda td: td.unsqueeze(0),
@@ -108,36 +108,6 @@ def test_view_refuses_what_is_not_lazy():
     ls = regular((2, 3, 2), 0)
     with pytest.raises(RuntimeError, match="Cannot call `view` on a lazy stacked tensordict"):
         ls.view(3, 2, 2)
-
-
-def test_exclusive_keys_survive_a_reshape():
-    ls = lazy_stack(
-        [
-            TensorDict(a=np.zeros((3, 1)), only=np.ones(3), batch_size=[3]),
-            TensorDict(a=np.zeros((3, 1)), batch_size=[3]),
-        ]
-    )
-    out = ls.reshape(3, 2)
-    assert out[0, 0]["only"] == 1
-    assert "only" not in out[2, 1]
-
-
-def test_as_a_nested_entry():
-    td = TensorDict({"rows": ragged(1, 2, 3, 4), "x": np.arange(4)}, batch_size=[4])
-    assert td.reshape(2, 2)["rows"].batch_size == (2, 2)
-    assert td[1:3]["rows"].get("a", as_list=True)[1].tolist() == [20, 21, 22]
-    assert td[2]["rows"] is td["rows"][2]
-    back = td.reshape(2, 2).flatten()
-    assert back["rows"][3] is td["rows"][3]
-    td[0] = td[0].clone()
-    both = stack([td, td])
-    assert both["rows"].batch_size == (2, 4)
-    joined = cat([td, td])
-    assert len(joined["rows"].tensordicts) == 8
-    copied = td.clone()
-    assert copied["rows"][0]["a"] is not td["rows"][0]["a"]
-    td["rows", "y"] = np.arange(4)
-    assert td["rows"][3]["y"] == 3
 
 
 def test_exclusive_keys_of_stacks_below_dense_parts_take_part() -> None:

@@ -103,23 +103,6 @@ def test_padding_values_that_do_not_fit_are_refused() -> None:
     np.testing.assert_array_equal(stack.get("a", as_padded_tensor=True, padding_value=7), [[0, 7], [0, 0]])
 
 
-def test_gather_keeps_what_only_some_parts_have() -> None:
-    first = TensorDict({"a": np.array([1, 2]), "x": np.array([3, 4])}, [2])
-    stack = lazy_stack([first, TensorDict({"a": np.array([5, 6])}, [2])])
-    out = stack.gather(0, np.array([[1, 0]]))
-    np.testing.assert_array_equal(out["a"], [[5, 2]])
-    np.testing.assert_array_equal(out[0, 1]["x"], 4)
-
-
-@pytest.mark.parametrize("name", ["repeat", "repeat_interleave"])
-def test_repeated_rows_are_copies(name: str) -> None:
-    stack = _rows(1, 2)
-    out = stack.repeat(2, 1) if name == "repeat" else stack.repeat_interleave(2, dim=0)
-    out[0].zero_()
-    np.testing.assert_array_equal(out["x"][:, 0], [0, 2, 1, 2] if name == "repeat" else [0, 1, 2, 2])
-    np.testing.assert_array_equal(stack["x"][:, 0], [1, 2])
-
-
 @pytest.mark.parametrize("lazy", [False, True])
 def test_assigned_leaves_broadcast_as_in_a_dense_tensordict(lazy: bool) -> None:
     td = TensorDict({"a": np.zeros((2, 3, 2))}, [2, 3])
@@ -155,43 +138,6 @@ def test_a_lazy_stack_merged_into_a_node_under_names_is_stored() -> None:
     td.update({"n": lazy_stack([TensorDict({"a": np.ones(2), "g": np.ones(2)}, [2])], 1)})
     np.testing.assert_array_equal(td["n", "a"], np.ones((2, 1)))
     np.testing.assert_array_equal(td["n", "g"], np.ones((2, 1)))
-
-
-def test_split_keys_takes_entries_once_from_a_part_that_is_there_twice() -> None:
-    part = TensorDict({"a": 1, "b": 2})
-    stack = lazy_stack([part, part])
-    taken, rest = stack.split_keys(["a"], inplace=True)
-    np.testing.assert_array_equal(taken["a"], [1, 1])
-    assert rest is stack
-    assert list(part.keys()) == ["b"]
-    with pytest.raises(KeyError, match="missing"):
-        stack.split_keys(["missing"], inplace=True)
-
-
-def test_nested_lists_are_in_the_order_of_the_batch() -> None:
-    def stack() -> LazyStackedTensorDict:
-        parts = [TensorDict({"r": [[f"{i}0"], [f"{i}1"]], "a": np.zeros((2, 1))}, [2, 1]) for i in range(2)]
-        return LazyStackedTensorDict(*parts, stack_dim=1)
-
-    rows = [[["A"], ["B"]], [["C"], ["D"]]]
-    writes: list[Callable[[LazyStackedTensorDict], object]] = [
-        lambda td: td.set("r", rows),
-        lambda td: td.set_("r", rows),
-        lambda td: td.update({"r": rows}),
-        lambda td: td.update({"r": rows}, inplace=True),
-        lambda td: td.update_({"r": rows}),
-        lambda td: td.__setitem__(..., {"r": rows}),
-        lambda td: td.__setitem__((slice(None), [1, 0]), {"r": [row[::-1] for row in rows]}),
-    ]
-    for write in writes:
-        td = stack()
-        write(td)
-        assert td.get("r").tolist() == rows
-    td = stack()
-    td[...] = td.to_dict()
-    assert td.get("r").tolist() == [[["00"], ["10"]], [["01"], ["11"]]]
-    td.update({"a": [[[1.0], [2.0]], [[3.0], [4.0]]]})
-    np.testing.assert_array_equal(td["a"], [[[1], [2]], [[3], [4]]])
 
 
 def _nested(*keys: str, dim: int = 0) -> TensorDict:
@@ -321,3 +267,31 @@ def test_objects_of_more_dimensions_are_refused() -> None:
                 td[:] = new
             assert td.get("s").tolist() == ["p", "q"]
             np.testing.assert_array_equal(td["x"], 0)
+
+
+def test_gather_keeps_what_only_some_parts_have() -> None:
+    first = TensorDict({"a": np.array([1, 2]), "x": np.array([3, 4])}, [2])
+    stack = lazy_stack([first, TensorDict({"a": np.array([5, 6])}, [2])])
+    out = stack.gather(0, np.array([[1, 0]]))
+    np.testing.assert_array_equal(out["a"], [[5, 2]])
+    np.testing.assert_array_equal(out[0, 1]["x"], 4)
+
+
+@pytest.mark.parametrize("name", ["repeat", "repeat_interleave"])
+def test_repeated_rows_are_copies(name: str) -> None:
+    stack = _rows(1, 2)
+    out = stack.repeat(2, 1) if name == "repeat" else stack.repeat_interleave(2, dim=0)
+    out[0].zero_()
+    np.testing.assert_array_equal(out["x"][:, 0], [0, 2, 1, 2] if name == "repeat" else [0, 1, 2, 2])
+    np.testing.assert_array_equal(stack["x"][:, 0], [1, 2])
+
+
+def test_split_keys_takes_entries_once_from_a_part_that_is_there_twice() -> None:
+    part = TensorDict({"a": 1, "b": 2})
+    stack = lazy_stack([part, part])
+    taken, rest = stack.split_keys(["a"], inplace=True)
+    np.testing.assert_array_equal(taken["a"], [1, 1])
+    assert rest is stack
+    assert list(part.keys()) == ["b"]
+    with pytest.raises(KeyError, match="missing"):
+        stack.split_keys(["missing"], inplace=True)

@@ -6,15 +6,7 @@ import numpy as np
 import pytest
 from helpers.lazy_stacks import ragged
 
-from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, lazy_stack
-
-
-def test_objects_of_different_numbers_of_dims_have_no_stack():
-    parts = [TensorDict({"s": NonTensorStack("x", "y")}, batch_size=size) for size in [[], [2]]]
-    parts[0].set("s", "x")
-    parts[1].batch_size = ()
-    with pytest.raises(RuntimeError, match="different kinds"):
-        LazyStackedTensorDict(*parts).get("s")
+from lite import TensorDict, lazy_stack
 
 
 def test_set_cuts_the_value_up():

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-import pickle
 import typing
 from typing import Any
 
@@ -16,10 +14,8 @@ from lite import (
     NonTensorData,
     TensorClass,
     TensorDict,
-    cat,
     is_tensor_collection,
     lazy_stack,
-    stack,
     tensorclass,
 )
 
@@ -152,16 +148,6 @@ def test_objects_come_back_as_they_were():
     assert both[1].tool_calls is None
 
 
-def test_flags_are_metadata():
-    tokens = Tokens(full=np.zeros((2, 3)), padded=False, batch_size=[2])
-    assert tokens.padded is False
-    assert tokens[0].padded is False
-    assert stack([tokens, tokens]).padded is False
-    assert cat([tokens, tokens]).padded is False
-    assert stack([tokens[0], Tokens(full=np.zeros(3), padded=True)]).padded == [False, True]
-    assert tokens.reshape(1, 2)[0].padded is False
-
-
 def test_batch_operations_keep_the_class():
     points = Point(xy=np.arange(12.0).reshape(3, 2, 2), tags=[["a", "b"]] * 3, batch_size=[3, 2])
     for out, shape in [
@@ -185,19 +171,6 @@ def test_batch_operations_keep_the_class():
     assert points.shape == (3, 2)
     with pytest.raises(TypeError, match="0-d Point"):
         iter(Point(xy=np.zeros(2)))
-
-
-def test_operators_and_comparison():
-    points = Point(xy=np.ones((2, 2)), tags="t", batch_size=[2])
-    for out in (points + 1, 1 + points, points + points, np.add(points, 1)):
-        assert type(out) is Point
-        np.testing.assert_array_equal(out.xy, np.full((2, 2), 2.0))
-        assert out.tags == "t"
-    assert type(np.exp(points)) is Point
-    equal = points == points.clone()
-    assert type(equal) is Point
-    assert equal.xy.all()
-    assert not (points == points * 2).xy.any()
 
 
 def test_results_with_other_keys_are_tensordicts():
@@ -224,16 +197,6 @@ def test_conversion():
         Tokens.from_tensordict({"full": 1})
     made = Tokens.from_dict({"full": np.zeros(2)})
     assert type(made) is Tokens
-
-
-def test_copies_and_pickling():
-    point = Point(xy=np.zeros(2), tags="t")
-    for out in (point.clone(), copy.copy(point), copy.deepcopy(point), pickle.loads(pickle.dumps(point))):
-        assert type(out) is Point
-        assert out.tags == "t"
-        np.testing.assert_array_equal(out.xy, point.xy)
-    assert copy.copy(point).xy is point.xy
-    assert copy.deepcopy(point).xy is not point.xy
 
 
 def test_lock():

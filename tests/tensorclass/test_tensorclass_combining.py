@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.tensorclasses import Point, Tokens, Turn
+from helpers.tensorclasses import Point, Tokens
 
 from lite import LazyStackedTensorDict, TensorDict, cat, lazy_stack, stack
 
@@ -48,17 +48,6 @@ def test_lazy_stack_of_ragged_rows():
     assert "full=Array(shape=(2, -1), device=cpu, dtype=int64, is_shared=False)" in repr(tokens)
     row = Tokens(full=np.arange(2), padded=True)
     assert row.get("full", as_list=True) is row.full
-
-
-def test_conversations_of_different_lengths():
-    chats = [stack([Turn(role="user", content=f"{i}{j}") for j in range(n)]) for i, n in enumerate((1, 3))]
-    batch = lazy_stack(chats)
-    assert type(batch) is Turn
-    assert batch.batch_size == (2, -1)
-    assert batch.content == [["00"], ["10", "11", "12"]]
-    assert batch[1].content == ["10", "11", "12"]
-    assert batch[1, 2].content == "12"
-    assert batch.is_complete is True
 
 
 def test_nested_in_tensordicts():

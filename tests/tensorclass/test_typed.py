@@ -382,12 +382,6 @@ def test_iteration_and_length() -> None:
         bool(make())
 
 
-def test_text() -> None:
-    assert repr(make()).startswith("State(\n    fields={\n        X: Array(shape=(4, 2)")
-    assert "n: State(" in repr(TensorDict({"n": make()}, batch_size=[4]))
-    assert "State" in make()._repr_html_()
-
-
 @pytest.mark.parametrize(
     "call",
     [
