@@ -11,7 +11,7 @@ from lite._arrays.types import Array, HostArray, Shape
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import state
 from lite._transforms.grad.tape import Part, holds_traced, mixed, unbroadcast, value_of, values_of, with_node
-from lite._transforms.grad.views import View, forget, laid_out_as, seen_in, settle
+from lite._transforms.grad.views import View, forget, is_symbolic, laid_out_as, path_of, seen_in, settle
 from lite._transforms.levels import innermost
 
 
@@ -175,6 +175,9 @@ def rebind(x: TracedArray, after: Any, value: Any) -> None:
 
 def _through(x: TracedArray, view: View, value: object, node: Any) -> None:
     """Write to what a view is of."""
+    if is_symbolic(x.value):
+        _through_indices(x, view.whole, value, node)
+        return
     if x.size and any(step == 0 and size > 1 for step, size in zip(_strides(x.value), x.shape, strict=True)):
         raise ValueError("a broadcast array is read-only: its elements are in one place.")
     whole = view.whole
@@ -199,6 +202,24 @@ def _through(x: TracedArray, view: View, value: object, node: Any) -> None:
     x.value, x.node = value if seen is None else seen, node
 
 
+def _through_indices(x: TracedArray, whole: TracedArray, value: Any, node: Any) -> None:
+    """Write to what a view is of, where a graph computes: it has no memory, but knows the indices."""
+    path = path_of(x, whole)
+    if path is None:
+        raise NotImplementedError(
+            "a graph writes to a view of an array only where indices made it, not another shape or order: "
+            "write a new array."
+        )
+    parts = [whole]
+    for index in path[:-1]:
+        parts.append(parts[-1][index].copy())
+    new: Any = TracedArray(value, node, x.level)
+    for part, index in zip(reversed(parts), reversed(path), strict=True):
+        part[index] = new
+        new = part
+    x.value, x.node = value, node
+
+
 def _strides(value: Any) -> tuple[int, ...]:
     while isinstance(value, HostArray):
         value = value.value[0, ...]  # type: ignore[attr-defined]
@@ -209,6 +230,11 @@ def _strides(value: Any) -> tuple[int, ...]:
 def look(view: TracedArray) -> None:
     """Give a view the value that it has in what it is of, after that was written to."""
     places, whole = view.alias.places, view.alias.whole
+    if places is None:
+        raise NotImplementedError(
+            "a view of an array that was written since would have to change with it, which a graph cannot: "
+            "write x = x + y instead of x += y."
+        )
     size, shape = whole.size, whole.shape
     value = seen_in(whole.value, view.alias, places.shape)
     if value is None:

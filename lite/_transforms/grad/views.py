@@ -68,11 +68,28 @@ def remember(new: TracedArray, source: TracedArray) -> None:
         views[:] = [view for view in views if view() is not None]
 
 
-def _memory(value: Any) -> Array:
-    """The ndarray behind an array of `vmap`."""
-    while isinstance(value, HostArray):
+def _memory(value: Any) -> Any:
+    """The ndarray, or the array of a graph, behind an array of `vmap`."""
+    while isinstance(value, HostArray) and not value.symbolic:
         value = value.value  # type: ignore[attr-defined]
     return value
+
+
+def path_of(view: TracedArray, whole: TracedArray) -> list[Any] | None:
+    """The indices that lead from an array of a graph to a view of it; None if more than indices do."""
+    path: list[Any] = []
+    part, end = view.value, whole.value
+    while part is not end:
+        if not getattr(part, "symbolic", False) or part.base is None or part.index is None:
+            return None
+        path.insert(0, part.index)
+        part = part.base
+    return path
+
+
+def is_symbolic(value: Any) -> bool:
+    """Whether a graph computes this value, so that it has no memory."""
+    return isinstance(value, HostArray) and isinstance(_memory(value), HostArray)
 
 
 def _shares(part: Array, whole: Array) -> bool:
@@ -83,7 +100,7 @@ def settle(whole: TracedArray) -> list[TracedArray]:
     """The views of an array that is to get a new value, which know their places from then on."""
     views = [view for ref in whole.alias or () if (view := ref()) is not None]
     for view in views:
-        if view.alias.places is None:
+        if view.alias.places is None and not is_symbolic(view.value):
             view.alias.places = _places(view.value, whole.value)
             view.alias.layout = _layout(view.value, whole.value)
     return views

@@ -12,7 +12,7 @@ import numpy as np
 
 from lite._arrays.types import ArrayHolder, DtypeLike, HostArray, Shape
 from lite._transforms.graphs.array import GraphArray
-from lite._transforms.graphs.sizes import Size
+from lite._transforms.graphs.sizes import Quotient, Size
 from lite._transforms.levels import innermost, numbers
 
 INT64 = np.dtype(np.int64)
@@ -151,10 +151,22 @@ class Graph:
             wanted = np.result_type(*[item.dtype for item in items]) if dtype is None else dtype
             value = self.stack([self.cast(item, wanted) for item in items])
             return value
+        if isinstance(value, Size | Quotient):
+            return self._number(value, dtype)
         known = self._arrays.get(id(value))
         if known is not None:
             return known if dtype is None else self.cast(known, dtype)
         return self.constant(value, dtype)
+
+    def _number(self, value: Size | Quotient, dtype: DtypeLike) -> GraphArray:
+        """A dynamic size, or a number over one, as an array without dimensions."""
+        if isinstance(value, Size):
+            size = self.squeeze(self.size_array(value), 0)
+            return size if dtype is None else self.cast(size, dtype)
+        wanted = np.dtype(np.float64 if dtype is None else dtype)
+        wide = np.dtype(np.float32) if wanted.itemsize < 4 else wanted  # a size may be beyond float16
+        parts = [self.constant(value.number, wide), self._number(value.size, wide)]
+        return self.cast(self.emit("Div", parts, (), wide), wanted)
 
     def cast(self, x: GraphArray, dtype: DtypeLike) -> GraphArray:
         """`x` in another dtype."""

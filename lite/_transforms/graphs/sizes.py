@@ -1,4 +1,4 @@
-"""Integers that stand for a dynamic dimension while a function is traced."""
+"""Numbers that stand for a dynamic dimension while a function is traced."""
 
 from __future__ import annotations
 
@@ -37,6 +37,36 @@ class Size(int):
 
     def __neg__(self) -> Any:
         return _sized(int.__neg__(self))
+
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return Quotient(other, self) if isinstance(other, int | float) else NotImplemented
+
+
+class Quotient(float):
+    """A number over a dynamic size, such as what a mean multiplies by; the graph divides anew in each run.
+
+    Args:
+        number: a plain number.
+        size: a dynamic size.
+    """
+
+    __slots__ = ("number", "size")
+    number: float
+    size: Size
+
+    def __new__(cls, number: float, size: Size) -> Quotient:
+        self = super().__new__(cls, number / int(size))
+        self.number, self.size = number, size
+        return self
+
+    def __mul__(self, other: Any) -> Any:
+        return Quotient(self.number * other, self.size) if type(other) in (int, float) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Quotient:
+        return Quotient(-self.number, self.size)
 
 
 def _sized(value: object) -> Any:

@@ -11,6 +11,7 @@ from lite._arrays.types import ArrayHolder
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import BOOL, Graph, graph_of
 from lite._transforms.graphs.operators import truth, unary
+from lite._transforms.graphs.sizes import Quotient, Size
 from lite._transforms.registry import ONNX, NoRule, name_of
 from lite._transforms.rules.ufuncs import METHODS, UFUNCS
 
@@ -21,8 +22,12 @@ _INTEGERS = (np.dtype(np.int32), np.dtype(np.int64))  # ONNX has no arithmetic o
 _OF_BOOLS: dict[np.ufunc, str] = {np.add: "Or", np.multiply: "And", np.maximum: "Or", np.minimum: "And"}
 
 
-def _python_scalar(x: object) -> bool:
-    return type(x) in (bool, int, float)
+def _python_scalar(x: object) -> type | None:
+    """The type of a number of Python, whose dtype is what the arrays beside it have."""
+    for kind in (bool, int, float):
+        if type(x) in (kind, Size, Quotient) and isinstance(x, kind):
+            return kind
+    return None
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: Any) -> Any:
@@ -104,8 +109,9 @@ def resolved(ufunc: np.ufunc, inputs: tuple[Any, ...], wanted: Any = None) -> tu
     """The dtypes that NumPy computes in, of inputs and outputs."""
     kinds: list[Any] = []
     for x in inputs:
-        if _python_scalar(x) and type(x) is not bool:
-            kinds.append(type(x))
+        scalar = _python_scalar(x)
+        if scalar is not None and scalar is not bool:
+            kinds.append(scalar)
         else:
             kinds.append(x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype)
     if all(kind in (int, float) for kind in kinds):
