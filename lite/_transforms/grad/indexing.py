@@ -104,11 +104,18 @@ def without(g: Array, index: Any) -> Array:
 
 def _last(g: Array, index: Any) -> Array:
     """What is read at an index, but 0 where a later part of the index writes to the same place."""
-    places = pick(np.arange(g.size).reshape(g.shape), index)
+    places = pick(count(g, g.size).reshape(g.shape), index)
     last = np.zeros_like(places, shape=g.size)
-    count = np.arange(places.size).reshape(places.shape)
-    last[places] = count
-    return np.where(last[places] == count, g[index], 0)
+    numbers = count(places, places.size).reshape(places.shape)
+    last[places] = numbers
+    return np.where(last[places] == numbers, g[index], 0)
+
+
+def count(like: Array, size: int) -> Array:
+    """The integers from 0 to below a size; of a graph, as `like`, where the size is a dynamic one."""
+    if type(size) is int:
+        return np.arange(size)
+    return np.cumsum(np.ones_like(like, np.int64, shape=(size,))) - 1
 
 
 def write(target: Any, result: Any, casting: Any = "unsafe", name: str = "the function") -> None:

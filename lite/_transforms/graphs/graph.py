@@ -257,6 +257,13 @@ class Graph:
             out = self.emit("Mul", [out, self.size_array(factor)], (1,), INT64)
         return out if rest == 1 else self.emit("Mul", [out, self.size_array(rest)], (1,), INT64)
 
+    def range(self, count: int) -> GraphArray:
+        """The integers from 0 on."""
+        if self.size(count) is None:
+            return self.constant(np.arange(count, dtype=INT64))
+        ends = [self.constant(0, INT64), self.squeeze(self.size_array(count), 0), self.constant(1, INT64)]
+        return self.emit("Range", ends, (Size(count),), INT64)
+
     def shape_array(self, shape: Sequence[int]) -> GraphArray:
         """A shape as an array of int64, read from other values where it is dynamic."""
         if all(self.size(n) is None for n in shape):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import ArrayHolder
+from lite._arrays.types import ArrayHolder, Shape
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import BOOL, INT64, Graph, view_of
 from lite._transforms.graphs.sizes import Size
@@ -137,13 +137,11 @@ def _by_arrays(graph: Graph, x: GraphArray, items: list[Any]) -> GraphArray:
     if any(item is None for item in items) or at != list(range(at[0], at[-1] + 1)):
         graph.fail("indexes with several arrays that do not stand side by side")
     sizes = x.shape[at[0] : at[-1] + 1]
-    if any(graph.size(n) is not None for n in sizes[1:]):
-        graph.fail("indexes with several arrays into a dynamic dimension")
     number: Any = None
     for i, size in zip(at, sizes, strict=True):
         place: Any = graph.operand(np.int64(items[i]) if isinstance(items[i], int) else items[i])
         place = np.where(place < 0, place + graph.squeeze(graph.size_array(size), 0), place)
-        number = place if number is None else number * int(size) + place
+        number = place if number is None else number * size + place
     flat = x
     for axis, item in enumerate(items):
         if isinstance(item, slice):
@@ -156,12 +154,26 @@ def _by_arrays(graph: Graph, x: GraphArray, items: list[Any]) -> GraphArray:
 
 
 def set_index(x: GraphArray, index: Any, value: object) -> None:
-    """`x[index] = value`, where the index is all of `x`, or basic with fixed sizes."""
+    """`x[index] = value`, where the index is all of `x`, arrays, or basic with fixed sizes."""
     graph: Graph = x.graph
+    if isinstance(index, GraphArray | np.ndarray) and index.dtype == BOOL and index.ndim <= x.ndim:
+        chosen = graph.operand(index)
+        chosen = graph.unsqueeze(chosen, *range(index.ndim, x.ndim)) if index.ndim < x.ndim else chosen
+        number = graph.operand(value)
+        if number.ndim and any(number.shape):
+            graph.fail("writes several numbers at a mask, which are as many as hold: use np.where")
+        x.replace(graph.cast(np.where(chosen, graph.cast(number, x.dtype), x), x.dtype))
+        return
     new = graph.operand(value)
     items = _items(x, index)
-    if any(item is None or isinstance(item, GraphArray) for item in items):
-        graph.fail("writes at indices that are an array or a new axis: use np.where")
+    if any(isinstance(item, GraphArray) for item in items):
+        scatter(x, index, new, "none")
+        return
+    if None in items:
+        axes = _new_axes(items)
+        shape = get_index(x, index).shape
+        new = graph.squeeze(graph.expand(_without_ones(graph, new, len(shape)), shape), *axes)
+        items = [item for item in items if item is not None]
     new = _without_ones(graph, new, sum(isinstance(item, slice) for item in items))
     whole = all(
         isinstance(item, slice) and _covers(item, size) for item, size in zip(items, x.shape, strict=True)
@@ -170,6 +182,64 @@ def set_index(x: GraphArray, index: Any, value: object) -> None:
         x.replace(graph.cast(graph.expand(new, x.shape), x.dtype))
         return
     _write_part(graph, x, items, graph.cast(new, x.dtype))
+
+
+def has_arrays(x: GraphArray, index: Any) -> bool:
+    """Whether an index of an array has arrays of integers."""
+    return any(isinstance(item, GraphArray) for item in _items(x, index))
+
+
+def scatter(x: GraphArray, index: Any, new: GraphArray, reduction: str) -> None:
+    """Write to `x[index]`, where an array is in the index; `reduction` joins what is written to one place.
+
+    Elements are counted: the index, applied to their numbers, says which are written.
+    """
+    graph: Graph = x.graph
+    items = _items(x, index)
+    arrays = [axis for axis, item in enumerate(items) if isinstance(item, GraphArray)]
+    rest = [item for axis, item in enumerate(items) if axis not in arrays]
+    if len(arrays) == 1 and items[arrays[0]].ndim == 1 and all(item == slice(None) for item in rest):
+        axis, places = arrays[0], items[arrays[0]]
+        shape = (*x.shape[:axis], places.shape[0], *x.shape[axis + 1 :])
+        places = graph.reshape(places, [places.shape[0] if d == axis else 1 for d in range(x.ndim)])
+        out = _scattered(x, graph.expand(places, shape), _fitting(x, new, shape), axis, reduction)
+    else:
+        count = x.size
+        places = get_index(graph.reshape(graph.range(count), x.shape), index)
+        updates = graph.reshape(_fitting(x, new, places.shape), (places.size,))
+        flat = graph.reshape(x, (count,))
+        out = _scattered(flat, graph.reshape(places, (places.size,)), updates, 0, reduction)
+        out = graph.reshape(out, x.shape)
+    x.replace(out)
+
+
+def _fitting(x: GraphArray, new: GraphArray, shape: Shape) -> GraphArray:
+    """What is written, in the dtype of the array and the shape of its part."""
+    graph: Graph = x.graph
+    return graph.expand(graph.cast(_without_ones(graph, new, len(shape)), x.dtype), shape)
+
+
+def _scattered(
+    x: GraphArray, places: GraphArray, updates: GraphArray, axis: int, reduction: str
+) -> GraphArray:
+    graph: Graph = x.graph
+    return graph.emit(
+        "ScatterElements", [x, places, updates], x.shape, x.dtype, axis=axis, reduction=reduction
+    )
+
+
+def scatter_along(x: GraphArray, places: GraphArray, new: GraphArray, axis: int) -> None:
+    """`np.put_along_axis`."""
+    graph: Graph = x.graph
+    head = graph.broadcast([(*y.shape[:axis], *y.shape[axis + 1 :]) for y in (x, places)])
+    shape = (*head[:axis], places.shape[axis], *head[axis:])
+    x.replace(_scattered(x, graph.expand(places, shape), _fitting(x, new, shape), axis, "none"))
+
+
+def _new_axes(items: list[Any]) -> list[int]:
+    """Places of the new axes in what an index without arrays gives."""
+    kept = [item for item in items if item is None or isinstance(item, slice)]
+    return [axis for axis, item in enumerate(kept) if item is None]
 
 
 def _without_ones(graph: Graph, x: GraphArray, ndim: int) -> GraphArray:

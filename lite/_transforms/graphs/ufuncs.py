@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from lite._arrays.types import ArrayHolder
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import BOOL, Graph, graph_of
+from lite._transforms.graphs.indexing import has_arrays, scatter
 from lite._transforms.graphs.operators import truth, unary
 from lite._transforms.graphs.sizes import Quotient, Size
 from lite._transforms.registry import ONNX, NoRule, name_of
@@ -42,6 +43,9 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: An
             result = _call(graph, ufunc, inputs, kwargs)
         elif method == "outer":
             result = _outer(graph, ufunc, *inputs, **kwargs)
+        elif method == "at":
+            _at(graph, ufunc, *inputs)
+            return None
         else:
             options = {"axis": 0, **kwargs} if len(inputs) == 1 else kwargs
             result = ONNX.rules[METHODS[ufunc, method]](graph, *inputs, **options)
@@ -120,6 +124,23 @@ def resolved(ufunc: np.ufunc, inputs: tuple[Any, ...], wanted: Any = None) -> tu
     if wanted is None:
         return ufunc.resolve_dtypes(asked)
     return ufunc.resolve_dtypes(asked, signature=(*[None] * ufunc.nin, np.dtype(wanted)))
+
+
+_AT = {np.add: "add", np.subtract: "add", np.multiply: "mul", np.maximum: "max", np.minimum: "min"}
+
+
+def _at(graph: Graph, ufunc: np.ufunc, a: ArrayLike, indices: Any, *b: ArrayLike) -> None:
+    if ufunc not in _AT:
+        raise NoRule
+    if not isinstance(a, GraphArray):
+        graph.fail(f"writes what it computed into an ndarray (np.{ufunc.__name__}.at): use np.zeros_like")
+    new = graph.operand(*b, a.dtype)
+    if ufunc is np.subtract:
+        new = -new
+    if has_arrays(a, indices):
+        scatter(a, indices, new, _AT[ufunc])
+    else:
+        a[indices] = ufunc(a[indices], new)
 
 
 def _outer(graph: Graph, ufunc: np.ufunc, a: ArrayLike, b: ArrayLike, **kwargs: Any) -> GraphArray:

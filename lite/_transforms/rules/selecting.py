@@ -9,10 +9,11 @@ from numpy.lib.array_utils import normalize_axis_index
 from numpy.typing import ArrayLike
 
 from lite._arrays.types import Array, Shape
-from lite._transforms.grad.indexing import write
+from lite._transforms.grad.indexing import count, write
 from lite._transforms.grad.tape import unbroadcast, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import INT64, Graph
+from lite._transforms.graphs.indexing import scatter_along
 from lite._transforms.graphs.operators import select, truth
 from lite._transforms.registry import (
     GRAD,
@@ -131,7 +132,9 @@ def _grad_take_along_axis(arr: ArrayLike, indices: Array, axis: int | None = -1)
 def _places(indices: ArrayLike, axis: int, shape: Shape) -> tuple[Any, ...]:
     """The index that `take_along_axis` reads at."""
     ndim = len(shape)
-    rows = [np.arange(size).reshape(*[1] * d, size, *[1] * (ndim - d - 1)) for d, size in enumerate(shape)]
+    rows = [
+        count(indices, size).reshape(*[1] * d, size, *[1] * (ndim - d - 1)) for d, size in enumerate(shape)
+    ]
     return (*rows[:axis], indices, *rows[axis + 1 :])
 
 
@@ -162,6 +165,19 @@ def _grad_put_along_axis(arr: Array, indices: ArrayLike, values: ArrayLike, axis
         return
     axis = normalize_axis_index(axis, arr.ndim)
     arr[_places(value_of(indices), axis, arr.shape)] = values
+
+
+@ONNX.rule(np.put_along_axis)
+def _onnx_put_along_axis(
+    graph: Graph, arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None
+) -> None:
+    if not isinstance(arr, GraphArray):
+        graph.fail("writes what it computed into an ndarray (np.put_along_axis): use np.zeros_like")
+    found, new = _integers(graph, indices), graph.operand(values)
+    if axis is None:
+        arr[np.unravel_index(found, arr.shape) if arr.ndim != 1 else found] = new
+        return
+    scatter_along(arr, found, new, normalize_axis_index(axis, arr.ndim))
 
 
 @VMAP.rule(np.put_along_axis)
@@ -225,9 +241,9 @@ def _vmap_put(level: Level, a: BatchedArray, ind: Array, v: ArrayLike, mode: str
 @GRAD.rule(np.place)
 def _grad_place(arr: Array, mask: ArrayLike, vals: ArrayLike) -> None:
     chosen = np.asarray(value_of(mask), bool).reshape(arr.shape)
-    count = np.count_nonzero(chosen)
-    if count:
-        arr[chosen] = np.resize(vals, (count,))
+    written = np.count_nonzero(chosen)
+    if written:
+        arr[chosen] = np.resize(vals, (written,))
 
 
 @GRAD.rule(np.putmask)
