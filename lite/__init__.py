@@ -170,6 +170,7 @@ __all__ = [
     "unravel_key_list",
     "value_and_grad",
     "vjp",
+    "jit",
     "vmap",
     "where",
     "zeros_like",
@@ -200,6 +201,7 @@ _ON_FIRST_USE = {
     "_transforms.grad.custom": "checkpoint custom_vjp",
     "_transforms.grad.mode": "enable_grad is_grad_enabled no_grad set_grad_enabled",
     "_transforms.grad.transform": "grad value_and_grad vjp",
+    "_transforms.jit.function": "jit",
     "_transforms.jacobians": "hessian jacfwd jacrev",
     "_transforms.vmap.transform": "vmap",
 }

@@ -200,7 +200,7 @@ def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
         if inner is not None and type(inner) is not TracedArray:  # inside of vmap nothing is saved
             return fn(*args, **kwargs)
         if level is None:
-            if make is None:
+            if make is state.base:
                 return fn(*args, **kwargs)
             level = OUTERMOST  # for parameters that `fn` takes from elsewhere
 

@@ -99,7 +99,7 @@ class no_grad(Mode):
     """
 
     def __init__(self) -> None:
-        super().__init__(None, True)
+        super().__init__(state.base, True)
 
 
 class set_grad_enabled(Mode):
@@ -116,7 +116,7 @@ class set_grad_enabled(Mode):
     """
 
     def __init__(self, mode: bool) -> None:
-        super().__init__(leaf if mode else None, not mode)
+        super().__init__(leaf if mode else state.base, not mode)
         self._old.append((state.leaf, state.paused))
         _set(*self._new)
 
@@ -133,7 +133,7 @@ class functional(Mode):
     """Only what is computed from arguments is noted: for functions that `grad` and its kin call."""
 
     def __init__(self) -> None:
-        super().__init__(None, False)
+        super().__init__(state.base, False)
 
 
 def is_grad_enabled() -> bool:
@@ -147,7 +147,7 @@ def is_grad_enabled() -> bool:
     Source:
         torch.is_grad_enabled.
     """
-    return state.leaf is not None
+    return state.leaf is not state.base
 
 
 def backward(x: TracedArray, gradient: Operand, retain_graph: bool, inputs: Any) -> None:

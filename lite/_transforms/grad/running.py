@@ -16,12 +16,14 @@ class _State(threading.local):
     """That of one thread.
 
     Attributes:
-        leaf: makes the traced array that a parameter computes as; None unless under `enable_grad`.
+        leaf: makes what a parameter computes as: a traced array under `enable_grad`, else `base`.
+        base: the same where no gradient is wanted: None for its array, unless a graph is traced.
         paused: whether nothing is noted: under `no_grad`.
     """
 
     def __init__(self) -> None:
         self.leaf: Callable[[Any], Any] | None = None
+        self.base: Callable[[Any], Any] | None = None
         self.paused = False
 
 

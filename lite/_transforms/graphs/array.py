@@ -28,9 +28,12 @@ class GraphArray(NumberlessArray):
         dtype: of the elements.
         base: the array that this one is a view of.
         index: where in `base`, if it was indexed.
+
+    Attributes:
+        weak: whether it stands for a float of Python, so that arrays beside it keep their dtype.
     """
 
-    __slots__ = ("__weakref__", "_dtype", "_name", "_shape", "_stale", "base", "graph", "index", "views")
+    __slots__ = ("__weakref__", "_dtype", "_name", "_shape", "_stale", "base", "graph", "index", "views", "weak")
     __array_priority__ = 3000
     rules = rules
     layered: ClassVar[bool] = False
@@ -52,7 +55,10 @@ class GraphArray(NumberlessArray):
         self._stale = False
         self.base = base
         self.index = index
+        self.weak = False
         self.views: list[weakref.ref[GraphArray]] = []
+        if graph.track is not None:
+            graph.track.append(weakref.ref(self))
         if base is not None:
             base.views.append(weakref.ref(self))
 

@@ -58,6 +58,7 @@ class Graph:
         self._arrays: dict[int, GraphArray] = {}  # weights by the identity of their ndarray
         self._kept: list[Any] = []
         self._count = 0
+        self.track: list[Any] | None = None  # weak references to all arrays, where it matters who keeps them
 
     # -- where we are ------------------------------------------------------------------------------------
 

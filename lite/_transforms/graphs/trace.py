@@ -54,7 +54,9 @@ class Traced:
 Run = Callable[[Graph, list[GraphArray]], Mapping[str, Any]]
 
 
-def trace(run: Run, inputs: Sequence[Input], avoid: Sequence[int] = ()) -> Traced:
+def trace(
+    run: Run, inputs: Sequence[Input], avoid: Sequence[int] = (), make: Callable[..., Graph] = Graph
+) -> Traced:
     """The graph of a function.
 
     It is traced twice, with other sizes for the dynamic dimensions, and both graphs must be one: what hangs
@@ -64,6 +66,7 @@ def trace(run: Run, inputs: Sequence[Input], avoid: Sequence[int] = ()) -> Trace
         run: gets the graph and an array for each input, and returns the outputs by name.
         inputs: the inputs.
         avoid: sizes that no dynamic dimension may be mistaken for, such as those of weights.
+        make: makes the graph of each trace from its dynamic dimensions; it may add inputs while `run` runs.
 
     Raises:
         NotImplementedError: a function has no rule; the graph hangs on a size.
@@ -76,7 +79,7 @@ def trace(run: Run, inputs: Sequence[Input], avoid: Sequence[int] = ()) -> Trace
     for start in _FROM:
         numbers = (p for p in primes(start) if not any(n and n % p == 0 for n in taken))
         sizes = dict(zip(names, itertools.islice(numbers, len(names)), strict=True))
-        found.append(_traced(run, inputs, sizes))
+        found.append(_traced(run, inputs, make(sizes)))
     difference = _difference(*found)
     if not difference:
         return found[0]
@@ -91,8 +94,8 @@ def trace(run: Run, inputs: Sequence[Input], avoid: Sequence[int] = ()) -> Trace
     )
 
 
-def _traced(run: Run, inputs: Sequence[Input], dimensions: dict[str, int]) -> Traced:
-    graph = Graph(dimensions)
+def _traced(run: Run, inputs: Sequence[Input], graph: Graph) -> Traced:
+    dimensions = graph.dimensions
     arrays = [
         graph.input(x.name, [Size(dimensions[n]) if isinstance(n, str) else n for n in x.shape], x.dtype)
         for x in inputs
@@ -104,7 +107,17 @@ def _traced(run: Run, inputs: Sequence[Input], dimensions: dict[str, int]) -> Tr
             sizes = ", ".join(f"{size} is {name!r}" for name, size in dimensions.items())
             error.add_note(f"Sizes that stand for dynamic dimensions while a graph is traced: {sizes}.")
         raise
-    return _finished(graph, tuple(inputs), results)
+    labels = {size: name for name, size in dimensions.items()}
+    added = [
+        Input(x.name, tuple(_label(x, axis, labels) for axis in range(x.ndim)), x.dtype)
+        for x in graph.inputs[len(inputs) :]
+    ]
+    return _finished(graph, (*inputs, *added), results)
+
+
+def _label(x: GraphArray, axis: int, labels: dict[int, str]) -> int | str:
+    size = x.shape[axis]
+    return labels.get(int(size), f"{x.name}.{axis}") if type(size) is Size else size
 
 
 def _finished(graph: Graph, inputs: tuple[Input, ...], results: dict[str, GraphArray]) -> Traced:

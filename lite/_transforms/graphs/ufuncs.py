@@ -25,6 +25,8 @@ _OF_BOOLS: dict[np.ufunc, str] = {np.add: "Or", np.multiply: "And", np.maximum: 
 
 def _python_scalar(x: object) -> type | None:
     """The type of a number of Python, whose dtype is what the arrays beside it have."""
+    if type(x) is GraphArray and x.weak:
+        return float
     for kind in (bool, int, float):
         if type(x) in (kind, Size, Quotient) and isinstance(x, kind):
             return kind
@@ -84,6 +86,10 @@ def _call(graph: Graph, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[s
         raise NoRule
     if not isinstance(op, str):
         return op(*arrays)
+    if all(map(_python_scalar, inputs)):
+        out = graph.emit(op, arrays, (), result)
+        out.weak = result == np.float64
+        return out
     shape = graph.broadcast([x.shape for x in arrays])
     if op in _COMPARISONS:
         if arrays[0].dtype == BOOL and ufunc is not np.equal:

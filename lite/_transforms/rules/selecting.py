@@ -61,8 +61,15 @@ def _onnx_where(graph: Graph, condition: ArrayLike, *choices: Any) -> GraphArray
     if not choices:
         raise NoRule("where the condition holds depends on numbers")
     x, y = choices
-    kinds = [item if type(item) in (int, float, bool) else graph.operand(item).dtype for item in choices]
+    kinds = [_kind(graph, item) for item in choices]
     return select(graph, truth(graph, graph.operand(condition)), x, y, np.result_type(*kinds))
+
+
+def _kind(graph: Graph, item: Any) -> Any:
+    """A number of Python, or the dtype of an array."""
+    if isinstance(item, GraphArray) and item.weak:
+        return 0.0
+    return item if type(item) in (int, float, bool) else graph.operand(item).dtype
 
 
 @GRAD.rule(np.take)

@@ -1,0 +1,37 @@
+"""A traced graph as the bytes of an ONNX model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lite._files.onnx import writer
+from lite._transforms.graphs.trace import Traced
+
+OPSET = 20  # the first that has Gelu; onnxruntime knows it since 1.17
+
+
+def model_bytes(
+    traced: Traced, name: str = "step", opset: int = OPSET, metadata: Mapping[str, str] | None = None
+) -> bytes:
+    """The model with its arrays.
+
+    Args:
+        traced: the graph.
+        name: of the graph.
+        opset: the version of ONNX's operators.
+        metadata: what the model says about itself.
+    """
+    nodes = [
+        writer.node(
+            node.op,
+            f"{node.path}/{node.op}_{i}" if node.path else f"{node.op}_{i}",
+            node.inputs,
+            node.outputs,
+            node.attributes,
+        )
+        for i, node in enumerate(traced.nodes)
+    ]
+    tensors = [writer.tensor(key, array) for key, array in traced.arrays.items()]
+    inputs = [writer.value(x.name, x.dtype, x.shape) for x in traced.inputs]
+    outputs = [writer.value(key, dtype, shape) for key, shape, dtype in traced.outputs]
+    return writer.model(writer.graph(name, nodes, tensors, inputs, outputs), opset, ("lite", ""), metadata)

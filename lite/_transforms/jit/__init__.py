@@ -1,0 +1,8 @@
+"""`lite.jit`: functions as graphs that onnxruntime runs.
+
+- `function`: `jit`, and the graphs that it keeps.
+- `structure`: arguments and results as arrays and a hashable structure.
+- `tracing`: a function as a graph, with what it captures, draws and writes.
+- `draws`: random numbers as inputs.
+- `runner`: the session, and the state that stays in it.
+"""

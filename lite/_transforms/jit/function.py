@@ -1,0 +1,278 @@
+"""`jit`: a function as a graph that onnxruntime runs."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.types import ArrayHolder, HostArray, raw
+from lite._transforms.grad.running import state
+from lite._transforms.jit.runner import Runner
+from lite._transforms.jit.structure import ARRAY, DIRECT, Builder, Flattener, Structure
+from lite._transforms.jit.tracing import Program, trace_function
+
+_GRAPHS = 64  # kept of a function
+
+
+def jit(
+    fn: Callable[..., Any] | None = None,
+    *,
+    static_argnames: str | Sequence[str] = (),
+    donate: str | Sequence[str] = (),
+    dynamic_axes: Mapping[str, Any] | None = None,
+    providers: Sequence[Any] | None = None,
+    threads: int | None = None,
+    fallback: bool = False,
+) -> Any:
+    """A function that does what `fn` does, as one graph that onnxruntime runs.
+
+    `fn` is run on arrays without numbers for each new structure of the arguments, and what it does with
+    NumPy's functions, `grad` and `vmap` included, becomes an ONNX graph.
+
+    - Arguments and results are arrays, TensorDicts, tensorclasses, and lists, tuples and dicts of them.
+      Floats of Python are inputs of the graph; ints, texts and all else are part of it.
+    - Writes to arguments (`td["loss"] = x`, `x += 1`, `optimizer.update_`) are made when it has run.
+    - Arrays and parameters that `fn` takes from elsewhere are read at each call. What it leaves anywhere
+      but in its arguments and results is refused.
+    - Random numbers are drawn by the generator at each call, as `fn` itself would draw them.
+
+    Args:
+        fn: the function; without it, a decorator.
+        static_argnames: names of arguments that are part of the graph: one graph for each value.
+        donate: names of arguments that the caller does not use again, such as parameters and the state of
+            an optimiser. They stay in the session, and their next values are written beside them.
+        dynamic_axes: `{name: {axis: label}}`, the axes of arguments whose size may change. By default these
+            are the batch dimensions of TensorDicts and the first axes of other arrays, where one graph
+            serves all sizes, and none where it does not: then there is a graph for each shape.
+        providers: onnxruntime's execution providers; the CPU's by default.
+        threads: threads inside one operator; by default one per core that may be used.
+        fallback: run `fn` itself, with one warning, where it has no graph.
+
+    Raises:
+        NotImplementedError: at a call, where `fn` does what no graph does; the line is named.
+        RuntimeError: at a call, where `fn` branches on numbers, or leaves arrays behind.
+        ImportError: at a call without onnxruntime; the message has the pip command.
+
+    Source:
+        The interface of jax.jit.
+
+    Example:
+        >>> import numpy as np
+        >>> import lite
+        >>> @lite.jit
+        ... def step(params, x):
+        ...     loss, grads = lite.value_and_grad(lambda p: ((x @ p["w"]) ** 2).sum())(params)
+        ...     return loss, params - 0.25 * grads
+        >>> loss, params = step(lite.TensorDict(w=np.ones(2)), np.eye(2))
+        >>> loss, params["w"]
+        (np.float64(2.0), array([0.5, 0.5]))
+    """
+    options = {
+        "static_argnames": static_argnames, "donate": donate, "dynamic_axes": dynamic_axes,
+        "providers": providers, "threads": threads, "fallback": fallback,
+    }  # fmt: skip
+    if fn is None:
+        return functools.partial(jit, **options)
+    return JitFunction(fn, **options)  # type: ignore[arg-type]
+
+
+class JitFunction:
+    """What `lite.jit` gives; see there."""
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        static_argnames: str | Sequence[str],
+        donate: str | Sequence[str],
+        dynamic_axes: Mapping[str, Any] | None,
+        providers: Sequence[Any] | None,
+        threads: int | None,
+        fallback: bool,
+    ) -> None:
+        if not callable(fn):
+            raise TypeError(f"fn must be a function, got {type(fn).__name__}.")
+        self.fn = fn
+        functools.update_wrapper(self, fn, updated=())
+        self._names = _parameters(fn)
+        self._static = _checked(static_argnames, self._names, "static_argnames")
+        self._donated = _checked(donate, self._names, "donate")
+        self._axes = None if dynamic_axes is None else dict(dynamic_axes)
+        self._options = {"providers": providers, "threads": threads}
+        self._fallback = fallback
+        self._warned = False
+        self._lock = threading.RLock()
+        self._kept: OrderedDict[Any, Runner] = OrderedDict()
+        self._levels: dict[Any, int] = {}  # how much of the shapes is dynamic, by structure, dtypes and ranks
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        flat = Flattener()
+        structure = self._structure(flat, args, kwargs)
+        for leaf in flat.leaves:
+            if type(leaf) is not np.ndarray and isinstance(raw(leaf), HostArray):
+                return self.fn(*args, **kwargs)  # inside of another transformation, which sees what it does
+        if state.leaf is not None:
+            return self.fn(*args, **kwargs)
+        try:
+            runner = self._runner(structure, flat)
+        except (NotImplementedError, RuntimeError) as error:
+            if not self._fallback:
+                raise
+            if not self._warned:
+                self._warned = True
+                warnings.warn(f"{self.__name__} runs without a graph: {error}", stacklevel=2)
+            return self.fn(*args, **kwargs)
+        return _finished(runner, flat, runner(flat.leaves))
+
+    def _structure(self, flat: Flattener, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Structure:
+        """The structure of `(args, kwargs)`."""
+        names = self._names
+        parts = [
+            self._argument(flat, names[i] if i < len(names) else f"args[{i}]", value)
+            for i, value in enumerate(args)
+        ]
+        items = [self._argument(flat, name, value) for name, value in kwargs.items()]
+        return ("tuple", ("tuple", *parts), ("dict", tuple(kwargs), *items))
+
+    def _argument(self, flat: Flattener, name: str, value: Any) -> Structure:
+        if name in self._static:
+            return ("static", type(value), value)
+        if name not in self._donated:
+            return flat.structure(value, name, DIRECT)
+        start = len(flat.leaves)
+        found = flat.structure(value, name, DIRECT)
+        flat.batches[start:] = [(_DONATED, 0)] * (len(flat.leaves) - start)
+        return found
+
+    def _runner(self, structure: Structure, flat: Flattener) -> Runner:
+        """The graph for the arguments: one that is kept, or a new one."""
+        leaves = flat.leaves
+        dtypes = tuple([getattr(leaf, "dtype", type(leaf)) for leaf in leaves])
+        ranks = tuple([getattr(leaf, "ndim", 0) for leaf in leaves])
+        group = (structure, dtypes, ranks)
+        level = self._levels.get(group, 0)
+        key = (group, _shapes(flat, level))
+        with self._lock:
+            runner = self._kept.get(key)
+            if runner is None:
+                runner = self._traced(group, structure, flat, level)
+            else:
+                self._kept.move_to_end(key)
+            return runner
+
+    def _traced(self, group: Any, structure: Structure, flat: Flattener, level: int) -> Runner:
+        """The graph with as many dynamic sizes as it can have."""
+        while True:
+            shapes = _shapes(flat, level)
+            if level < _FIXED and not any(n < 0 for shape in shapes for n in shape):
+                level += 1
+                continue
+            labels = [tuple([f"n{-n}" if n < 0 else n for n in shape]) for shape in shapes]
+            try:
+                program = trace_function(self.fn, structure, flat.leaves, labels)
+                break
+            except Exception:
+                if level == _FIXED:
+                    raise
+                level += 1
+        self._levels[group] = level
+        runner = Runner(program, _pairs(program, flat), self._options)
+        self._kept[group, shapes] = runner
+        while len(self._kept) > _GRAPHS:
+            self._kept.popitem(last=False)
+        return runner
+
+
+_FIXED = 3  # the level at which no size is dynamic
+_DONATED = -1  # in place of the number of batch axes of a leaf
+
+
+def _shapes(flat: Flattener, level: int) -> tuple[Any, ...]:
+    """The shape of each leaf, with -1, -2, ... in place of dynamic sizes; equal sizes are one.
+
+    Dynamic are the batch axes of entries, at levels up to 1 those of arguments that are arrays, too, and at
+    level 0 those of all arrays.
+    """
+    numbers: dict[int, int] = {}
+    out = []
+    for leaf, (count, kind) in zip(flat.leaves, flat.batches, strict=True):
+        shape = getattr(leaf, "shape", ())
+        if count > 0 and kind + level < _FIXED:
+            shape = tuple(
+                [
+                    numbers.setdefault(n, -1 - len(numbers)) if axis < count and n > 1 else n
+                    for axis, n in enumerate(shape)
+                ]
+            )
+        out.append(shape)
+    return tuple(out)
+
+
+def _pairs(program: Program, flat: Flattener) -> dict[int, str]:
+    """Donated leaves with the outputs that are their next values.
+
+    These are what the function wrote to them, or put in their place in a TensorDict; of the others, the
+    first result of the same shape and dtype that is not taken.
+    """
+    set_entries = {(i, key): names[0] for i, key, structure, names in program.entries if structure == (ARRAY,)}
+    known = {name: (shape, dtype) for name, shape, dtype in program.traced.outputs}
+    free = list(program.results)
+    pairs: dict[int, str] = {}
+    for i, (leaf, place, (count, _)) in enumerate(
+        zip(flat.leaves, flat.places, flat.batches, strict=True)
+    ):
+        if count != _DONATED or not hasattr(leaf, "shape"):
+            continue
+        form = (tuple(leaf.shape), leaf.dtype)
+        name = program.written.get(i) or set_entries.get(place)  # type: ignore[arg-type]
+        if name is None:
+            name = next((name for name in free if known[name] == form), None)
+            if name is not None:
+                free.remove(name)
+        if name is not None and known[name] == form and 0 not in form[0]:
+            pairs[i] = name
+    return pairs
+
+
+def _finished(runner: Runner, flat: Flattener, found: dict[str, Any]) -> Any:
+    """Write to the arguments what the function writes, and give its result."""
+    program = runner.program
+    containers = flat.containers
+    for i, name in program.written.items():
+        leaf, place = flat.leaves[i], flat.places[i]
+        if i not in runner.pairs or place is None:
+            np.copyto(raw(leaf), found[name])
+        elif isinstance(leaf, ArrayHolder):
+            leaf.data = found[name]
+        else:
+            containers[place[0]]._data[place[1]] = found[name]
+    for number, key, structure, names in program.entries:
+        if structure is None:
+            containers[number].del_(key)
+        else:
+            entry = Builder(iter([found[name] for name in names]), containers).build(structure)
+            containers[number].set(key, entry)
+    return Builder(iter([found[name] for name in program.results]), containers).build(program.structure)
+
+
+def _parameters(fn: Callable[..., Any]) -> list[str]:
+    """Names of the positional parameters of a function."""
+    try:
+        found = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [x.name for x in found if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
+
+
+def _checked(given: str | Sequence[str], names: list[str], argument: str) -> frozenset[str]:
+    found = frozenset([given] if isinstance(given, str) else given)
+    unknown = sorted(found - set(names)) if names else []
+    if unknown:
+        raise ValueError(f"{argument} has {unknown}, the function has the parameters {names}.")
+    return found

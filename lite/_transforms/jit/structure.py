@@ -1,0 +1,239 @@
+"""Arguments and results as lists of arrays and a structure, which is hashable and puts them together again.
+
+A structure is nested tuples. The first item of each says what it is:
+
+    ("array",)            an array
+    ("number",)           a float of Python
+    ("generator",)        a numpy.random.Generator
+    ("given", i)          the i-th container among the arguments, itself
+    ("static", type, x)   any other value, which is part of the structure
+    ("list", ...), ("tuple", ...), ("named", type, ...), ("dict", keys, ...)
+    ("td", ...)           a TensorDict, or a tensorclass around it; see `_Node`
+    ("stack", ...)        a lazy stack
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lite._arrays.types import ArrayHolder, HostArray, Shape, raw
+from lite._tree.collection import TensorCollection
+from lite._tree.nontensor import NonTensorBase, same_object
+from lite._tree.protocol import Container, class_registry
+from lite._tree.unbatched import UnbatchedTensor
+
+Structure = tuple[Any, ...]
+ARRAY, NUMBER, GENERATOR = "array", "number", "generator"
+ENTRY, DIRECT, NESTED = 0, 1, 2  # arrays in TensorDicts, arguments themselves, and those in lists and dicts
+
+
+class Held:
+    """An object in a TensorDict, compared by its value, so that structures with equal objects are equal."""
+
+    __slots__ = ("entry",)
+
+    def __init__(self, entry: Any) -> None:
+        self.entry = entry
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Held) and bool(same_object(self.entry, other.entry))
+
+    def __hash__(self) -> int:
+        return hash(type(self.entry))
+
+
+class _Node(NamedTuple):
+    """What a structure holds of a TensorDict, before the structures of its entries.
+
+    Attributes:
+        tag: "td".
+        wrapper: the tensorclass around it; None for none.
+        dims: the number of batch dimensions.
+        sizes: the batch size where no array tells it; else None.
+        names: of the dimensions.
+        device: of the container.
+        locked: whether it is locked.
+        keys: of the entries.
+    """
+
+    tag: str
+    wrapper: Any
+    dims: int
+    sizes: Shape | None
+    names: tuple[str | None, ...] | None
+    device: str | None
+    locked: bool
+    keys: tuple[str, ...]
+
+
+class Flattener:
+    """Takes values apart.
+
+    Args:
+        given: containers that stand for themselves, by their identity: those among the arguments.
+
+    Attributes:
+        leaves: the arrays, numbers and generators, in order.
+        places: for each leaf that is an entry the number of its container, and its key; else None.
+        batches: for each leaf how many of its first axes are those of a batch, and which kind of array it
+            is: `ENTRY`, `DIRECT` or `NESTED`.
+        containers: the TensorDicts, in order.
+    """
+
+    def __init__(self, given: dict[int, int] | None = None) -> None:
+        self.leaves: list[Any] = []
+        self.places: list[tuple[int, str] | None] = []
+        self.batches: list[tuple[int, int]] = []
+        self.containers: list[Any] = []
+        self._given = given or {}
+
+    def _leaf(self, leaf: Any, place: tuple[int, str] | None, batch: int, kind: int) -> None:
+        self.leaves.append(leaf)
+        self.places.append(place)
+        self.batches.append((batch, kind))
+
+    def structure(self, value: Any, name: str, kind_of_array: int = 1) -> Structure:
+        """The structure of a value, whose leaves are added to `leaves`.
+
+        Args:
+            value: any value.
+            name: what it is called in errors.
+            kind_of_array: of an array in place of the value.
+
+        Raises:
+            TypeError: a value is neither an array nor hashable.
+        """
+        kind = type(value)
+        if kind is np.ndarray or isinstance(value, HostArray | np.ndarray | np.generic | ArrayHolder):
+            self._leaf(value, None, 1, kind_of_array)
+            return (ARRAY,)
+        if kind is float:
+            self._leaf(value, None, 0, NESTED)
+            return (NUMBER,)
+        if kind is list or kind is tuple:
+            items = [self.structure(item, f"{name}[{i}]", NESTED) for i, item in enumerate(value)]
+            return (kind.__name__, *items)
+        if kind is dict:
+            keys = tuple(value)
+            return ("dict", keys, *[self.structure(value[key], f"{name}[{key!r}]", NESTED) for key in keys])
+        if isinstance(value, TensorCollection) and (node := Container._as_node(value)) is not None:
+            found = self._given.get(id(value), self._given.get(id(node)))
+            if found is not None:
+                return ("given", found)
+            return self._container(value, node, name)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return ("named", kind, *[self.structure(item, f"{name}[{i}]", NESTED) for i, item in enumerate(value)])
+        if hasattr(value, "bit_generator"):
+            self._leaf(value, None, 0, NESTED)
+            return (GENERATOR,)
+        try:
+            hash(value)
+        except TypeError:
+            raise TypeError(
+                f"{name} must be made of arrays, numbers and what can be hashed, got a {kind.__name__}."
+            ) from None
+        return ("static", kind, value)
+
+    def _container(self, value: Any, node: Any, name: str) -> Structure:
+        place = len(self.containers)
+        self.containers.append(node)
+        wrapper = None if value is node else type(value)
+        stacked = node._parts()
+        if stacked is not None:
+            parts, dim = stacked
+            inner = [self._container(part, Container._as_node(part), f"{name}[{i}]") for i, part in enumerate(parts)]
+            return ("stack", wrapper, dim, node._dim_name, node.is_locked, node._empty_size, *inner)
+        dims = len(node._batch_size)
+        items = [self._entry(entry, dims, name, key, place) for key, entry in node._data.items()]
+        told = dims and any(item[0] == ARRAY or (item[0] == "td" and item[3] is None) for item in items)
+        names = None if node._names is None else tuple(node._names)
+        sizes = None if told else tuple(node._batch_size)
+        return (*_Node("td", wrapper, dims, sizes, names, node._device, node._locked, tuple(node._data)), *items)
+
+    def _entry(self, entry: Any, dims: int, name: str, key: str, place: int) -> Structure:
+        if type(entry) is np.ndarray or (
+            isinstance(entry, HostArray | ArrayHolder | np.ndarray) and not isinstance(entry, UnbatchedTensor)
+        ):
+            self._leaf(entry, (place, key), dims, ENTRY)
+            return (ARRAY,)
+        if isinstance(entry, NonTensorBase | UnbatchedTensor):
+            return ("object", Held(entry))
+        node = Container._as_node(entry)
+        if node is None:
+            raise TypeError(f"{name}[{key!r}] must be an array of NumPy, got a {type(entry).__name__}.")
+        return self._container(entry, node, f"{name}[{key!r}]")
+
+
+_COUNT = len(_Node._fields)
+
+
+class Builder:
+    """Puts values together again.
+
+    Args:
+        leaves: in the order in which they were found.
+        given: the containers that stand for themselves.
+
+    Attributes:
+        containers: the TensorDicts that were made, in order.
+    """
+
+    def __init__(self, leaves: Iterator[Any], given: list[Any] | None = None) -> None:
+        self._leaves = leaves
+        self._given = given or []
+        self.containers: list[Any] = []
+
+    def build(self, structure: Structure) -> Any:
+        """The value of a structure."""
+        tag = structure[0]
+        if tag in (ARRAY, NUMBER, GENERATOR):
+            leaf = next(self._leaves)
+            # Of an array without dimensions NumPy's functions give a number.
+            return leaf[()] if type(leaf) is np.ndarray and not leaf.ndim else leaf
+        if tag == "static":
+            return structure[2]
+        if tag == "list":
+            return [self.build(item) for item in structure[1:]]
+        if tag == "tuple":
+            return tuple([self.build(item) for item in structure[1:]])
+        if tag == "dict":
+            return dict(zip(structure[1], [self.build(item) for item in structure[2:]], strict=True))
+        if tag == "named":
+            return structure[1](*[self.build(item) for item in structure[2:]])
+        if tag == "given":
+            return self._given[structure[1]]
+        return self._container(structure)
+
+    def _container(self, structure: Structure) -> Any:
+        place = len(self.containers)
+        self.containers.append(None)
+        if structure[0] == "stack":
+            _, wrapper, dim, name, locked, empty, *inner = structure
+            parts = [self._container(item) for item in inner]
+            out: Any = class_registry.lazy._make(parts, dim, name, empty)
+        else:
+            node = _Node(*structure[:_COUNT])
+            data: dict[str, Any] = {}
+            sizes = node.sizes
+            for key, item in zip(node.keys, structure[_COUNT:], strict=True):
+                tag = item[0]
+                if tag == ARRAY:
+                    entry = data[key] = next(self._leaves)
+                    if sizes is None:
+                        sizes = tuple(raw(entry).shape[: node.dims])
+                elif tag == "td" or tag == "stack":
+                    entry = data[key] = self._container(item)
+                    if sizes is None:
+                        sizes = tuple(entry.batch_size[: node.dims])
+                else:
+                    data[key] = item[1].entry
+            names = None if node.names is None else list(node.names)
+            out = class_registry.dense._make(data, sizes, node.device, names)
+            locked, wrapper = node.locked, node.wrapper
+        self.containers[place] = out
+        if locked:
+            out.lock_()
+        return out if wrapper is None or not hasattr(wrapper, "_wrap_tensordict") else wrapper._wrap_tensordict(out)

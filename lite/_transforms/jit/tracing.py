@@ -1,0 +1,312 @@
+"""A function as a graph: what are its inputs and outputs, and how arguments and results are made of them."""
+
+from __future__ import annotations
+
+import gc
+import linecache
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from lite._arrays.types import ArrayHolder, DtypeLike, HostArray, Shape, raw
+from lite._transforms.grad.running import state
+from lite._transforms.graphs.array import GraphArray
+from lite._transforms.graphs.graph import Graph
+from lite._transforms.graphs.sizes import Size
+from lite._transforms.graphs.trace import Input, Traced, trace
+from lite._transforms.jit.draws import Draw, traced_generator_class
+from lite._transforms.jit.structure import ARRAY, GENERATOR, NUMBER, Builder, Flattener, Structure
+from lite._transforms.vmap.running import maps
+
+_PACKAGE = str(Path(__file__).parents[2])
+
+
+@dataclass(frozen=True)
+class Captured:
+    """An array that the function takes from elsewhere, and that is read anew at each call.
+
+    Attributes:
+        holder: the parameter that has it, or the array itself.
+    """
+
+    holder: Any
+
+    @property
+    def array(self) -> np.ndarray[Any, Any]:
+        """The array as it is now."""
+        array: np.ndarray[Any, Any] = raw(self.holder)
+        return array
+
+
+@dataclass
+class Program:
+    """A traced function.
+
+    Attributes:
+        traced: its graph.
+        arguments: for each leaf of the arguments its input, None for what is no input.
+        captured: the other arrays that are read, by input.
+        draws: the random numbers, by input.
+        structure: of the results.
+        results: the output of each leaf of the results.
+        written: leaves of the arguments that the function writes, with the outputs that they become.
+        primes: what stands for each dynamic size in the shapes of draws.
+        entries: entries of containers among the arguments that it sets: the number of the container, the key,
+            their structure, and their outputs; None where it removes one.
+    """
+
+    traced: Traced
+    arguments: list[str | None]
+    captured: dict[str, Captured]
+    draws: dict[str, Draw]
+    structure: Structure
+    results: list[str]
+    written: dict[int, str]
+    entries: list[tuple[int, str, Structure | None, list[str]]]
+    primes: dict[int, str]
+
+
+class JitGraph(Graph):
+    """The graph of a function: arrays that it takes from elsewhere are inputs, and so are its draws.
+
+    Args:
+        dimensions: as of `Graph`.
+        known: memory that is there before the function runs: what is found in it is read at each call.
+    """
+
+    def __init__(self, dimensions: dict[str, int], known: frozenset[Any]) -> None:
+        super().__init__(dimensions)
+        self.known = known
+        self.seen: dict[Any, np.ndarray[Any, Any]] = {}
+        self.captured: dict[str, Captured] = {}
+        self.draws: dict[str, Draw] = {}
+        self.track = []
+        self._holders: dict[int, GraphArray] = {}
+
+    def fail(self, what: str, error: type[Exception] = NotImplementedError) -> NoReturn:
+        """Raise `error`, and say in which line of the caller's code."""
+        raise error(f"cannot be traced: the function {what}{_line()}.")
+
+    def capture(self, holder: ArrayHolder) -> Any:
+        """What a parameter computes as."""
+        data = holder.data
+        if not isinstance(data, np.ndarray):
+            return data
+        found = self._holders.get(id(holder))
+        if found is None:
+            found = self._holders[id(holder)] = self._captured(Captured(holder))
+        return found
+
+    def _captured(self, captured: Captured) -> GraphArray:
+        name = f"captured_{len(self.captured)}"
+        self.captured[name] = captured
+        array = captured.array
+        return self.input(name, array.shape, array.dtype)
+
+    def operand(self, value: Any, dtype: DtypeLike = None) -> GraphArray:
+        """As of `Graph`; a parameter is an input."""
+        if isinstance(value, ArrayHolder):
+            value = self.capture(value)
+        return super().operand(value, dtype)
+
+    def constant(self, value: object, dtype: DtypeLike = None) -> GraphArray:
+        """As of `Graph`, for arrays that the function makes; others are inputs."""
+        if type(value) is np.ndarray and value.size and not value.dtype.hasobject:
+            memory = _memory(value)
+            if memory in self.known:
+                found = self._arrays.get(id(value))
+                if found is None:
+                    found = self._arrays[id(value)] = self._captured(Captured(value))
+                    self._kept.append(value)
+                return found if dtype is None else self.cast(found, dtype)
+            self.seen[memory] = value
+        return super().constant(value, dtype)
+
+    def draw(self, draw: Draw, shape: Shape) -> GraphArray:
+        """The input for random numbers."""
+        name = f"draw_{len(self.draws)}"
+        self.draws[name] = draw
+        return self.input(name, self.dynamic(shape), draw.dtype)
+
+    def generator(self, rng: Any) -> Any:
+        """What stands for a generator of the function's own."""
+        kind = traced_generator_class()
+        return rng if isinstance(rng, kind) else kind(rng, self.draw)
+
+
+    def forget(self) -> None:
+        """Drop all arrays."""
+        self.track, self.inputs = None, []
+        self._arrays.clear()
+        self._holders.clear()
+
+
+def _memory(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str
+
+
+def _line() -> str:
+    """The line of the caller's code that runs: the innermost that is none of this package."""
+    frame = sys._getframe(1)
+    while frame is not None and _is_own(frame.f_code.co_filename):
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is None:
+        return ""
+    file, number = frame.f_code.co_filename, frame.f_lineno
+    text = linecache.getline(file, number).strip()
+    return f" ({file}, line {number}: {text})" if text else f" ({file}, line {number})"
+
+
+def _is_own(file: str) -> bool:
+    return file.startswith(_PACKAGE) or "/numpy/" in file or file.startswith("<")
+
+
+@contextmanager
+def _tracing(graph: JitGraph) -> Iterator[None]:
+    """Parameters and generators are those of the graph."""
+    leaf, base = state.leaf, state.base
+    state.leaf = state.base = graph.capture
+    maps.running.append(graph)
+    try:
+        yield
+    finally:
+        maps.running.pop()
+        state.leaf, state.base = leaf, base
+
+
+def trace_function(
+    fn: Callable[..., Any], structure: Structure, leaves: Sequence[Any], labels: Sequence[tuple[Any, ...]]
+) -> Program:
+    """The graph of a function of arguments of a structure.
+
+    Args:
+        fn: the function.
+        structure: of `(args, kwargs)`.
+        leaves: the arrays, numbers and generators in it.
+        labels: for each leaf its shape, a name in place of a dynamic size.
+
+    Raises:
+        NotImplementedError: what the function does has no graph, or hangs on a dynamic size.
+        RuntimeError: it branches on numbers, or keeps arrays that have none.
+    """
+    inputs = []
+    arguments: list[str | None] = []
+    for i, (leaf, shape) in enumerate(zip(leaves, labels, strict=True)):
+        if hasattr(leaf, "bit_generator"):
+            arguments.append(None)
+            continue
+        dtype = np.dtype(np.float64) if type(leaf) is float else raw(leaf).dtype
+        inputs.append(Input(f"input_{i}", tuple(shape), dtype))
+        arguments.append(f"input_{i}")
+    found: dict[str, Any] = {}
+
+    def run(graph: Any, arrays: list[GraphArray]) -> dict[str, Any]:
+        given = iter(arrays)
+        inside: list[Any] = []
+        for i, leaf in enumerate(leaves):
+            if hasattr(leaf, "bit_generator"):
+                inside.append(traced_generator_class()(i, graph.draw))
+            else:
+                array = next(given)
+                array.weak = type(leaf) is float
+                inside.append(array)
+        names = [x.name if isinstance(x, GraphArray) else "" for x in inside]
+        builder = Builder(iter(inside))
+        args, kwargs = builder.build(structure)
+        containers = builder.containers
+        before = [dict(node._data) if node._parts() is None else None for node in containers]
+        with _tracing(graph):
+            value = fn(*args, **kwargs)
+        outputs: dict[str, Any] = {}
+
+        def noted(flat: Flattener) -> list[str]:
+            out = []
+            for leaf in flat.leaves:
+                array = graph.operand(_without_gradient(leaf))
+                name = f"output_{len(outputs)}"
+                outputs[name] = array
+                out.append(name)
+            return out
+
+        flat = Flattener({id(node): i for i, node in enumerate(containers)})
+        found["structure"] = flat.structure(value, "the result")
+        found["results"] = noted(flat)
+        written: dict[int, str] = {}
+        for i, (x, name) in enumerate(zip(inside, names, strict=True)):
+            if isinstance(x, GraphArray) and x.name != name:
+                written[i] = f"output_{len(outputs)}"
+                outputs[written[i]] = x.copy()
+        found["written"] = written
+        found["entries"] = _entries(containers, before, noted)
+        found["captured"], found["draws"] = dict(graph.captured), dict(graph.draws)
+        return outputs
+
+    known: frozenset[Any] = frozenset()
+    while True:
+        graphs: list[JitGraph] = []
+
+        def make(dimensions: dict[str, int], known: Any = known, graphs: Any = graphs) -> JitGraph:
+            graphs.append(JitGraph(dimensions, known))
+            return graphs[-1]
+
+        traced = trace(run, inputs, _sizes(labels), make)
+        first, second = graphs
+        both = frozenset(first.seen) & frozenset(second.seen)
+        if not both:
+            break
+        known |= both  # what is in the same memory in both was there before
+    _refuse_kept(second)
+    used = {name for node in traced.nodes for name in node.inputs}
+    traced = replace(traced, inputs=tuple(x for x in traced.inputs if x.name in used))
+    return Program(traced, arguments, primes={n: name for name, n in second.dimensions.items()}, **found)
+
+
+def _entries(
+    containers: list[Any], before: list[Any], noted: Callable[[Flattener], list[str]]
+) -> list[tuple[int, str, Structure | None, list[str]]]:
+    """What the function set in containers among its arguments, or removed."""
+    out: list[tuple[int, str, Structure | None, list[str]]] = []
+    given = {id(node): i for i, node in enumerate(containers)}
+    for i, (node, old) in enumerate(zip(containers, before, strict=True)):
+        if old is None:
+            continue
+        for key in old:
+            if key not in node._data:
+                out.append((i, key, None, []))
+        for key, entry in node._data.items():
+            if entry is not old.get(key):
+                flat = Flattener(given)
+                structure = flat.structure(entry, repr(key))
+                out.append((i, key, structure, noted(flat)))
+    return out
+
+
+def _without_gradient(leaf: Any) -> Any:
+    return leaf.detach() if isinstance(leaf, HostArray) and not leaf.symbolic else leaf
+
+
+def _sizes(labels: Sequence[tuple[Any, ...]]) -> list[int]:
+    return [n for shape in labels for n in shape if isinstance(n, int)]
+
+
+def _refuse_kept(graph: JitGraph) -> None:
+    """RuntimeError if an array of the trace is kept somewhere, as what the function left there is lost."""
+    references = graph.track or []
+    graph.forget()
+    if not any(ref() is not None for ref in references):
+        return
+    gc.collect()
+    for ref in references:
+        array = ref()
+        if array is not None:
+            owners = [type(x).__name__ for x in gc.get_referrers(array) if x is not references]
+            raise RuntimeError(
+                f"cannot be traced: the function keeps an array of shape {tuple(map(int, array.shape))} and "
+                f"dtype {array.dtype} outside of its arguments and results (in a {owners[0] if owners else '?'}"
+                "), where a graph would leave nothing: return it."
+            )
