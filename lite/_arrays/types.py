@@ -196,6 +196,11 @@ class MaskedArrayError(TypeError):
         return MaskedArrayError((key, *self.path))
 
 
+def is_symbolic(value: object) -> bool:
+    """True for an array of a graph that is being traced, which has no numbers."""
+    return isinstance(value, HostArray) and value.symbolic
+
+
 def refuse_masked(value: object) -> None:
     """Raise TypeError for a masked array, of numbers or of objects."""
     masked = sys.modules.get("numpy.ma")  # imported by NumPy for the first masked array

@@ -17,10 +17,10 @@ import numpy as np
 import lite
 from lite import TensorDict
 from lite._arrays.dtypes import Dtype, is_floating
-from lite._arrays.types import Array, raw
+from lite._arrays.types import Array, is_symbolic, raw
 from lite.nn import Module, Parameter
 from lite.optim import state_dict as states
-from lite.optim.leaves import advance, by_dtype, compute_dtype
+from lite.optim.leaves import advance, by_dtype, compute_dtype, is_writeable
 from lite.optim.trees import check_state, new_state, pair
 
 Options: TypeAlias = dict[str, Any]
@@ -85,7 +85,7 @@ class Optimizer:
                 continue
             if not _is_number(value):
                 raise TypeError(f"{name} must be a number, got {type(value).__name__}.")
-            if not value >= 0:
+            if not is_symbolic(value) and not value >= 0:
                 raise ValueError(f"{name} must be at least 0, got {value}.")
 
     def _numbers(self, options: Options, lr: float, step: int) -> tuple[float, ...]:
@@ -160,11 +160,12 @@ class Optimizer:
         rows = self._matched(params, grads, state)
         count = raw(state["step"])
         for row in [*rows, [count]]:
-            if not all(array.flags.writeable for k, array in enumerate(row) if k != 1):  # 1: the gradient
+            if not all(is_writeable(array) for k, array in enumerate(row) if k != 1):  # 1: the gradient
                 raise ValueError("params and state are written in place, but some are read-only: use update.")
-        done = int(count)
+        done = count.copy() if is_symbolic(count) else int(count)
         lr = self.defaults["lr"]
-        rate = float(lr(done)) if callable(lr) else float(lr)
+        rate = lr(done) if callable(lr) else lr
+        rate = rate if is_symbolic(rate) else float(rate)
         numbers = self._numbers(self.defaults, rate, done + 1)
         for dtype, leaves in by_dtype(rows).items():
             if len(leaves[0]) < 2 + len(self._slots):  # arrays that the options do without are left out
@@ -347,7 +348,7 @@ class Optimizer:
 
 
 def _is_number(value: Any) -> bool:
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) or is_symbolic(value):
         return value.ndim == 0 and value.dtype.kind in "iuf"
     return isinstance(value, (Real, np.number)) and not isinstance(value, (bool, np.bool_))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from lite.optim.optimizer import Optimizer, Options
 
 
@@ -84,6 +86,13 @@ class SGD(Optimizer):
             float(options["weight_decay"]),
             lr,
             momentum,
-            1.0 if step == 1 else 1 - float(options["dampening"]),
+            _first(step, 1 - float(options["dampening"])),
             momentum if options["nesterov"] else 0.0,
         )
+
+
+def _first(step: Any, otherwise: float) -> Any:
+    """1 in the first step."""
+    if isinstance(step, int):
+        return 1.0 if step == 1 else otherwise
+    return np.where(step == 1, 1.0, otherwise)  # while a graph is traced

@@ -8,7 +8,7 @@ import numpy as np
 
 from lite import TensorDict
 from lite.nn import Module
-from lite.optim.leaves import advance, by_dtype
+from lite.optim.leaves import advance, by_dtype, is_writeable
 from lite.optim.trees import pair
 
 
@@ -39,7 +39,7 @@ def soft_update(target: Any, source: Any, tau: float) -> None:
     if not 0 <= tau <= 1:
         raise ValueError(f"tau must be from 0 to 1, got {tau}.")
     rows = pair(_tree(target), _tree(source), {}, names=("target", "source"))
-    if not all(array.flags.writeable for array, _ in rows):
+    if not all(is_writeable(array) for array, _ in rows):
         raise ValueError("target is written in place, but some of its arrays are read-only.")
     if tau == 1:  # exactly, also where source is infinite
         for array, value in rows:

@@ -9,7 +9,7 @@ import numpy as np
 
 from lite import TensorDict
 from lite._arrays.dtypes import is_floating
-from lite._arrays.types import Array, Path, is_array, raw
+from lite._arrays.types import Array, HostArray, Path, is_array, is_symbolic, raw
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.walks import map_tree
 
@@ -42,7 +42,7 @@ def check_state(owner: str, state: Any, names: Sequence[str]) -> None:
             f"{found}."
         )
     step = raw(state["step"])
-    if not isinstance(step, np.ndarray) or step.shape != () or step.dtype.kind not in "iu":
+    if not isinstance(step, np.ndarray | HostArray) or step.shape != () or step.dtype.kind not in "iu":
         raise ValueError(f"state['step'] must be one integer, got {step!r}.")
 
 
@@ -108,7 +108,7 @@ def _fitting(value: Any, param: Array, name: str, first: str, place: str) -> Arr
     if value is None or not is_array(value):
         raise ValueError(f"{name} must have an array at {place}, as {first} has.")
     array = raw(value)
-    if not isinstance(array, np.ndarray):
+    if not isinstance(array, np.ndarray) and not is_symbolic(array):
         raise TypeError(f"{name} must hold NumPy arrays, got {type(array).__name__} at {place}.")
     if array.shape != param.shape:
         raise ValueError(f"{name} has the shape {array.shape} at {place}, {first} has {param.shape}.")

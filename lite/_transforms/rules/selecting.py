@@ -217,6 +217,18 @@ def _grad_copyto(dst: ArrayLike, src: ArrayLike, casting: Any = "same_kind", whe
     write(dst, new, casting if where is True else "unsafe", "numpy.copyto")
 
 
+@ONNX.rule(np.copyto)
+def _onnx_copyto(
+    graph: Graph, dst: Any, src: ArrayLike, casting: Any = "same_kind", where: ArrayLike = True
+) -> None:
+    if not isinstance(dst, GraphArray):
+        graph.fail("writes what it computed into an ndarray (np.copyto): use the result instead")
+    new = graph.operand(src)
+    if not np.can_cast(new.dtype, dst.dtype, casting):
+        raise TypeError(f"cannot cast from {new.dtype} to {dst.dtype} by the rule {casting!r}.")
+    dst[...] = new if where is True else np.where(where, new, dst)
+
+
 @VMAP.rule(np.copyto)
 def _vmap_copyto(
     level: Level, dst: BatchedArray, src: ArrayLike, casting: Any = "same_kind", where: ArrayLike = True

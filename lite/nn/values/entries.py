@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import TensorDictBase
-from lite._arrays.types import Path, has_namespace, stored
+from lite._arrays.types import Path, has_namespace, is_symbolic, stored
 
 
 def require_tensordict(tensordict: Any, reader: str) -> None:
@@ -29,11 +29,12 @@ def require_array(td: TensorDictBase, path: Path, reader: str) -> NDArray[Any]:
     entry = td.get(path, None)
     if entry is None:
         raise KeyError(f"{reader} reads the entry {path}, which the TensorDict lacks.")
-    if not isinstance(entry, np.ndarray):
+    if not isinstance(entry, np.ndarray) and not is_symbolic(entry):
         help = ""
         if has_namespace(entry):
             help = "; it computes with NumPy, outside of jax.jit and jax.grad: td.to('cpu'), or np.asarray(x)"
         elif isinstance(stored(entry), np.ndarray):
             help = "; td.detach() has its values"
         raise TypeError(f"{reader} reads the entry {path} as an array, got {type(entry).__name__}{help}.")
-    return entry
+    array: NDArray[Any] = entry
+    return array

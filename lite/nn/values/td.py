@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from lite import TensorDictBase
+from lite._arrays.types import is_symbolic
 from lite.kernels import td0_return, td_lambda_return
 from lite.nn._modules.module import Module
 from lite.nn.tensordict_modules.dispatch import dispatch
@@ -154,6 +156,10 @@ class TD0Estimator(_ReturnEstimator):
         gamma: float | Array,
         time_dim: int,
     ) -> Array:
+        if is_symbolic(reward) or is_symbolic(next_value):  # of a graph, which has no kernel
+            ahead = np.where(terminated, 0, next_value)
+            out: Array = reward + gamma * ahead
+            return out
         return td0_return(reward, next_value, terminated, gamma=gamma)
 
 
