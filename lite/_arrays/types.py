@@ -80,6 +80,10 @@ class HostArray:
         """The same values without gradient."""
         return self
 
+    def as_number(self) -> Any:
+        """An array without dimensions as arrays beside it see a number of Python: they keep their dtype."""
+        raise NotImplementedError
+
     def numpy(self) -> Array:
         """Raise TypeError, as it cannot be converted to a NumPy array."""
         return np.asarray(self)

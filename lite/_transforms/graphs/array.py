@@ -134,6 +134,12 @@ class GraphArray(NumberlessArray):
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphArray:
         return self
 
+    def as_number(self) -> GraphArray:
+        """The number of an array of one element, as a float of Python."""
+        number = self.astype(np.float64).reshape(())
+        number.weak = True
+        return number
+
     def elementwise(self, function: Callable[..., Any], *args: Any) -> GraphArray:
         """A function of lite, such as `erf`, that has an operator."""
         return rules.elementwise(self, function, *args)

@@ -223,11 +223,12 @@ def _pairs(program: Program, flat: Flattener) -> dict[int, str]:
     set_entries = {(i, key): names[0] for i, key, structure, names in program.entries if structure == (ARRAY,)}
     known = {name: (shape, dtype) for name, shape, dtype in program.traced.outputs}
     free = list(program.results)
+    used = {x.name for x in program.traced.inputs}
     pairs: dict[int, str] = {}
     for i, (leaf, place, (count, _)) in enumerate(
         zip(flat.leaves, flat.places, flat.batches, strict=True)
     ):
-        if count != _DONATED or not hasattr(leaf, "shape"):
+        if count != _DONATED or program.arguments[i] not in used:
             continue
         form = (tuple(leaf.shape), leaf.dtype)
         name = program.written.get(i) or set_entries.get(place)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype, unravel_key
-from lite._arrays.types import Array
+from lite._arrays.types import Array, is_symbolic
 from lite._tree.keys import require_path
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
@@ -408,7 +408,9 @@ class LossModule(TensorDictModuleBase):
 
     def _number(self, name: str) -> float:
         """A coefficient as a Python number, so that products keep the dtype of the other factor."""
-        return float(detached(getattr(self, name)))
+        value = detached(getattr(self, name))
+        number: float = value.as_number() if is_symbolic(value) else float(value)
+        return number
 
     # -- from losses per element to one number -------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from lite import NestedKey, TensorDictBase
 from lite._arrays.types import Array
+from lite._transforms.vmap.running import everything
 from lite._tree.collection import TensorCollection
 from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import sum_rightmost
@@ -94,7 +95,7 @@ def entropy_of(dist: Distribution, samples: int, rng: Rng) -> Any:
         return dist.entropy_composite(samples, include_sum=False, rng=rng)
     try:
         entropy = dist.entropy()
-        if np.isfinite(detached(entropy)).all():
+        if np.isfinite(everything(detached(entropy))).all():
             return entropy
     except NotImplementedError:
         pass

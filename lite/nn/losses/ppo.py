@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase, unravel_key
-from lite._arrays.types import Array
+from lite._arrays.types import Array, is_symbolic
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import require_path
 from lite.nn._modules.initial import Rng
@@ -127,7 +127,10 @@ class PPOLoss(ActorCriticLoss):
 
     @property
     def _has_critic(self) -> bool:
-        return self.critic_coeff is not None and self._number("critic_coeff") > 0
+        if self.critic_coeff is None:
+            return False
+        coeff = self._number("critic_coeff")
+        return is_symbolic(coeff) or coeff > 0
 
     def _list_out_keys(self) -> list[NestedKey]:
         keys: list[NestedKey] = ["loss_objective"]
@@ -200,7 +203,8 @@ class PPOLoss(ActorCriticLoss):
         log_weight = (log_prob - proximal)[..., None]
         kl_approx = detached(proximal - log_prob).mean()
         if self.max_importance_ratio is not None:
-            limit = math.log(self._number("max_importance_ratio")) - detached(log_weight)
+            most = self._number("max_importance_ratio")
+            limit = (np.log(most) if is_symbolic(most) else math.log(most)) - detached(log_weight)
             log_is_weight = np.minimum(0.0 if log_is_weight is None else log_is_weight, limit)
         return fitting(advantage, log_weight), log_weight, dist, kl_approx, log_is_weight
 
@@ -352,7 +356,7 @@ class ClipPPOLoss(PPOLoss):
         out = TensorDict(loss_objective=-gain, clip_fraction=fraction, kl_approx=kl_approx)
         out = self._with_entropy_and_critic(out, dist, advantage, td)
         weights = detached(behaviour)
-        out.set("ESS", effective_sample_size(weights[..., 0]) / len(weights))
+        out.set("ESS", effective_sample_size(weights[..., 0]) / weights.shape[0])
         ratio = np.exp(weights)
         out.set("max_ratio", ratio.max())
         out.set("mean_ratio", ratio.mean())
@@ -376,7 +380,8 @@ def clip_bounds(clip_epsilon: Any) -> tuple[float, float]:
 
 def log_bounds(low: float, high: float) -> tuple[float, float]:
     """The limits of log-ratios."""
-    return math.log1p(-low), math.log1p(high)
+    log1p = np.log1p if is_symbolic(low) else math.log1p
+    return log1p(-low), log1p(high)
 
 
 def effective_sample_size(log_weights: Array) -> Array:

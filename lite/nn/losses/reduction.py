@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.formulas import smooth_l1
-from lite._arrays.types import Array
+from lite._arrays.types import Array, is_symbolic
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -108,7 +108,8 @@ def reduced(loss: Array, reduction: str, mask: Array | None = None, weights: Arr
     if weights is not None:
         return loss.sum() / (weights if mask is None else weights * mask).sum()
     if mask is not None:
-        return loss.sum() / max(int(np.count_nonzero(mask)), 1)
+        count = np.count_nonzero(mask)
+        return loss.sum() / (np.maximum(count, 1).as_number() if is_symbolic(count) else max(int(count), 1))
     if not loss.size:
         raise ValueError("the loss of an empty batch has no mean.")
     return loss.mean()
