@@ -210,28 +210,50 @@ def erfc(x: Array) -> Array:
 
 def log_gamma(x: Array) -> Array:
     """log(|gamma(x)|) of float64 arrays; infinite at the poles 0, -1, -2 ..., and at -inf."""
-    if isinstance(x, HostArray):
+    if isinstance(x, HostArray) and not x.symbolic:
         return x.elementwise(log_gamma)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         left = x < 0.5
-        right = np.where(left, 1.0 - x, x) if left.any() else x
+        right = np.where(left, 1.0 - x, x) if _some(left) else x
         below = right < 1.0
-        one = np.where(below, right + 1.0, right) if below.any() else right
+        one = np.where(below, right + 1.0, right) if _some(below) else right
         small = one < 8.0
-        if small.all():  # masks cost less than computing unused formulas
+        if not _some(~small):  # masks cost less than computing unused formulas
             out = _log_gamma_up_to_8(one)
-        elif small.any():
+        elif _some(small):
             out = np.where(
                 small, _log_gamma_up_to_8(np.minimum(one, 8.0)), _log_gamma_from_8(np.maximum(one, 8.0))
             )
         else:
             out = _log_gamma_from_8(one)
-        if below.any():
+        if _some(below):
             out = 0.0 - np.log(np.minimum(right, 1.0)) + out  # as gamma(x + 1) = x gamma(x)
-        if left.any():
+        if _some(left):
             mirrored = math.log(math.pi) - np.log(np.abs(np.sin(np.pi * (x - np.round(x))))) - out
             out = np.where(left, mirrored, out)
     return np.where(np.isinf(x), np.inf, out)
+
+
+def _some(mask: Array) -> bool:
+    """Whether any element is True, or nobody knows yet: while a graph is traced."""
+    return isinstance(mask, HostArray) or bool(mask.any())
+
+
+def erf_of_graph(x: Array) -> Array:
+    """As `erf` of float64, written without masks: for graphs, whose operator knows float32 alone."""
+    size = np.minimum(np.abs(x), 6.0)
+    near = np.minimum(size, 1.0)
+    far = 1.0 - _quotient(_ERFC_UP_TO_6, size) * np.exp(-size * size)
+    return np.sign(x) * np.where(size < 1.0, _erf_near_0(near), far)
+
+
+def erfc_of_graph(x: Array) -> Array:
+    """As `erfc`, written without masks."""
+    size = np.minimum(np.abs(x), 28.0)
+    short = size.astype(np.float32).astype(np.float64)
+    tail = _quotient(_ERFC, size) * np.exp(-short * short) * np.exp((short - size) * (short + size))
+    near = 1.0 - np.sign(x) * _erf_near_0(np.minimum(size, 1.0))
+    return np.where(size < 1.0, near, np.where(x < 0, 2.0 - tail, tail))
 
 
 def _log_gamma_up_to_8(x: Array) -> Array:

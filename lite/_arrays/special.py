@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.formulas import horner, log_gamma, stirling_rest
-from lite._arrays.types import Array, HostArray
+from lite._arrays.types import Array, HostArray, is_symbolic
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _FROM_10 = 10.0  # above it the asymptotic series of digamma is accurate
@@ -44,7 +44,7 @@ def xlog1py(x: Array, y: Array) -> Array:
 
 def digamma(x: Array) -> Array:
     """The derivative of log(gamma(x)) for x >= 0; -inf at 0, NaN below."""
-    if isinstance(x, HostArray):
+    if isinstance(x, HostArray) and not x.symbolic:
         return x.elementwise(digamma)
     with np.errstate(divide="ignore", invalid="ignore"):
         small = x < _FROM_10
@@ -65,11 +65,16 @@ def log_beta(a: Array, b: Array) -> Array:
     The formula avoids cancellation for large arguments (Didonato and Morris 1992,
     algorithm 708, ACM Transactions on Mathematical Software 18).
     """
-    if isinstance(a, HostArray) or isinstance(b, HostArray):
+    if any(isinstance(x, HostArray) and not x.symbolic for x in (a, b)):
         return _of_pairs(log_beta, a, b)
-    a, b = np.broadcast_arrays(a, b)
     small, large = np.minimum(a, b), np.maximum(a, b)
-    out = np.empty(a.shape)
+    if is_symbolic(small):
+        of_large = _log_beta_of_large(np.maximum(small, 8.0), np.maximum(large, 8.0))
+        of_one = _log_beta_of_one_large(np.minimum(small, 8.0), np.maximum(large, 8.0))
+        of_small = _log_beta_of_small(np.minimum(small, 8.0), np.minimum(large, 8.0))
+        return np.where(small >= 8.0, of_large, np.where(large >= 8.0, of_one, of_small))
+    small, large = np.broadcast_arrays(small, large)
+    out = np.empty(small.shape)
     with np.errstate(all="ignore"):
         for where, formula in (
             (small >= 8.0, _log_beta_of_large),
@@ -185,7 +190,7 @@ def log_i0(x: Array) -> Array:
 
 def bessel_ratio(x: Array) -> Array:
     """The modified Bessel function of order 1, divided by that of order 0, for x >= 0."""
-    if isinstance(x, HostArray):
+    if isinstance(x, HostArray) and not x.symbolic:
         return x.elementwise(bessel_ratio)
     near, far = np.minimum(x, _BESSEL_LARGE), np.maximum(x, _BESSEL_LARGE)
     out: Any = np.zeros_like(near)

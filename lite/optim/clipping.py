@@ -10,7 +10,7 @@ import numpy as np
 
 from lite import TensorDict
 from lite._arrays.dtypes import is_floating
-from lite._arrays.types import Array, raw
+from lite._arrays.types import Array, as_array, is_symbolic, raw
 from lite._tree.walks import leaves
 from lite.nn import Parameter
 from lite.optim.leaves import compute_dtype
@@ -129,6 +129,8 @@ def _gradients(parameters: Any) -> Iterator[Array]:
 def _norm(arrays: Sequence[Array], norm_type: float, error_if_nonfinite: bool) -> Array:
     """The norm of all numbers as of one vector, in at least float32, of the first array's dtype."""
     order = float(norm_type)
+    if arrays and is_symbolic(arrays[0]):
+        return _symbolic_norm(arrays, order, error_if_nonfinite)
     with np.errstate(all="ignore"):
         norms = [
             float(np.linalg.norm(array.reshape(-1).astype(compute_dtype(array.dtype), copy=False), order))
@@ -146,8 +148,18 @@ def _norm(arrays: Sequence[Array], norm_type: float, error_if_nonfinite: bool) -
         return np.array(total, arrays[0].dtype if arrays else np.float32)
 
 
+def _symbolic_norm(arrays: Sequence[Array], order: float, error_if_nonfinite: bool) -> Array:
+    if error_if_nonfinite:
+        raise NotImplementedError(
+            "error_if_nonfinite=True: a graph raises no errors; return the norm and look at it."
+        )
+    norms = [np.linalg.norm(x.reshape(-1).astype(compute_dtype(x.dtype), copy=False), order) for x in arrays]
+    total: Array = np.linalg.norm(np.stack([norm.astype(np.float64) for norm in norms]), order)
+    return total.astype(arrays[0].dtype)
+
+
 def _share(norm: Array, max_norm: float) -> Array:
     """What gradients are multiplied with."""
     with np.errstate(all="ignore"):
         share: Array = np.minimum(max_norm / (norm.astype(compute_dtype(norm.dtype)) + 1e-6), 1.0)
-    return np.asarray(share)
+    return as_array(share)

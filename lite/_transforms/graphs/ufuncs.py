@@ -50,7 +50,8 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: An
             return None
         else:
             options = {"axis": 0, **kwargs} if len(inputs) == 1 else kwargs
-            result = ONNX.rules[METHODS[ufunc, method]](graph, *inputs, **options)
+            function: Any = METHODS.get((ufunc, method), (ufunc, method))
+            result = ONNX.rules[function](graph, *inputs, **options)
     except (NoRule, KeyError):
         name = name_of(ufunc) + ("" if method == "__call__" else f".{method}")
         graph.fail(f"calls {name}, which has no rule for ONNX with these arguments")

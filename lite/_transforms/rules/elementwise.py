@@ -109,6 +109,12 @@ def _grad_sinc(x: ArrayLike) -> Array:
     return with_node(value, (x, pull))
 
 
+@ONNX.composed(np.sinc)
+def _onnx_sinc(x: Array) -> Array:
+    y = math.pi * np.where(x == 0, 1.0e-20, x)
+    return np.sin(y) / y
+
+
 @GRAD.rule(np.i0)
 def _grad_i0(x: ArrayLike) -> Array:
     held = value_of(x)
@@ -256,12 +262,12 @@ def _grad_histogram(
 
 @ONNX.rule(formulas.erf)
 def _onnx_erf(graph: Graph, x: Any) -> GraphArray:
-    return unary(graph, "Erf", x)
+    return formulas.erf_of_graph(x) if x.dtype == np.float64 else unary(graph, "Erf", x)
 
 
 @ONNX.rule(formulas.erfc)
 def _onnx_erfc(graph: Graph, x: Any) -> GraphArray:
-    return 1.0 - unary(graph, "Erf", x)
+    return formulas.erfc_of_graph(x) if x.dtype == np.float64 else 1.0 - unary(graph, "Erf", x)
 
 
 @ONNX.rule(formulas.softplus)

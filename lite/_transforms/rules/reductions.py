@@ -361,10 +361,15 @@ def _onnx_var(
     mean: ArrayLike = NOT_GIVEN,
     correction: Any = NOT_GIVEN,
 ) -> GraphArray:
-    if where is not True and where is not NOT_GIVEN:
-        raise NoRule
     ddof = ddof if correction is NOT_GIVEN else correction
     x = graph.operand(a)
+    if where is not True and where is not NOT_GIVEN:
+        chosen = graph.expand(graph.operand(where), x.shape)
+        count = np.sum(chosen, axis, keepdims=True).astype(x.dtype)
+        middle = np.sum(x, axis, keepdims=True, where=chosen) / count if mean is NOT_GIVEN else mean
+        squared = np.sum(np.square(x - middle), axis, keepdims=True, where=chosen)
+        out = squared / np.maximum(count - ddof, 0.0)
+        return out if keepdims is True else np.squeeze(out, None if axis is None else axis)
     axes = _axes(x, axis)
     centred = x - (np.mean(x, axes, dtype, keepdims=True) if mean is NOT_GIVEN else mean)
     squares = centred * centred
@@ -374,6 +379,55 @@ def _onnx_var(
         raise NoRule("ddof along a dynamic dimension")
     count = math.prod(x.shape[axis] for axis in axes)
     return np.sum(squares, axes, keepdims=keepdims) / max(count - ddof, 0)
+
+
+@ONNX.rule_of_each(np.nanmax, np.nanmin)
+def _onnx_nanextreme(
+    function: Function, graph: Graph, a: ArrayLike, axis: Axes = None, keepdims: bool = False
+) -> Any:
+    x = graph.operand(a)
+    plain, neutral = (np.max, -np.inf) if function is np.nanmax else (np.min, np.inf)
+    if x.dtype.kind != "f":
+        return plain(x, axis, keepdims=keepdims)
+    nothing = np.all(np.isnan(x), axis, keepdims=keepdims)
+    return np.where(nothing, np.nan, plain(np.where(np.isnan(x), neutral, x), axis, keepdims=keepdims))
+
+
+@ONNX.rule_of_each(np.quantile, np.percentile)
+def _onnx_quantile(
+    function: Function,
+    graph: Graph,
+    a: ArrayLike,
+    q: Any,
+    axis: Axes = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Operand = None,
+) -> Any:
+    x: Any = graph.operand(a)
+    rows = Rows(x.shape, axis)
+    if weights is not None or method not in _POSITIONS or graph.size(rows.length) is not None:
+        raise NoRule
+    shares = np.asarray(q, np.float64) / (100 if function is np.percentile else 1)
+    ordered = np.sort(rows.of(x if x.dtype.kind == "f" else x.astype(np.float64)), -1)
+    place = np.clip(_POSITIONS[method](shares.reshape(-1), rows.length), 0, rows.length - 1)
+    low = np.floor(place).astype(np.int64)
+    weight = (place - low).astype(ordered.dtype)
+    high = np.minimum(low + 1, rows.length - 1)
+    first, second = ordered[..., low], ordered[..., high]
+    found = np.where(weight == 0, first, first + (second - first) * weight)
+    found = np.where(np.isnan(ordered[..., -1:]), np.nan, found)  # NaN is sorted to the end
+    shape = kept_shape(x.shape, axis) if keepdims is True else rows.outer
+    return np.moveaxis(found, -1, 0).reshape((*shares.shape, *shape))
+
+
+@ONNX.composed(np.median)
+def _onnx_median(
+    a: ArrayLike, axis: Any = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Any:
+    return np.quantile(a, 0.5, axis, keepdims=keepdims)
 
 
 @ONNX.composed(np.std)

@@ -54,6 +54,37 @@ def _onnx_cumsum(graph: Graph, a: ArrayLike, axis: Axes = None, dtype: DtypeLike
     return graph.emit("CumSum", [x, place], x.shape, x.dtype)
 
 
+def _running(graph: Graph, reduce: Any, neutral: float, x: Any, axis: int) -> Any:
+    """What a reduction gives of the elements up to each one along an axis, all of them at once."""
+    rows = np.moveaxis(x, axis, -1)
+    numbers = graph.range(rows.shape[-1])
+    before = numbers[:, None] >= numbers[None, :]
+    return np.moveaxis(reduce(np.where(before, rows[..., None, :], neutral), -1), -1, axis)
+
+
+@ONNX.rule(np.cumprod)
+def _onnx_cumprod(graph: Graph, a: ArrayLike, axis: Any = None, dtype: DtypeLike = None) -> Any:
+    x, axis = flattened(graph.operand(a), axis)
+    return _running(graph, np.prod, 1, graph.cast(x, summed_dtype(x, dtype)), axis)
+
+
+def _extremes(reduce: Any, largest: bool) -> Any:
+    def rule(graph: Graph, a: ArrayLike, axis: Any = 0, dtype: DtypeLike = None) -> Any:
+        x = graph.operand(a)
+        if x.dtype.kind == "f":
+            neutral: Any = -np.inf if largest else np.inf
+        else:
+            limits = np.iinfo(x.dtype)
+            neutral = int(limits.min if largest else limits.max)
+        return _running(graph, reduce, neutral, x, normalize_axis_index(axis, x.ndim))
+
+    return rule
+
+
+ONNX.rules[np.maximum, "accumulate"] = _extremes(np.max, largest=True)
+ONNX.rules[np.minimum, "accumulate"] = _extremes(np.min, largest=False)
+
+
 @GRAD.rule(np.cumprod)
 def _grad_cumprod(a: ArrayLike, axis: int | None = None, dtype: DtypeLike = None) -> Array:
     options = given(dtype=dtype)

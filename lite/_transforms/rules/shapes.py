@@ -320,9 +320,11 @@ def _grad_diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1
     rows = np.arange(value.shape[-1])
 
     def pull(g: Array) -> Array:
-        out = np.zeros_like(g, shape=held.shape)
-        np.moveaxis(out, (axis1, axis2), (-2, -1))[..., rows + max(-offset, 0), rows + max(offset, 0)] = g
-        return out
+        first, second = axis1 % len(held.shape), axis2 % len(held.shape)
+        rest = [size for d, size in enumerate(held.shape) if d not in (first, second)]
+        out = np.zeros_like(g, shape=(*rest, held.shape[first], held.shape[second]))
+        out[..., rows + max(-offset, 0), rows + max(offset, 0)] = g
+        return np.moveaxis(out, (-2, -1), (first, second))
 
     return with_node(value, (a, pull))
 

@@ -62,6 +62,17 @@ def _remainder(a: Any, b: Any) -> Array:
     return a.graph.emit("Mod", [a, b], a.graph.broadcast([a.shape, b.shape]), a.dtype)
 
 
+def _fmod(a: Any, b: Any) -> Any:
+    shape = a.graph.broadcast([a.shape, b.shape])
+    return a.graph.emit("Mod", [a, b], shape, a.dtype, fmod=1)
+
+
+def _skipping_nan(choose: np.ufunc, a: Any, b: Any) -> Any:
+    if a.dtype.kind != "f":
+        return choose(a, b)
+    return np.where(np.isnan(a), b, np.where(np.isnan(b), a, choose(a, b)))
+
+
 def _trunc(x: Array) -> Array:
     return np.sign(x) * np.floor(np.abs(x)) if x.dtype.kind == "f" else x.copy()
 
@@ -85,7 +96,7 @@ def _asked(op: str) -> Formula:
 _HALF = np.float32(0.5)  # which leaves derivatives of every width as they are
 
 
-def _choice(onnx: str | None, wins: Callable[[Array, Array], Array]) -> Row:
+def _choice(onnx: Any, wins: Callable[[Array, Array], Array]) -> Row:
     """A choice of the argument that wins; where both are equal, each has half of the derivative."""
 
     def share(g: Array, a: Array, b: Array) -> Array:
@@ -119,7 +130,7 @@ UFUNCS: dict[Any, Row] = {
     np.log10: Row(lambda x: np.log(x) * (1 / math.log(10.0)), lambda x, y: 1 / (x * math.log(10.0))),
     np.log1p: Row(_log1p, lambda x, y: 1 / (1 + x)),
     np.sqrt: Row("Sqrt", lambda x, y: 0.5 / y),
-    np.cbrt: Row(None, lambda x, y: 1 / (3 * y * y)),
+    np.cbrt: Row(lambda x: np.sign(x) * np.abs(x) ** (1 / 3), lambda x, y: 1 / (3 * y * y)),
     np.square: Row(lambda x: x * x, lambda x, y: 2 * x),
     np.reciprocal: Row("Reciprocal", lambda x, y: -y * y),
     **dict.fromkeys((np.absolute, np.fabs), Row("Abs", lambda x, y: np.sign(x))),
@@ -147,8 +158,8 @@ UFUNCS: dict[Any, Row] = {
     **dict.fromkeys((np.power, np.float_power), Row("Pow", _power_base, _power_exponent)),
     np.maximum: _choice("Max", lambda a, b: a > b),
     np.minimum: _choice("Min", lambda a, b: a < b),
-    np.fmax: _choice(None, lambda a, b: (a > b) | (b != b)),
-    np.fmin: _choice(None, lambda a, b: (a < b) | (b != b)),
+    np.fmax: _choice(lambda a, b: _skipping_nan(np.maximum, a, b), lambda a, b: (a > b) | (b != b)),
+    np.fmin: _choice(lambda a, b: _skipping_nan(np.minimum, a, b), lambda a, b: (a < b) | (b != b)),
     np.arctan2: Row(
         _arctan2, lambda g, a, b, y: g * b / (a * a + b * b), lambda g, a, b, y: -g * a / (a * a + b * b)
     ),
@@ -160,8 +171,9 @@ UFUNCS: dict[Any, Row] = {
         lambda g, a, b, y: g * np.exp(a - y),
         lambda g, a, b, y: g * np.exp(b - y),
     ),
-    np.logaddexp2: Row(None, lambda g, a, b, y: g * np.exp2(a - y), lambda g, a, b, y: g * np.exp2(b - y)),
-    np.fmod: Row(None, lambda g, a, b, y: g, lambda g, a, b, y: -g * np.trunc(a / b)),
+    np.logaddexp2: Row(
+        lambda a, b: np.maximum(a, b) + np.log2(1.0 + np.exp2(-np.abs(a - b))), lambda g, a, b, y: g * np.exp2(a - y), lambda g, a, b, y: g * np.exp2(b - y)),
+    np.fmod: Row(_fmod, lambda g, a, b, y: g, lambda g, a, b, y: -g * np.trunc(a / b)),
     np.remainder: Row(_remainder, lambda g, a, b, y: g, lambda g, a, b, y: -g * np.floor(a / b)),
     np.copysign: Row(
         lambda a, b: np.where(b < 0.0, -np.abs(a), np.abs(a)),
@@ -174,7 +186,7 @@ UFUNCS: dict[Any, Row] = {
         lambda g, a, b, y: g * (a == 0),
     ),
     np.nextafter: Row(None, lambda g, a, b, y: g, lambda g, a, b, y: g * 0),
-    np.ldexp: Row(None, lambda g, a, b, y: np.ldexp(g, b), lambda g, a, b, y: g * 0),
+    np.ldexp: Row(lambda x, i: x * np.exp2(i.astype(x.dtype)), lambda g, a, b, y: np.ldexp(g, b), lambda g, a, b, y: g * 0),
     # -- without a derivative
     np.sign: Row("Sign"),
     np.floor: Row("Floor"),
@@ -220,6 +232,12 @@ ZERO_GRADIENT.update(ufunc for ufunc, row in UFUNCS.items() if not row.derivativ
 @ONNX.composed(np.divmod)
 def _divmod(x: ArrayLike, y: ArrayLike) -> Any:
     return np.floor_divide(x, y), np.remainder(x, y)
+
+
+@ONNX.composed(np.modf)
+def _onnx_modf(x: Array) -> tuple[Array, Array]:
+    whole = np.trunc(x)
+    return x - whole, whole
 
 
 @GRAD.rule(np.modf)

@@ -1,0 +1,47 @@
+"""Every layer and its gradients as a graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.layer_cases import CASES, TITLES, Case
+
+import lite
+from lite import TensorDict, nn
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+
+def flat(value: Any) -> list[Any]:
+    if isinstance(value, tuple | list):
+        return [item for part in value for item in flat(part)]
+    return [] if value is None else [value]
+
+
+@pytest.mark.parametrize("case", CASES, ids=TITLES)
+def test_values_and_gradients(case: Case) -> None:
+    layer = case.make(nn)
+    layer.to(np.float64)
+    inputs, options = case.arrays(np.float64), case.call_options(np.float64)
+    layer(*inputs, **options)  # lazy layers get their parameters
+    layer.eval()
+    params = TensorDict.from_module(layer).clone().data
+
+    def step(params: TensorDict, inputs: Any) -> Any:
+        def loss(params: TensorDict) -> Any:
+            with params.to_module(layer):
+                out = flat(layer(*inputs, **options))
+            return sum((np.sum(np.square(x)) for x in out if x.dtype.kind == "f"), 0.0), out
+
+        return lite.value_and_grad(loss, has_aux=True)(params)
+
+    if not any(leaf.dtype.kind == "f" for leaf in params.values(True, True)):
+        pytest.skip("no parameters")
+    (value, out), grads = step(params, inputs)
+    (got, found), slopes = lite.jit(step, donate="params", threads=1)(params.clone(), inputs)
+    np.testing.assert_allclose(got, value, rtol=1e-8)
+    for mine, want in zip(found, out, strict=True):
+        np.testing.assert_allclose(mine, want, rtol=1e-6, atol=1e-8)
+    for key, want in grads.items(True, True):
+        np.testing.assert_allclose(slopes[key], want, rtol=1e-6, atol=1e-8, err_msg=str(key))

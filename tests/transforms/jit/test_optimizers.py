@@ -1,0 +1,77 @@
+"""Steps of optimisers as graphs: 60 of them are those of the plain form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lite
+from lite import TensorDict, optim
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+
+OPTIMIZERS: dict[str, Any] = {
+    "adam": lambda: optim.Adam(0.01),
+    "amsgrad": lambda: optim.Adam(0.01, amsgrad=True, weight_decay=0.1),
+    "maximize": lambda: optim.Adam(0.01, maximize=True),
+    "adamw": lambda: optim.AdamW(0.01),
+    "schedule": lambda: optim.AdamW(lambda step: 0.1 / (1.0 + step)),
+    "sgd": lambda: optim.SGD(0.1, weight_decay=0.01),
+    "momentum": lambda: optim.SGD(0.1, momentum=0.9, dampening=0.1),
+    "nesterov": lambda: optim.SGD(0.1, momentum=0.9, nesterov=True),
+    "rmsprop": lambda: optim.RMSprop(0.01),
+    "centered": lambda: optim.RMSprop(0.01, centered=True, momentum=0.9),
+}
+
+
+def quadratic(params: TensorDict, x: Any) -> Any:
+    return ((np.tanh(x @ params["w"]) + params["inner", "b"] - 0.5) ** 2).mean()
+
+
+def first(dtype: Any) -> TensorDict:
+    rng = np.random.default_rng(0)
+    w, b = rng.normal(size=(4, 3)).astype(dtype), np.zeros(3, dtype)
+    return TensorDict({"w": w, "inner": {"b": b}, "count": np.array(3)})
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("inplace", [False, True])
+def test_sixty_steps(name: str, dtype: Any, inplace: bool) -> None:
+    if dtype == np.float16 and name not in ("adam", "momentum"):
+        pytest.skip("the cast is that of all")
+    optimizer = OPTIMIZERS[name]()
+
+    def step(params: TensorDict, state: TensorDict, x: Any) -> Any:
+        value, grads = lite.value_and_grad(quadratic)(params, x)
+        grads, norm = optim.clip_grad_norm(grads, 0.05)
+        if inplace:
+            optimizer.update_(params, grads, state)
+            return value, norm
+        return value, norm, *optimizer.update(params, grads, state)
+
+    jitted = lite.jit(step, donate=("params", "state"), threads=1)
+    pair = [(step, first(dtype)), (jitted, first(dtype))]
+    states = [optimizer.init(params) for _, params in pair]
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        x = rng.normal(size=(8, 4)).astype(dtype)
+        found = []
+        for i, (function, params) in enumerate(pair):
+            value, norm, *new = function(params, states[i], x)
+            if new:
+                pair[i], states[i] = (function, new[0]), new[1]
+            found.append((value, norm))
+        tolerance, least = {2: (3e-2, 3e-2), 4: (1e-4, 1e-4), 8: (1e-10, 1e-12)}[np.dtype(dtype).itemsize]
+        for got, want in zip(found[1], found[0], strict=True):
+            np.testing.assert_allclose(got, want, rtol=tolerance, atol=least)
+            assert np.asarray(got).dtype == np.asarray(want).dtype
+    for key, want in pair[0][1].items(True, True):
+        got = pair[1][1][key]
+        np.testing.assert_allclose(got, want, rtol=tolerance, atol=least)
+        assert got.dtype == want.dtype
+    for key, want in states[0].items(True, True):
+        np.testing.assert_allclose(states[1][key], want, rtol=tolerance, atol=least)
+    assert int(states[1]["step"]) == 60
