@@ -10,12 +10,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from lite._arrays.types import ArrayHolder, HostArray, raw
 from lite._transforms.grad.running import state
 from lite._transforms.jit.runner import Runner
-from lite._transforms.jit.structure import ARRAY, DIRECT, Builder, Flattener, Structure
+from lite._transforms.jit.arguments import Argument, remember
+from lite._transforms.jit.structure import ARRAY, DONATED, Flattener, Structure
 from lite._transforms.jit.tracing import Program, trace_function
 
 _GRAPHS = 64  # kept of a function
@@ -108,19 +106,25 @@ class JitFunction:
         self._fallback = fallback
         self._warned = False
         self._lock = threading.RLock()
+        self._numbers: dict[Any, int] = {}  # of the forms of arguments that were met
+        self._seen: OrderedDict[int, Argument] = OrderedDict()  # donated arguments by their identity
+        self._levels: dict[Any, int] = {}  # how much of the shapes is dynamic, by the forms of the arguments
         self._kept: OrderedDict[Any, Runner] = OrderedDict()
-        self._levels: dict[Any, int] = {}  # how much of the shapes is dynamic, by structure, dtypes and ranks
+        self._found: dict[Any, Runner] = {}  # the same by forms and shapes
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        flat = Flattener()
-        structure = self._structure(flat, args, kwargs)
-        for leaf in flat.leaves:
-            if type(leaf) is not np.ndarray and isinstance(raw(leaf), HostArray):
-                return self.fn(*args, **kwargs)  # inside of another transformation, which sees what it does
-        if state.leaf is not None:
+        names = self._names
+        given = [
+            self._argument(names[i] if i < len(names) else f"args[{i}]", value) for i, value in enumerate(args)
+        ]
+        given += [self._argument(name, value) for name, value in kwargs.items()]
+        for argument in given:
+            if argument.inside:
+                return self.fn(*args, **kwargs)  # in another transformation, which sees what it does
+        if state.leaf is not state.base:
             return self.fn(*args, **kwargs)
         try:
-            runner = self._runner(structure, flat)
+            runner = self._runner(given, tuple(kwargs))
         except (NotImplementedError, RuntimeError) as error:
             if not self._fallback:
                 raise
@@ -128,45 +132,47 @@ class JitFunction:
                 self._warned = True
                 warnings.warn(f"{self.__name__} runs without a graph: {error}", stacklevel=2)
             return self.fn(*args, **kwargs)
-        return _finished(runner, flat, runner(flat.leaves))
+        return runner.call(given)
 
-    def _structure(self, flat: Flattener, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Structure:
-        """The structure of `(args, kwargs)`."""
-        names = self._names
-        parts = [
-            self._argument(flat, names[i] if i < len(names) else f"args[{i}]", value)
-            for i, value in enumerate(args)
-        ]
-        items = [self._argument(flat, name, value) for name, value in kwargs.items()]
-        return ("tuple", ("tuple", *parts), ("dict", tuple(kwargs), *items))
+    def _argument(self, name: str, value: Any) -> Argument:
+        """An argument taken apart; a donated one that is known, by looking whether it is as before."""
+        donated = name in self._donated
+        if donated:
+            known = self._seen.get(id(value))
+            if known is not None and known.value is value and known.is_unchanged():
+                return known
+        argument = Argument(value, name, donated, name in self._static)
+        form = argument.form()
+        number = self._numbers.get(form)
+        if number is None:
+            with self._lock:
+                number = self._numbers.setdefault(form, len(self._numbers))
+        argument.number = number
+        if donated:
+            remember(self._seen, argument)
+        return argument
 
-    def _argument(self, flat: Flattener, name: str, value: Any) -> Structure:
-        if name in self._static:
-            return ("static", type(value), value)
-        if name not in self._donated:
-            return flat.structure(value, name, DIRECT)
-        start = len(flat.leaves)
-        found = flat.structure(value, name, DIRECT)
-        flat.batches[start:] = [(_DONATED, 0)] * (len(flat.leaves) - start)
-        return found
-
-    def _runner(self, structure: Structure, flat: Flattener) -> Runner:
+    def _runner(self, given: list[Argument], names: tuple[str, ...]) -> Runner:
         """The graph for the arguments: one that is kept, or a new one."""
-        leaves = flat.leaves
-        dtypes = tuple([getattr(leaf, "dtype", type(leaf)) for leaf in leaves])
-        ranks = tuple([getattr(leaf, "ndim", 0) for leaf in leaves])
-        group = (structure, dtypes, ranks)
-        level = self._levels.get(group, 0)
-        key = (group, _shapes(flat, level))
+        forms = (names, *[argument.number for argument in given])
+        shapes = tuple([leaf.shape for x in given if not x.donated for leaf in x.leaves if hasattr(leaf, "shape")])
+        runner = self._found.get((forms, shapes))
+        if runner is not None:
+            return runner
         with self._lock:
-            runner = self._kept.get(key)
+            flat = Flattener()
+            for argument in given:
+                flat.add(argument)
+            level = self._levels.get(forms, 0)
+            runner = self._kept.get((forms, _shapes(flat, level)))
             if runner is None:
-                runner = self._traced(group, structure, flat, level)
-            else:
-                self._kept.move_to_end(key)
+                runner = self._traced(forms, _joined(given, names), flat, level)
+            if len(self._found) > 64 * _GRAPHS:
+                self._found.clear()
+            self._found[forms, shapes] = runner
             return runner
 
-    def _traced(self, group: Any, structure: Structure, flat: Flattener, level: int) -> Runner:
+    def _traced(self, forms: Any, structure: Structure, flat: Flattener, level: int) -> Runner:
         """The graph with as many dynamic sizes as it can have."""
         while True:
             shapes = _shapes(flat, level)
@@ -181,16 +187,23 @@ class JitFunction:
                 if level == _FIXED:
                     raise
                 level += 1
-        self._levels[group] = level
-        runner = Runner(program, _pairs(program, flat), self._options)
-        self._kept[group, shapes] = runner
+        self._levels[forms] = level
+        runner = Runner(program, _pairs(program, flat), flat.places, self._options)
+        self._kept[forms, shapes] = runner
         while len(self._kept) > _GRAPHS:
             self._kept.popitem(last=False)
+            self._found.clear()
         return runner
 
 
+def _joined(given: list[Argument], names: tuple[str, ...]) -> Structure:
+    """The structure of `(args, kwargs)`."""
+    parts = [argument.structure for argument in given]
+    count = len(parts) - len(names)
+    return ("tuple", ("tuple", *parts[:count]), ("dict", names, *parts[count:]))
+
+
 _FIXED = 3  # the level at which no size is dynamic
-_DONATED = -1  # in place of the number of batch axes of a leaf
 
 
 def _shapes(flat: Flattener, level: int) -> tuple[Any, ...]:
@@ -228,7 +241,7 @@ def _pairs(program: Program, flat: Flattener) -> dict[int, str]:
     for i, (leaf, place, (count, _)) in enumerate(
         zip(flat.leaves, flat.places, flat.batches, strict=True)
     ):
-        if count != _DONATED or program.arguments[i] not in used:
+        if count != DONATED or program.arguments[i] not in used:
             continue
         form = (tuple(leaf.shape), leaf.dtype)
         name = program.written.get(i) or set_entries.get(place)  # type: ignore[arg-type]
@@ -239,27 +252,6 @@ def _pairs(program: Program, flat: Flattener) -> dict[int, str]:
         if name is not None and known[name] == form and 0 not in form[0]:
             pairs[i] = name
     return pairs
-
-
-def _finished(runner: Runner, flat: Flattener, found: dict[str, Any]) -> Any:
-    """Write to the arguments what the function writes, and give its result."""
-    program = runner.program
-    containers = flat.containers
-    for i, name in program.written.items():
-        leaf, place = flat.leaves[i], flat.places[i]
-        if i not in runner.pairs or place is None:
-            np.copyto(raw(leaf), found[name])
-        elif isinstance(leaf, ArrayHolder):
-            leaf.data = found[name]
-        else:
-            containers[place[0]]._data[place[1]] = found[name]
-    for number, key, structure, names in program.entries:
-        if structure is None:
-            containers[number].del_(key)
-        else:
-            entry = Builder(iter([found[name] for name in names]), containers).build(structure)
-            containers[number].set(key, entry)
-    return Builder(iter([found[name] for name in program.results]), containers).build(program.structure)
 
 
 def _parameters(fn: Callable[..., Any]) -> list[str]:

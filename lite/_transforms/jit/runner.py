@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lite._arrays.types import Array, ArrayHolder, Shape, raw
 from lite._transforms.graphs.sizes import Size
 from lite._transforms.graphs.writer import model_bytes
+from lite._transforms.jit.arguments import Argument
+from lite._transforms.jit.structure import Builder, Structure, leaf_count
 from lite._transforms.jit.tracing import Program
 from lite._tree.methods import LazyModule
 
+_SMALL = 1 << 16  # bytes of an input or output up to which a copy costs less than a new binding
 _sessions = LazyModule("lite.models.graph.step_session")
 
 
@@ -24,12 +27,20 @@ class Runner:
     Args:
         program: the traced function.
         pairs: leaves of the arguments that stay in the session, with the outputs that are their next values.
+        places: for each leaf of the arguments that is an entry its container, and its key.
         options: of the session: `providers` and `threads`.
     """
 
-    def __init__(self, program: Program, pairs: dict[int, str], options: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        pairs: dict[int, str],
+        places: Sequence[tuple[int, str] | None],
+        options: dict[str, Any],
+    ) -> None:
         self.program = program
         self.pairs = pairs
+        self._places = places
         self._options = options
         self._lock = threading.Lock()
         traced = program.traced
@@ -46,13 +57,14 @@ class Runner:
                 if isinstance(label, str):
                     self._labels.setdefault(label, (i, axis))
         self._dtypes = {x.name: x.dtype for x in traced.inputs}
-        paired = set(pairs.values())
-        self._outputs = [output for output in traced.outputs if output[0] not in paired]
+        self._staying = frozenset(pairs.values())
+        self._outputs = [output for output in traced.outputs if output[0] not in self._staying]
+        self._items = _items_of(program)
         self._model = model_bytes(traced)
         self._pid = -1
-        self._open(None)
+        self._open()
 
-    def _open(self, leaves: Sequence[Any] | None) -> None:
+    def _open(self) -> None:
         """The session, and the buffers of what stays in it."""
         program = self.program
         session = self._session = _sessions.open_step(self._model, self._options)
@@ -71,60 +83,118 @@ class Runner:
                 binding.bind_output(self.pairs[i], self.buffers[1 - turn][i])
             self._bindings.append(binding)
         self._captured: list[dict[str, Any]] = [{}, {}]
+        self._ready: list[dict[int, Argument]] = [{}, {}]
+        self._staged: list[dict[str, Array]] = [{}, {}]
 
-    def __call__(self, leaves: Sequence[Any]) -> dict[str, Array]:
-        """The outputs by name for the leaves of the arguments."""
+    def call(self, given: Sequence[Argument]) -> Any:
+        """The result of the function, after what it writes was written to the arguments."""
+        leaves = [leaf for argument in given for leaf in argument.leaves]
         with self._lock:
             if self._pid != os.getpid():
-                self._open(leaves)
-            return self._run(leaves)
+                self._open()
+            found = self._run(leaves)
+            return self._finished(given, leaves, found)
 
     def _run(self, leaves: Sequence[Any]) -> dict[str, Array]:
+        """The outputs by name."""
         turn = self.turn
-        binding, state = self._bindings[turn], self.buffers[turn]
-        for i, buffer in state.items():
+        binding = self._bindings[turn]
+        for i, buffer in self.buffers[turn].items():
             value = leaves[i]
             value = value.data if isinstance(value, ArrayHolder) else value
             if value is not buffer:
                 np.copyto(buffer, value)
-        kept = []
-        for i, name in self._inputs:
-            value = leaves[i]
-            if type(value) is not np.ndarray:
-                value = np.asarray(raw(value), self._dtypes[name])
-            if not value.flags.c_contiguous:
-                value = np.ascontiguousarray(value)
-            kept.append(value)
-            binding.bind_input(name, value)
+        kept = [self._bind(turn, name, leaves[i]) for i, name in self._inputs]
         for name, captured in self.program.captured.items():
             value = captured.array
             if self._captured[turn].get(name) is not value:
                 self._capture(turn, name, value)
             elif not value.flags.c_contiguous:
-                binding.bind_input(name, np.ascontiguousarray(value))
+                kept.append(self._bind(turn, name, value))
         for name, draw in self.program.draws.items():
             generator = leaves[draw.source] if isinstance(draw.source, int) else draw.source
-            drawn = draw.make(generator, self._shape(draw.shape or (), leaves))
-            value = np.ascontiguousarray(drawn, self._dtypes[name])
-            kept.append(value)
-            binding.bind_input(name, value)
-        found: dict[str, Array] = {}
-        new = []
+            kept.append(self._bind(turn, name, draw.make(generator, self._shape(draw.shape or (), leaves))))
+        found, new = {}, []
+        staged = self._staged[turn]
         for name, shape, dtype in self._outputs:
             sizes = tuple([self._size(n, leaves) if type(n) is str else n for n in shape])
-            if None in sizes or 0 in sizes:
+            out = staged.get(name)
+            if out is not None and out.shape == sizes:
+                found[name] = out
+            elif None in sizes or 0 in sizes:
                 binding.bind_new_output(name)
                 new.append(name)
             else:
                 found[name] = out = np.empty(sizes, dtype)
+                if out.nbytes <= _SMALL:
+                    staged[name] = out
                 binding.bind_output(name, out)
         binding.run()
+        for name in found:
+            if name in staged:
+                found[name] = found[name].copy()
         if new:
             found.update(binding.new_outputs(new))
         for i, name in self.pairs.items():
             found[name] = self.buffers[1 - turn][i]
         self.turn = 1 - turn
         return found
+
+    def _bind(self, turn: int, name: str, value: Any) -> Array:
+        """Give an input; small ones are copied to where the session reads, which costs less than binding."""
+        if type(value) is not np.ndarray:
+            value = np.asarray(raw(value), self._dtypes[name])
+        staged = self._staged[turn].get(name)
+        if staged is not None and staged.shape == value.shape:
+            np.copyto(staged, value)
+            return staged
+        value = np.array(value) if value.nbytes <= _SMALL else np.ascontiguousarray(value)
+        if value.nbytes <= _SMALL:
+            self._staged[turn][name] = value
+        self._bindings[turn].bind_input(name, value)
+        return value
+
+    def _finished(self, given: Sequence[Argument], leaves: Sequence[Any], found: dict[str, Any]) -> Any:
+        program = self.program
+        containers: list[Any] = []
+        if program.written or program.entries or self._items.given:
+            containers = [node for argument in given for node in argument.containers]
+        for i, name in program.written.items():
+            leaf, place = leaves[i], self._places[i]
+            if i not in self.pairs or place is None:
+                np.copyto(raw(leaf), found[name])
+            elif isinstance(leaf, ArrayHolder):
+                leaf.data = found[name]
+            else:
+                containers[place[0]]._data[place[1]] = found[name]
+        for number, key, structure, names in program.entries:
+            if structure is None:
+                containers[number].del_(key)
+            else:
+                entry = Builder(iter([found[name] for name in names]), containers).build(structure)
+                containers[number].set(key, entry)
+        if program.written or program.entries:
+            start = 0
+            for argument in given:
+                if argument.donated and argument.containers:
+                    argument.settle()
+                    argument.leaves[:] = argument.present_leaves()
+                start += len(argument.leaves)
+        results = [self._result(k, item, found, containers) for k, item in enumerate(self._items.structures)]
+        return tuple(results) if self._items.several else results[0]
+
+    def _result(self, k: int, structure: Structure, found: dict[str, Any], containers: list[Any]) -> Any:
+        """One item of the result. TensorDicts of what stays are made once for each of the two turns."""
+        names = self._items.names[k]
+        stays = structure[0] in ("td", "stack") and all(name in self._staying for name in names)
+        if stays:
+            ready = self._ready[self.turn].get(k)
+            if ready is not None and ready.is_unchanged():
+                return ready.value
+        value = Builder(iter([found[name] for name in names]), containers).build(structure)
+        if stays:
+            self._ready[self.turn][k] = Argument(value, "", donated=True)
+        return value
 
     def _capture(self, turn: int, name: str, value: Array) -> None:
         shape = next(x.shape for x in self.program.traced.inputs if x.name == name)
@@ -153,3 +223,30 @@ class Runner:
                         size *= self._size(label, leaves)
             out.append(rest * size)
         return tuple(out)
+
+
+class _Items(NamedTuple):
+    """The items of a result.
+
+    Attributes:
+        structures: of the items.
+        names: of their outputs.
+        several: whether the result is a tuple of them.
+        given: whether an argument is among them.
+    """
+
+    structures: tuple[Structure, ...]
+    names: list[list[str]]
+    several: bool
+    given: bool
+
+
+def _items_of(program: Program) -> _Items:
+    several = program.structure[0] == "tuple"
+    structures = program.structure[1:] if several else (program.structure,)
+    names, start = [], 0
+    for structure in structures:
+        count = leaf_count(structure)
+        names.append(program.results[start : start + count])
+        start += count
+    return _Items(structures, names, several, "given" in repr(program.structure))

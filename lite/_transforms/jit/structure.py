@@ -27,6 +27,7 @@ from lite._tree.unbatched import UnbatchedTensor
 
 Structure = tuple[Any, ...]
 ARRAY, NUMBER, GENERATOR = "array", "number", "generator"
+DONATED = -1  # in place of a number of batch axes
 ENTRY, DIRECT, NESTED = 0, 1, 2  # arrays in TensorDicts, arguments themselves, and those in lists and dicts
 
 
@@ -89,6 +90,14 @@ class Flattener:
         self.batches: list[tuple[int, int]] = []
         self.containers: list[Any] = []
         self._given = given or {}
+
+    def add(self, other: Any) -> None:
+        """Add what another one found."""
+        start = len(self.containers)
+        self.leaves += other.leaves
+        self.places += [None if place is None else (place[0] + start, place[1]) for place in other.places]
+        self.batches += other.batches
+        self.containers += other.containers
 
     def _leaf(self, leaf: Any, place: tuple[int, str] | None, batch: int, kind: int) -> None:
         self.leaves.append(leaf)
@@ -237,3 +246,14 @@ class Builder:
         if locked:
             out.lock_()
         return out if wrapper is None or not hasattr(wrapper, "_wrap_tensordict") else wrapper._wrap_tensordict(out)
+
+
+def leaf_count(structure: Structure) -> int:
+    """How many leaves a structure has."""
+    tag = structure[0]
+    if tag in (ARRAY, NUMBER, GENERATOR):
+        return 1
+    if tag in ("static", "given", "object"):
+        return 0
+    first = {"dict": 2, "named": 2, "td": _COUNT, "stack": 6}.get(tag, 1)
+    return sum(map(leaf_count, structure[first:]))
