@@ -58,6 +58,8 @@ class Graph:
         self._arrays: dict[int, GraphArray] = {}  # weights by the identity of their ndarray
         self._kept: list[Any] = []
         self._count = 0
+        self.shapes: dict[str, Shape] = {}  # of all values
+        self._expanded: dict[str, GraphArray] = {}  # what was broadcast, by the name of the result
         self.track: list[Any] | None = None  # weak references to all arrays, where it matters who keeps them
 
     # -- where we are ------------------------------------------------------------------------------------
@@ -135,6 +137,7 @@ class Graph:
             self._count += 1
             name = self._made[key] = f"constant_{self._count}"
             self.constants[name] = np.array(array)
+            self.shapes[name] = array.shape
         return GraphArray(self, name, array.shape, array.dtype)
 
     def operand(self, value: Any, dtype: DtypeLike = None) -> GraphArray:
@@ -220,6 +223,7 @@ class Graph:
     # -- dynamic sizes -----------------------------------------------------------------------------------
 
     def _note(self, array: GraphArray) -> None:
+        self.shapes[array.name] = array.shape
         for axis, size in enumerate(array.shape):
             if type(size) is Size:
                 self._sizes.setdefault(int(size), (array.name, axis))
@@ -307,7 +311,19 @@ class Graph:
         merged = self.broadcast([x.shape, target])
         if tuple(merged) != tuple(target):
             raise ValueError(f"cannot broadcast shape {tuple(x.shape)} to {tuple(target)}.")
-        return self.emit("Expand", [x, self.shape_array(target)], target, x.dtype)
+        out = self.emit("Expand", [x, self.shape_array(target)], target, x.dtype)
+        self._expanded[out.name] = x
+        return out
+
+    def narrowed(self, arrays: Sequence[GraphArray], shape: Shape) -> Sequence[GraphArray]:
+        """Operands that are broadcast anyway, as they were before one of them was broadcast by itself."""
+        for i, x in enumerate(arrays):
+            small = self._expanded.get(x.name)
+            if small is not None:
+                others = [small if k == i else y for k, y in enumerate(arrays)]
+                if self.broadcast([y.shape for y in others]) == shape:
+                    return others
+        return arrays
 
     def broadcast(self, shapes: Sequence[Sequence[int]]) -> Shape:
         """What shapes broadcast to."""

@@ -92,6 +92,12 @@ def _call(graph: Graph, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[s
         out.weak = result == np.float64
         return out
     shape = graph.broadcast([x.shape for x in arrays])
+    if op == "Mul":
+        for one, other in (arrays, arrays[::-1]):
+            value = graph.constants.get(one.name)
+            if value is not None and value.size == 1 and value.reshape(-1)[0] == 1 and other.shape == shape:
+                return other.copy()
+    arrays = list(graph.narrowed(arrays, shape))
     if op in _COMPARISONS:
         if arrays[0].dtype == BOOL and ufunc is not np.equal:
             arrays = [graph.cast(x, np.int32) for x in arrays]

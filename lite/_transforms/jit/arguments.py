@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class Argument:
         self.inside = any(
             type(leaf) is not np.ndarray and isinstance(raw(leaf), HostArray) for leaf in self.leaves
         )
-        self._ids = [_ids(node) for node in self.containers] if donated else None
+        self._ids = _ids(self.containers) if donated and self.containers else None
 
     def form(self) -> Any:
         """What decides about the graph, but for sizes that may change."""
@@ -59,9 +60,7 @@ class Argument:
 
     def is_unchanged(self) -> bool:
         """Whether the containers of a donated argument hold the entries that they held."""
-        if self._ids is None or not self.containers:
-            return False
-        return all([_ids(node) == ids for node, ids in zip(self.containers, self._ids, strict=True)])
+        return self._ids is not None and _ids(self.containers) == self._ids
 
     def present_leaves(self) -> list[Any]:
         """The leaves, after entries were replaced."""
@@ -72,12 +71,13 @@ class Argument:
 
     def settle(self) -> None:
         """Take the entries of the containers as they are now for those that are known."""
-        self._ids = [_ids(node) for node in self.containers]
+        self._ids = _ids(self.containers)
 
 
-def _ids(node: Any) -> Any:
-    stacked = node._parts()
-    return list(map(id, stacked[0] if stacked is not None else node._data.values()))
+def _ids(containers: list[Any]) -> list[int]:
+    """The identities of all entries."""
+    entries = [node.tensordicts if node._parts() is not None else node._data.values() for node in containers]
+    return list(map(id, chain.from_iterable(entries)))
 
 
 def remember(seen: OrderedDict[int, Argument], argument: Argument) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
 import threading
 from collections.abc import Sequence
@@ -13,6 +15,7 @@ from lite._arrays.types import Array, ArrayHolder, Shape, raw
 from lite._transforms.graphs.sizes import Size
 from lite._transforms.graphs.writer import model_bytes
 from lite._transforms.jit.arguments import Argument
+from lite._transforms.jit.joining import join
 from lite._transforms.jit.structure import Builder, Structure, leaf_count
 from lite._transforms.jit.tracing import Program
 from lite._tree.methods import LazyModule
@@ -43,22 +46,23 @@ class Runner:
         self._places = places
         self._options = options
         self._lock = threading.Lock()
-        traced = program.traced
-        used = {x.name for x in traced.inputs}
+        names = {name: pairs[i] for i, name in enumerate(program.arguments) if i in pairs and name is not None}
+        traced, self._joined = join(program.traced, names, program.shapes)
+        used = {x.name for x in program.traced.inputs}
         self._inputs = [
             (i, name)
             for i, name in enumerate(program.arguments)
             if name is not None and name in used and i not in pairs
         ]
-        shapes = {x.name: x.shape for x in traced.inputs}
+        shapes = {x.name: x.shape for x in program.traced.inputs}
         self._labels = {}
         for i, name in enumerate(program.arguments):
             for axis, label in enumerate(shapes.get(name, ())):
                 if isinstance(label, str):
                     self._labels.setdefault(label, (i, axis))
-        self._dtypes = {x.name: x.dtype for x in traced.inputs}
+        self._dtypes = {x.name: x.dtype for x in program.traced.inputs}
         self._staying = frozenset(pairs.values())
-        self._outputs = [output for output in traced.outputs if output[0] not in self._staying]
+        self._outputs = [output for output in program.traced.outputs if output[0] not in self._staying]
         self._items = _items_of(program)
         self._model = model_bytes(traced)
         self._pid = -1
@@ -69,18 +73,30 @@ class Runner:
         program = self.program
         session = self._session = _sessions.open_step(self._model, self._options)
         self._pid = os.getpid()
-        kept = {i: name for i, name in enumerate(program.arguments) if i in self.pairs}
+        kept = {name: i for i, name in enumerate(program.arguments) if i in self.pairs and name is not None}
         shapes = {x.name: x.shape for x in program.traced.inputs}
         self.turn = 0
-        self.buffers = [
-            {i: np.empty(shapes[name], self._dtypes[name]) for i, name in kept.items()} for _ in range(2)
-        ]
+        self.buffers: list[dict[int, Array]] = [{}, {}]
+        whole: list[dict[str, Array]] = [{}, {}]
+        for turn in range(2):
+            for group in self._joined:
+                sizes = list(map(math.prod, group.shapes))
+                flat = whole[turn][group.input] = np.empty(sum(sizes), group.dtype)
+                parts = np.split(flat, list(itertools.accumulate(sizes))[:-1])
+                for name, part, shape in zip(group.inputs, parts, group.shapes, strict=True):
+                    self.buffers[turn][kept[name]] = part.reshape(shape)
+            for name, i in kept.items():
+                if i not in self.buffers[turn]:
+                    out = whole[turn][name] = np.empty(shapes[name], self._dtypes[name])
+                    self.buffers[turn][i] = out
+        outputs = {group.input: group.output for group in self._joined}
         self._bindings = []
         for turn in range(2):
             binding = session.binding()
-            for i, name in kept.items():
-                binding.bind_input(name, self.buffers[turn][i])
-                binding.bind_output(self.pairs[i], self.buffers[1 - turn][i])
+            for name, array in whole[turn].items():
+                binding.bind_input(name, array)
+                following = outputs[name] if name in outputs else self.pairs[kept[name]]
+                binding.bind_output(following, whole[1 - turn][name])
             self._bindings.append(binding)
         self._captured: list[dict[str, Any]] = [{}, {}]
         self._ready: list[dict[int, Argument]] = [{}, {}]

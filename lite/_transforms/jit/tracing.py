@@ -56,6 +56,7 @@ class Program:
         results: the output of each leaf of the results.
         written: leaves of the arguments that the function writes, with the outputs that they become.
         primes: what stands for each dynamic size in the shapes of draws.
+        shapes: of the values of the graph.
         entries: entries of containers among the arguments that it sets: the number of the container, the key,
             their structure, and their outputs; None where it removes one.
     """
@@ -69,6 +70,7 @@ class Program:
     written: dict[int, str]
     entries: list[tuple[int, str, Structure | None, list[str]]]
     primes: dict[int, str]
+    shapes: dict[str, Shape]
 
 
 class JitGraph(Graph):
@@ -144,6 +146,7 @@ class JitGraph(Graph):
         self.track, self.inputs = None, []
         self._arrays.clear()
         self._holders.clear()
+        self._expanded.clear()
 
 
 def _memory(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
@@ -263,7 +266,7 @@ def trace_function(
     _refuse_kept(second)
     used = {name for node in traced.nodes for name in node.inputs}
     traced = replace(traced, inputs=tuple(x for x in traced.inputs if x.name in used))
-    return Program(traced, arguments, primes={n: name for name, n in second.dimensions.items()}, **found)
+    return Program(traced, arguments, primes={n: name for name, n in second.dimensions.items()}, shapes=_shapes(first, second, traced), **found)
 
 
 def _entries(
@@ -288,6 +291,13 @@ def _entries(
 
 def _without_gradient(leaf: Any) -> Any:
     return leaf.detach() if isinstance(leaf, HostArray) and not leaf.symbolic else leaf
+
+
+def _shapes(first: JitGraph, second: JitGraph, traced: Traced) -> dict[str, Shape]:
+    """The shapes that do not depend on dynamic sizes; those of outputs by their names, too."""
+    shapes = {name: tuple(shape) for name, shape in first.shapes.items() if second.shapes.get(name) == shape}
+    shapes |= {name: shape for name, shape, _ in traced.outputs if all(type(n) is int for n in shape)}  # type: ignore[misc]
+    return {name: tuple(map(int, shape)) for name, shape in shapes.items()}
 
 
 def _sizes(labels: Sequence[tuple[Any, ...]]) -> list[int]:
