@@ -202,6 +202,7 @@ _ON_FIRST_USE = {
     "_transforms.grad.mode": "enable_grad is_grad_enabled no_grad set_grad_enabled",
     "_transforms.grad.transform": "grad value_and_grad vjp",
     "_transforms.jit.function": "jit",
+    "_transforms.jit.saved": "load_step",
     "_transforms.jacobians": "hessian jacfwd jacrev",
     "_transforms.vmap.transform": "vmap",
 }

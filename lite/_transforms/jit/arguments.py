@@ -22,6 +22,7 @@ class Argument:
         name: what it is called in errors.
         donated: whether the caller gives it up.
         static: whether it is part of the graph as it is.
+        axes: names of the axes of its arrays whose size may change; None for those of batches.
 
     Attributes:
         number: of its form, among all that the function met.
@@ -33,7 +34,9 @@ class Argument:
         "_ids",
     )
 
-    def __init__(self, value: Any, name: str, donated: bool, static: bool = False) -> None:
+    def __init__(
+        self, value: Any, name: str, donated: bool, static: bool = False, axes: dict[int, str] | None = None
+    ) -> None:
         flat = Flattener()
         self.structure: Structure = (
             ("static", type(value), value) if static else flat.structure(value, name, DIRECT)
@@ -43,6 +46,8 @@ class Argument:
         self.leaves = flat.leaves
         self.places = flat.places
         self.batches = [(DONATED, 0)] * len(flat.leaves) if donated else flat.batches
+        if axes is not None and not donated:
+            self.batches = [(axes, 0)] * len(flat.leaves)
         self.containers = flat.containers
         self.number = -1
         self.inside = any(

@@ -28,6 +28,9 @@ _PLAIN = ("random", "standard_normal", "standard_exponential", "standard_gamma",
 _FIXED = ("integers", "beta", "binomial", "chisquare", "gamma", "geometric", "poisson", "vonmises", "permutation")
 
 
+METHODS = frozenset({*(standard for standard, *_ in _SCALED.values()), *_PLAIN, *_FIXED})
+
+
 @dataclass(frozen=True)
 class Draw:
     """A draw: `getattr(generator, method)(*args, size=shape, **kwargs)`.

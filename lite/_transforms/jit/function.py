@@ -12,9 +12,11 @@ from typing import Any
 
 from lite._transforms.grad.running import state
 from lite._transforms.jit.runner import Runner
+from lite._transforms.jit.saved import Lowered
 from lite._transforms.jit.arguments import Argument, remember
 from lite._transforms.jit.structure import ARRAY, DONATED, Flattener, Structure
 from lite._transforms.jit.tracing import Program, trace_function
+from lite._transforms.jit.view import GraphView
 
 _GRAPHS = 64  # kept of a function
 
@@ -37,8 +39,9 @@ def jit(
     - Arguments and results are arrays, TensorDicts, tensorclasses, and lists, tuples and dicts of them.
       Floats of Python are inputs of the graph; ints, texts and all else are part of it.
     - Writes to arguments (`td["loss"] = x`, `x += 1`, `optimizer.update_`) are made when it has run.
-    - Arrays and parameters that `fn` takes from elsewhere are read at each call. What it leaves anywhere
-      but in its arguments and results is refused.
+    - Parameters that `fn` takes from elsewhere are read at each call, and so are arrays where they meet
+      arrays of the graph; what `fn` computes from such arrays alone is computed once. What it leaves
+      anywhere but in its arguments and results is refused.
     - Random numbers are drawn by the generator at each call, as `fn` itself would draw them.
 
     Args:
@@ -101,10 +104,11 @@ class JitFunction:
         self._names = _parameters(fn)
         self._static = _checked(static_argnames, self._names, "static_argnames")
         self._donated = _checked(donate, self._names, "donate")
-        self._axes = None if dynamic_axes is None else dict(dynamic_axes)
+        self._axes = None if dynamic_axes is None else _named_axes(dynamic_axes, self._names)
         self._options = {"providers": providers, "threads": threads}
         self._fallback = fallback
         self._warned = False
+        self._last: tuple[Runner, list[Argument]] | None = None
         self._lock = threading.RLock()
         self._numbers: dict[Any, int] = {}  # of the forms of arguments that were met
         self._seen: OrderedDict[int, Argument] = OrderedDict()  # donated arguments by their identity
@@ -132,7 +136,40 @@ class JitFunction:
                 self._warned = True
                 warnings.warn(f"{self.__name__} runs without a graph: {error}", stacklevel=2)
             return self.fn(*args, **kwargs)
+        self._last = (runner, given)
         return runner.call(given)
+
+    @property
+    def state(self) -> Any:
+        """The donated arguments by name, as the last call left them: a TensorDict.
+
+        Its arrays are those that the next call reads: what is written into them counts.
+
+        Raises:
+            RuntimeError: there was no call, or nothing is donated.
+        """
+        if self._last is None or not self._donated:
+            raise RuntimeError(f"{self.__name__} has no state: it keeps the arguments of donate=... from a call on.")
+        runner, given = self._last
+        return runner.state(self._names, given[: len(self._names)])
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The graph for some arguments, which are not changed: to look at, or to be saved as a file.
+
+        Example:
+            >>> import numpy as np
+            >>> import lite
+            >>> lite.jit(np.tanh).lower(np.zeros(3)).graph.operators
+            {'Tanh': 1}
+        """
+        names = [self._names[i] if i < len(self._names) else f"args[{i}]" for i in range(len(args))]
+        values = dict(zip([*names, *kwargs], [*args, *kwargs.values()], strict=True))
+        given = [self._argument(name, value) for name, value in values.items()]
+        return Lowered(self._runner(given, tuple(kwargs)), list(values), given, self.__name__)
+
+    def graph(self, *args: Any, **kwargs: Any) -> GraphView:
+        """What the function becomes for some arguments: `print` shows it, a notebook as a table."""
+        return self.lower(*args, **kwargs).graph
 
     def _argument(self, name: str, value: Any) -> Argument:
         """An argument taken apart; a donated one that is known, by looking whether it is as before."""
@@ -141,7 +178,8 @@ class JitFunction:
             known = self._seen.get(id(value))
             if known is not None and known.value is value and known.is_unchanged():
                 return known
-        argument = Argument(value, name, donated, name in self._static)
+        axes = None if self._axes is None else self._axes.get(name, {})
+        argument = Argument(value, name, donated, name in self._static, axes)
         form = argument.form()
         number = self._numbers.get(form)
         if number is None:
@@ -163,7 +201,7 @@ class JitFunction:
             flat = Flattener()
             for argument in given:
                 flat.add(argument)
-            level = self._levels.get(forms, 0)
+            level = self._levels.get(forms, 0 if self._axes is None else _FIXED)
             runner = self._kept.get((forms, _shapes(flat, level)))
             if runner is None:
                 runner = self._traced(forms, _joined(given, names), flat, level)
@@ -176,10 +214,12 @@ class JitFunction:
         """The graph with as many dynamic sizes as it can have."""
         while True:
             shapes = _shapes(flat, level)
-            if level < _FIXED and not any(n < 0 for shape in shapes for n in shape):
+            if level < _FIXED and not any(type(n) is int and n < 0 for shape in shapes for n in shape):
                 level += 1
                 continue
-            labels = [tuple([f"n{-n}" if n < 0 else n for n in shape]) for shape in shapes]
+            labels = [
+                tuple([f"n{-n}" if type(n) is int and n < 0 else n for n in shape]) for shape in shapes
+            ]
             try:
                 program = trace_function(self.fn, structure, flat.leaves, labels)
                 break
@@ -207,7 +247,7 @@ _FIXED = 3  # the level at which no size is dynamic
 
 
 def _shapes(flat: Flattener, level: int) -> tuple[Any, ...]:
-    """The shape of each leaf, with -1, -2, ... in place of dynamic sizes; equal sizes are one.
+    """The shape of each leaf, with names or -1, -2, ... in place of dynamic sizes; equal sizes are one.
 
     Dynamic are the batch axes of entries, at levels up to 1 those of arguments that are arrays, too, and at
     level 0 those of all arrays.
@@ -216,7 +256,9 @@ def _shapes(flat: Flattener, level: int) -> tuple[Any, ...]:
     out = []
     for leaf, (count, kind) in zip(flat.leaves, flat.batches, strict=True):
         shape = getattr(leaf, "shape", ())
-        if count > 0 and kind + level < _FIXED:
+        if type(count) is dict:
+            shape = tuple([count.get(axis, n) for axis, n in enumerate(shape)])
+        elif count > 0 and kind + level < _FIXED:
             shape = tuple(
                 [
                     numbers.setdefault(n, -1 - len(numbers)) if axis < count and n > 1 else n
@@ -261,6 +303,23 @@ def _parameters(fn: Callable[..., Any]) -> list[str]:
     except (TypeError, ValueError):
         return []
     return [x.name for x in found if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
+
+
+def _named_axes(given: Mapping[str, Any], names: list[str]) -> dict[str, dict[int, str]]:
+    """The names of axes by argument.
+
+    Raises:
+        ValueError: there is no such argument, or an axis or a name is none.
+    """
+    unknown = sorted(set(given) - set(names)) if names else []
+    if unknown:
+        raise ValueError(f"dynamic_axes has {unknown}, the function has the parameters {names}.")
+    found = {name: dict(axes) for name, axes in given.items()}
+    for name, axes in found.items():
+        for axis, label in axes.items():
+            if not isinstance(axis, int) or axis < 0 or not isinstance(label, str) or not label:
+                raise ValueError(f"dynamic_axes[{name!r}] must name axes from 0 on, got {{{axis!r}: {label!r}}}.")
+    return found
 
 
 def _checked(given: str | Sequence[str], names: list[str], argument: str) -> frozenset[str]:

@@ -7,6 +7,7 @@ import math
 import os
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,10 +16,11 @@ from lite._arrays.types import Array, ArrayHolder, Shape, raw
 from lite._transforms.graphs.sizes import Size
 from lite._transforms.graphs.writer import model_bytes
 from lite._transforms.jit.arguments import Argument
-from lite._transforms.jit.joining import join
+from lite._transforms.jit.joining import Joined, join
 from lite._transforms.jit.structure import Builder, Structure, leaf_count
 from lite._transforms.jit.tracing import Program
 from lite._tree.methods import LazyModule
+from lite._tree.protocol import class_registry
 
 _SMALL = 1 << 16  # bytes of an input or output up to which a copy costs less than a new binding
 _sessions = LazyModule("lite.models.graph.step_session")
@@ -32,6 +34,7 @@ class Runner:
         pairs: leaves of the arguments that stay in the session, with the outputs that are their next values.
         places: for each leaf of the arguments that is an entry its container, and its key.
         options: of the session: `providers` and `threads`.
+        saved: the model and what is joined in it, of a step that comes from a file.
     """
 
     def __init__(
@@ -40,38 +43,46 @@ class Runner:
         pairs: dict[int, str],
         places: Sequence[tuple[int, str] | None],
         options: dict[str, Any],
+        saved: tuple[bytes, tuple[Joined, ...]] | None = None,
     ) -> None:
         self.program = program
         self.pairs = pairs
-        self._places = places
+        self.places = places
         self._options = options
         self._lock = threading.Lock()
         names = {name: pairs[i] for i, name in enumerate(program.arguments) if i in pairs and name is not None}
-        traced, self._joined = join(program.traced, names, program.shapes)
+        self.traced = program.traced
+        if saved is None:
+            self.traced, self.joined = join(program.traced, names, program.shapes)
+            self._content = model_bytes(self.traced)
+        else:
+            self._content, self.joined = saved
         used = {x.name for x in program.traced.inputs}
         self._inputs = [
             (i, name)
             for i, name in enumerate(program.arguments)
             if name is not None and name in used and i not in pairs
         ]
-        shapes = {x.name: x.shape for x in program.traced.inputs}
-        self._labels = {}
-        for i, name in enumerate(program.arguments):
-            for axis, label in enumerate(shapes.get(name, ())):
-                if isinstance(label, str):
-                    self._labels.setdefault(label, (i, axis))
         self._dtypes = {x.name: x.dtype for x in program.traced.inputs}
         self._staying = frozenset(pairs.values())
         self._outputs = [output for output in program.traced.outputs if output[0] not in self._staying]
         self._items = _items_of(program)
-        self._model = model_bytes(traced)
         self._pid = -1
         self._open()
+
+    def model(self, frozen: bool) -> bytes:
+        """The serialised model; with `frozen`, arrays that are taken from elsewhere are constants of it."""
+        captured = self.program.captured
+        if not frozen or not captured:
+            return self._content
+        arrays = {name: np.array(one.array) for name, one in captured.items()}
+        inputs = tuple(x for x in self.traced.inputs if x.name not in captured)
+        return model_bytes(replace(self.traced, inputs=inputs, arrays={**self.traced.arrays, **arrays}))
 
     def _open(self) -> None:
         """The session, and the buffers of what stays in it."""
         program = self.program
-        session = self._session = _sessions.open_step(self._model, self._options)
+        session = self._session = _sessions.open_step(self._content, self._options)
         self._pid = os.getpid()
         kept = {name: i for i, name in enumerate(program.arguments) if i in self.pairs and name is not None}
         shapes = {x.name: x.shape for x in program.traced.inputs}
@@ -79,7 +90,7 @@ class Runner:
         self.buffers: list[dict[int, Array]] = [{}, {}]
         whole: list[dict[str, Array]] = [{}, {}]
         for turn in range(2):
-            for group in self._joined:
+            for group in self.joined:
                 sizes = list(map(math.prod, group.shapes))
                 flat = whole[turn][group.input] = np.empty(sum(sizes), group.dtype)
                 parts = np.split(flat, list(itertools.accumulate(sizes))[:-1])
@@ -89,7 +100,7 @@ class Runner:
                 if i not in self.buffers[turn]:
                     out = whole[turn][name] = np.empty(shapes[name], self._dtypes[name])
                     self.buffers[turn][i] = out
-        outputs = {group.input: group.output for group in self._joined}
+        outputs = {group.input: group.output for group in self.joined}
         self._bindings = []
         for turn in range(2):
             binding = session.binding()
@@ -110,6 +121,18 @@ class Runner:
                 self._open()
             found = self._run(leaves)
             return self._finished(given, leaves, found)
+
+    def state(self, names: Sequence[str], given: Sequence[Argument]) -> Any:
+        """The donated arguments as they are now, by name, in the memory that the session reads."""
+        found: dict[str, Any] = {}
+        start = 0
+        for name, argument in zip(names, given, strict=True):
+            if argument.donated:
+                present = self.buffers[self.turn]
+                leaves = [present.get(start + k, leaf) for k, leaf in enumerate(argument.leaves)]
+                found[name] = Builder(iter(leaves)).build(argument.structure)
+            start += len(argument.leaves)
+        return class_registry.dense(found)
 
     def _run(self, leaves: Sequence[Any]) -> dict[str, Array]:
         """The outputs by name."""
@@ -164,7 +187,7 @@ class Runner:
         if staged is not None and staged.shape == value.shape:
             np.copyto(staged, value)
             return staged
-        value = np.array(value) if value.nbytes <= _SMALL else np.ascontiguousarray(value)
+        value = np.array(value, order="C") if value.nbytes <= _SMALL else np.ascontiguousarray(value)
         if value.nbytes <= _SMALL:
             self._staged[turn][name] = value
         self._bindings[turn].bind_input(name, value)
@@ -176,7 +199,7 @@ class Runner:
         if program.written or program.entries or self._items.given:
             containers = [node for argument in given for node in argument.containers]
         for i, name in program.written.items():
-            leaf, place = leaves[i], self._places[i]
+            leaf, place = leaves[i], self.places[i]
             if i not in self.pairs or place is None:
                 np.copyto(raw(leaf), found[name])
             elif isinstance(leaf, ArrayHolder):
@@ -223,7 +246,7 @@ class Runner:
         self._bindings[turn].bind_input(name, np.ascontiguousarray(value))
 
     def _size(self, label: str, leaves: Sequence[Any]) -> int:
-        i, axis = self._labels[label]
+        i, axis = self.program.labels[label]
         return int(leaves[i].shape[axis])
 
     def _shape(self, shape: Shape, leaves: Sequence[Any]) -> Shape:

@@ -21,7 +21,7 @@ import numpy as np
 
 from lite._arrays.types import ArrayHolder, HostArray, Shape, raw
 from lite._tree.collection import TensorCollection
-from lite._tree.nontensor import NonTensorBase, same_object
+from lite._tree.nontensor import NonTensorBase, NonTensorData, same_object
 from lite._tree.protocol import Container, class_registry
 from lite._tree.unbatched import UnbatchedTensor
 
@@ -40,7 +40,12 @@ class Held:
         self.entry = entry
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Held) and bool(same_object(self.entry, other.entry))
+        if not isinstance(other, Held):
+            return False
+        one, two = self.entry, other.entry
+        if isinstance(one, NonTensorData) and isinstance(two, NonTensorData):  # of any batch size
+            return bool(same_object(one.data, two.data))
+        return bool(same_object(one, two))
 
     def __hash__(self) -> int:
         return hash(type(self.entry))
@@ -79,15 +84,15 @@ class Flattener:
     Attributes:
         leaves: the arrays, numbers and generators, in order.
         places: for each leaf that is an entry the number of its container, and its key; else None.
-        batches: for each leaf how many of its first axes are those of a batch, and which kind of array it
-            is: `ENTRY`, `DIRECT` or `NESTED`.
+        batches: for each leaf how many of its first axes are those of a batch, or names of axes, and which
+            kind of array it is: `ENTRY`, `DIRECT` or `NESTED`.
         containers: the TensorDicts, in order.
     """
 
     def __init__(self, given: dict[int, int] | None = None) -> None:
         self.leaves: list[Any] = []
         self.places: list[tuple[int, str] | None] = []
-        self.batches: list[tuple[int, int]] = []
+        self.batches: list[tuple[Any, int]] = []
         self.containers: list[Any] = []
         self._given = given or {}
 
@@ -226,7 +231,8 @@ class Builder:
         else:
             node = _Node(*structure[:_COUNT])
             data: dict[str, Any] = {}
-            sizes = node.sizes
+            objects: list[str] = []
+            sizes: Any = node.sizes
             for key, item in zip(node.keys, structure[_COUNT:], strict=True):
                 tag = item[0]
                 if tag == ARRAY:
@@ -239,6 +245,11 @@ class Builder:
                         sizes = tuple(entry.batch_size[: node.dims])
                 else:
                     data[key] = item[1].entry
+                    objects.append(key)
+            for key in objects:
+                entry = data[key]
+                if isinstance(entry, NonTensorData) and entry.batch_size != sizes:
+                    data[key] = entry._rebatch(sizes)
             names = None if node.names is None else list(node.names)
             out = class_registry.dense._make(data, sizes, node.device, names)
             locked, wrapper = node.locked, node.wrapper

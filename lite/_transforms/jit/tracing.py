@@ -55,6 +55,7 @@ class Program:
         structure: of the results.
         results: the output of each leaf of the results.
         written: leaves of the arguments that the function writes, with the outputs that they become.
+        labels: where to read each dynamic size: a leaf of the arguments and its axis.
         primes: what stands for each dynamic size in the shapes of draws.
         shapes: of the values of the graph.
         entries: entries of containers among the arguments that it sets: the number of the container, the key,
@@ -69,6 +70,7 @@ class Program:
     results: list[str]
     written: dict[int, str]
     entries: list[tuple[int, str, Structure | None, list[str]]]
+    labels: dict[str, tuple[int, int]]
     primes: dict[int, str]
     shapes: dict[str, Shape]
 
@@ -266,7 +268,7 @@ def trace_function(
     _refuse_kept(second)
     used = {name for node in traced.nodes for name in node.inputs}
     traced = replace(traced, inputs=tuple(x for x in traced.inputs if x.name in used))
-    return Program(traced, arguments, primes={n: name for name, n in second.dimensions.items()}, shapes=_shapes(first, second, traced), **found)
+    return Program(traced, arguments, labels=_labels(labels), primes={n: name for name, n in second.dimensions.items()}, shapes=_shapes(first, second, traced), **found)
 
 
 def _entries(
@@ -291,6 +293,15 @@ def _entries(
 
 def _without_gradient(leaf: Any) -> Any:
     return leaf.detach() if isinstance(leaf, HostArray) and not leaf.symbolic else leaf
+
+
+def _labels(labels: Sequence[tuple[Any, ...]]) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for i, shape in enumerate(labels):
+        for axis, n in enumerate(shape):
+            if isinstance(n, str):
+                found.setdefault(n, (i, axis))
+    return found
 
 
 def _shapes(first: JitGraph, second: JitGraph, traced: Traced) -> dict[str, Shape]:

@@ -1,0 +1,341 @@
+"""Steps as files: traced at a desk, run on a device that has NumPy and onnxruntime alone.
+
+Beside `step.onnx` lies `step.onnx.json`, which says how arguments become inputs, and outputs the result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.types import is_symbolic, raw
+from lite._transforms.graphs.sizes import Size
+from lite._transforms.graphs.trace import Input, Traced
+from lite._transforms.jit.arguments import Argument, remember
+from lite._transforms.jit.draws import METHODS, Draw
+from lite._transforms.jit.joining import Joined
+from lite._transforms.jit.runner import Runner
+from lite._transforms.jit.structure import Structure
+from lite._transforms.jit.tracing import Program
+from lite._transforms.jit.view import GraphView
+
+_VERSION = 1
+_MOST = 1 << 24  # bytes of a contract
+_SIZES = 1 << 31  # elements of an array of the state
+
+
+class Lowered:
+    """A function traced for some arguments; what `JitFunction.lower` gives.
+
+    Args:
+        runner: of the graph.
+        names: of the arguments.
+        given: the arguments.
+        title: the name of the function.
+    """
+
+    def __init__(self, runner: Runner, names: Sequence[str], given: Sequence[Argument], title: str) -> None:
+        self._runner = runner
+        self._names = list(names)
+        self._given = given
+        self._title = title
+
+    @property
+    def graph(self) -> GraphView:
+        """The graph."""
+        return GraphView(self._runner.traced, self._title)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the step: the graph, and beside it how arguments go in and results come out.
+
+        Arrays that the function takes from elsewhere are written as they are now.
+
+        Args:
+            path: of the graph; the other file has ".json" behind that.
+
+        Raises:
+            TypeError: an argument or result is of a class that the file has no word for.
+        """
+        target = Path(path)
+        runner = self._runner
+        content = runner.model(frozen=True)
+        contract = {
+            "version": _VERSION,
+            "digest": hashlib.sha256(content).hexdigest(),
+            "name": self._title,
+            "arguments": [
+                {"name": name, "donated": argument.donated, "structure": _to_json(argument.structure)}
+                for name, argument in zip(self._names, self._given, strict=True)
+            ],
+            **_plan(runner),
+        }
+        text = json.dumps(contract, indent=1)
+        target.write_bytes(content)
+        target.with_name(target.name + ".json").write_text(text, encoding="utf-8")
+        return target
+
+
+class Step:
+    """A step that was saved, as the function that it was; what `lite.load_step` gives.
+
+    Its arguments must have the structure, dtypes and, but for dynamic sizes, shapes of those it was traced
+    for. Those that were donated stay in the session, as of `lite.jit`.
+    """
+
+    def __init__(self, runner: Runner, arguments: list[tuple[str, bool, Structure]], name: str) -> None:
+        self._runner = runner
+        self.__name__ = name
+        self._arguments = arguments
+        self._seen: OrderedDict[int, Argument] = OrderedDict()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        names = [name for name, *_ in self._arguments]
+        values = {**dict(zip(names, args, strict=False)), **kwargs}
+        if len(args) > len(names) or set(values) != set(names):
+            raise TypeError(f"{self.__name__} takes {names}, got {len(args)} arguments and {sorted(kwargs)}.")
+        given = []
+        for name, donated, structure in self._arguments:
+            known = self._seen.get(id(values[name])) if donated else None
+            if known is not None and known.value is values[name] and known.is_unchanged():
+                given.append(known)
+                continue
+            argument = Argument(values[name], name, donated)
+            if argument.structure != structure:
+                raise ValueError(
+                    f"{name} must be as when {self.__name__} was traced: {_outline(structure)}; got "
+                    f"{_outline(argument.structure)}."
+                )
+            if donated:
+                remember(self._seen, argument)
+            given.append(argument)
+        self._check([leaf for argument in given for leaf in argument.leaves])
+        return self._runner.call(given)
+
+    def _check(self, leaves: list[Any]) -> None:
+        forms = {x.name: x for x in self._runner.program.traced.inputs}
+        sizes: dict[str, int] = {}
+        for i, name in enumerate(self._runner.program.arguments):
+            if name is None or name not in forms:
+                continue
+            array, wanted = raw(leaves[i]), forms[name]
+            if type(array) is float:
+                continue
+            same = len(array.shape) == len(wanted.shape) and all(
+                n == (sizes.setdefault(label, n) if isinstance(label, str) else label)
+                for n, label in zip(array.shape, wanted.shape, strict=True)
+            )
+            if is_symbolic(array) or not same or array.dtype != wanted.dtype:
+                raise ValueError(
+                    f"array {i} of the arguments of {self.__name__} must be {wanted.dtype} of shape "
+                    f"{wanted.shape}, got {array.dtype} of {tuple(array.shape)}."
+                )
+
+
+def load_step(
+    path: str | os.PathLike[str],
+    *,
+    providers: Sequence[Any] | None = None,
+    threads: int | None = None,
+    generator: Any = None,
+) -> Step:
+    """A function that `lite.jit(fn).lower(...).save(path)` wrote, to be called as `fn` was.
+
+    Args:
+        path: of the graph.
+        providers: onnxruntime's execution providers; the CPU's by default.
+        threads: threads inside one operator; by default one per core that may be used.
+        generator: a seed or numpy.random.Generator for draws from a generator that was no argument.
+
+    Raises:
+        FileNotFoundError: there is no such file, or no contract beside it.
+        ValueError: the contract is none, or that of another graph.
+        ImportError: without onnxruntime; the message has the pip command.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import lite
+        >>> def step(w, x):
+        ...     return w - 0.5 * lite.grad(lambda w: ((w * x) ** 2).sum())(w)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = lite.jit(step).lower(np.ones(2), np.ones(2)).save(f"{folder}/step.onnx")
+        ...     loaded = lite.load_step(file)
+        >>> loaded(np.array([2.0, 4.0]), np.array([1.0, 0.5]))
+        array([0., 3.])
+    """
+    file = Path(path)
+    content = file.read_bytes()
+    beside = file.with_name(file.name + ".json")
+    if beside.stat().st_size > _MOST:
+        raise ValueError(f"{beside} is no contract of a step: it has more than {_MOST} bytes.")
+    try:
+        contract = json.loads(beside.read_text(encoding="utf-8"))
+        if contract["version"] != _VERSION:
+            raise ValueError(f"version {contract['version']!r}")
+        program, pairs, places, joined = _program(contract, generator)
+        arguments = [
+            (str(one["name"]), bool(one["donated"]), _from_json(one["structure"]))
+            for one in contract["arguments"]
+        ]
+        name, options = str(contract["name"]), {"providers": providers, "threads": threads}
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{beside} is no contract of a step: {error!r}.") from None
+    if contract["digest"] != hashlib.sha256(content).hexdigest():
+        raise ValueError(f"{beside} is the contract of another graph than {file}.")
+    return Step(Runner(program, pairs, places, options, (content, joined)), arguments, name)
+
+
+# -- the contract ----------------------------------------------------------------------------------------
+
+
+def _plan(runner: Runner) -> dict[str, Any]:
+    program = runner.program
+    gone = set(program.captured)
+    return {
+        "inputs": [[x.name, list(x.shape), x.dtype.name] for x in program.traced.inputs if x.name not in gone],
+        "outputs": [[name, list(shape), dtype.name] for name, shape, dtype in program.traced.outputs],
+        "leaves": program.arguments,
+        "draws": {name: _draw(draw) for name, draw in program.draws.items()},
+        "result": _to_json(program.structure),
+        "results": program.results,
+        "written": {str(i): name for i, name in program.written.items()},
+        "entries": [
+            [i, key, None if structure is None else _to_json(structure), names]
+            for i, key, structure, names in program.entries
+        ],
+        "labels": {label: list(place) for label, place in program.labels.items()},
+        "primes": {str(prime): label for prime, label in program.primes.items()},
+        "pairs": {str(i): name for i, name in runner.pairs.items()},
+        "places": [None if place is None else list(place) for place in runner.places],
+        "joined": [
+            [group.input, group.output, list(group.inputs), [list(s) for s in group.shapes], group.dtype.name]
+            for group in runner.joined
+        ],
+    }
+
+
+def _program(contract: dict[str, Any], generator: Any) -> Any:
+    inputs = tuple(Input(str(n), tuple(_dims(s)), np.dtype(d)) for n, s, d in contract["inputs"])
+    outputs = tuple((str(n), tuple(_dims(s)), np.dtype(d)) for n, s, d in contract["outputs"])
+    drawn = np.random.default_rng(generator) if contract["draws"] else None
+    program = Program(
+        traced=Traced(inputs, outputs, (), {}),
+        arguments=[None if name is None else str(name) for name in contract["leaves"]],
+        captured={},
+        draws={str(name): _drawn(draw, drawn) for name, draw in contract["draws"].items()},
+        structure=_from_json(contract["result"]),
+        results=[str(name) for name in contract["results"]],
+        written={int(i): str(name) for i, name in contract["written"].items()},
+        entries=[
+            (int(i), str(key), None if structure is None else _from_json(structure), list(map(str, names)))
+            for i, key, structure, names in contract["entries"]
+        ],
+        labels={str(label): (int(i), int(axis)) for label, (i, axis) in contract["labels"].items()},
+        primes={int(prime): str(label) for prime, label in contract["primes"].items()},
+        shapes={},
+    )
+    pairs = {int(i): str(name) for i, name in contract["pairs"].items()}
+    places = [None if place is None else (int(place[0]), str(place[1])) for place in contract["places"]]
+    joined = tuple(
+        Joined(str(a), str(b), tuple(map(str, names)), tuple(tuple(_dims(s)) for s in shapes), np.dtype(dtype))
+        for a, b, names, shapes, dtype in contract["joined"]
+    )
+    return program, pairs, places, joined
+
+
+def _dims(shape: Any) -> list[Any]:
+    out = [n if isinstance(n, str) or n is None else int(n) for n in shape]
+    total = 1
+    for n in out:
+        total *= n if isinstance(n, int) else 1
+        if isinstance(n, int) and n < 0 or total > _SIZES:
+            raise ValueError(f"the shape {shape}")
+    return out
+
+
+def _draw(draw: Draw) -> list[Any]:
+    source = draw.source if isinstance(draw.source, int) else None
+    shape = None if draw.shape is None else [[int(n), type(n) is Size] for n in draw.shape]
+    arguments = {key: np.asarray(value).tolist() for key, value in draw.arguments.items() if key != "dtype"}
+    if "dtype" in draw.arguments:
+        arguments["dtype"] = np.dtype(draw.arguments["dtype"]).name
+    return [source, draw.method, arguments, shape, draw.dtype.name]
+
+
+def _drawn(given: Any, generator: Any) -> Draw:
+    source, method, arguments, shape, dtype = given
+    if method not in METHODS:
+        raise ValueError(f"the draw {method!r}")
+    sizes = None if shape is None else tuple(Size(n) if dynamic else int(n) for n, dynamic in shape)
+    return Draw(generator if source is None else int(source), method, dict(arguments), sizes, np.dtype(dtype))
+
+
+_PLAIN = {"NoneType": type(None), "bool": bool, "int": int, "str": str}
+_TAGS = frozenset(("array", "number", "generator", "given", "static", "list", "tuple", "dict", "td"))
+
+
+def _to_json(structure: Structure) -> Any:
+    tag = structure[0]
+    if tag == "static":
+        if structure[1].__name__ not in _PLAIN or _PLAIN[structure[1].__name__] is not structure[1]:
+            raise TypeError(f"a step is saved without objects such as {structure[2]!r}.")
+        return ["static", structure[1].__name__, structure[2]]
+    if tag == "dict":
+        if not all(isinstance(key, str) for key in structure[1]):
+            raise TypeError(f"a step is saved with dicts whose keys are texts, got {list(structure[1])}.")
+        return ["dict", list(structure[1]), *map(_to_json, structure[2:])]
+    if tag in ("list", "tuple"):
+        return [tag, *map(_to_json, structure[1:])]
+    if tag == "td":
+        wrapper = structure[1]
+        if wrapper is not None:
+            raise TypeError(f"a step is saved with TensorDicts, got a {wrapper.__name__}: pass its TensorDict.")
+        _, _, dims, sizes, names, device, locked, keys, *items = structure
+        return ["td", dims, sizes, names, device, locked, list(keys), *map(_to_json, items)]
+    if tag not in _TAGS:
+        raise TypeError(f"a step is saved without objects in TensorDicts, lazy stacks and named tuples ({tag}).")
+    return list(structure)
+
+
+def _from_json(given: Any) -> Structure:
+    tag = given[0]
+    if tag not in _TAGS:
+        raise ValueError(f"the structure {tag!r}")
+    if tag == "static":
+        value = given[2]
+        if type(value) is not _PLAIN[given[1]]:
+            raise ValueError(f"the value {value!r}")
+        return ("static", _PLAIN[given[1]], value)
+    if tag == "dict":
+        return ("dict", tuple(map(str, given[1])), *map(_from_json, given[2:]))
+    if tag in ("list", "tuple"):
+        return (tag, *map(_from_json, given[1:]))
+    if tag == "td":
+        _, dims, sizes, names, device, locked, keys, *items = given
+        if len(items) != len(keys):
+            raise ValueError(f"the keys {keys}")
+        return (
+            "td", None, int(dims), None if sizes is None else tuple(_dims(sizes)),
+            None if names is None else tuple(names), device, bool(locked), tuple(map(str, keys)),
+            *map(_from_json, items),
+        )  # fmt: skip
+    if tag == "given":
+        return ("given", int(given[1]))
+    return (tag,)
+
+
+def _outline(structure: Structure) -> str:
+    tag = structure[0]
+    if tag == "td":
+        return f"TensorDict({', '.join(structure[7])})"
+    if tag == "dict":
+        return f"dict({', '.join(map(repr, structure[1]))})"
+    return str(structure[2] if tag == "static" else f"{tag} of {len(structure) - 1}" if structure[1:] else tag)
+

@@ -1,0 +1,321 @@
+"""`lite.jit` from a user's first line: arguments, results, what is written, captured, drawn, given up, refused."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import lite
+from lite import TensorDict, nn
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+
+X = np.arange(6.0).reshape(2, 3)
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+def test_structures_go_in_and_come_out() -> None:
+    def function(items: Any, *, scale: float, named: Pair) -> Any:
+        return {"sum": items[0] + items[1]["x"] * scale, "pair": Pair(named.b, "text"), "rest": (None, 3)}
+
+    arguments = ([X, {"x": X}],)
+    options = {"scale": 0.5, "named": Pair(X, X + 1)}
+    got, want = lite.jit(function)(*arguments, **options), function(*arguments, **options)
+    np.testing.assert_array_equal(got["sum"], want["sum"])
+    assert isinstance(got["pair"], Pair)
+    np.testing.assert_array_equal(got["pair"].a, want["pair"].a)
+    assert got["pair"].b == "text"
+    assert got["rest"] == (None, 3)
+
+
+def test_tensordicts_and_tensorclasses() -> None:
+    @lite.tensorclass
+    class Data:
+        x: np.ndarray
+        inner: TensorDict
+
+    data = Data(x=X, inner=TensorDict(y=X[:, 0], batch_size=[2]), batch_size=[2])
+    out = lite.jit(lambda data: data * 2)(data)
+    assert isinstance(out, Data)
+    assert out.batch_size == (2,)
+    np.testing.assert_array_equal(out.inner["y"], X[:, 0] * 2)
+    stack = lite.lazy_stack([TensorDict(x=X[i]) for i in range(2)])
+    np.testing.assert_array_equal(lite.jit(lambda td: td + 1)(stack)["x"], X + 1)
+
+
+def test_one_graph_serves_all_sizes() -> None:
+    step = lite.jit(lambda td, w: (td["x"] @ w).mean())
+    for n in (4, 9, 2):
+        x = np.random.default_rng(n).normal(size=(n, 3))
+        td = TensorDict(x=x, batch_size=[n])
+        np.testing.assert_allclose(step(td, X.T), (x @ X.T).mean())
+    assert len(step._kept) == 1
+
+
+def test_what_hangs_on_a_size_has_a_graph_for_each() -> None:
+    step = lite.jit(lambda x: sum(x[i] * i for i in range(len(x))))
+    for n in (3, 5, 3):
+        np.testing.assert_allclose(step(X[0, :1].repeat(n) + 1), sum(range(n)))
+    assert len(step._kept) == 2
+
+
+def test_sizes_that_are_equal_by_chance() -> None:
+    step = lite.jit(lambda x, y: x.sum() + y.sum())
+    assert step(np.ones(4), np.ones(4)) == 8
+    assert step(np.ones(4), np.ones(5)) == 9
+    assert step(np.ones(1), np.ones(6)) == 7
+    with pytest.raises(ValueError, match="broadcast"):
+        lite.jit(np.add)(np.ones(4), np.ones(5))
+
+
+def test_dynamic_axes_are_said() -> None:
+    step = lite.jit(lambda x: x.mean(1), dynamic_axes={"x": {1: "time"}})
+    for n in (3, 5):
+        np.testing.assert_allclose(step(np.ones((2, n))), np.ones(2))
+    assert len(step._kept) == 1
+    step(np.ones((4, 3)))
+    assert len(step._kept) == 2
+
+
+def test_numbers_of_python() -> None:
+    step = lite.jit(lambda x, scale, power: x * scale**2 + power)
+    for scale in (0.5, 3.0):
+        got = step(X.astype(np.float32), scale, 2)
+        np.testing.assert_allclose(got, X * scale**2 + 2, rtol=1e-6)
+        assert got.dtype == np.float32
+    assert len(step._kept) == 1
+    step(X.astype(np.float32), 0.5, 3)  # an int is part of the graph
+    assert len(step._kept) == 2
+    fixed = lite.jit(lambda x, scale: x * scale if scale > 1 else x, static_argnames="scale")
+    np.testing.assert_array_equal(fixed(X, 2.0), X * 2)
+    np.testing.assert_array_equal(fixed(X, 0.5), X)
+
+
+def test_numbers_without_dimensions_are_those_of_numpy() -> None:
+    out = lite.jit(lambda x: (x.sum(), {"mean": x.mean()}))(X)
+    assert isinstance(out[0], np.float64)
+    assert isinstance(out[1]["mean"], np.float64)
+
+
+def test_writes_to_arguments_are_made() -> None:
+    @lite.jit
+    def step(td: TensorDict, x: Any) -> None:
+        td["sum"] = td["x"] + x
+        td["inner", "y"] = x * 2
+        del td["old"]
+        td["x"] += 1
+        x *= 3
+
+    td, x = TensorDict(x=X.copy(), old=X, inner={}), X.copy()
+    held = td["x"]
+    assert step(td, x) is None
+    np.testing.assert_array_equal(td["sum"], X + X)
+    np.testing.assert_array_equal(td["inner", "y"], X * 2)
+    np.testing.assert_array_equal(held, X + 1)
+    np.testing.assert_array_equal(x, X * 3)
+    assert "old" not in td
+
+
+def test_a_container_that_comes_back_is_the_callers() -> None:
+    policy = nn.TensorDictModule(nn.Linear(3, 2, dtype=np.float64), ["x"], ["y"])
+    td = TensorDict(x=X, batch_size=[2])
+    assert lite.jit(lambda td: policy(td))(td) is td
+    np.testing.assert_allclose(td["y"], policy(td.clone())["y"])
+
+
+def test_what_is_taken_from_elsewhere_is_read_at_each_call() -> None:
+    net, shift = nn.Linear(3, 2, dtype=np.float64), np.ones(2)
+    transposed = shift[::-1]
+    step = lite.jit(lambda x: net(x) + shift + transposed)
+    np.testing.assert_allclose(step(X), net(X) + 2)
+    shift[0] = 5.0
+    net.weight[...] = 0.5
+    np.testing.assert_allclose(step(X), net(X) + shift + transposed)
+    net.weight.data = np.ones((2, 3))
+    np.testing.assert_allclose(step(X), net(X) + shift + transposed)
+    net.weight.data = np.ones((2, 3), np.float32)
+    with pytest.raises(ValueError, match="takes from elsewhere had the shape"):
+        step(X)
+
+
+def test_arrays_that_are_given_up_stay() -> None:
+    def update(params: TensorDict, x: Any) -> Any:
+        loss, grads = lite.value_and_grad(lambda p: ((x @ p["w"] + p["b"]) ** 2).sum())(params)
+        return loss, params - 0.01 * grads
+
+    step = lite.jit(update, donate="params")
+    plain = params = TensorDict(w=np.ones((3, 2)), b=np.zeros(2))
+    for _ in range(7):
+        want, plain = update(plain, X)
+        got, params = step(params, X)
+        np.testing.assert_allclose(got, want)
+    np.testing.assert_allclose(params["w"], plain["w"])
+    step.state["params", "w"][...] = 0.0
+    got, params = step(params, X)
+    np.testing.assert_allclose(got, (plain["b"] ** 2).sum() * 2)
+    got, params = step(TensorDict(w=np.ones((3, 2)), b=np.zeros(2)), X)  # others are copied
+    np.testing.assert_allclose(got, update(TensorDict(w=np.ones((3, 2)), b=np.zeros(2)), X)[0])
+    params["w"] = np.zeros((3, 2))
+    np.testing.assert_allclose(step(params, X)[0], (params["b"] ** 2).sum() * 2)
+
+
+def test_parameters_that_are_given_up_move_in_their_module() -> None:
+    net = nn.Linear(3, 1, dtype=np.float64, rng=0)
+    params = TensorDict.from_module(net)
+
+    def update(params: TensorDict, x: Any) -> Any:
+        def loss(params: TensorDict) -> Any:
+            with params.to_module(net):
+                return (net(x) ** 2).sum()
+
+        value, grads = lite.value_and_grad(loss)(params)
+        for key, grad in grads.items():
+            params[key][...] = params[key] - 0.01 * grad
+        return value
+
+    step = lite.jit(update, donate="params")
+    values = [step(params, X) for _ in range(20)]
+    assert values[-1] < 0.5 * values[0]
+    np.testing.assert_allclose((net(X) ** 2).sum(), step(params, X))
+
+
+def test_a_step_that_fails_leaves_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = lite.jit(lambda w, x: (w + x[0], x[[0, 1]].sum()), donate="w")
+    w, _ = step(np.zeros(3), np.ones((2, 3)))
+    runner = next(iter(step._kept.values()))
+    monkeypatch.setattr(type(runner._bindings[0]), "run", lambda self: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        step(w, np.ones((2, 3)))
+    monkeypatch.undo()
+    np.testing.assert_array_equal(step(w, np.ones((2, 3)))[0], np.full(3, 2.0))
+
+
+def test_draws_are_those_of_the_plain_function() -> None:
+    drop = nn.Dropout(0.5)
+    own = np.random.default_rng(3)
+
+    def function(x: Any, rng: Any) -> Any:
+        noise = rng.normal(0.5, x[:, :1] * 0 + 2, size=x.shape) + rng.uniform(-1, 1, x.shape)
+        return drop(x) + noise + rng.standard_normal(3, dtype=np.float32) + rng.integers(0, 5, 3)
+
+    drop._rng = own
+    state = own.bit_generator.state
+    step = lite.jit(function)
+    want = [function(X, rng) for rng in [np.random.default_rng(0)] for _ in range(3)]
+    own.bit_generator.state = state
+    for n in range(3):
+        rng = np.random.default_rng(0) if n == 0 else rng
+        np.testing.assert_allclose(step(X, rng), want[n])
+
+
+def test_composition() -> None:
+    @lite.checkpoint
+    def block(x: Any) -> Any:
+        return np.tanh(x @ np.eye(3)) * 2
+
+    @lite.custom_vjp
+    def rounded(x: Any) -> Any:
+        return np.round(x)
+
+    rounded.defvjp(lambda x: (np.round(x), None), lambda residuals, g: (g * 0.5,))
+
+    def loss(w: Any, x: Any) -> Any:
+        return (rounded(block(x * w)) ** 2).sum()
+
+    def function(w: Any, x: Any) -> Any:
+        per_row = lite.vmap(lite.grad(loss), (None, 0))(w, x)
+        value, pull = lite.vjp(lambda w: block(x * w), w)
+        return per_row, value, pull(value)[0], lite.jacrev(lambda w: w**2)(w)
+
+    for got, want in zip(lite.jit(function)(X[1], X / 3), function(X[1], X / 3), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-8)
+    inner = lite.jit(lambda x: x * x)
+    np.testing.assert_allclose(lite.grad(lambda x: inner(x).sum())(X), 2 * X)
+    np.testing.assert_allclose(lite.jit(lambda x: inner(x) + 1)(X), X * X + 1)
+    np.testing.assert_allclose(lite.vmap(inner)(X), X * X)
+
+
+LEFT: list[Any] = []
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "message"),
+    [
+        (lambda x: x if x.sum() > 0 else -x, RuntimeError, r"branches on .* line \d+: "),
+        (lambda x: np.linalg.svd(x)[1], NotImplementedError, r"calls numpy.linalg.svd.* line \d+: "),
+        (lambda x: float(x[0, 0]), RuntimeError, "takes a float of"),
+        (lambda x: LEFT.append(x * 2), RuntimeError, "keeps an array of shape .* return it"),
+        (lambda x: np.zeros(3).__setitem__(0, x[0, 0]), ValueError, "with a sequence"),
+        (lambda x: x + np.random.default_rng().random(3), NotImplementedError, "other numbers"),
+        (lambda x: x * np.random.default_rng(0).choice(x), NotImplementedError, "ndarray of an array"),
+    ],
+)
+def test_what_no_graph_does_is_refused(function: Any, error: Any, message: str) -> None:
+    LEFT.clear()
+    with pytest.raises(error, match=message):
+        lite.jit(function)(X)
+    LEFT.clear()
+
+
+def test_fallback_runs_the_function() -> None:
+    step = lite.jit(lambda x: x if x.sum() > 0 else -x, fallback=True)
+    with pytest.warns(UserWarning, match="runs without a graph: cannot be traced"):
+        np.testing.assert_array_equal(step(-X), X)
+    np.testing.assert_array_equal(step(X), X)  # without another warning
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(ValueError, match=r"donate has \['y'\], the function has the parameters \['x'\]"):
+        lite.jit(lambda x: x, donate="y")
+    with pytest.raises(TypeError, match="fn must be a function"):
+        lite.jit(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="items must be made of arrays"):
+        lite.jit(lambda items: 1)({1, 2})
+    with pytest.raises(RuntimeError, match="has no state"):
+        _ = lite.jit(np.tanh).state
+
+
+def test_graphs_that_are_kept_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lite._transforms.jit.function._GRAPHS", 3)
+    step = lite.jit(lambda x, n: x * n)
+    for n in range(6):
+        np.testing.assert_array_equal(step(X, n), X * n)
+    assert len(step._kept) == 3
+
+
+def test_threads_get_their_own_results() -> None:
+    step = lite.jit(lambda x: x * x + 1)
+    wrong: list[Any] = []
+
+    def work(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for _ in range(50):
+            x = rng.normal(size=(rng.integers(2, 6), 3))
+            if not np.allclose(step(x), x * x + 1):
+                wrong.append(x)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_opens_the_graph_anew() -> None:
+    step = lite.jit(lambda w, x: w + x, donate="w", threads=1)
+    w = step(np.zeros((2, 3)), X)
+    child = os.fork()
+    if not child:
+        os._exit(0 if np.array_equal(step(w, X), 2 * X) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    np.testing.assert_array_equal(step(w, X), 2 * X)

@@ -1,0 +1,138 @@
+"""Steps as files: they compute what the function did, and hostile ones are refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lite
+from lite import TensorDict, nn, optim
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+
+NET = nn.MLP(3, 2, num_cells=[8], activation_class=nn.Tanh)
+ADAM = optim.Adam(0.01)
+RNG = np.random.default_rng(0)
+
+
+def update(params: TensorDict, state: TensorDict, batch: TensorDict, rng: Any) -> Any:
+    def loss(params: TensorDict) -> Any:
+        with params.to_module(NET):
+            found = NET(batch["x"] + 0.1 * rng.standard_normal(batch["x"].shape, dtype=np.float32))
+            return ((found - batch["y"]) ** 2).mean()
+
+    value, grads = lite.value_and_grad(loss)(params)
+    batch["error"] = np.full_like(batch["y"][:, 0], value)
+    return value, *ADAM.update(params, grads, state)
+
+
+def batch(n: int) -> TensorDict:
+    rng = np.random.default_rng(n)
+    x, y = rng.normal(size=(n, 3)).astype(np.float32), rng.normal(size=(n, 2)).astype(np.float32)
+    return TensorDict(x=x, y=y, batch_size=[n])
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    params = TensorDict.from_module(NET).data.clone()
+    step = lite.jit(update, donate=("params", "state"), threads=1)
+    lowered = step.lower(params, ADAM.init(params), batch(4), RNG)
+    return lowered.save(tmp_path_factory.mktemp("steps") / "step.onnx")
+
+
+def test_a_saved_step_learns_as_the_function_does(file: Path) -> None:
+    step = lite.load_step(file, threads=1)
+    plain = loaded = TensorDict.from_module(NET).data.clone()
+    state = kept = ADAM.init(plain)
+    one, two = np.random.default_rng(1), np.random.default_rng(1)
+    for n in (4, 7, 4, 5):
+        data, same = batch(n), batch(n)
+        want, plain, state = update(plain, state, data, one)
+        got, loaded, kept = step(loaded, kept, same, two)
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+        np.testing.assert_allclose(same["error"], data["error"], rtol=1e-5)
+    for key, value in plain.items(True, True):
+        np.testing.assert_allclose(loaded[key], value, rtol=1e-4, atol=1e-6)
+    assert int(kept["step"]) == 4
+
+
+def test_a_device_needs_neither_the_function_nor_its_modules(file: Path) -> None:
+    program = f"""
+import sys, numpy as np, lite
+step = lite.load_step({str(file)!r}, threads=1)
+shapes = {{x.name: x.shape for x in step._runner.program.traced.inputs}}
+assert not {{"onnx", "torch", "lite.nn", "lite.optim"}} & set(sys.modules), sorted(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_arguments_must_be_those_that_were_traced(file: Path) -> None:
+    step = lite.load_step(file)
+    params = TensorDict.from_module(NET).data.clone()
+    state = ADAM.init(params)
+    with pytest.raises(ValueError, match=r"batch must be as when update was traced: TensorDict\(x, y\)"):
+        step(params, state, TensorDict(x=np.ones((4, 3), np.float32), batch_size=[4]), RNG)
+    with pytest.raises(ValueError, match="must be float32 of shape .*, got float64"):
+        step(params, state, batch(4).apply(lambda x: x.astype(np.float64)), RNG)
+    with pytest.raises(TypeError, match="update takes .*, got 1 arguments"):
+        step(params)
+
+
+def test_what_is_taken_from_elsewhere_is_written_along(tmp_path: Path) -> None:
+    net = nn.Linear(3, 2, dtype=np.float64)
+    x = np.arange(6.0).reshape(2, 3)
+    want = net(x)
+    file = lite.jit(lambda x: net(x)).lower(x).save(tmp_path / "net.onnx")
+    net.weight[...] = 0.0
+    np.testing.assert_allclose(lite.load_step(file)(x), want)
+
+
+def test_draws_of_its_own(tmp_path: Path) -> None:
+    drop = nn.Dropout(0.5)
+    file = lite.jit(lambda x: drop(x)).lower(np.ones(100)).save(tmp_path / "drop.onnx")
+    one, two = (lite.load_step(file, generator=3)(np.ones(100)) for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+    assert 10 < np.count_nonzero(one) < 90
+
+
+def test_objects_are_not_written(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="without objects such as"):
+        lite.jit(lambda x, kind: x).lower(np.ones(2), float).save(tmp_path / "step.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def _changed(file: Path, folder: Path, change: Any) -> Path:
+    contract = json.loads(Path(f"{file}.json").read_text())
+    target = folder / "step.onnx"
+    target.write_bytes(file.read_bytes())
+    text = change if isinstance(change, str) else json.dumps({**contract, **change})
+    Path(f"{target}.json").write_text(text)
+    return target
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *("", "[]", '{"version": 1}', "[" * 100_000, '{"version": 2}'),
+        {"digest": "0"}, {"version": 2}, {"arguments": None}, {"inputs": [["x", [1 << 40], "float32"]]},
+        {"inputs": [["x", [-1], "float32"]]}, {"inputs": [["x", [1], "no dtype"]]}, {"result": ["td", 0]},
+        {"draws": {"x": [None, "__reduce__", {}, None, "float32"]}}, {"result": ["static", "eval", "x"]},
+        {"result": ["object"]}, {"places": [[0]]}, {"pairs": {"a": "b"}}, {"joined": [[]]},
+    ],
+)  # fmt: skip
+def test_hostile_contracts_are_refused(change: Any, file: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"no contract of a step|contract of another graph"):
+        lite.load_step(_changed(file, tmp_path, change))
+
+
+def test_a_graph_without_its_contract(file: Path, tmp_path: Path) -> None:
+    target = tmp_path / "step.onnx"
+    target.write_bytes(file.read_bytes())
+    with pytest.raises(FileNotFoundError):
+        lite.load_step(target)

@@ -1,0 +1,79 @@
+"""Values taken apart and put together again; structures are equal where one graph serves both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lite
+from lite import TensorDict
+from lite._transforms.jit.structure import Builder, Flattener, leaf_count
+
+
+def apart(value: Any) -> tuple[Any, list[Any]]:
+    flat = Flattener()
+    return flat.structure(value, "x"), flat.leaves
+
+
+def td(n: int, text: str = "a", key: str = "x") -> TensorDict:
+    inner = TensorDict({key: np.ones((n, 2)), "text": text}, batch_size=[n])
+    return TensorDict(inner=inner, y=np.zeros((n, 1)), batch_size=[n], names=["time"])
+
+
+VALUES = [
+    np.ones(3), 2.5, (1, "text", None), [np.ones(2), {"a": np.ones(1)}], td(3).lock_(), TensorDict(),
+    lite.lazy_stack([td(2), td(2)], 1), TensorDict({}, batch_size=[4]), np.float32(3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
+def test_round_trip(value: Any) -> None:
+    structure, leaves = apart(value)
+    assert leaf_count(structure) == len(leaves)
+    again = Builder(iter(leaves)).build(structure)
+    assert type(again) is type(value)
+    if isinstance(value, lite.TensorDictBase):
+        assert again.batch_size == value.batch_size
+        assert again.names == value.names
+        assert again.is_locked == value.is_locked
+        assert set(again.keys(True)) == set(value.keys(True))
+    else:
+        np.testing.assert_equal(again, value)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        (td(3), td(5), True),
+        (td(3), td(3, "b"), False),
+        (td(3), td(3, key="z"), False),
+        (td(3), td(3).lock_(), False),
+        (TensorDict({}, batch_size=[3]), TensorDict({}, batch_size=[4]), False),
+        (1, True, False),
+        ([1], (1,), False),
+        ({"a": np.ones(2), "b": np.ones(2)}, {"b": np.ones(2), "a": np.ones(2)}, False),
+    ],
+)
+def test_structures_are_compared(a: Any, b: Any, same: bool) -> None:
+    one, other = apart(a)[0], apart(b)[0]
+    assert (one == other) is same
+    if same:
+        assert hash(one) == hash(other)
+
+
+def test_leaves_know_their_place() -> None:
+    flat = Flattener()
+    flat.structure([td(3), np.ones(2)], "x")
+    assert flat.places == [(1, "x"), (0, "y"), None]
+    assert [count for count, _ in flat.batches] == [1, 1, 1]
+    both = Flattener()
+    both.add(flat)
+    both.add(flat)
+    assert both.places[3:] == [(3, "x"), (2, "y"), None]
+
+
+def test_what_cannot_be_part_of_a_graph() -> None:
+    with pytest.raises(TypeError, match=r"x\['a'\]\[0\] must be made of arrays, .* got a set"):
+        apart({"a": [{1}]})
