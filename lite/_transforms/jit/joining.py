@@ -81,6 +81,7 @@ class _Joining:
         self.pairs = pairs
         self.groups: dict[tuple[str, ...], str] = {}  # names of values that are joined, and of their array
         self.nodes: list[Node] = []
+        self.side_by_side: set[str] = set()  # arrays that are only put together, not computed
         self.count = 0
         self.known: dict[tuple[str, Shape, int], int | None] = {}
         self.numbers: dict[Any, int] = {}
@@ -182,6 +183,7 @@ class _Joining:
             self.nodes.append(Node("Reshape", (name, self._ints(-1)), (flat,)))
             parts.append(flat)
         out = self.groups[members] = self._name("Concat")
+        self.side_by_side.add(out)
         self.nodes.append(Node("Concat", tuple(parts), (out,), {"axis": 0}))
         return out
 
@@ -190,14 +192,14 @@ class _Joining:
         made = dict(self.made)
         split: dict[str, Node] = {}
         for members, flat in self.groups.items():
+            if flat in self.side_by_side:
+                continue
             sizes = [math.prod(self.shapes[name]) for name in members]
             pieces = tuple(f"{name}/part" for name in members)
             node = Node("Split", (flat, self._ints(*sizes)), pieces, {"axis": 0})
             for name, piece in zip(members, pieces, strict=True):
-                if name in self.inputs or name in {o for o in self.pairs.values()}:
-                    split[piece] = node
-                    target = self._ints(*self.shapes[name])
-                    made[name] = Node("Reshape", (piece, target), (name,))
+                split[piece] = node
+                made[name] = Node("Reshape", (piece, self._ints(*self.shapes[name])), (name,))
         made.update(split)
         made.update({name: node for node in self.nodes for name in node.outputs})
         needs: dict[int, list[int]] = {}

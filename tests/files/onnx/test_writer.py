@@ -1,0 +1,54 @@
+"""Models as the onnx package reads and checks them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite._files.onnx import writer
+
+
+def written(**attributes: Any) -> bytes:
+    nodes = [writer.node("Test", "node", ["x", ""], ["y"], attributes)]
+    x = writer.value("x", np.dtype(np.float32), ["n", 3, None])
+    y = writer.value("y", np.dtype(np.int64), [])
+    tensors = [writer.tensor("w", np.arange(6, dtype=np.int64).reshape(2, 3).T)]
+    graph = writer.graph("name", nodes, tensors, [x], [y])
+    return writer.model(graph, 20, ("lite", "1"), {"key": "value"})
+
+
+def test_the_onnx_package_reads_it() -> None:
+    onnx = pytest.importorskip("onnx")
+    attributes: dict[str, Any] = {
+        "i": -3, "f": 1.5, "s": "text", "ints": [1, -2], "floats": [0.5, 2.0], "strings": ["a", "b"],
+        "to": np.dtype(np.float16), "flag": True, "none": [],
+    }  # fmt: skip
+    model = onnx.load_model_from_string(written(**attributes))
+    (node,) = model.graph.node
+    found = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
+    expected = {**attributes, "s": b"text", "strings": [b"a", b"b"], "to": 10, "flag": 1}
+    assert found == expected
+    assert list(node.input) == ["x", ""]
+    dims = [dim.dim_param or dim.dim_value or None for dim in model.graph.input[0].type.tensor_type.shape.dim]
+    assert dims == ["n", 3, None]
+    np.testing.assert_array_equal(
+        onnx.numpy_helper.to_array(model.graph.initializer[0]), np.arange(6).reshape(2, 3).T
+    )
+    assert (model.ir_version, model.opset_import[0].version, model.producer_name) == (9, 20, "lite")
+    assert model.metadata_props[0].value == "value"
+
+
+@pytest.mark.parametrize("dtype", sorted(set(writer.ELEMENT_TYPES) - {"bfloat16"}))
+def test_arrays_of_every_dtype(dtype: str) -> None:
+    onnx = pytest.importorskip("onnx")
+    array = np.array([[1, 0, 3]]).astype(dtype)
+    tensor = onnx.TensorProto.FromString(writer.tensor("w", array))
+    np.testing.assert_array_equal(onnx.numpy_helper.to_array(tensor), array)
+    assert onnx.numpy_helper.to_array(tensor).dtype == array.dtype
+
+
+def test_dtypes_that_onnx_lacks() -> None:
+    with pytest.raises(NotImplementedError, match="no operators for the dtype datetime64"):
+        writer.element_type(np.dtype("M8[s]"))

@@ -1,0 +1,45 @@
+"""Inputs and outputs of a step in NumPy's memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite._transforms.graphs.trace import Input, trace
+from lite._transforms.graphs.writer import model_bytes
+from lite.models.graph.step_session import open_step
+
+pytest.importorskip("onnxruntime")
+
+
+def model() -> bytes:
+    def run(graph: Any, arrays: Any) -> dict[str, Any]:
+        return {"y": arrays[0] * 2, "total": arrays[0].sum(), "z": arrays[0] - 1}
+
+    return model_bytes(trace(run, [Input("x", ("n",), np.dtype(np.float32))]))
+
+
+def test_bound_memory_is_read_and_written() -> None:
+    binding = open_step(model(), {"threads": 1}).binding()
+    x, y, total = np.ones(3, np.float32), np.zeros(3, np.float32), np.zeros((), np.float32)
+    binding.bind_input("x", x)
+    binding.bind_output("y", y)
+    binding.bind_new_output("z")
+    binding.bind_output("total", total)
+    for value in (1.0, 4.0):
+        x[:] = value
+        binding.run()
+        np.testing.assert_array_equal(y, np.full(3, 2 * value))
+        assert total == 3 * value
+        np.testing.assert_array_equal(binding.new_outputs(["z"])["z"], np.full(3, value - 1))
+
+
+def test_options() -> None:
+    with pytest.raises(ValueError, match="num_threads must be at least 1"):
+        open_step(model(), {"threads": 0})
+    with pytest.raises(ValueError, match="this build of onnxruntime has"):
+        open_step(model(), {"providers": ["NoSuchExecutionProvider"]})
+    with pytest.raises(ValueError, match="protobuf"):
+        open_step(b"no model", {})

@@ -1,0 +1,27 @@
+"""A traced graph as bytes that the onnx package checks and onnxruntime runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite._transforms.graphs.trace import Input, trace
+from lite._transforms.graphs.writer import model_bytes
+
+
+def test_bytes_of_a_graph() -> None:
+    onnx = pytest.importorskip("onnx")
+    onnxruntime = pytest.importorskip("onnxruntime")
+
+    def run(graph: Any, arrays: Any) -> dict[str, Any]:
+        with graph.running("part"):
+            return {"y": np.tanh(arrays[0]).sum(0) * np.arange(3.0)}
+
+    traced = trace(run, [Input("x", ("n", 3), np.dtype(np.float64))])
+    content = model_bytes(traced, "name", metadata={"a": "b"})
+    onnx.checker.check_model(onnx.load_model_from_string(content), full_check=True)
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    x = np.arange(12.0).reshape(4, 3)
+    np.testing.assert_allclose(session.run(["y"], {"x": x})[0], np.tanh(x).sum(0) * np.arange(3.0))

@@ -1,0 +1,99 @@
+"""Small arrays that stay are one array for the session; nothing else changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lite
+from lite import TensorDict, nn, optim
+from lite._transforms.graphs.graph import Node
+from lite._transforms.graphs.trace import Input, Traced
+from lite._transforms.jit.joining import join
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+F = np.dtype(np.float32)
+
+
+def traced(nodes: list[Node], inputs: dict[str, tuple[int, ...]], outputs: dict[str, tuple[int, ...]]) -> Traced:
+    return Traced(
+        tuple(Input(name, shape, F) for name, shape in inputs.items()),
+        tuple((name, shape, F) for name, shape in outputs.items()),
+        tuple(nodes),
+        {},
+    )
+
+
+def test_what_is_computed_alike_is_computed_once() -> None:
+    shapes: dict[str, tuple[int, ...]] = {"a": (2, 3), "b": (4,), "c": (), "ga": (2, 3), "gb": (4,)}
+    shapes |= {"ma": (2, 3), "mb": (4,), "a1": (2, 3), "b1": (4,)}
+    nodes = [
+        Node("Mul", ("ga", "c"), ("ma",)), Node("Sub", ("a", "ma"), ("a1",)),
+        Node("Mul", ("gb", "c"), ("mb",)), Node("Sub", ("b", "mb"), ("b1",)),
+    ]  # fmt: skip
+    given = traced(
+        nodes, {k: shapes[k] for k in ("a", "b", "c", "ga", "gb")}, {k: shapes[k] for k in ("a1", "b1")}
+    )
+    graph, (group,) = join(given, {"a": "a1", "b": "b1"}, shapes)
+    assert [node.op for node in graph.nodes] == ["Reshape", "Concat", "Mul", "Sub"]
+    assert (group.inputs, group.shapes) == (("a", "b"), ((2, 3), (4,)))
+    assert {x.name for x in graph.inputs} == {"c", "ga", "gb", group.input}
+    assert [(name, shape) for name, shape, _ in graph.outputs] == [(group.output, (10,))]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [Node("Neg", ("a",), ("a1",)), Node("Abs", ("b",), ("b1",))],  # other operators
+        [Node("Sub", ("a", "x"), ("a1",)), Node("Sub", ("b", "y"), ("b1",))],  # numbers of their own
+        [Node("Sub", ("a", "c"), ("a1",)), Node("MatMul", ("b", "b"), ("b1",))],
+        [Node("Add", ("a", "c"), ("a1",)), Node("Mul", ("a1", "c"), ("b1",))],
+    ],
+)
+def test_what_differs_stays_apart(nodes: list[Node]) -> None:
+    shapes: dict[str, tuple[int, ...]] = {name: (2, 2) for name in ("a", "b", "a1", "b1")}
+    shapes |= {"c": (), "x": (), "y": ()}
+    given = traced(nodes, {k: shapes[k] for k in ("a", "b", "c", "x", "y")}, {k: (2, 2) for k in ("a1", "b1")})
+    graph, groups = join(given, {"a": "a1", "b": "b1"}, shapes)
+    assert graph is given
+    assert groups == ()
+
+
+def test_values_that_need_each_other_stay_apart() -> None:
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("a", "b", "x", "y", "a1", "b1"), (2,))
+    nodes = [
+        Node("Neg", ("a",), ("x",)), Node("Sub", ("a", "x"), ("a1",)),
+        Node("Neg", ("a1",), ("y",)), Node("Sub", ("b", "y"), ("b1",)),
+    ]  # fmt: skip
+    given = traced(nodes, {"a": (2,), "b": (2,)}, {"a1": (2,), "b1": (2,)})
+    assert join(given, {"a": "a1", "b": "b1"}, shapes)[1] == ()
+
+
+@pytest.mark.parametrize("width", [4, 200])
+def test_a_network_learns_as_without(width: int) -> None:
+    net = nn.Sequential(nn.Linear(3, width, rng=0), nn.Tanh(), nn.Linear(width, width, rng=1), nn.Linear(width, 2, rng=2))
+    adam = optim.Adam(0.01)
+    x = np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32)
+
+    def update(params: TensorDict, state: TensorDict, x: Any) -> Any:
+        def loss(params: TensorDict) -> Any:
+            with params.to_module(net):
+                return (net(x) ** 2).mean()
+
+        value, grads = lite.value_and_grad(loss)(params)
+        return value, *adam.update(params, grads, state)
+
+    step = lite.jit(update, donate=("params", "state"), threads=1)
+    plain = params = TensorDict.from_module(net).data.clone()
+    state = kept = adam.init(plain)
+    for _ in range(10):
+        want, plain, state = update(plain, state, x)
+        got, params, kept = step(params, kept, x)
+        np.testing.assert_allclose(got, want, rtol=1e-4)
+    for key, value in plain.items(True, True):
+        np.testing.assert_allclose(params[key], value, rtol=1e-3, atol=1e-5)
+    runner = next(iter(step._kept.values()))
+    names = [name for group in runner.joined for name in group.inputs]
+    assert len(names) == (18 if width == 4 else 15)  # arrays of 40,000 elements are not copied for it

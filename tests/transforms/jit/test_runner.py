@@ -1,0 +1,62 @@
+"""What runs a graph: layouts of memory, sizes that change, arrays that nobody else holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import lite
+from lite import TensorDict
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+
+
+@pytest.mark.parametrize("size", [4, 300])  # copied to where the session reads, or bound
+def test_any_layout_of_memory(size: int) -> None:
+    step = lite.jit(lambda x: x + np.arange(x.shape[1]))
+    x = np.arange(float(size * size)).reshape(size, size)
+    for given in (x, x.T, x[::-1], x[:, ::-1], np.asfortranarray(x), np.broadcast_to(x[0], x.shape)):
+        np.testing.assert_array_equal(step(given), given + np.arange(size))
+
+
+def test_results_belong_to_the_caller() -> None:
+    step = lite.jit(lambda x: (x + 1, x.sum()))
+    one, _ = step(np.zeros(3))
+    two, _ = step(np.ones(3))
+    np.testing.assert_array_equal(one, np.ones(3))
+    one += 5
+    np.testing.assert_array_equal(step(np.ones(3))[0], two)
+
+
+def test_sizes_of_results_that_are_computed() -> None:
+    step = lite.jit(lambda td: (np.concatenate([td["x"], td["x"]]), td["x"].reshape(-1), td["x"][1:]))
+    for n in (3, 5, 2):
+        x = np.random.default_rng(n).normal(size=(n, 2))
+        double, flat, rest = step(TensorDict(x=x, batch_size=[n]))
+        np.testing.assert_array_equal(double, np.concatenate([x, x]))
+        np.testing.assert_array_equal(flat, x.reshape(-1))
+        np.testing.assert_array_equal(rest, x[1:])
+
+
+def test_arrays_of_no_elements() -> None:
+    step = lite.jit(lambda x: (x * 2, x.sum()))
+    out, total = step(np.ones((0, 3)))
+    assert out.shape == (0, 3)
+    assert total == 0
+    np.testing.assert_array_equal(step(np.ones((2, 3)))[0], np.full((2, 3), 2.0))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32, np.int64, np.bool_, np.uint8])
+def test_dtypes(dtype: type) -> None:
+    x = np.array([[0, 1, 2]]).astype(dtype)
+    out = lite.jit(lambda x: x.reshape(-1)[::-1].copy())(x)
+    np.testing.assert_array_equal(out, x.reshape(-1)[::-1])
+    assert out.dtype == dtype
+
+
+def test_the_same_array_twice_and_as_state() -> None:
+    step = lite.jit(lambda w, x, y: w + x * y, donate="w")
+    x = np.ones(3)
+    w = step(x.copy(), x, x)
+    np.testing.assert_array_equal(w, np.full(3, 2.0))
+    np.testing.assert_array_equal(step(w, w.copy(), x), np.full(3, 4.0))

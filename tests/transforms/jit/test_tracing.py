@@ -1,0 +1,46 @@
+"""Programs: what a traced function reads, draws and writes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lite import TensorDict, nn
+from lite._transforms.jit.structure import Flattener
+from lite._transforms.jit.tracing import trace_function
+
+
+def test_inputs_and_outputs() -> None:
+    net = nn.Linear(2, 2)
+    td, rng = TensorDict(x=np.ones((3, 2), np.float32), batch_size=[3]), np.random.default_rng(0)
+
+    def function(td: TensorDict, scale: float, rng: np.random.Generator, unused: np.ndarray) -> tuple:
+        td["y"] = net(td["x"]) * scale
+        td["x"] *= 2
+        return td, rng.random(td["x"].shape[0])
+
+    flat = Flattener()
+    parts = [flat.structure(value, "x") for value in (td, 0.5, rng, np.ones(2))]
+    structure = ("tuple", ("tuple", *parts), ("dict", ()))
+    program = trace_function(function, structure, flat.leaves, [("n", 2), (), (), (2,)])
+    assert program.arguments == ["input_0", "input_1", None, "input_3"]
+    assert {x.name for x in program.traced.inputs} == {"input_0", "input_1", "captured_0", "captured_1"} | {
+        name for name in program.draws if any(name in node.inputs for node in program.traced.nodes)
+    }
+    assert [one.holder for one in program.captured.values()] == [net.weight, net.bias]
+    assert [(draw.source, draw.method) for draw in program.draws.values()] == [(2, "random")]
+    assert list(program.written) == [0]
+    assert [(i, key) for i, key, *_ in program.entries] == [(0, "y")]
+    assert program.structure == ("tuple", ("given", 0), ("array",))
+    assert program.labels == {"n": (0, 0)}
+
+
+def test_the_line_of_an_error_is_that_of_the_caller() -> None:
+    def function(x: np.ndarray) -> np.ndarray:
+        return np.linalg.qr(x)[0]
+
+    flat = Flattener()
+    structure = ("tuple", ("tuple", flat.structure(np.eye(2), "x")), ("dict", ()))
+    line = function.__code__.co_firstlineno + 1
+    with pytest.raises(NotImplementedError, match=rf"test_tracing.py, line {line}: return np.linalg.qr"):
+        trace_function(function, structure, flat.leaves, [(2, 2)])
