@@ -59,6 +59,21 @@ class ArrayMethods:
         return self.size * self.itemsize
 
     @property
+    def device(self) -> str:
+        """ "cpu", as of NumPy's arrays."""
+        return "cpu"
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Any:
+        """Self, for "cpu".
+
+        Raises:
+            ValueError: another device.
+        """
+        if device != "cpu" or stream is not None:
+            raise ValueError(f"device must be 'cpu' and stream None, got {device!r} and {stream!r}.")
+        return self
+
+    @property
     def T(self) -> Array:
         """The dimensions in reverse order."""
         return np.transpose(self)  # type: ignore[call-overload]

@@ -154,8 +154,9 @@ def _symbolic_norm(arrays: Sequence[Array], order: float, error_if_nonfinite: bo
             "error_if_nonfinite=True: a graph raises no errors; return the norm and look at it."
         )
     norms = [np.linalg.norm(x.reshape(-1).astype(compute_dtype(x.dtype), copy=False), order) for x in arrays]
-    total: Array = np.linalg.norm(np.stack([norm.astype(np.float64) for norm in norms]), order)
-    return total.astype(arrays[0].dtype)
+    total: Any = np.linalg.norm(np.stack([norm.astype(np.float64) for norm in norms]), order)
+    norm: Array = total.astype(arrays[0].dtype)
+    return norm
 
 
 def _share(norm: Array, max_norm: float) -> Array:

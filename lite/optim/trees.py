@@ -9,7 +9,7 @@ import numpy as np
 
 from lite import TensorDict
 from lite._arrays.dtypes import is_floating
-from lite._arrays.types import Array, HostArray, Path, is_array, is_symbolic, raw
+from lite._arrays.types import Array, Path, is_array, is_symbolic, raw
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.walks import map_tree
 
@@ -41,8 +41,9 @@ def check_state(owner: str, state: Any, names: Sequence[str]) -> None:
             f"state is not one of {owner} with these options: expected the entries {['step', *names]}, got "
             f"{found}."
         )
-    step = raw(state["step"])
-    if not isinstance(step, np.ndarray | HostArray) or step.shape != () or step.dtype.kind not in "iu":
+    step: Any = raw(state["step"])
+    is_one = isinstance(step, np.ndarray) or is_symbolic(step)
+    if not is_one or step.shape != () or step.dtype.kind not in "iu":
         raise ValueError(f"state['step'] must be one integer, got {step!r}.")
 
 

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from helpers.vmap_cases import Spec
 
-from lite import jacrev, value_and_grad, vjp, vmap
+from lite import jacrev, jit, value_and_grad, vjp, vmap
 
 Case = tuple[str, Callable[..., Any], tuple[Spec, ...]]
 STEP = 1e-6
@@ -156,4 +157,26 @@ def check_jacobian(name: str, fn: Any, specs: Any) -> None:
                 np.testing.assert_allclose(got[index], expected, rtol=1e-9, atol=1e-12)
 
 
-CHECKS = (check_central, check_vmap_of_grad, check_grad_of_vmap, check_jacobian)
+def check_jit(name: str, fn: Any, specs: Any) -> None:
+    """Value and gradient as one graph of onnxruntime, or refused by the name of what has no graph."""
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+    rng = seed_of(name)
+    args = frozen([spec.draw(rng, ()) for spec in specs])
+    both = value_and_grad(weighted(fn, args, np.random.default_rng(0)), floats(args))
+    value, grads = both(*args)
+    try:
+        got, slopes = jit(both, threads=1)(*args)
+    except NotImplementedError:
+        return
+    np.testing.assert_allclose(got, value, rtol=1e-6, atol=1e-6)
+    for slope, grad in zip(slopes, grads, strict=True):
+        np.testing.assert_allclose(slope, grad, rtol=1e-5, atol=1e-6)
+
+
+CHECKS = (
+    check_central,
+    check_vmap_of_grad,
+    check_grad_of_vmap,
+    check_jacobian,
+    pytest.param(check_jit, marks=pytest.mark.grid),
+)

@@ -11,6 +11,9 @@ from helpers.graphs import new_graph
 import lite
 import lite._transforms.graphs.trace
 from lite import TensorDict
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.graphs.array import GraphArray
+from lite._transforms.vmap.array import BatchedArray
 
 
 def inside_grad(check: Any) -> None:
@@ -46,3 +49,24 @@ def leaves_containers_to_answer(x: Any) -> None:
 @pytest.mark.parametrize("check", [looks_like_an_ndarray, leaves_containers_to_answer])
 def test_arrays_inside(inside: Any, check: Any) -> None:
     inside(check)
+
+
+# Attributes of ndarray that are about memory, which arrays of an interpreter do not have of their own.
+OF_MEMORY = {
+    *("base", "byteswap", "ctypes", "data", "dump", "dumps", "flags", "getfield", "resize", "setfield"),
+    *("setflags", "strides", "tobytes", "tofile"),
+}
+
+
+@pytest.mark.parametrize("cls", [TracedArray, GraphArray, BatchedArray])
+def test_arrays_have_every_attribute_of_ndarrays(cls: type) -> None:
+    names = {name for name in dir(np.ndarray) if not name.startswith("_")}
+    assert {name for name in names if not hasattr(cls, name)} <= OF_MEMORY
+
+
+def test_arrays_are_on_the_cpu() -> None:
+    x = TracedArray(np.ones(2), None, 0)
+    assert x.device == "cpu"
+    assert x.to_device("cpu") is x
+    with pytest.raises(ValueError, match="device must be 'cpu'"):
+        x.to_device("cuda")

@@ -66,7 +66,11 @@ def model(
 
 
 def graph(
-    name: str, nodes: Iterable[bytes], tensors: Iterable[bytes], inputs: Iterable[bytes], outputs: Iterable[bytes]
+    name: str,
+    nodes: Iterable[bytes],
+    tensors: Iterable[bytes],
+    inputs: Iterable[bytes],
+    outputs: Iterable[bytes],
 ) -> bytes:
     """A graph of parts that the functions below write."""
     parts = [field(1, node) for node in nodes]

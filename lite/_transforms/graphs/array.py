@@ -33,7 +33,18 @@ class GraphArray(NumberlessArray):
         weak: whether it stands for a float of Python, so that arrays beside it keep their dtype.
     """
 
-    __slots__ = ("__weakref__", "_dtype", "_name", "_shape", "_stale", "base", "graph", "index", "views", "weak")
+    __slots__ = (
+        "__weakref__",
+        "_dtype",
+        "_name",
+        "_shape",
+        "_stale",
+        "base",
+        "graph",
+        "index",
+        "views",
+        "weak",
+    )
     __array_priority__ = 3000
     rules = rules
     layered: ClassVar[bool] = False
@@ -136,9 +147,10 @@ class GraphArray(NumberlessArray):
 
     def as_number(self) -> GraphArray:
         """The number of an array of one element, as a float of Python."""
-        number = self.astype(np.float64).reshape(())
+        number: Any = self.astype(np.float64).reshape(())
         number.weak = True
-        return number
+        found: GraphArray = number
+        return found
 
     def elementwise(self, function: Callable[..., Any], *args: Any) -> GraphArray:
         """A function of lite, such as `erf`, that has an operator."""

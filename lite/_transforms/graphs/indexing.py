@@ -162,7 +162,8 @@ def set_index(x: GraphArray, index: Any, value: object) -> None:
         number = graph.operand(value)
         if number.ndim and any(number.shape):
             graph.fail("writes several numbers at a mask, which are as many as hold: use np.where")
-        x.replace(graph.cast(np.where(chosen, graph.cast(number, x.dtype), x), x.dtype))
+        written: Any = np.where(chosen, graph.cast(number, x.dtype), x)
+        x.replace(graph.cast(written, x.dtype))
         return
     new = graph.operand(value)
     items = _items(x, index)

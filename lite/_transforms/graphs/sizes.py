@@ -38,7 +38,6 @@ class Size(int):
     def __neg__(self) -> Any:
         return _sized(int.__neg__(self))
 
-
     def __rtruediv__(self, other: Any) -> Any:
         return Quotient(other, self) if isinstance(other, int | float) else NotImplemented
 

@@ -142,12 +142,12 @@ def resolved(ufunc: np.ufunc, inputs: tuple[Any, ...], wanted: Any = None) -> tu
 _AT = {np.add: "add", np.subtract: "add", np.multiply: "mul", np.maximum: "max", np.minimum: "min"}
 
 
-def _at(graph: Graph, ufunc: np.ufunc, a: ArrayLike, indices: Any, *b: ArrayLike) -> None:
-    if ufunc not in _AT:
+def _at(graph: Graph, ufunc: np.ufunc, a: Any, indices: Any, b: Any = None) -> None:
+    if ufunc not in _AT or b is None:
         raise NoRule
     if not isinstance(a, GraphArray):
         graph.fail(f"writes what it computed into an ndarray (np.{ufunc.__name__}.at): use np.zeros_like")
-    new = graph.operand(*b, a.dtype)
+    new = graph.operand(b, a.dtype)
     if ufunc is np.subtract:
         new = -new
     if has_arrays(a, indices):

@@ -58,7 +58,9 @@ class Argument:
     def form(self) -> Any:
         """What decides about the graph, but for sizes that may change."""
         if self.donated:
-            forms = [(leaf.dtype, leaf.shape) if hasattr(leaf, "shape") else type(leaf) for leaf in self.leaves]
+            forms = [
+                (leaf.dtype, leaf.shape) if hasattr(leaf, "shape") else type(leaf) for leaf in self.leaves
+            ]
         else:
             forms = [(leaf.dtype, leaf.ndim) if hasattr(leaf, "ndim") else type(leaf) for leaf in self.leaves]
         return (self.structure, self.donated, *forms)

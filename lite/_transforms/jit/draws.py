@@ -24,8 +24,25 @@ _SCALED: dict[str, tuple[str, str | None, str]] = {
     "laplace": ("laplace", "loc", "scale"),
     "logistic": ("logistic", "loc", "scale"),
 }
-_PLAIN = ("random", "standard_normal", "standard_exponential", "standard_gamma", "standard_cauchy", "standard_t")
-_FIXED = ("integers", "beta", "binomial", "chisquare", "gamma", "geometric", "poisson", "vonmises", "permutation")
+_PLAIN = (
+    "random",
+    "standard_normal",
+    "standard_exponential",
+    "standard_gamma",
+    "standard_cauchy",
+    "standard_t",
+)
+_FIXED = (
+    "integers",
+    "beta",
+    "binomial",
+    "chisquare",
+    "gamma",
+    "geometric",
+    "poisson",
+    "vonmises",
+    "permutation",
+)
 
 
 METHODS = frozenset({*(standard for standard, *_ in _SCALED.values()), *_PLAIN, *_FIXED})
@@ -66,7 +83,7 @@ def traced_generator_class() -> Any:
         def __new__(cls, source: Any, write: Any) -> Any:
             return np.random.Generator.__new__(cls)
 
-        def __init__(self, source: Any, write: Callable[[Draw], Any]) -> None:
+        def __init__(self, source: Any, write: Callable[[Draw, Shape], Any]) -> None:
             super().__init__(np.random.PCG64(0))
             self._source = source
             self._write = write
@@ -122,7 +139,11 @@ def traced_generator_class() -> Any:
 
     def fixed(name: str) -> Callable[..., Any]:
         parameters = {"integers": ("low", "high", "size", "dtype", "endpoint"), "beta": ("a", "b", "size")}
-        parameters |= {"binomial": ("n", "p", "size"), "gamma": ("shape", "scale", "size"), "permutation": ("x",)}
+        parameters |= {
+            "binomial": ("n", "p", "size"),
+            "gamma": ("shape", "scale", "size"),
+            "permutation": ("x",),
+        }
         parameters |= {"vonmises": ("mu", "kappa", "size"), "poisson": ("lam", "size")}
         parameters |= {"geometric": ("p", "size"), "chisquare": ("df", "size")}
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lite._transforms.grad.running import state
+from lite._transforms.jit.arguments import Argument, remember
 from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.saved import Lowered
-from lite._transforms.jit.arguments import Argument, remember
 from lite._transforms.jit.structure import ARRAY, DONATED, Flattener, Structure
 from lite._transforms.jit.tracing import Program, trace_function
 from lite._transforms.jit.view import GraphView
@@ -75,13 +75,13 @@ def jit(
         >>> loss, params["w"]
         (np.float64(2.0), array([0.5, 0.5]))
     """
-    options = {
+    options: dict[str, Any] = {
         "static_argnames": static_argnames, "donate": donate, "dynamic_axes": dynamic_axes,
         "providers": providers, "threads": threads, "fallback": fallback,
     }  # fmt: skip
     if fn is None:
         return functools.partial(jit, **options)
-    return JitFunction(fn, **options)  # type: ignore[arg-type]
+    return JitFunction(fn, **options)
 
 
 class JitFunction:
@@ -101,6 +101,7 @@ class JitFunction:
             raise TypeError(f"fn must be a function, got {type(fn).__name__}.")
         self.fn = fn
         functools.update_wrapper(self, fn, updated=())
+        self.__name__ = getattr(fn, "__name__", type(fn).__name__)
         self._names = _parameters(fn)
         self._static = _checked(static_argnames, self._names, "static_argnames")
         self._donated = _checked(donate, self._names, "donate")
@@ -119,7 +120,8 @@ class JitFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         names = self._names
         given = [
-            self._argument(names[i] if i < len(names) else f"args[{i}]", value) for i, value in enumerate(args)
+            self._argument(names[i] if i < len(names) else f"args[{i}]", value)
+            for i, value in enumerate(args)
         ]
         given += [self._argument(name, value) for name, value in kwargs.items()]
         for argument in given:
@@ -149,7 +151,9 @@ class JitFunction:
             RuntimeError: there was no call, or nothing is donated.
         """
         if self._last is None or not self._donated:
-            raise RuntimeError(f"{self.__name__} has no state: it keeps the arguments of donate=... from a call on.")
+            raise RuntimeError(
+                f"{self.__name__} has no state: it keeps the arguments of donate=... from a call on."
+            )
         runner, given = self._last
         return runner.state(self._names, given[: len(self._names)])
 
@@ -193,7 +197,9 @@ class JitFunction:
     def _runner(self, given: list[Argument], names: tuple[str, ...]) -> Runner:
         """The graph for the arguments: one that is kept, or a new one."""
         forms = (names, *[argument.number for argument in given])
-        shapes = tuple([leaf.shape for x in given if not x.donated for leaf in x.leaves if hasattr(leaf, "shape")])
+        shapes = tuple(
+            [leaf.shape for x in given if not x.donated for leaf in x.leaves if hasattr(leaf, "shape")]
+        )
         runner = self._found.get((forms, shapes))
         if runner is not None:
             return runner
@@ -217,9 +223,7 @@ class JitFunction:
             if level < _FIXED and not any(type(n) is int and n < 0 for shape in shapes for n in shape):
                 level += 1
                 continue
-            labels = [
-                tuple([f"n{-n}" if type(n) is int and n < 0 else n for n in shape]) for shape in shapes
-            ]
+            labels = [tuple([f"n{-n}" if type(n) is int and n < 0 else n for n in shape]) for shape in shapes]
             try:
                 program = trace_function(self.fn, structure, flat.leaves, labels)
                 break
@@ -275,14 +279,14 @@ def _pairs(program: Program, flat: Flattener) -> dict[int, str]:
     These are what the function wrote to them, or put in their place in a TensorDict; of the others, the
     first result of the same shape and dtype that is not taken.
     """
-    set_entries = {(i, key): names[0] for i, key, structure, names in program.entries if structure == (ARRAY,)}
+    set_entries = {
+        (i, key): names[0] for i, key, structure, names in program.entries if structure == (ARRAY,)
+    }
     known = {name: (shape, dtype) for name, shape, dtype in program.traced.outputs}
     free = list(program.results)
     used = {x.name for x in program.traced.inputs}
     pairs: dict[int, str] = {}
-    for i, (leaf, place, (count, _)) in enumerate(
-        zip(flat.leaves, flat.places, flat.batches, strict=True)
-    ):
+    for i, (leaf, place, (count, _)) in enumerate(zip(flat.leaves, flat.places, flat.batches, strict=True)):
         if count != DONATED or program.arguments[i] not in used:
             continue
         form = (tuple(leaf.shape), leaf.dtype)
@@ -318,7 +322,9 @@ def _named_axes(given: Mapping[str, Any], names: list[str]) -> dict[str, dict[in
     for name, axes in found.items():
         for axis, label in axes.items():
             if not isinstance(axis, int) or axis < 0 or not isinstance(label, str) or not label:
-                raise ValueError(f"dynamic_axes[{name!r}] must name axes from 0 on, got {{{axis!r}: {label!r}}}.")
+                raise ValueError(
+                    f"dynamic_axes[{name!r}] must name axes from 0 on, got {{{axis!r}: {label!r}}}."
+                )
     return found
 
 

@@ -1,4 +1,4 @@
-"""Small arrays that stay are one array for the session, so that a step of an optimiser is one chain of operators.
+"""Small arrays that stay are one array for the session: a step of an optimiser is one chain of operators.
 
 An optimiser does the same with each parameter. As each operator costs half a microsecond whatever its size,
 a network of 6 small parameters pays 40 of them for Adam. So where outputs that are the next values of
@@ -21,10 +21,32 @@ from lite._transforms.graphs.graph import Node
 from lite._transforms.graphs.trace import Input, Traced
 
 _MOST = 1 << 14  # elements of an array that is joined: the copies of larger ones cost more than operators do
-_DEPTHS = (16, 10, 6)  # operators from an output back that are joined: those of optimisers, not of derivatives
+_DEPTHS = (
+    16,
+    10,
+    6,
+)  # operators from an output back that are joined: those of optimisers, not of derivatives
 _ELEMENTWISE = frozenset(
-    "Add Sub Mul Div Sqrt Neg Abs Max Min Pow Where Exp Log Tanh Sign Reciprocal Cast Identity Less Greater "
-    "LessOrEqual GreaterOrEqual Equal And Or Not".split()
+    (
+        *(
+            "Add",
+            "Sub",
+            "Mul",
+            "Div",
+            "Sqrt",
+            "Neg",
+            "Abs",
+            "Max",
+            "Min",
+            "Pow",
+            "Where",
+            "Exp",
+            "Log",
+            "Tanh",
+        ),
+        *("Sign", "Reciprocal", "Cast", "Identity", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"),
+        *("Equal", "And", "Or", "Not"),
+    )
 )
 
 
@@ -94,8 +116,8 @@ class _Joining:
             flat = self._name("state")
             self.groups[members] = of_inputs[members] = flat
         for members, flat in of_inputs.items():
-            outputs = tuple([self.pairs[name] for name in members])
-            joined = self._joined(outputs, members, self.depth)
+            following = tuple([self.pairs[name] for name in members])
+            joined = self._joined(following, members, self.depth)
             shapes = tuple([tuple(map(int, self.shapes[name])) for name in members])
             found.append(Joined(flat, joined, members, shapes, self.inputs[members[0]].dtype))
         if not found:

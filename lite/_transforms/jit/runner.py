@@ -50,7 +50,9 @@ class Runner:
         self.places = places
         self._options = options
         self._lock = threading.Lock()
-        names = {name: pairs[i] for i, name in enumerate(program.arguments) if i in pairs and name is not None}
+        names = {
+            name: pairs[i] for i, name in enumerate(program.arguments) if i in pairs and name is not None
+        }
         self.traced = program.traced
         if saved is None:
             self.traced, self.joined = join(program.traced, names, program.shapes)
@@ -64,6 +66,7 @@ class Runner:
             if name is not None and name in used and i not in pairs
         ]
         self._dtypes = {x.name: x.dtype for x in program.traced.inputs}
+        self._taken = {name: one for name, one in program.captured.items() if name in self._dtypes}
         self._staying = frozenset(pairs.values())
         self._outputs = [output for output in program.traced.outputs if output[0] not in self._staying]
         self._items = _items_of(program)
@@ -72,7 +75,7 @@ class Runner:
 
     def model(self, frozen: bool) -> bytes:
         """The serialised model; with `frozen`, arrays that are taken from elsewhere are constants of it."""
-        captured = self.program.captured
+        captured = self._taken
         if not frozen or not captured:
             return self._content
         arrays = {name: np.array(one.array) for name, one in captured.items()}
@@ -85,7 +88,7 @@ class Runner:
         session = self._session = _sessions.open_step(self._content, self._options)
         self._pid = os.getpid()
         kept = {name: i for i, name in enumerate(program.arguments) if i in self.pairs and name is not None}
-        shapes = {x.name: x.shape for x in program.traced.inputs}
+        shapes: dict[str, Any] = {x.name: x.shape for x in program.traced.inputs}
         self.turn = 0
         self.buffers: list[dict[int, Array]] = [{}, {}]
         whole: list[dict[str, Array]] = [{}, {}]
@@ -139,24 +142,27 @@ class Runner:
         turn = self.turn
         binding = self._bindings[turn]
         for i, buffer in self.buffers[turn].items():
-            value = leaves[i]
-            value = value.data if isinstance(value, ArrayHolder) else value
-            if value is not buffer:
-                np.copyto(buffer, value)
+            leaf = leaves[i]
+            held = leaf.data if isinstance(leaf, ArrayHolder) else leaf
+            if held is not buffer:
+                np.copyto(buffer, held)
         kept = [self._bind(turn, name, leaves[i]) for i, name in self._inputs]
-        for name, captured in self.program.captured.items():
+        for name, captured in self._taken.items():
             value = captured.array
-            if self._captured[turn].get(name) is not value:
+            bound: object = self._captured[turn].get(name)
+            if bound is not value:
                 self._capture(turn, name, value)
             elif not value.flags.c_contiguous:
                 kept.append(self._bind(turn, name, value))
         for name, draw in self.program.draws.items():
             generator = leaves[draw.source] if isinstance(draw.source, int) else draw.source
-            kept.append(self._bind(turn, name, draw.make(generator, self._shape(draw.shape or (), leaves))))
+            drawn = draw.make(generator, self._shape(draw.shape or (), leaves))
+            if name in self._dtypes:  # else nothing reads it, but the generator goes on
+                kept.append(self._bind(turn, name, drawn))
         found, new = {}, []
         staged = self._staged[turn]
         for name, shape, dtype in self._outputs:
-            sizes = tuple([self._size(n, leaves) if type(n) is str else n for n in shape])
+            sizes: Any = tuple([self._size(n, leaves) if type(n) is str else n for n in shape])
             out = staged.get(name)
             if out is not None and out.shape == sizes:
                 found[name] = out

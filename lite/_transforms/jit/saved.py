@@ -199,7 +199,9 @@ def _plan(runner: Runner) -> dict[str, Any]:
     program = runner.program
     gone = set(program.captured)
     return {
-        "inputs": [[x.name, list(x.shape), x.dtype.name] for x in program.traced.inputs if x.name not in gone],
+        "inputs": [
+            [x.name, list(x.shape), x.dtype.name] for x in program.traced.inputs if x.name not in gone
+        ],
         "outputs": [[name, list(shape), dtype.name] for name, shape, dtype in program.traced.outputs],
         "leaves": program.arguments,
         "draws": {name: _draw(draw) for name, draw in program.draws.items()},
@@ -244,7 +246,9 @@ def _program(contract: dict[str, Any], generator: Any) -> Any:
     pairs = {int(i): str(name) for i, name in contract["pairs"].items()}
     places = [None if place is None else (int(place[0]), str(place[1])) for place in contract["places"]]
     joined = tuple(
-        Joined(str(a), str(b), tuple(map(str, names)), tuple(tuple(_dims(s)) for s in shapes), np.dtype(dtype))
+        Joined(
+            str(a), str(b), tuple(map(str, names)), tuple(tuple(_dims(s)) for s in shapes), np.dtype(dtype)
+        )
         for a, b, names, shapes, dtype in contract["joined"]
     )
     return program, pairs, places, joined
@@ -255,7 +259,7 @@ def _dims(shape: Any) -> list[Any]:
     total = 1
     for n in out:
         total *= n if isinstance(n, int) else 1
-        if isinstance(n, int) and n < 0 or total > _SIZES:
+        if (isinstance(n, int) and n < 0) or total > _SIZES:
             raise ValueError(f"the shape {shape}")
     return out
 
@@ -296,11 +300,15 @@ def _to_json(structure: Structure) -> Any:
     if tag == "td":
         wrapper = structure[1]
         if wrapper is not None:
-            raise TypeError(f"a step is saved with TensorDicts, got a {wrapper.__name__}: pass its TensorDict.")
+            raise TypeError(
+                f"a step is saved with TensorDicts, got a {wrapper.__name__}: pass its TensorDict."
+            )
         _, _, dims, sizes, names, device, locked, keys, *items = structure
         return ["td", dims, sizes, names, device, locked, list(keys), *map(_to_json, items)]
     if tag not in _TAGS:
-        raise TypeError(f"a step is saved without objects in TensorDicts, lazy stacks and named tuples ({tag}).")
+        raise TypeError(
+            f"a step is saved without objects in TensorDicts, lazy stacks and named tuples ({tag})."
+        )
     return list(structure)
 
 
@@ -337,5 +345,6 @@ def _outline(structure: Structure) -> str:
         return f"TensorDict({', '.join(structure[7])})"
     if tag == "dict":
         return f"dict({', '.join(map(repr, structure[1]))})"
-    return str(structure[2] if tag == "static" else f"{tag} of {len(structure) - 1}" if structure[1:] else tag)
-
+    return str(
+        structure[2] if tag == "static" else f"{tag} of {len(structure) - 1}" if structure[1:] else tag
+    )

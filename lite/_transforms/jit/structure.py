@@ -139,7 +139,11 @@ class Flattener:
                 return ("given", found)
             return self._container(value, node, name)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return ("named", kind, *[self.structure(item, f"{name}[{i}]", NESTED) for i, item in enumerate(value)])
+            return (
+                "named",
+                kind,
+                *[self.structure(item, f"{name}[{i}]", NESTED) for i, item in enumerate(value)],
+            )
         if hasattr(value, "bit_generator"):
             self._leaf(value, None, 0, NESTED)
             return (GENERATOR,)
@@ -158,14 +162,20 @@ class Flattener:
         stacked = node._parts()
         if stacked is not None:
             parts, dim = stacked
-            inner = [self._container(part, Container._as_node(part), f"{name}[{i}]") for i, part in enumerate(parts)]
+            inner = [
+                self._container(part, Container._as_node(part), f"{name}[{i}]")
+                for i, part in enumerate(parts)
+            ]
             return ("stack", wrapper, dim, node._dim_name, node.is_locked, node._empty_size, *inner)
         dims = len(node._batch_size)
         items = [self._entry(entry, dims, name, key, place) for key, entry in node._data.items()]
         told = dims and any(item[0] == ARRAY or (item[0] == "td" and item[3] is None) for item in items)
         names = None if node._names is None else tuple(node._names)
         sizes = None if told else tuple(node._batch_size)
-        return (*_Node("td", wrapper, dims, sizes, names, node._device, node._locked, tuple(node._data)), *items)
+        return (
+            *_Node("td", wrapper, dims, sizes, names, node._device, node._locked, tuple(node._data)),
+            *items,
+        )
 
     def _entry(self, entry: Any, dims: int, name: str, key: str, place: int) -> Structure:
         if type(entry) is np.ndarray or (
@@ -256,7 +266,11 @@ class Builder:
         self.containers[place] = out
         if locked:
             out.lock_()
-        return out if wrapper is None or not hasattr(wrapper, "_wrap_tensordict") else wrapper._wrap_tensordict(out)
+        return (
+            out
+            if wrapper is None or not hasattr(wrapper, "_wrap_tensordict")
+            else wrapper._wrap_tensordict(out)
+        )
 
 
 def leaf_count(structure: Structure) -> int:

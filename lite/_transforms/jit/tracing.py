@@ -17,10 +17,9 @@ from lite._arrays.types import ArrayHolder, DtypeLike, HostArray, Shape, raw
 from lite._transforms.grad.running import state
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
-from lite._transforms.graphs.sizes import Size
 from lite._transforms.graphs.trace import Input, Traced, trace
 from lite._transforms.jit.draws import Draw, traced_generator_class
-from lite._transforms.jit.structure import ARRAY, GENERATOR, NUMBER, Builder, Flattener, Structure
+from lite._transforms.jit.structure import Builder, Flattener, Structure
 from lite._transforms.vmap.running import maps
 
 _PACKAGE = str(Path(__file__).parents[2])
@@ -142,7 +141,6 @@ class JitGraph(Graph):
         kind = traced_generator_class()
         return rng if isinstance(rng, kind) else kind(rng, self.draw)
 
-
     def forget(self) -> None:
         """Drop all arrays."""
         self.track, self.inputs = None, []
@@ -168,7 +166,7 @@ def _line() -> str:
 
 
 def _is_own(file: str) -> bool:
-    return file.startswith(_PACKAGE) or "/numpy/" in file or file.startswith("<")
+    return file.startswith((_PACKAGE, "<")) or "/numpy/" in file
 
 
 @contextmanager
@@ -268,7 +266,14 @@ def trace_function(
     _refuse_kept(second)
     used = {name for node in traced.nodes for name in node.inputs}
     traced = replace(traced, inputs=tuple(x for x in traced.inputs if x.name in used))
-    return Program(traced, arguments, labels=_labels(labels), primes={n: name for name, n in second.dimensions.items()}, shapes=_shapes(first, second, traced), **found)
+    return Program(
+        traced,
+        arguments,
+        labels=_labels(labels),
+        primes={n: name for name, n in second.dimensions.items()},
+        shapes=_shapes(first, second, traced),
+        **found,
+    )
 
 
 def _entries(
@@ -325,9 +330,9 @@ def _refuse_kept(graph: JitGraph) -> None:
     for ref in references:
         array = ref()
         if array is not None:
-            owners = [type(x).__name__ for x in gc.get_referrers(array) if x is not references]
+            owners = [type(x).__name__ for x in gc.get_referrers(array) if x is not references] or ["frame"]
             raise RuntimeError(
                 f"cannot be traced: the function keeps an array of shape {tuple(map(int, array.shape))} and "
-                f"dtype {array.dtype} outside of its arguments and results (in a {owners[0] if owners else '?'}"
+                f"dtype {array.dtype} outside of its arguments and results (in a {owners[0]}"
                 "), where a graph would leave nothing: return it."
             )

@@ -31,7 +31,8 @@ class GraphView:
         """(result, operator, what it reads)."""
         rows = [(x.name, "input", _form(x.dtype.name, x.shape)) for x in self._traced.inputs]
         rows += [
-            (key, "constant", _form(array.dtype.name, array.shape)) for key, array in self._traced.arrays.items()
+            (key, "constant", _form(array.dtype.name, array.shape))
+            for key, array in self._traced.arrays.items()
         ]
         for node in self._traced.nodes:
             about = "".join(f" {key}={value}" for key, value in node.attributes.items())

@@ -261,12 +261,12 @@ def _grad_histogram(
 
 
 @ONNX.rule(formulas.erf)
-def _onnx_erf(graph: Graph, x: Any) -> GraphArray:
+def _onnx_erf(graph: Graph, x: Any) -> Any:
     return formulas.erf_of_graph(x) if x.dtype == np.float64 else unary(graph, "Erf", x)
 
 
 @ONNX.rule(formulas.erfc)
-def _onnx_erfc(graph: Graph, x: Any) -> GraphArray:
+def _onnx_erfc(graph: Graph, x: Any) -> Any:
     return formulas.erfc_of_graph(x) if x.dtype == np.float64 else 1.0 - unary(graph, "Erf", x)
 
 

@@ -383,9 +383,9 @@ def _onnx_var(
 
 @ONNX.rule_of_each(np.nanmax, np.nanmin)
 def _onnx_nanextreme(
-    function: Function, graph: Graph, a: ArrayLike, axis: Axes = None, keepdims: bool = False
+    function: Function, graph: Graph, a: ArrayLike, axis: Any = None, keepdims: bool = False
 ) -> Any:
-    x = graph.operand(a)
+    x: Any = graph.operand(a)
     plain, neutral = (np.max, -np.inf) if function is np.nanmax else (np.min, np.inf)
     if x.dtype.kind != "f":
         return plain(x, axis, keepdims=keepdims)
@@ -424,9 +424,7 @@ def _onnx_quantile(
 
 
 @ONNX.composed(np.median)
-def _onnx_median(
-    a: ArrayLike, axis: Any = None, overwrite_input: bool = False, keepdims: bool = False
-) -> Any:
+def _onnx_median(a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
     return np.quantile(a, 0.5, axis, keepdims=keepdims)
 
 

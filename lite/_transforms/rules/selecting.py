@@ -136,7 +136,7 @@ def _grad_take_along_axis(arr: ArrayLike, indices: Array, axis: int | None = -1)
     return with_node(np.take_along_axis(held, indices, axis), (arr, pull))
 
 
-def _places(indices: ArrayLike, axis: int, shape: Shape) -> tuple[Any, ...]:
+def _places(indices: Any, axis: int, shape: Shape) -> tuple[Any, ...]:
     """The index that `take_along_axis` reads at."""
     ndim = len(shape)
     rows = [

@@ -172,7 +172,10 @@ UFUNCS: dict[Any, Row] = {
         lambda g, a, b, y: g * np.exp(b - y),
     ),
     np.logaddexp2: Row(
-        lambda a, b: np.maximum(a, b) + np.log2(1.0 + np.exp2(-np.abs(a - b))), lambda g, a, b, y: g * np.exp2(a - y), lambda g, a, b, y: g * np.exp2(b - y)),
+        lambda a, b: np.maximum(a, b) + np.log2(1.0 + np.exp2(-np.abs(a - b))),
+        lambda g, a, b, y: g * np.exp2(a - y),
+        lambda g, a, b, y: g * np.exp2(b - y),
+    ),
     np.fmod: Row(_fmod, lambda g, a, b, y: g, lambda g, a, b, y: -g * np.trunc(a / b)),
     np.remainder: Row(_remainder, lambda g, a, b, y: g, lambda g, a, b, y: -g * np.floor(a / b)),
     np.copysign: Row(
@@ -186,7 +189,11 @@ UFUNCS: dict[Any, Row] = {
         lambda g, a, b, y: g * (a == 0),
     ),
     np.nextafter: Row(None, lambda g, a, b, y: g, lambda g, a, b, y: g * 0),
-    np.ldexp: Row(lambda x, i: x * np.exp2(i.astype(x.dtype)), lambda g, a, b, y: np.ldexp(g, b), lambda g, a, b, y: g * 0),
+    np.ldexp: Row(
+        None,
+        lambda g, a, b, y: np.ldexp(g, b),
+        lambda g, a, b, y: g * 0,
+    ),
     # -- without a derivative
     np.sign: Row("Sign"),
     np.floor: Row("Floor"),

@@ -16,7 +16,7 @@ from lite._transforms.graphs.array import GraphArray
     [
         (lambda x: np.linalg.svd(x), "numpy.linalg.svd"),
         (lambda x: np.fft.fft(x), "numpy.fft.fft"),
-        (lambda x: np.median(x), "numpy.median"),
+        (lambda x: np.nanmedian(x), "numpy.nanmedian"),
         (lambda x: np.linalg.inv(x), "numpy.linalg.inv"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from helpers.graphs import check, numbers
@@ -102,6 +104,22 @@ def test_writes_of_nothing() -> None:
     check(function, X)
 
 
+def test_writes_at_arrays_masks_and_new_axes() -> None:
+    def function(x: np.ndarray) -> Any:
+        out, other, third = x * 1, x * 1, x * 1
+        out[:, [3, 0], 1] = x[:, :2, 0]
+        out[:, np.array([5, 1])] += 2
+        other[x > 0.5] = 7
+        other[:, None, 0] = 3
+        third[other.argmax(0)[0, :2]] = 0.5
+        np.add.at(third, (slice(None), [0, 0, 2]), x[:, :3])
+        np.maximum.at(third, (slice(None), [1]), 0.25)
+        np.put_along_axis(third, x.argmax(1, keepdims=True), -1.0, 1)
+        return out, other, third
+
+    check(function, X, sizes=(6, 9))
+
+
 def test_what_is_refused() -> None:
     def write(x: np.ndarray, index) -> np.ndarray:
         out = x * 1
@@ -111,7 +129,7 @@ def test_what_is_refused() -> None:
     for function, message in (
         (lambda x: x[x[:, 0, 0] > 0], "indexes with a mask"),
         (lambda x: write(x, np.s_[0]), "writes into a part of the dynamic dimension 0"),
-        (lambda x: write(x, np.s_[:, [0, 1]]), "writes at indices that are an array"),
+        (lambda x: x[:, [0, 1], np.newaxis, [0, 1]], "several arrays that do not stand side by side"),
         (lambda x: x[: x.shape[0] // 2], "cuts a dynamic dimension"),
         (lambda x: x[:10000], "cuts a dynamic dimension"),
         (list, "walks over a dimension of dynamic size"),

@@ -1,4 +1,4 @@
-"""Draws as inputs: those of the generator itself, in their order; computed parameters only of a place and a scale."""
+"""Draws as inputs: those of the generator itself, in their order; computed are places and scales only."""
 
 from __future__ import annotations
 

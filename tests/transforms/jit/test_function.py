@@ -1,4 +1,4 @@
-"""`lite.jit` from a user's first line: arguments, results, what is written, captured, drawn, given up, refused."""
+"""`lite.jit` from a user's first line: what goes in, comes out, is written, taken, drawn, given up."""
 
 from __future__ import annotations
 
@@ -211,8 +211,8 @@ def test_draws_are_those_of_the_plain_function() -> None:
     step = lite.jit(function)
     want = [function(X, rng) for rng in [np.random.default_rng(0)] for _ in range(3)]
     own.bit_generator.state = state
+    rng = np.random.default_rng(0)
     for n in range(3):
-        rng = np.random.default_rng(0) if n == 0 else rng
         np.testing.assert_allclose(step(X, rng), want[n])
 
 

@@ -50,7 +50,11 @@ LOSSES: dict[str, Callable[[], Made]] = {
     "sac": lambda: (losses.SACLoss(gaussian(True), q_network(), target_entropy=-2.0, generator=RNG), actions),
     "discrete sac": lambda: (
         losses.DiscreteSACLoss(
-            categorical(), nn.ValueOperator(linear(4, 3), ["observation"], ["action_value"]), num_actions=3, action_space="categorical", target_entropy=-0.5
+            categorical(),
+            nn.ValueOperator(linear(4, 3), ["observation"], ["action_value"]),
+            num_actions=3,
+            action_space="categorical",
+            target_entropy=-0.5,
         ),
         choices,
     ),

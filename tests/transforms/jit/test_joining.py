@@ -17,7 +17,9 @@ pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '
 F = np.dtype(np.float32)
 
 
-def traced(nodes: list[Node], inputs: dict[str, tuple[int, ...]], outputs: dict[str, tuple[int, ...]]) -> Traced:
+def traced(
+    nodes: list[Node], inputs: dict[str, tuple[int, ...]], outputs: dict[str, tuple[int, ...]]
+) -> Traced:
     return Traced(
         tuple(Input(name, shape, F) for name, shape in inputs.items()),
         tuple((name, shape, F) for name, shape in outputs.items()),
@@ -53,9 +55,11 @@ def test_what_is_computed_alike_is_computed_once() -> None:
     ],
 )
 def test_what_differs_stays_apart(nodes: list[Node]) -> None:
-    shapes: dict[str, tuple[int, ...]] = {name: (2, 2) for name in ("a", "b", "a1", "b1")}
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("a", "b", "a1", "b1"), (2, 2))
     shapes |= {"c": (), "x": (), "y": ()}
-    given = traced(nodes, {k: shapes[k] for k in ("a", "b", "c", "x", "y")}, {k: (2, 2) for k in ("a1", "b1")})
+    given = traced(
+        nodes, {k: shapes[k] for k in ("a", "b", "c", "x", "y")}, dict.fromkeys(("a1", "b1"), (2, 2))
+    )
     graph, groups = join(given, {"a": "a1", "b": "b1"}, shapes)
     assert graph is given
     assert groups == ()
@@ -73,7 +77,9 @@ def test_values_that_need_each_other_stay_apart() -> None:
 
 @pytest.mark.parametrize("width", [4, 200])
 def test_a_network_learns_as_without(width: int) -> None:
-    net = nn.Sequential(nn.Linear(3, width, rng=0), nn.Tanh(), nn.Linear(width, width, rng=1), nn.Linear(width, 2, rng=2))
+    net = nn.Sequential(
+        nn.Linear(3, width, rng=0), nn.Tanh(), nn.Linear(width, width, rng=1), nn.Linear(width, 2, rng=2)
+    )
     adam = optim.Adam(0.01)
     x = np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32)
 

@@ -46,7 +46,9 @@ def test_arrays_of_no_elements() -> None:
     np.testing.assert_array_equal(step(np.ones((2, 3)))[0], np.full((2, 3), 2.0))
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32, np.int64, np.bool_, np.uint8])
+@pytest.mark.parametrize(
+    "dtype", [np.float16, np.float32, np.float64, np.int32, np.int64, np.bool_, np.uint8]
+)
 def test_dtypes(dtype: type) -> None:
     x = np.array([[0, 1, 2]]).astype(dtype)
     out = lite.jit(lambda x: x.reshape(-1)[::-1].copy())(x)

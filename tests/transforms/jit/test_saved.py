@@ -78,9 +78,9 @@ def test_arguments_must_be_those_that_were_traced(file: Path) -> None:
     state = ADAM.init(params)
     with pytest.raises(ValueError, match=r"batch must be as when update was traced: TensorDict\(x, y\)"):
         step(params, state, TensorDict(x=np.ones((4, 3), np.float32), batch_size=[4]), RNG)
-    with pytest.raises(ValueError, match="must be float32 of shape .*, got float64"):
+    with pytest.raises(ValueError, match=r"must be float32 of shape .*, got float64"):
         step(params, state, batch(4).apply(lambda x: x.astype(np.float64)), RNG)
-    with pytest.raises(TypeError, match="update takes .*, got 1 arguments"):
+    with pytest.raises(TypeError, match=r"update takes .*, got 1 arguments"):
         step(params)
 
 
