@@ -199,7 +199,7 @@ def test_noise_is_quantisation(deviation: float, model: OnnxDecoder) -> None:
     found = mismatch(model, written(model, drawn(model, 9), noisy(deviation)))
     check(found, "quantisation", deviation=found.estimates.deviation)
     assert 0.5 * deviation < found.estimates.deviation < 1.5 * deviation
-    assert abs(found.estimates.ratio_mean - 1) < 0.05
+    assert abs(found.estimates.ratio_mean - 1) < 4 * deviation / 230**0.5 + deviation**2  # 230 tokens
 
 
 def test_another_model_and_a_single_odd_row_stay_unexplained(model: OnnxDecoder) -> None:
