@@ -59,6 +59,13 @@ SCRIPTS = {
         BESIDE_TORCHRL,
         ("torch", "jax"),
     ),
+    "jit": Script(
+        "test_jit.py",
+        "training steps as graphs beside torch, JAX, NumPy by hand and torchrl",
+        (*_TORCHRL, "jax", "onnxruntime"),
+        BESIDE_TORCHRL,
+        (*_TORCHRL, "jax", "onnxruntime"),
+    ),
     "kernels": Script(
         "test_kernels.py",
         "kernels beside torch, torchrl and transformers",

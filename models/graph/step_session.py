@@ -79,6 +79,10 @@ def open_step(model: bytes, options: Mapping[str, Any]) -> StepSession:
     """
     return StepSession(
         open_session(
-            "step.onnx", content=model, num_threads=options.get("threads"), providers=options.get("providers")
+            "step.onnx",
+            content=model,
+            num_threads=options.get("threads"),
+            providers=options.get("providers"),
+            memory_pattern=True,
         )
     )

@@ -119,8 +119,13 @@ class GraphArray(NumberlessArray):
         level: int = self.graph.level
         return level
 
+    def __len__(self) -> int:
+        length = super().__len__()
+        self.graph.note_length(length)
+        return length
+
     def __iter__(self) -> Iterator[Any]:
-        count = len(self)
+        count = super().__len__()
         if self.graph.size(self._shape[0]) is not None:
             self.graph.fail("walks over a dimension of dynamic size in Python")
         return iter([self[i] for i in range(count)])

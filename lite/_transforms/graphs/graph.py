@@ -236,6 +236,9 @@ class Graph:
             return Size(n)
         return None
 
+    def note_length(self, n: int) -> None:
+        """Called with the size that `len` of an array gives, as a plain int."""
+
     def dynamic(self, shape: Iterable[int]) -> Shape:
         """A shape that NumPy computed, with dynamic sizes marked."""
         return tuple(self.size(n) or int(n) for n in shape)

@@ -2,8 +2,49 @@
 
 from __future__ import annotations
 
+import operator
+import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Comparison(NamedTuple):
+    """What a function asked of a dynamic size: the graph is for sizes that give the same answer.
+
+    Attributes:
+        size: the size, by the prime that stands for it.
+        operator: "<", "<=", ">" or ">=".
+        other: a plain number.
+        answer: True or False.
+    """
+
+    size: int
+    operator: str
+    other: int
+    answer: bool
+
+    def holds(self, size: int) -> bool:
+        """Whether a size gives the same answer."""
+        return _OPERATORS[self.operator](size, self.other) is self.answer
+
+
+_OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+class _Comparisons(threading.local):
+    """Of the function that this thread traces; None where nobody asks."""
+
+    def __init__(self) -> None:
+        self.found: set[Comparison] | None = None
+
+
+comparisons = _Comparisons()
+
+
+def _noted(size: Size, name: str, other: Any, answer: Any) -> Any:
+    if comparisons.found is not None and type(other) is not Size and isinstance(answer, bool):
+        comparisons.found.add(Comparison(int(size), name, int(other), answer))
+    return answer
 
 
 class Size(int):
@@ -37,6 +78,18 @@ class Size(int):
 
     def __neg__(self) -> Any:
         return _sized(int.__neg__(self))
+
+    def __lt__(self, other: Any) -> Any:
+        return _noted(self, "<", other, int.__lt__(self, other))
+
+    def __le__(self, other: Any) -> Any:
+        return _noted(self, "<=", other, int.__le__(self, other))
+
+    def __gt__(self, other: Any) -> Any:
+        return _noted(self, ">", other, int.__gt__(self, other))
+
+    def __ge__(self, other: Any) -> Any:
+        return _noted(self, ">=", other, int.__ge__(self, other))
 
     def __rtruediv__(self, other: Any) -> Any:
         return Quotient(other, self) if isinstance(other, int | float) else NotImplemented

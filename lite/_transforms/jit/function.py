@@ -209,8 +209,15 @@ class JitFunction:
                 flat.add(argument)
             level = self._levels.get(forms, 0 if self._axes is None else _FIXED)
             runner = self._kept.get((forms, _shapes(flat, level)))
+            structure = _joined(given, names)
             if runner is None:
-                runner = self._traced(forms, _joined(given, names), flat, level)
+                runner = self._traced(forms, structure, flat, level)
+            if not runner.fits(flat.leaves):
+                key = (forms, tuple([getattr(leaf, "shape", ()) for leaf in flat.leaves]))
+                runner = self._kept.get(key)
+                if runner is None:
+                    program = trace_function(self.fn, structure, flat.leaves, key[1])
+                    runner = self._keep(key, program, flat)
             if len(self._found) > 64 * _GRAPHS:
                 self._found.clear()
             self._found[forms, shapes] = runner
@@ -232,8 +239,11 @@ class JitFunction:
                     raise
                 level += 1
         self._levels[forms] = level
+        return self._keep((forms, shapes), program, flat)
+
+    def _keep(self, key: Any, program: Program, flat: Flattener) -> Runner:
         runner = Runner(program, _pairs(program, flat), flat.places, self._options)
-        self._kept[forms, shapes] = runner
+        self._kept[key] = runner
         while len(self._kept) > _GRAPHS:
             self._kept.popitem(last=False)
             self._found.clear()

@@ -18,7 +18,7 @@ from lite._transforms.graphs.writer import model_bytes
 from lite._transforms.jit.arguments import Argument
 from lite._transforms.jit.joining import Joined, join
 from lite._transforms.jit.structure import Builder, Structure, leaf_count
-from lite._transforms.jit.tracing import Program
+from lite._transforms.jit.tracing import Program, measured
 from lite._tree.methods import LazyModule
 from lite._tree.protocol import class_registry
 
@@ -72,6 +72,15 @@ class Runner:
         self._items = _items_of(program)
         self._pid = -1
         self._open()
+
+    def fits(self, leaves: Sequence[Any]) -> bool:
+        """Whether what the function asked of dynamic sizes is answered the same for some arguments."""
+        primes = self.program.primes
+        for asked in self.program.comparisons:
+            size = measured(asked.size, primes, lambda label: self._size(label, leaves))
+            if size is None or not asked.holds(size):
+                return False
+        return True
 
     def model(self, frozen: bool) -> bytes:
         """The serialised model; with `frozen`, arrays that are taken from elsewhere are constants of it."""
@@ -193,7 +202,7 @@ class Runner:
         if staged is not None and staged.shape == value.shape:
             np.copyto(staged, value)
             return staged
-        value = np.array(value, order="C") if value.nbytes <= _SMALL else np.ascontiguousarray(value)
+        value = np.array(value, order="C") if value.nbytes <= _SMALL else np.asarray(value, order="C")
         if value.nbytes <= _SMALL:
             self._staged[turn][name] = value
         self._bindings[turn].bind_input(name, value)
@@ -249,7 +258,7 @@ class Runner:
                 f"{self._dtypes[name]} when it was traced, and has {value.shape} and {value.dtype} now."
             )
         self._captured[turn][name] = value
-        self._bindings[turn].bind_input(name, np.ascontiguousarray(value))
+        self._bindings[turn].bind_input(name, np.asarray(value, order="C"))
 
     def _size(self, label: str, leaves: Sequence[Any]) -> int:
         i, axis = self.program.labels[label]
@@ -259,14 +268,12 @@ class Runner:
         """The shape of a draw."""
         out = []
         for n in shape:
-            rest = int(n)
-            size = 1
+            size: Any = n
             if type(n) is Size:
-                for prime, label in self.program.primes.items():
-                    while rest % prime == 0:
-                        rest //= prime
-                        size *= self._size(label, leaves)
-            out.append(rest * size)
+                size = measured(int(n), self.program.primes, lambda label: self._size(label, leaves))
+            if size is None:
+                raise NotImplementedError("a draw whose shape is computed from a dynamic size is unknown.")
+            out.append(int(size))
         return tuple(out)
 
 

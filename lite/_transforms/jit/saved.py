@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import is_symbolic, raw
-from lite._transforms.graphs.sizes import Size
+from lite._transforms.graphs.sizes import Comparison, Size
 from lite._transforms.graphs.trace import Input, Traced
 from lite._transforms.jit.arguments import Argument, remember
 from lite._transforms.jit.draws import METHODS, Draw
@@ -115,7 +115,12 @@ class Step:
             if donated:
                 remember(self._seen, argument)
             given.append(argument)
-        self._check([leaf for argument in given for leaf in argument.leaves])
+        leaves = [leaf for argument in given for leaf in argument.leaves]
+        self._check(leaves)
+        if not self._runner.fits(leaves):
+            raise ValueError(
+                f"{self.__name__} branches on a size, and was traced for sizes that give another answer."
+            )
         return self._runner.call(given)
 
     def _check(self, leaves: list[Any]) -> None:
@@ -213,6 +218,7 @@ def _plan(runner: Runner) -> dict[str, Any]:
             for i, key, structure, names in program.entries
         ],
         "labels": {label: list(place) for label, place in program.labels.items()},
+        "comparisons": [list(one) for one in sorted(program.comparisons)],
         "primes": {str(prime): label for prime, label in program.primes.items()},
         "pairs": {str(i): name for i, name in runner.pairs.items()},
         "places": [None if place is None else list(place) for place in runner.places],
@@ -241,6 +247,10 @@ def _program(contract: dict[str, Any], generator: Any) -> Any:
         ],
         labels={str(label): (int(i), int(axis)) for label, (i, axis) in contract["labels"].items()},
         primes={int(prime): str(label) for prime, label in contract["primes"].items()},
+        comparisons=frozenset(
+            Comparison(int(n), _operator(name), int(other), bool(answer))
+            for n, name, other, answer in contract["comparisons"]
+        ),
         shapes={},
     )
     pairs = {int(i): str(name) for i, name in contract["pairs"].items()}
@@ -279,6 +289,12 @@ def _drawn(given: Any, generator: Any) -> Draw:
         raise ValueError(f"the draw {method!r}")
     sizes = None if shape is None else tuple(Size(n) if dynamic else int(n) for n, dynamic in shape)
     return Draw(generator if source is None else int(source), method, dict(arguments), sizes, np.dtype(dtype))
+
+
+def _operator(name: Any) -> str:
+    if name not in ("<", "<=", ">", ">="):
+        raise ValueError(f"the operator {name!r}")
+    return str(name)
 
 
 _PLAIN = {"NoneType": type(None), "bool": bool, "int": int, "str": str}

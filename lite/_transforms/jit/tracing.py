@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import linecache
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from lite._arrays.types import ArrayHolder, DtypeLike, HostArray, Shape, raw
 from lite._transforms.grad.running import state
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
+from lite._transforms.graphs.sizes import Comparison, comparisons
 from lite._transforms.graphs.trace import Input, Traced, trace
 from lite._transforms.jit.draws import Draw, traced_generator_class
 from lite._transforms.jit.structure import Builder, Flattener, Structure
@@ -56,6 +57,7 @@ class Program:
         written: leaves of the arguments that the function writes, with the outputs that they become.
         labels: where to read each dynamic size: a leaf of the arguments and its axis.
         primes: what stands for each dynamic size in the shapes of draws.
+        comparisons: what the function asked of dynamic sizes.
         shapes: of the values of the graph.
         entries: entries of containers among the arguments that it sets: the number of the container, the key,
             their structure, and their outputs; None where it removes one.
@@ -71,7 +73,18 @@ class Program:
     entries: list[tuple[int, str, Structure | None, list[str]]]
     labels: dict[str, tuple[int, int]]
     primes: dict[int, str]
+    comparisons: frozenset[Comparison]
     shapes: dict[str, Shape]
+
+
+def measured(number: int, primes: Mapping[int, str], size: Callable[[str], int]) -> int | None:
+    """A size that primes stand for, from the sizes of a call; None if it is no product of them."""
+    rest, out = number, 1
+    for prime, label in primes.items():
+        while rest % prime == 0:
+            rest //= prime
+            out *= size(label)
+    return None if out == 1 and rest == number and abs(number) > 1 else rest * out
 
 
 class JitGraph(Graph):
@@ -94,6 +107,11 @@ class JitGraph(Graph):
     def fail(self, what: str, error: type[Exception] = NotImplementedError) -> NoReturn:
         """Raise `error`, and say in which line of the caller's code."""
         raise error(f"cannot be traced: the function {what}{_line()}.")
+
+    def note_length(self, n: int) -> None:
+        """Refuse what would be compared without being noticed; each size gets a graph of its own then."""
+        if self.size(n) is not None:
+            self.fail("takes the len of a dynamic dimension, which is a number of this call: use x.shape[0]")
 
     def capture(self, holder: ArrayHolder) -> Any:
         """What a parameter computes as."""
@@ -172,14 +190,15 @@ def _is_own(file: str) -> bool:
 @contextmanager
 def _tracing(graph: JitGraph) -> Iterator[None]:
     """Parameters and generators are those of the graph."""
-    leaf, base = state.leaf, state.base
+    leaf, base, asked = state.leaf, state.base, comparisons.found
+    comparisons.found = set()
     state.leaf = state.base = graph.capture
     maps.running.append(graph)
     try:
         yield
     finally:
         maps.running.pop()
-        state.leaf, state.base = leaf, base
+        state.leaf, state.base, comparisons.found = leaf, base, asked
 
 
 def trace_function(
@@ -225,6 +244,7 @@ def trace_function(
         before = [dict(node._data) if node._parts() is None else None for node in containers]
         with _tracing(graph):
             value = fn(*args, **kwargs)
+        found["comparisons"] = frozenset(comparisons.found or ())
         outputs: dict[str, Any] = {}
 
         def noted(flat: Flattener) -> list[str]:

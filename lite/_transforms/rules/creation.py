@@ -238,6 +238,8 @@ def _vander(x: Array, N: int | None = None, increasing: bool = False) -> Array:
 
 @formula(np.resize)
 def _resize(a: ArrayLike, new_shape: Any) -> Array:
+    if type(np.size(a)) is not int:
+        raise NoRule("of a dynamic size")
     sizes = tuple(new_shape) if isinstance(new_shape, tuple | list) else (new_shape,)
     flat = np.ravel(a)
     count = math.prod(sizes)

