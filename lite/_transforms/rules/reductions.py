@@ -375,11 +375,11 @@ def _onnx_var(
     squares = centred * centred
     if not ddof:
         return np.mean(squares, axes, keepdims=keepdims)
-    count: Any = math.prod(x.shape[axis] for axis in axes)
-    if graph.size(count) is not None:
+    size: Any = math.prod(x.shape[axis] for axis in axes)
+    if graph.size(size) is not None:
         total: Any = np.sum(squares, axes, keepdims=keepdims)
-        return total / np.maximum(graph.operand(count, total.dtype) - ddof, 0)
-    return np.sum(squares, axes, keepdims=keepdims) / max(count - ddof, 0)
+        return total / np.maximum(graph.operand(size, total.dtype) - ddof, 0)
+    return np.sum(squares, axes, keepdims=keepdims) / max(size - ddof, 0)
 
 
 @ONNX.rule_of_each(np.nanmax, np.nanmin)
