@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lite._files.onnx.wire import field, varint
 from lite.models.graph.nodes import (
     Graph,
     Node,
@@ -34,7 +35,7 @@ from lite.models.graph.nodes import (
     read_graph,
     read_tensor,
 )
-from lite.models.graph.protobuf import field, fields, read_varint, varint
+from lite.models.graph.protobuf import fields, read_varint
 
 MAX_STEPS = 16  # nodes between the parts of an attention
 MAX_NODES = 4096  # of one attention with its mask

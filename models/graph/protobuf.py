@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from lite._files.onnx.wire import field, varint
+
 Buffer: TypeAlias = bytes | mmap.mmap
 
 MAX_DEPTH = 16  # nesting of sub-graphs; exporters make one level (the `If` of merged decoders)
@@ -325,17 +327,3 @@ def _rewritten(
             parts += [data[done:b]]
         done = b
     return b"".join(parts)
-
-
-def varint(value: int) -> bytes:
-    """An integer as protobuf writes it."""
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def field(number: int, payload: bytes) -> bytes:
-    """A field of bytes: a text or a message."""
-    return varint(number << 3 | 2) + varint(len(payload)) + payload

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.graph.session import PointerBinding, open_session
+from lite.models.graph.protobuf import scan_bytes
+from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, open_session
 
 
 class StepSession:
@@ -32,7 +33,7 @@ class StepBinding:
     def __init__(self, session: Any) -> None:
         self._binding = PointerBinding(session)
         self._device = self._binding.device("cpu", 0)
-        self._run = self._binding.runner()
+        self._run = self._first_run
         self._kept: dict[str, NDArray[Any]] = {}
         self._order: list[str] = []
 
@@ -57,8 +58,16 @@ class StepBinding:
         self._binding.bind_new_output(name, self._device)
 
     def run(self) -> None:
-        """Run the graph."""
+        """Run the graph.
+
+        Raises:
+            TimeoutError: the first run took more than two minutes: the graph may never end.
+        """
         self._run()
+
+    def _first_run(self) -> None:
+        self._binding.run(FIRST_RUN_SECONDS)
+        self._run = self._binding.runner()
 
     def new_outputs(self, names: Sequence[str]) -> Mapping[str, NDArray[Any]]:
         """Copies of outputs that onnxruntime allocated."""
@@ -76,7 +85,12 @@ def open_step(model: bytes, options: Mapping[str, Any]) -> StepSession:
     Args:
         model: a serialised ONNX model.
         options: `providers` and `threads`; see `open_session`.
+
+    Raises:
+        ValueError: the model keeps data outside of itself, which no step does.
     """
+    if files := scan_bytes(model).external_files:
+        raise ValueError(f"a step has its arrays inside, this one refers to {sorted(files)}.")
     return StepSession(
         open_session(
             "step.onnx",

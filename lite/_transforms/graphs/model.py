@@ -7,26 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from lite._files.onnx.writer import element_type
 from lite._transforms.graphs.graph import Node
 from lite._transforms.graphs.trace import Traced
 from lite.kernels._install import install
-
-# The element types of ONNX by NumPy's names.
-TYPES = {
-    "float32": 1,
-    "uint8": 2,
-    "int8": 3,
-    "uint16": 4,
-    "int16": 5,
-    "int32": 6,
-    "int64": 7,
-    "bool": 9,
-    "float16": 10,
-    "float64": 11,
-    "uint32": 12,
-    "uint64": 13,
-    "bfloat16": 16,
-}
 
 
 def import_onnx() -> Any:
@@ -68,18 +52,6 @@ def build(
     )
     helper.set_model_props(model, dict(metadata))
     return model, traced.arrays
-
-
-def element_type(dtype: np.dtype[Any]) -> int:
-    """ONNX's number of a dtype.
-
-    Raises:
-        NotImplementedError: there is none.
-    """
-    number = TYPES.get(dtype.name)
-    if number is None:
-        raise NotImplementedError(f"cannot be exported: ONNX has no operators for the dtype {dtype}.")
-    return number
 
 
 def _node(helper: Any, node: Node, index: int) -> Any:

@@ -31,7 +31,7 @@ class Argument:
 
     __slots__ = (
         *("batches", "containers", "donated", "inside", "leaves", "number", "places", "structure", "value"),
-        "_ids",
+        "_entries",
     )
 
     def __init__(
@@ -53,7 +53,7 @@ class Argument:
         self.inside = any(
             type(leaf) is not np.ndarray and isinstance(raw(leaf), HostArray) for leaf in self.leaves
         )
-        self._ids = _ids(self.containers) if donated and self.containers else None
+        self._entries = _entries(self.containers) if donated and self.containers else None
 
     def form(self) -> Any:
         """What decides about the graph, but for sizes that may change."""
@@ -67,7 +67,8 @@ class Argument:
 
     def is_unchanged(self) -> bool:
         """Whether the containers of a donated argument hold the entries that they held."""
-        return self._ids is not None and _ids(self.containers) == self._ids
+        before = self._entries
+        return before is not None and list(map(id, _entries(self.containers))) == list(map(id, before))
 
     def present_leaves(self) -> list[Any]:
         """The leaves, after entries were replaced."""
@@ -78,13 +79,13 @@ class Argument:
 
     def settle(self) -> None:
         """Take the entries of the containers as they are now for those that are known."""
-        self._ids = _ids(self.containers)
+        self._entries = _entries(self.containers)
 
 
-def _ids(containers: list[Any]) -> list[int]:
-    """The identities of all entries."""
-    entries = [node.tensordicts if node._parts() is not None else node._data.values() for node in containers]
-    return list(map(id, chain.from_iterable(entries)))
+def _entries(containers: list[Any]) -> list[Any]:
+    """All entries, which are kept alive so that no other object gets the identity of one."""
+    parts = [node.tensordicts if node._parts() is not None else node._data.values() for node in containers]
+    return list(chain.from_iterable(parts))
 
 
 def remember(seen: OrderedDict[int, Argument], argument: Argument) -> None:

@@ -138,7 +138,8 @@ class JitFunction:
                 self._warned = True
                 warnings.warn(f"{self.__name__} runs without a graph: {error}", stacklevel=2)
             return self.fn(*args, **kwargs)
-        self._last = (runner, given)
+        if self._donated:
+            self._last = (runner, given)
         return runner.call(given)
 
     @property
@@ -267,10 +268,17 @@ def _shapes(flat: Flattener, level: int) -> tuple[Any, ...]:
     level 0 those of all arrays.
     """
     numbers: dict[int, int] = {}
+    named: dict[str, int] = {}
     out = []
     for leaf, (count, kind) in zip(flat.leaves, flat.batches, strict=True):
         shape = getattr(leaf, "shape", ())
         if type(count) is dict:
+            for axis, label in count.items():
+                if axis < len(shape) and named.setdefault(label, shape[axis]) != shape[axis]:
+                    raise ValueError(
+                        f"the dynamic size {label!r} is {named[label]} and {shape[axis]} in one call: give "
+                        "different sizes different names."
+                    )
             shape = tuple([count.get(axis, n) for axis, n in enumerate(shape)])
         elif count > 0 and kind + level < _FIXED:
             shape = tuple(

@@ -128,6 +128,8 @@ class Runner:
     def call(self, given: Sequence[Argument]) -> Any:
         """The result of the function, after what it writes was written to the arguments."""
         leaves = [leaf for argument in given for leaf in argument.leaves]
+        if self._pid != os.getpid():
+            self._lock = threading.Lock()  # that of the parent may be held
         with self._lock:
             if self._pid != os.getpid():
                 self._open()

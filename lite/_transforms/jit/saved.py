@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import is_symbolic, raw
+from lite._files.commit import new_file
 from lite._transforms.graphs.sizes import Comparison, Size
 from lite._transforms.graphs.trace import Input, Traced
 from lite._transforms.jit.arguments import Argument, remember
@@ -28,7 +29,7 @@ from lite._transforms.jit.view import GraphView
 
 _VERSION = 1
 _MOST = 1 << 24  # bytes of a contract
-_SIZES = 1 << 31  # elements of an array of the state
+_SIZES = 1 << 28  # elements of an array of the state
 
 
 class Lowered:
@@ -77,8 +78,9 @@ class Lowered:
             **_plan(runner),
         }
         text = json.dumps(contract, indent=1)
-        target.write_bytes(content)
-        target.with_name(target.name + ".json").write_text(text, encoding="utf-8")
+        for file, data in ((target, content), (target.with_name(f"{target.name}.json"), text.encode())):
+            with new_file(str(file)) as out:
+                out.write(data)
         return target
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lite._files.commit import new_file
-from lite._transforms.graphs.model import element_type
+from lite._files.onnx.writer import element_type
 from lite.nn._export.contract import contract_path
 
 # Protobuf takes messages of less than 2 GiB; the nodes need some of it, too.

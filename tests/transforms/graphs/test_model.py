@@ -7,7 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from lite._transforms.graphs.model import TYPES, build, element_type, import_onnx
+from lite._files.onnx.writer import ELEMENT_TYPES as TYPES
+from lite._files.onnx.writer import element_type
+from lite._transforms.graphs.model import build, import_onnx
 from lite._transforms.graphs.trace import Input, trace
 
 

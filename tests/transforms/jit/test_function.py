@@ -91,6 +91,12 @@ def test_dynamic_axes_are_said() -> None:
     assert len(step._kept) == 1
     step(np.ones((4, 3)))
     assert len(step._kept) == 2
+    both = lite.jit(np.add, dynamic_axes={})
+    np.testing.assert_array_equal(both(np.ones(2), np.ones(2)), np.full(2, 2.0))
+    with pytest.raises(ValueError, match="the dynamic size 'n' is 2 and 3 in one call"):
+        lite.jit(lambda x, y: (x, y), dynamic_axes={"x": {0: "n"}, "y": {0: "n"}})(np.ones(2), np.ones(3))
+    with pytest.raises(ValueError, match=r"dynamic_axes has \['z'\]"):
+        lite.jit(lambda x: x, dynamic_axes={"z": {0: "n"}})
 
 
 def test_numbers_of_python() -> None:
