@@ -260,7 +260,6 @@ def saved(module, register):
         (lambda m: m.eval().training, False),
         (lambda m: m.requires_grad_(False).weight.requires_grad, False),
         (lambda m: m.zero_grad(), None),
-        (lambda m: m.compile(), None),
         (lambda m: m.to_empty(device="cpu").weight.shape, (2, 2)),
         (lambda m: m.type("float16").weight.dtype, np.float16),
         (lambda m: m.double().float().weight.dtype, np.float32),

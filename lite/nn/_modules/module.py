@@ -104,13 +104,6 @@ class Module(Casting, StateDictMethods):
         for param in self.parameters():
             param.clear_grad(set_to_none)
 
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Does nothing, whatever the options of torch.compile: layers call compiled functions already.
-
-        A function that loops over numbers in Python can be compiled before a module gets it:
-        `TensorDictModule(numba.njit(function), ...)`.
-        """
-
     def to_onnx(
         self,
         path: str | os.PathLike[str],
