@@ -1,7 +1,8 @@
 """CartPole by DQN on NumPy alone, from the environment to a policy that is an ONNX file.
 
-`python tests/examples/cartpole_dqn.py [seed [mark [seconds]]]` trains until 100 episodes of the exported
-policy have a mean return of `mark`, 475 unless given, and prints what it reached.
+`python tests/examples/cartpole_dqn.py [seed [mark [seconds [graph]]]]` trains until 100 episodes of the exported
+policy have a mean return of `mark`, 475 unless given, and prints what it reached. With 1 for `graph`, a step is
+a graph that onnxruntime runs.
 """
 
 import os
@@ -15,10 +16,10 @@ if __name__ == "__main__":  # a second thread slows products of these sizes down
 import gymnasium
 import numpy as np
 
-from lite import TensorDict, nn, optim, value_and_grad
+from lite import TensorDict, jit, nn, optim, value_and_grad
 from lite.data import Collector, LazyTensorStorage, MultiStep, TensorDictReplayBuffer
 from lite.models import OnnxModule
-from lite.nn.losses import DQNLoss, SoftUpdate
+from lite.nn.losses import DQNLoss
 
 
 def mean_return(policy, seed, episodes=100):
@@ -34,15 +35,18 @@ def mean_return(policy, seed, episodes=100):
     return total.mean()
 
 
-def train(path, seed=0, mark=475, seconds=150):
+def train(path, seed=0, mark=475, seconds=150, graph=False):
     start, rng = time.perf_counter(), np.random.default_rng(seed)
     net = nn.MLP(4, 2, num_cells=[128, 128], activation_class=nn.ReLU)
     net.apply(lambda layer: layer.reset_parameters(rng) if isinstance(layer, nn.Linear) else None)
     actor = nn.QValueActor(net, action_space="categorical")
     loss = DQNLoss(actor, action_space="categorical", loss_function="smooth_l1", double_dqn=True)
-    target = SoftUpdate(loss, tau=0.01)
     adam = optim.Adam(1e-3)
-    params = TensorDict.from_module(loss).select("value_network_params")
+    everything = TensorDict.from_module(loss)
+    params, targets = (
+        everything.select("value_network_params"),
+        everything.select("target_value_network_params"),
+    )
     state = adam.init(params)
 
     def explore(td):
@@ -51,10 +55,17 @@ def train(path, seed=0, mark=475, seconds=150):
         td["action"] = np.where(random, rng.integers(2, size=td.shape), td["action"])
         return td
 
-    @value_and_grad
-    def step(params, batch):
-        with params.to_module(loss):
-            return loss(batch)["loss"]
+    def step(params, targets, state, batch):
+        def objective(params):
+            with params.to_module(loss), targets.to_module(loss):
+                return loss(batch)["loss"]
+
+        _, grads = value_and_grad(objective)(params)
+        adam.update_(params, grads, state)
+        optim.soft_update(targets["target_value_network_params"], params["value_network_params"], 0.01)
+
+    if graph:
+        step = jit(step, donate=("params", "targets", "state"), threads=1)
 
     env = gymnasium.make_vec("CartPole-v1", num_envs=8, vectorization_mode="sync")
     three = MultiStep(gamma=0.99, n_steps=3, shift_done=True)
@@ -63,9 +74,7 @@ def train(path, seed=0, mark=475, seconds=150):
     for number, rollout in enumerate(collector, 1):
         buffer.extend(rollout.reshape(-1))
         for _ in range(32 if len(buffer) >= 1000 else 0):
-            _, grads = step(params, buffer.sample())
-            adam.update_(params, grads, state)
-            target.step()
+            step(params, targets, state, buffer.sample())
         late = time.perf_counter() - start > seconds
         if late or (number % 25 == 0 and mean_return(actor, seed + 1000) >= mark):
             actor.to_onnx(path, TensorDict(observation=np.zeros((1, 4), np.float32), batch_size=[1]))

@@ -1,7 +1,8 @@
 """CartPole by PPO on NumPy alone, from the environment to a policy that is an ONNX file.
 
-`python tests/examples/cartpole_ppo.py [seed [mark [seconds]]]` trains until 100 episodes of the exported
-policy have a mean return of `mark`, 475 unless given, and prints what it reached.
+`python tests/examples/cartpole_ppo.py [seed [mark [seconds [graph]]]]` trains until 100 episodes of the exported
+policy have a mean return of `mark`, 475 unless given, and prints what it reached. With 1 for `graph`, a step is
+a graph that onnxruntime runs.
 """
 
 import os
@@ -15,7 +16,7 @@ if __name__ == "__main__":  # a second thread slows products of these sizes down
 import gymnasium
 import numpy as np
 
-from lite import TensorDict, nn, optim, value_and_grad
+from lite import TensorDict, jit, nn, optim, value_and_grad
 from lite.data import GAE, Collector
 from lite.models import OnnxModule
 from lite.nn.distributions import Categorical
@@ -35,7 +36,7 @@ def mean_return(policy, seed, episodes=100):
     return total.mean()
 
 
-def train(path, seed=0, mark=475, seconds=150):
+def train(path, seed=0, mark=475, seconds=150, graph=False):
     start, rng = time.perf_counter(), np.random.default_rng(seed)
 
     def network(outputs):
@@ -51,15 +52,22 @@ def train(path, seed=0, mark=475, seconds=150):
     critic = nn.TensorDictModule(network(1), ["observation"], ["state_value"])
     advantages = GAE(gamma=0.98, lmbda=0.8, value_network=critic)
     loss = ClipPPOLoss(actor, critic, clip_epsilon=0.2, entropy_coeff=0.0, normalize_advantage=True)
-    adam = optim.Adam(lambda step: 1e-3 * max(0.1, 1 - step / 12_000))
+    adam = optim.Adam(lambda step: 1e-3 * np.maximum(0.1, 1 - step / 12_000))
     params = TensorDict.from_module(loss).select("actor_network_params", "critic_network_params")
     state = adam.init(params)
 
-    @value_and_grad
-    def step(params, batch):
-        with params.to_module(loss):
-            found = loss(batch)
-            return found["loss_objective"] + found["loss_critic"]
+    def step(params, state, batch):
+        def objective(params):
+            with params.to_module(loss):
+                found = loss(batch)
+                return found["loss_objective"] + found["loss_critic"]
+
+        _, grads = value_and_grad(objective)(params)
+        grads, _ = optim.clip_grad_norm(grads, 0.5)
+        adam.update_(params, grads, state)
+
+    if graph:
+        step = jit(step, donate=("params", "state"), threads=1)
 
     env = gymnasium.make_vec("CartPole-v1", num_envs=8, vectorization_mode="sync")
     collector = Collector(env, actor, frames_per_batch=1024, seed=seed)
@@ -68,9 +76,7 @@ def train(path, seed=0, mark=475, seconds=150):
         for _ in range(10):
             order = rng.permutation(len(frames))
             for rows in np.split(order, 8):
-                _, grads = step(params, frames[rows])
-                grads, _ = optim.clip_grad_norm(grads, 0.5)
-                adam.update_(params, grads, state)
+                step(params, state, frames[rows])
         late = time.perf_counter() - start > seconds
         if late or (number % 4 == 0 and mean_return(actor, seed + 1000) >= mark):
             example = TensorDict(observation=np.zeros((1, 4), np.float32), batch_size=[1])

@@ -13,12 +13,13 @@ for name in ("gymnasium", "onnx", "onnxruntime"):
     pytest.importorskip(name)
 
 
+@pytest.mark.parametrize("graph", ["0", "1"])
 @pytest.mark.parametrize("example", ["dqn", "ppo"])
-def test_learns_and_exports(example: str) -> None:
+def test_learns_and_exports(example: str, graph: str) -> None:
     """A mark of 150, where random actions reach about 20, after some ten seconds of training."""
     program = Path(__file__).with_name(f"cartpole_{example}.py")
     done = subprocess.run(
-        [sys.executable, str(program), "0", "150", "150"], capture_output=True, text=True, timeout=300
+        [sys.executable, str(program), "0", "150", "150", graph], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     found = re.fullmatch(r"mean return ([\d.]+) after (\d+) frames and [\d.]+ s\n", done.stdout)
