@@ -1,7 +1,7 @@
 """CartPole to a mean return of 475, by the examples: seconds, frames and memory of whole processes.
 
 `python bench/test_cartpole.py` runs `tests/examples/cartpole_dqn.py` and `cartpole_ppo.py` with seeds 0 to 4,
-one after the other. Time is that of the whole process, with imports, evaluation and export; memory is the
+one after the other, each with and without `lite.jit`. Time is that of the whole process, with imports, evaluation and export; memory is the
 largest resident set.
 
 What runs the kernels is named in each row: what lite finds, or what LITE_KERNELS says. With Numba the first
@@ -27,12 +27,14 @@ MARK, SECONDS, MEGABYTES = 475, 150, 200
 SEEDS = 5
 
 
-def run(example: str, seed: int) -> dict[str, Any]:
+def run(example: str, seed: int, graph: int) -> dict[str, Any]:
     """One process."""
     program = ROOT / "tests" / "examples" / f"cartpole_{example}.py"
     start = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, str(program), str(seed), str(MARK), str(SECONDS)], stdout=subprocess.PIPE, text=True
+        [sys.executable, str(program), *map(str, (seed, MARK, SECONDS, graph))],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     said = process.stdout.read()
@@ -43,7 +45,7 @@ def run(example: str, seed: int) -> dict[str, Any]:
     if process.returncode or found is None:
         raise RuntimeError(f"{program} seed {seed} ended with {process.returncode}: {said}")
     return {
-        "example": example,
+        "example": f"{example}, jit" if graph else example,
         "kernels": backend(),
         "seed": seed,
         "return": float(found[1]),
@@ -61,8 +63,9 @@ def main() -> None:
     about, rows = machine(), []
     for example in [asked.only] if asked.only else ["dqn", "ppo"]:
         for seed in range(asked.rounds):
-            rows.append(run(example, seed))
-            print(rows[-1], flush=True)
+            for graph in (0, 1):
+                rows.append(run(example, seed, graph))
+                print(rows[-1], flush=True)
     lines = [
         *heading("CartPole", about),
         f"Mean returns of 100 episodes of the exported policy; training stops at {MARK}. Whole processes.",
