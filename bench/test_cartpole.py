@@ -1,8 +1,8 @@
 """CartPole to a mean return of 475, by the examples: seconds, frames and memory of whole processes.
 
 `python bench/test_cartpole.py` runs `tests/examples/cartpole_dqn.py` and `cartpole_ppo.py` with seeds 0 to 4,
-one after the other, each with and without `lite.jit`. Time is that of the whole process, with imports, evaluation and export; memory is the
-largest resident set.
+one after the other, each with and without `lite.jit`. Time is that of the whole process, with imports,
+evaluation and export; memory is the largest resident set.
 
 What runs the kernels is named in each row: what lite finds, or what LITE_KERNELS says. With Numba the first
 process compiles, unless there is a cache.

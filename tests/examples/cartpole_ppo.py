@@ -1,8 +1,8 @@
 """CartPole by PPO on NumPy alone, from the environment to a policy that is an ONNX file.
 
 `python tests/examples/cartpole_ppo.py [seed [mark [seconds [graph]]]]` trains until 100 episodes of the
-exported policy have a mean return of `mark`, 475 unless given, and prints what it reached. With 1 for `graph`,
-a step is a graph that onnxruntime runs.
+exported policy have a mean return of `mark`, 475 unless given, and prints what it reached. With 1 for
+`graph`, a step is a graph that onnxruntime runs.
 """
 
 import os
