@@ -6,5 +6,5 @@ one, `entries` adds to one, and `commit` replaces all of its files atomically. `
 `meta` the format of `meta.json`, `payload` that of objects. `stores` and `archive` open folders and archives,
 `mapping` maps files to memory, `save` chooses the destination.
 
-Other formats: `flat`, `h5`, `consolidated`, `text`. Single arrays: `memory_mapped`.
+Other formats: `flat`, `h5`, `consolidated`, `text`; `onnx` writes graphs. Single arrays: `memory_mapped`.
 """
