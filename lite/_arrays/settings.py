@@ -12,6 +12,14 @@ T = TypeVar("T")
 _TRUE = ("1", "true", "yes", "on", "y", "t")
 
 
+_of_results: list[Setting[Any]] = []
+
+
+def settings_now() -> tuple[Any, ...]:
+    """The values of all settings that results depend on, for who keeps what was computed under them."""
+    return tuple([setting.get() for setting in _of_results])
+
+
 class Setting(Generic[T]):
     """A value of the process, which the running thread or task can override.
 
@@ -19,12 +27,15 @@ class Setting(Generic[T]):
         name: name of the context variable.
         default: value of the process until another is set.
         per_thread: False for a setting that has one value for all threads, always.
+        of_results: False for a setting that changes how results are shown alone.
     """
 
-    def __init__(self, name: str, default: T, per_thread: bool = True) -> None:
+    def __init__(self, name: str, default: T, per_thread: bool = True, of_results: bool = True) -> None:
         self.default = default
         self.per_thread = per_thread
         self.local: ContextVar[tuple[T] | None] = ContextVar(name, default=None)
+        if of_results:
+            _of_results.append(self)
 
     def get(self) -> T:
         """The value for the running thread or task."""

@@ -37,7 +37,7 @@ class PrintOptions:
 _TERSE = dict.fromkeys(
     ("show_device", "show_is_shared", "show_field_device", "show_dtype", "show_field_is_shared"), False
 )
-_options = Setting("lite.printoptions", PrintOptions(), per_thread=False)
+_options = Setting("lite.printoptions", PrintOptions(), per_thread=False, of_results=False)
 
 
 def get_printoptions() -> dict[str, Any]:

@@ -8,8 +8,10 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from lite._arrays.settings import settings_now
 from lite._transforms.grad.running import state
 from lite._transforms.jit.arguments import Argument, remember
 from lite._transforms.jit.runner import Runner
@@ -42,6 +44,8 @@ def jit(
     - Parameters that `fn` takes from elsewhere are read at each call, and so are arrays where they meet
       arrays of the graph; what `fn` computes from such arrays alone is computed once. What it leaves
       anywhere but in its arguments and results is refused.
+    - `fn` is traced anew where a module that it names was put into another mode (`net.train()`), or a
+      setting of lite has another value, such as the type of interaction.
     - Random numbers are drawn by the generator at each call, as `fn` itself would draw them.
 
     Args:
@@ -109,6 +113,7 @@ class JitFunction:
         self._options = {"providers": providers, "threads": threads}
         self._fallback = fallback
         self._warned = False
+        self._modes: list[Any] | None = None  # modules that the function takes from elsewhere
         self._last: tuple[Runner, list[Argument]] | None = None
         self._lock = threading.RLock()
         self._numbers: dict[Any, int] = {}  # of the forms of arguments that were met
@@ -197,7 +202,10 @@ class JitFunction:
 
     def _runner(self, given: list[Argument], names: tuple[str, ...]) -> Runner:
         """The graph for the arguments: one that is kept, or a new one."""
-        forms = (names, *[argument.number for argument in given])
+        if self._modes is None:
+            self._modes = with_modes(self.fn)
+        modes = tuple([one.training for one in self._modes])
+        forms = (settings_now(), modes, names, *[argument.number for argument in given])
         shapes = tuple(
             [leaf.shape for x in given if not x.donated for leaf in x.leaves if hasattr(leaf, "shape")]
         )
@@ -249,6 +257,30 @@ class JitFunction:
             self._kept.popitem(last=False)
             self._found.clear()
         return runner
+
+
+def with_modes(fn: Any, depth: int = 4) -> list[Any]:
+    """What a function takes from elsewhere that has a mode (`training`): modules in closures and globals."""
+    found: dict[int, Any] = {}
+
+    def look(value: Any, depth: int) -> None:
+        if isinstance(getattr(value, "training", None), bool):
+            found[id(value)] = value
+        elif depth and isinstance(value, functools.partial):
+            for item in (value.func, *value.args, *value.keywords.values()):
+                look(item, depth - 1)
+        elif depth and inspect.ismethod(value):
+            look(value.__self__, depth - 1)
+            look(value.__func__, depth - 1)
+        elif depth and inspect.isfunction(value):
+            for cell in value.__closure__ or ():
+                with suppress(ValueError):  # of a name that has no value yet
+                    look(cell.cell_contents, depth - 1)
+            for name in value.__code__.co_names:
+                look(value.__globals__.get(name), depth - 1)
+
+    look(fn, depth)
+    return list(found.values())
 
 
 def _joined(given: list[Argument], names: tuple[str, ...]) -> Structure:

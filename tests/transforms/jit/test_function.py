@@ -11,6 +11,7 @@ import pytest
 
 import lite
 from lite import TensorDict, nn
+from lite._arrays.dtypes import default_dtype
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 
@@ -228,6 +229,25 @@ def test_draws_are_those_of_the_plain_function() -> None:
     rng = np.random.default_rng(0)
     for n in range(3):
         np.testing.assert_allclose(step(X, rng), want[n])
+
+
+def test_modes_and_settings_are_those_of_the_call() -> None:
+    drop = nn.Dropout(0.5)
+
+    def inner(x: Any) -> Any:
+        return drop(x)
+
+    step = lite.jit(lambda x: inner(x))
+    assert np.count_nonzero(step(np.ones(200))) < 150
+    drop.eval()
+    np.testing.assert_array_equal(step(np.ones(200)), np.ones(200))
+    drop.train()
+    assert np.count_nonzero(step(np.ones(200))) < 150
+    assert len(step._kept) == 2
+    zeros = lite.jit(lambda x: x + nn.Parameter([1.0]).data)
+    assert zeros(np.zeros(1, np.float32)).dtype == np.float32
+    with default_dtype(np.float64):
+        assert zeros(np.zeros(1, np.float32)).dtype == np.float64
 
 
 def test_composition() -> None:
