@@ -35,7 +35,7 @@ def test_the_extras_that_are_named_are_there() -> None:
         for groups in asked.findall(text)
         for extra in "".join(groups).split(",")
     }
-    assert {"llm", "cuda", "files", "gym", "ray", "export", "grammar"} <= named <= EXTRAS
+    assert {"llm", "cuda", "files", "gym", "ray", "grammar"} <= named <= EXTRAS
     assert install("llm,cuda") == 'pip install -e ".[llm,cuda]" in a checkout of lite'
 
 

@@ -116,6 +116,16 @@ def tensor(name: str, array: np.ndarray[Any, Any]) -> bytes:
     return dims + integer(2, element_type(array.dtype)) + text(8, name) + field(9, data)
 
 
+def tensor_elsewhere(
+    name: str, dtype: np.dtype[Any], shape: Sequence[int], file: str, start: int, length: int
+) -> bytes:
+    """An array whose bytes are in a file beside the model: `length` from `start` on."""
+    dims = b"".join(integer(1, n) for n in shape)
+    place = {"location": file, "offset": str(start), "length": str(length)}
+    parts = [field(13, text(1, key) + text(2, item)) for key, item in place.items()]
+    return b"".join([dims, integer(2, element_type(dtype)), text(8, name), *parts, integer(14, 1)])
+
+
 def value(name: str, dtype: np.dtype[Any], shape: Sequence[int | str | None]) -> bytes:
     """An input or output; None stands for a size that is not known."""
     dims = b"".join(field(1, _size(n)) for n in shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from lite._files.onnx import writer
 from lite._transforms.graphs.trace import Traced
@@ -11,7 +11,12 @@ OPSET = 20  # the first that has Gelu; onnxruntime knows it since 1.17
 
 
 def model_bytes(
-    traced: Traced, name: str = "step", opset: int = OPSET, metadata: Mapping[str, str] | None = None
+    traced: Traced,
+    name: str = "step",
+    opset: int = OPSET,
+    metadata: Mapping[str, str] | None = None,
+    producer: tuple[str, str] = ("lite", ""),
+    tensors: Iterable[bytes] | None = None,
 ) -> bytes:
     """The model with its arrays.
 
@@ -20,6 +25,8 @@ def model_bytes(
         name: of the graph.
         opset: the version of ONNX's operators.
         metadata: what the model says about itself.
+        producer: name and version of the program.
+        tensors: the arrays, where some of them are in another file; by default all are inside.
     """
     nodes = [
         writer.node(
@@ -31,7 +38,8 @@ def model_bytes(
         )
         for i, node in enumerate(traced.nodes)
     ]
-    tensors = [writer.tensor(key, array) for key, array in traced.arrays.items()]
+    if tensors is None:
+        tensors = [writer.tensor(key, array) for key, array in traced.arrays.items()]
     inputs = [writer.value(x.name, x.dtype, x.shape) for x in traced.inputs]
     outputs = [writer.value(key, dtype, shape) for key, shape, dtype in traced.outputs]
-    return writer.model(writer.graph(name, nodes, tensors, inputs, outputs), opset, ("lite", ""), metadata)
+    return writer.model(writer.graph(name, nodes, tensors, inputs, outputs), opset, producer, metadata)

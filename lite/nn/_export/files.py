@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,21 @@ from typing import Any
 import numpy as np
 
 from lite._files.commit import new_file
-from lite._files.onnx.writer import element_type
+from lite._files.onnx.writer import tensor, tensor_elsewhere
+from lite._transforms.graphs.trace import Traced
+from lite._transforms.graphs.writer import model_bytes
 from lite.nn._export.contract import contract_path
 
 # Protobuf takes messages of less than 2 GiB; the nodes need some of it, too.
 _LARGEST = (1 << 31) - (64 << 20)
 _SMALL = 1024  # bytes of an array that stays in the graph
 _PAGE = 4096  # onnxruntime maps large arrays into memory if they begin at a page
-_EXTERNAL = 1
 
 
 def save(
     path: Path,
-    model: Any,
-    arrays: dict[str, np.ndarray[Any, Any]],
+    traced: Traced,
+    about: Mapping[str, Any],
     contract: bytes | None,
     external_data: bool | None,
 ) -> None:
@@ -37,33 +38,28 @@ def save(
 
     Args:
         path: of the graph.
-        model: the model without its arrays.
-        arrays: by name.
+        traced: the graph.
+        about: what else `model_bytes` takes.
         contract: the content of its file; None for no such file.
         external_data: whether arrays go into a file beside the graph; None for those that are too large.
 
     Raises:
         ValueError: arrays of more than 2 GB are to be in the graph.
     """
-    import onnx
-
+    arrays = traced.arrays
     total = sum(array.nbytes for array in arrays.values())
     if external_data is False and total > _LARGEST:
         raise ValueError(f"external_data=False is for weights up to 2 GB, got {total} bytes.")
     apart = total > _LARGEST if external_data is None else external_data
     outside = {name: a for name, a in arrays.items() if apart and a.nbytes >= _SMALL}
     data = f"{path.name}.{_digest(outside)}.data" if outside else ""
-    offset = 0
+    offset, tensors = 0, []
     for name, array in arrays.items():
         if name not in outside:
-            model.graph.initializer.append(onnx.numpy_helper.from_array(_plain(array), name))
+            tensors.append(tensor(name, _plain(array)))
             continue
         start = offset + -offset % _PAGE
-        tensor = model.graph.initializer.add(
-            name=name, data_type=element_type(array.dtype), dims=array.shape, data_location=_EXTERNAL
-        )
-        for key, value in (("location", data), ("offset", start), ("length", array.nbytes)):
-            tensor.external_data.add(key=key, value=str(value))
+        tensors.append(tensor_elsewhere(name, array.dtype, array.shape, data, start, array.nbytes))
         offset = start + array.nbytes
     if outside:
         with new_file(str(path.with_name(data))) as file:
@@ -71,9 +67,7 @@ def save(
                 file.write(b"\0" * (-file.tell() % _PAGE))
                 for part in _parts(array):
                     file.write(part)
-    else:
-        onnx.checker.check_model(model)
-    content = model.SerializeToString()
+    content = model_bytes(traced, **about, tensors=tensors)
     with new_file(str(path)) as file:
         file.write(content)
     beside = contract_path(path)

@@ -13,7 +13,6 @@ import numpy as np
 from lite import NestedKey
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
-from lite._transforms.graphs.model import build, import_onnx
 from lite._transforms.graphs.trace import Input, trace
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import unravel_key
@@ -53,7 +52,6 @@ def to_onnx(
     opset: int,
 ) -> Path:
     """Write a module as an ONNX graph; see `Module.to_onnx`, which this is."""
-    import_onnx()
     how = InteractionType(interaction_type)
     if how is InteractionType.RANDOM:
         raise ValueError(
@@ -98,8 +96,8 @@ def to_onnx(
     )
     content = agreed.to_bytes() if contract else None
     about = {} if content is None else {DIGEST: digest(content)}
-    model, arrays = build(traced, type(module).__name__, opset, ("lite", version()), about)
-    save(target, model, arrays, content, external_data)
+    about_graph = {"name": type(module).__name__, "opset": opset, "metadata": about}
+    save(target, traced, {**about_graph, "producer": ("lite", version())}, content, external_data)
     return target
 
 

@@ -208,7 +208,7 @@ def test_modules_as_policies():
     pendulum = gymnasium.make_vec("Pendulum-v1", 2, vectorization_mode="sync")
     net = nn.Sequential(nn.Linear(3, 1, rng=0), nn.Tanh())
     td = Collector(pendulum, net, frames_per_batch=6).next()
-    np.testing.assert_allclose(td["action"], net(td["observation"]), rtol=1e-6)
+    np.testing.assert_allclose(td["action"], net(td["observation"]), rtol=1e-6, atol=1e-6)
 
 
 def test_exploration():

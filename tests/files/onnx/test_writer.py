@@ -52,3 +52,22 @@ def test_arrays_of_every_dtype(dtype: str) -> None:
 def test_dtypes_that_onnx_lacks() -> None:
     with pytest.raises(NotImplementedError, match="no operators for the dtype datetime64"):
         writer.element_type(np.dtype("M8[s]"))
+
+
+def test_numbers_are_those_of_the_onnx_package() -> None:
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("ml_dtypes")
+    for name, number in writer.ELEMENT_TYPES.items():
+        assert onnx.helper.tensor_dtype_to_np_dtype(number).name == name
+    for opset, version in writer._IR_VERSIONS.items():
+        assert onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", opset)]) == version
+
+
+def test_arrays_in_another_file() -> None:
+    onnx = pytest.importorskip("onnx")
+    content = writer.tensor_elsewhere("w", np.dtype(np.float32), (2, 3), "data", 4096, 24)
+    tensor = onnx.TensorProto.FromString(content)
+    assert {entry.key: entry.value for entry in tensor.external_data} == {
+        "location": "data", "offset": "4096", "length": "24",
+    }  # fmt: skip
+    assert (list(tensor.dims), tensor.data_location, tensor.name) == ([2, 3], 1, "w")
