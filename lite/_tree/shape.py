@@ -132,7 +132,10 @@ class BatchShape(TensorCollection):
 
     def __len__(self) -> int:
         size = self.batch_size
-        return size[0] if size else 0
+        if not size:
+            return 0
+        first: Any = size[0]
+        return first if type(first) is int else first.as_length()  # a dynamic size, of a graph
 
     def __iter__(self) -> Iterator[Any]:
         if not self.batch_size:

@@ -79,6 +79,18 @@ class Size(int):
     def __neg__(self) -> Any:
         return _sized(int.__neg__(self))
 
+    def as_length(self) -> int:
+        """The number that `len` gives, which nobody notices the use of.
+
+        Raises:
+            NotImplementedError: while `lite.jit` traces a function.
+        """
+        if comparisons.found is not None:
+            raise NotImplementedError(
+                "cannot be traced: the len of a TensorDict of dynamic batch size; use td.batch_size[0]."
+            )
+        return int(self)
+
     def __lt__(self, other: Any) -> Any:
         return _noted(self, "<", other, int.__lt__(self, other))
 

@@ -76,6 +76,14 @@ def test_a_branch_on_a_size_has_a_graph_for_each_answer() -> None:
         np.testing.assert_array_equal(step(TensorDict(x=x, batch_size=[n])), want)
 
 
+def test_a_branch_on_the_length_of_a_tensordict() -> None:
+    step = lite.jit(lambda td: td["x"].sum() if len(td) > 2 else td["x"] * 2)
+    for n in (9, 2, 3):
+        x = np.arange(float(n))
+        want = x.sum() if n > 2 else x * 2
+        np.testing.assert_array_equal(step(TensorDict(x=x, batch_size=[n])), want)
+
+
 def test_sizes_that_are_equal_by_chance() -> None:
     step = lite.jit(lambda x, y: x.sum() + y.sum())
     assert step(np.ones(4), np.ones(4)) == 8
