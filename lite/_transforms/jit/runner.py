@@ -230,12 +230,10 @@ class Runner:
                 entry = Builder(iter([found[name] for name in names]), containers).build(structure)
                 containers[number].set(key, entry)
         if program.written or program.entries:
-            start = 0
             for argument in given:
                 if argument.donated and argument.containers:
                     argument.settle()
                     argument.leaves[:] = argument.present_leaves()
-                start += len(argument.leaves)
         results = [self._result(k, item, found, containers) for k, item in enumerate(self._items.structures)]
         return tuple(results) if self._items.several else results[0]
 
