@@ -113,7 +113,7 @@ SCRIPTS = {
         "test_cartpole.py",
         "CartPole learnt by the two examples: seconds, memory",
         ("gymnasium", "onnx", "onnxruntime"),
-        'pip install -e ".[gym,export,llm]"',
+        'pip install -e ".[gym,llm]"',
     ),
     "bounds": Script("bounds.py", "parts of calls: where the time goes, on one thread", (), ""),
     "ray": Script(
