@@ -132,5 +132,11 @@ def _show(path: Path, key: str) -> str:
 
 def map_floats(tree: Any, fn: Callable[[Array], Array]) -> Any:
     """The same tree with `fn` of every floating array; all others stay as they are."""
-    node = tree_of(tree, "grads")
-    return map_tree(node, lambda array, _: fn(raw(array)) if is_floating(array.dtype) else array)
+
+    def of_leaf(array: Array, _: object) -> Array:
+        if not is_floating(array.dtype):
+            return array
+        out = fn(raw(array))
+        return np.asarray(out) if isinstance(out, np.generic) else out  # of an array without dimensions
+
+    return map_tree(tree_of(tree, "grads"), of_leaf)

@@ -18,6 +18,16 @@ def test_functions_only_read():
     assert grads["n", "b"] == 4.0
 
 
+@pytest.mark.parametrize(
+    "clipped", [lambda x: optim.clip_grad_norm(x, 0.5)[0], lambda x: optim.clip_grad_value(x, 0.5)]
+)
+def test_what_an_optimizer_takes(clipped):
+    params = TensorDict({"log_alpha": np.array(3.0), "w": np.ones(2)})
+    adam = optim.Adam(0.25)
+    new, _ = adam.update(params, clipped(params.clone()), adam.init(params))
+    np.testing.assert_allclose(new["log_alpha"], 2.75)
+
+
 def test_in_place():
     grads = TensorDict({"a": np.array([3.0]), "n": {"b": np.array([4.0])}})
     array = grads["n", "b"]

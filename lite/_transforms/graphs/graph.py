@@ -55,6 +55,7 @@ class Graph:
         self._path: list[str] = []
         self._made: dict[Any, Any] = {}  # outputs of the nodes so far: an equal node is used again
         self._sizes: dict[int, tuple[str, int]] = {}  # where to read a dynamic size: a value and its axis
+        self._counts: dict[int, str] = {}  # an array with as many elements, by dynamic numbers of elements
         self._arrays: dict[int, GraphArray] = {}  # weights by the identity of their ndarray
         self._kept: list[Any] = []
         self._count = 0
@@ -165,7 +166,11 @@ class Graph:
     def _number(self, value: Size | Quotient, dtype: DtypeLike) -> GraphArray:
         """A dynamic size, or a number over one, as an array without dimensions."""
         if isinstance(value, Size):
-            size = self.squeeze(self.size_array(value), 0)
+            whole = self._counts.get(int(value))
+            if whole is not None:
+                size = self.emit("Size", [GraphArray(self, whole, (), INT64)], (), INT64)
+            else:
+                size = self.squeeze(self.size_array(value), 0)
             return size if dtype is None else self.cast(size, dtype)
         wanted = np.dtype(np.float64 if dtype is None else dtype)
         wide = np.dtype(np.float32) if wanted.itemsize < 4 else wanted  # a size may be beyond float16
@@ -224,9 +229,13 @@ class Graph:
 
     def _note(self, array: GraphArray) -> None:
         self.shapes[array.name] = array.shape
+        dynamic = False
         for axis, size in enumerate(array.shape):
             if type(size) is Size:
                 self._sizes.setdefault(int(size), (array.name, axis))
+                dynamic = True
+        if dynamic and 0 not in array.shape:
+            self._counts.setdefault(math.prod(map(int, array.shape)), array.name)
 
     def size(self, n: int) -> Size | None:
         """The number as a dynamic size, if it is one: seen before, or a multiple of one."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from itertools import chain
+from operator import is_
 from typing import Any
 
 import numpy as np
 
 from lite._arrays.types import HostArray, raw
-from lite._transforms.jit.structure import DIRECT, DONATED, Flattener, Structure
+from lite._transforms.jit.structure import ARRAY, DIRECT, DONATED, Flattener, Structure
 
 _DONATED_KEPT = 16  # donated arguments of a function that are recognised; there are two values of each
 
@@ -27,29 +28,38 @@ class Argument:
     Attributes:
         number: of its form, among all that the function met.
         inside: whether there is an array of another transformation in it.
+        home: which buffers of a session its leaves are; None if they are none.
     """
 
     __slots__ = (
-        *("batches", "containers", "donated", "inside", "leaves", "number", "places", "structure", "value"),
-        "_entries",
+        *("batches", "containers", "donated", "home", "inside", "leaves", "number", "places", "structure"),
+        *("value", "_entries"),
     )
 
     def __init__(
         self, value: Any, name: str, donated: bool, static: bool = False, axes: dict[int, str] | None = None
     ) -> None:
-        flat = Flattener()
-        self.structure: Structure = (
-            ("static", type(value), value) if static else flat.structure(value, name, DIRECT)
-        )
         self.value = value
         self.donated = donated
+        self.number = -1
+        self.home: tuple[object, int] | None = None
+        if type(value) is np.ndarray and not (static or donated) and axes is None:
+            # Without a Flattener: 0.6 of a policy's 9 microseconds above those of the session.
+            self.structure: Structure = (ARRAY,)
+            self.leaves: list[Any] = [value]
+            self.places: list[tuple[int, str] | None] = [None]
+            self.batches: list[tuple[Any, int]] = [(1, DIRECT)]
+            self.containers: list[Any] = []
+            self.inside, self._entries = False, None
+            return
+        flat = Flattener()
+        self.structure = ("static", type(value), value) if static else flat.structure(value, name, DIRECT)
         self.leaves = flat.leaves
         self.places = flat.places
         self.batches = [(DONATED, 0)] * len(flat.leaves) if donated else flat.batches
         if axes is not None and not donated:
             self.batches = [(axes, 0)] * len(flat.leaves)
         self.containers = flat.containers
-        self.number = -1
         self.inside = any(
             type(leaf) is not np.ndarray and isinstance(raw(leaf), HostArray) for leaf in self.leaves
         )
@@ -66,9 +76,12 @@ class Argument:
         return (self.structure, self.donated, *forms)
 
     def is_unchanged(self) -> bool:
-        """Whether the containers of a donated argument hold the entries that they held."""
+        """Whether the containers of a donated argument hold the entries that they held, by the same keys."""
         before = self._entries
-        return before is not None and list(map(id, _entries(self.containers))) == list(map(id, before))
+        if before is None:
+            return False
+        now = _entries(self.containers)
+        return len(now) == len(before) and all(map(is_, now, before))
 
     def present_leaves(self) -> list[Any]:
         """The leaves, after entries were replaced."""
@@ -83,8 +96,14 @@ class Argument:
 
 
 def _entries(containers: list[Any]) -> list[Any]:
-    """All entries, which are kept alive so that no other object gets the identity of one."""
-    parts = [node.tensordicts if node._parts() is not None else node._data.values() for node in containers]
+    """All keys and entries, which are kept alive so that no other object gets the identity of one."""
+    parts: list[Any] = []
+    for node in containers:
+        if node._parts() is None:
+            data = node._data
+            parts += data, data.values()
+        else:
+            parts.append(node.tensordicts)
     return list(chain.from_iterable(parts))
 
 

@@ -186,7 +186,7 @@ class _Joining:
         ):  # fmt: skip
             operands = []
             for column in zip(*[node.inputs for node in nodes if node is not None], strict=True):
-                if len(set(column)) == 1 and self._is_shared(column[0], shapes[0]):
+                if len(set(column)) == 1 and math.prod(self.shapes.get(column[0], (2,))) == 1:
                     operands.append(column[0])
                 elif all(self.shapes.get(name) == shape for name, shape in zip(column, shapes, strict=True)):
                     operands.append(self._joined(column, owners, depth - 1))
@@ -213,15 +213,24 @@ class _Joining:
         """The nodes that lead to the outputs, each after what it reads."""
         made = dict(self.made)
         split: dict[str, Node] = {}
+        told: set[str] = set()
         for members, flat in self.groups.items():
             if flat in self.side_by_side:
                 continue
             sizes = [math.prod(self.shapes[name]) for name in members]
-            pieces = tuple(f"{name}/part" for name in members)
-            node = Node("Split", (flat, self._ints(*sizes)), pieces, {"axis": 0})
-            for name, piece in zip(members, pieces, strict=True):
-                split[piece] = node
-                made[name] = Node("Reshape", (piece, self._ints(*self.shapes[name])), (name,))
+            pieces: list[str] = []
+            for k, name in enumerate(members):
+                if name in told:  # a value may be a part of two arrays, and is read from one
+                    pieces.append(f"{flat}/{k}")
+                    continue
+                told.add(name)
+                if len(self.shapes[name]) == 1:
+                    pieces.append(name)
+                else:
+                    pieces.append(f"{flat}/{k}")
+                    made[name] = Node("Reshape", (pieces[-1], self._ints(*self.shapes[name])), (name,))
+            node = Node("Split", (flat, self._ints(*sizes)), tuple(pieces), {"axis": 0})
+            split.update(dict.fromkeys(pieces, node))
         made.update(split)
         made.update({name: node for node in self.nodes for name in node.outputs})
         needs: dict[int, list[int]] = {}
@@ -231,9 +240,9 @@ class _Joining:
             node = wanted.pop()
             if id(node) not in nodes:
                 nodes[id(node)] = node
-                read = [made[name] for name in node.inputs if name in made]
-                needs[id(node)] = [id(other) for other in read]
-                wanted += read
+                before = [made[name] for name in node.inputs if name in made]
+                needs[id(node)] = [id(other) for other in before]
+                wanted += before
         try:
             return tuple([nodes[number] for number in TopologicalSorter(needs).static_order()])
         except CycleError:

@@ -68,8 +68,12 @@ class Runner:
         self._dtypes = {x.name: x.dtype for x in program.traced.inputs}
         self._taken = {name: one for name, one in program.captured.items() if name in self._dtypes}
         self._staying = frozenset(pairs.values())
-        self._outputs = [output for output in program.traced.outputs if output[0] not in self._staying]
-        self._items = _items_of(program)
+        self._outputs = [
+            (name, shape, dtype, all(type(n) is int and n for n in shape))
+            for name, shape, dtype in program.traced.outputs
+            if name not in self._staying
+        ]
+        self._items = _items_of(program, self._staying)
         self._pid = -1
         self._open()
 
@@ -121,6 +125,10 @@ class Runner:
                 following = outputs[name] if name in outputs else self.pairs[kept[name]]
                 binding.bind_output(following, whole[1 - turn][name])
             self._bindings.append(binding)
+        self._after = [
+            {name: self.buffers[1 - turn][i] for i, name in self.pairs.items()} for turn in range(2)
+        ]
+        self._homes = object(), object()
         self._captured: list[dict[str, Any]] = [{}, {}]
         self._ready: list[dict[int, Argument]] = [{}, {}]
         self._staged: list[dict[str, Array]] = [{}, {}]
@@ -133,6 +141,7 @@ class Runner:
         with self._lock:
             if self._pid != os.getpid():
                 self._open()
+            self._fill(given)
             found = self._run(leaves)
             return self._finished(given, leaves, found)
 
@@ -148,15 +157,29 @@ class Runner:
             start += len(argument.leaves)
         return class_registry.dense(found)
 
+    def _fill(self, given: Sequence[Argument]) -> None:
+        """Copy what stays to its buffers, where it is not there as the results of the last call."""
+        turn = self.turn
+        buffers, start = self.buffers[turn], 0
+        for argument in given:
+            count = len(argument.leaves)
+            if argument.donated and argument.home != (self._homes[turn], start):
+                at_home = True
+                for i, leaf in enumerate(argument.leaves, start):
+                    buffer = buffers.get(i)
+                    if buffer is not None and leaf is not buffer:
+                        at_home = False
+                        held = leaf.data if isinstance(leaf, ArrayHolder) else leaf
+                        if held is not buffer:
+                            np.copyto(buffer, held)
+                if at_home:
+                    argument.home = self._homes[turn], start
+            start += count
+
     def _run(self, leaves: Sequence[Any]) -> dict[str, Array]:
         """The outputs by name."""
         turn = self.turn
         binding = self._bindings[turn]
-        for i, buffer in self.buffers[turn].items():
-            leaf = leaves[i]
-            held = leaf.data if isinstance(leaf, ArrayHolder) else leaf
-            if held is not buffer:
-                np.copyto(buffer, held)
         kept = [self._bind(turn, name, leaves[i]) for i, name in self._inputs]
         for name, captured in self._taken.items():
             value = captured.array
@@ -170,29 +193,32 @@ class Runner:
             drawn = draw.make(generator, self._shape(draw.shape or (), leaves))
             if name in self._dtypes:  # else nothing reads it, but the generator goes on
                 kept.append(self._bind(turn, name, drawn))
-        found, new = {}, []
+        found = self._after[turn].copy()
+        copied, new = [], []
         staged = self._staged[turn]
-        for name, shape, dtype in self._outputs:
-            sizes: Any = tuple([self._size(n, leaves) if type(n) is str else n for n in shape])
+        for name, shape, dtype, fixed in self._outputs:
+            sizes: Any = shape
+            if not fixed:
+                sizes = tuple([self._size(n, leaves) if type(n) is str else n for n in shape])
             out = staged.get(name)
             if out is not None and out.shape == sizes:
-                found[name] = out
+                copied.append((name, out))
             elif None in sizes or 0 in sizes:
                 binding.bind_new_output(name)
                 new.append(name)
             else:
-                found[name] = out = np.empty(sizes, dtype)
+                out = np.empty(sizes, dtype)
                 if out.nbytes <= _SMALL:
                     staged[name] = out
+                    copied.append((name, out))
+                else:
+                    found[name] = out
                 binding.bind_output(name, out)
         binding.run()
-        for name in found:
-            if name in staged:
-                found[name] = found[name].copy()
+        for name, out in copied:
+            found[name] = out.copy()
         if new:
             found.update(binding.new_outputs(new))
-        for i, name in self.pairs.items():
-            found[name] = self.buffers[1 - turn][i]
         self.turn = 1 - turn
         return found
 
@@ -233,19 +259,19 @@ class Runner:
             for argument in given:
                 if argument.donated and argument.containers:
                     argument.settle()
+                    argument.home = None
                     argument.leaves[:] = argument.present_leaves()
         results = [self._result(k, item, found, containers) for k, item in enumerate(self._items.structures)]
         return tuple(results) if self._items.several else results[0]
 
     def _result(self, k: int, structure: Structure, found: dict[str, Any], containers: list[Any]) -> Any:
         """One item of the result. TensorDicts of what stays are made once for each of the two turns."""
-        names = self._items.names[k]
-        stays = structure[0] in ("td", "stack") and all(name in self._staying for name in names)
+        stays = self._items.stay[k]
         if stays:
             ready = self._ready[self.turn].get(k)
             if ready is not None and ready.is_unchanged():
                 return ready.value
-        value = Builder(iter([found[name] for name in names]), containers).build(structure)
+        value = Builder(iter([found[name] for name in self._items.names[k]]), containers).build(structure)
         if stays:
             self._ready[self.turn][k] = Argument(value, "", donated=True)
         return value
@@ -283,17 +309,19 @@ class _Items(NamedTuple):
     Attributes:
         structures: of the items.
         names: of their outputs.
+        stay: whether an item is a container of arrays that stay in the session.
         several: whether the result is a tuple of them.
         given: whether an argument is among them.
     """
 
     structures: tuple[Structure, ...]
     names: list[list[str]]
+    stay: list[bool]
     several: bool
     given: bool
 
 
-def _items_of(program: Program) -> _Items:
+def _items_of(program: Program, staying: frozenset[str]) -> _Items:
     several = program.structure[0] == "tuple"
     structures = program.structure[1:] if several else (program.structure,)
     names, start = [], 0
@@ -301,4 +329,8 @@ def _items_of(program: Program) -> _Items:
         count = leaf_count(structure)
         names.append(program.results[start : start + count])
         start += count
-    return _Items(structures, names, several, "given" in repr(program.structure))
+    stay = [
+        structure[0] in ("td", "stack") and staying.issuperset(of)
+        for structure, of in zip(structures, names, strict=True)
+    ]
+    return _Items(structures, names, stay, several, "given" in repr(program.structure))

@@ -103,3 +103,23 @@ def test_a_network_learns_as_without(width: int) -> None:
     runner = next(iter(step._kept.values()))
     names = [name for group in runner.joined for name in group.inputs]
     assert len(names) == (18 if width == 4 else 15)  # arrays of 40,000 elements are not copied for it
+
+
+@pytest.mark.parametrize("shape", [(), (2, 3)])
+def test_values_that_two_groups_share(shape: tuple[int, ...]) -> None:
+    def step(first: TensorDict, state: TensorDict, x: Any) -> Any:
+        share = x / (1 + np.abs(x))  # one number for all
+        state = state.apply(lambda m: m * 0.5 + share)  # three alike
+        rates = {"a": 1.0, "b": 1.0, "c": np.abs(x)}  # two alike
+        return TensorDict({key: first[key] - rates[key] * state[key] for key in rates}), state
+
+    values = np.random.default_rng(0).normal(size=(3, *shape))
+    names = dict(zip("abc", values, strict=True))
+    given = [TensorDict(names), TensorDict(names)]
+    jitted = lite.jit(step, donate=("first", "state"), threads=1)
+    plain, graph = given, [td.clone() for td in given]
+    for _ in range(3):
+        plain, graph = step(*plain, np.float64(0.25)), jitted(*graph, np.float64(0.25))
+    for want, got in zip(plain, graph, strict=True):
+        for key in names:
+            np.testing.assert_allclose(got[key], want[key], rtol=1e-12)

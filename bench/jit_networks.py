@@ -1,0 +1,276 @@
+"""Steps of networks for `bench/test_jit.py`: the forward pass, the backward pass and Adam."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import torch
+
+import lite
+from lite import TensorDict, nn, optim, value_and_grad
+
+Alternatives = dict[str, Callable[[], Any]]
+Learning = Callable[[Callable[..., Any]], Callable[[], Any]]
+RATE = 1e-3
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    """Normal numbers in float32."""
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def same(alternatives: Alternatives) -> Alternatives:
+    """The alternatives, whose first three losses are the same."""
+    first, *others = [[float(call()) for _ in range(3)] for call in alternatives.values()]
+    for other in others:
+        np.testing.assert_allclose(other, first, rtol=1e-3)
+    return alternatives
+
+
+class ByHand:
+    """Backpropagation and Adam of a network with two hidden layers of tanh, in NumPy."""
+
+    def __init__(self, weights: list[np.ndarray]) -> None:
+        self.weights = [w.copy() for w in weights]
+        self.first = [np.zeros_like(w) for w in weights]
+        self.second = [np.zeros_like(w) for w in weights]
+        self.step = 0
+
+    def __call__(self, x: np.ndarray, y: np.ndarray) -> Any:
+        w1, b1, w2, b2, w3, b3 = self.weights
+        h1 = np.tanh(x @ w1.T + b1)
+        h2 = np.tanh(h1 @ w2.T + b2)
+        error = h2 @ w3.T + b3 - y
+        loss = (error * error).mean()
+        g = error * np.float32(2 / error.size)
+        g2 = (g @ w3) * (1 - h2 * h2)
+        g1 = (g2 @ w2) * (1 - h1 * h1)
+        self.step += 1
+        root = (1 - 0.999**self.step) ** 0.5
+        rate, eps = RATE * root / (1 - 0.9**self.step), 1e-8 * root
+        grads = (g1.T @ x, g1.sum(0), g2.T @ h1, g2.sum(0), g.T @ h2, g.sum(0))
+        for p, g, m, v in zip(self.weights, grads, self.first, self.second, strict=True):
+            m += (g - m) * np.float32(0.1)
+            v += (g * g - v) * np.float32(0.001)
+            p -= np.float32(rate) * m / (np.sqrt(v) + np.float32(eps))
+        return loss
+
+
+def jax_step(params: Any, first: Any, second: Any, count: Any, x: Any, y: Any) -> Any:
+    """The same in JAX."""
+
+    def objective(params: Any) -> Any:
+        w1, b1, w2, b2, w3, b3 = params
+        h = jax.numpy.tanh(jax.numpy.tanh(x @ w1.T + b1) @ w2.T + b2)
+        return ((h @ w3.T + b3 - y) ** 2).mean()
+
+    loss, grads = jax.value_and_grad(objective)(params)
+    count = count + 1
+    first = [m + (g - m) * 0.1 for m, g in zip(first, grads, strict=True)]
+    second = [v + (g * g - v) * 0.001 for v, g in zip(second, grads, strict=True)]
+    root = (1 - 0.999**count) ** 0.5
+    rate, eps = RATE * root / (1 - 0.9**count), 1e-8 * root
+    rows = zip(params, first, second, strict=True)
+    params = [p - rate * m / (jax.numpy.sqrt(v) + eps) for p, m, v in rows]
+    return loss, params, first, second, count
+
+
+def in_jax(weights: list[np.ndarray], x: np.ndarray, y: np.ndarray) -> Callable[[], Any]:
+    """A call of `jax_step`, compiled, with donated state."""
+    compiled = jax.jit(jax_step, donate_argnums=(0, 1, 2, 3))
+    zeros = [jax.numpy.zeros_like(w) for w in weights]
+    params = [jax.numpy.asarray(w) for w in weights]
+    held = [params, zeros, list(map(jax.numpy.copy, zeros)), jax.numpy.float32(0)]
+    jx, jy = jax.numpy.asarray(x), jax.numpy.asarray(y)
+
+    def call() -> Any:
+        loss, *held[:] = compiled(*held, jx, jy)
+        return jax.block_until_ready(loss)
+
+    return call
+
+
+def steps(net: Any, x: np.ndarray, y: np.ndarray, threads: int) -> Alternatives:
+    """Regression by a network of lite, with and without a graph."""
+    adam = optim.Adam(RATE)
+
+    def update(params: Any, state: Any, x: Any, y: Any) -> Any:
+        def objective(params: Any) -> Any:
+            with params.to_module(net):
+                return ((net(x) - y) ** 2).mean()
+
+        loss, grads = value_and_grad(objective)(params)
+        return loss, *adam.update(params, grads, state)
+
+    def learning(update: Callable[..., Any]) -> Callable[[], Any]:
+        params = TensorDict.from_module(net).data.clone()
+        held = [params, adam.init(params)]
+
+        def call() -> Any:
+            loss, *held[:] = update(*held, x, y)
+            return loss
+
+        return call
+
+    jitted = lite.jit(update, donate=("params", "state"), threads=threads)
+    return {"lite": learning(jitted), "lite, plain": learning(update)}
+
+
+def torch_steps(net: Callable[[Any], Any], params: Any, x: np.ndarray, y: np.ndarray) -> Callable[[], Any]:
+    """Regression by a network of torch."""
+    tx, ty = torch.from_numpy(x), torch.from_numpy(y)
+    adam = torch.optim.Adam(params, lr=RATE)
+
+    def call() -> Any:
+        adam.zero_grad()
+        loss = torch.nn.functional.mse_loss(net(tx), ty)
+        loss.backward()
+        adam.step()
+        return loss
+
+    return call
+
+
+def tanh_network(lib: Any, outputs: int) -> Any:
+    """8-64-64 and the outputs."""
+    return lib.Sequential(
+        *(lib.Linear(8, 64), lib.Tanh(), lib.Linear(64, 64), lib.Tanh(), lib.Linear(64, outputs))
+    )
+
+
+def mlp(batch: int, threads: int) -> Alternatives:
+    """8-64-64-4 with tanh."""
+    torch_net, twin, net = tanh_network(torch.nn, 4), tanh_network(torch.nn, 4), tanh_network(nn, 4)
+    for other in (twin, net):
+        other.load_state_dict(torch_net.state_dict())
+    x, y = numbers(batch, 8), numbers(batch, 4, seed=1)
+    weights = [param.data.copy() for param in net.parameters()]
+    by_hand = ByHand(weights)
+    return same(
+        {
+            **steps(net, x, y, threads),
+            "torch": torch_steps(torch_net, torch_net.parameters(), x, y),
+            "torch.compile": torch_steps(torch.compile(twin), twin.parameters(), x, y),
+            "by hand": lambda: by_hand(x, y),
+            "JAX, jit": in_jax(weights, x, y),
+        }
+    )
+
+
+def ensemble(count: int, threads: int) -> Alternatives:
+    """Critics 8-64-64-1 with their parameters side by side, on one batch of 64."""
+    critics = [tanh_network(torch.nn, 1) for _ in range(count)]
+    base = tanh_network(nn, 1)
+    mine = []
+    for critic in critics:
+        base.load_state_dict(critic.state_dict())
+        mine.append(TensorDict.from_module(base).data.clone())
+    stacked = lite.stack(mine)
+    x, y = numbers(64, 8), numbers(count, 64, 1, seed=1)
+    adam = optim.Adam(RATE)
+
+    def one(params: Any, x: Any) -> Any:
+        with params.to_module(base):
+            return base(x)
+
+    def update(params: Any, state: Any, x: Any, y: Any) -> Any:
+        def objective(params: Any) -> Any:
+            return ((lite.vmap(one, (0, None))(params, x) - y) ** 2).mean()
+
+        loss, grads = value_and_grad(objective)(params)
+        return loss, *adam.update(params, grads, state)
+
+    def learning(update: Callable[..., Any]) -> Callable[[], Any]:
+        params = stacked.clone()
+        held = [params, adam.init(params)]
+
+        def call() -> Any:
+            loss, *held[:] = update(*held, x, y)
+            return loss
+
+        return call
+
+    params, buffers = torch.func.stack_module_state(critics)
+    skeleton = tanh_network(torch.nn, 1).to("meta")
+
+    def theirs(x: Any) -> Any:
+        return torch.func.vmap(lambda p, b: torch.func.functional_call(skeleton, (p, b), (x,)))(
+            params, buffers
+        )
+
+    jitted = lite.jit(update, donate=("params", "state"), threads=threads)
+    return same(
+        {
+            "lite": learning(jitted),
+            "lite, plain": learning(update),
+            "torch": torch_steps(theirs, params.values(), x, y),
+        }
+    )
+
+
+def convolutions(batch: int, threads: int) -> Alternatives:
+    """The network of Mnih et al. (2015) for frames of Atari games."""
+
+    def layers(lib: Any) -> Any:
+        return lib.Sequential(
+            *(lib.Conv2d(4, 32, 8, 4), lib.ReLU(), lib.Conv2d(32, 64, 4, 2), lib.ReLU()),
+            *(lib.Conv2d(64, 64, 3, 1), lib.ReLU(), lib.Flatten(), lib.Linear(3136, 512), lib.ReLU()),
+            lib.Linear(512, 6),
+        )
+
+    return network(
+        layers(torch.nn), layers(nn), numbers(batch, 4, 84, 84), numbers(batch, 6, seed=1), threads
+    )
+
+
+def recurrent(times: int, threads: int) -> Alternatives:
+    """GRU 8-64 over sequences, a batch of 32."""
+    torch_net, net = torch.nn.GRU(8, 64, batch_first=True), nn.GRU(8, 64, batch_first=True)
+    x, y = numbers(32, times, 8), numbers(32, times, 64, seed=1)
+    return network(torch_net, net, x, y, threads, torch_call=lambda x: torch_net(x)[0], call=_First(net))
+
+
+class _First(nn.Module):
+    """The first result of a module."""
+
+    def __init__(self, net: Any) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Any) -> Any:
+        return self.net(x)[0]
+
+
+def network(
+    torch_net: Any,
+    net: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    threads: int,
+    torch_call: Callable[[Any], Any] | None = None,
+    call: Any = None,
+) -> Alternatives:
+    """Steps of a network of each side with the same weights."""
+    net.load_state_dict(torch_net.state_dict())
+    theirs = torch_steps(torch_call or torch_net, torch_net.parameters(), x, y)
+    return same({**steps(call or net, x, y, threads), "torch": theirs})
+
+
+def forward(threads: int) -> Alternatives:
+    """policy(td) of two layers, beside the session alone."""
+    policy = nn.TensorDictModule(nn.MLP(4, 2, num_cells=[64]), ["observation"], ["action"])
+    td = TensorDict(observation=numbers(1, 4), batch_size=[1])
+    call = lite.jit(lambda td: policy(td), threads=threads)
+    call(td)
+    session = call.lower(td)._runner._session.session
+    feeds = {session.get_inputs()[0].name: numbers(1, 4)}
+    taken = call.lower(td)._runner._taken
+    feeds |= {x.name: taken[x.name].array for x in session.get_inputs()[1:]}
+    return {
+        "lite": lambda: call(td),
+        "lite, plain": lambda: policy(td),
+        "session.run": lambda: session.run(None, feeds),
+    }
