@@ -105,21 +105,31 @@ def test_a_network_learns_as_without(width: int) -> None:
     assert len(names) == (18 if width == 4 else 15)  # arrays of 40,000 elements are not copied for it
 
 
-@pytest.mark.parametrize("shape", [(), (2, 3)])
-def test_values_that_two_groups_share(shape: tuple[int, ...]) -> None:
-    def step(first: TensorDict, state: TensorDict, x: Any) -> Any:
-        share = x / (1 + np.abs(x))  # one number for all
-        state = state.apply(lambda m: m * 0.5 + share)  # three alike
-        rates = {"a": 1.0, "b": 1.0, "c": np.abs(x)}  # two alike
-        return TensorDict({key: first[key] - rates[key] * state[key] for key in rates}), state
+def test_one_number_for_all_parts() -> None:
+    def step(state: TensorDict, x: Any) -> Any:
+        share = x / (1 + np.abs(x))
+        return state.apply(lambda m: m * 0.5 + share), share
 
-    values = np.random.default_rng(0).normal(size=(3, *shape))
-    names = dict(zip("abc", values, strict=True))
-    given = [TensorDict(names), TensorDict(names)]
-    jitted = lite.jit(step, donate=("first", "state"), threads=1)
-    plain, graph = given, [td.clone() for td in given]
-    for _ in range(3):
-        plain, graph = step(*plain, np.float64(0.25)), jitted(*graph, np.float64(0.25))
-    for want, got in zip(plain, graph, strict=True):
-        for key in names:
-            np.testing.assert_allclose(got[key], want[key], rtol=1e-12)
+    jitted = lite.jit(step, donate="state", threads=1)
+    state = TensorDict(a=np.array(1.0), b=np.array(2.0))
+    want, _ = step(state, np.float64(0.25))
+    got, share = jitted(state.clone(), np.float64(0.25))
+    assert (got["a"], got["b"], share) == (want["a"], want["b"], 0.2)
+
+
+def test_values_in_two_groups() -> None:
+    def step(first: TensorDict, second: TensorDict, x: TensorDict) -> Any:
+        v = {key: np.exp(x[key]) for key in "abc"}
+        first = TensorDict({key: first[key] - v[key] for key in "ab"})
+        second = TensorDict({key: second[key] * v[key] for key in "bc"})
+        return first, second, v["a"] @ v["c"]
+
+    values = dict(zip("abc", np.random.default_rng(0).normal(size=(3, 2)), strict=True))
+    x = TensorDict(values)
+    given = x.select("a", "b"), x.select("b", "c")
+    *want, total = step(*given, x)
+    *got, found = lite.jit(step, donate=("first", "second"), threads=1)(*given, x)
+    np.testing.assert_allclose(found, total, rtol=1e-12)
+    for one, other in zip(got, want, strict=True):
+        for key in other.keys():  # noqa: SIM118
+            np.testing.assert_allclose(one[key], other[key], rtol=1e-12)
