@@ -8,6 +8,7 @@ import numpy as np
 
 from lite._arrays.dtypes import compute_dtype, floats
 from lite._transforms.graphs.array import GraphArray
+from lite._transforms.graphs.convolution import FLOAT32, Geometry, convolve
 from lite._transforms.graphs.graph import Graph
 from lite.nn._export.native import native
 from lite.nn.layers.convolution import _MODES, Conv1d, Conv2d, LazyConv1d, LazyConv2d
@@ -21,8 +22,8 @@ def _convolution(graph: Graph, layer: Any, input: GraphArray) -> Any:
     if input.ndim not in (dims + 1, dims + 2) or input.shape[-dims - 1] != layer.in_channels:
         return NotImplemented
     compute, result = compute_dtype(input.dtype, weight.dtype)
-    if compute != np.float32:
-        return NotImplemented  # onnxruntime convolves float32 alone
+    if compute != FLOAT32:
+        return NotImplemented
     x = graph.cast(input, compute)
     x = x if input.ndim == dims + 2 else graph.unsqueeze(x, 0)
     extents = span(layer.kernel_size, layer.dilation)
@@ -31,24 +32,15 @@ def _convolution(graph: Graph, layer: Any, input: GraphArray) -> Any:
     sizes = tuple(b + n + a for b, n, a in zip(before, x.shape[2:], after, strict=True))
     if any(n < e for n, e in zip(sizes, extents, strict=True)):
         return NotImplemented
-    pads = [*before, *after]
     if mode is not None:
         width = [[0, 0], [0, 0], *([b, a] for b, a in zip(before, after, strict=True))]
-        x, pads = graph.pad(x, width, mode), [0] * (2 * dims)
-    inner = tuple((n - e) // s + 1 for n, e, s in zip(sizes, extents, layer.stride, strict=True))
-    inputs = [x, graph.operand(weight, compute)]
-    if bias is not None:
-        inputs.append(graph.operand(bias, compute))
-    out = graph.emit(
-        "Conv",
-        inputs,
-        (x.shape[0], weight.shape[0], *inner),
-        compute,
-        kernel_shape=list(layer.kernel_size),
-        strides=list(layer.stride),
-        dilations=list(layer.dilation),
-        group=layer.groups,
-        pads=pads,
+        x, before = graph.pad(x, width, mode), (0,) * dims
+        after = before
+    out = convolve(
+        x,
+        graph.operand(weight, compute),
+        None if bias is None else graph.operand(bias, compute),
+        Geometry(layer.stride, layer.dilation, before, after, layer.groups),
     )
     out = out if input.ndim == dims + 2 else graph.squeeze(out, 0)
     return graph.cast(out, result)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -12,16 +13,19 @@ from numpy.typing import DTypeLike
 from lite._arrays.dtypes import compute_dtype
 from lite._arrays.formulas import accumulate
 from lite._arrays.public import belong_to
-from lite._arrays.types import Array
+from lite._arrays.types import Array, is_symbolic
 from lite._transforms.grad.tape import value_of, with_node
+from lite._transforms.grad.transform import vjp
+from lite._tree.methods import LazyModule
 from lite.nn._modules.initial import Rng, empty_parameter, fill_uniform, reset
 from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
 from lite.nn._modules.uninitialized import UninitializedParameter
-from lite.nn.layers.recorded import is_recorded
+from lite.nn.layers.recorded import is_in_graph, is_recorded
 from lite.nn.layers.windows import Sizes, blocks, offset_slices, pad, sizes, span
 
+_graphs = LazyModule("lite._transforms.graphs.convolution")
 # Padding modes by their names in torch and in NumPy (None: zeros).
 _MODES = {"zeros": None, "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 # Entries of the matrix of patches that are made at once: what a core's cache takes, whatever the batch.
@@ -100,19 +104,31 @@ class _Convolution(Module):
             )
         compute, result = compute_dtype(input.dtype, weight.dtype)
         x, weight = input if input.ndim == dims + 2 else input[None], weight.astype(compute, copy=False)
-        recorded = is_recorded(x, weight, bias)
+        recorded = is_recorded(x, weight, bias) or (
+            compute == np.float32 and self.padding_mode == "zeros" and is_in_graph(x, weight, bias)
+        )
         out = self._recorded(x, weight, bias) if recorded else self._convolve(x, weight)
         if bias is not None and not recorded:
             out = accumulate(out, bias.reshape(-1, *(1,) * dims))
         return (out if input.ndim == dims + 2 else out[0]).astype(result, copy=False)
 
-    def _convolve(self, x: Array, weight: Array) -> Array:
-        kernel, stride = tuple(weight.shape[2:]), self.stride
-        extents = span(kernel, self.dilation)
+    def _fitting(self, x: Array, weight: Array) -> tuple[Sizes, Sizes, Sizes]:
+        """How much to pad before and after, and the sizes with it.
+
+        Raises:
+            RuntimeError: the window does not fit.
+        """
+        extents = span(tuple(weight.shape[2:]), self.dilation)
         before, after = self._around(x.shape[2:], extents)
         inner = tuple(b + n + a for b, n, a in zip(before, x.shape[2:], after, strict=True))
         if any(n < e for n, e in zip(inner, extents, strict=True)):
             raise RuntimeError(f"the window, {extents}, must fit into the input, got {inner} with padding")
+        return before, after, inner
+
+    def _convolve(self, x: Array, weight: Array) -> Array:
+        kernel, stride = tuple(weight.shape[2:]), self.stride
+        extents = span(kernel, self.dilation)
+        before, after, inner = self._fitting(x, weight)
         out = tuple((n - e) // s + 1 for n, e, s in zip(inner, extents, stride, strict=True))
         reach = tuple(slice((n - 1) * s + e) for n, s, e in zip(out, stride, extents, strict=True))
         channels, count = x.shape[1], x.shape[0]
@@ -151,6 +167,8 @@ class _Convolution(Module):
     def _recorded(self, x: Array, weight: Array, bias: Array) -> Array:
         """The convolution as one node; patches are made again for the gradient."""
         a, w = value_of(x), value_of(weight)
+        if is_in_graph(a, w, bias):
+            return self._operator(x, weight, bias)
         result = self._convolve(a, w)
         if bias is not None:
             result += value_of(bias).reshape(-1, *(1,) * self._dims)
@@ -189,8 +207,31 @@ class _Convolution(Module):
             result,
             (x, for_input),
             (weight, for_weight),
-            (bias, lambda g: g.sum((0, *range(2, g.ndim)))),
+            (bias, self._for_bias),
         )
+
+    def _operator(self, x: Array, weight: Array, bias: Array) -> Array:
+        """The convolution as one operator of a graph."""
+        before, after, _ = self._fitting(x, weight)
+        graph = next(found.graph for found in map(value_of, (x, weight, bias)) if is_symbolic(found))
+        how = _graphs.Geometry(self.stride, self.dilation, before, after, self.groups)
+        a, w = (graph.operand(value_of(array), np.float32) for array in (x, weight))
+        b = None if bias is None else graph.operand(value_of(bias), np.float32)
+
+        def pulled(g: Array) -> Any:
+            """For derivatives of an outer `vmap`, of which there are several."""
+            return vjp(self._convolve, a, w)[1](g)
+
+        return with_node(
+            _graphs.convolve(a, w, b, how),
+            (x, lambda g: _graphs.for_input(g, w, a.shape, how) if is_in_graph(g) else pulled(g)[0]),
+            (weight, lambda g: _graphs.for_weight(g, a, w.shape, how) if is_in_graph(g) else pulled(g)[1]),
+            (bias, self._for_bias),
+        )
+
+    @staticmethod
+    def _for_bias(g: Array) -> Array:
+        return g.sum((0, *range(2, g.ndim)))
 
     def _around(self, inner: Sizes, extents: Sizes) -> tuple[Sizes, Sizes]:
         """How much to pad before and after each dimension, checked."""

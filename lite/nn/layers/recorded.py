@@ -1,6 +1,7 @@
 """Decides which calls of layers become one node: those with traced arrays that wrap plain arrays.
 
-In other calls, such as those with arrays of an outer `vmap`, every operation of the formula is a node.
+In other calls, such as those with arrays of an outer `vmap`, every operation of the formula is a node. The
+arrays of a graph are like plain ones to layers that are one operator of it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.types import is_symbolic
 from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import value_of
 
 
 def is_recorded(*arrays: Any) -> bool:
@@ -22,3 +25,14 @@ def is_recorded(*arrays: Any) -> bool:
         if type(array) is not np.ndarray and array is not None:
             return False
     return traced
+
+
+def is_in_graph(*arrays: Any) -> bool:
+    """Whether some arrays are those of a graph, by themselves or traced, and all others plain."""
+    found = False
+    for array in map(value_of, arrays):
+        if is_symbolic(array):
+            found = True
+        elif type(array) is not np.ndarray and array is not None:
+            return False
+    return found

@@ -1,0 +1,106 @@
+"""Convolutions as operators of a graph, and their derivatives, which are convolutions themselves.
+
+Source:
+    Dumoulin and Visin (2016), A guide to convolution arithmetic for deep learning (arXiv:1603.07285).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from lite._arrays.types import Shape
+from lite._transforms.graphs.array import GraphArray
+from lite._transforms.graphs.graph import Graph
+
+FLOAT32 = np.dtype(np.float32)  # of the operands: onnxruntime convolves no others
+
+
+class Geometry(NamedTuple):
+    """How a window moves.
+
+    Attributes:
+        strides: steps of the window.
+        dilations: distances between its entries.
+        before, after: zeros on both sides of each dimension.
+        groups: groups of channels.
+    """
+
+    strides: Shape
+    dilations: Shape
+    before: Shape
+    after: Shape
+    groups: int
+
+
+def convolve(x: GraphArray, weight: GraphArray, bias: GraphArray | None, how: Geometry) -> GraphArray:
+    """The convolution of x (N, C, *sizes) by weight (O, C / groups, *kernel)."""
+    kernel = tuple(map(int, weight.shape[2:]))
+    spans = [d * (k - 1) + 1 for k, d in zip(kernel, how.dilations, strict=True)]
+    moves = zip(x.shape[2:], spans, how.strides, how.before, how.after, strict=True)
+    out = [(b + n + a - e) // s + 1 for n, e, s, b, a in moves]
+    shape = (x.shape[0], weight.shape[0], *out)
+    inputs = [x, weight] if bias is None else [x, weight, bias]
+    return _emit(x.graph, "Conv", inputs, shape, kernel, how)
+
+
+def for_input(g: GraphArray, weight: GraphArray, shape: Shape, how: Geometry) -> GraphArray:
+    """What a derivative by the result, g, is by the input of a shape."""
+    kernel = tuple(map(int, weight.shape[2:]))
+    rest = []
+    for n, out, k, s, d, b, a in zip(shape[2:], g.shape[2:], kernel, *how[:4], strict=True):
+        rest.append(int(n) - ((int(out) - 1) * s + d * (k - 1) + 1 - b - a))
+    return _emit(g.graph, "ConvTranspose", [g, weight], shape, kernel, how, output_padding=rest)
+
+
+def for_weight(g: GraphArray, x: GraphArray, shape: Shape, how: Geometry) -> GraphArray:
+    """What a derivative by the result, g, is by the weight of a shape.
+
+    It is the convolution of the input by g, the rows of the batch being channels: a step of one is a distance
+    of the other.
+    """
+    graph, groups = x.graph, how.groups
+    order = range(2, x.ndim)
+    if groups == 1:
+        inputs = graph.transpose(x, (1, 0, *order))
+    else:  # (C / groups, groups N, *sizes), so that each group convolves its own rows
+        count, channels, *sizes = x.shape
+        apart = graph.reshape(x, (count, groups, channels // groups, *sizes))
+        turned = graph.transpose(apart, (2, 1, 0, *(axis + 1 for axis in order)))
+        inputs = graph.reshape(turned, (channels // groups, groups * count, *sizes))
+    windows = graph.transpose(g, (1, 0, *order))
+    back = Geometry(how.dilations, how.strides, how.before, how.after, groups)
+    found = convolve(inputs, windows, None, back)
+    for axis, size in enumerate(shape[2:], 2):
+        if int(found.shape[axis]) != size:  # entries that the last step left out
+            found = graph.slice(found, axis, 0, int(size), 1, int(size))
+    return graph.transpose(found, (1, 0, *order))
+
+
+def _emit(
+    graph: Graph,
+    op: str,
+    inputs: Sequence[GraphArray],
+    shape: Sequence[int],
+    kernel: Shape,
+    how: Geometry,
+    **attributes: Sequence[int],
+) -> GraphArray:
+    if math.prod(map(int, kernel)) == 0:
+        graph.fail("convolves with an empty window")
+    # A kernel whose size is dynamic (the rows of a batch) is known to the operator from its operand.
+    return graph.emit(
+        op,
+        inputs,
+        shape,
+        inputs[0].dtype,
+        kernel_shape=[int(n) for n in kernel],
+        strides=list(how.strides),
+        dilations=list(how.dilations),
+        group=how.groups,
+        pads=[*how.before, *how.after],
+        **{name: list(value) for name, value in attributes.items()},
+    )
