@@ -168,8 +168,11 @@ class _Joining:
 
     def _is_shared(self, name: str, shape: Shape) -> bool:
         """Whether an operand is one number for all elements."""
-        found = self.shapes.get(name)
-        return found is not None and math.prod(found) == 1 and shape != found
+        return self._is_number(name) and shape != self.shapes[name]
+
+    def _is_number(self, name: str) -> bool:
+        """Whether a value is one number, which any flat array meets as it is."""
+        return self.shapes.get(name) in ((), (1,))
 
     def _joined(self, members: tuple[str, ...], owners: tuple[str, ...], depth: int) -> str:
         """The array of values that are computed alike, or put side by side."""
@@ -184,15 +187,17 @@ class _Joining:
             and self._by_elements(node, shape)
             for node, shape in zip(nodes, shapes, strict=True)
         ):  # fmt: skip
-            operands = []
+            operands, apart = [], False
             for column in zip(*[node.inputs for node in nodes if node is not None], strict=True):
-                if len(set(column)) == 1 and math.prod(self.shapes.get(column[0], (2,))) == 1:
+                if len(set(column)) == 1 and self._is_number(column[0]):
                     operands.append(column[0])
                 elif all(self.shapes.get(name) == shape for name, shape in zip(column, shapes, strict=True)):
                     operands.append(self._joined(column, owners, depth - 1))
+                    apart = True
                 else:
+                    apart = False
                     break
-            else:
+            if apart:
                 out = self.groups[members] = self._name(first.op)
                 self.nodes.append(replace(first, inputs=tuple(operands), outputs=(out,)))
                 return out

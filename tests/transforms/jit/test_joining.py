@@ -117,6 +117,21 @@ def test_one_number_for_all_parts() -> None:
     assert (got["a"], got["b"], share) == (want["a"], want["b"], 0.2)
 
 
+def test_parts_that_become_one_number() -> None:
+    def step(state: TensorDict) -> Any:
+        return TensorDict(a=np.array(0.5), b=np.array(0.5)), state["a"] + state["b"]
+
+    state = TensorDict(a=np.array(1.0), b=np.array(2.0))
+    got, total = lite.jit(step, donate="state", threads=1)(state)
+    assert (got["a"], got["b"], total) == (0.5, 0.5, 3.0)
+
+
+def test_a_number_of_more_dimensions() -> None:
+    state = TensorDict(a=np.ones((2, 2)), b=np.ones((3, 2)))
+    step = lite.jit(lambda state, x: state.apply(lambda m: m * x), donate="state", threads=1)
+    np.testing.assert_array_equal(step(state, np.full((1, 1), 2.0))["b"], np.full((3, 2), 2.0))
+
+
 def test_values_in_two_groups() -> None:
     def step(first: TensorDict, second: TensorDict, x: TensorDict) -> Any:
         v = {key: np.exp(x[key]) for key in "abc"}
