@@ -84,7 +84,7 @@ def graph(
 def node(
     op: str, name: str, inputs: Sequence[str], outputs: Sequence[str], attributes: Mapping[str, Any]
 ) -> bytes:
-    """An operator with its attributes: integers, floats, texts, dtypes, and lists of them."""
+    """An operator with its attributes: numbers, texts, dtypes, lists of them, and graphs as bytes."""
     parts = [text(1, value) for value in inputs]
     parts += [text(2, value) for value in outputs]
     parts += [text(3, name), text(4, op)]
@@ -101,6 +101,8 @@ def _attribute(name: str, value: Any) -> bytes:
         return text(1, name) + single(2, float(value)) + integer(20, 1)
     if isinstance(value, str):
         return text(1, name) + text(4, value) + integer(20, 3)
+    if isinstance(value, bytes):
+        return text(1, name) + field(6, value) + integer(20, 5)
     items = list(value)
     if all(isinstance(item, bool | int | np.integer) for item in items):
         return text(1, name) + b"".join(integer(8, int(item)) for item in items) + integer(20, 7)

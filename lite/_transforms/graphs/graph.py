@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -29,6 +29,7 @@ class Node:
         outputs: names of values.
         attributes: integers, floats, strings, dtypes, and lists of them.
         path: of the module that was running.
+        body: what the operator runs again and again, if it is a loop.
     """
 
     op: str
@@ -36,6 +37,45 @@ class Node:
     outputs: tuple[str, ...]
     attributes: dict[str, Any] = field(default_factory=dict)
     path: str = ""
+    body: Body | None = None
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The inputs, and what the body reads of the graph around it."""
+        return self.inputs if self.body is None else (*self.inputs, *self.body.reads)
+
+    def renamed(self, names: Mapping[str, str]) -> Node:
+        """The same with other names of values."""
+        if not any(name in names for name in (*self.reads, *self.outputs)):
+            return self
+        inputs, outputs = (tuple(names.get(n, n) for n in side) for side in (self.inputs, self.outputs))
+        body = None if self.body is None else self.body.renamed(names)
+        return replace(self, inputs=inputs, outputs=outputs, body=body)
+
+
+@dataclass(frozen=True)
+class Body:
+    """A graph inside of a node, which may read every value of the graph around it.
+
+    Attributes:
+        inputs: name, shape and dtype of each.
+        outputs: the same.
+        nodes: in the order in which they run.
+    """
+
+    inputs: tuple[tuple[str, Shape, Any], ...]
+    outputs: tuple[tuple[str, Shape, Any], ...]
+    nodes: tuple[Node, ...]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What is read of the graph around."""
+        own = {name for node in self.nodes for name in node.outputs} | {x[0] for x in self.inputs}
+        return tuple(name for node in self.nodes for name in node.reads if name not in own)
+
+    def renamed(self, names: Mapping[str, str]) -> Body:
+        """The same with other names of what is around."""
+        return replace(self, nodes=tuple(node.renamed(names) for node in self.nodes))
 
 
 class Graph:
@@ -73,6 +113,17 @@ class Graph:
             yield
         finally:
             self._path.pop()
+
+    @contextmanager
+    def body(self) -> Iterator[list[Node]]:
+        """Collect the nodes of a body: they use what is around them, and nothing around uses them."""
+        around = self.nodes, self._made, self._sizes, self._counts, self._expanded
+        self.nodes = []
+        self._made, self._sizes, self._counts, self._expanded = (dict(found) for found in around[1:])
+        try:
+            yield self.nodes
+        finally:
+            self.nodes, self._made, self._sizes, self._counts, self._expanded = around
 
     @property
     def path(self) -> str:
@@ -220,6 +271,12 @@ class Graph:
             arrays.append(array)
         return arrays
 
+    def local(self, kind: str, shape: Sequence[int], dtype: DtypeLike) -> GraphArray:
+        """A value that no node of the graph gives: an input of a body, or an output of a loop."""
+        array = GraphArray(self, self._name(kind), tuple(shape), np.dtype(dtype))
+        self._note(array)
+        return array
+
     def _name(self, kind: str) -> str:
         self._count += 1
         path = self.path
@@ -326,6 +383,11 @@ class Graph:
         out = self.emit("Expand", [x, self.shape_array(target)], target, x.dtype)
         self._expanded[out.name] = x
         return out
+
+    def is_zero(self, x: GraphArray) -> bool:
+        """Whether an array is a constant without any other number than 0."""
+        array = self.constants.get(self._expanded.get(x.name, x).name)
+        return array is not None and not array.any()
 
     def narrowed(self, arrays: Sequence[GraphArray], shape: Shape) -> Sequence[GraphArray]:
         """Operands that are broadcast anyway, as they were before one of them was broadcast by itself."""

@@ -259,6 +259,18 @@ def _covers(item: slice, size: int) -> bool:
     return item.stop is None or (item.stop == size and isinstance(item.stop, Size | int))
 
 
+# Dtypes for which onnxruntime has the operator Pad on every device.
+_PADDED = frozenset(map(np.dtype, (np.float32, np.float64, np.int32, np.int64, np.bool_)))
+
+
+def _run(places: np.ndarray[Any, Any] | None, size: int) -> tuple[int, int] | None:
+    """How many places are before and after those that are written; None if they are not side by side."""
+    if places is None:
+        return 0, 0
+    first, count = int(places[0]), len(places)
+    return (first, int(size) - first - count) if (places == np.arange(first, first + count)).all() else None
+
+
 def _write_part(graph: Graph, x: GraphArray, items: list[Any], new: GraphArray) -> None:
     """What is given, put in its place by numbers, where the index points; elsewhere what was there."""
     dynamic = [graph.size(size) is not None for size in x.shape]
@@ -275,6 +287,22 @@ def _write_part(graph: Graph, x: GraphArray, items: list[Any], new: GraphArray) 
     full = graph.expand(new, [n for n, item in zip(lengths, items, strict=True) if isinstance(item, slice)])
     numbers = [axis for axis, item in enumerate(items) if not isinstance(item, slice)]
     full = graph.unsqueeze(full, *numbers) if numbers else full
+    runs = [_run(at, size) for at, size in zip(places, x.shape, strict=True)]
+    if None not in runs:
+        ends: Any = runs
+        partial = [axis for axis, (before, after) in enumerate(ends) if before or after]
+        if graph.is_zero(x) and x.dtype in _PADDED:
+            x.replace(graph.pad(full, ends, "constant"))
+            return
+        if len(partial) == 1:
+            axis = partial[0]
+            before, after = ends[axis]
+            size = int(x.shape[axis])
+            parts = [graph.slice(x, axis, 0, before, 1, before)] if before else []
+            parts.append(full)
+            parts += [graph.slice(x, axis, size - after, size, 1, after)] if after else []
+            x.replace(graph.concatenate(parts, axis))
+            return
     mask: Any = np.ones((1,) * x.ndim, bool)
     for axis, at in enumerate(places):
         if at is None:

@@ -131,12 +131,12 @@ def _finished(graph: Graph, inputs: tuple[Input, ...], results: dict[str, GraphA
             nodes.append(Node("Identity", (array.name,), (name,)))
         else:
             taken[array.name] = name
-    renamed = [_renamed(node, taken) for node in nodes]
+    renamed = [node.renamed(taken) for node in nodes]
     needed, kept = set(results), []
     for node in reversed(renamed):
         if needed.intersection(node.outputs):
             kept.append(node)
-            needed.update(node.inputs)
+            needed.update(node.reads)
     outputs = tuple(
         (name, tuple(sizes.get(n) if type(n) is Size else int(n) for n in array.shape), array.dtype)
         for name, array in results.items()
@@ -153,13 +153,6 @@ def _finished(graph: Graph, inputs: tuple[Input, ...], results: dict[str, GraphA
     return Traced(inputs, outputs, tuple(kept[::-1]), used)
 
 
-def _renamed(node: Node, names: dict[str, str]) -> Node:
-    if not any(name in names for name in (*node.inputs, *node.outputs)):
-        return node
-    inputs, outputs = (tuple(names.get(n, n) for n in side) for side in (node.inputs, node.outputs))
-    return Node(node.op, inputs, outputs, node.attributes, node.path)
-
-
 def _difference(a: Traced, b: Traced) -> str:
     """What differs between two graphs; empty if nothing does."""
     for x, y in itertools.zip_longest(a.nodes, b.nodes):
@@ -167,7 +160,7 @@ def _difference(a: Traced, b: Traced) -> str:
             node = x if x is not None else y
             where = f"in the module {node.path!r}" if node.path else "in the module"
             return f"what is computed {where} (at the operator {node.op}) changes"
-        for name in x.inputs:
+        for name in x.reads:
             if name in a.arrays and not _same(a.arrays[name], b.arrays.get(name)):
                 where = f"the module {x.path!r}" if x.path else "the module"
                 return f"{where} has other numbers (for the operator {x.op})"
@@ -175,7 +168,8 @@ def _difference(a: Traced, b: Traced) -> str:
 
 
 def _written(node: Node) -> Any:
-    return node.op, node.inputs, node.outputs, node.attributes
+    inner = None if node.body is None else list(map(_written, node.body.nodes))
+    return node.op, node.inputs, node.outputs, node.attributes, inner
 
 
 def _same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any] | None) -> bool:

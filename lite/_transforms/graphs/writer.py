@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from lite._files.onnx import writer
+from lite._transforms.graphs.graph import Body, Node
+from lite._transforms.graphs.sizes import Size
 from lite._transforms.graphs.trace import Traced
 
 OPSET = 20  # the first that has Gelu; onnxruntime knows it since 1.17
@@ -28,18 +30,32 @@ def model_bytes(
         producer: name and version of the program.
         tensors: the arrays, where some of them are in another file; by default all are inside.
     """
-    nodes = [
-        writer.node(
-            node.op,
-            f"{node.path}/{node.op}_{i}" if node.path else f"{node.op}_{i}",
-            node.inputs,
-            node.outputs,
-            node.attributes,
-        )
-        for i, node in enumerate(traced.nodes)
-    ]
+    nodes = _nodes(traced.nodes)
     if tensors is None:
         tensors = [writer.tensor(key, array) for key, array in traced.arrays.items()]
     inputs = [writer.value(x.name, x.dtype, x.shape) for x in traced.inputs]
     outputs = [writer.value(key, dtype, shape) for key, shape, dtype in traced.outputs]
     return writer.model(writer.graph(name, nodes, tensors, inputs, outputs), opset, producer, metadata)
+
+
+def _nodes(nodes: Iterable[Node]) -> list[bytes]:
+    found = []
+    for i, node in enumerate(nodes):
+        name = f"{node.path}/{node.op}_{i}" if node.path else f"{node.op}_{i}"
+        attributes = dict(node.attributes)
+        if node.body is not None:
+            attributes["body"] = _body(node.body, node.outputs[0])
+        found.append(writer.node(node.op, name, node.inputs, node.outputs, attributes))
+    return found
+
+
+def _body(body: Body, name: str) -> bytes:
+    """A graph inside of a node; its dynamic sizes have no names."""
+    sides = [
+        [
+            writer.value(key, dtype, [None if type(n) is Size else int(n) for n in shape])
+            for key, shape, dtype in side
+        ]
+        for side in (body.inputs, body.outputs)
+    ]
+    return writer.graph(name, _nodes(body.nodes), (), *sides)

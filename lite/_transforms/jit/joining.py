@@ -132,7 +132,7 @@ class _Joining:
         traced = replace(
             self.traced, inputs=tuple(inputs), outputs=tuple(outputs), nodes=self._ordered(outputs)
         )
-        used = {name for node in traced.nodes for name in node.inputs}
+        used = {name for node in traced.nodes for name in node.reads}
         arrays = {**traced.arrays, **self.arrays}
         return replace(traced, arrays={k: v for k, v in arrays.items() if k in used}), tuple(found)
 
@@ -245,7 +245,7 @@ class _Joining:
             node = wanted.pop()
             if id(node) not in nodes:
                 nodes[id(node)] = node
-                before = [made[name] for name in node.inputs if name in made]
+                before = [made[name] for name in node.reads if name in made]
                 needs[id(node)] = [id(other) for other in before]
                 wanted += before
         try:

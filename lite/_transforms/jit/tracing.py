@@ -284,7 +284,7 @@ def trace_function(
             break
         known |= both  # what is in the same memory in both was there before
     _refuse_kept(second)
-    used = {name for node in traced.nodes for name in node.inputs}
+    used = {name for node in traced.nodes for name in node.reads}
     traced = replace(traced, inputs=tuple(x for x in traced.inputs if x.name in used))
     return Program(
         traced,

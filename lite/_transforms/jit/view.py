@@ -36,7 +36,7 @@ class GraphView:
         ]
         for node in self._traced.nodes:
             about = "".join(f" {key}={value}" for key, value in node.attributes.items())
-            rows.append((", ".join(node.outputs), node.op + about, ", ".join(node.inputs)))
+            rows.append((", ".join(node.outputs), node.op + about, ", ".join(node.reads)))
         rows += [(key, "output", _form(dtype.name, shape)) for key, shape, dtype in self._traced.outputs]
         return rows
 

@@ -18,14 +18,18 @@ from numpy.typing import DTypeLike
 from lite._arrays.dtypes import Dtype, compute_dtype
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array
+from lite._tree.methods import LazyModule
 from lite.nn._modules.initial import Rng, empty_parameter, fill_uniform, reset
 from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
 from lite.nn.layers.dropout import dropout, generator
 from lite.nn.layers.linear import linear
-from lite.nn.layers.recorded import is_recorded
+from lite.nn.layers.recorded import is_in_graph, is_recorded
 from lite.nn.layers.recurrent_gradients import recorded_walk
 from lite.nn.layers.recurrent_steps import RNN_STEPS, State, Step, gru_step, lstm_step, split_bias
+
+_scans = LazyModule("lite.nn.layers.recurrent_scans")
+_SHORT = 2  # steps that a graph takes one after the other: a loop has the cost of ten operators by itself
 
 
 class Recurrent(Module):
@@ -164,6 +168,8 @@ class Recurrent(Module):
         steps = linear(x, weights[0], bias)
         recurrent = weights[1].swapaxes(-1, -2).copy()  # BLAS takes half the time for rows in order
         projection = weights[-1].swapaxes(-1, -2) if self.proj_size else None
+        if is_in_graph(steps, *state, recurrent, rest, projection) and not _is_short(x.shape[0]):
+            return _scans.scanned_walk(step, steps, state, recurrent, rest, projection, back)
         times = range(x.shape[0])
         outputs = []
         for t in reversed(times) if back else times:
@@ -402,6 +408,11 @@ class LSTM(Recurrent):
         """Outputs at all times, and the last states h and c."""
         out, (h, c) = self._run(input, None if hx is None else tuple(hx))
         return out, (h, c)
+
+
+def _is_short(times: int) -> bool:
+    """Whether a graph takes the steps one after the other."""
+    return type(times) is int and times <= _SHORT
 
 
 belong_to("lite.nn", GRU, LSTM, RNN)
