@@ -17,7 +17,9 @@ _of_results: list[Setting[Any]] = []
 
 def settings_now() -> tuple[Any, ...]:
     """The values of all settings that results depend on, for who keeps what was computed under them."""
-    return tuple([setting.get() for setting in _of_results])
+    return tuple(
+        [found.default if (local := found.local.get()) is None else local[0] for found in _of_results]
+    )
 
 
 class Setting(Generic[T]):

@@ -60,9 +60,8 @@ class Argument:
         if axes is not None and not donated:
             self.batches = [(axes, 0)] * len(flat.leaves)
         self.containers = flat.containers
-        self.inside = any(
-            type(leaf) is not np.ndarray and isinstance(raw(leaf), HostArray) for leaf in self.leaves
-        )
+        others = [leaf for leaf in flat.leaves if type(leaf) is not np.ndarray]
+        self.inside = any(isinstance(raw(leaf), HostArray) for leaf in others)
         self._entries = _entries(self.containers) if donated and self.containers else None
 
     def form(self) -> Any:

@@ -17,7 +17,7 @@ from lite._transforms.graphs.sizes import Size
 from lite._transforms.graphs.writer import model_bytes
 from lite._transforms.jit.arguments import Argument
 from lite._transforms.jit.joining import Joined, join
-from lite._transforms.jit.structure import Builder, Structure, leaf_count
+from lite._transforms.jit.structure import ARRAY, Builder, Structure, leaf_count
 from lite._transforms.jit.tracing import Program, measured
 from lite._tree.methods import LazyModule
 from lite._tree.protocol import class_registry
@@ -136,10 +136,11 @@ class Runner:
     def call(self, given: Sequence[Argument]) -> Any:
         """The result of the function, after what it writes was written to the arguments."""
         leaves = [leaf for argument in given for leaf in argument.leaves]
-        if self._pid != os.getpid():
+        inherited = self._pid != os.getpid()
+        if inherited:
             self._lock = threading.Lock()  # that of the parent may be held
         with self._lock:
-            if self._pid != os.getpid():
+            if inherited:
                 self._open()
             self._fill(given)
             found = self._run(leaves)
@@ -181,13 +182,12 @@ class Runner:
         turn = self.turn
         binding = self._bindings[turn]
         kept = [self._bind(turn, name, leaves[i]) for i, name in self._inputs]
+        bound = self._captured[turn]
         for name, captured in self._taken.items():
-            value = captured.array
-            bound: object = self._captured[turn].get(name)
-            if bound is not value:
-                self._capture(turn, name, value)
-            elif not value.flags.c_contiguous:
-                kept.append(self._bind(turn, name, value))
+            holder = captured.holder
+            value = holder if type(holder) is np.ndarray else raw(holder)
+            if bound.get(name) is not value:
+                kept.append(self._capture(turn, name, value))
         for name, draw in self.program.draws.items():
             generator = leaves[draw.source] if isinstance(draw.source, int) else draw.source
             drawn = draw.make(generator, self._shape(draw.shape or (), leaves))
@@ -253,7 +253,9 @@ class Runner:
             if structure is None:
                 containers[number].del_(key)
             else:
-                entry = Builder(iter([found[name] for name in names]), containers).build(structure)
+                entry = found[names[0]]
+                if structure != (ARRAY,):
+                    entry = Builder(iter([found[name] for name in names]), containers).build(structure)
                 containers[number].set(key, entry)
         if program.written or program.entries:
             for argument in given:
@@ -276,15 +278,19 @@ class Runner:
             self._ready[self.turn][k] = Argument(value, "", donated=True)
         return value
 
-    def _capture(self, turn: int, name: str, value: Array) -> None:
+    def _capture(self, turn: int, name: str, value: Array) -> Array:
+        """Give an array from elsewhere, which is read where it is if its memory is in order."""
         shape = next(x.shape for x in self.program.traced.inputs if x.name == name)
         if value.shape != tuple(shape) or value.dtype != self._dtypes[name]:
             raise ValueError(
                 f"an array that the function takes from elsewhere had the shape {tuple(shape)} and dtype "
                 f"{self._dtypes[name]} when it was traced, and has {value.shape} and {value.dtype} now."
             )
-        self._captured[turn][name] = value
-        self._bindings[turn].bind_input(name, np.asarray(value, order="C"))
+        given = np.asarray(value, order="C")
+        if given is value:
+            self._captured[turn][name] = value
+        self._bindings[turn].bind_input(name, given)
+        return given
 
     def _size(self, label: str, leaves: Sequence[Any]) -> int:
         i, axis = self.program.labels[label]

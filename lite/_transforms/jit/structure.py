@@ -27,6 +27,7 @@ from lite._tree.unbatched import UnbatchedTensor
 
 Structure = tuple[Any, ...]
 ARRAY, NUMBER, GENERATOR = "array", "number", "generator"
+_ARRAY = (ARRAY,)
 DONATED = -1  # in place of a number of batch axes
 ENTRY, DIRECT, NESTED = 0, 1, 2  # arrays in TensorDicts, arguments themselves, and those in lists and dicts
 
@@ -168,19 +169,23 @@ class Flattener:
             ]
             return ("stack", wrapper, dim, node._dim_name, node.is_locked, node._empty_size, *inner)
         dims = len(node._batch_size)
-        items = [self._entry(entry, dims, name, key, place) for key, entry in node._data.items()]
-        told = dims and any(item[0] == ARRAY or (item[0] == "td" and item[3] is None) for item in items)
+        items, told = [], False  # whether an entry tells the batch size
+        for key, entry in node._data.items():
+            if type(entry) is np.ndarray:
+                self._leaf(entry, (place, key), dims, ENTRY)
+                items.append(_ARRAY)
+                told = True
+            else:
+                item = self._entry(entry, dims, name, key, place)
+                items.append(item)
+                told = told or item[0] == ARRAY or (item[0] == "td" and item[3] is None)
         names = None if node._names is None else tuple(node._names)
-        sizes = None if told else tuple(node._batch_size)
-        return (
-            *_Node("td", wrapper, dims, sizes, names, node._device, node._locked, tuple(node._data)),
-            *items,
-        )
+        sizes = None if told and dims else tuple(node._batch_size)
+        # The fields of `_Node`, which would take twice as long to make.
+        return ("td", wrapper, dims, sizes, names, node._device, node._locked, tuple(node._data), *items)
 
     def _entry(self, entry: Any, dims: int, name: str, key: str, place: int) -> Structure:
-        if type(entry) is np.ndarray or (
-            isinstance(entry, HostArray | ArrayHolder | np.ndarray) and not isinstance(entry, UnbatchedTensor)
-        ):
+        if isinstance(entry, HostArray | ArrayHolder | np.ndarray) and not isinstance(entry, UnbatchedTensor):
             self._leaf(entry, (place, key), dims, ENTRY)
             return (ARRAY,)
         if isinstance(entry, NonTensorBase | UnbatchedTensor):
