@@ -66,11 +66,12 @@ def train(path, seed=0, mark=475, seconds=150, graph=False):
         grads, _ = optim.clip_grad_norm(grads, 0.5)
         adam.update_(params, grads, state)
 
+    acting = actor
     if graph:
-        step = jit(step, donate=("params", "state"), threads=1)
+        step, acting = jit(step, donate=("params", "state"), threads=1), jit(actor, threads=1)
 
     env = gymnasium.make_vec("CartPole-v1", num_envs=8, vectorization_mode="sync")
-    collector = Collector(env, actor, frames_per_batch=1024, seed=seed)
+    collector = Collector(env, acting, frames_per_batch=1024, seed=seed)
     for number, rollout in enumerate(collector, 1):
         frames = advantages(rollout).reshape(-1)
         for _ in range(10):

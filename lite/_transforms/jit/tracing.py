@@ -151,7 +151,8 @@ class JitGraph(Graph):
     def draw(self, draw: Draw, shape: Shape) -> GraphArray:
         """The input for random numbers."""
         name = f"draw_{len(self.draws)}"
-        self.draws[name] = draw
+        # NumPy's functions of shapes give plain numbers for dynamic sizes.
+        self.draws[name] = replace(draw, shape=None if draw.shape is None else self.dynamic(draw.shape))
         return self.input(name, self.dynamic(shape), draw.dtype)
 
     def generator(self, rng: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.formulas import log_softmax
-from lite._arrays.types import Array, HostArray, as_array, computed
+from lite._arrays.types import Array, HostArray, as_array, computed, is_symbolic
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import unbroadcast, value_of, with_node
 from lite._transforms.vmap.running import everything
@@ -180,12 +180,16 @@ class Categorical(Distribution):
             rng: generator or seed; by default the generator that the process shares.
 
         Raises:
-            RuntimeError: the probabilities of a row are NaN.
+            RuntimeError: the probabilities of a row are NaN. A graph draws the first class of such a row.
         """
         shape = as_shape(sample_shape)
         probs = value_of(self.probs)
         rows = probs.reshape(-1, probs.shape[-1])
-        uniform = generator_of(rng).random((math.prod(shape), len(rows)))
+        uniform = generator_of(rng).random((math.prod(shape), rows.shape[0]))
+        if is_symbolic(uniform + rows[..., 0]):
+            up_to = np.cumsum(rows, -1, dtype=np.float64)
+            points = _inside(uniform, up_to[:, -1])
+            return (up_to <= points[..., None]).sum(-1).reshape((*shape, *self.batch_shape))
         out = np.empty_like(uniform + rows[..., 0], np.int64, order="C")  # mapped, if either is
         search = _search_each if len(uniform) > len(rows) else _search_at_once
         search(rows, uniform, out)
@@ -209,13 +213,23 @@ def _search_at_once(rows: NDArray[Any], uniform: NDArray[Any], out: NDArray[np.i
 
 
 def _points(uniform: NDArray[Any], total: Array) -> Array:
-    """Shares of the total, and just below it, so that a class of probability 0 is never found."""
+    """Shares of a total that is a number.
+
+    Raises:
+        RuntimeError: it is none.
+    """
     if not np.isfinite(everything(total)).all():
         raise RuntimeError(
             "there is nothing to draw in a row of NaN: its logits must not hold NaN or +inf, or be all -inf "
             f"(as where a mask admits no class), got probabilities that sum to {np.max(everything(total))}"
         )
-    return np.minimum(uniform * total, np.nextafter(total, 0))
+    return _inside(uniform, total)
+
+
+def _inside(uniform: Array, total: Array) -> Array:
+    """Shares of a total, and just below it, so that a class of probability 0 is never found."""
+    below = total * (1 - np.finfo(np.float64).eps / 2)  # the next number: np.nextafter is in no graph
+    return np.minimum(uniform * total, below)
 
 
 def _blocks(*tables: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:

@@ -1,0 +1,101 @@
+"""Distributions in graphs: the draws, probabilities and entropies of NumPy's, for any size of the batch."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lite
+from lite import TensorDict, nn
+from lite.data import Collector
+from lite.nn import distributions
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+
+MADE: dict[str, Any] = {
+    "Categorical": lambda x: distributions.Categorical(logits=x),
+    "Categorical of probabilities": lambda x: distributions.Categorical(probs=np.abs(x)),
+    "OneHotCategorical": lambda x: distributions.OneHotCategorical(logits=x),
+    "MaskedCategorical": lambda x: distributions.MaskedCategorical(logits=x, mask=np.abs(x) < 1),
+    "RelaxedOneHotCategorical": lambda x: distributions.RelaxedOneHotCategorical(0.5, logits=x),
+    "Bernoulli": lambda x: distributions.Bernoulli(logits=x),
+    "Ordinal": lambda x: distributions.Ordinal(x),
+    "Normal": lambda x: distributions.Normal(x, np.exp(x)),
+    "IndependentNormal": lambda x: distributions.IndependentNormal(x, np.exp(x)),
+    "TanhNormal": lambda x: distributions.TanhNormal(x, np.exp(x)),
+    "TruncatedNormal": lambda x: distributions.TruncatedNormal(x, np.exp(x)),
+    "TanhDelta": lambda x: distributions.TanhDelta(x),
+    "Uniform": lambda x: distributions.Uniform(x, x + 2),
+    "Laplace": lambda x: distributions.Laplace(x, np.exp(x)),
+    "Gumbel": lambda x: distributions.Gumbel(x, np.exp(x)),
+}
+ASKED: dict[str, Any] = {
+    "sample": lambda d, rng: d.sample((3,), rng=rng),
+    "rsample": lambda d, rng: d.rsample((3,), rng=rng),
+    "log_prob": lambda d, rng: d.log_prob(d.sample(rng=rng)),
+    "entropy": lambda d, rng: d.entropy(),
+    "mode": lambda d, rng: d.mode,
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_the_same_numbers(name: str) -> None:
+    make = MADE[name]
+    met = 0
+    for asked in ASKED.values():
+        step = lite.jit(lambda x, rng, asked=asked: asked(make(x), rng), threads=1)
+        for n in (5, 4):
+            x = np.random.default_rng(n).normal(size=(n, 4)) / 2
+            one, two = (np.random.default_rng(7) for _ in range(2))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    want = asked(make(x), one)
+                except (NotImplementedError, AttributeError, RuntimeError):
+                    continue  # a distribution without it
+            got = step(x, two)
+            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
+            assert np.asarray(got).dtype == np.asarray(want).dtype
+            assert one.bit_generator.state == two.bit_generator.state
+            met += 1
+    assert met >= 4
+
+
+@pytest.mark.parametrize("make", [lambda x: distributions.Gamma(x, x), lambda x: distributions.Beta(x, x)])
+def test_draws_that_hang_on_parameters_are_refused(make: Any) -> None:
+    step = lite.jit(lambda x, rng: make(x).rsample(rng=rng))
+    with pytest.raises(NotImplementedError, match="draw a standard distribution and compute with it"):
+        step(np.ones(3), np.random.default_rng(0))
+
+
+def test_a_policy_acts_by_its_graph() -> None:
+    gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium")
+    net = nn.Sequential(nn.Linear(4, 8, rng=0), nn.Tanh(), nn.Linear(8, 2, rng=1))
+    found = []
+    for graph in (False, True):
+        actor = nn.ProbabilisticTensorDictSequential(
+            nn.TensorDictModule(net, ["observation"], ["logits"]),
+            nn.ProbabilisticTensorDictModule(
+                ["logits"], ["action"], distribution_class=distributions.Categorical, return_log_prob=True,
+                generator=np.random.default_rng(3),
+            ),
+        )  # fmt: skip
+        env = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
+        policy = lite.jit(actor, threads=1) if graph else actor
+        collector = Collector(env, policy, frames_per_batch=32, total_frames=64, seed=1)
+        found.append(lite.cat(list(collector), 1))
+    plain, graph = found
+    assert set(graph.keys(True, True)) == set(plain.keys(True, True))
+    for key, want in plain.items(True, True):
+        np.testing.assert_allclose(graph[key], want, rtol=1e-5, atol=1e-5, err_msg=str(key))
+
+
+def test_a_row_of_nothing_draws_the_first_class() -> None:
+    rows = TensorDict(x=np.array([[0.0, 0.0], [np.nan, 1.0]]), batch_size=[2])
+    step = lite.jit(lambda td, rng: distributions.Categorical(logits=td["x"]).sample((50,), rng=rng))
+    drawn = step(rows, np.random.default_rng(0))
+    assert set(drawn[:, 0]) == {0, 1}
+    assert set(drawn[:, 1]) == {0}
