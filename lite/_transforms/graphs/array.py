@@ -137,8 +137,9 @@ class GraphArray(NumberlessArray):
     def __array__(self, dtype: DtypeLike = None, copy: bool | None = None) -> NoReturn:
         self._fail(
             "makes an ndarray of an array that has no numbers yet: use functions that NumPy dispatches, "
-            "instead of np.asarray(x) or functions of other libraries; an ndarray that is indexed by "
-            "computed numbers has to be a buffer of the module"
+            "instead of np.asarray(x) or functions of other libraries; what lite.kernels computes, such as "
+            "advantages, is an argument of the step; an ndarray that is indexed by computed numbers has to "
+            "be a buffer of the module"
         )
 
     def _refuse(self, what: str) -> NoReturn:

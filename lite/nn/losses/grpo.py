@@ -6,12 +6,14 @@ They are functions of arrays: whoever trains the model has the log-probs, of thi
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from lite import TensorDict
 from lite._arrays.dtypes import Dtype
-from lite._arrays.types import Array
-from lite.nn.losses.ppo import clip_bounds, effective_sample_size, log_bounds
+from lite._arrays.types import Array, as_array
+from lite.nn.losses.ppo import clip_bounds, log_bounds
 from lite.nn.values.detached import detached
 
 _AGGREGATIONS = ("token_mean", "prompt_mean", "constant", "none")
@@ -93,9 +95,9 @@ def aggregate_tokens(
     if aggregation == "none":
         return loss
     if aggregation == "token_mean":
-        return loss.sum() / max(int(np.count_nonzero(mask)), 1)
+        return loss.sum() / _count(mask, loss.dtype)
     if aggregation == "constant":
-        responses = loss.size // max(loss.shape[-1], 1)
+        responses = math.prod(loss.shape[:-1])
         return loss.sum() / max(responses * (max_tokens or loss.shape[-1]), 1)
     counts = np.maximum(mask.sum(-1), 1).astype(loss.dtype)
     return (loss.sum(-1) / counts).mean()
@@ -166,14 +168,14 @@ def grpo_loss(
     gains = _per_token(advantage, log_probs.shape, log_probs.dtype)
     clipped = np.clip(log_ratio, *log_bounds(*clip_bounds(clip_epsilon)))
     gain = np.minimum(np.exp(log_ratio) * gains, np.exp(clipped) * gains)
-    known = np.broadcast_to(detached(log_ratio), log_probs.shape)[mask]
-    beyond = np.broadcast_to(detached(clipped), log_probs.shape)[mask] != known
-    count = max(len(known), 1)
+    known = np.broadcast_to(detached(log_ratio), log_probs.shape)
+    beyond = (known != detached(clipped)) & mask
+    count = _count(mask, log_probs.dtype)
     out = TensorDict(
         loss_objective=_reduced(-gain, mask, aggregation, max_tokens),
-        clip_fraction=np.asarray(beyond.sum() / count, log_probs.dtype),
+        clip_fraction=beyond.sum().astype(log_probs.dtype) / count,
         kl_approx=-np.where(mask, detached(log_weight), 0).sum() / count,
-        ESS=effective_sample_size(known) / count if len(known) else np.zeros((), log_probs.dtype),
+        ESS=_effective_sample_size(known, mask) / count,
     )
     if kl_to_ref_coeff is not None:
         if ref_log_probs is None:
@@ -183,6 +185,19 @@ def grpo_loss(
         out.set("loss_kl_to_ref", kl_to_ref_coeff * loss)
         out.set("kl_to_ref", detached(loss))
     return out
+
+
+def _count(mask: Array, dtype: Dtype) -> Array:
+    """How many tokens count, at least 1."""
+    return np.maximum(mask.sum(), 1).astype(dtype)
+
+
+def _effective_sample_size(log_weights: Array, mask: Array) -> Array:
+    """How many samples of equal weight say as much as those that count; 0 where none does."""
+    top = np.where(mask, log_weights, -np.inf).max(initial=-np.inf)
+    weights = np.exp(np.where(mask, log_weights - top, -np.inf)).astype(log_weights.dtype)
+    total = weights.sum()
+    return total * total / np.maximum((weights * weights).sum(), 1)  # the largest weight is 1
 
 
 def _reduced(loss: Array, mask: Array, aggregation: str, max_tokens: int | None) -> Array:
@@ -206,7 +221,7 @@ def _mask_of(values: Array, mask: Array | None) -> Array:
         return np.ones(shape, bool)
     if tuple(mask.shape) != shape:
         raise ValueError(f"the mask must have the shape {shape} of the tokens, got {tuple(mask.shape)}.")
-    return np.asarray(mask).astype(bool, copy=False)
+    return as_array(mask).astype(bool, copy=False)
 
 
 def _kept(name: str, log_probs: Array, mask: Array) -> Array:
@@ -223,7 +238,7 @@ def _kept(name: str, log_probs: Array, mask: Array) -> Array:
 
 def _per_token(advantage: Array, shape: tuple[int, ...], dtype: Dtype) -> Array:
     """Advantages that multiply the ratios of tokens, or of responses: (prompts, tokens) or (prompts, 1)."""
-    given = np.asarray(detached(advantage)).astype(dtype, copy=False)
+    given = as_array(detached(advantage)).astype(dtype, copy=False)
     found = tuple(given.shape)
     if found in (shape, (*shape, 1)):
         return given.reshape(shape)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite import NestedKey, TensorDictBase, get_default_dtype, unravel_key
-from lite._arrays.types import Path
+from lite._arrays.types import Path, is_symbolic
 from lite._tree.keys import require_path
 from lite.kernels._integer import integer
 from lite.nn._modules.module import Module
@@ -349,7 +349,10 @@ def next_path(key: NestedKey) -> Path:
 
 def as_number(factor: Array) -> float | Array:
     """A factor as kernels take it fastest: a Python number, where it is one."""
-    return float(detached(factor)) if factor.ndim == 0 else detached(factor)
+    found: Any = detached(factor)
+    if factor.ndim:
+        return found
+    return found.as_number() if is_symbolic(found) else float(found)
 
 
 def _integer(name: str, value: Any) -> int:

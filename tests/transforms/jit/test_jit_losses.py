@@ -13,6 +13,7 @@ from helpers.nn.transitions import categorical, critic, gaussian, linear, q_netw
 import lite
 from lite import TensorDict, nn
 from lite.nn import losses
+from lite.nn.distributions import Categorical, IndependentNormal
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 
@@ -37,6 +38,32 @@ def estimated(n: int, make: Callable[..., TensorDict] = choices) -> TensorDict:
 
 def deterministic() -> nn.TensorDictModule:
     return nn.TensorDictModule(linear(4, 2), ["observation"], ["action"])
+
+
+def composite() -> nn.ProbabilisticTensorDictSequential:
+    """A policy of two actions, one of them nested."""
+    return nn.ProbabilisticTensorDictSequential(
+        nn.TensorDictModule(linear(4, 4), ["observation"], ["raw"]),
+        nn.TensorDictModule(
+            nn.NormalParamExtractor(), ["raw"], [("params", "move", "loc"), ("params", "move", "scale")]
+        ),
+        nn.TensorDictModule(linear(4, 3), ["observation"], [("params", "hand", "grip", "logits")]),
+        nn.ProbabilisticTensorDictModule(
+            ["params"], ["move", ("hand", "grip")], return_log_prob=True,
+            distribution_class=nn.CompositeDistribution,
+            distribution_kwargs={
+                "distribution_map": {"move": IndependentNormal, ("hand", "grip"): Categorical}
+            },
+        ),
+    )  # fmt: skip
+
+
+def two_actions(n: int) -> TensorDict:
+    rng = np.random.default_rng(n)
+    td = estimated(n)
+    td["move"], td["move_log_prob"] = rng.normal(size=(n, 2)), -rng.random(n)
+    td["hand", "grip"], td["hand", "grip_log_prob"] = rng.integers(0, 3, n), -rng.random(n)
+    return td
 
 
 LOSSES: dict[str, Callable[[], Made]] = {
@@ -70,8 +97,28 @@ LOSSES: dict[str, Callable[[], Made]] = {
         losses.KLPENPPOLoss(categorical(), critic()),
         lambda n: estimated(n).set("logits", np.random.default_rng(n).normal(size=(n, 3))),
     ),
+    "ppo of two actions": lambda: (losses.ClipPPOLoss(composite(), critic()), two_actions),
     "behaviour cloning": lambda: (losses.BCLoss(deterministic()), actions),
 }
+
+
+def test_a_chosen_estimator() -> None:
+    loss = losses.DQNLoss(linear(4, 3), action_space="categorical")
+
+    def step(params: TensorDict, batch: TensorDict) -> Any:
+        with params.to_module(loss):
+            return loss(batch)["loss"]
+
+    for estimator, traces in ((losses.ValueEstimators.TD0, True), (losses.ValueEstimators.TDLambda, False)):
+        loss.make_value_estimator(estimator, gamma=0.5)
+        params = TensorDict.from_module(loss).data  # the discount is one of its buffers
+        if traces:
+            np.testing.assert_allclose(
+                lite.jit(step)(params, choices(6)), step(params, choices(6)), rtol=1e-9
+            )
+        else:
+            with pytest.raises(NotImplementedError, match="such as advantages, is an argument"):
+                lite.jit(step)(params, choices(6))
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -104,3 +151,37 @@ def test_values_and_gradients(name: str) -> None:
                 np.testing.assert_allclose(slopes[key], part, rtol=1e-8, atol=1e-11, err_msg=str(key))
             for key, part in batch.items(True, True):
                 np.testing.assert_allclose(same[key], part, rtol=1e-9, atol=1e-12)
+
+
+GRPO: dict[str, dict[str, Any]] = {
+    "tokens": {},
+    "penalty": {"kl_to_ref_coeff": 0.1},
+    "prompts": {"aggregation": "prompt_mean", "clip_epsilon": (0.1, 0.3)},
+    "constant": {"aggregation": "constant", "max_tokens": 9},
+    "sequences": {"importance_sampling_level": "sequence", "kl_mask_threshold": 0.05},
+}
+
+
+@pytest.mark.parametrize("name", GRPO)
+def test_losses_of_tokens(name: str) -> None:
+    def both(params: Any, before: Any, ref: Any, advantage: Any, mask: Any) -> Any:
+        def total(now: Any) -> Any:
+            found = losses.grpo_loss(now, before, advantage, mask, ref_log_probs=ref, **GRPO[name])
+            return sum(x for key, x in found.items() if str(key).startswith("loss")), found
+
+        return lite.value_and_grad(total, has_aux=True)(params)
+
+    step = lite.jit(both, threads=1)
+    for n in (4, 3):
+        rng = np.random.default_rng(n)
+        now, before, ref = -rng.random((3, n, 5))
+        mask = rng.random((n, 5)) < 0.6
+        mask[0] = False
+        given = now, before, ref, rng.normal(size=n), mask
+        (value, parts), slope = both(*given)
+        (got, found), by = step(*given)
+        np.testing.assert_allclose(got, value, rtol=1e-9)
+        np.testing.assert_allclose(by, slope, rtol=1e-9, atol=1e-12)
+        for key, part in parts.items():
+            np.testing.assert_allclose(found[key], part, rtol=1e-9, atol=1e-12, err_msg=str(key))
+    assert len(step._kept) == 1
