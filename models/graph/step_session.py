@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from lite.models.graph.protobuf import scan_bytes
 from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, open_session
 
+# It keeps a factor of float64 in single precision, as an attribute of the operator.
+_INEXACT = ("MatMulScaleFusion",)
+
 
 class StepSession:
     """A graph that is run with its inputs and outputs in NumPy's memory.
@@ -98,5 +101,6 @@ def open_step(model: bytes, options: Mapping[str, Any]) -> StepSession:
             num_threads=options.get("threads"),
             providers=options.get("providers"),
             memory_pattern=True,
+            disabled_optimizers=_INEXACT,
         )
     )

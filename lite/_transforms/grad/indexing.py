@@ -217,6 +217,7 @@ def _through_indices(x: TracedArray, whole: TracedArray, value: Any, node: Any) 
             "a graph writes to a view of an array only where indices made it, not another shape or order: "
             "write a new array."
         )
+    path = path or [...]  # the array itself
     parts = [whole]
     for index in path[:-1]:
         parts.append(parts[-1][index].copy())

@@ -36,6 +36,21 @@ def test_bound_memory_is_read_and_written() -> None:
         np.testing.assert_array_equal(binding.new_outputs(["z"])["z"], np.full(3, value - 1))
 
 
+def test_factors_of_products_keep_their_digits() -> None:
+    def run(graph: Any, arrays: Any) -> dict[str, Any]:
+        return {"y": np.matmul(*arrays) * 0.1}
+
+    double = np.dtype(np.float64)
+    content = model_bytes(trace(run, [Input("a", (2, 2), double), Input("b", (2, 2), double)]))
+    binding = open_step(content, {"threads": 1}).binding()
+    a, y = np.full((2, 2), 0.3), np.zeros((2, 2))
+    binding.bind_input("a", a)
+    binding.bind_input("b", a)
+    binding.bind_output("y", y)
+    binding.run()
+    np.testing.assert_allclose(y, a @ a * 0.1, rtol=1e-15)
+
+
 def test_options() -> None:
     with pytest.raises(ValueError, match="num_threads must be at least 1"):
         open_step(model(), {"threads": 0})

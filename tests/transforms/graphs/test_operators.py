@@ -13,9 +13,17 @@ from lite._arrays.formulas import softplus
 FUNCTIONS = [
     *(np.sinh, np.cosh, np.tan, np.arcsinh, softplus),
     *(lambda x: np.arccosh(x * x + 1), lambda x: np.arctanh(x / 5)),
+    *(np.arctan, lambda x: np.arctan(100 / x), lambda x: np.arcsin(x / 5), lambda x: np.arccos(x / 5)),
 ]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_digits_of_float64(function: Any) -> None:
     check(function, np.linspace(-4, 4, 9) + 0.125, rtol=1e-11, atol=1e-12)
+
+
+def test_ends_of_inverse_angles() -> None:
+    x = np.array([-1.0, -0.0, 0.0, 1.0])
+    check(lambda x: np.arcsin(x), x, rtol=1e-15)
+    check(lambda x: np.arccos(x), x, rtol=1e-15, atol=1e-15)
+    check(lambda x: np.arctan(x), np.array([-np.inf, -1e300, -0.0, 1e-300, np.inf, np.nan]), rtol=1e-15)

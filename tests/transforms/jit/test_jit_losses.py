@@ -102,6 +102,7 @@ LOSSES: dict[str, Callable[[], Made]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_a_chosen_estimator() -> None:
     loss = losses.DQNLoss(linear(4, 3), action_space="categorical")
 

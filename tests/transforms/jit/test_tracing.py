@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+import lite
 from lite import TensorDict, nn
 from lite._transforms.jit.structure import Flattener
 from lite._transforms.jit.tracing import trace_function
@@ -44,3 +47,13 @@ def test_the_line_of_an_error_is_that_of_the_caller() -> None:
     line = function.__code__.co_firstlineno + 1
     with pytest.raises(NotImplementedError, match=rf"test_tracing.py, line {line}: return np.linalg.qr"):
         trace_function(function, structure, flat.leaves, [(2, 2)])
+
+
+def test_a_view_of_all_of_an_array_is_written_through() -> None:
+    def loss(x: Any) -> Any:
+        y = x * 2
+        np.squeeze(y).fill(3.0)  # no size is 1: another name of the array
+        return (y * x).sum()
+
+    x = np.ones((2, 3))
+    np.testing.assert_array_equal(lite.jit(lite.grad(loss))(x), np.full((2, 3), 3.0))
