@@ -15,7 +15,7 @@ from lite._arrays.settings import settings_now
 from lite._transforms.grad.running import state
 from lite._transforms.jit.arguments import Argument, remember
 from lite._transforms.jit.runner import Runner
-from lite._transforms.jit.saved import Lowered
+from lite._transforms.jit.saved import Lowered, no_state
 from lite._transforms.jit.structure import ARRAY, DONATED, Flattener, Structure
 from lite._transforms.jit.tracing import Program, trace_function
 from lite._transforms.jit.view import GraphView
@@ -157,9 +157,7 @@ class JitFunction:
             RuntimeError: there was no call, or nothing is donated.
         """
         if self._last is None or not self._donated:
-            raise RuntimeError(
-                f"{self.__name__} has no state: it keeps the arguments of donate=... from a call on."
-            )
+            raise no_state(self.__name__)
         runner, given = self._last
         return runner.state(self._names, given[: len(self._names)])
 

@@ -84,6 +84,11 @@ class Lowered:
         return target
 
 
+def no_state(name: str) -> RuntimeError:
+    """The error of who asks for a state before there is one."""
+    return RuntimeError(f"{name} has no state: it keeps the arguments of donate=... from a call on.")
+
+
 class Step:
     """A step that was saved, as the function that it was; what `lite.load_step` gives.
 
@@ -96,6 +101,18 @@ class Step:
         self.__name__ = name
         self._arguments = arguments
         self._seen: OrderedDict[int, Argument] = OrderedDict()
+        self._last: list[Argument] | None = None
+
+    @property
+    def state(self) -> Any:
+        """The donated arguments by name, as of `lite.jit`: what is written into them counts.
+
+        Raises:
+            RuntimeError: there was no call, or nothing is donated.
+        """
+        if self._last is None:
+            raise no_state(self.__name__)
+        return self._runner.state([name for name, *_ in self._arguments], self._last)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         names = [name for name, *_ in self._arguments]
@@ -123,6 +140,8 @@ class Step:
             raise ValueError(
                 f"{self.__name__} branches on a size, and was traced for sizes that give another answer."
             )
+        if any(argument.donated for argument in given):
+            self._last = given
         return self._runner.call(given)
 
     def _check(self, leaves: list[Any]) -> None:

@@ -60,6 +60,17 @@ def test_a_saved_step_learns_as_the_function_does(file: Path) -> None:
     for key, value in plain.items(True, True):
         np.testing.assert_allclose(loaded[key], value, rtol=1e-4, atol=1e-6)
     assert int(kept["step"]) == 4
+    found = step.state
+    assert int(found["state", "step"]) == 4
+    for key, value in loaded.items(True, True):
+        np.testing.assert_array_equal(found["params"][key], value)
+        found["params"][key][...] = 0
+        assert not loaded[key].any()  # the memory that the next call reads
+
+
+def test_a_loaded_step_has_no_state_before_a_call(file: Path) -> None:
+    with pytest.raises(RuntimeError, match="has no state"):
+        lite.load_step(file).state  # noqa: B018
 
 
 def test_a_device_needs_neither_the_function_nor_its_modules(file: Path) -> None:
