@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lite._files.onnx.external import check_links
 from lite.models.decoder.conventions import optional_inputs
-from lite.models.graph.json_files import check_links
 from lite.models.graph.session import NodeArg, SessionLike, import_onnxruntime
 
 

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite._files.onnx.wire import field, varint
-from lite.models.graph.nodes import (
+from lite._files.onnx.reader import (
     Graph,
     Node,
     Span,
@@ -35,7 +34,7 @@ from lite.models.graph.nodes import (
     read_graph,
     read_tensor,
 )
-from lite.models.graph.protobuf import fields, read_varint
+from lite._files.onnx.wire import field, fields, read_varint, varint
 
 MAX_STEPS = 16  # nodes between the parts of an attention
 MAX_NODES = 4096  # of one attention with its mask

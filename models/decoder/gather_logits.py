@@ -9,8 +9,8 @@ appended. Protobuf merges the two pieces of the graph when it reads them, and on
 
 from __future__ import annotations
 
+from lite._files.onnx.reader import read_graph
 from lite._files.onnx.wire import field, varint
-from lite.models.graph.nodes import read_graph
 
 POSITIONS_INPUT = "lite_positions"
 HIDDEN_OUTPUT = "lite_hidden"

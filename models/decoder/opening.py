@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lite._files.onnx.rewriting import with_weights_outside
 from lite.kernels._install import install
 from lite.models.decoder.attention import replace_attention
 from lite.models.decoder.attention_experiment import succeeds
@@ -19,7 +20,6 @@ from lite.models.decoder.output_rows import OutputRows, output_rows
 from lite.models.decoder.probe import check_causal, run_two_tokens
 from lite.models.decoder.recompute import RecomputeCache
 from lite.models.decoder.slots import SlotCache
-from lite.models.graph import protobuf
 from lite.models.graph.cuda_stream import CudaStream
 from lite.models.graph.length_limits import with_limits_as_inputs
 from lite.models.graph.model_config import ModelConfig
@@ -304,7 +304,7 @@ def _changes(config: ModelConfig, opening: Opening, gather_logits: bool) -> Iter
         return
     rows = None
     with open(config.graph, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as model:
-        light = protobuf.with_weights_outside(model, config.graph.name, LARGE_WEIGHT)
+        light = with_weights_outside(model, config.graph.name, LARGE_WEIGHT)
         if gather_logits and on_cpu:
             rows = output_rows(model, config.graph)
     limited = with_limits_as_inputs(light)

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.graph.nodes import Tensor, read_graph, read_tensor
-from lite.models.graph.protobuf import Buffer
+from lite._files.onnx.reader import Tensor, read_graph, read_tensor
+from lite._files.onnx.wire import Buffer
 
 _FLOAT = 1  # ONNX's number of the type float32
 _ITEM = 4  # bytes

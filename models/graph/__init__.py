@@ -1,7 +1,6 @@
 """Any ONNX graph: its files, its sessions, one call. In reading order:
 
-- `json_files`, `protobuf`: what the files beside a graph and the graph's own file say
-- `nodes`: the nodes, constants and weights of a graph
+- `json_files`, `summary`: what the files beside a graph and the graph's own file say
 - `model_config`: the graph of a model folder, and what the folder tells of the model
 - `cuda_stream`: the stream of a GPU that a session shares with copies and kernels
 - `session`: onnxruntime's sessions: opened, bound by pointer, shared by copies

@@ -6,24 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from lite._files.onnx.external import check_links
+
 MAX_CONFIG_BYTES = 16 << 20
 MAX_TOKENIZER_BYTES = 256 << 20
-
-
-def check_links(file: Path, folder: Path) -> None:
-    """Raise ValueError if a file of a model folder, or a folder in it, is a link to something outside.
-
-    Such a file could show any other to a model. Links to ``blobs`` are those of download caches, which have a
-    folder of links (``snapshots/REVISION``) beside it.
-    """
-    target, home = file.resolve(), folder.resolve()
-    allowed = [home]
-    for place in (home, *home.parents):
-        if place.parent.name == "snapshots":
-            allowed += [place, place.parents[1] / "blobs"]
-            break
-    if not any(target.is_relative_to(place) for place in allowed):
-        raise ValueError(f"{file} is a link out of its folder, to {target}")
 
 
 def read_text(path: Path, *, folder: Path | None = None, max_bytes: int = MAX_CONFIG_BYTES) -> str:

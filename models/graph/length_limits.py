@@ -13,9 +13,8 @@ import functools
 import re
 from typing import NamedTuple
 
-from lite._files.onnx.wire import field, varint
-from lite.models.graph.nodes import Graph, Node, constant, named_integers, read_graph
-from lite.models.graph.protobuf import Buffer, fields
+from lite._files.onnx.reader import Graph, Node, constant, named_integers, read_graph
+from lite._files.onnx.wire import Buffer, field, fields, varint
 
 LIMIT_INPUT = re.compile(r"lite_beyond_(\d+)")
 MAX_CLIMB = 24  # nodes between an input and a comparison; a file may also hold a circle

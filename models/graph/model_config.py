@@ -10,11 +10,12 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from typing import Any
 
-from lite.models.graph import protobuf
-from lite.models.graph.json_files import MAX_TOKENIZER_BYTES, check_links, read_json_object
+from lite._files.onnx.external import check_external_files, check_links
+from lite.models.graph.json_files import MAX_TOKENIZER_BYTES, read_json_object
+from lite.models.graph.summary import GraphSummary, scan
 
 MAX_INT = 2**31  # an id or a length that is larger is none
 
@@ -65,7 +66,7 @@ class ModelConfig:
     sampling: Mapping[str, Any] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=dict)
     genai: Mapping[str, Any] = field(default_factory=dict)
-    summary: protobuf.GraphSummary | None = None
+    summary: GraphSummary | None = None
     prompts: Path | None = None
 
     @classmethod
@@ -97,8 +98,8 @@ class ModelConfig:
         if Path(model).is_dir():  # a file that is given is what it is a link to
             for file in filter(None, (graph, prompts)):
                 check_links(file, Path(model))
-        summary = protobuf.scan(graph)
-        check_external_files(graph, summary)
+        summary = scan(graph)
+        check_external_files(graph, summary.external_files)
         raw = read_json_object(directory / "config.json")
         text = raw.get("text_config")
         config = {**raw, **text} if isinstance(text, dict) else raw
@@ -157,8 +158,8 @@ class ModelConfig:
         """The same for the graph that reads prompts, if there is one. Raises as `from_directory`."""
         if self.prompts is None:
             return None
-        summary = protobuf.scan(self.prompts)
-        check_external_files(self.prompts, summary)
+        summary = scan(self.prompts)
+        check_external_files(self.prompts, summary.external_files)
         return replace(self, graph=self.prompts, prompts=None, summary=summary)
 
 
@@ -223,19 +224,6 @@ def _pair(graph: Path) -> tuple[Path, Path | None]:
             if graph in both and all(file.is_file() for file in both):
                 return both[0], both[1]
     return graph, None
-
-
-def check_external_files(graph: Path, summary: protobuf.GraphSummary) -> None:
-    """Raise unless every external data file of `graph` exists and lies in its folder; see `check_links`."""
-    for name in sorted(summary.external_files):
-        parts = PurePosixPath(name).parts + PureWindowsPath(name).parts
-        if not name or ".." in parts or PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor:
-            raise ValueError(f"{graph}: refers to external data outside its folder: {name!r}")
-        if not (graph.parent / name).is_file():
-            raise FileNotFoundError(
-                f"{graph}: its external data file {name!r} is missing from {graph.parent}"
-            )
-        check_links(graph.parent / name, graph.parent)
 
 
 def _has_config(directory: Path) -> bool:

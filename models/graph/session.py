@@ -18,11 +18,12 @@ from typing import Any, Protocol, cast
 
 from numpy.typing import NDArray
 
+from lite._files.onnx.external import check_external_files
+from lite._files.onnx.rewriting import with_external_files
 from lite.kernels._install import install
 from lite.kernels._integer import integer
-from lite.models.graph import protobuf
 from lite.models.graph.cuda_stream import CudaStream
-from lite.models.graph.model_config import check_external_files
+from lite.models.graph.summary import scan, scan_bytes
 
 Device = tuple[Any, ...]
 """The arguments by which a binding is told the device."""
@@ -343,13 +344,13 @@ def _with_links_followed(content: bytes, folder: Path) -> tuple[bytes, Path]:
 
     onnxruntime takes links for a way out of the folder when it is given a model's bytes.
     """
-    names = protobuf.scan_bytes(content).external_files
+    names = scan_bytes(content).external_files
     targets = {name: (folder / name).resolve() for name in names}
     folders = {target.parent for target in targets.values()}
     if all(target == folder / name for name, target in targets.items()) or len(folders) > 1:
         return content, folder
     followed = {name: target.name for name, target in targets.items()}
-    return protobuf.with_external_files(content, followed), folders.pop()
+    return with_external_files(content, followed), folders.pop()
 
 
 @contextmanager
@@ -506,7 +507,7 @@ class SharedSession:
                 f"; it is a folder with {', '.join(beside) or 'no .onnx file'}" if self.path.is_dir() else ""
             )
             raise FileNotFoundError(f"model: there is no ONNX file {str(self.path)!r}{hint}.")
-        check_external_files(self.path, protobuf.scan(self.path))
+        check_external_files(self.path, scan(self.path).external_files)
         options = self.options
         return open_session(
             self.path, device=options.device, num_threads=options.num_threads, providers=options.providers

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.graph.protobuf import scan_bytes
 from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, open_session
+from lite.models.graph.summary import scan_bytes
 
 # It keeps a factor of float64 in single precision, as an attribute of the operator.
 _INEXACT = ("MatMulScaleFusion",)

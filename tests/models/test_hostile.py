@@ -2,7 +2,7 @@
 
 Whatever a folder holds, what becomes of it is an answer or an error that says what is wrong: nothing hangs,
 dies, fills memory, reads a file that lies elsewhere or raises what only a debugger understands. The rules
-behind these cases are tested beside what keeps them: `graph/test_json_files.py`, `graph/test_protobuf.py`,
+behind these cases are tested beside what keeps them: `graph/test_json_files.py`, `graph/test_summary.py`,
 `graph/test_session.py`, `text/test_tokenizer_rules.py`, `text/test_template_sandbox_attacks.py`.
 """
 

@@ -1,5 +1,7 @@
-"""ONNX files as bytes: what a graph is made of, written without the onnx package.
+"""ONNX files as bytes: what a graph is made of, written and read without the onnx package.
 
 - `wire`: integers and fields of protobuf;
-- `writer`: models, nodes, tensors.
+- `writer`: models, nodes, tensors;
+- `reader`: the nodes of a model, its constants;
+- `rewriting`: copies with other places of their weights.
 """

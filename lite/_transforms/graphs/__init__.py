@@ -6,8 +6,8 @@ In reading order:
 - `array`: those arrays; `sizes`: integers that stand for a dynamic dimension;
 - `graph`: the nodes, constants and weights, and what a rule gets to work with;
 - `dispatch`: from a call of a NumPy function to its rule (`rules/`), `ufuncs` from one of a ufunc;
-  `operators` that many rules write; `indexing` for brackets;
-- `model`: the graph as a model of the onnx package, the only file that needs it.
+  `operators` that many rules write; `indexing` for brackets; `convolution` and `scan` (loops) for layers;
+- `writer`: the graph as the bytes of an ONNX model (`lite._files.onnx`).
 
 A function without a rule raises an error that names it, and never becomes a constant. Nothing here is
 imported before it is used.

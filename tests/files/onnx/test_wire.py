@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lite._files.onnx.wire import integer, single, text, varint
-from lite.models.graph.protobuf import fields, read_varint
+from lite._files.onnx.wire import fields, integer, read_varint, single, text, varint
 
 
 @pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 2**31, 2**63 - 1])

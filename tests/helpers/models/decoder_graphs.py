@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.models import ModelConfig, OnnxDecoder, Padding
-from lite.models.graph.protobuf import GraphSummary
+from lite.models.graph.summary import GraphSummary
 
 VOCABULARY = 23
 HEADS, SIZE = 2, 2

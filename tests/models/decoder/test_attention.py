@@ -26,10 +26,10 @@ from helpers.models.attention_graphs import (
 from helpers.models.handmade_exports import HEADS
 from helpers.models.real_models import EXPECTED, MODELS, open_model
 
+from lite._files.onnx.rewriting import with_weights_outside
 from lite.models import GenerationConfig, OnnxDecoder, Padding, generate, score
 from lite.models.decoder import opening
 from lite.models.decoder.attention import replace_attention
-from lite.models.graph import protobuf
 from lite.models.graph.session import open_session
 
 pytest.importorskip("onnxruntime")
@@ -132,7 +132,7 @@ def test_what_is_no_model_is_refused(data: bytes) -> None:
 def test_cut_and_garbled_models_raise_or_are_left_alone(rng: np.random.Generator) -> None:
     """They come from a file; large weights are elsewhere, so that what is garbled is the graph."""
     path = MODELS / "optimum-gpt2" / "model.onnx"
-    model = protobuf.with_weights_outside(path.read_bytes(), path.name, 64)
+    model = with_weights_outside(path.read_bytes(), path.name, 64)
     for _ in range(60):
         garbled = bytearray(model)
         for at in rng.integers(0, len(model), 6):

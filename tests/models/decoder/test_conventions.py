@@ -12,7 +12,7 @@ import pytest
 
 from lite.models import GraphSpec, ModelConfig, Padding
 from lite.models.decoder.conventions import Extra
-from lite.models.graph.protobuf import GraphSummary
+from lite.models.graph.summary import GraphSummary
 
 
 @dataclass

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from helpers.models.real_models import MODELS
 
+from lite._files.onnx.external import check_external_files
 from lite.models import ModelConfig
-from lite.models.graph.model_config import check_external_files, find_graph
-from lite.models.graph.protobuf import GraphSummary
+from lite.models.graph.model_config import find_graph
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_missing_things_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a/../../b", "C:\\data", "\\\\host\\x", ""])
 def test_external_data_outside_the_folder_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="outside its folder"):
-        check_external_files(tmp_path / "model.onnx", GraphSummary("", frozenset(), frozenset({name})))
+        check_external_files(tmp_path / "model.onnx", [name])
 
 
 def test_missing_external_data_is_named(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.models.real_models import MODELS
 
-from lite.models.graph.nodes import (
+from lite._files.onnx.reader import (
     attribute_numbers,
     constant,
     dimensions,

@@ -11,17 +11,12 @@ https://protobuf.dev/programming-guides/encoding/.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
-from lite._files.onnx.wire import field, varint
+from lite._files.onnx.reader import MAX_DEPTH
+from lite._files.onnx.wire import Buffer, fields, read_varint
 
-Buffer: TypeAlias = bytes | mmap.mmap
-
-MAX_DEPTH = 16  # nesting of sub-graphs; exporters make one level (the `If` of merged decoders)
-MAX_VARINT_BYTES = 10
 MAX_NAME_BYTES = 4096
 MAX_NUMBERS = 1 << 50  # of one tensor: a file may claim any size
 
@@ -50,58 +45,6 @@ class GraphSummary:
     biased_attention: bool = False
     window: int | None = None
     windowed_cache: int = 0
-
-
-def read_varint(data: Buffer, at: int, end: int) -> tuple[int, int]:
-    """Read one base-128 integer; returns (value, position after it). ValueError if cut or too long."""
-    value = 0
-    for count in range(MAX_VARINT_BYTES):
-        if at >= end:
-            raise ValueError(f"not a protobuf message: integer cut at byte {at}")
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << (7 * count)
-        if byte < 0x80:
-            return value, at
-    raise ValueError(f"not a protobuf message: integer longer than {MAX_VARINT_BYTES} bytes at byte {at}")
-
-
-def fields(data: Buffer, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Iterate over the fields of the message in `data[start:end]`.
-
-    Yields:
-        (field number, wire type, start, end) where start and end delimit the field's payload.
-
-    Raises:
-        ValueError: for an unknown wire type, field number 0, or a payload that leaves the message.
-    """
-    at = start
-    while at < end:
-        tag = data[at]
-        at += 1
-        if tag >= 0x80:  # of one byte in most fields: read here, opening a model takes a third less time
-            tag, at = read_varint(data, at - 1, end)
-        number, wire = tag >> 3, tag & 7
-        first = at
-        if wire == 0:
-            _, at = read_varint(data, at, end)
-        elif wire == 1:
-            at += 8
-        elif wire == 5:
-            at += 4
-        elif wire == 2:
-            size = data[at] if at < end else 0x80
-            first = at + 1
-            if size >= 0x80:
-                size, first = read_varint(data, at, end)
-            at = first + size
-        else:
-            raise ValueError(f"not a protobuf message: wire type {wire} at byte {first}")
-        if number == 0 or at > end:
-            raise ValueError(
-                f"not a protobuf message: field {number} at byte {first} needs {at - first} bytes"
-            )
-        yield number, wire, first, at
 
 
 class _Scan:
@@ -241,89 +184,3 @@ def scan(path: str | Path) -> GraphSummary:
                 return scan_bytes(data)
         except ValueError as error:  # mmap raises it too, for an empty file
             raise ValueError(f"{path}: {error}") from None
-
-
-# Where tensors are: kind of message -> number of a field -> kind of the message in it.
-_TENSORS_IN = {
-    "model": {7: "graph"},
-    "graph": {1: "node", 5: "weight"},
-    "node": {5: "attribute"},
-    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph"},
-    "tensor": {13: "place"},
-    "weight": {13: "place"},
-}
-# What a message of some kind becomes: (data, start, end) -> bytes, None to look inside it.
-_Change: TypeAlias = Callable[[Buffer, int, int], bytes | None]
-
-
-def with_external_files(model: bytes, names: Mapping[str, str]) -> bytes:
-    """A serialised model whose tensors refer to external data files by other names.
-
-    Args:
-        model: the model; it is not changed.
-        names: the new name of each file, by its old one.
-
-    Raises:
-        ValueError: if `model` is not an ONNX file.
-    """
-    renamed = {old.encode(): new.encode() for old, new in names.items()}
-
-    def place(data: Buffer, start: int, end: int) -> bytes | None:
-        pair = {number: bytes(data[a:b]) for number, wire, a, b in fields(data, start, end) if wire == 2}
-        if pair.get(1) != b"location" or pair.get(2) not in renamed:
-            return None
-        return field(1, b"location") + field(2, renamed[pair[2]])
-
-    return _rewritten(model, 0, len(model), "model", "place", place, 0)
-
-
-def with_weights_outside(model: Buffer, file: str, least: int) -> bytes:
-    """A serialised model without its large weights: it refers to where they are in its own file.
-
-    onnxruntime takes external data from any place of a file, through a memory map. So a changed graph can be
-    loaded without its weights in memory a second time.
-
-    Args:
-        model: the model, a map of its file, say; it is not changed.
-        file: the name of that file.
-        least: bytes of the smallest weight that is left out. Those of nodes' attributes stay.
-
-    Raises:
-        ValueError: if `model` is not an ONNX file.
-    """
-
-    def weight(data: Buffer, start: int, end: int) -> bytes | None:
-        inside = [(number, wire, a, b) for number, wire, a, b in fields(data, start, end)]
-        raw = [(a, b) for number, wire, a, b in inside if number == 9 and wire == 2]
-        if len(raw) != 1 or raw[0][1] - raw[0][0] < least or any(number in (13, 14) for number, *_ in inside):
-            return None
-        first, last = raw[0]
-        parts = []
-        for number, wire, a, b in inside:
-            if number != 9:
-                parts.append(varint(number << 3 | wire) + (varint(b - a) if wire == 2 else b"") + data[a:b])
-        place = {"location": file, "offset": str(first), "length": str(last - first)}
-        for key, value in place.items():
-            parts.append(field(13, field(1, key.encode()) + field(2, value.encode())))
-        return b"".join([*parts, varint(14 << 3), varint(1)])  # its data is external
-
-    return _rewritten(model, 0, len(model), "model", "weight", weight, 0)
-
-
-def _rewritten(
-    data: Buffer, start: int, end: int, kind: str, changed: str, change: _Change, depth: int
-) -> bytes:
-    """The message `data[start:end]` of a kind, with all messages of the kind `changed` in it changed."""
-    if depth > 4 * MAX_DEPTH:
-        raise ValueError(f"not an ONNX file: messages nested deeper than {4 * MAX_DEPTH}")
-    if kind == changed and (message := change(data, start, end)) is not None:
-        return message
-    inside = _TENSORS_IN.get(kind, {})
-    parts, done = [], start
-    for number, wire, a, b in fields(data, start, end):
-        if wire == 2 and number in inside:
-            parts += [field(number, _rewritten(data, a, b, inside[number], changed, change, depth + 1))]
-        else:
-            parts += [data[done:b]]
-        done = b
-    return b"".join(parts)

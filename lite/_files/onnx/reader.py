@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.graph.protobuf import Buffer, fields, read_varint
+from lite._files.onnx.wire import Buffer, fields, read_varint
 
 Span = tuple[int, int]
 
+MAX_DEPTH = 16  # nesting of sub-graphs; exporters make one level (the `If` of merged decoders)
 MAX_CONSTANT = 64  # numbers of a constant that is read
 _LARGEST = (1 << 64) - 1
 # ONNX's number of a type -> NumPy's type, and the field that holds numbers of it unless they are raw bytes.
@@ -84,23 +85,29 @@ def read_graph(model: Buffer) -> Graph:
     spans = [(a, b) for number, wire, a, b in fields(model, 0, len(model)) if number == 7 and wire == 2]
     if len(spans) != 1:
         raise ValueError(f"not an ONNX file: it holds {len(spans)} graphs")
+    return graph_at(model, spans[0])
+
+
+def graph_at(model: Buffer, span: Span) -> Graph:
+    """Read the nodes of the graph there, the main one or that of an attribute."""
     nodes: list[Node] = []
     named: dict[int, dict[bytes, Span]] = {5: {}, 11: {}, 12: {}}
-    for number, wire, a, b in fields(model, *spans[0]):
+    for number, wire, a, b in fields(model, *span):
         if wire != 2:
             continue
         if number == 1:
-            nodes.append(_node(model, a, b))
+            nodes.append(node_at(model, (a, b)))
         elif number in named:
             named[number][_name(model, a, b, 8 if number == 5 else 1)] = a, b
     makers = {name: node for node in nodes for name in node.outputs if name}
-    return Graph(nodes, makers, named[5], named[11], named[12], spans[0])
+    return Graph(nodes, makers, named[5], named[11], named[12], span)
 
 
-def _node(model: Buffer, start: int, end: int) -> Node:
+def node_at(model: Buffer, span: Span) -> Node:
+    """Read the node there."""
     inputs, outputs, attributes = [], [], []
     first, kind, domain = None, b"", b""
-    for number, wire, a, b in fields(model, start, end):
+    for number, wire, a, b in fields(model, *span):
         if wire != 2:
             continue
         if number == 1:
@@ -114,7 +121,7 @@ def _node(model: Buffer, start: int, end: int) -> Node:
             attributes.append((a, b))
         elif number == 7:
             domain = model[a:b]
-    return Node(kind, domain, tuple(inputs), tuple(outputs), first, tuple(attributes), (start, end))
+    return Node(kind, domain, tuple(inputs), tuple(outputs), first, tuple(attributes), span)
 
 
 def _name(model: Buffer, start: int, end: int, number: int) -> bytes:
@@ -129,7 +136,7 @@ def read_tensor(model: Buffer, span: Span) -> Tensor:
     outside: dict[bytes, bytes] = {}
     for number, wire, a, b in fields(model, *span):
         if number == 1:
-            dims += _integers(model, wire, a, b)
+            dims += integers_of(model, wire, a, b)
         elif number == 2 and wire == 0:
             kind, _ = read_varint(model, a, b)
         elif number == 9 and wire == 2:
@@ -140,7 +147,7 @@ def read_tensor(model: Buffer, span: Span) -> Tensor:
     return Tensor(tuple(dims), kind, raw, outside)
 
 
-def _integers(model: Buffer, wire: int, start: int, end: int) -> Iterator[int]:
+def integers_of(model: Buffer, wire: int, start: int, end: int) -> Iterator[int]:
     """Integers of a field, one or several packed ones."""
     while wire in (0, 2) and start < end:
         value, start = read_varint(model, start, end)
@@ -173,7 +180,7 @@ def numbers(model: Buffer, span: Span) -> NDArray[Any] | None:
     if dtype == "<f4":
         data = b"".join(bytes(model[a:b]) for _, _, a, b in given)
         return np.frombuffer(data, dtype) if len(data) == 4 * count else None
-    values = [value for _, wire, a, b in given for value in _integers(model, wire, a, b)]
+    values = [value for _, wire, a, b in given for value in integers_of(model, wire, a, b)]
     return np.array(values, np.uint64).astype(np.int64) if len(values) == count else None
 
 
@@ -182,7 +189,7 @@ def attribute_numbers(model: Buffer, node: Node) -> Iterator[NDArray[Any] | None
     for at in node.attributes:
         for number, wire, a, b in fields(model, *at):
             if number in (3, 8):
-                yield np.array(list(_integers(model, wire, a, b)), np.uint64).astype(np.int64)
+                yield np.array(list(integers_of(model, wire, a, b)), np.uint64).astype(np.int64)
             elif number in (2, 7) and (b - a) % 4 == 0:
                 yield np.frombuffer(bytes(model[a:b]), "<f4")
             elif (number, wire) == (5, 2):

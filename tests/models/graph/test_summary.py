@@ -1,0 +1,133 @@
+"""The wire-format walker: what it finds in real exports, and that broken bytes raise instead of hanging."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.models.real_models import MODELS
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lite._files.onnx.reader import MAX_DEPTH
+from lite._files.onnx.wire import field
+from lite.models.graph.summary import scan, scan_bytes
+
+
+def nested(depth: int) -> bytes:
+    """A model whose only node holds a sub-graph, and so on."""
+    graph = b""
+    for _ in range(depth):
+        node = field(5, field(6, graph)) + field(4, b"If")
+        graph = field(1, node)
+    return field(7, graph)
+
+
+def test_scan_finds_the_operators_of_a_builder_export() -> None:
+    summary = scan(MODELS / "genai-llama-fp32" / "model.onnx")
+    assert summary.producer == "onnxruntime-genai"
+    assert "GroupQueryAttention" in summary.op_types
+    assert summary.external_files == {"model.onnx.data"}
+
+
+def test_scan_skips_embedded_weights() -> None:
+    summary = scan(MODELS / "optimum-llama" / "model.onnx")
+    assert summary.producer == "pytorch"
+    assert {"Sin", "Cos", "MatMul"} <= summary.op_types
+    assert "GroupQueryAttention" not in summary.op_types
+    assert summary.external_files == frozenset()
+
+
+def test_scan_goes_into_subgraphs_and_functions() -> None:
+    inner = field(1, field(4, b"Inner"))
+    node = field(4, b"If") + field(5, field(6, inner))
+    function = field(7, field(4, b"InFunction"))
+    summary = scan_bytes(
+        field(7, field(1, node)) + bytes([25 << 3 & 127 | 2 | 128, 1, len(function)]) + function
+    )
+    assert summary.op_types == {"If", "Inner", "InFunction"}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x00",
+        b"not a model",
+        field(2, b"producer only"),
+        b"\x3a\xff\xff\xff\xff\xff\xff\xff\xff\x7f",  # a graph that says it has 2**63 bytes
+        b"\x3a" + b"\xff" * 11,  # a length that never ends
+        b"\x3b\x00",  # a group
+        field(7, field(1, b"\x22\x7fabc")),  # a name longer than its node
+    ],
+)
+def test_what_is_no_model_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="not a"):
+        scan_bytes(data)
+
+
+def test_depth_is_bounded() -> None:
+    assert scan_bytes(nested(MAX_DEPTH)).op_types == {"If"}
+    with pytest.raises(ValueError, match="nested deeper"):
+        scan_bytes(nested(MAX_DEPTH + 2))
+
+
+def test_an_empty_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"model\.onnx"):
+        scan(tmp_path / "model.onnx")
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=300)
+def test_random_bytes_end_in_a_summary_or_a_value_error(data: bytes) -> None:
+    try:
+        summary = scan_bytes(data)
+    except ValueError:
+        return
+    assert isinstance(summary.op_types, frozenset)
+
+
+def test_cut_and_damaged_models_end_in_a_summary_or_a_value_error() -> None:
+    model = (MODELS / "genai-llama-fp32" / "model.onnx").read_bytes()
+    rng = np.random.default_rng(0)
+    cuts = 0
+    for _ in range(150):
+        damaged = bytearray(model[: rng.integers(1, len(model))])
+        for at in rng.integers(0, len(damaged), 3):
+            damaged[at] = rng.integers(256)
+        try:
+            scan_bytes(bytes(damaged))
+        except ValueError:
+            cuts += 1
+    assert cuts > 100  # a cut file can be a whole message by chance only
+
+
+def test_weights_of_half_precision_are_counted() -> None:
+    def tensor(kind: int, *sizes: int) -> bytes:
+        return field(5, b"".join(bytes([1 << 3, size]) for size in sizes) + bytes([2 << 3, kind]))
+
+    for half, tensors in (
+        (True, tensor(10, 100, 4) + tensor(1, 99)),
+        (False, tensor(10, 100) + tensor(1, 100)),
+        (False, tensor(3, 100, 100)),
+        (True, field(5, field(1, bytes([100, 100])) + bytes([2 << 3, 10])) + tensor(1, 127)),  # packed sizes
+    ):
+        assert scan_bytes(field(7, tensors)).half_weights is half
+    endless = field(1, b"\xff\xff\xff\xff\xff\x7f" * 20) + bytes([2 << 3, 10])
+    assert scan_bytes(field(7, field(5, endless) * 50)).half_weights
+
+
+def test_windows_and_biases_of_attention() -> None:
+    def attention(window: int, names: int) -> bytes:
+        attribute = field(1, b"local_window_size") + bytes([3 << 3, window])
+        inputs = (
+            field(1, b"x") * min(names, 9) + field(1, b"") * (names > 9) + field(1, b"x") * max(0, names - 10)
+        )
+        return field(1, inputs + field(5, attribute) + field(4, b"GroupQueryAttention"))
+
+    summary = scan_bytes(field(7, attention(40, 7) + attention(16, 10)))
+    assert (summary.window, summary.biased_attention) == (16, False)
+    summary = scan_bytes(field(7, attention(0, 11)))
+    assert (summary.window, summary.biased_attention) == (None, True)
