@@ -41,6 +41,7 @@ LAYERS = [
     "lite.nn.values",
     "lite.nn.losses",
     "lite.nn._export",
+    "lite.nn._import",
     "lite.nn",
     "lite.optim",
     "lite.data.specs",

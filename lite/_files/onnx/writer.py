@@ -42,7 +42,11 @@ def element_type(dtype: np.dtype[Any]) -> int:
 
 
 def model(
-    graph: bytes, opset: int, producer: tuple[str, str], metadata: Mapping[str, str] | None = None
+    graph: bytes,
+    opset: int,
+    producer: tuple[str, str],
+    metadata: Mapping[str, str] | None = None,
+    domains: Mapping[str, int] | None = None,
 ) -> bytes:
     """A model of a graph.
 
@@ -51,15 +55,17 @@ def model(
         opset: the version of the operators.
         producer: name and version of the program that writes it.
         metadata: what the model says about itself.
+        domains: versions of other operators than ONNX's own.
     """
+    opsets = {"": opset, **(domains or {})}
     about = [field(14, text(1, key) + text(2, value)) for key, value in (metadata or {}).items()]
     return b"".join(
         [
-            integer(1, _IR_VERSIONS[opset]),
+            integer(1, _IR_VERSIONS.get(opset, 8 if opset < 20 else 13)),
             text(2, producer[0]),
             text(3, producer[1]),
             field(7, graph),
-            field(8, text(1, "") + integer(2, opset)),
+            *(field(8, text(1, domain) + integer(2, version)) for domain, version in opsets.items()),
             *about,
         ]
     )
@@ -82,14 +88,19 @@ def graph(
 
 
 def node(
-    op: str, name: str, inputs: Sequence[str], outputs: Sequence[str], attributes: Mapping[str, Any]
+    op: str,
+    name: str,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    attributes: Mapping[str, Any],
+    domain: str = "",
 ) -> bytes:
-    """An operator with its attributes: numbers, texts, dtypes, lists of them, and graphs as bytes."""
+    """An operator with its attributes: numbers, texts, dtypes, arrays, lists of them, and graphs as bytes."""
     parts = [text(1, value) for value in inputs]
     parts += [text(2, value) for value in outputs]
     parts += [text(3, name), text(4, op)]
     parts += [field(5, _attribute(key, value)) for key, value in attributes.items()]
-    return b"".join(parts)
+    return b"".join([*parts, text(7, domain)] if domain else parts)
 
 
 def _attribute(name: str, value: Any) -> bytes:
@@ -103,6 +114,8 @@ def _attribute(name: str, value: Any) -> bytes:
         return text(1, name) + text(4, value) + integer(20, 3)
     if isinstance(value, bytes):
         return text(1, name) + field(6, value) + integer(20, 5)
+    if isinstance(value, np.ndarray):
+        return text(1, name) + field(5, tensor("", value)) + integer(20, 4)
     items = list(value)
     if all(isinstance(item, bool | int | np.integer) for item in items):
         return text(1, name) + b"".join(integer(8, int(item)) for item in items) + integer(20, 7)

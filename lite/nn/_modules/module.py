@@ -143,7 +143,6 @@ class Module(Casting, StateDictMethods):
             opset: the version of ONNX's operators, from 20 to 25.
 
         Raises:
-            ImportError: without the onnx package; the message has the pip command.
             NotImplementedError: something cannot be exported; the message has the path of the module and
                 the function.
             RuntimeError: Python branches on numbers; a parameter has no data.

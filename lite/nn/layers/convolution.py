@@ -94,7 +94,9 @@ class _Convolution(Module):
 
     def forward(self, input: Array) -> Array:
         """Convolve input (*N, in_channels, *sizes), N one dimension or none."""
-        weight, bias = self._tensor("weight"), self._tensor("bias")
+        return self._convolved(input, self._tensor("weight"), self._tensor("bias"))
+
+    def _convolved(self, input: Array, weight: Array, bias: Any) -> Array:
         dims = self._dims
         channels = weight.shape[1] * self.groups
         if input.ndim not in (dims + 1, dims + 2) or input.shape[-dims - 1] != channels:

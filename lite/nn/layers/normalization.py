@@ -416,6 +416,26 @@ class LazyBatchNorm1d(LazyLayer, BatchNorm1d):
         return int(known[0].shape[0]) if known else None
 
 
+@functools.lru_cache(256)
+def _layer_norm(shape: tuple[int, ...], eps: float) -> LayerNorm:
+    return LayerNorm(shape, eps, elementwise_affine=False)
+
+
+@functools.lru_cache(256)
+def _rms_norm(shape: tuple[int, ...], eps: float) -> RMSNorm:
+    return RMSNorm(shape, eps, elementwise_affine=False)
+
+
+def layer_norm(x: Array, shape: tuple[int, ...], weight: Any, bias: Any, eps: float) -> Array:
+    """What `LayerNorm` computes, with a weight and a bias (None for none) that are given."""
+    return _layer_norm(shape, eps)._normalized(x, weight, bias)
+
+
+def rms_norm(x: Array, shape: tuple[int, ...], weight: Any, eps: float) -> Array:
+    """What `RMSNorm` computes, with a weight (None for none) that is given."""
+    return _rms_norm(shape, eps)._normalized(x, weight, tuple(range(-len(shape), 0)))
+
+
 def _check_dimensions(input: Array) -> None:
     if input.ndim not in (2, 3):
         raise ValueError(f"expected 2D or 3D input (got {input.ndim}D input)")

@@ -158,24 +158,8 @@ class Recurrent(Module):
     def _walk(self, x: Array, state: State, index: int, compute: Dtype) -> tuple[Any, State]:
         """Outputs of a layer in one direction, the `index`th, for x (T, N, size), and the last state."""
         weights = [self._tensor(name) for name in self._names[index]]
-        step = self._step_function()
         back = self.bidirectional and index % 2 == 1
-        if is_recorded(x, *state, *weights):
-            return recorded_walk(step, x, state, weights, self.bias, back, compute)
-        weights = [weight.astype(compute, copy=False) for weight in weights]
-        b_ih, b_hh = weights[2:4] if self.bias else (None, None)
-        bias, rest = split_bias(step, b_ih, b_hh)
-        steps = linear(x, weights[0], bias)
-        recurrent = weights[1].swapaxes(-1, -2).copy()  # BLAS takes half the time for rows in order
-        projection = weights[-1].swapaxes(-1, -2) if self.proj_size else None
-        if is_in_graph(steps, *state, recurrent, rest, projection) and not _is_short(x.shape[0]):
-            return _scans.scanned_walk(step, steps, state, recurrent, rest, projection, back)
-        times = range(x.shape[0])
-        outputs = []
-        for t in reversed(times) if back else times:
-            state = step(steps[t], state, recurrent, rest, projection)
-            outputs.append(state[0])
-        return np.stack(outputs[::-1] if back else outputs), state
+        return walk(self._step_function(), x, state, weights, self.bias, back, compute)
 
     def _check(self, input: Array) -> None:
         if input.ndim not in (2, 3):
@@ -220,6 +204,28 @@ class Recurrent(Module):
             if getattr(self, name) != default:
                 text += f", {name}={getattr(self, name)}"
         return text
+
+
+def walk(
+    step: Step, x: Array, state: State, weights: list[Any], bias: bool, reverse: bool, compute: Dtype
+) -> tuple[Any, State]:
+    """Outputs (T, N, size) and last states of a layer in one direction; see `recorded_walk` for arguments."""
+    if is_recorded(x, *state, *weights):
+        return recorded_walk(step, x, state, weights, bias, reverse, compute)
+    weights = [weight.astype(compute, copy=False) for weight in weights]
+    b_ih, b_hh = weights[2:4] if bias else (None, None)
+    joint, rest = split_bias(step, b_ih, b_hh)
+    steps = linear(x, weights[0], joint)
+    recurrent = weights[1].swapaxes(-1, -2).copy()  # BLAS takes half the time for rows in order
+    projection = weights[-1].swapaxes(-1, -2) if len(weights) > (4 if bias else 2) else None
+    if is_in_graph(steps, *state, recurrent, rest, projection) and not _is_short(x.shape[0]):
+        return _scans.scanned_walk(step, steps, state, recurrent, rest, projection, reverse)
+    times = range(x.shape[0])
+    outputs = []
+    for t in reversed(times) if reverse else times:
+        state = step(steps[t], state, recurrent, rest, projection)
+        outputs.append(state[0])
+    return np.stack(outputs[::-1] if reverse else outputs), state
 
 
 class RNN(Recurrent):

@@ -1,0 +1,375 @@
+"""Attention: ONNX's own operator, and those of exported language models, with rotations and caches."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.types import Array, HostArray, is_symbolic
+from lite.nn import functional
+from lite.nn._import.integers import integers
+from lite.nn._import.operators import MICROSOFT, Run, Spec, Unsupported, operator
+from lite.nn._import.quantized import nibbles
+
+# -- rotations ---------------------------------------------------------------------------------------------
+
+
+def rotated(x: Array, cos: Array, sin: Array, interleaved: bool) -> Array:
+    """Pairs of numbers turned by angles.
+
+    Args:
+        x: (..., T, width); its first `2 * cos.shape[-1]` numbers are turned.
+        cos: (..., T, half).
+        sin: likewise.
+        interleaved: whether a pair stands side by side, not half a width apart.
+    """
+    half = int(cos.shape[-1])
+    if interleaved:
+        pairs = x[..., : 2 * half].reshape(*x.shape[:-1], half, 2)
+        a, b = pairs[..., 0], pairs[..., 1]
+        turned = np.stack([a * cos - b * sin, a * sin + b * cos], -1).reshape(*x.shape[:-1], 2 * half)
+    else:
+        a, b = x[..., :half], x[..., half : 2 * half]
+        turned = np.concatenate([a * cos - b * sin, a * sin + b * cos], -1)
+    if 2 * half == x.shape[-1]:
+        return turned
+    return np.concatenate([turned, x[..., 2 * half :]], -1)
+
+
+def heads_of(x: Array, count: int) -> Array:
+    """(N, T, heads * width) as (N, heads, T, width)."""
+    n, times, width = x.shape
+    return np.transpose(x.reshape(n, times, count, width // count), (0, 2, 1, 3))
+
+
+def _joined(x: Array) -> Array:
+    """(N, heads, T, width) as (N, T, heads * width)."""
+    n, heads, times, width = x.shape
+    return np.transpose(x, (0, 2, 1, 3)).reshape(n, times, heads * width)
+
+
+def _rotary(spec: Spec, x: Array, cos: Array, sin: Array, places: Array | None) -> Array:
+    """The rotation of x (N, heads, T, width), or (N, T, heads * width), by tables (positions, half)."""
+    flat, heads = x.ndim == 3, spec.get("num_heads", 0)
+    if flat and not heads:
+        heads = int(x.shape[-1]) // (2 * int(cos.shape[-1]))
+    if flat:
+        x = heads_of(x, heads)
+    if places is not None:
+        if places.ndim == 1:  # the first position of all rows
+            places = (places + np.arange(x.shape[2]))[None]
+        cos, sin = cos[places], sin[places]
+    width = spec.get("rotary_embedding_dim", 0)
+    if width:
+        cos, sin = cos[..., : width // 2], sin[..., : width // 2]
+    out = rotated(x, cos[:, None], sin[:, None], bool(spec.get("interleaved", 0)))
+    return _joined(out) if flat else out
+
+
+@operator("RotaryEmbedding")
+def _rotary_embedding(spec: Spec) -> Run:
+    return lambda x, cos, sin, places=None: _rotary(spec, x, cos, sin, places)
+
+
+@operator("RotaryEmbedding", domain=MICROSOFT)
+def _microsoft_rotary(spec: Spec) -> Run:
+    return lambda x, places, cos, sin: _rotary(spec, x, cos, sin, places)
+
+
+# -- attention ---------------------------------------------------------------------------------------------
+
+
+def attended(q: Array, k: Array, v: Array, scale: float, added: Array | None, softcap: float = 0.0) -> Array:
+    """Means of values by the softmax of scores, where each head of k and v serves several of q.
+
+    Args:
+        q: (N, heads, T, width).
+        k: (N, heads of keys, S, width).
+        v: (N, heads of keys, S, width of values).
+        scale: what scores are multiplied by.
+        added: what is added to them, broadcast to (N, heads, T, S); -inf hides a key.
+        softcap: if not zero, scores become softcap * tanh(score / softcap) before that.
+    """
+    n, heads, times, width = q.shape
+    groups, length = k.shape[1], k.shape[2]
+    share = heads // groups
+    grouped = (q * np.asarray(scale, q.dtype)).reshape(n, groups, share * times, width)
+    scores = np.matmul(grouped, k.swapaxes(-1, -2)).reshape(n, heads, times, length)
+    if softcap:
+        scores = softcap * functional.tanh(scores / softcap)
+    if added is not None:
+        scores = scores + added.astype(scores.dtype, copy=False)
+    weights = functional.softmax(scores, -1)
+    out = np.matmul(weights.reshape(n, groups, share * times, length), v)
+    return out.reshape(n, heads, times, v.shape[-1])
+
+
+def hidden(shown: Array, dtype: np.dtype[Any]) -> Array:
+    """What to add to scores: 0 where a key is shown, the lowest number where it is not."""
+    return np.where(shown, dtype.type(0), np.finfo(dtype).min).astype(dtype, copy=False)
+
+
+@operator("GroupQueryAttention", domain=MICROSOFT)
+def _group_query_attention(spec: Spec) -> Run:
+    heads, groups = spec.get("num_heads"), spec.get("kv_num_heads")
+    window, softcap = spec.get("local_window_size", -1), spec.get("softcap", 0.0)
+    rotates, interleaved = spec.get("do_rotary", 0), bool(spec.get("rotary_interleaved", 0))
+    bits = spec.get("kv_cache_bit_width", 0) if spec.get("k_quant_type", "NONE") != "NONE" else 0
+    if spec.get("smooth_softmax", 0) == 1 or spec.has(11):
+        raise Unsupported("a sink of attention")
+    if bits not in (0, 4, 8) or spec.get("v_quant_type", "NONE") != spec.get("k_quant_type", "NONE"):
+        raise Unsupported(f"a cache of {bits} bits")
+
+    def run(
+        query: Array,
+        key: Array | None,
+        value: Array | None,
+        past_key: Array | None,
+        past_value: Array | None,
+        lengths: Array,
+        total: Array,
+        cos: Array | None = None,
+        sin: Array | None = None,
+        places: Array | None = None,
+        bias: Array | None = None,
+        sink: Array | None = None,
+        key_scale: Array | None = None,
+        value_scale: Array | None = None,
+        *rest: Any,
+    ) -> tuple[Array, Array, Array]:
+        times = query.shape[1]
+        if key is None or value is None:
+            width = int(query.shape[2]) // (heads + 2 * groups)
+            ends = heads * width, (heads + groups) * width
+            query, key, value = query[..., : ends[0]], query[..., ends[0] : ends[1]], query[..., ends[1] :]
+        q, k, v = heads_of(query, heads), heads_of(key, groups), heads_of(value, groups)
+        held = 0 if past_key is None else past_key.shape[2]
+        whole = lengths.reshape(-1).astype(np.int64) + 1  # tokens of each row with the new ones
+        # In a first run the new tokens stand at the beginning, and rows may be shorter than the others.
+        first = int(np.asarray(total).reshape(())) == times if not is_symbolic(total) else held == 0
+        before = np.zeros_like(whole) if first else whole - times
+        at = before[:, None] + np.arange(times)  # (N, T): positions of the new tokens
+        if rotates and cos is not None and sin is not None:
+            turn = at if places is None else places
+            c, s = cos[turn][:, None], sin[turn][:, None]
+            q, k = rotated(q, c, s, interleaved), rotated(k, c, s, interleaved)
+        if key_scale is not None and value_scale is not None:
+            scales = [_of_channels(x, groups) for x in (key_scale, value_scale)]
+            k, v = (_rounded(x, scale, bits) for x, scale in zip((k, v), scales, strict=True))
+            if past_key is not None and past_value is not None:
+                past_key, past_value = (
+                    _from_cache(x, scale, bits)
+                    for x, scale in zip((past_key, past_value), scales, strict=True)
+                )
+        if past_key is not None and past_value is not None and not (first and held == 0):
+            k, v = _placed(past_key, k, before, first, total), _placed(past_value, v, before, first, total)
+        length = k.shape[2]
+        keys = np.arange(length)
+        shown = keys <= at[..., None]  # (N, T, S)
+        if window > 0:
+            shown = shown & (keys > at[..., None] - window)
+        added = hidden(shown, q.dtype)[:, None]
+        if bias is not None:
+            added = added + bias[..., :length]
+        scale = spec.get("scale", 0.0) or 1 / math.sqrt(int(q.shape[-1]))
+        out = _joined(attended(q, k, v, scale, added, softcap))
+        if key_scale is not None:
+            k, v = (_to_cache(x, s, bits) for x, s in zip((k, v), scales, strict=True))
+        return out, k, v
+
+    return run
+
+
+def _of_channels(scale: Array, groups: int) -> Array:
+    """Scales of a cache: of all, or of each channel of each head."""
+    return scale.reshape(()) if scale.size == 1 else scale.reshape(1, groups, 1, -1)
+
+
+def _rounded(x: Array, scale: Array, bits: int) -> Array:
+    """The numbers that a cache gives back; their derivative is that of the numbers themselves."""
+    plain = x.detach() if isinstance(x, HostArray) else x
+    most = 1 << (bits - 1)
+    held = np.clip(np.round(plain / scale), -most, most - 1) * scale
+    return x + (held - plain)
+
+
+def _to_cache(x: Array, scale: Array, bits: int) -> Array:
+    whole = np.round((x.detach() if isinstance(x, HostArray) else x) / scale)
+    if bits == 8:
+        return whole.astype(np.int8)
+    nibble = (whole + 8).astype(np.uint8)
+    return nibble[..., ::2] | (nibble[..., 1::2] << 4)
+
+
+def _from_cache(x: Array, scale: Array, bits: int) -> Array:
+    whole = x.astype(np.float32) if bits == 8 else nibbles(x).astype(np.float32) - 8
+    return whole * scale
+
+
+def _placed(past: Array, new: Array, before: Array, first: bool, total: Array) -> Array:
+    """A cache (N, heads, S, width) with new entries where the old ones of each row end."""
+    held, times = past.shape[2], new.shape[2]
+    length = max(int(held), integers(total)[0])
+    known = before.tolist() if isinstance(before, np.ndarray) else None
+    if known is not None and all(n == held for n in known):
+        return np.concatenate([past, new], 2)
+    if length > held:
+        room = np.zeros((*past.shape[:2], length - held, past.shape[3]), past.dtype)
+        past = np.concatenate([past, room], 2)
+    slots = np.arange(length)
+    inside = slots - before[:, None]  # (N, S): which of the new entries stands there
+    fresh = (inside >= 0) & (inside < times)
+    moved = np.take_along_axis(new, np.clip(inside, 0, times - 1)[:, None, :, None], 2)
+    return np.where(fresh[:, None, :, None], moved, past)
+
+
+@operator("Attention")
+def _attention(spec: Spec) -> Run:
+    causal, softcap = spec.get("is_causal", 0), spec.get("softcap", 0.0)
+    mode, precision = spec.get("qk_matmul_output_mode", 0), spec.get("softmax_precision", 0)
+    asks_scores = spec.asks(3)
+    left, right = spec.get("left_window_size", -1), spec.get("right_window_size", -1)
+
+    def run(
+        q: Array,
+        k: Array,
+        v: Array,
+        mask: Array | None = None,
+        past_key: Array | None = None,
+        past_value: Array | None = None,
+        lengths: Array | None = None,
+    ) -> Any:
+        flat = q.ndim == 3
+        if flat:
+            q = heads_of(q, spec.get("q_num_heads"))
+            k, v = (heads_of(x, spec.get("kv_num_heads")) for x in (k, v))
+        offset = 0
+        if past_key is not None and past_value is not None:
+            offset = past_key.shape[2]
+            k, v = np.concatenate([past_key, k], 2), np.concatenate([past_value, v], 2)
+        times, length = q.shape[2], k.shape[2]
+        start = offset if lengths is None or offset else lengths.reshape(-1, 1, 1, 1) - times
+        keys = np.arange(length)
+        ahead = keys - (np.arange(times)[:, None] + start)  # how far a key is ahead of a query
+        rules = [ahead <= (0 if causal else right)] if causal or right >= 0 else []
+        rules += [ahead >= -left] if left >= 0 else []
+        if lengths is not None:
+            rules.append(keys < lengths.reshape(-1, 1, 1, 1))
+        shown: Any = functools.reduce(np.logical_and, rules) if rules else None
+        narrow = q.dtype
+        if narrow.itemsize < 4:
+            q, k, v = (x.astype(np.float32) for x in (q, k, v))
+        wide = spec.dtype(precision) if precision else q.dtype
+        added: Any = None
+        if mask is not None and mask.dtype.kind == "b":
+            mask = _long(mask, length, False)
+            shown = mask if shown is None else shown & mask
+        elif mask is not None:
+            added = _long(mask, length, -np.inf)
+        if shown is not None:
+            low = np.where(shown, 0, -np.inf).astype(q.dtype)
+            added = low if added is None else added + low
+        scale = spec.get("scale") or 1 / math.sqrt(int(q.shape[-1]))
+        root = np.asarray(math.sqrt(scale), q.dtype)
+        share = q.shape[1] // k.shape[1]
+        k_all, v_all = (np.repeat(x, share, 1) if share > 1 else x for x in (k, v))
+        scores = np.matmul(q * root, (k_all * root).swapaxes(-1, -2))
+        seen = {0: scores}
+        if softcap:
+            scores = (softcap * np.tanh(scores / softcap)).astype(q.dtype)
+        seen[1 if spec.opset < 24 else 2] = scores
+        if added is not None:
+            scores = scores + added.astype(scores.dtype, copy=False)
+        seen[2 if spec.opset < 24 else 1] = scores
+        weights = _softmax(scores.astype(wide, copy=False)).astype(q.dtype, copy=False)
+        seen[3] = weights
+        out = np.matmul(weights, v_all)
+        out = _joined(out) if flat else out
+        found: list[Any] = [out, k, v, seen.get(mode, scores)] if asks_scores or spec.asks(1) else [out]
+        found = [x.astype(narrow, copy=False) for x in found]
+        return tuple(found) if len(found) > 1 else found[0]
+
+    return run
+
+
+def _softmax(scores: Array) -> Array:
+    """Softmax in which a row of only -inf gives zeros."""
+    top = scores.max(-1, keepdims=True)
+    powers = np.exp(scores - np.where(np.isfinite(top), top, 0).astype(scores.dtype))
+    total = powers.sum(-1, keepdims=True)
+    return powers / np.where(total == 0, 1, total).astype(scores.dtype)
+
+
+def _long(mask: Array, length: int, value: Any) -> Array:
+    """A mask for all keys: those that it is too short for are hidden."""
+    missing = int(length) - int(mask.shape[-1])
+    if missing <= 0:
+        return mask
+    room = np.full((*mask.shape[:-1], missing), value, mask.dtype)
+    return np.concatenate([mask, room], -1)
+
+
+# -- states of fixed size ----------------------------------------------------------------------------------
+
+
+@operator("CausalConvWithState")
+@operator("CausalConvWithState", domain=MICROSOFT)
+def _causal_convolution(spec: Spec) -> Run:
+    activation = {"none": None, "silu": functional.silu, "swish": functional.silu}.get(
+        spec.get("activation", "none")
+    )
+
+    def run(
+        x: Array, weight: Array, bias: Array | None = None, past: Array | None = None
+    ) -> tuple[Array, Array]:
+        width, times = int(weight.shape[-1]), x.shape[-1]
+        before = np.zeros((*x.shape[:2], width - 1), x.dtype) if past is None else past
+        whole = np.concatenate([before, x], -1)
+        parts = [whole[..., i : i + times] * weight[:, 0, i, None] for i in range(width)]
+        out = functools.reduce(np.add, parts)
+        out = out if bias is None else out + bias[:, None]
+        out = out if activation is None else activation(out)
+        return out, whole[..., whole.shape[-1] - (width - 1) :]
+
+    return run
+
+
+@operator("LinearAttention")
+@operator("LinearAttention", domain=MICROSOFT)
+def _linear_attention(spec: Spec) -> Run:
+    heads, groups = spec.get("q_num_heads"), spec.get("kv_num_heads")
+    rule = spec.get("update_rule", "gated_delta")
+
+    def run(
+        query: Array,
+        key: Array,
+        value: Array,
+        past: Array | None = None,
+        decay: Array | None = None,
+        beta: Array | None = None,
+    ) -> tuple[Array, Array]:
+        q, k, v = heads_of(query, heads), heads_of(key, groups), heads_of(value, groups)
+        scale = spec.get("scale", 0.0) or 1 / math.sqrt(int(q.shape[-1]))
+        n, times = q.shape[0], int(q.shape[2])
+        state: Any = np.zeros((n, groups, k.shape[-1], v.shape[-1]), q.dtype) if past is None else past
+        rates = (
+            None if beta is None else heads_of(beta, groups) if beta.shape[-1] >= groups else beta[:, None]
+        )
+        faded = None if decay is None else np.exp(heads_of(decay, groups))
+        outputs = []
+        for t in range(times):
+            if faded is not None and "gated" in rule:
+                state = state * faded[:, :, t, :, None]
+            new = v[:, :, t]
+            if "delta" in rule:
+                new = new - np.matmul(k[:, :, t, None], state)[:, :, 0]
+                new = new if rates is None else new * rates[:, :, t]
+            state = state + k[:, :, t, :, None] * new[:, :, None]
+            row = q[:, :, t].reshape(n, groups, heads // groups, q.shape[-1])
+            outputs.append(np.matmul(row * np.asarray(scale, q.dtype), state).reshape(n, heads, v.shape[-1]))
+        return _joined(np.stack(outputs, 2)), state
+
+    return run

@@ -1,0 +1,97 @@
+"""Operators that run graphs inside of them: branches, loops, scans."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.types import Array
+from lite.nn._import.operators import Run, Spec, operator
+
+MAX_SECONDS = 120.0  # of one loop: a graph may never end
+
+
+@operator("If")
+def _if(spec: Spec) -> Run:
+    yes, no = spec.bodies["then_branch"], spec.bodies["else_branch"]
+
+    def run(condition: Array, *captured: Any) -> list[Any]:
+        split = len(yes.captures)
+        return yes(captured[:split]) if bool(np.asarray(condition).all()) else no(captured[split:])
+
+    return run
+
+
+def _check_time(start: float) -> None:
+    if time.monotonic() - start > MAX_SECONDS:
+        raise TimeoutError(f"a loop of the graph took more than {MAX_SECONDS:g} seconds")
+
+
+@operator("Loop")
+def _loop(spec: Spec) -> Run:
+    body = spec.bodies["body"]
+    states = len(body.inputs) - 2
+    given = len(spec.given) - 2
+
+    def run(count: Array | None, condition: Array | None, *rest: Any) -> list[Any]:
+        state, captured = list(rest[:given]), rest[given:]
+        stacks: list[list[Any]] = [[] for _ in body.outputs[1 + states :]]
+        most = None if count is None else int(np.asarray(count).reshape(()))
+        goes_on = condition is None or bool(np.asarray(condition).all())
+        start, i = time.monotonic(), 0
+        while goes_on and (most is None or i < most):
+            found = body([np.asarray(i, np.int64), np.asarray(goes_on), *state, *captured])
+            goes_on = bool(np.asarray(found[0]).all())
+            state = found[1 : 1 + states]
+            for stack, value in zip(stacks, found[1 + states :], strict=True):
+                stack.append(value)
+            i += 1
+            _check_time(start)
+        return [*state, *(np.stack(stack) if stack else np.zeros((0,), np.float32) for stack in stacks)]
+
+    return run
+
+
+@operator("Scan")
+def _scan(spec: Spec) -> Run:
+    body, scanned = spec.bodies["body"], spec.get("num_scan_inputs")
+    states = len(body.inputs) - scanned
+    outputs = len(body.outputs) - states
+    before_9 = spec.opset < 9
+    in_axes = spec.ints("scan_input_axes") or (0,) * scanned
+    out_axes = spec.ints("scan_output_axes") or (0,) * outputs
+    in_turns = spec.ints("scan_input_directions") or spec.ints("directions") or (0,) * scanned
+    out_turns = spec.ints("scan_output_directions") or (0,) * outputs
+
+    def walk(state: list[Any], sequences: list[Any], captured: tuple[Any, ...]) -> list[Any]:
+        moved = [np.moveaxis(x, axis, 0) for x, axis in zip(sequences, in_axes, strict=True)]
+        moved = [np.flip(x, 0) if turn else x for x, turn in zip(moved, in_turns, strict=True)]
+        stacks: list[list[Any]] = [[] for _ in range(outputs)]
+        start = time.monotonic()
+        for t in range(int(moved[0].shape[0])):
+            found = body([*state, *(x[t] for x in moved), *captured])
+            state = found[:states]
+            for stack, value in zip(stacks, found[states:], strict=True):
+                stack.append(value)
+            _check_time(start)
+        whole = []
+        for stack, axis, turn in zip(stacks, out_axes, out_turns, strict=True):
+            rows = stack[::-1] if turn else stack
+            whole.append(np.stack(rows, axis) if rows else np.zeros((0,), np.float32))
+        return [*state, *whole]
+
+    def run(*values: Any) -> list[Any]:
+        if not before_9:
+            return walk(
+                list(values[:states]), list(values[states : states + scanned]), values[states + scanned :]
+            )
+        values = values[1:]  # lengths of the sequences come first, and the batch is a dimension
+        rows = []
+        for row in range(values[0].shape[0]):
+            mine = [x[row] for x in values[: states + scanned]]
+            rows.append(walk(mine[:states], mine[states:], values[states + scanned :]))
+        return [np.stack(column) for column in zip(*rows, strict=True)]
+
+    return run

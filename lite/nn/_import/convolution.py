@@ -1,0 +1,154 @@
+"""Convolutions over any number of dimensions, and their transposes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.types import Array
+from lite.nn._import.integers import checked
+from lite.nn._import.operators import Run, Spec, operator
+from lite.nn._modules.module import Module
+from lite.nn.layers.convolution import _Convolution
+from lite.nn.layers.windows import Sizes, pad, span
+
+
+def ends_of(
+    auto_pad: str, pads: Sequence[int] | None, inner: Sequence[int], extents: Sizes, strides: Sizes
+) -> tuple[Sizes, Sizes]:
+    """How much is padded before and after each dimension.
+
+    Args:
+        auto_pad: "NOTSET" for `pads`, "VALID" for none, "SAME_UPPER" or "SAME_LOWER" for as many windows as
+            there are steps in the input, where the odd one is at the end or the beginning.
+        pads: all beginnings, then all ends.
+        inner: sizes of the input.
+        extents: of the window.
+        strides: of the window.
+    """
+    dims = len(extents)
+    if auto_pad in ("", "NOTSET"):
+        both = tuple(pads) if pads is not None else (0,) * 2 * dims
+        return both[:dims], both[dims:]
+    if auto_pad == "VALID":
+        return (0,) * dims, (0,) * dims
+    total = [
+        max(0, (-(-int(n) // s) - 1) * s + e - int(n))
+        for n, e, s in zip(inner, extents, strides, strict=True)
+    ]
+    small, large = tuple(n // 2 for n in total), tuple(n - n // 2 for n in total)
+    return (small, large) if auto_pad == "SAME_UPPER" else (large, small)
+
+
+class _Kernel(_Convolution):
+    """A convolution whose weight is an input, and whose paddings may differ before and after."""
+
+    def __init__(self, spec: Spec, dims: int) -> None:
+        Module.__init__(self)
+        self._dims = dims
+        self.stride = spec.ints("strides") or (1,) * dims
+        self.dilation = spec.ints("dilations") or (1,) * dims
+        self.groups = spec.get("group", 1)
+        self.padding_mode, self.padding = "zeros", (0,) * dims
+        self.auto_pad, self.pads = spec.get("auto_pad", "NOTSET"), spec.ints("pads")
+
+    def _around(self, inner: Sizes, extents: Sizes) -> tuple[Sizes, Sizes]:
+        return ends_of(self.auto_pad, self.pads, inner, extents, self.stride)
+
+    def forward(self, input: Array, weight: Array, bias: Any = None) -> Array:  # type: ignore[override]
+        """Convolve input (N, C, *sizes) by weight (O, C / groups, *kernel)."""
+        return self._convolved(input, weight, bias)
+
+
+@operator("Conv")
+def _conv(spec: Spec) -> Run:
+    kernels: dict[int, _Kernel] = {}
+
+    def run(x: Array, weight: Array, bias: Array | None = None) -> Array:
+        dims = weight.ndim - 2
+        kernel = kernels.get(dims) or kernels.setdefault(dims, _Kernel(spec, dims))
+        return kernel.forward(x, weight, bias)
+
+    return run
+
+
+@operator("ConvTranspose")
+def _conv_transpose(spec: Spec) -> Run:
+    groups, auto_pad = spec.get("group", 1), spec.get("auto_pad", "NOTSET")
+
+    def run(x: Array, weight: Array, bias: Array | None = None) -> Array:
+        dims = weight.ndim - 2
+        strides = spec.ints("strides") or (1,) * dims
+        dilations = spec.ints("dilations") or (1,) * dims
+        more = spec.ints("output_padding") or (0,) * dims
+        extents = span(tuple(map(int, weight.shape[2:])), dilations)
+        inner = x.shape[2:]
+        wanted = spec.ints("output_shape")
+        full = [(int(n) - 1) * s + e + m for n, s, e, m in zip(inner, strides, extents, more, strict=True)]
+        if wanted is not None or auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+            out = (
+                wanted[-dims:]
+                if wanted is not None
+                else tuple(int(n) * s for n, s in zip(inner, strides, strict=True))
+            )
+            total = [f - n for f, n in zip(full, out, strict=True)]
+            small, large = [n // 2 for n in total], [n - n // 2 for n in total]
+            before, after = (small, large) if auto_pad == "SAME_UPPER" else (large, small)
+        else:
+            ends = spec.ints("pads") or (0,) * 2 * dims
+            before, after = list(ends[:dims]), list(ends[dims:])
+            if auto_pad == "VALID":
+                before = after = [0] * dims
+        checked((*x.shape[:2], *full))
+        spread = _spread(x, strides)
+        left = tuple(e - 1 - b for e, b in zip(extents, before, strict=True))
+        right = tuple(e - 1 - a + m for e, a, m in zip(extents, after, more, strict=True))
+        spread = _cut(spread, left, right)
+        spread = pad(spread, tuple(max(0, n) for n in left), tuple(max(0, n) for n in right))
+        channels, outputs = int(weight.shape[0]), int(weight.shape[1])
+        turned = weight.reshape(groups, channels // groups, outputs, *weight.shape[2:])
+        turned = np.flip(turned.swapaxes(1, 2), tuple(range(3, 3 + dims)))
+        turned = turned.reshape(groups * outputs, channels // groups, *weight.shape[2:])
+        plain = Spec("Conv", "", spec.name, spec.opset, {"dilations": dilations, "group": groups}, (), ())
+        return _Kernel(plain, dims).forward(spread, turned, bias)
+
+    return run
+
+
+def _spread(x: Array, strides: Sizes) -> Array:
+    """The last dimensions with zeros between their entries."""
+    for axis, step in enumerate(strides, 2):
+        if step > 1:
+            size = x.shape[axis]
+            zeros = np.zeros((*x.shape[: axis + 1], step - 1, *x.shape[axis + 1 :]), x.dtype)
+            apart = np.concatenate([np.expand_dims(x, axis + 1), zeros], axis + 1)
+            joined = apart.reshape(*x.shape[:axis], size * step, *x.shape[axis + 1 :])
+            x = joined[(slice(None),) * axis + (slice(0, (size - 1) * step + 1),)]
+    return x
+
+
+def _cut(x: Array, before: Sizes, after: Sizes) -> Array:
+    """Leave out as many entries at the ends as the numbers are below zero."""
+    if min(*before, *after) >= 0:
+        return x
+    kept = [
+        slice(max(0, -b), int(n) - max(0, -a)) for b, a, n in zip(before, after, x.shape[2:], strict=True)
+    ]
+    return x[(slice(None), slice(None), *kept)]
+
+
+@operator("ConvInteger")
+def _conv_integer(spec: Spec) -> Run:
+    def run(x: Array, weight: Array, zero_x: Array | None = None, zero_w: Array | None = None) -> Array:
+        dims = weight.ndim - 2
+        shifted = x.astype(np.float64) - (0 if zero_x is None else zero_x.astype(np.float64))
+        kernel = weight.astype(np.float64)
+        if zero_w is not None:
+            kernel = kernel - zero_w.astype(np.float64).reshape(
+                (-1, *(1,) * (weight.ndim - 1)) if zero_w.ndim else ()
+            )
+        return _Kernel(spec, dims).forward(shifted, kernel).astype(np.int32)
+
+    return run

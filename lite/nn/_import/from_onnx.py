@@ -1,0 +1,116 @@
+"""`from_onnx`: an ONNX file as a module that learns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from lite import NestedKey
+from lite.nn._export.contract import read_contract
+from lite.nn._import.module import Source, graph_module
+from lite.nn._modules.module import Module
+from lite.nn.tensordict_modules.module import TensorDictModule
+
+Keys = Sequence[NestedKey] | Mapping[str, NestedKey]
+
+
+def from_onnx(
+    model: str | os.PathLike[str] | bytes,
+    *,
+    trainable: bool | Iterable[str] | Callable[[str], bool] | None = None,
+    in_keys: Keys | None = None,
+    out_keys: Keys | None = None,
+    outputs: Sequence[str] | None = None,
+    dtype: DTypeLike | None = np.float32,
+) -> Module:
+    """An ONNX graph as a module that runs by NumPy's functions, and whose weights are its parameters.
+
+    The graph may come from torch, Keras, JAX or any other exporter; neither the onnx package nor onnxruntime
+    is needed. Gradients, `vmap`, optimisers, losses, state dicts and `lite.jit` work on it as on other
+    modules. Nothing in the file is run as code, and it can name no file outside of its folder.
+
+    Exporters write weights of equal values once: parameters that were equal when the file was written (zeros
+    of several biases, say) are one, and learn as one.
+
+    Args:
+        model: path of the ONNX file, or its bytes.
+        trainable: which weights have `requires_grad`: True or None for all but statistics of normalisations,
+            tables of rotations and quantised weights; False for none; names or patterns ("*.bias") of those
+            that learn; or a function of a name.
+        in_keys: keys of a TensorDict for the inputs, a list in the graph's order or a dict by name. With
+            these, `out_keys`, or a contract beside the file (``policy.onnx.json``), the result is a
+            `TensorDictModule`.
+        out_keys: keys for the outputs, likewise.
+        outputs: names of the outputs to compute, instead of all; what they do not need is left out.
+        dtype: what float16 and bfloat16 weights are held and computed in; None for themselves.
+
+    Returns:
+        A `GraphModule`, or a `TensorDictModule` around one. Arrays of floats among the graph's initializers
+        are parameters under their names. Numbers without dimensions and integers are constants.
+
+    Raises:
+        FileNotFoundError: there is no such file, or one of its external data is missing.
+        NotImplementedError: an operator has no rule; the message names it and its node.
+        ValueError: no ONNX model, one whose nodes are in no order, or external data outside of its folder;
+            keys or `outputs` that the graph does not have.
+
+    Source:
+        ONNX, https://onnx.ai/onnx/operators/.
+
+    Example:
+        >>> import numpy as np, tempfile
+        >>> from lite import nn, value_and_grad
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     x = np.zeros((1, 3), np.float32)
+        ...     net = nn.from_onnx(nn.Linear(3, 1).to_onnx(f"{folder}/net.onnx", x, contract=False))
+        >>> from lite import TensorDict
+        >>> def loss(params):
+        ...     with params.to_module(net):
+        ...         return (net(np.ones((4, 3), np.float32)) ** 2).mean()
+        >>> value, grads = value_and_grad(loss)(TensorDict.from_module(net))
+        >>> grads["weight"].shape
+        (1, 3)
+    """
+    chosen = None if outputs is None else tuple(outputs)
+    wide = None if dtype is None else np.dtype(dtype).name
+    if isinstance(model, bytes):
+        path, source = None, Source(None, model, chosen, wide)
+    elif isinstance(model, str | os.PathLike):
+        path = Path(model).resolve() if Path(model).is_file() else None
+        if path is None:
+            raise FileNotFoundError(f"model: there is no ONNX file {os.fspath(model)!r}.")
+        source = Source(path, None, chosen, wide)
+    else:
+        raise TypeError(f"model must be a path or bytes, got {type(model).__name__}.")
+    module = graph_module(source, trainable)
+    contract = None if path is None else read_contract(path)
+    if in_keys is None and out_keys is None and contract is None:
+        return module
+    known = {} if contract is None else {x.name: x.key for x in (*contract.inputs, *contract.outputs)}
+    return TensorDictModule(
+        module,
+        _keys(in_keys, module.input_names, known, "in_keys"),
+        _keys(out_keys, module.output_names, known, "out_keys"),
+    )
+
+
+def _keys(
+    given: Keys | None, names: Sequence[str], known: Mapping[str, NestedKey], argument: str
+) -> list[NestedKey]:
+    if given is None:
+        return [known.get(name, name) for name in names]
+    if isinstance(given, Mapping):
+        unknown = [name for name in given if name not in names]
+        if unknown:
+            raise ValueError(f"{argument} names {unknown}; the graph has {list(names)}.")
+        return [given.get(name, known.get(name, name)) for name in names]
+    listed: list[NestedKey] = [given] if isinstance(given, str | tuple) else list(given)
+    if len(listed) != len(names):
+        raise ValueError(
+            f"{argument} has {len(listed)} keys for the {len(names)} of the graph: {list(names)}."
+        )
+    return listed

@@ -1,0 +1,62 @@
+"""Integers that operators read of arrays: shapes, axes, sizes; in a trace they may stand for dynamic ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.types import Array, is_symbolic
+
+MAX_ELEMENTS = 1 << 34  # of one result: a graph may ask for any
+
+
+def integers(x: Array) -> tuple[int, ...]:
+    """The integers of an array, flat.
+
+    Raises:
+        NotImplementedError: the array has no numbers, as a graph that is traced computes them.
+    """
+    if is_symbolic(x):
+        raise NotImplementedError("cannot be traced: a shape, axis or place that follows from numbers.")
+    return tuple(n if isinstance(n, int) else int(n) for n in np.asarray(x).reshape(-1).tolist())
+
+
+def of_input_or(given: Sequence[int] | None, x: Array | None) -> tuple[int, ...] | None:
+    """Integers that older versions of an operator have as an attribute, and newer ones as an input."""
+    return tuple(given) if given is not None else None if x is None else integers(x)
+
+
+def checked(shape: Iterable[int]) -> tuple[int, ...]:
+    """A shape.
+
+    Raises:
+        ValueError: a size is negative, or the array would be larger than any that fits.
+    """
+    sizes = tuple(shape)
+    if any(n < 0 for n in sizes) or math.prod(map(int, sizes)) > MAX_ELEMENTS:
+        raise ValueError(f"an array of shape {sizes} cannot be made")
+    return sizes
+
+
+def array_of(sizes: Sequence[int]) -> Any:
+    """Sizes as an array of int64; of objects, if some are dynamic ones of a trace."""
+    if all(type(n) is int for n in sizes):
+        return np.array(sizes, np.int64)
+    out = np.empty(len(sizes), object)
+    out[:] = sizes
+    return out
+
+
+def axes_of(axes: Iterable[int], ndim: int) -> tuple[int, ...]:
+    """Axes counted from the front.
+
+    Raises:
+        ValueError: there is no such axis, or one is named twice.
+    """
+    found = tuple(axis + ndim if axis < 0 else axis for axis in axes)
+    if any(not 0 <= axis < ndim for axis in found) or len(set(found)) != len(found):
+        raise ValueError(f"axes {tuple(axes)} of an array of {ndim} dimensions")
+    return found

@@ -1,0 +1,340 @@
+"""`GraphModule`: an ONNX graph as a module whose parameters are the graph's weights."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite._arrays.public import belong_to
+from lite._arrays.types import HostArray, is_array
+from lite._files.onnx.arrays import dtype_of
+from lite._files.onnx.model import Model, OperationGraph, Value, read_model
+from lite._files.onnx.reader import read_tensor
+from lite.nn._import.program import Compiler, Options, Program
+from lite.nn._import.saving import save
+from lite.nn._modules.module import Module
+from lite.nn._modules.parameter import Parameter
+
+Selection = bool | Iterable[str] | Any
+# Weights that are no parameters to learn, by operator and input: statistics, tables, quantised numbers.
+_FIXED: dict[str, frozenset[int]] = {
+    "BatchNormalization": frozenset({3, 4}),
+    "RotaryEmbedding": frozenset({2, 3}),
+    "GroupQueryAttention": frozenset({7, 8}),
+    "MatMulNBits": frozenset(range(1, 7)),
+    "GatherBlockQuantized": frozenset(range(1, 5)),
+    "DequantizeLinear": frozenset(range(1, 3)),
+    "QuantizeLinear": frozenset(range(1, 3)),
+}
+# Inputs whose numbers say what is computed, such as a size.
+_SETTINGS: dict[str, frozenset[int]] = {
+    "Clip": frozenset({1, 2}),
+    "Dropout": frozenset({1}),
+    "Pad": frozenset({2}),
+    "Pow": frozenset({1}),
+    "Range": frozenset({0, 1, 2}),
+    "Resize": frozenset({1, 2}),
+    "Upsample": frozenset({1}),
+}
+
+
+class Source:
+    """Where a graph is from, and the program that runs it. Copies share it; a pickle reads the graph anew.
+
+    Args:
+        path: of the model's file; None for one that was given as bytes.
+        content: the model's bytes; None to read the file.
+        outputs: names of the outputs that are computed; None for all.
+        wide: name of the dtype that float16 and bfloat16 are computed in; None for themselves.
+        weights: names of the initializers that are parameters; None to find them.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        content: bytes | None,
+        outputs: tuple[str, ...] | None,
+        wide: str | None,
+        weights: tuple[str, ...] | None = None,
+    ) -> None:
+        self.path, self._content = path, content
+        self.chosen, self.wide = outputs, wide
+        self.bytes: bytes | mmap.mmap = (
+            _mapped(path) if content is None and path is not None else content or b""
+        )
+        try:
+            self.model = read_model(self.bytes, None if path is None else path.parent)
+        except ValueError as error:
+            raise ValueError(f"{path or 'the model'}: {error}") from None
+        self.graph = _chosen(self.model.graph, outputs)
+        self.weights = _float_weights(self.graph) if weights is None else weights
+        self.inputs = tuple(x for x in self.graph.inputs if x.name not in self.graph.weights)
+        self.program = _compiled(self.model, self.graph, self.weights, wide, str(path or "the model"))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Source:
+        return self
+
+    def __reduce__(self) -> Any:
+        content = bytes(self._content) if self._content is not None else None
+        return Source, (self.path, content, self.chosen, self.wide, self.weights)
+
+
+class GraphModule(Module):
+    """An ONNX graph that runs by NumPy's functions; `lite.nn.from_onnx` makes it.
+
+    Its parameters are the graph's weights under their names, split at dots as torch's are. So gradients,
+    `vmap`, optimisers, state dicts and `TensorDict.from_module` work on it as on any module.
+
+    Attributes:
+        input_names: names of the inputs, in the order of the graph.
+        output_names: names of the outputs that a call gives.
+
+    Example:
+        >>> import numpy as np, tempfile
+        >>> from lite import nn
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     x = np.zeros((1, 3), np.float32)
+        ...     net = nn.from_onnx(nn.Linear(3, 2).to_onnx(f"{folder}/net.onnx", x, contract=False))
+        >>> net.input_names, sorted(name for name, _ in net.named_parameters())
+        (('input',), ['bias', 'weight'])
+        >>> net(np.zeros((5, 3), np.float32)).shape
+        (5, 2)
+    """
+
+    def __init__(
+        self, source: Source, arrays: Mapping[str, NDArray[Any]], trained: Mapping[str, bool]
+    ) -> None:
+        super().__init__()
+        self._source = source
+        self._places: list[tuple[Module, str, int]] = []
+        self.input_names = tuple(x.name for x in source.inputs)
+        self.output_names = tuple(x.name for x in source.graph.outputs)
+        self._dtypes = {x.name: _float_dtype(x, source.wide) for x in source.graph.inputs}
+        for name in sorted(source.weights, key=lambda name: name.count("."), reverse=True):
+            owner, local = _owner(self, name)
+            owner.register_parameter(local, Parameter(arrays[name], requires_grad=trained[name]))
+            self._places.append((owner, local, source.program.weights[name]))
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The outputs for inputs by position or name: an array, or a tuple of several.
+
+        An input of another float dtype is cast to that of the graph.
+
+        Raises:
+            TypeError: an input is missing, given twice or unknown.
+        """
+        source = self._source
+        names = self.input_names
+        if len(args) > len(names):
+            raise TypeError(f"the graph has {len(names)} inputs, {', '.join(names)}; got {len(args)}.")
+        given = dict(zip(names, args, strict=False))
+        for name, value in kwargs.items():
+            if name in given:
+                raise TypeError(f"the input {name!r} is given twice.")
+            given[name] = value
+        weights = [(number, owner._tensor(local)) for owner, local, number in self._places]
+        for name in [name for name in given if name not in names]:
+            if name not in source.program.weights:
+                raise TypeError(f"the graph has no input {name!r}, but {', '.join(names)}.")
+            weights.append((source.program.weights[name], self._fitting(name, given.pop(name))))
+        try:
+            inputs = [self._fitting(name, given[name]) for name in names]
+        except KeyError as error:
+            raise TypeError(f"the input {error.args[0]!r} is missing: {', '.join(names)}.") from None
+        found = source.program(inputs, weights)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def _fitting(self, name: str, value: Any) -> Any:
+        wanted = self._dtypes.get(name)
+        if value is None or isinstance(value, list):  # a sequence, or an optional input
+            return value
+        if type(value) is not np.ndarray and not isinstance(value, HostArray):
+            value = value if is_array(value) else np.asarray(value)
+        if wanted is not None and value.dtype != wanted and value.dtype.kind == "f":
+            return value.astype(wanted)
+        return value
+
+    def save_onnx(self, path: str | os.PathLike[str]) -> Path:
+        """Write the graph again with the weights that the module has now: all else stays, byte for byte.
+
+        So caches, quantised parts, metadata and the names of everything are those of the file that the module
+        was made of, and whatever ran that file runs this one. Weights that were in files beside it are in
+        files of the same names beside this one. float16 and bfloat16 weights are rounded to what they were.
+        A contract beside the file comes along.
+
+        Args:
+            path: of the new file; its folder must be another one if weights are beside the file.
+
+        Raises:
+            ValueError: a weight has another shape than in the graph; files beside would be written over.
+        """
+        return save(self._source, {name: self._array(name) for name in self._source.weights}, Path(path))
+
+    def _array(self, name: str) -> Any:
+        number = self._source.program.weights[name]
+        return next(owner._held(local) for owner, local, n in self._places if n == number)
+
+    def extra_repr(self) -> str:
+        """Inputs, outputs and the number of nodes."""
+        steps = len(self._source.program.steps)
+        return f"inputs={list(self.input_names)}, outputs={list(self.output_names)}, nodes={steps}"
+
+
+def graph_module(source: Source, trainable: Selection) -> GraphModule:
+    """The module of a graph, with its weights as they are in the file.
+
+    Args:
+        source: the graph.
+        trainable: see `from_onnx`.
+    """
+    arrays, trained = {}, {}
+    fixed = _fixed(source.graph)
+    for name in source.weights:
+        train = _is_trained(trainable, name, name not in fixed)
+        array = source.graph.weights[name].array()
+        if source.wide is not None and array.dtype.name in ("float16", "bfloat16"):
+            array = array.astype(source.wide)
+        elif train:
+            array = array.copy()
+        if train:
+            array.flags.writeable = True
+        arrays[name], trained[name] = array, train
+    return GraphModule(source, arrays, trained)
+
+
+def _is_trained(trainable: Selection, name: str, by_default: bool) -> bool:
+    if trainable is None:
+        return by_default
+    if isinstance(trainable, bool):
+        return trainable and by_default
+    if callable(trainable):
+        return bool(trainable(name))
+    return any(matches(name, pattern) for pattern in trainable)
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether a name is the pattern, or fits it as a file name fits `*` and `?`."""
+    return name == pattern or fnmatchcase(name, pattern)
+
+
+def _mapped(path: Path) -> bytes | mmap.mmap:
+    with open(path, "rb") as file:
+        try:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except ValueError as error:  # an empty file
+            raise ValueError(f"{path}: {error}") from None
+
+
+def _chosen(graph: OperationGraph, names: Sequence[str] | None) -> OperationGraph:
+    """The graph with the outputs of these names and what they need."""
+    by_name = {x.name: x for x in graph.outputs}
+    unknown = [name for name in names or () if name not in by_name]
+    if unknown:
+        raise ValueError(f"outputs has {unknown}; the graph has {list(by_name)}.")
+    outputs = graph.outputs if names is None else tuple(by_name[name] for name in names)
+    needed = {x.name for x in outputs}
+    nodes = []
+    for node in reversed(graph.nodes):
+        if needed.intersection(node.outputs):
+            nodes.append(node)
+            needed.update(node.inputs)
+            for inner in _graphs_of(node.attributes):
+                needed.update(_reads(inner))
+    weights = {name: weight for name, weight in graph.weights.items() if name in needed}
+    inputs = tuple(x for x in graph.inputs if x.name in weights or x.name not in graph.weights)
+    return OperationGraph(tuple(reversed(nodes)), weights, inputs, outputs)
+
+
+def _graphs_of(attributes: Mapping[str, Any]) -> list[OperationGraph]:
+    return [value for value in attributes.values() if isinstance(value, OperationGraph)]
+
+
+def _reads(graph: OperationGraph) -> set[str]:
+    """All names that a graph in a node may read of what is around it."""
+    names = {x.name for x in graph.outputs}
+    for node in graph.nodes:
+        names.update(node.inputs)
+        for inner in _graphs_of(node.attributes):
+            names |= _reads(inner)
+    return names
+
+
+def _float_weights(graph: OperationGraph) -> tuple[str, ...]:
+    """Initializers that are arrays of floats, but for numbers alone and what operators take as settings."""
+    found = []
+    settings = _used(graph, _SETTINGS)
+    for name, weight in graph.weights.items():
+        tensor = read_tensor(weight.model, weight.span)
+        if tensor.kind in (1, 10, 11, 16) and tensor.dims and name not in settings:
+            found.append(name)
+    return tuple(found)
+
+
+def _fixed(graph: OperationGraph) -> frozenset[str]:
+    return _used(graph, _FIXED)
+
+
+def _used(graph: OperationGraph, where: Mapping[str, frozenset[int]]) -> frozenset[str]:
+    found = set()
+    for node in graph.nodes:
+        for i in where.get(node.op, ()):
+            if i < len(node.inputs):
+                found.add(node.inputs[i])
+    return frozenset(found)
+
+
+def _compiled(
+    model: Model, graph: OperationGraph, weights: Sequence[str], wide: str | None, place: str
+) -> Program:
+    options = Options(model, None if wide is None else np.dtype(wide))
+    try:
+        program = Compiler(options, model.opsets).graph(graph, weights)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from error
+    if options.missing:
+        shown = "; ".join(options.missing[:8])
+        more = f"; and {len(options.missing) - 8} more" if len(options.missing) > 8 else ""
+        raise NotImplementedError(f"{place} has nodes that are not supported: {shown}{more}.")
+    return program
+
+
+def _float_dtype(value: Value, wide: str | None) -> np.dtype[Any] | None:
+    """The dtype that an input is cast to; None for one that is no array of floats."""
+    if value.element_type not in (1, 10, 11, 16):
+        return None
+    if value.element_type in (10, 16):
+        return dtype_of(value.element_type) if wide is None else np.dtype(wide)
+    return dtype_of(value.element_type)
+
+
+def _owner(root: Module, name: str) -> tuple[Module, str]:
+    """The module that has the parameter of a name, and what it is called there."""
+    *path, local = name.split(".")
+    if all((*path, local)):
+        module = root
+        try:
+            for part in path:
+                child = module._modules.get(part)
+                if child is None:
+                    child = Module()
+                    module.add_module(part, child)
+                module = child
+            if local not in module._modules and local not in module._parameters:
+                module._check_name(local, module._parameters, "parameter")
+                return module, local
+        except KeyError:  # an attribute of modules has the name
+            pass
+    local = name.replace(".", "_") or "_"
+    while local in root._parameters or hasattr(root, local):
+        local += "_"
+    return root, local
+
+
+belong_to("lite.nn", GraphModule)

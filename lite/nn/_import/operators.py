@@ -1,0 +1,131 @@
+"""The table of operators: for each, a function that reads a node once and gives what computes it.
+
+The rules of a family stand in one file, which `rule_of` loads at the first use of one of its operators.
+Rules are written with NumPy's functions, so they run on arrays, under `grad` and `vmap`, and in a trace.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, TypeVar
+
+import numpy as np
+
+from lite._files.onnx.arrays import dtype_of
+
+MICROSOFT = "com.microsoft"
+
+Run = Callable[..., Any]
+"""What computes a node: of its inputs (None for one that is left out) its output, or a tuple of outputs."""
+
+Build = Callable[["Spec"], Run]
+F = TypeVar("F", bound=Callable[..., Any])
+
+_RULES: dict[tuple[str, str], Build] = {}
+_FAMILIES = (
+    "elementwise",
+    "creation",
+    "shapes",
+    "selecting",
+    "reductions",
+    "products",
+    "convolution",
+    "pooling",
+    "images",
+    "normalization",
+    "recurrent",
+    "attention",
+    "quantized",
+    "control",
+    "sequences",
+)
+
+
+class Unsupported(Exception):
+    """Raised by a rule for a node that it does not cover; the text says what."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A node, as a rule reads it.
+
+    Attributes:
+        op, domain, name: of the node.
+        opset: the version of its domain's operators.
+        attributes: values by name.
+        given: for each input, whether it is given.
+        outputs: for each output, whether it is asked for.
+        bodies: what runs the graphs among the attributes, by name.
+        wide: what float16 and bfloat16 are computed in; None for themselves.
+    """
+
+    op: str
+    domain: str
+    name: str
+    opset: int
+    attributes: dict[str, Any]
+    given: tuple[bool, ...]
+    outputs: tuple[bool, ...]
+    bodies: dict[str, Any] = field(default_factory=dict)
+    wide: np.dtype[Any] | None = None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An attribute."""
+        return self.attributes.get(name, default)
+
+    def ints(self, name: str) -> tuple[int, ...] | None:
+        """An attribute of integers."""
+        found = self.attributes.get(name)
+        return None if found is None else tuple(map(int, found))
+
+    def has(self, index: int) -> bool:
+        """Whether an input is given."""
+        return index < len(self.given) and self.given[index]
+
+    def asks(self, index: int) -> bool:
+        """Whether an output is asked for."""
+        return index < len(self.outputs) and self.outputs[index]
+
+    def dtype(self, element_type: int) -> np.dtype[Any]:
+        """The dtype that stands for an element type of ONNX."""
+        return self.widened(dtype_of(element_type))
+
+    def widened(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """The dtype to compute in."""
+        return self.wide if self.wide is not None and dtype.name in ("float16", "bfloat16") else dtype
+
+
+def operator(*names: str, domain: str = "") -> Callable[[F], F]:
+    """Register `fn(spec)`, which gives what computes the node."""
+
+    def register(fn: F) -> F:
+        for name in names:
+            _RULES[domain, name] = fn
+        return fn
+
+    return register
+
+
+def simple(fn: Run, *names: str, domain: str = "") -> None:
+    """Register operators without attributes, which compute `fn`."""
+
+    def build(spec: Spec) -> Run:
+        return fn
+
+    for name in names:
+        _RULES[domain, name] = build
+
+
+def rule_of(domain: str, op: str) -> Build | None:
+    """The rule of an operator; None if there is none."""
+    _load_families()
+    return _RULES.get((domain, op))
+
+
+@functools.cache
+def _load_families() -> None:
+    for name in _FAMILIES:
+        import_module(f"lite.nn._import.{name}")

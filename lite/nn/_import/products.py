@@ -1,0 +1,84 @@
+"""Products of matrices and of more dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.types import Array
+from lite.nn._import.operators import MICROSOFT, Run, Spec, operator, simple
+from lite.nn.layers.linear import linear
+
+
+def matmul(a: Array, b: Array) -> Array:
+    """The product as `np.matmul` has it, which is one of two matrices where `b` is one."""
+    if b.ndim == 2 and a.ndim > 1 and b.dtype.kind == "f":
+        return linear(a, b.swapaxes(0, 1), None)
+    return np.matmul(a, b)
+
+
+simple(matmul, "MatMul")
+
+
+@operator("Gemm")
+def _gemm(spec: Spec) -> Run:
+    alpha, beta = spec.get("alpha", 1.0), spec.get("beta", 1.0)
+    turn_a, turn_b = spec.get("transA", 0), spec.get("transB", 0)
+
+    def run(a: Array, b: Array, c: Array | None = None) -> Array:
+        a = a.swapaxes(0, 1) if turn_a else a
+        if alpha == beta == 1.0 and b.dtype.kind == "f" and (c is None or c.ndim == 1):
+            return linear(a, b if turn_b else b.swapaxes(0, 1), c)
+        out = np.matmul(a, b.swapaxes(0, 1) if turn_b else b)
+        if alpha != 1.0:
+            out = out * _factor(alpha, out)
+        if c is None:
+            return out
+        return out + (c if beta == 1.0 else c * _factor(beta, c))
+
+    return run
+
+
+def _factor(number: float, x: Array) -> Any:
+    """A factor in the dtype of an array, for which integers have one, too."""
+    return int(number) if x.dtype.kind in "iu" else number
+
+
+@operator("FusedMatMul", domain=MICROSOFT)
+def _fused_matmul(spec: Spec) -> Run:
+    alpha = spec.get("alpha", 1.0)
+    turns = [(spec.get(f"trans{x}", 0), spec.get(f"transBatch{x}", 0)) for x in "AB"]
+
+    def run(*operands: Array) -> Array:
+        pair = []
+        for x, (last, batch) in zip(operands, turns, strict=True):
+            if batch:  # (N, B, K), where B is a batch dimension
+                x = np.moveaxis(x, -2, 0) if x.ndim > 2 else x
+            pair.append(x.swapaxes(-1, -2) if last and x.ndim > 1 else x)
+        out = np.matmul(*pair)
+        return out if alpha == 1.0 else out * alpha
+
+    return run
+
+
+@operator("Einsum")
+def _einsum(spec: Spec) -> Run:
+    equation = spec.get("equation", "").replace(" ", "")
+    return lambda *arrays: np.einsum(equation, *arrays)
+
+
+simple(np.linalg.det, "Det")
+
+
+def _matmul_integers(a: Array, b: Array, zero_a: Any = None, zero_b: Any = None) -> Array:
+    whole = a.astype(np.int32), b.astype(np.int32)
+    if zero_a is not None:
+        zero = zero_a.astype(np.int32)
+        whole = whole[0] - (zero[..., None] if zero.ndim == 1 and zero.size > 1 else zero), whole[1]
+    if zero_b is not None:
+        whole = whole[0], whole[1] - zero_b.astype(np.int32)
+    return np.matmul(*whole)
+
+
+simple(_matmul_integers, "MatMulInteger")

@@ -1,0 +1,367 @@
+"""A graph as steps in order: each reads values by number, computes one node, and writes its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite._arrays.types import is_symbolic
+from lite._files.onnx.model import MAX_NODES, Model, Operation, OperationGraph, Reference
+from lite._files.onnx.reader import MAX_DEPTH
+from lite.nn._import.integers import array_of
+from lite.nn._import.operators import Run, Spec, Unsupported, rule_of
+
+MAX_FOLDED = 1 << 20  # numbers of a constant that is computed when a graph is read
+# What may give something else each time, or has an effect that a constant would not.
+_NEVER_FOLDED = frozenset(
+    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
+)
+
+
+@dataclass
+class Step:
+    """A node that is ready to run.
+
+    Attributes:
+        run: what computes it.
+        inputs: numbers of values; 0 is None.
+        outputs: numbers of values, 0 for an output that nobody asks for; one number if `run` gives one value.
+        done: values that no later step reads.
+        label: its name and operator, for messages.
+    """
+
+    run: Run
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...] | int
+    label: str
+    done: tuple[int, ...] = ()
+
+
+@dataclass
+class Program:
+    """A graph that runs.
+
+    Attributes:
+        inputs: names of what it is called with.
+        captures: names of values of the graph around it that it reads, after the inputs.
+        constants: values that do not change, by number.
+        weights: numbers of the values that are given anew at each call, by name.
+        outputs: numbers of the results.
+        steps: in order.
+        count: of all values.
+    """
+
+    inputs: tuple[str, ...]
+    captures: tuple[str, ...] = ()
+    constants: dict[int, Any] = field(default_factory=dict)
+    weights: dict[str, int] = field(default_factory=dict)
+    outputs: tuple[int, ...] = ()
+    steps: list[Step] = field(default_factory=list)
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        self.start: list[Any] = [None] * self.count
+        for number, value in self.constants.items():
+            self.start[number] = value
+
+    def __call__(self, inputs: Sequence[Any], weights: Iterable[tuple[int, Any]] = ()) -> list[Any]:
+        """The results for inputs with values of the captures after them, and for weights by number."""
+        values = self.start.copy()
+        values[1 : 1 + len(inputs)] = inputs
+        for number, value in weights:
+            values[number] = value
+        for step in self.steps:
+            try:
+                result = step.run(*[values[i] for i in step.inputs])
+            except Exception as error:
+                error.add_note(f"in the node {step.label}")
+                raise
+            outputs = step.outputs
+            if type(outputs) is int:
+                values[outputs] = result if type(result) is np.ndarray else _array(result)
+            else:
+                for number, value in zip(outputs, result, strict=False):  # type: ignore[arg-type]
+                    values[number] = value if type(value) is np.ndarray else _array(value)
+            for number in step.done:
+                values[number] = None
+        return [values[i] for i in self.outputs]
+
+
+def _array(value: Any) -> Any:
+    """A size of a trace as an array of it; everything else as it is."""
+    return array_of((value,)).reshape(()) if isinstance(value, int) else value
+
+
+@dataclass
+class Options:
+    """How a model is compiled.
+
+    Attributes:
+        model: the model, for its versions and functions.
+        wide: what float16 and bfloat16 are computed in; None for themselves.
+        missing: what no rule covers, as it is found.
+        nodes: compiled so far.
+    """
+
+    model: Model
+    wide: np.dtype[Any] | None
+    missing: list[str] = field(default_factory=list)
+    nodes: int = 0
+
+
+class Compiler:
+    """Makes a program of a graph.
+
+    Args:
+        options: for all graphs of the model.
+        opsets: versions of the operators by domain.
+        around: names of the values of the graphs around this one.
+        arguments: values of the function's attributes, where this is the body of one.
+        depth: of graphs in graphs.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        opsets: Mapping[str, int],
+        around: frozenset[str] = frozenset(),
+        arguments: Mapping[str, Any] | None = None,
+        depth: int = 0,
+    ) -> None:
+        if depth > MAX_DEPTH:
+            raise ValueError(f"graphs and functions nested deeper than {MAX_DEPTH}")
+        self.options, self.opsets, self.around = options, opsets, around
+        self.arguments, self.depth = arguments, depth
+        self.numbers: dict[str, int] = {"": 0}
+        self.captured: dict[str, int] = {}
+        self.constants: dict[int, Any] = {}
+        self.steps: list[Step] = []
+        self.count = 1
+
+    def program(
+        self,
+        nodes: Iterable[Operation],
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        constants: Mapping[str, NDArray[Any]],
+        weights: Sequence[str] = (),
+    ) -> Program:
+        """The steps of nodes in their order.
+
+        Raises:
+            ValueError: a node reads a value that no node before it gives, or gives one for the second time.
+        """
+        nodes = list(nodes)
+        for name in inputs:
+            self._define(name)
+        for name in weights:
+            self._define(name)
+        for name, value in constants.items():
+            self.constants[self._define(name)] = value
+        given = {name for node in nodes for name in node.outputs if name}
+        for node in nodes:
+            self._node(node, given)
+        found = [self._number(name, given, "the graph's outputs") for name in outputs]
+        program = Program(
+            tuple(inputs),
+            tuple(self.captured),
+            self.constants,
+            {name: self.numbers[name] for name in weights},
+            tuple(found),
+            self.steps,
+            self.count,
+        )
+        _place_captures(program, self.captured)
+        _free(program)
+        return program
+
+    def _define(self, name: str) -> int:
+        if name in self.numbers and name:
+            raise ValueError(f"the value {name!r} is given twice")
+        number = self.count
+        self.count += 1
+        if name:
+            self.numbers[name] = number
+        return number
+
+    def _number(self, name: str, given: set[str], reader: str) -> int:
+        """The number of a value, which may be one of the graph around."""
+        if name in self.numbers:
+            return self.numbers[name]
+        if name in self.around and name not in given:
+            self.captured[name] = self.numbers[name] = self.count
+            self.count += 1
+            return self.numbers[name]
+        raise ValueError(f"{reader} reads {name!r}, which nothing before it gives")
+
+    def _node(self, node: Operation, given: set[str]) -> None:
+        self.options.nodes += 1
+        if self.options.nodes > MAX_NODES:
+            raise ValueError(f"a model has at most {MAX_NODES} nodes, with those of its functions")
+        label = f"{node.name!r} ({node.op})" if node.name else node.op
+        inputs = [self._number(name, given, label) for name in node.inputs]
+        attributes = {key: self._argument(value) for key, value in node.attributes.items()}
+        attributes = {key: value for key, value in attributes.items() if value is not None}
+        visible = self.around | frozenset(self.numbers)
+        bodies: dict[str, Program] = {}
+        for key, value in sorted(attributes.items(), reverse=True):  # then_branch before else_branch
+            if isinstance(value, OperationGraph):
+                bodies[key] = self._body(value, visible)
+        local = self.options.model.functions.get((node.domain, node.op))
+        if local is not None:
+            run = self._function(node, local, attributes)
+        else:
+            run = self._rule(node, label, attributes, bodies)
+        for body in bodies.values():
+            inputs += [self._number(name, given, label) for name in body.captures]
+        numbers = tuple(self._define(name) if name else 0 for name in node.outputs)
+        outputs: tuple[int, ...] | int = numbers
+        if local is None and len(numbers) == 1 and node.op not in _SEVERAL:
+            outputs = numbers[0]
+        step = Step(run, tuple(inputs), outputs, label)
+        if not self._folded(step, node.op, bool(bodies)):
+            self.steps.append(step)
+
+    def _argument(self, value: Any) -> Any:
+        if isinstance(value, Reference):
+            return (self.arguments or {}).get(value.name)
+        return value
+
+    def _body(self, graph: OperationGraph, visible: frozenset[str]) -> Program:
+        inner = Compiler(self.options, self.opsets, visible, self.arguments, self.depth + 1)
+        return inner.graph(graph)
+
+    def graph(self, graph: OperationGraph, weights: Sequence[str] = ()) -> Program:
+        """The program of a graph, whose initializers are constants, except for `weights`."""
+        inputs = [value.name for value in graph.inputs if value.name not in graph.weights]
+        outputs = [value.name for value in graph.outputs]
+        kept = {
+            name: _widened(weight.array(), self.options.wide)
+            for name, weight in graph.weights.items()
+            if name not in weights
+        }
+        return self.program(graph.nodes, inputs, outputs, kept, weights)
+
+    def _function(self, node: Operation, local: Any, attributes: Mapping[str, Any]) -> Run:
+        arguments = {**local.attributes, **attributes}
+        inner = Compiler(self.options, local.opsets or self.opsets, frozenset(), arguments, self.depth + 1)
+        program = inner.program(local.nodes, local.inputs, local.outputs, {})
+
+        def run(*inputs: Any) -> list[Any]:
+            return program([*inputs, *[None] * (len(local.inputs) - len(inputs))])
+
+        return run
+
+    def _rule(
+        self, node: Operation, label: str, attributes: dict[str, Any], bodies: dict[str, Program]
+    ) -> Run:
+        build = rule_of(node.domain, node.op)
+        if build is None:
+            domain = f" of {node.domain}" if node.domain else ""
+            self.options.missing.append(f"{label}: there is no rule for the operator {node.op}{domain}")
+            return _nothing
+        spec = Spec(
+            node.op,
+            node.domain,
+            node.name,
+            self.opsets.get(node.domain, 1),
+            attributes,
+            tuple(bool(name) for name in node.inputs),
+            tuple(bool(name) for name in node.outputs),
+            bodies,
+            self.options.wide,
+        )
+        try:
+            return build(spec)
+        except Unsupported as error:
+            self.options.missing.append(f"{label}: {error} is not supported")
+            return _nothing
+
+    def _folded(self, step: Step, op: str, has_bodies: bool) -> bool:
+        """Compute a node of constants once."""
+        if op in _NEVER_FOLDED or has_bodies or step.run is _nothing:
+            return False
+        if any(i and i not in self.constants for i in step.inputs):
+            return False
+        if sum(np.size(self.constants[i]) for i in step.inputs if i) > MAX_FOLDED:
+            return False
+        try:
+            result = step.run(*[self.constants.get(i) for i in step.inputs])
+        except Exception as error:
+            error.add_note(f"in the node {step.label}")
+            raise
+        numbers, values = (
+            (step.outputs, result) if isinstance(step.outputs, tuple) else ((step.outputs,), (result,))
+        )
+        if any(np.size(value) > MAX_FOLDED for value in values if isinstance(value, np.ndarray)):
+            return False
+        for number, value in zip(numbers, values, strict=False):
+            self.constants[number] = value if isinstance(value, list) else np.asarray(value)
+        return True
+
+
+# Operators whose rules give a tuple, also where one output is asked for.
+_SEVERAL = frozenset(
+    {
+        "BatchNormalization",
+        "CausalConvWithState",
+        "DynamicQuantizeLinear",
+        "GRU",
+        "GroupQueryAttention",
+        "If",
+        "LSTM",
+        "LinearAttention",
+        "Loop",
+        "RNN",
+        "Scan",
+        "Split",
+        "TopK",
+        "Unique",
+    }
+)
+
+
+def _nothing(*inputs: Any) -> Any:
+    raise NotImplementedError
+
+
+def _widened(array: NDArray[Any], wide: np.dtype[Any] | None) -> NDArray[Any]:
+    return array.astype(wide) if wide is not None and array.dtype.name in ("float16", "bfloat16") else array
+
+
+def _place_captures(program: Program, captured: Mapping[str, int]) -> None:
+    """Give the captures the numbers after the inputs, where a call puts their values."""
+    first = 1 + len(program.inputs)
+    order = list(range(program.count))
+    taken = list(captured.values())
+    rest = [i for i in order[first:] if i not in set(taken)]
+    new = {old: i for i, old in enumerate([*order[:first], *taken, *rest])}
+    if all(a == b for a, b in new.items()):
+        return
+    program.constants = {new[i]: value for i, value in program.constants.items()}
+    program.__post_init__()
+    program.weights = {name: new[i] for name, i in program.weights.items()}
+    program.outputs = tuple(new[i] for i in program.outputs)
+    for step in program.steps:
+        step.inputs = tuple(new[i] for i in step.inputs)
+        one = type(step.outputs) is int
+        step.outputs = new[step.outputs] if one else tuple(new[i] for i in step.outputs)  # type: ignore[index, union-attr]
+
+
+def _free(program: Program) -> None:
+    """Note at each step which values are read there for the last time."""
+    kept = {0, *program.outputs, *program.constants, *program.weights.values()}
+    for step in reversed(program.steps):
+        written = (step.outputs,) if isinstance(step.outputs, int) else step.outputs
+        last = {i for i in (*step.inputs, *written) if i not in kept}
+        step.done = tuple(sorted(last))
+        kept |= last
+
+
+def symbolic(values: Iterable[Any]) -> bool:
+    """Whether some values are arrays of a graph that is being traced."""
+    return any(map(is_symbolic, values))

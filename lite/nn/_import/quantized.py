@@ -1,0 +1,177 @@
+"""Quantised weights: integers with a scale and a zero for each tensor, channel or block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.types import Array
+from lite.nn._import.operators import MICROSOFT, Run, Spec, Unsupported, operator
+from lite.nn._import.products import matmul
+
+BLOCK_ROWS = 1 << 22  # numbers of a quantised weight that are made floats at once
+
+
+def _spread(x: Any, like: Array, axis: int, block: int) -> Any:
+    """Scales or zeros in a shape that broadcasts with what they are for."""
+    if x.ndim == 0 or (x.size == 1 and x.ndim < 2):
+        return x.reshape(())
+    if block:
+        repeated = np.repeat(x, block, axis)
+        return repeated[(slice(None),) * (axis % like.ndim) + (slice(like.shape[axis]),)]
+    shape = [1] * like.ndim
+    shape[axis] = -1
+    return x.reshape(shape) if x.ndim == 1 else x
+
+
+@operator("DequantizeLinear")
+def _dequantize(spec: Spec) -> Run:
+    axis, block, kind = spec.get("axis", 1), spec.get("block_size", 0), spec.get("output_dtype", 0)
+
+    def run(x: Array, scale: Array, zero: Array | None = None) -> Array:
+        dtype = spec.dtype(kind) if kind else scale.dtype
+        wide = np.float32 if dtype.itemsize < 4 else dtype
+        out = x.astype(wide)
+        if zero is not None:
+            out = out - _spread(zero, x, axis, block).astype(wide)
+        return (out * _spread(scale, x, axis, block).astype(wide)).astype(dtype, copy=False)
+
+    return run
+
+
+_RANGES: dict[str, tuple[int, int]] = {
+    "uint8": (0, 255),
+    "int8": (-128, 127),
+    "uint16": (0, 65535),
+    "int16": (-32768, 32767),
+}
+
+
+@operator("QuantizeLinear")
+def _quantize(spec: Spec) -> Run:
+    axis, block, kind = spec.get("axis", 1), spec.get("block_size", 0), spec.get("output_dtype", 0)
+
+    def run(x: Array, scale: Array, zero: Array | None = None) -> Array:
+        dtype = spec.dtype(kind) if kind else np.dtype(np.uint8) if zero is None else zero.dtype
+        if dtype.name not in _RANGES or kind in (21, 22, 25, 26):
+            raise NotImplementedError(f"QuantizeLinear to {dtype}")
+        wide = x.astype(np.float32, copy=False)
+        out = np.round(wide / _spread(scale, x, axis, block).astype(np.float32))
+        if zero is not None:
+            out = out + _spread(zero, x, axis, block).astype(np.float32)
+        return np.clip(out, *_RANGES[dtype.name]).astype(dtype)
+
+    return run
+
+
+@operator("DynamicQuantizeLinear")
+def _dynamic_quantize(spec: Spec) -> Run:
+    def run(x: Array) -> tuple[Array, Array, Array]:
+        low, high = np.minimum(x.min(), 0), np.maximum(x.max(), 0)
+        scale = ((high - low) / 255).astype(np.float32)
+        zero = np.clip(np.round(-low / scale), 0, 255).astype(np.uint8)
+        found = np.clip(np.round(x / scale) + zero, 0, 255).astype(np.uint8)
+        return found, np.asarray(scale), np.asarray(zero)
+
+    return run
+
+
+def nibbles(packed: Array) -> Array:
+    """Two integers of 4 bits in each byte, the first in the lower half, along the last axis."""
+    both = np.stack([packed & 0x0F, packed >> 4], -1)
+    return both.reshape(*packed.shape[:-1], packed.shape[-1] * 2)
+
+
+def dequantized_rows(
+    weight: Array, scales: Array, zeros: Array | None, bits: int, block: int, rows: slice
+) -> Array:
+    """Rows of a matrix of MatMulNBits as floats, (rows, K rounded up to blocks).
+
+    Args:
+        weight: (N, blocks, bytes of a block), uint8.
+        scales: (N, blocks), or flat.
+        zeros: as many, packed as the weight is, or of the scales' dtype; None for the middle of the range.
+        bits: 4 or 8.
+        block: numbers that share a scale.
+        rows: of N.
+    """
+    count, blocks = weight.shape[:2]
+    part = weight[rows]
+    whole = part if bits == 8 else nibbles(part)
+    scale = scales.reshape(count, blocks)[rows].astype(np.float32)
+    if zeros is None:
+        zero: Any = np.float32(1 << (bits - 1))
+    elif zeros.dtype == np.uint8:
+        flat = zeros.reshape(count, -1)[rows]
+        zero = (flat if bits == 8 else nibbles(flat)[:, :blocks]).astype(np.float32)[..., None]
+    else:
+        zero = zeros.reshape(count, blocks)[rows].astype(np.float32)[..., None]
+    out = (whole.astype(np.float32) - zero) * scale[..., None]
+    return out.reshape(out.shape[0], blocks * block)
+
+
+@operator("MatMulNBits", domain=MICROSOFT)
+def _matmul_bits(spec: Spec) -> Run:
+    bits, block = spec.get("bits", 4), spec.get("block_size", 32)
+    wide, count = spec.get("K"), spec.get("N")
+    if bits not in (4, 8):
+        raise Unsupported(f"{bits} bits")
+    step = max(1, BLOCK_ROWS // max(1, wide))
+
+    def run(
+        x: Array,
+        weight: Array,
+        scales: Array,
+        zeros: Array | None = None,
+        order: Array | None = None,
+        bias: Array | None = None,
+    ) -> Array:
+        if order is not None:
+            raise NotImplementedError("MatMulNBits with g_idx")
+        if weight.ndim == 2:
+            weight = weight.reshape(count, -1, block * bits // 8)
+        parts = []
+        for i in range(0, count, step):
+            rows = dequantized_rows(weight, scales, zeros, bits, block, slice(i, i + step))[:, :wide]
+            parts.append(matmul(x, rows.astype(x.dtype, copy=False).T))
+        out = parts[0] if len(parts) == 1 else np.concatenate(parts, -1)
+        return out if bias is None else out + bias
+
+    return run
+
+
+@operator("GatherBlockQuantized", domain=MICROSOFT)
+def _gather_quantized(spec: Spec) -> Run:
+    block, bits = spec.get("block_size", 128), spec.get("bits", 4)
+    gathered, quantized = spec.get("gather_axis", 0), spec.get("quantize_axis", 1)
+
+    def run(data: Array, indices: Array, scales: Array, zeros: Array | None = None) -> Array:
+        if gathered != 0 or quantized not in (-1, data.ndim - 1):
+            raise NotImplementedError("GatherBlockQuantized along other axes than rows")
+        rows, scale = data[indices], scales[indices]
+        zero = None if zeros is None else zeros[indices]
+        packed = data.dtype == np.uint8 and data.shape[-1] < scales.shape[-1] * block
+        if packed and bits == 4:
+            rows = nibbles(rows)
+            zero = None if zero is None else nibbles(zero)[..., : scale.shape[-1]]
+        if zero is None:
+            middle = (1 << (bits - 1)) if data.dtype == np.uint8 and (packed or bits == 8) else 0
+            zero = np.full(scale.shape, middle, np.float32)
+        size = rows.shape[-1]
+        spread = [np.repeat(x.astype(np.float32), block, -1)[..., :size] for x in (zero, scale)]
+        out = (rows.astype(np.float32) - spread[0]) * spread[1]
+        return out.astype(spec.widened(scales.dtype), copy=False)
+
+    return run
+
+
+@operator("QLinearMatMul")
+def _quantized_matmul(spec: Spec) -> Run:
+    def run(a: Array, sa: Array, za: Array, b: Array, sb: Array, zb: Array, sy: Array, zy: Array) -> Array:
+        left = (a.astype(np.float32) - _spread(za, a, -2, 0).astype(np.float32)) * _spread(sa, a, -2, 0)
+        right = (b.astype(np.float32) - _spread(zb, b, -1, 0).astype(np.float32)) * _spread(sb, b, -1, 0)
+        out = np.round(np.matmul(left, right) / sy) + zy.astype(np.float32)
+        return np.clip(out, *_RANGES[zy.dtype.name]).astype(zy.dtype)
+
+    return run

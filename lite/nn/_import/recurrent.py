@@ -1,0 +1,188 @@
+"""RNN, GRU and LSTM, forwards, backwards and both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.dtypes import compute_dtype
+from lite._arrays.types import Array
+from lite.nn import functional
+from lite.nn._import.operators import Run, Spec, Unsupported, operator
+from lite.nn.layers.recurrent import walk
+from lite.nn.layers.recurrent_steps import gru_step, lstm_step, rnn_relu_step, rnn_tanh_step
+
+Activation = Callable[[Any], Any]
+# ONNX's gates in torch's order.
+_ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
+_DEFAULTS = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
+
+
+def _activation(name: str, alpha: float | None, beta: float | None) -> Activation:
+    plain: dict[str, Activation] = {
+        "tanh": functional.tanh,
+        "relu": functional.relu,
+        "sigmoid": functional.sigmoid,
+        "softplus": functional.softplus,
+        "softsign": lambda x: x / (1 + np.abs(x)),
+        "affine": lambda x: x * (1.0 if alpha is None else alpha) + (0.0 if beta is None else beta),
+        "leakyrelu": lambda x: functional.leaky_relu(x, 0.01 if alpha is None else alpha),
+        "elu": lambda x: functional.elu(x, 1.0 if alpha is None else alpha),
+        "hardsigmoid": lambda x: np.clip(
+            x * (0.2 if alpha is None else alpha) + (0.5 if beta is None else beta), 0, 1
+        ),
+    }
+    if name not in plain:
+        raise Unsupported(f"the activation {name!r}")
+    return plain[name]
+
+
+class _Layer:
+    """One direction of a layer.
+
+    Args:
+        spec: the node.
+        direction: which of its directions.
+        reverse: whether it walks from the last time to the first.
+    """
+
+    def __init__(self, spec: Spec, direction: int, reverse: bool) -> None:
+        self.kind, self.reverse = spec.op, reverse
+        defaults = _DEFAULTS[spec.op]
+        names = [name.lower() for name in spec.get("activations") or ()]
+        mine = names[direction * len(defaults) : (direction + 1) * len(defaults)] or list(defaults)
+        numbers = (list(spec.get(f"activation_{x}") or ()) for x in ("alpha", "beta"))
+        alphas, betas = (given[direction * len(mine) :] + [None] * 9 for given in numbers)
+        self.activations = [_activation(*found) for found in zip(mine, alphas, betas, strict=False)]
+        self.clip = spec.get("clip")
+        self.reset_first = not spec.get("linear_before_reset", 0)
+        self.coupled = spec.get("input_forget", 0)
+        usual = tuple(mine) == defaults and self.clip is None and not self.coupled
+        step = {"LSTM": lstm_step, "GRU": gru_step, "RNN": rnn_tanh_step}[spec.op]
+        if spec.op == "RNN" and mine == ["relu"] and self.clip is None:
+            usual, step = True, rnn_relu_step
+        self.step = step if usual and not (spec.op == "GRU" and self.reset_first) else None
+
+    def __call__(
+        self, x: Array, w: Array, r: Array, b: Array | None, lengths: Any, state: list[Any], p: Array | None
+    ) -> tuple[Array, list[Any]]:
+        """Outputs (T, N, size) and last states."""
+        if self.step is not None and lengths is None and p is None:
+            weights = [_sorted(w, self.kind), _sorted(r, self.kind)]
+            if b is not None:
+                half = b.shape[0] // 2
+                weights += [_sorted(b[:half], self.kind), _sorted(b[half:], self.kind)]
+            compute, _ = compute_dtype(x.dtype, w.dtype)
+            out, last = walk(self.step, x, tuple(state), weights, b is not None, self.reverse, compute)
+            return out, list(last)
+        half = 0 if b is None else b.shape[0] // 2
+        biases = (0, 0) if b is None else (b[:half], b[half:])
+        times, outputs = range(int(x.shape[0])), []
+        for t in reversed(times) if self.reverse else times:
+            new = self._next(x[t], state, w, r, biases, p)
+            if lengths is not None:
+                alive = (t < lengths)[:, None]
+                outputs.append(np.where(alive, new[0], 0).astype(new[0].dtype, copy=False))
+                state = [np.where(alive, a, b) for a, b in zip(new, state, strict=True)]
+            else:
+                outputs.append(new[0])
+                state = new
+        return np.stack(outputs[::-1] if self.reverse else outputs), state
+
+    def _clipped(self, x: Array) -> Array:
+        return x if self.clip is None else np.clip(x, -self.clip, self.clip)
+
+    def _next(
+        self, x: Array, state: list[Any], w: Array, r: Array, biases: Any, p: Array | None
+    ) -> list[Any]:
+        h, size = state[0], int(r.shape[-1])
+        given, kept = x @ w.T + biases[0], h @ r.T
+        first, *rest = self.activations
+        if self.kind == "RNN":
+            return [first(self._clipped(given + kept + biases[1]))]
+        cut = [slice(i * size, (i + 1) * size) for i in range(4)]
+        if self.kind == "GRU":
+            own = biases[1]
+            both = given[:, : 2 * size] + kept[:, : 2 * size] + (own[: 2 * size] if half_of(own) else 0)
+            z, reset = (first(self._clipped(both[:, cut[i]])) for i in (0, 1))
+            bias = own[2 * size :] if half_of(own) else 0
+            if self.reset_first:
+                inner = (reset * h) @ r[2 * size :].T + bias
+            else:
+                inner = reset * (kept[:, 2 * size :] + bias)
+            n = rest[0](self._clipped(given[:, 2 * size :] + inner))
+            return [(1 - z) * n + z * h]
+        gates = given + kept + biases[1]
+        c = state[1]
+        pi, po, pf = (0, 0, 0) if p is None else (p[:size], p[size : 2 * size], p[2 * size :])
+        i = first(self._clipped(gates[:, cut[0]] + pi * c))
+        f = 1 - i if self.coupled else first(self._clipped(gates[:, cut[2]] + pf * c))
+        c = f * c + i * rest[0](self._clipped(gates[:, cut[3]]))
+        o = first(self._clipped(gates[:, cut[1]] + po * c))
+        return [o * rest[1](c), c]
+
+
+def half_of(bias: Any) -> bool:
+    """Whether there is a bias."""
+    return not isinstance(bias, int)
+
+
+def _sorted(x: Array, kind: str) -> Array:
+    """Rows of gates in torch's order."""
+    order = _ORDER[kind]
+    if order == tuple(range(len(order))):
+        return x
+    size = int(x.shape[0]) // len(order)
+    return np.concatenate([x[i * size : (i + 1) * size] for i in order])
+
+
+@operator("RNN", "GRU", "LSTM")
+def _recurrent(spec: Spec) -> Run:
+    direction = spec.get("direction", "forward")
+    turns = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}.get(direction)
+    if turns is None:
+        raise Unsupported(f"direction {direction!r}")
+    layers = [_Layer(spec, i, turn) for i, turn in enumerate(turns)]
+    count = 2 if spec.op == "LSTM" else 1
+    batch_first = spec.get("layout", 0)
+
+    def run(
+        x: Array,
+        w: Array,
+        r: Array,
+        b: Array | None = None,
+        lengths: Array | None = None,
+        *given: Array | None,
+    ) -> tuple[Array, ...]:
+        if batch_first:
+            x = x.swapaxes(0, 1)
+        given = (*given, *[None] * (3 - len(given)))
+        size = r.shape[-1]
+        outputs, ends = [], []
+        for i, layer in enumerate(layers):
+            state = []
+            for start in given[:count]:
+                if start is None:
+                    state.append(np.zeros((x.shape[1], size), x.dtype))
+                else:
+                    state.append(start[:, i] if batch_first else start[i])
+            peephole = given[2] if spec.op == "LSTM" else None
+            out, end = layer(
+                x,
+                w[i],
+                r[i],
+                None if b is None else b[i],
+                lengths,
+                state,
+                None if peephole is None else peephole[i],
+            )
+            outputs.append(out)
+            ends.append(end)
+        whole = np.stack(outputs, 1)  # (T, directions, N, size)
+        if batch_first:
+            whole = np.transpose(whole, (2, 0, 1, 3))
+        return whole, *(np.stack(column, 1 if batch_first else 0) for column in zip(*ends, strict=True))
+
+    return run

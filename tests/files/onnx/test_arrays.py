@@ -1,0 +1,92 @@
+"""Tensors of models as arrays, in every way that they are written in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite._files.onnx import writer
+from lite._files.onnx.arrays import read_array
+from lite._files.onnx.wire import field, integer, text
+
+onnx = pytest.importorskip("onnx")
+
+
+def read(tensor: Any, folder: Path | None = None) -> np.ndarray:
+    data = tensor if isinstance(tensor, bytes) else tensor.SerializeToString()
+    return read_array(data, (0, len(data)), folder)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "FLOAT",
+        "UINT8",
+        "INT8",
+        "UINT16",
+        "INT16",
+        "INT32",
+        "INT64",
+        "BOOL",
+        "FLOAT16",
+        "DOUBLE",
+        "UINT32",
+        "UINT64",
+        "COMPLEX64",
+        "COMPLEX128",
+        "BFLOAT16",
+        "FLOAT8E4M3FN",
+        "FLOAT8E5M2",
+        "UINT4",
+        "INT4",
+        "UINT2",
+        "INT2",
+    ],
+)
+@pytest.mark.parametrize("raw", [False, True])
+def test_every_type_as_onnx_reads_it(name: str, raw: bool) -> None:
+    kind = getattr(onnx.TensorProto, name)
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(kind)
+    signed = name.startswith(("INT", "FLOAT", "DOUBLE", "BFLOAT", "COMPLEX"))
+    given = np.array([[0, 1, 1], [1, -1 if signed else 1, 1]]).astype(dtype)
+    if raw:
+        tensor = onnx.numpy_helper.from_array(given)
+    else:
+        tensor = onnx.helper.make_tensor("x", kind, given.shape, given)
+    found = read(tensor)
+    np.testing.assert_array_equal(found.astype(np.complex64), given.astype(np.complex64))
+    assert found.flags.writeable is False
+    if "INT2" not in name and "INT4" not in name:  # held in 8 bits
+        assert found.dtype == given.dtype
+
+
+def test_arrays_beside_the_model(tmp_path: Path) -> None:
+    data = np.arange(6, dtype=np.float32)
+    (tmp_path / "w.data").write_bytes(b"head" + data.tobytes())
+    tensor = writer.tensor_elsewhere("w", data.dtype, (2, 3), "w.data", 4, 24)
+    np.testing.assert_array_equal(read(tensor, tmp_path), data.reshape(2, 3))
+    with pytest.raises(ValueError, match="give the path"):
+        read(tensor)
+    long = writer.tensor_elsewhere("w", data.dtype, (2, 3), "w.data", 8, 24)
+    with pytest.raises(ValueError, match="needs 24 from byte 8"):
+        read(long, tmp_path)
+    with pytest.raises(ValueError, match="outside its folder"):
+        read(writer.tensor_elsewhere("w", data.dtype, (2, 3), "../w.data", 0, 24), tmp_path / "sub")
+
+
+@pytest.mark.parametrize(
+    ("tensor", "message"),
+    [
+        (integer(1, 3) + integer(2, 1) + field(9, b"12345678"), "has 8 bytes instead of 12"),
+        (integer(1, 3) + integer(2, 1) + field(4, b"1234"), "has 4 bytes instead of 12"),
+        (integer(1, 3) + integer(2, 7) + integer(7, 1), "has 1 numbers"),
+        (integer(1, 1 << 62) + integer(2, 1), "larger than any file"),
+        (integer(1, 1) + integer(2, 99) + field(9, b"1"), "element type 99"),
+    ],
+)
+def test_damaged_tensors_are_refused(tensor: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read(tensor + text(8, "x"))

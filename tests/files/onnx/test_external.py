@@ -1,0 +1,30 @@
+"""Which files a model may name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lite._files.onnx.external import check_external_files, check_links
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/../../x", "/etc/passwd", "C:\\x", "a\\..\\x"])
+def test_names_out_of_the_folder(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="outside its folder"):
+        check_external_files(tmp_path / "model.onnx", [name])
+
+
+def test_links_out_of_the_folder(tmp_path: Path) -> None:
+    home, blobs = tmp_path / "snapshots" / "1", tmp_path / "blobs"
+    for folder in (home, blobs):
+        folder.mkdir(parents=True)
+    (blobs / "w").write_bytes(b"")
+    (tmp_path / "secret").write_bytes(b"")
+    (home / "w").symlink_to(blobs / "w")
+    (home / "x").symlink_to(tmp_path / "secret")
+    check_external_files(home / "model.onnx", ["w"])
+    with pytest.raises(ValueError, match="a link out of its folder"):
+        check_links(home / "x", home)
+    with pytest.raises(FileNotFoundError, match="'y' is missing"):
+        check_external_files(home / "model.onnx", ["y"])

@@ -1,0 +1,95 @@
+"""Whole models as values of Python, against onnx's own reading of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.models.real_models import MODELS
+
+from lite._files.onnx.model import OperationGraph, Reference, read_model
+from lite._files.onnx.wire import field
+
+FILES = sorted(path for path in MODELS.rglob("*.onnx"))
+
+
+def same(value: Any, wanted: Any, onnx: Any, folder: Path) -> None:
+    if isinstance(wanted, onnx.GraphProto):
+        same_graph(value, wanted, onnx, folder)
+    elif isinstance(wanted, onnx.TensorProto):
+        np.testing.assert_array_equal(value, onnx.numpy_helper.to_array(wanted, str(folder)))
+    elif isinstance(wanted, bytes):
+        assert value == wanted.decode()
+    else:
+        assert value == (list(wanted) if not isinstance(wanted, int | float) else wanted)
+
+
+def same_graph(graph: OperationGraph, wanted: Any, onnx: Any, folder: Path) -> None:
+    for node, other in zip(graph.nodes, wanted.node, strict=True):
+        assert (node.op, node.domain, node.name) == (other.op_type, other.domain, other.name)
+        assert (node.inputs, node.outputs) == (tuple(other.input), tuple(other.output))
+        for found in other.attribute:
+            same(node.attributes[found.name], onnx.helper.get_attribute_value(found), onnx, folder)
+    for tensor in wanted.initializer:
+        array = onnx.numpy_helper.to_array(tensor, str(folder))
+        np.testing.assert_array_equal(graph.weights[tensor.name].array(), array)
+    for side, values in ((graph.inputs, wanted.input), (graph.outputs, wanted.output)):
+        for value, other in zip(side, values, strict=True):
+            kind = other.type.tensor_type
+            assert (value.name, value.element_type) == (other.name, kind.elem_type)
+            dims = [
+                dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
+                for dim in kind.shape.dim
+            ]
+            assert list(value.shape or ()) == dims
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_as_onnx_reads_them(path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    wanted = onnx.load(path, load_external_data=False)
+    model = read_model(path.read_bytes(), path.parent)
+    assert model.opsets == {one.domain: one.version for one in wanted.opset_import}
+    assert model.producer == wanted.producer_name
+    same_graph(model.graph, wanted.graph, onnx, path.parent)
+
+
+def test_functions_have_references() -> None:
+    onnx = pytest.importorskip("onnx")
+    from onnx import helper
+
+    node = helper.make_node("Elu", ["x"], ["y"])
+    node.attribute.append(
+        onnx.AttributeProto(name="alpha", ref_attr_name="a", type=onnx.AttributeProto.FLOAT)
+    )
+    opsets = [helper.make_opsetid("", 18)]
+    local = helper.make_function("mine", "MyElu", ["x"], ["y"], [node], opsets, ["b"])
+    local.attribute_proto.append(helper.make_attribute("a", 0.5))
+    graph = helper.make_graph([], "empty", [], [])
+    model = helper.make_model(graph, functions=[local], opset_imports=opsets)
+    found = read_model(model.SerializeToString()).functions["mine", "MyElu"]
+    assert (found.inputs, found.outputs, found.opsets) == (("x",), ("y",), {"": 18})
+    assert found.attributes == {"a": 0.5, "b": None}
+    assert found.nodes[0].attributes == {"alpha": Reference("a")}
+
+
+def test_damaged_models_end_in_a_model_or_a_value_error() -> None:
+    model = (MODELS / "optimum-gpt2" / "model.onnx").read_bytes()
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        damaged = bytearray(model[: rng.integers(1, len(model))] if rng.random() < 0.5 else model)
+        for at in rng.integers(0, len(damaged), 20):
+            damaged[at] = rng.integers(256)
+        try:
+            read_model(bytes(damaged))
+        except ValueError:
+            continue
+    graph = b""
+    for _ in range(40):
+        graph = field(1, field(5, field(6, graph)))
+    with pytest.raises(ValueError, match="nested deeper"):
+        read_model(field(7, graph))
+    with pytest.raises(ValueError, match="holds 0 graphs"):
+        read_model(b"")

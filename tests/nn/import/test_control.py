@@ -1,0 +1,88 @@
+"""Branches and loops: what they read of the graph around them, what they give, and that they end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.onnx_nodes import model_of
+
+from lite import grad, nn
+from lite._files.onnx import writer
+from lite.nn._import import control
+
+
+def body(nodes: list[bytes], inputs: list[str], outputs: list[str]) -> bytes:
+    given = [writer.text(1, name) for name in inputs]
+    return writer.graph("body", nodes, [], given, [writer.text(1, name) for name in outputs])
+
+
+def loop(nodes: list[bytes], inputs: list[str], outputs: list[str], **arrays: np.ndarray) -> nn.Module:
+    inner = body(nodes, ["i", "goes_on", *inputs], ["more", *outputs])
+    count = max(0, len(outputs) - len(inputs))
+    results = [f"y{i}" for i in range(len(inputs) + count)]
+    node = writer.node("Loop", "loop", ["n", "", *(f"{x}0" for x in inputs)], results, {"body": inner})
+    known = {"n": np.array(3), **{f"{x}0": np.zeros(2) for x in inputs}, **arrays}
+    return nn.from_onnx(model_of([node], known, results))
+
+
+def node(op: str, inputs: str, outputs: str, **attributes: Any) -> bytes:
+    return writer.node(op, "", inputs.split(), outputs.split(), attributes)
+
+
+def test_a_branch_reads_what_is_around_it() -> None:
+    yes, no = body([node("Mul", "x w", "a")], [], ["a"]), body([node("Add", "x x", "b")], [], ["b"])
+    choice = writer.node("If", "", ["c"], ["y"], {"else_branch": no, "then_branch": yes})
+    x, weights = np.ones(2, np.float32), {"w": np.array([3.0, 4.0], np.float32)}
+    net = nn.from_onnx(model_of([choice], {"c": np.array(True), "x": x}, ["y"], weights))
+    np.testing.assert_array_equal(net(np.array(True), x), [3, 4])
+    np.testing.assert_array_equal(net(np.array(False), x), [2, 2])
+    np.testing.assert_array_equal(grad(lambda x: net(np.array(True), x).sum())(x), [3, 4])
+
+
+def test_a_loop_carries_states_and_stacks_outputs() -> None:
+    steps = [node("Add", "s x", "t"), node("Identity", "goes_on", "more"), node("Neg", "t", "u")]
+    net = loop(steps, ["s"], ["t", "u"], x=np.ones(2))
+    last, rows = net(np.array(3), np.zeros(2), np.array([1.0, 2.0]))
+    np.testing.assert_array_equal(last, [3, 6])
+    np.testing.assert_array_equal(rows, [[-1, -2], [-2, -4], [-3, -6]])
+    np.testing.assert_array_equal(
+        grad(lambda x: net(np.array(4), np.zeros(2), x)[1].sum())(np.ones(2)), [-10, -10]
+    )
+
+
+def test_a_loop_ends_where_its_condition_says() -> None:
+    steps = [
+        node("Add", "s x", "t"),
+        node("ReduceMax", "t", "top", keepdims=0),
+        node("Less", "top five", "more"),
+    ]
+    net = loop(steps, ["s"], ["t"], x=np.ones(2), five=np.array(5.0))
+    np.testing.assert_array_equal(
+        net(np.array(100), np.zeros(2), np.array([1.0, 2.0]), np.array(5.0)), [3, 6]
+    )
+
+
+def test_an_endless_loop_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "MAX_SECONDS", 0.05)
+    net = loop([node("Identity", "goes_on", "more"), node("Identity", "s", "t")], ["s"], ["t"])
+    with pytest.raises(TimeoutError, match="a loop of the graph"):
+        net(np.array(2**60), np.zeros(2))
+
+
+def test_a_scan_walks_both_ways() -> None:
+    inner = body([node("Add", "s x", "t"), node("Mul", "s x", "p")], ["s", "x"], ["t", "p"])
+    attributes = {
+        "body": inner,
+        "num_scan_inputs": 1,
+        "scan_input_directions": [1],
+        "scan_output_directions": [1],
+    }
+    scan = writer.node("Scan", "", ["s0", "xs"], ["s", "ps"], attributes)
+    xs = np.arange(1.0, 4.0)[:, None]
+    net = nn.from_onnx(model_of([scan], {"s0": np.zeros(1), "xs": xs}, ["s", "ps"]))
+    last, products = net(np.zeros(1), xs)
+    np.testing.assert_array_equal(last, [6])
+    np.testing.assert_array_equal(products[:, 0], [5, 6, 0])
+    np.testing.assert_array_equal(grad(lambda xs: net(np.zeros(1), xs)[1].sum())(xs)[:, 0], [5, 4, 3])

@@ -1,0 +1,35 @@
+"""Operators of each number: gradients, maps, graphs, and what the standard leaves open."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.onnx_nodes import Case, check, numbers
+
+CASES = [
+    Case("Div", [numbers(3, 2), numbers(2) + 3]),
+    Case("Pow", [np.abs(numbers(3, 2)) + 0.5, np.array(3.0)]),
+    Case("Pow", [np.abs(numbers(3, 2)) + 0.5, numbers(2)]),
+    Case("Max", [numbers(3, 2), numbers(3, 2, seed=1), numbers(2, seed=2)]),
+    Case("Mean", [numbers(3, 2), numbers(3, 2, seed=1)]),
+    Case("Clip", [numbers(3, 2), np.array(-0.5), np.array(0.5)]),
+    Case("Where", [np.array([True, False]), numbers(3, 2), numbers(3, 2, seed=1)]),
+    *[
+        Case(op, [numbers(3, 2)])
+        for op in ("Sigmoid", "Tanh", "Erf", "Softplus", "Softsign", "Mish", "HardSwish")
+    ],
+    *[Case(op, [numbers(3, 2)], {"alpha": 0.7}) for op in ("LeakyRelu", "Elu", "Celu", "Selu", "Swish")],
+    Case("HardSigmoid", [numbers(3, 2)]),
+    Case("PRelu", [numbers(3, 2), np.array([0.1, 0.2])]),
+    Case("ThresholdedRelu", [numbers(3, 2)], {"alpha": 0.3}),
+    Case("Shrink", [numbers(3, 2)], {"bias": 0.2}),
+    Case("Gelu", [numbers(3, 2)], {"approximate": "tanh"}),
+    Case("FastGelu", [numbers(3, 2), numbers(2, seed=1)], domain="com.microsoft"),
+    Case("QuickGelu", [numbers(3, 2)], domain="com.microsoft"),
+    Case("SoftmaxCrossEntropyLoss", [numbers(4, 3), np.array([0, 2, 1, 1])], {"ignore_index": 2}),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradients_maps_and_graphs(case: Case) -> None:
+    check(case)

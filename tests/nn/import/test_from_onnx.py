@@ -1,0 +1,88 @@
+"""From a file to a policy that learns: keys, contracts, and the path through losses and steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import TensorDict, jit, nn, optim, value_and_grad
+from lite.nn.losses import DQNLoss
+
+X = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+
+
+def exported(folder: Path, contract: bool = False) -> tuple[nn.Module, Path]:
+    net = nn.Sequential(nn.Linear(4, 8, rng=0), nn.Tanh(), nn.Linear(8, 2, rng=1))
+    return net, net.to_onnx(folder / "net.onnx", X, contract=contract)
+
+
+def test_a_file_or_its_bytes(tmp_path: Path) -> None:
+    net, path = exported(tmp_path)
+    for model in (path, str(path), path.read_bytes()):
+        np.testing.assert_allclose(nn.from_onnx(model)(X), net(X), rtol=1e-6)
+    with pytest.raises(FileNotFoundError, match="there is no ONNX file"):
+        nn.from_onnx(tmp_path / "other.onnx")
+    with pytest.raises(TypeError, match="a path or bytes, got int"):
+        nn.from_onnx(3)  # type: ignore[arg-type]
+    (tmp_path / "no.onnx").write_bytes(b"hello")
+    with pytest.raises(ValueError, match=r"no\.onnx: not a"):
+        nn.from_onnx(tmp_path / "no.onnx")
+
+
+def test_keys_by_list_and_by_name(tmp_path: Path) -> None:
+    net, path = exported(tmp_path)
+    for in_keys, out_keys in (([("agent", "obs")], ["q"]), ({"input": ("agent", "obs")}, {"output": "q"})):
+        module = nn.from_onnx(path, in_keys=in_keys, out_keys=out_keys)
+        td = module(TensorDict({"agent": {"obs": X}}, [5]))
+        np.testing.assert_allclose(td["q"], net(X), rtol=1e-6)
+    with pytest.raises(ValueError, match=r"in_keys names \['z'\]"):
+        nn.from_onnx(path, in_keys={"z": "obs"})
+    with pytest.raises(ValueError, match="out_keys has 2 keys for the 1 of the graph"):
+        nn.from_onnx(path, out_keys=["a", "b"])
+
+
+def test_a_contract_has_the_keys(tmp_path: Path) -> None:
+    policy = nn.TensorDictModule(nn.Linear(4, 2, rng=0), [("agent", "obs")], ["action"])
+    td = TensorDict({"agent": {"obs": X}}, [5])
+    path = policy.to_onnx(tmp_path / "policy.onnx", td)
+    again = nn.from_onnx(path)
+    assert (again.in_keys, again.out_keys) == ([("agent", "obs")], ["action"])
+    np.testing.assert_allclose(again(td.clone())["action"], policy(td.clone())["action"], rtol=1e-6)
+
+
+def test_an_exported_actor_goes_on_learning_in_a_graph(tmp_path: Path) -> None:
+    net, path = exported(tmp_path)
+    rng = np.random.default_rng(1)
+    batch = TensorDict(observation=X, action=rng.integers(0, 2, 5), batch_size=[5])
+    after = TensorDict(observation=X + 1, reward=np.ones((5, 1), np.float32), batch_size=[5])
+    after["done"] = after["terminated"] = rng.integers(0, 2, (5, 1)).astype(bool)
+    batch["next"] = after
+
+    def learned(net: nn.Module, wrap: Any) -> list[float]:
+        actor = nn.QValueActor(net, action_space="categorical")
+        loss = DQNLoss(actor, delay_value=False)
+        params = TensorDict.from_module(loss).select("value_network_params").data.clone()
+        adam = optim.Adam(1e-2)
+        state = adam.init(params)
+
+        def update(params: Any, state: Any, batch: Any) -> Any:
+            def objective(params: Any) -> Any:
+                with params.to_module(loss):
+                    return loss(batch)["loss"]
+
+            value, grads = value_and_grad(objective)(params)
+            return value, *adam.update(params, grads, state)
+
+        run, losses = wrap(update), []
+        for _ in range(10):
+            value, params, state = run(params, state, batch.clone())
+            losses.append(float(value))
+        return losses
+
+    plain = learned(net, lambda fn: fn)
+    assert plain[-1] < plain[0]
+    np.testing.assert_allclose(learned(nn.from_onnx(path), lambda fn: fn), plain, rtol=1e-5)
+    np.testing.assert_allclose(learned(nn.from_onnx(path), jit), plain, rtol=1e-4)

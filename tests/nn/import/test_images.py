@@ -1,0 +1,24 @@
+"""Pictures at other sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.onnx_nodes import Case, check, numbers
+
+CASES = [
+    Case("Resize", [numbers(1, 2, 3, 4), None, np.array([1, 1, 2, 2], np.float32)], {"mode": "linear"}),
+    Case("Resize", [numbers(1, 2, 3, 4), None, None, np.array([1, 2, 5, 2])], {"mode": "cubic"}),
+    Case("Resize", [numbers(1, 2, 3, 4), None, np.array([1, 1, 2, 3], np.float32)], {"mode": "nearest"}),
+    Case(
+        "GridSample",
+        [numbers(1, 2, 3, 4), np.tanh(numbers(1, 2, 2, 2, seed=1))],
+        {"mode": "linear"},
+        traces=False,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradients_maps_and_graphs(case: Case) -> None:
+    check(case)

@@ -1,0 +1,146 @@
+"""A graph as a module: names of parameters, inputs, copies, what learns."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.onnx_nodes import model_of
+
+from lite import TensorDict, nn, value_and_grad
+from lite._files.onnx import writer
+
+X = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+
+
+def weights(*names: str) -> dict[str, np.ndarray]:
+    return {name: np.full((3, 3), i + 1, np.float32) for i, name in enumerate(names)}
+
+
+def chain(*names: str, **more: np.ndarray) -> bytes:
+    """x times each weight in turn; every product is an output, too."""
+    values = ["x", *(f"y{i}" for i in range(len(names)))]
+    nodes = [
+        writer.node("MatMul", "", [before, name], [after], {})
+        for before, name, after in zip(values[:-1], names, values[1:], strict=True)
+    ]
+    return model_of(nodes, {"x": X}, values[1:], {**weights(*names), **more})
+
+
+def names_of(net: nn.Module) -> list[str]:
+    return sorted(name for name, _ in net.named_parameters())
+
+
+def test_names_are_split_at_dots() -> None:
+    net = nn.from_onnx(chain("layers.0.weight", "layers.1.weight", "head"))
+    assert names_of(net) == ["head", "layers.0.weight", "layers.1.weight"]
+    assert TensorDict.from_module(net)["layers", "1", "weight"].shape == (3, 3)
+    state = {name: 2 * value for name, value in net.state_dict().items()}
+    net.load_state_dict(state)
+    np.testing.assert_array_equal(net(X)[0], X @ np.full((3, 3), 2, np.float32))
+
+
+def test_names_that_are_no_path_are_kept_apart() -> None:
+    net = nn.from_onnx(chain("a", "a.b", "onnx::MatMul_3", "forward", "..", "/w/x"))
+    assert len(names_of(net)) == 6
+    assert set(names_of(net)) == {"a.b", "a_", "onnx::MatMul_3", "forward_", "__", "/w/x"}
+    np.testing.assert_allclose(net(X)[1], X @ np.ones((3, 3)) @ np.full((3, 3), 2))
+
+
+def test_inputs_by_position_and_name() -> None:
+    net = nn.from_onnx(chain("w"))
+    np.testing.assert_array_equal(net(x=X), net(X))
+    assert net(X.astype(np.float64)).dtype == np.float32
+    for args, kwargs, message in (
+        ((X, X), {}, "has 1 inputs, x; got 2"),
+        ((X,), {"x": X}, "'x' is given twice"),
+        ((), {}, "'x' is missing"),
+        ((X,), {"z": X}, "no input 'z', but x"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            net(*args, **kwargs)
+
+
+def test_a_weight_can_be_an_argument() -> None:
+    net = nn.from_onnx(chain("w"))
+    np.testing.assert_array_equal(net(X, w=np.eye(3, dtype=np.float32)), X)
+
+
+@pytest.mark.parametrize(
+    ("trainable", "learns"),
+    [
+        (None, {"a.w", "b.w"}),
+        (False, set()),
+        (["a.*"], {"a.w"}),
+        (lambda name: name.startswith("b"), {"b.w"}),
+    ],
+)
+def test_what_learns(trainable: Any, learns: set[str]) -> None:
+    net = nn.from_onnx(chain("a.w", "b.w", unused=np.ones(3, np.float32)), trainable=trainable)
+    assert {name for name, p in net.named_parameters() if p.requires_grad} == learns
+    assert names_of(net) == ["a.w", "b.w"]  # of the graph's weights those that something reads
+    for name, p in net.named_parameters():
+        assert p.data.flags.writeable or name not in learns
+
+
+def test_only_chosen_outputs_are_computed() -> None:
+    net = nn.from_onnx(chain("a", "b", "c"), outputs=["y1"])
+    assert net.output_names == ("y1",)
+    assert names_of(net) == ["a", "b"]
+    with pytest.raises(ValueError, match=r"outputs has \['z'\]; the graph has \['y0', 'y1', 'y2'\]"):
+        nn.from_onnx(chain("a", "b", "c"), outputs=["z"])
+
+
+def test_statistics_and_settings_do_not_learn() -> None:
+    nodes = [
+        writer.node("BatchNormalization", "", ["x", "scale", "bias", "mean", "var"], ["a"], {}),
+        writer.node("Pow", "", ["a", "two"], ["y"], {}),
+    ]
+    numbers = {name: np.ones(3, np.float32) for name in ("scale", "bias", "mean", "var")}
+    net = nn.from_onnx(model_of(nodes, {"x": X}, ["y"], {**numbers, "two": np.full(1, 2, np.float32)}))
+    assert {name for name, p in net.named_parameters() if p.requires_grad} == {"scale", "bias"}
+    assert names_of(net) == ["bias", "mean", "scale", "var"]
+
+
+def test_half_precision_is_computed_in_float32() -> None:
+    half = {"w": np.full((3, 3), 0.1, np.float16)}
+    model = model_of(
+        [writer.node("MatMul", "", ["x", "w"], ["y"], {})], {"x": X.astype(np.float16)}, ["y"], half
+    )
+    net = nn.from_onnx(model)
+    assert (net.w.dtype, net(X).dtype) == (np.float32, np.float32)
+    as_it_is = nn.from_onnx(model, dtype=None)
+    assert (as_it_is.w.dtype, as_it_is(X).dtype) == (np.float16, np.float16)
+
+
+def test_copies_and_pickles_learn_by_themselves(tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").write_bytes(chain("w"))
+    for net in (nn.from_onnx(tmp_path / "net.onnx"), nn.from_onnx(chain("w"))):
+        net.w.data[...] = 2
+        for twin in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+            np.testing.assert_array_equal(twin(X), net(X))
+            twin.w.data[...] = 0
+            assert (net(X).any(), twin(X).any()) == (True, False)
+
+
+def test_gradients_of_functional_and_imperative_style() -> None:
+    net = nn.from_onnx(chain("w"))
+    params = TensorDict.from_module(net)
+
+    def loss(params: Any) -> Any:
+        with params.to_module(net):
+            return (net(X) ** 2).sum()
+
+    value, grads = value_and_grad(loss)(params)
+    from lite import enable_grad
+
+    with enable_grad():
+        again = (net(X) ** 2).sum()
+        again.backward()
+    assert float(again.detach()) == float(value)
+    np.testing.assert_allclose(net.w.grad, grads["w"])
+    np.testing.assert_allclose(grads["w"], 2 * X.T @ (X @ net.w.data), rtol=1e-6)

@@ -1,0 +1,35 @@
+"""Operators that normalise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.onnx_nodes import Case, check, numbers
+
+CASES = [
+    Case(
+        "BatchNormalization",
+        [numbers(4, 3, 2), numbers(3), numbers(3, seed=1), numbers(3, seed=2), np.abs(numbers(3)) + 0.5],
+    ),
+    Case("InstanceNormalization", [numbers(2, 3, 5), numbers(3), numbers(3, seed=1)]),
+    Case("GroupNormalization", [numbers(2, 4, 5), numbers(4), numbers(4, seed=1)], {"num_groups": 2}),
+    Case(
+        "LayerNormalization",
+        [numbers(2, 3, 5), numbers(3, 5), numbers(3, 5, seed=1)],
+        {"axis": 1},
+        maps=False,
+    ),
+    Case("LayerNormalization", [numbers(2, 3, 5), numbers(5)]),
+    Case("RMSNormalization", [numbers(2, 3, 5), numbers(5)], opset=23),
+    Case(
+        "SkipSimplifiedLayerNormalization",
+        [numbers(2, 5), numbers(2, 5, seed=1), numbers(5)],
+        domain="com.microsoft",
+    ),
+    Case("LRN", [numbers(2, 5, 3)], {"size": 3}),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradients_maps_and_graphs(case: Case) -> None:
+    check(case)

@@ -1,0 +1,26 @@
+"""Pooling."""
+
+from __future__ import annotations
+
+import pytest
+from helpers.onnx_nodes import Case, check, numbers
+
+CASES = [
+    Case("MaxPool", [numbers(2, 3, 6, 6)], {"kernel_shape": [2, 2], "strides": [2, 2]}),
+    Case("MaxPool", [numbers(2, 3, 7)], {"kernel_shape": [3], "strides": [2], "ceil_mode": 1}),
+    Case("MaxPool", [numbers(1, 2, 4, 4, 4)], {"kernel_shape": [2, 2, 2], "pads": [1, 0, 0, 0, 0, 1]}),
+    Case(
+        "AveragePool",
+        [numbers(2, 3, 6, 5)],
+        {"kernel_shape": [3, 2], "pads": [1, 0, 0, 1], "strides": [2, 2]},
+    ),
+    Case("AveragePool", [numbers(2, 3, 6)], {"kernel_shape": [3], "pads": [1, 1], "count_include_pad": 1}),
+    Case("LpPool", [numbers(2, 3, 6)], {"kernel_shape": [3], "p": 2}),
+    Case("GlobalAveragePool", [numbers(2, 3, 4, 5)]),
+    Case("GlobalMaxPool", [numbers(2, 3, 4, 5)]),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradients_maps_and_graphs(case: Case) -> None:
+    check(case)

@@ -1,0 +1,91 @@
+"""Graphs as steps: their order, constants, functions, and what is refused when a graph is read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.onnx_nodes import model_of
+
+from lite import nn
+from lite._files.onnx import writer
+from lite._files.onnx.wire import field, integer, text
+from lite.nn._import import program
+
+X = np.array([1.0, 2.0], np.float32)
+
+
+def node(op: str, inputs: str, outputs: str, domain: str = "") -> bytes:
+    return writer.node(op, f"the_{op}", inputs.split(), outputs.split(), {}, domain)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        (
+            [node("Neg", "b", "a"), node("Neg", "a", "b")],
+            "'the_Neg' .Neg. reads 'b', which nothing before it gives",
+        ),
+        ([node("Neg", "x", "a"), node("Abs", "x", "a")], "the value 'a' is given twice"),
+        ([node("Neg", "x", "x")], "the value 'x' is given twice"),
+    ],
+)
+def test_nodes_in_no_order_are_refused(nodes: list[bytes], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        nn.from_onnx(model_of(nodes, {"x": X}, ["x" if len(nodes) == 1 else "a"]))
+
+
+def test_all_missing_operators_are_named_at_once() -> None:
+    nodes = [node("Fancy", "x", "a", "my.domain"), node("Neg", "a", "b"), node("Plain", "b", "c")]
+    with pytest.raises(NotImplementedError, match=r"'the_Fancy'.*Fancy of my.domain; 'the_Plain'.*Plain"):
+        nn.from_onnx(model_of(nodes, {"x": X}, ["c"]))
+    nn.from_onnx(model_of(nodes, {"x": X, "y": X}, ["x"]))  # what no output needs is not looked at
+
+
+def test_constants_are_computed_once() -> None:
+    nodes = [node("Add", "one one", "two"), node("Neg", "two", "minus"), node("Mul", "x minus", "y")]
+    net = nn.from_onnx(model_of(nodes, {"x": X}, ["y"], {"one": np.array(1.0, np.float32)}))
+    assert len(net._source.program.steps) == 1
+    np.testing.assert_array_equal(net(X), [-2, -4])
+
+
+def function(name: str, inputs: str, outputs: str, nodes: list[bytes]) -> bytes:
+    parts = [text(1, name), *(text(4, x) for x in inputs.split()), *(text(5, x) for x in outputs.split())]
+    parts += [field(7, one) for one in nodes]
+    return field(25, b"".join([*parts, field(9, text(1, "") + integer(2, 21)), text(10, "mine")]))
+
+
+def test_functions_of_the_model() -> None:
+    nodes = [node("Twice", "x", "y", "mine")]
+    twice = function("Twice", "a", "c", [node("Add", "a a", "b"), node("Neg", "b", "c")])
+    net = nn.from_onnx(model_of(nodes, {"x": X}, ["y"]) + twice)
+    np.testing.assert_array_equal(net(X), [-2, -4])
+
+
+def test_functions_that_grow_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "MAX_NODES", 1000)
+    bomb = b"".join(
+        function(
+            f"F{i}", "a", "c", [node(f"F{i + 1}", "a", "b", "mine"), node(f"F{i + 1}", "b", "c", "mine")]
+        )
+        for i in range(14)
+    )
+    bomb += function("F14", "a", "c", [node("Neg", "a", "c")])
+    model = model_of([node("F0", "x", "y", "mine")], {"x": X}, ["y"])
+    with pytest.raises(ValueError, match="at most 1000 nodes"):
+        nn.from_onnx(model + bomb)
+    itself = function("F0", "a", "c", [node("F0", "a", "c", "mine")])
+    with pytest.raises(ValueError, match="nested deeper"):
+        nn.from_onnx(model + itself)
+
+
+def test_an_error_says_in_which_node() -> None:
+    net = nn.from_onnx(model_of([node("MatMul", "x x", "y")], {"x": X}, ["y"]))
+    with pytest.raises(RuntimeError, match="last dimension") as caught:
+        net(np.ones((2, 3), np.float32))
+    assert caught.value.__notes__ == ["in the node 'the_MatMul' (MatMul)"]
+
+
+def test_values_are_let_go_after_their_last_use() -> None:
+    nodes = [node("Neg", "x", "a"), node("Abs", "a", "b"), node("Neg", "b", "y")]
+    steps = nn.from_onnx(model_of(nodes, {"x": X}, ["y"]))._source.program.steps
+    assert [len(step.done) for step in steps] == [1, 1, 1]

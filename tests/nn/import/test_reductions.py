@@ -1,0 +1,25 @@
+"""Operators along axes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.onnx_nodes import Case, check, numbers
+
+CASES = [
+    *[
+        Case(f"Reduce{op}", [np.abs(numbers(3, 4, 2)) + 0.5, np.array([0, -1])], {"keepdims": keep})
+        for op, keep in (("Sum", 1), ("Mean", 0), ("Max", 1), ("Prod", 0), ("L2", 1), ("LogSum", 0))
+    ],
+    Case("ReduceLogSumExp", [numbers(3, 4), np.array([1])]),
+    Case("ReduceSum", [numbers(3, 4)], {"keepdims": 0}),
+    Case("CumSum", [numbers(3, 4), np.array(1)], {"exclusive": 1, "reverse": 1}),
+    Case("Softmax", [numbers(3, 4)]),
+    Case("LogSoftmax", [numbers(2, 3, 4)], {"axis": 1}, opset=11),
+    Case("LpNormalization", [numbers(3, 4)], {"p": 1}),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradients_maps_and_graphs(case: Case) -> None:
+    check(case)

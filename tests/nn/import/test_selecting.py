@@ -1,0 +1,29 @@
+"""Operators that read and write at places."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.onnx_nodes import Case, check, numbers
+
+CASES = [
+    Case("Gather", [numbers(4, 3), np.array([[0, -1], [2, 2]])], {"axis": 0}),
+    Case("GatherElements", [numbers(4, 3), np.array([[0, -1, 2]])], {"axis": 0}),
+    Case("GatherND", [numbers(4, 3), np.array([[0, 1], [3, -1]])]),
+    Case("GatherND", [numbers(2, 4, 3), np.array([[1], [2]])], {"batch_dims": 1}),
+    Case("Slice", [numbers(4, 3), np.array([3]), np.array([-(2**63)]), np.array([0]), np.array([-2])]),
+    Case("Slice", [numbers(4, 3), np.array([1, 0]), np.array([2**63 - 1, 2])]),
+    Case("ScatterElements", [numbers(4, 3), np.array([[0, 1, 2]]), numbers(1, 3, seed=1)]),
+    Case("ScatterElements", [numbers(4, 3), np.array([[0, 1, 2]]), numbers(1, 3)], {"reduction": "add"}),
+    Case("ScatterND", [numbers(4, 3), np.array([[1], [3]]), numbers(2, 3, seed=1)]),
+    Case("ScatterND", [numbers(4, 3), np.array([[1], [1]]), numbers(2, 3, seed=1)], {"reduction": "add"}),
+    Case("TopK", [numbers(4, 3), np.array([2])], {"axis": 1}, outputs=2),
+    Case("TopK", [numbers(4, 3), np.array([2])], {"axis": 0, "largest": 0}, outputs=2),
+    Case("ReverseSequence", [numbers(4, 2, 3), np.array([2, 4])]),
+    Case("TensorScatter", [numbers(2, 4, 3), numbers(2, 2, 3, seed=1), np.array([0, 2])]),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradients_maps_and_graphs(case: Case) -> None:
+    check(case)
