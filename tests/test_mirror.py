@@ -14,7 +14,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
 NOT_MIRRORED = {"parity", "cuda", "examples", "helpers", "vectors"}
-OF_A_PACKAGE = {"models/test_hostile.py", "transforms/grad/test_programs.py"}
+OF_A_PACKAGE = {
+    "models/test_hostile.py",
+    "nn/import/test_conformance.py",
+    "nn/import/test_exports.py",
+    "transforms/grad/test_programs.py",
+}
 
 
 def sources() -> dict[Path, set[str]]:
