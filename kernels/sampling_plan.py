@@ -330,7 +330,9 @@ def _option(
     """`value` as one number per row, checked."""
     plain = type(value) is int or (type(value) is float and dtype is np.float64)
     if plain and low <= value <= high and value < np.inf:  # type: ignore[operator]
-        return np.full(rows, value, dtype)  # the common case: a tenth of the cost
+        values: NDArray[Any] = np.empty(rows, dtype)  # the common case: a tenth of the cost
+        values.fill(value)
+        return values
     given = to_numpy(name, value)
     if given.dtype.kind not in ("iu" if dtype is np.int64 else "fiu"):
         raise TypeError(f"{name} must be {'integer' if dtype is np.int64 else 'a number'}, got {given.dtype}")

@@ -18,7 +18,7 @@ from lite._arrays.device import move, on_leaves, parse_device
 from lite._arrays.types import Array, Names, Path, Shape
 from lite._containers import assignment
 from lite._tree.batch_ops import BatchOp, Index, Take
-from lite._tree.collection import Entry
+from lite._tree.collection import Entry, TensorCollection
 from lite._tree.entry_errors import entry_error, error_path, prefix_error_path
 from lite._tree.indexing import result_names, slice_length, views
 from lite._tree.keys import require_path
@@ -213,7 +213,7 @@ class Dense(Container):
             and (self._device is None or value._device == self._device)
         ):
             return value
-        entry = self._to_entry(value)
+        entry = value if isinstance(value, TensorCollection) else self._to_entry(value)
         if isinstance(entry, Entry):
             if entry is self:
                 raise ValueError("a TensorDict cannot be stored inside itself.")

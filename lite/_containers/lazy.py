@@ -49,12 +49,12 @@ class Lazy(Container):
         strict_shape: bool = False,
     ) -> None:
         kinds = set(map(type, tensordicts))
-        given = all(issubclass(kind, Container) for kind in kinds)
+        # Dense parts are read by their slots: properties would take as long as all the rest.
+        dense = all(issubclass(kind, Dense) for kind in kinds)
+        given = dense or all(issubclass(kind, Container) for kind in kinds)
         parts: list[Any] = list(tensordicts) if given else [_part(td) for td in tensordicts]
         size = None if batch_size is None else parse_batch_size(batch_size)
         ndim = parts[0].ndim if parts else len(size or ())
-        # Dense parts are read by their slots: properties would take as long as all the rest.
-        dense = given and all(issubclass(kind, Dense) for kind in kinds)
         sizes = _distinct([part._batch_size if dense else part.batch_size for part in parts])
         if len({len(size) for size in sizes}) > 1 or (strict_shape and len(sizes) > 1):
             raise RuntimeError(

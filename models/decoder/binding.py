@@ -82,6 +82,7 @@ class BoundGraph:
         self._device = self._binding.device(graph.device, graph.index)
         self._cache_type = ELEMENT_TYPES[spec.cache_type].bound if spec.cache else None
         self._cache_names = [(tensor.past, tensor.present) for tensor in spec.cache]
+        self._reads_cache = all(tensor.past for tensor in spec.cache)
         self._logits_dtype = np.dtype(ELEMENT_TYPES[spec.logits_type].name)
         inputs = {arg.name: arg for arg in graph.session.get_inputs()}
         integers = {"input_ids", spec.mask, spec.positions, spec.branch, spec.keep, spec.gather}
@@ -116,7 +117,7 @@ class BoundGraph:
         self, pasts: Sequence[int], past_shape: list[int], presents: Sequence[int], present_shape: list[int]
     ) -> None:
         """`bind_cache` for all cache tensors, if they have one shape."""
-        if not all(past for past, _ in self._cache_names):  # it reads prompts only
+        if not self._reads_cache:  # it reads prompts only
             for tensor, present in zip(self._spec.cache, presents, strict=True):
                 self.bind_cache(tensor, 0, past_shape, present, present_shape)
             return
@@ -152,7 +153,8 @@ class BoundGraph:
             self.bind_input(name, _extra(kind, count, steps, total, self._ranks[name]))
 
     def _bind_array(self, name: str, array: NDArray[Any]) -> None:
-        self._binding.bind_input(name, self._cpu, array.dtype.type, list(array.shape), array.ctypes.data)
+        address = array.__array_interface__["data"][0]
+        self._binding.bind_input(name, self._cpu, array.dtype.type, list(array.shape), address)
 
     def run(
         self,

@@ -19,6 +19,7 @@ from lite.models.graph.cuda_stream import ON_DEVICE, TO_DEVICE, TO_HOST, CudaStr
 from lite.models.graph.session import import_onnxruntime
 
 _ALIGNMENT = 64  # of a cache line, and of AVX-512
+_NO_STREAM = CudaStream(0)  # of buffers on the CPU, where nothing is queued
 
 
 class DeviceBuffer:
@@ -43,26 +44,22 @@ class DeviceBuffer:
         purpose: str = "key/value cache",
         stream: CudaStream | None = None,
     ) -> None:
-        self.device = "cpu"  # until there is memory
+        self.device = device
         self.size = size
         self.purpose = purpose
-        self.stream = stream or CudaStream(index)
+        self.stream = stream or (_NO_STREAM if device == "cpu" else CudaStream(index))
         try:
             # onnxruntime's own values take seven calls each on the CPU, a fifth of a short generation
-            held: Any = np.empty(size + _ALIGNMENT, np.uint8) if device == "cpu" else _on_gpu(size, index)
+            held: Any = (
+                np.empty(size + _ALIGNMENT, np.uint8)
+                if device == "cpu"
+                else _GpuMemory(size, index, self.stream)
+            )
         except Exception as error:
             raise MemoryError(f"cannot allocate {size:,} bytes of {purpose} on {device}: {error}") from error
-        self.device = device
         self._held = held
-        address: int = held.__array_interface__["data"][0] if device == "cpu" else held.data_ptr()
+        address: int = held.__array_interface__["data"][0] if device == "cpu" else held.value.data_ptr()
         self.pointer = -(-address // _ALIGNMENT) * _ALIGNMENT if device == "cpu" else address
-
-    def __del__(self) -> None:
-        # onnxruntime may give the memory to a buffer of another stream, while this one still uses it
-        idle = self.device == "cpu" or self.stream.handle is None or not self.stream.queued
-        if not idle and not sys.is_finalizing():
-            with suppress(RuntimeError):  # nobody could catch it; whoever uses the GPU next gets it, too
-                self.stream.finish()
 
     def view(self) -> NDArray[np.uint8]:
         """The bytes of a CPU buffer as a writable array that shares its memory."""
@@ -81,10 +78,20 @@ class DeviceBuffer:
         self.stream.finish()
 
 
-def _on_gpu(size: int, index: int) -> Any:
-    """An OrtValue of `size` bytes."""
-    ort = import_onnxruntime()
-    return ort.OrtValue.ortvalue_from_shape_and_type([max(size, 1)], np.uint8, "cuda", index)
+class _GpuMemory:
+    """An OrtValue of `size` bytes, which is freed when its stream is done with it."""
+
+    def __init__(self, size: int, index: int, stream: CudaStream) -> None:
+        ort = import_onnxruntime()
+        self.value = ort.OrtValue.ortvalue_from_shape_and_type([max(size, 1)], np.uint8, "cuda", index)
+        self._stream = stream
+
+    def __del__(self) -> None:
+        # onnxruntime may give the memory to a buffer of another stream, while this one still uses it
+        idle = not hasattr(self, "_stream") or self._stream.handle is None or not self._stream.queued
+        if not idle and not sys.is_finalizing():
+            with suppress(RuntimeError):  # nobody could catch it; whoever uses the GPU next gets it, too
+                self._stream.finish()
 
 
 def copy_runs(

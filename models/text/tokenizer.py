@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -145,8 +144,8 @@ class Tokenizer:
             found: int | None = None if token is None else self.backend.token_to_id(token)
         return found
 
-    def _naming_itself(self) -> AbstractContextManager[None]:
-        return _refusing(f"the tokenizer {self.name_or_path!r} failed")
+    def _naming_itself(self) -> _Refusing:
+        return _Refusing(f"the tokenizer {self.name_or_path!r} failed")
 
     def __len__(self) -> int:
         """Number of tokens, added ones included."""
@@ -391,16 +390,19 @@ def _check_text(text: Any) -> None:
         raise ValueError(f"text must be valid Unicode, got {text[error.start]!r} at {error.start}") from None
 
 
-@contextmanager
-def _refusing(what: str) -> Iterator[None]:
+class _Refusing:
     """ValueError for what the tokenizers package raises on broken files: panics, which are no Exception, and
     plain Exceptions."""
-    try:
-        yield
-    except BaseException as error:
-        if type(error) is Exception or type(error).__name__ == "PanicException":
-            raise ValueError(f"{what}: {error}") from None
-        raise
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        if kind is Exception or (kind is not None and kind.__name__ == "PanicException"):
+            raise ValueError(f"{self._what}: {error}") from None
 
 
 def _mark_special(backend: Any, tokens: Any) -> None:
@@ -432,7 +434,7 @@ def _load_files(path: Path) -> tuple[Any, dict[str, Any]]:
         check_rules(source)
     except ValueError as error:
         raise ValueError(f"{file} is not a valid tokenizer: {error}") from None
-    with _refusing(f"{file} is not a valid tokenizer"):
+    with _Refusing(f"{file} is not a valid tokenizer"):
         backend = Backend.from_str(source)
         # looking for a long number is quicker than listing the vocabulary
         if _LONG_NUMBER.search(source) and max(backend.get_vocab().values(), default=0) > MAX_ID:
