@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.tiers import standing_for_all
 
 from lite import TensorDict
 
@@ -51,7 +52,7 @@ def read(path: Path) -> Any:
     return td["a"][0]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", standing_for_all(NAMES))
 def test_killed_writers(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"f.{name}"
     write(str(path), 0)  # noqa: F821
@@ -96,7 +97,9 @@ def test_permissions_are_those_of_new_files(name: str, tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / f"f.{name}").stat().st_mode) == 0o640
 
 
-@pytest.mark.parametrize("name", [*NAMES, "folder"])
+@pytest.mark.parametrize(
+    "name", standing_for_all(["npz", "folder", "tdz", "safetensors", "h5", "parquet", "one"], 2)
+)
 def test_a_full_disk(name: str, tmp_path: Path) -> None:
     """A limit of the size of files stands for the end of the disk."""
     path = tmp_path / f"f.{name}" if name != "folder" else tmp_path / "f"
