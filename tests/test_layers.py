@@ -42,6 +42,7 @@ LAYERS = [
     "lite.nn.losses",
     "lite.nn._export",
     "lite.nn._import",
+    "lite.nn._lora",
     "lite.nn",
     "lite.optim",
     "lite.data.specs",

@@ -10,6 +10,7 @@ distributions       what samples are drawn from
 tensordict_modules  modules that read entries of a TensorDict and write others
 _parameters         the parameters of a module as a TensorDict, exchanged, or several sets of them
 _import             ONNX graphs as modules that learn
+_lora               low-rank adapters of modules
 values              estimators of advantages, and of the targets of value networks
 losses              loss modules: DQN, PPO, SAC and others
 
@@ -27,6 +28,8 @@ from lite._transforms.handles import RemovableHandle as RemovableHandle
 if TYPE_CHECKING:
     from lite.nn._import.from_onnx import from_onnx as from_onnx
     from lite.nn._import.module import GraphModule as GraphModule
+    from lite.nn._lora.lora import LoraModule as LoraModule
+    from lite.nn._lora.lora import lora as lora
     from lite.nn._modules.lazy import LazyModuleMixin as LazyModuleMixin
     from lite.nn._modules.load import load_safetensors as load_safetensors
     from lite.nn._modules.meta import MetaArray as MetaArray
@@ -138,6 +141,7 @@ _NAMES = {
     "_parameters.ensemble": "EnsembleModule",
     "_import.from_onnx": "from_onnx",
     "_import.module": "GraphModule",
+    "_lora.lora": "LoraModule lora",
     "_parameters.from_module": "extract_weights_and_buffers",
     "_parameters.params": "TensorDictParams",
     "_parameters.to_module": "get_functional is_functional make_functional repopulate_module",

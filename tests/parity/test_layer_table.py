@@ -84,6 +84,7 @@ NO_LAYERS = {
     *("AddStateIndependentNormalScale", "Module", "NormalParamExtractor", "TensorDictParams"),
     *("ModuleDict", "TensorClassModuleBase", "biased_softplus"),
     "GraphModule",  # test_from_onnx.py
+    "LoraModule",  # test_lora.py
     # Compared in test_losses_ppo.py.
     *("PercentileValueNorm", "PopArtValueNorm", "RunningValueNorm", "ValueNorm"),
     # These become the others at their first call: test_lazy_modules.py.

@@ -76,7 +76,7 @@ class Source:
         self.graph = _chosen(self.model.graph, outputs)
         self.weights = _float_weights(self.graph) if weights is None else weights
         self.inputs = tuple(x for x in self.graph.inputs if x.name not in self.graph.weights)
-        self.program = _compiled(self.model, self.graph, self.weights, wide, str(path or "the model"))
+        self.program = compiled(self.model, self.graph, self.weights, wide, str(path or "the model"))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Source:
         return self
@@ -177,6 +177,21 @@ class GraphModule(Module):
         """
         return save(self._source, {name: self._array(name) for name in self._source.weights}, Path(path))
 
+    def _placed(self) -> dict[str, tuple[Module, str]]:
+        """Where each parameter is: the module that has it, and its name there."""
+        names = {number: name for name, number in self._source.program.weights.items()}
+        return {names[number]: (owner, local) for owner, local, number in self._places}
+
+    def _rebase(self, source: Source, more: Mapping[str, Parameter]) -> None:
+        """Take another graph, with `more` parameters; those that it does not have are left out."""
+        placed, numbers = self._placed(), source.program.weights
+        for name, parameter in more.items():
+            owner, local = _owner(self, name)
+            owner.register_parameter(local, parameter)
+            placed[name] = owner, local
+        self._places = [(*place, numbers[name]) for name, place in placed.items() if name in numbers]
+        self._source = source
+
     def _array(self, name: str) -> Any:
         number = self._source.program.weights[name]
         return next(owner._held(local) for owner, local, n in self._places if n == number)
@@ -267,12 +282,15 @@ def _reads(graph: OperationGraph) -> set[str]:
 
 
 def _float_weights(graph: OperationGraph) -> tuple[str, ...]:
-    """Initializers that are arrays of floats, but for numbers alone and what operators take as settings."""
+    """Initializers that are arrays of floats, but for numbers alone and what operators take as settings.
+
+    Arrays without numbers, as those of optional adapters, are none.
+    """
     found = []
     settings = _used(graph, _SETTINGS)
     for name, weight in graph.weights.items():
         tensor = read_tensor(weight.model, weight.span)
-        if tensor.kind in (1, 10, 11, 16) and tensor.dims and name not in settings:
+        if tensor.kind in (1, 10, 11, 16) and tensor.dims and 0 not in tensor.dims and name not in settings:
             found.append(name)
     return tuple(found)
 
@@ -290,9 +308,10 @@ def _used(graph: OperationGraph, where: Mapping[str, frozenset[int]]) -> frozens
     return frozenset(found)
 
 
-def _compiled(
+def compiled(
     model: Model, graph: OperationGraph, weights: Sequence[str], wide: str | None, place: str
 ) -> Program:
+    """The program of a graph. Raises NotImplementedError, which names the nodes that no rule covers."""
     options = Options(model, None if wide is None else np.dtype(wide))
     try:
         program = Compiler(options, model.opsets).graph(graph, weights)

@@ -30,6 +30,8 @@ def save(source: Written, arrays: Mapping[str, Any], path: Path) -> Path:
     content = bytearray(source.bytes)
     outside: dict[str, list[tuple[int, bytes]]] = {}
     for name, array in arrays.items():
+        if name not in source.graph.weights:
+            raise ValueError(f"{name!r} is beside the graph's weights: merge() first, or save_adapter().")
         weight = source.graph.weights[name]
         tensor = read_tensor(weight.model, weight.span)
         if tuple(array.shape) != tensor.dims:

@@ -1,0 +1,203 @@
+"""The products of a graph with constant matrices, beside which adapters can be, and what they are called."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from lite._files.onnx.model import Operation, OperationGraph, Weight
+from lite._files.onnx.reader import Span, read_tensor
+from lite._files.onnx.wire import Buffer, fields
+
+# What decoders call the projections of their attention: Llama and its like, fused forms, GPT-2, BERT.
+ATTENTION = (
+    "q_proj", "k_proj", "v_proj", "o_proj", "out_proj", "qkv_proj", "query_key_value", "c_attn",
+    "attn.c_proj", "attention.query", "attention.key", "attention.value", "attention.dense",
+    "attention.output.dense",
+)  # fmt: skip
+_COPIES = frozenset({"Cast", "Identity"})
+_MAX_STEPS = 8  # nodes between a weight and the product that reads it
+_SCOPES = b"pkg.torch.onnx.name_scopes"  # where torch's exporter notes the module of a node
+# `q_proj/MatMul`, `q_proj/MatMul_Q4`: the last part of a node's name, if that is made of modules' names.
+_OPERATOR = re.compile(r"(MatMul|Gemm|FusedMatMul)(_\w+)?$")
+_OF_WEIGHT = re.compile(r"(\.MatMul|\.Gemm)?\.(weight|qweight)(_\w+)?$")
+_SHORT = re.compile(r"\.attn(?=\.(q|k|v|o|qkv)_proj$)")  # onnxruntime-genai's name of `self_attn`
+
+
+@dataclass(frozen=True)
+class Projection:
+    """A product of an input with a constant matrix.
+
+    Attributes:
+        name: path of the module that it was, `model.layers.0.self_attn.q_proj`, as PEFT has it.
+        graph_name: the same as the graph has it.
+        span: where the node is in the file.
+        label: the node, for messages.
+        weight: name of the initializer.
+        turned: that is (out, in).
+        inputs, outputs: sizes of the input's and the output's last dimension.
+        element_type: ONNX's number of the matrix' type.
+        quantised: the matrix is integers with scales.
+        factor: what the product is multiplied with.
+        inside: the node is in a graph that belongs to another node.
+    """
+
+    name: str
+    graph_name: str
+    span: Span
+    label: str
+    weight: str
+    turned: bool
+    inputs: int
+    outputs: int
+    element_type: int
+    quantised: bool
+    factor: float
+    inside: bool
+
+
+def projections(model: Buffer, graph: OperationGraph) -> list[Projection]:
+    """All products of a graph with constant matrices, in order; each module's name stands for one matrix."""
+    found: list[Projection] = []
+    taken: dict[str, str] = {}  # name -> weight
+    for one in _products(model, graph, {}, {}, False):
+        name, count = one.name, 1
+        while taken.setdefault(name, one.weight) != one.weight:
+            count += 1
+            name = f"{one.name}_{count}"
+        suffix = name[len(one.name) :]
+        found.append(replace(one, name=name, graph_name=one.graph_name + suffix))
+    return found
+
+
+def chosen(names: Iterable[str], targets: Iterable[str] | str | None) -> set[str]:
+    """Those names that targets are for: a whole name, its last parts, or a pattern of either.
+
+    Args:
+        names: paths of what adapters can be beside.
+        targets: names or patterns; None for the projections of attention.
+
+    Raises:
+        ValueError: a target is for none of them; without targets, none is a projection of attention.
+    """
+    names = list(dict.fromkeys(names))
+    patterns = ATTENTION if targets is None else (targets,) if isinstance(targets, str) else tuple(targets)
+    found: set[str] = set()
+    for pattern in patterns:
+        own = {x for x in names if fnmatchcase(x, pattern) or fnmatchcase(x, f"*.{pattern}")}
+        if not own and targets is not None:
+            raise ValueError(f"targets: nothing is called {pattern!r}; there is {_listing(names)}.")
+        found |= own
+    if not found:
+        reason = "it is empty" if targets is not None else "no name is one of attention's projections"
+        raise ValueError(f"targets: {reason}; choose from {_listing(names)}.")
+    return found
+
+
+def _listing(names: list[str]) -> str:
+    """Names for a message, those that differ in a number only as one."""
+    alike = list(dict.fromkeys(re.sub(r"(?<=\.)\d+(?=\.)", "*", name) for name in names))
+    return ", ".join(alike[:40]) + (", ..." if len(alike) > 40 else "") or "nothing"
+
+
+def _products(
+    model: Buffer,
+    graph: OperationGraph,
+    weights: Mapping[str, Weight],
+    makers: Mapping[str, Operation],
+    inside: bool,
+) -> Iterator[Projection]:
+    """The products of a graph and of those in its nodes; `weights` and `makers` are those around it."""
+    own = {x.name for x in graph.inputs}
+    weights = {**weights, **{name: weight for name, weight in graph.weights.items() if name not in own}}
+    makers = {**makers, **{name: node for node in graph.nodes for name in node.outputs if name}}
+    for node in graph.nodes:
+        one = _product(model, node, weights, makers, inside)
+        if one is not None:
+            yield one
+        for body in node.attributes.values():
+            if isinstance(body, OperationGraph):
+                yield from _products(model, body, weights, makers, True)
+
+
+def _product(
+    model: Buffer,
+    node: Operation,
+    weights: Mapping[str, Weight],
+    makers: Mapping[str, Operation],
+    inside: bool,
+) -> Projection | None:
+    if node.op not in ("MatMul", "Gemm", "FusedMatMul", "MatMulNBits") or len(node.inputs) < 2:
+        return None
+    attributes = node.attributes
+    if any(attributes.get(name, 0) for name in ("transA", "transBatchA", "transBatchB")):
+        return None
+    matrix = _matrix(node.inputs[1], weights, makers)
+    if matrix is None:
+        return None
+    name, turned, quantised = matrix
+    tensor = read_tensor(weights[name].model, weights[name].span)
+    if node.op == "MatMulNBits":
+        sizes, turned, quantised = (int(attributes["K"]), int(attributes["N"])), True, True
+    elif len(tensor.dims) == 2:
+        turned ^= bool(attributes.get("transB", 0))
+        sizes = (tensor.dims[1], tensor.dims[0]) if turned else (tensor.dims[0], tensor.dims[1])
+    else:
+        return None
+    path = _path(model, node, name)
+    return Projection(
+        _SHORT.sub(".self_attn", path), path, node.span, node.name or node.outputs[0], name, turned, *sizes,
+        tensor.kind, quantised, float(attributes.get("alpha", 1.0)), inside,
+    )  # fmt: skip
+
+
+def _matrix(
+    name: str, weights: Mapping[str, Weight], makers: Mapping[str, Operation]
+) -> tuple[str, bool, bool] | None:
+    """The initializer that a value is, whether it is transposed, and whether it is of integers."""
+    turned = quantised = False
+    for _ in range(_MAX_STEPS):
+        if name in weights:
+            return name, turned, quantised
+        node = makers.get(name)
+        if node is None or not node.inputs:
+            return None
+        if node.op == "Transpose" and node.attributes.get("perm", [1, 0]) == [1, 0]:
+            turned = not turned
+        elif node.op == "DequantizeLinear":
+            quantised = True
+        elif node.op not in _COPIES:
+            return None
+        name = node.inputs[0]
+    return None
+
+
+def _path(model: Buffer, node: Operation, weight: str) -> str:
+    """The path of the module that a node comes from, by what its exporter left of it."""
+    scopes = _scopes(model, node)
+    if scopes:
+        return scopes
+    parts = [part for part in node.name.split("/") if part]
+    if len(parts) > 1:
+        return ".".join(parts[:-1] if _OPERATOR.match(parts[-1]) else parts)
+    of_weight = _OF_WEIGHT.sub("", weight)
+    return of_weight if of_weight != weight or not node.name else node.name
+
+
+def _scopes(model: Buffer, node: Operation) -> str:
+    """The path that torch's exporter notes: a list of the modules around a node, the last one its own."""
+    for number, wire, a, b in fields(model, *node.span):
+        if (number, wire) == (9, 2):
+            pair = {n: bytes(model[c:d]) for n, w, c, d in fields(model, a, b) if w == 2}
+            if pair.get(1) == _SCOPES and len(pair.get(2, b"")) < 4096:
+                try:
+                    listed: Any = ast.literal_eval(pair[2].decode("utf-8", "replace"))
+                except (ValueError, SyntaxError, MemoryError, RecursionError):
+                    return ""
+                names = [x for x in listed if isinstance(x, str)] if isinstance(listed, list) else []
+                return next((x for x in reversed(names[:-1]) if x), "")
+    return ""
