@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array, Shape
+from lite._arrays.types import Array, HostArray, Shape
 from lite._containers.joining import stacked
 from lite._tree.entry_errors import entry_error
 from lite._tree.nontensor import NonTensorBase, NonTensorStack, unwrap
@@ -44,7 +44,7 @@ def read(
     leaves = list(_leaves(rows))
     if any(td._as_node(leaf) is not None for leaf in leaves):
         return td._get_entry(key)
-    if as_list or not all(isinstance(leaf, np.ndarray) for leaf in leaves):
+    if as_list or not all(isinstance(leaf, np.ndarray | HostArray) for leaf in leaves):
         return rows
     if not leaves:
         return td._get_entry(key)
@@ -91,6 +91,11 @@ def _padded(rows: object, leaves: list[Array], key: str, side: str, value: objec
         out = np.full((len(leaves), longest, *leaves[0].shape[1:]), value, dtype)
     except (OverflowError, ValueError) as error:
         raise ValueError(f"padding_value {value!r} does not fit {key!r} of dtype {dtype}") from error
+    if any(isinstance(leaf, HostArray) for leaf in leaves):  # written into, they would lose their gradients
+        fills = [row[len(leaf) :] for row, leaf in zip(out, leaves, strict=True)]
+        pairs = zip(fills, leaves, strict=True)
+        out = np.stack([np.concatenate(pair if side == "left" else pair[::-1]) for pair in pairs])
+        return out.reshape(*_list_shape(rows), *out.shape[1:])
     for row, leaf in zip(out, leaves, strict=True):
         if len(leaf):
             row[slice(longest - len(leaf), None) if side == "left" else slice(len(leaf))] = leaf

@@ -9,6 +9,7 @@ import torch
 from parity.losses import LITE, TORCH, agree, assert_same, batches, both, default_dtype, mlp, steps, total
 from tensordict import nn as tnn
 from torchrl import objectives as reference
+from torchrl.objectives import llm
 
 import lite
 from lite import nn
@@ -69,14 +70,19 @@ def test_values_and_gradients(name, separate, estimated):
 
 NAMES = [
     "A2CLoss", "BCLoss", "ClipPPOLoss", "DDPGLoss", "DQNLoss", "DiscreteSACLoss", "KLPENPPOLoss", "PPOLoss",
-    "ReinforceLoss", "SACLoss", "TD3Loss",
+    "ReinforceLoss", "SACLoss", "TD3Loss", "CISPOLoss", "DAPO", "GRPOLoss",
 ]  # fmt: skip
 # Former names that torchrl refuses itself; devices; modules that are called with their own parameters;
 # running norms of advantages; the state values of the first SAC; where scalars go without a reduction.
+# GRPO has no values that `clip_value` could clip.
 LEFT_OUT = {
     "gamma", "priority_key", "advantage_key", "value_target_key", "value_key", "actor", "critic", "kwargs",
     "device", "functional", "advantage_norm", "value_network", "delay_value", "scalar_output_mode",
 }  # fmt: skip
+
+
+def theirs_of(name):
+    return getattr(reference, name, None) or getattr(llm, name)
 
 
 def arguments(cls):
@@ -99,15 +105,16 @@ def arguments(cls):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_arguments(name):
-    mine, theirs = arguments(getattr(losses, name)), arguments(getattr(reference, name))
+    mine, theirs = arguments(getattr(losses, name)), arguments(theirs_of(name))
     left_out = LEFT_OUT - ({"value_network", "delay_value"} if name != "SACLoss" else set())
+    left_out |= {"clip_value"} if issubclass(getattr(losses, name), losses.GRPOLoss) else set()
     for argument, default in theirs.items():
         if argument in left_out:
             continue
         assert argument in mine, argument
         if argument not in ("actor_network", "critic_network"):
             assert mine[argument] == default, argument
-    assert set(mine) - set(theirs) <= {"generator"}
+    assert set(mine) - set(theirs) <= {"generator", "importance_sampling_level"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -116,7 +123,14 @@ def test_keys(name):
         made = cls._AcceptedKeys()
         return {field.name: getattr(made, field.name) for field in fields(made)}
 
-    assert keys(getattr(losses, name)) == keys(getattr(reference, name))
+    assert keys(getattr(losses, name)) == keys(theirs_of(name))
+
+
+def test_outputs_of_language_models():
+    for name in ("GRPOLoss", "DAPO", "CISPOLoss"):
+        mine, theirs = getattr(losses, name).output_type, theirs_of(name).output_type
+        assert mine.__name__ == theirs.__name__
+        assert [field.name for field in fields(mine)] == [field.name for field in fields(theirs)]
 
 
 def test_estimators():

@@ -13,7 +13,8 @@ sac         soft actor-critic; discrete_sac, for a few actions
 ddpg        a deterministic policy that follows its critic; td3, that follows several
 a2c         log-probs weighted by advantages; reinforce, without a bonus for entropy
 bc          behaviour cloning
-grpo        language models: losses on log-probs of tokens, as functions
+grpo        language models: losses on log-probs of tokens, as functions; grpo_losses, as modules
+token_scores  what a language model scores of a batch, and which tokens count
 """
 
 from lite._arrays.public import belong_here as _belong_here
@@ -25,6 +26,15 @@ from lite.nn.losses.discrete_sac import DiscreteSACLoss
 from lite.nn.losses.dqn import DQNLoss
 from lite.nn.losses.estimators import ValueEstimators, default_value_kwargs
 from lite.nn.losses.grpo import aggregate_tokens, grpo_loss, kl_penalty
+from lite.nn.losses.grpo_losses import (
+    DAPO,
+    CISPOLoss,
+    CISPOLossOutput,
+    DAPOLossOutput,
+    GRPOLoss,
+    GRPOLossOutput,
+    LLMLossOutput,
+)
 from lite.nn.losses.kl_ppo import KLPENPPOLoss
 from lite.nn.losses.ppo import ClipPPOLoss, PPOLoss
 from lite.nn.losses.reduction import distance_loss
@@ -34,14 +44,21 @@ from lite.nn.losses.td3 import TD3Loss
 from lite.nn.losses.updates import HardUpdate, SoftUpdate, TargetNetUpdater
 
 __all__ = [
+    "DAPO",
     "A2CLoss",
     "BCLoss",
+    "CISPOLoss",
+    "CISPOLossOutput",
     "ClipPPOLoss",
+    "DAPOLossOutput",
     "DDPGLoss",
     "DQNLoss",
     "DiscreteSACLoss",
+    "GRPOLoss",
+    "GRPOLossOutput",
     "HardUpdate",
     "KLPENPPOLoss",
+    "LLMLossOutput",
     "LossModule",
     "PPOLoss",
     "ReinforceLoss",

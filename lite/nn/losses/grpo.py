@@ -1,7 +1,7 @@
 """Losses of language models on log-probs of tokens: GRPO and its relatives, and penalties for divergence.
 
 They are functions of arrays: whoever trains the model has the log-probs, of this library (`OnnxWrapper`,
-`token_log_probs`) or of another, and takes the gradient by them.
+`token_log_probs`) or of another, and takes the gradient by them. `GRPOLoss` is the module around them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from lite.nn.losses.ppo import clip_bounds, log_bounds
 from lite.nn.values.detached import detached
 
 _AGGREGATIONS = ("token_mean", "prompt_mean", "constant", "none")
+_OBJECTIVES = ("clip", "cispo")
 
 
 def kl_penalty(
@@ -117,6 +118,10 @@ def grpo_loss(
     ref_log_probs: Array | None = None,
     kl_to_ref_coeff: float | None = None,
     kl_estimator: str = "k3",
+    kl_to_inference_coeff: float | None = None,
+    entropy: Array | None = None,
+    entropy_coeff: float = 0.01,
+    objective: str = "clip",
 ) -> TensorDict:
     """The clipped loss of PPO on tokens, with the advantage of a response among those to the same prompt.
 
@@ -134,18 +139,24 @@ def grpo_loss(
         kl_mask_threshold: leave out tokens where half the square of the log-ratio exceeds this.
         ref_log_probs, kl_to_ref_coeff: of a model to stay near, a constant, and the divergence's weight.
         kl_estimator: see `kl_penalty`.
+        kl_to_inference_coeff: the weight of the divergence from the model that drew the tokens.
+        entropy, entropy_coeff: of the distribution of each token, the shape of `log_probs`, and its weight.
+        objective: "clip", the lesser of the gains with the ratio and with the clipped one; "cispo", the gain
+            with the clipped one, so that tokens beyond the limits have no gradient.
 
     Returns:
-        A TensorDict with "loss_objective" and, with `kl_to_ref_coeff`, "loss_kl_to_ref"; and to log
-        "clip_fraction" and "kl_approx" of the tokens that count, "ESS", the effective sample size as a share
-        of these, and "kl_to_ref".
+        A TensorDict with "loss_objective"; "loss_kl_to_ref" with `kl_to_ref_coeff`, "loss_kl_to_inference"
+        with `kl_to_inference_coeff`, and "loss_entropy" with `entropy`; and to log, of the tokens that count,
+        "clip_fraction", "kl_approx", "ESS", the effective sample size as a share of them, and the means
+        "kl_to_ref", "kl_to_inference" and "entropy".
 
     Raises:
         ValueError: shapes that differ, unknown names, NaN where a token counts, no `ref_log_probs`.
 
     Source:
         Shao et al. (2024), DeepSeekMath (arXiv:2402.03300); Zheng et al. (2025), GSPO (arXiv:2507.18071);
-        torchrl.objectives.llm.GRPOLoss.
+        MiniMax (2025), MiniMax-M1 (arXiv:2506.13585), section 3.1, for CISPO, as TorchRL computes it;
+        torchrl.objectives.llm.GRPOLoss and CISPOLoss.
 
     Example:
         >>> import numpy as np
@@ -158,6 +169,8 @@ def grpo_loss(
         >>> round(float(out["loss_objective"]), 4), round(float(out["loss_kl_to_ref"]), 6)
         (-0.319, 0.000484)
     """
+    if objective not in _OBJECTIVES:
+        raise ValueError(f"objective must be one of {_OBJECTIVES}, got {objective!r}.")
     mask = _mask_of(log_probs, mask)
     given = detached(log_probs) if sample_log_probs is None else detached(sample_log_probs)
     now, before = _kept("log_probs", log_probs, mask), _kept("sample_log_probs", given, mask)
@@ -167,23 +180,38 @@ def grpo_loss(
     log_ratio = _ratios(log_weight, mask, importance_sampling_level)
     gains = _per_token(advantage, log_probs.shape, log_probs.dtype)
     clipped = np.clip(log_ratio, *log_bounds(*clip_bounds(clip_epsilon)))
-    gain = np.minimum(np.exp(log_ratio) * gains, np.exp(clipped) * gains)
+    gain = np.exp(clipped) * gains
+    if objective == "clip":
+        gain = np.minimum(np.exp(log_ratio) * gains, gain)
     known = np.broadcast_to(detached(log_ratio), log_probs.shape)
     beyond = (known != detached(clipped)) & mask
     count = _count(mask, log_probs.dtype)
+
+    def reduced(loss: Array) -> Array:
+        loss = np.broadcast_to(loss, mask.shape)
+        return aggregate_tokens(loss, mask, aggregation=aggregation, max_tokens=max_tokens)
+
+    def mean(values: Array) -> Array:
+        return np.where(mask, detached(values), 0).sum() / count
+
     out = TensorDict(
-        loss_objective=_reduced(-gain, mask, aggregation, max_tokens),
+        loss_objective=reduced(-gain),
         clip_fraction=beyond.sum().astype(log_probs.dtype) / count,
-        kl_approx=-np.where(mask, detached(log_weight), 0).sum() / count,
+        kl_approx=-mean(log_weight),
         ESS=_effective_sample_size(known, mask) / count,
     )
-    if kl_to_ref_coeff is not None:
-        if ref_log_probs is None:
-            raise ValueError("kl_to_ref_coeff needs ref_log_probs, the log-probs of the model to stay near.")
-        penalty = kl_penalty(log_probs, ref_log_probs, mask, estimator=kl_estimator)
-        loss = _reduced(penalty, mask, aggregation, max_tokens)
-        out.set("loss_kl_to_ref", kl_to_ref_coeff * loss)
-        out.set("kl_to_ref", detached(loss))
+    if kl_to_ref_coeff is not None and ref_log_probs is None:
+        raise ValueError("kl_to_ref_coeff needs ref_log_probs, the log-probs of the model to stay near.")
+    penalties = ("ref", ref_log_probs, kl_to_ref_coeff), ("inference", given, kl_to_inference_coeff)
+    for name, others, coeff in penalties:
+        if coeff is not None and others is not None:
+            penalty = kl_penalty(log_probs, others, mask, estimator=kl_estimator)
+            out.set(f"loss_kl_to_{name}", coeff * reduced(penalty))
+            out.set(f"kl_to_{name}", mean(penalty))
+    if entropy is not None:
+        entropy = _kept("entropy", entropy, mask)
+        out.set("loss_entropy", -entropy_coeff * reduced(entropy))
+        out.set("entropy", mean(entropy))
     return out
 
 
@@ -198,11 +226,6 @@ def _effective_sample_size(log_weights: Array, mask: Array) -> Array:
     weights = np.exp(np.where(mask, log_weights - top, -np.inf)).astype(log_weights.dtype)
     total = weights.sum()
     return total * total / np.maximum((weights * weights).sum(), 1)  # the largest weight is 1
-
-
-def _reduced(loss: Array, mask: Array, aggregation: str, max_tokens: int | None) -> Array:
-    loss = np.broadcast_to(loss, mask.shape)
-    return aggregate_tokens(loss, mask, aggregation=aggregation, max_tokens=max_tokens)
 
 
 def _ratios(log_weight: Array, mask: Array, level: str) -> Array:

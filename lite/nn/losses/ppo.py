@@ -372,7 +372,9 @@ def clip_bounds(clip_epsilon: Any) -> tuple[float, float]:
     pair = clip_epsilon if isinstance(clip_epsilon, tuple | list) else (clip_epsilon, clip_epsilon)
     if len(pair) != 2:
         raise ValueError(f"clip_epsilon must be a number or two, got {clip_epsilon!r}.")
-    low, high = float(pair[0]), float(pair[1])
+    low, high = (bound if is_symbolic(bound) else float(bound) for bound in pair)
+    if is_symbolic(low) or is_symbolic(high):
+        return low, high
     if not (0 <= low < 1 and high >= 0):
         raise ValueError(f"clip_epsilon must not be negative, and below 1 downwards, got {clip_epsilon!r}.")
     return low, high

@@ -9,17 +9,21 @@ import pytest
 from helpers.models.prompts import HELLO, HI, MODES, Make, prompts, rows
 from helpers.models.real_models import MODELS
 
+import lite
+from lite import TensorDict, nn
 from lite.data import (
     GroupAdvantage,
     LazyStackStorage,
     ListStorage,
     LLMCollector,
+    MCAdvantage,
     SamplerWithoutReplacement,
     TensorDictReplayBuffer,
     row_seeds,
 )
-from lite.models import OnnxWrapper
-from lite.nn.losses import grpo_loss
+from lite.models import OnnxWrapper, RetrieveLogProb, embedded_model_path
+from lite.nn.losses import GRPOLoss, grpo_loss
+from lite.optim import Adam
 
 pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
 TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
@@ -162,3 +166,71 @@ def test_grpo_through_a_buffer(storage: Any, wrap: Make) -> None:
         drawn += batch["index"].tolist()
     assert sorted(drawn) == list(range(24))
     assert len(lengths) > 1
+
+
+@pytest.mark.parametrize("pad_output", [False, True])
+def test_from_prompts_to_a_step(pad_output: bool) -> None:
+    """Generated, rewarded, compared in a buffer, scored: the loss of the model, and a step of another."""
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+    policy = OnnxWrapper(
+        embedded_model_path(), input_mode="text", pad_output=pad_output, num_threads=1,
+        generate_kwargs={"max_new_tokens": 5, "temperature": 2.0},
+    )  # fmt: skip
+    buffer = TensorDictReplayBuffer(
+        storage=LazyStackStorage(32),
+        transform=MCAdvantage(4),
+        sampler=SamplerWithoutReplacement(),
+        batch_size=8,
+    )
+    collector = LLMCollector(
+        ["Copy: sun", "What is 12 + 30?"], policy=policy, repeats=4, dialog_turns_per_batch=4, seed=0,
+        total_dialog_turns=16, replay_buffer=buffer,
+        reward=lambda td: [len(text) for text in td.reshape(-1)["text", "response"]],
+    )  # fmt: skip
+    assert list(collector) == [None] * 4
+    assert len(buffer) == 16
+    judge = policy.get_new_version(generate=False, input_mode="tokens")
+    reference = RetrieveLogProb(judge, assistant_only=False, log_probs_full_key=("ref_log_probs", "full"))
+    batch = reference(buffer.sample())
+    said = batch.get(("masks", "all_assistant_mask"), as_padded_tensor=True, padding_side="left")
+    wanted = -(batch["advantage"].reshape(-1, 1) * said).sum() / said.sum()
+    assert abs(wanted) > 1e-3
+    for entropy_bonus in (False, True):
+        loss = GRPOLoss(judge, entropy_bonus=entropy_bonus, kl_to_ref_coeff=0.1)
+        found = loss(batch)
+        np.testing.assert_allclose(found.loss_objective, wanted, atol=1e-3)
+        np.testing.assert_allclose([found.ESS, found.kl_to_ref], [1, 0], atol=1e-3)
+    assert 0 < found.entropy < np.log(1024)
+
+    class Small(nn.TensorDictModuleBase):
+        """Scores tokens by those before them."""
+
+        in_keys, out_keys = (["tokens"], ["log_probs"])
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = nn.Sequential(nn.Embedding(1024, 8, rng=0), nn.Linear(8, 1024, rng=1))
+
+        def forward(self, td: Any) -> Any:
+            ids = td.get(("tokens", "full"), as_padded_tensor=True, padding_side="left")
+            shares = nn.functional.log_softmax(self.net(ids[:, :-1]), -1)
+            scores = np.take_along_axis(shares, ids[:, 1:, None], -1)[..., 0]
+            full = np.concatenate([scores[:, :1] * 0, scores], 1)
+            masks = td.get(("masks", "all_attention_mask"), as_padded_tensor=True, padding_side="left")
+            return TensorDict(
+                {"log_probs": {"full": full}, "masks": {"all_attention_mask": masks}}, td.batch_size
+            )
+
+    actor = Small()
+    batch = batch.exclude("log_probs", ("ref_log_probs")).densify(padding_side="left")
+    batch["log_probs"] = actor(batch)["log_probs"]
+    loss, optimiser = GRPOLoss(actor, entropy_bonus=False), Adam(actor.parameters(), lr=0.01)
+    values = []
+    for _ in range(3):
+        optimiser.zero_grad()
+        with lite.enable_grad():
+            out = loss(batch).loss_objective
+        out.backward()
+        optimiser.step()
+        values.append(float(out))
+    assert values[0] > values[1] > values[2]

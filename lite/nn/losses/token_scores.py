@@ -1,0 +1,227 @@
+"""What an actor scores of a batch of tokens: their log-probs, and which of them count."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lite import NestedKey, TensorDictBase
+from lite._arrays.types import Array
+from lite._tree.keys import require_path, unravel_key
+
+MASKING_STRATEGIES = ("sft", "rlhf", "generic")
+IGNORED_TOKEN = -100
+_ANEW = (
+    "Texts that are tokenized anew can give other tokens: let the actor read those of the batch "
+    "(input_mode='tokens')."
+)
+
+
+class TokenScores(NamedTuple):
+    """Log-probs of the tokens of rows, padded to one length.
+
+    Attributes:
+        log_probs: (*batch, T), 0 or anything where there is padding.
+        real: False on padding, (*batch, T).
+        mask: True for tokens that count, (*batch, T).
+        dist: the distributions of the tokens, if the actor was asked for them.
+    """
+
+    log_probs: Array
+    real: Array
+    mask: Array
+    dist: Any = None
+
+
+def padded_rows(
+    tensordict: TensorDictBase, key: NestedKey, fill: float = 0.0, side: str = "left"
+) -> Array | None:
+    """The entry (*batch, T, ...) of a key, whose rows may differ in length; None if it is missing.
+
+    Rows that are single numbers are given as (*batch).
+    """
+    rows = tensordict.get(key, None, as_list=True)
+    if isinstance(rows, list) and all(np.ndim(row) == 0 for row in _flat(rows)):
+        return tensordict.get(key)
+    value: Array | None = tensordict.get(
+        key, None, as_padded_tensor=True, padding_side=side, padding_value=fill
+    )
+    return value
+
+
+def real_tokens(tensordict: TensorDictBase, masks_key: NestedKey, key: NestedKey) -> Array | None:
+    """Which of a key's values are of tokens and not of padding, (*batch, T); None if the key is missing."""
+    rows = padded_rows(tensordict, key)
+    if rows is None:
+        return None
+    shape = tuple(rows.shape[: tensordict.ndim + 1])
+    mask = padded_rows(tensordict, below(masks_key, "all_attention_mask"), False)
+    if mask is not None and tuple(mask.shape) == shape:
+        return mask.astype(bool)
+    out = np.ones(shape, bool)
+    parts = tensordict.get(key, as_list=True)
+    if isinstance(parts, list):
+        lengths = np.array([len(row) for row in _flat(parts)]).reshape(*shape[:-1], 1)
+        out &= np.arange(shape[-1], 0, -1) <= lengths
+    return out
+
+
+def moved(values: Array, given: Array | None, real: Array, name: str, fill: float = 0.0) -> Array:
+    """Values of the tokens where `given` is True, (*batch, T), to where `real` is True, (*batch, T').
+
+    Raises:
+        ValueError: rows have other numbers of tokens.
+    """
+    # Arrays that are traced have no values to compare: their layouts must be the same.
+    plain = isinstance(real, np.ndarray) and isinstance(values, np.ndarray)
+    known = plain and isinstance(given, np.ndarray) and values.shape == given.shape
+    if given is not None and known and not np.array_equal(given, real):
+        counts = given.sum(-1), real.sum(-1)
+        if not np.array_equal(*counts):
+            raise ValueError(
+                f"{name} has rows of {counts[0].tolist()} tokens, the actor scored {counts[1].tolist()}."
+                f" {_ANEW}"
+            )
+        out = np.full(real.shape, fill, values.dtype)
+        out[real] = values[given]
+        return out
+    if tuple(values.shape) != tuple(real.shape):
+        raise ValueError(
+            f"{name} must have the shape {tuple(real.shape)} of the tokens that the actor scored, got "
+            f"{tuple(values.shape)}."
+        )
+    return values
+
+
+def scored(actor: Any, tensordict: TensorDictBase, strategy: str, given: Array | None) -> TokenScores:
+    """Call an actor that writes ("log_probs", "full").
+
+    Args:
+        actor: a module such as an `OnnxWrapper` with generate=False. Where it has `log_probs_key`,
+            `tokens_key` and `masks_key`, these are read instead of "log_probs", "tokens" and "masks".
+        tensordict: the batch, which stays as it is.
+        strategy: which tokens count; see `GRPOLoss`.
+        given: which tokens of the batch are real, (*batch, T).
+
+    Raises:
+        KeyError: the actor writes no log-probs.
+        ValueError: it scored other tokens, or nothing tells which of them count.
+    """
+    log_probs_key, tokens_key, masks_key = (
+        getattr(actor, f"{name}_key", name) for name in ("log_probs", "tokens", "masks")
+    )
+    # An actor that writes into the batch must not pass for one that scored if it wrote nothing.
+    out = actor(tensordict.copy().exclude(log_probs_key, inplace=True))
+    key = below(log_probs_key, "full")
+    log_probs = padded_rows(out, key)
+    real = real_tokens(out, masks_key, key)
+    if log_probs is None or real is None:
+        raise KeyError(f"the actor must write {key!r}; it wrote {sorted(map(str, out.keys(True)))}.")
+    tokens, known = (padded_rows(td, below(tokens_key, "full"), IGNORED_TOKEN) for td in (out, tensordict))
+    if tokens is not None and known is not None and tokens.shape == real.shape:
+        known = moved(known, given, real, repr(below(tokens_key, "full")), IGNORED_TOKEN)
+        if isinstance(known, np.ndarray) and isinstance(tokens, np.ndarray) and (known != tokens)[real].any():
+            raise ValueError(f"the actor scored other tokens than those of the batch. {_ANEW}")
+    mask = real & _counted(strategy, tensordict, out, given, real, tokens_key, masks_key)
+    return TokenScores(log_probs, real, mask)
+
+
+def scored_by_distribution(
+    actor: Any, tensordict: TensorDictBase, strategy: str, given: Array | None, action: NestedKey
+) -> TokenScores:
+    """Ask an actor for distributions, and these for the log-probs of the batch's tokens.
+
+    Raises:
+        KeyError: the tokens are missing.
+        ValueError: they have another shape than the distributions.
+    """
+    td = tensordict.copy()
+    of_strategy = getattr(actor, f"_get_{strategy}_dist", None)
+    dist = actor.get_dist(td, logits_key="logits") if of_strategy is None else of_strategy(td)
+    tokens = padded_rows(td, action, IGNORED_TOKEN)
+    if tokens is None:
+        raise KeyError(f"the loss reads the tokens from {action!r}, which the TensorDict lacks.")
+    log_probs = dist.log_prob(tokens)
+    mask = getattr(dist, "mask", None)
+    mask = np.ones(log_probs.shape, bool) if mask is None else mask
+    real = np.ones(log_probs.shape, bool) if given is None else given
+    return TokenScores(log_probs, real, mask, dist)
+
+
+def require_strategy(strategy: str) -> str:
+    """The strategy; ValueError for another name."""
+    if strategy not in MASKING_STRATEGIES:
+        raise ValueError(f"masking_strategy must be one of {MASKING_STRATEGIES}, got {strategy!r}.")
+    return strategy
+
+
+def below(key: NestedKey, name: str) -> NestedKey:
+    """The key of an entry below another one."""
+    return unravel_key((*require_path(key), name))
+
+
+def _counted(
+    strategy: str,
+    tensordict: TensorDictBase,
+    out: TensorDictBase,
+    given: Array | None,
+    real: Array,
+    tokens_key: NestedKey,
+    masks_key: NestedKey,
+) -> Array:
+    """Which of the real tokens count."""
+    if strategy == "generic":
+        return real
+    prompt_key, said_key = below(tokens_key, "prompt"), below(masks_key, "all_assistant_mask")
+    prompts = tensordict.get(prompt_key, None, as_list=True) if strategy == "sft" else None
+    if prompts is not None:
+        lengths = _prompt_lengths(tensordict, prompts, given, below(tokens_key, "full"))
+        return np.cumsum(real, -1) > lengths
+    said = padded_rows(out, said_key, False)
+    if said is None or said.shape != real.shape:
+        said = padded_rows(tensordict, said_key, False)
+        said = None if said is None else moved(said, given, real, repr(said_key), False)
+    if said is None:
+        raise ValueError(
+            f"masking_strategy={strategy!r} needs {said_key!r}, which the actor did not write"
+            + (f", or {prompt_key!r} in the batch." if strategy == "sft" else ".")
+        )
+    return said.astype(bool)
+
+
+def _prompt_lengths(
+    tensordict: TensorDictBase, prompts: Any, given: Array | None, full_key: NestedKey
+) -> Array:
+    """How many real tokens the prompts have, (*batch, 1)."""
+    rows = _rows(prompts)
+    lengths = [len(row) for row in rows]
+    full = tensordict.get(full_key, None, as_list=True)
+    if full is not None and given is not None:
+        masks = given.reshape(-1, given.shape[-1])
+        for i, (prompt, row, mask) in enumerate(zip(rows, _rows(full), masks, strict=True)):
+            lengths[i] = _prompt_length(prompt, row, mask[len(mask) - len(row) :])
+    return np.array(lengths).reshape(*tensordict.batch_size, 1)
+
+
+def _prompt_length(prompt: Array, row: Array, real: Array) -> int:
+    """How many real tokens of a row are its prompt, which may be padded as the row is or by itself."""
+    if np.array_equal(row[: len(prompt)], prompt):
+        return int(real[: len(prompt)].sum())
+    tokens = row[real]
+    for start in range(len(prompt)):
+        if np.array_equal(tokens[: len(prompt) - start], prompt[start:]):
+            return len(prompt) - start
+    raise ValueError(f"a prompt {prompt.tolist()} is not at the start of its row {tokens.tolist()}.")
+
+
+def _rows(value: Any) -> list[Any]:
+    """The rows of a batch, of an array or of nested lists."""
+    return _flat(value) if isinstance(value, list) else list(value.reshape(-1, value.shape[-1]))
+
+
+def _flat(rows: Any) -> list[Any]:
+    """The rows of lists nested to a batch."""
+    if not isinstance(rows, list):
+        return [rows]
+    return [inner for row in rows for inner in _flat(row)]
