@@ -231,7 +231,7 @@ def compare(
 
 def total(results: Any) -> Any:
     """The sum of all losses."""
-    return sum(results[key].sum() for key in results.keys() if key.startswith("loss"))  # noqa: SIM118
+    return sum(value.sum() for key, value in results.items() if key.startswith("loss") and value is not None)
 
 
 def compare_gradients(

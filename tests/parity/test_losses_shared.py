@@ -71,6 +71,7 @@ def test_values_and_gradients(name, separate, estimated):
 NAMES = [
     "A2CLoss", "BCLoss", "ClipPPOLoss", "DDPGLoss", "DQNLoss", "DiscreteSACLoss", "KLPENPPOLoss", "PPOLoss",
     "ReinforceLoss", "SACLoss", "TD3Loss", "CISPOLoss", "DAPO", "GRPOLoss",
+    "SFTLoss",
 ]  # fmt: skip
 # Former names that torchrl refuses itself; devices; modules that are called with their own parameters;
 # running norms of advantages; the state values of the first SAC; where scalars go without a reduction.
@@ -128,8 +129,9 @@ def test_keys(name):
 
 def test_outputs_of_language_models():
     for name in ("GRPOLoss", "DAPO", "CISPOLoss"):
-        mine, theirs = getattr(losses, name).output_type, theirs_of(name).output_type
-        assert mine.__name__ == theirs.__name__
+        assert getattr(losses, name).output_type.__name__ == theirs_of(name).output_type.__name__
+    for name in ("LLMLossOutput", "GRPOLossOutput", "DAPOLossOutput", "CISPOLossOutput", "SFTLossOutput"):
+        mine, theirs = getattr(losses, name), getattr(llm, name)
         assert [field.name for field in fields(mine)] == [field.name for field in fields(theirs)]
 
 

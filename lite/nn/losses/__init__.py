@@ -14,6 +14,7 @@ ddpg        a deterministic policy that follows its critic; td3, that follows se
 a2c         log-probs weighted by advantages; reinforce, without a bonus for entropy
 bc          behaviour cloning
 grpo        language models: losses on log-probs of tokens, as functions; grpo_losses, as modules
+sft         language models: what assistants said; dpo, which of two responses was preferred
 token_scores  what a language model scores of a batch, and which tokens count
 """
 
@@ -23,6 +24,7 @@ from lite.nn.losses.base import LossModule
 from lite.nn.losses.bc import BCLoss
 from lite.nn.losses.ddpg import DDPGLoss
 from lite.nn.losses.discrete_sac import DiscreteSACLoss
+from lite.nn.losses.dpo import DPOLoss, DPOLossOutput, dpo_loss
 from lite.nn.losses.dqn import DQNLoss
 from lite.nn.losses.estimators import ValueEstimators, default_value_kwargs
 from lite.nn.losses.grpo import aggregate_tokens, grpo_loss, kl_penalty
@@ -40,6 +42,7 @@ from lite.nn.losses.ppo import ClipPPOLoss, PPOLoss
 from lite.nn.losses.reduction import distance_loss
 from lite.nn.losses.reinforce import ReinforceLoss
 from lite.nn.losses.sac import SACLoss
+from lite.nn.losses.sft import SFTLoss, SFTLossOutput, minor_sft_loss, sft_loss
 from lite.nn.losses.td3 import TD3Loss
 from lite.nn.losses.updates import HardUpdate, SoftUpdate, TargetNetUpdater
 
@@ -52,6 +55,8 @@ __all__ = [
     "ClipPPOLoss",
     "DAPOLossOutput",
     "DDPGLoss",
+    "DPOLoss",
+    "DPOLossOutput",
     "DQNLoss",
     "DiscreteSACLoss",
     "GRPOLoss",
@@ -63,6 +68,8 @@ __all__ = [
     "PPOLoss",
     "ReinforceLoss",
     "SACLoss",
+    "SFTLoss",
+    "SFTLossOutput",
     "SoftUpdate",
     "TD3Loss",
     "TargetNetUpdater",
@@ -70,8 +77,11 @@ __all__ = [
     "aggregate_tokens",
     "default_value_kwargs",
     "distance_loss",
+    "dpo_loss",
     "grpo_loss",
     "kl_penalty",
+    "minor_sft_loss",
+    "sft_loss",
 ]
 
 _belong_here(globals())

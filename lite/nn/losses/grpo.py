@@ -56,7 +56,9 @@ def kl_penalty(
     if estimator not in ("k1", "k2", "k3"):
         raise ValueError(f"estimator must be 'k1', 'k2' or 'k3', got {estimator!r}.")
     mask = _mask_of(log_probs, mask)
-    d = _kept("log_probs", log_probs, mask) - detached(_kept("ref_log_probs", ref_log_probs, mask))
+    d = kept_log_probs("log_probs", log_probs, mask) - detached(
+        kept_log_probs("ref_log_probs", ref_log_probs, mask)
+    )
     if estimator == "k1":
         return d
     return 0.5 * d * d if estimator == "k2" else np.expm1(-d) + d
@@ -173,7 +175,10 @@ def grpo_loss(
         raise ValueError(f"objective must be one of {_OBJECTIVES}, got {objective!r}.")
     mask = _mask_of(log_probs, mask)
     given = detached(log_probs) if sample_log_probs is None else detached(sample_log_probs)
-    now, before = _kept("log_probs", log_probs, mask), _kept("sample_log_probs", given, mask)
+    now, before = (
+        kept_log_probs("log_probs", log_probs, mask),
+        kept_log_probs("sample_log_probs", given, mask),
+    )
     log_weight = now - before
     if kl_mask_threshold is not None:
         mask = mask & (0.5 * detached(log_weight) ** 2 <= kl_mask_threshold)
@@ -209,7 +214,7 @@ def grpo_loss(
             out.set(f"loss_kl_to_{name}", coeff * reduced(penalty))
             out.set(f"kl_to_{name}", mean(penalty))
     if entropy is not None:
-        entropy = _kept("entropy", entropy, mask)
+        entropy = kept_log_probs("entropy", entropy, mask)
         out.set("loss_entropy", -entropy_coeff * reduced(entropy))
         out.set("entropy", mean(entropy))
     return out
@@ -247,8 +252,8 @@ def _mask_of(values: Array, mask: Array | None) -> Array:
     return as_array(mask).astype(bool, copy=False)
 
 
-def _kept(name: str, log_probs: Array, mask: Array) -> Array:
-    """Log-probs with 0 where a token does not count."""
+def kept_log_probs(name: str, log_probs: Array, mask: Array) -> Array:
+    """Log-probs with 0 where a token does not count; ValueError for other shapes, and for NaN that counts."""
     if tuple(log_probs.shape) != mask.shape:
         raise ValueError(f"{name} must have the tokens' shape {mask.shape}, got {tuple(log_probs.shape)}.")
     kept = np.where(mask, log_probs, log_probs.dtype.type(0))

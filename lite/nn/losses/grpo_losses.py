@@ -19,9 +19,9 @@ from lite.nn.losses.reduction import require_reduction
 from lite.nn.losses.token_scores import (
     TokenScores,
     below,
+    layout_of,
     moved,
     padded_rows,
-    real_tokens,
     require_strategy,
     scored,
     scored_by_distribution,
@@ -202,10 +202,7 @@ class GRPOLoss(LossModule):
         advantage = padded_rows(tensordict, keys.advantage)
         if advantage is None:
             raise ValueError(f"Advantage key {keys.advantage!r} not in tensordict.")
-        masks_key = getattr(self.actor_network, "masks_key", "masks")
-        given = real_tokens(tensordict, masks_key, keys.action)
-        if given is None:
-            given = real_tokens(tensordict, masks_key, keys.sample_log_prob)
+        given = layout_of(tensordict, self.actor_network, keys.action, keys.sample_log_prob)
         sampled = self._sampled(tensordict, given)
         scores = self._scores(tensordict, given)
         sampled = moved(sampled, given, scores.real, repr(keys.sample_log_prob), np.nan)

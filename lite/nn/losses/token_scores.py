@@ -94,15 +94,33 @@ def moved(values: Array, given: Array | None, real: Array, name: str, fill: floa
     return values
 
 
-def scored(actor: Any, tensordict: TensorDictBase, strategy: str, given: Array | None) -> TokenScores:
+def layout_of(tensordict: TensorDictBase, actor: Any, *keys: NestedKey) -> Array | None:
+    """Which tokens of the batch are real, told by the first of the keys that is there; None if none is."""
+    masks_key = getattr(actor, "masks_key", "masks")
+    for key in (*keys, below(masks_key, "all_attention_mask")):
+        found = real_tokens(tensordict, masks_key, key)
+        if found is not None:
+            return found
+    return None
+
+
+def scored(
+    actor: Any,
+    tensordict: TensorDictBase,
+    strategy: str,
+    given: Array | None,
+    key: NestedKey | None = None,
+) -> TokenScores:
     """Call an actor that writes ("log_probs", "full").
 
     Args:
         actor: a module such as an `OnnxWrapper` with generate=False. Where it has `log_probs_key`,
             `tokens_key` and `masks_key`, these are read instead of "log_probs", "tokens" and "masks".
         tensordict: the batch, which stays as it is.
-        strategy: which tokens count; see `GRPOLoss`.
+        strategy: which tokens count, see `GRPOLoss`; or "assistant", what assistants said, or all but the
+            prompt where nothing tells that.
         given: which tokens of the batch are real, (*batch, T).
+        key: where the actor writes the log-probs.
 
     Raises:
         KeyError: the actor writes no log-probs.
@@ -111,9 +129,9 @@ def scored(actor: Any, tensordict: TensorDictBase, strategy: str, given: Array |
     log_probs_key, tokens_key, masks_key = (
         getattr(actor, f"{name}_key", name) for name in ("log_probs", "tokens", "masks")
     )
+    key = below(log_probs_key, "full") if key is None else key
     # An actor that writes into the batch must not pass for one that scored if it wrote nothing.
-    out = actor(tensordict.copy().exclude(log_probs_key, inplace=True))
-    key = below(log_probs_key, "full")
+    out = actor(tensordict.copy().exclude(key, inplace=True))
     log_probs = padded_rows(out, key)
     real = real_tokens(out, masks_key, key)
     if log_probs is None or real is None:
@@ -174,19 +192,17 @@ def _counted(
     if strategy == "generic":
         return real
     prompt_key, said_key = below(tokens_key, "prompt"), below(masks_key, "all_assistant_mask")
-    prompts = tensordict.get(prompt_key, None, as_list=True) if strategy == "sft" else None
-    if prompts is not None:
-        lengths = _prompt_lengths(tensordict, prompts, given, below(tokens_key, "full"))
-        return np.cumsum(real, -1) > lengths
     said = padded_rows(out, said_key, False)
     if said is None or said.shape != real.shape:
         said = padded_rows(tensordict, said_key, False)
         said = None if said is None else moved(said, given, real, repr(said_key), False)
+    prompts = None if strategy == "rlhf" else tensordict.get(prompt_key, None, as_list=True)
+    if prompts is not None and (strategy == "sft" or said is None):
+        lengths = _prompt_lengths(tensordict, prompts, given, below(tokens_key, "full"))
+        return np.cumsum(real, -1) > lengths
     if said is None:
-        raise ValueError(
-            f"masking_strategy={strategy!r} needs {said_key!r}, which the actor did not write"
-            + (f", or {prompt_key!r} in the batch." if strategy == "sft" else ".")
-        )
+        others = "" if strategy == "rlhf" else f", or {prompt_key!r} in the batch"
+        raise ValueError(f"masking {strategy!r} needs {said_key!r}, which the actor did not write{others}.")
     return said.astype(bool)
 
 

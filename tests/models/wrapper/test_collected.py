@@ -21,8 +21,8 @@ from lite.data import (
     TensorDictReplayBuffer,
     row_seeds,
 )
-from lite.models import OnnxWrapper, RetrieveLogProb, embedded_model_path
-from lite.nn.losses import GRPOLoss, grpo_loss
+from lite.models import ChatHistory, History, OnnxWrapper, RetrieveLogProb, embedded_model_path
+from lite.nn.losses import DPOLoss, GRPOLoss, SFTLoss, grpo_loss
 from lite.optim import Adam
 
 pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
@@ -234,3 +234,35 @@ def test_from_prompts_to_a_step(pad_output: bool) -> None:
         optimiser.step()
         values.append(float(out))
     assert values[0] > values[1] > values[2]
+
+
+def test_losses_of_conversations() -> None:
+    """Supervised and preferred answers of the embedded model, as an `OnnxWrapper` scores them."""
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+    judge = OnnxWrapper(embedded_model_path(), generate=False, num_threads=1)
+    reference = RetrieveLogProb(judge, log_probs_full_key=("ref_log_probs", "full"))
+
+    def told(*answers: str) -> TensorDict:
+        chats = [
+            [{"role": "user", "content": "What is 12 + 30?"}, {"role": "assistant", "content": answer}]
+            for answer in answers
+        ]
+        history = ChatHistory(full=History.from_chats(chats), batch_size=[len(chats)])
+        return TensorDict({"history": history}, batch_size=[len(chats)])
+
+    right, wrong = told("42", "42"), told("7", "I do not know that.")
+    losses_of = [SFTLoss(judge, reduction="none")(td).loss_sft for td in (right, wrong)]
+    assert (losses_of[0] < losses_of[1]).all()
+
+    def without_masks(td: Any) -> Any:
+        return judge(td).select("log_probs")
+
+    same = SFTLoss(without_masks, judge.tokenizer, {"chat_template": judge.options.chat_template})
+    np.testing.assert_allclose(
+        same(right).loss_sft, losses_of[0].mean(), atol=0.05
+    )  # but for what ends a turn
+    pairs = TensorDict(chosen=reference(right), rejected=reference(wrong), batch_size=[2])
+    out = DPOLoss(judge, beta=1.0)(pairs)
+    np.testing.assert_allclose([out.loss_dpo, out.rewards_margins], [np.log(2), 0], atol=1e-5)
+    free = DPOLoss(judge, beta=1.0, reference_free=True)(pairs)
+    assert (free.rewards_accuracies, free.logps_chosen > free.logps_rejected) == (1, True)

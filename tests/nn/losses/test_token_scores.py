@@ -78,7 +78,7 @@ def test_without_prompts_assistants_count() -> None:
     assert loss_of(Scorer(), td) == expected
     del td["masks", "all_assistant_mask"]
     for strategy in ("sft", "rlhf"):
-        with pytest.raises(ValueError, match=f"masking_strategy='{strategy}' needs .'masks', 'all_assistant"):
+        with pytest.raises(ValueError, match=f"masking '{strategy}' needs .'masks', 'all_assistant"):
             loss_of(Scorer(), td, masking_strategy=strategy)
 
 

@@ -1,0 +1,123 @@
+"""DPOLoss and its function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.nn.token_actors import LAYOUTS, PROMPTS, ROWS, Scorer, batch
+
+import lite
+from lite import TensorDict, lazy_stack, value_and_grad
+from lite.nn.losses import DPOLoss, DPOLossOutput, dpo_loss
+from lite.optim import SGD
+
+ORDER = [1, 2, 1]  # the rejected responses
+REFERENCE = [np.linspace(-2, -1, len(ids)) for ids in ROWS]
+
+
+def pairs(layout: str) -> Any:
+    """The rows against others of them."""
+    td = batch(layout, ref_log_probs=REFERENCE)
+    rejected = lazy_stack([td[i] for i in ORDER]) if layout == "ragged" else td[np.array(ORDER)]
+    return TensorDict(chosen=td, rejected=rejected, batch_size=[3])
+
+
+@pytest.mark.parametrize("written", ["left", "ragged"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_by_hand(layout: str, written: str) -> None:
+    actor, td = Scorer(written), pairs(layout)
+    sums = np.array([actor.of_row(np.array(ids))[n:].sum() for ids, n in zip(ROWS, PROMPTS, strict=True)])
+    others = np.array([row[n:].sum() for row, n in zip(REFERENCE, PROMPTS, strict=True)])
+    lengths = np.array([len(ids) - n for ids, n in zip(ROWS, PROMPTS, strict=True)])
+    given = sums, sums[ORDER], others, others[ORDER]
+    for options in ({"beta": 0.5}, {"loss_type": "ipo"}, {"reference_free": True, "loss_type": "hinge"}):
+        loss = DPOLoss(actor, **options)
+        loss.set_keys(ref_log_probs="ref_log_probs")
+        out = loss(td)
+        assert isinstance(out, DPOLossOutput)
+        expected = dpo_loss(*given, chosen_lengths=lengths, rejected_lengths=lengths[ORDER], **options)
+        assert set(loss.out_keys) == set(expected.keys())
+        for key, value in expected.items():
+            np.testing.assert_allclose(out.get(key), value, err_msg=key, atol=1e-12)
+
+
+def test_the_default_loss() -> None:
+    chosen, rejected, ref_chosen, ref_rejected = -np.random.default_rng(0).random((4, 5)) * 9
+    first, second = chosen - ref_chosen, rejected - ref_rejected
+    out = dpo_loss(chosen, rejected, ref_chosen, ref_rejected, beta=0.3)
+    score = 0.3 * (first - second)
+    np.testing.assert_allclose(out["loss_dpo"], -np.log(1 / (1 + np.exp(-score))).mean())
+    np.testing.assert_allclose(out["rewards_chosen"], 0.3 * first.mean())
+    np.testing.assert_allclose(out["rewards_rejected"], 0.3 * second.mean())
+    np.testing.assert_allclose(out["rewards_margins"], score.mean())
+    np.testing.assert_allclose(out["rewards_accuracies"], (score > 0).mean())
+    np.testing.assert_allclose([out["logps_chosen"], out["logps_rejected"]], [chosen.mean(), rejected.mean()])
+    free = dpo_loss(chosen, rejected, reference_free=True, reduction="none")["loss_dpo"]
+    np.testing.assert_allclose(free, np.log1p(np.exp(-0.1 * (chosen - rejected))))
+    far = dpo_loss(np.array([-1e5]), np.array([0.0]), reference_free=True, beta=1.0)
+    assert far["loss_dpo"] == 1e5  # nothing overflows
+
+
+def test_losses_are_added() -> None:
+    given = -np.random.default_rng(0).random((4, 5)) * 9
+    one, other = (dpo_loss(*given, loss_type=name)["loss_dpo"] for name in ("sigmoid", "hinge"))
+    both = dpo_loss(*given, loss_type=["sigmoid", "hinge"], loss_weights=[0.25, 2.0])["loss_dpo"]
+    np.testing.assert_allclose(both, 0.25 * one + 2 * other)
+
+
+def test_gradients_and_a_step() -> None:
+    actor, td = Scorer("ragged"), pairs("ragged")
+    loss = DPOLoss(actor)
+    loss.set_keys(ref_log_probs="ref_log_probs")
+    with lite.enable_grad():
+        out = loss(td)
+        out.loss_dpo.backward()
+
+    def function(params: Any) -> Any:
+        with params.to_module(loss):
+            return loss(td).loss_dpo
+
+    value, grads = value_and_grad(function)(TensorDict.from_module(loss).data)
+    assert value == out.loss_dpo
+    np.testing.assert_allclose(grads["actor_network", "table"], actor.table.grad)
+    SGD(loss.parameters(), lr=0.5).step()
+    after = loss(td)
+    assert after.loss_dpo < value
+    assert after.rewards_margins > out.rewards_margins
+
+
+def test_float32_stays() -> None:
+    given = (-np.random.default_rng(0).random((4, 5)) * 9).astype(np.float32)
+    assert {value.dtype for value in dpo_loss(*given, label_smoothing=0.1).values()} == {np.dtype(np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"loss_type": "dpo"}, "loss_type must be of .* got 'dpo'"),
+        ({"loss_type": []}, "loss_type must be of"),
+        ({"loss_type": ["hinge"], "loss_weights": [1, 2]}, "loss_weights must be one for each"),
+        ({"beta": 0.0}, "beta must be positive, got 0"),
+        ({"loss_type": "robust", "label_smoothing": 0.5}, "'robust' needs label_smoothing from 0 to 0.5"),
+        ({"loss_type": "exo_pair"}, "'exo_pair' needs label_smoothing between 0 and 1"),
+        ({"loss_type": "ipo"}, "needs chosen_lengths and rejected_lengths"),
+        ({"reduction": "max"}, "reduction must be"),
+        ({"ref_chosen_logps": None}, "or reference_free=True"),
+        ({"rejected_logps": np.zeros(4)}, r"rejected_logps must have the tokens' shape \(5,\), got \(4,\)"),
+        ({"rejected_logps": np.full(5, np.nan)}, r"rejected_logps is NaN"),
+    ],
+)
+def test_errors(options: Any, message: str) -> None:
+    names = ("chosen_logps", "rejected_logps", "ref_chosen_logps", "ref_rejected_logps")
+    with pytest.raises(ValueError, match=message):
+        dpo_loss(**{**dict.fromkeys(names, np.zeros(5)), **options})
+
+
+def test_missing_entries() -> None:
+    td = pairs("left")
+    with pytest.raises(KeyError, match=r"DPOLoss reads .*'full'.* below 'chosen'"):
+        DPOLoss(Scorer())(td)
+    with pytest.raises(KeyError, match="DPOLoss reads the entry 'rejected'"):
+        DPOLoss(Scorer(), reference_free=True)(td.exclude("rejected"))
