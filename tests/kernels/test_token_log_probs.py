@@ -107,6 +107,13 @@ def test_infinite_logits():
         np.testing.assert_allclose(table, expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("at", [3, 2500, 4999])
+def test_an_infinite_logit_leaves_nothing_to_other_blocks(at):
+    logits = np.zeros((2, 5000), np.float32)
+    logits[:, at] = np.inf
+    np.testing.assert_array_equal(token_log_probs(logits, np.array([at, 7])), [0, -np.inf])
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("bits", [np.nan, -np.nan])
 @pytest.mark.parametrize("others", [0.0, np.inf, -np.inf])

@@ -180,8 +180,9 @@ def statistics(
             nans, infinities = odd(values, bfloat16, kept)
             unknown |= nans > 0.0 or rest != rest or held != held
             count += infinities
-            if count > 0.0:
+            if count > 0.0:  # all else has no share
                 reference, near = np.inf, False
+                rest = weighted = held = held_weighted = 0.0
             first += BLOCK
             continue
         if size <= BLOCK:  # its turn comes below
