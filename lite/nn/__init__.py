@@ -28,6 +28,7 @@ from lite._transforms.handles import RemovableHandle as RemovableHandle
 if TYPE_CHECKING:
     from lite.nn._import.from_onnx import from_onnx as from_onnx
     from lite.nn._import.module import GraphModule as GraphModule
+    from lite.nn._lora.inputs import add_adapter_inputs as add_adapter_inputs
     from lite.nn._lora.lora import LoraModule as LoraModule
     from lite.nn._lora.lora import lora as lora
     from lite.nn._modules.lazy import LazyModuleMixin as LazyModuleMixin
@@ -141,6 +142,7 @@ _NAMES = {
     "_parameters.ensemble": "EnsembleModule",
     "_import.from_onnx": "from_onnx",
     "_import.module": "GraphModule",
+    "_lora.inputs": "add_adapter_inputs",
     "_lora.lora": "LoraModule lora",
     "_parameters.from_module": "extract_weights_and_buffers",
     "_parameters.params": "TensorDictParams",

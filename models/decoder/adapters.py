@@ -1,74 +1,134 @@
-"""LoRA adapters from onnxruntime's own files (`.onnx_adapter`): values for optional inputs of a graph.
+"""LoRA adapters: values for a graph's optional inputs, of onnxruntime's files (`.onnx_adapter`) or arrays.
 
-A graph made for adapters (by Olive, say) has the low-rank matrices as inputs with initializers, which hold
-without an adapter. onnxruntime's `RunOptions.add_active_adapter` has no effect on runs with an IOBinding, so
-the file's parameters are bound as inputs instead.
+A graph made for adapters (by Olive, by `lite.nn.add_adapter_inputs`) has the low-rank matrices as inputs with
+initializers, which hold without an adapter. onnxruntime's `RunOptions.add_active_adapter` has no effect on
+runs with an IOBinding, so the values are bound as inputs instead. New values are other arrays, never written
+into the old ones: a run that is under way ends with those that it began with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lite._arrays.dtypes import as_dtype, is_inexact
+from lite._files.onnx.adapters import MAX_BYTES, read_adapter
 from lite._files.onnx.external import check_links
 from lite.models.decoder.conventions import optional_inputs
-from lite.models.graph.session import NodeArg, SessionLike, import_onnxruntime
+from lite.models.graph.session import NodeArg, SessionLike
+from lite.models.graph.tensors import ELEMENT_TYPES
+
+AdapterSource: TypeAlias = "str | Path | Mapping[str, ArrayLike]"
+Values: TypeAlias = dict[str, tuple[NDArray[Any], Any]]
+
+
+class AdapterValues:
+    """The values of a graph's optional inputs under an adapter, for all bindings of it.
+
+    Args:
+        values: each array with the type argument that onnxruntime takes for it.
+
+    Attributes:
+        values: as given; another dict takes its place, and bindings notice that at their next run.
+        version: how often that has happened.
+    """
+
+    def __init__(self, values: Values) -> None:
+        self.values, self.version = values, 0
+
+    def replace(self, values: Values) -> None:
+        """Have bindings use other values, from their next run on."""
+        self.values = values
+        self.version += 1
 
 
 def load_adapters(
-    adapters: Mapping[str, str | Path], sessions: list[SessionLike]
-) -> dict[str, list[dict[str, Any]]]:
-    """Read the files of adapters.
+    adapters: Mapping[str, AdapterSource], sessions: Sequence[SessionLike]
+) -> dict[str, list[AdapterValues]]:
+    """Read adapters.
 
     Args:
-        adapters: path of the file of each, by name.
+        adapters: the path of the file of each, or its values by the name of the input, by name.
         sessions: of the graphs that they are for.
 
     Returns:
-        For each adapter the OrtValues of the inputs that it gives, by name, one mapping per graph.
+        For each adapter the values of the inputs that it gives, one object per graph.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: a file is no adapter, a link out of its folder, or not one of this model: the message says
             which input differs.
     """
-    if not adapters:
-        return {}
-    optional = [optional_inputs(session) for session in sessions]
     loaded = {}
-    for name, path in adapters.items():
-        if not Path(path).is_file():
-            raise FileNotFoundError(f"adapters[{name!r}]: there is no file {str(path)!r}")
-        check_links(Path(path), Path(path).parent)
+    for name, source in adapters.items():
+        place = f"adapters[{name!r}]"
+        if not isinstance(source, str | Path):
+            loaded[name] = list(map(AdapterValues, adapter_values(place, source, sessions)))
+            continue
+        path = Path(source)
+        if not path.is_file():
+            raise FileNotFoundError(f"{place}: there is no file {str(path)!r}")
+        check_links(path, path.parent)
         try:
-            file = import_onnxruntime().AdapterFormat.read_adapter(str(path))
-            parameters = file.get_parameters()
-        except Exception as error:  # onnxruntime's exceptions have no common base but Exception
-            raise ValueError(
-                f"adapters[{name!r}]: {str(path)!r} is no adapter file of onnxruntime: {error}"
-            ) from None
-        for key, value in parameters.items():
-            declared = [inputs[key] for inputs in optional if key in inputs]
-            if not declared:
-                known = ", ".join(sorted({key for inputs in optional for key in inputs})) or "none"
-                raise ValueError(
-                    f"adapters[{name!r}]: {str(path)!r} is for another model: the graph has no optional "
-                    f"input {key!r}, it has {known}"
-                )
-            _check_value(name, key, value, declared[0])
-            value.file = file  # the value lies in its memory, and does not keep it alive
-        loaded[name] = [{key: parameters[key] for key in inputs if key in parameters} for inputs in optional]
+            if path.stat().st_size > MAX_BYTES:
+                raise ValueError(f"it has more than {MAX_BYTES} bytes")
+            parameters = read_adapter(path.read_bytes())
+        except ValueError as error:
+            raise ValueError(f"{place}: {str(path)!r} is no adapter file of onnxruntime: {error}") from None
+        given = adapter_values(f"{place}: {str(path)!r}", parameters, sessions, cast=False)
+        loaded[name] = list(map(AdapterValues, given))
     return loaded
 
 
-def _check_value(name: str, key: str, value: Any, declared: NodeArg) -> None:
-    shape = list(value.shape())
-    fits = len(shape) == len(declared.shape) and all(
-        size == got for size, got in zip(declared.shape, shape, strict=True) if isinstance(size, int)
+def adapter_values(
+    place: str, given: Mapping[str, ArrayLike], sessions: Sequence[SessionLike], *, cast: bool = True
+) -> list[Values]:
+    """Copies of arrays for the optional inputs of graphs: a dict for each graph.
+
+    Args:
+        place: what they are, for messages.
+        given: arrays by the names of inputs.
+        sessions: of the graphs.
+        cast: take floats of another type than the input's.
+
+    Raises:
+        ValueError: no graph has such an input, or it takes another type or shape; the message begins with
+            `place`.
+    """
+    optional = [optional_inputs(session) for session in sessions]
+    found: list[Values] = [{} for _ in sessions]
+    for key, value in given.items():
+        declared = next((inputs[key] for inputs in optional if key in inputs), None)
+        if declared is None:
+            known = ", ".join(sorted({key for inputs in optional for key in inputs})) or "none"
+            raise ValueError(
+                f"{place} is for another model: the graph has no optional input {key!r}, it has {known}"
+            )
+        item = _checked(place, key, np.asarray(value), declared, cast)
+        for inputs, values in zip(optional, found, strict=True):
+            if key in inputs:
+                values[key] = item
+    return found
+
+
+def _checked(
+    place: str, key: str, value: NDArray[Any], declared: NodeArg, cast: bool
+) -> tuple[NDArray[Any], Any]:
+    """A copy of an array as an input takes it, and the type argument for it."""
+    kind = ELEMENT_TYPES.get(declared.type)
+    dtype = None if kind is None else as_dtype(kind.name)
+    fits = value.ndim == len(declared.shape) and all(
+        size == got for size, got in zip(declared.shape, value.shape, strict=True) if isinstance(size, int)
     )
-    if not fits or value.data_type() != declared.type:
+    if dtype is not None and cast and is_inexact(value.dtype) and is_inexact(dtype):
+        value = value.astype(dtype, copy=False)
+    if kind is None or not fits or value.dtype != dtype:
         raise ValueError(
-            f"adapters[{name!r}]: {key} must be a {declared.type} of shape {list(declared.shape)}, got a "
-            f"{value.data_type()} of shape {shape}"
+            f"{place}: {key} must be a {declared.type} of shape {list(declared.shape)}, got {value.dtype} of "
+            f"shape {list(value.shape)}"
         )
+    return np.array(value, dtype, order="C"), kind.bound

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,7 @@ from lite._files.onnx.reader import (
     numbers,
     read_graph,
     read_tensor,
+    size_names,
 )
 from lite._files.onnx.wire import field, fields, read_varint, varint
 
@@ -171,8 +173,7 @@ def _shape(
     """The sizes of all attention; None if they differ, or other things than the cache go in or out."""
     if not caches or set(graph.outputs) != {b"logits", *caches} or _MASK not in graph.inputs:
         return None
-    if not graph.inputs.keys().isdisjoint(graph.weights):
-        # adapters give sizes that differ where names say equal, so what shares memory may not change
+    if _shares_sizes(model, graph):
         return None
     sizes = [dimensions(model, graph.inputs[past]) for past, _ in caches.values()]
     kind, dims = sizes[0]
@@ -183,6 +184,16 @@ def _shape(
     if not kv_heads or not size or heads % kv_heads or heads * size > MAX_WIDTH:
         return None
     return AttentionShape(heads, kv_heads, size)
+
+
+def _shares_sizes(model: bytes, graph: Graph) -> bool:
+    """Whether inputs of several adapters have a size of one name, such as `lora_r`.
+
+    Adapters give sizes that differ where names say equal, so what shares memory may not change.
+    """
+    optional = [span for name, span in graph.inputs.items() if name in graph.weights]
+    counts = Counter(name for span in optional for name in size_names(model, span))
+    return any(count > 2 for count in counts.values())
 
 
 def _attentions(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lite.models.decoder.adapters import AdapterValues
 from lite.models.decoder.conventions import CacheTensor, Extra, GraphSpec
 from lite.models.decoder.device_logits import Logits
 from lite.models.decoder.gather_logits import HIDDEN_OUTPUT
@@ -31,7 +32,7 @@ class PlacedGraph:
         device: `"cpu"` or `"cuda"`, where the cache lives.
         index: which GPU.
         prompts: the graph that reads rows without a past, where that is one of its own.
-        parameters: OrtValues of optional inputs, by name: those of an adapter.
+        adapter: values of optional inputs.
         output_rows: the output matrix, if the graph gives the hidden states that are multiplied with it.
         stream: of a session on a GPU, None where nobody knows it.
         cuda_graphs: the session captures steps of decoding.
@@ -46,7 +47,7 @@ class PlacedGraph:
     device: str
     index: int
     prompts: PlacedGraph | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    adapter: AdapterValues | None = None
     output_rows: OutputRows | None = None
     stream: CudaStream | None = None
     cuda_graphs: bool = False
@@ -91,8 +92,8 @@ class BoundGraph:
         self._keep_shape = (1,) * len(inputs[spec.keep].shape) if spec.keep else ()
         self._square_mask = bool(spec.mask) and len(inputs[str(spec.mask)].shape) == 4
         self._ranks = {name: len(inputs[name].shape) for name, _ in spec.extras}
-        for name, value in graph.parameters.items():
-            self._binding.bind_value(name, value)
+        self._adapter = graph.adapter
+        self._adapter_values: Any = None  # as they are bound
         self._hidden = graph.output_rows if hidden else None
         self._first = np.zeros((0, 1, 1), np.int64)
         self._side = graph.side or Side()
@@ -268,7 +269,16 @@ class BoundGraph:
             kept = gathered.shape[1]
         return kept
 
+    def _bind_adapter(self) -> None:
+        """Bind the values of the adapter, unless they are those of the last run."""
+        if self._adapter is None or self._adapter.values is self._adapter_values:
+            return
+        self._adapter_values = values = self._adapter.values  # pointers do not keep arrays alive
+        for name, (array, kind) in values.items():
+            self._binding.bind_input(name, self._cpu, kind, list(array.shape), array.ctypes.data)
+
     def _run_bound(self) -> None:
+        self._bind_adapter()
         given = self._bind_states(self._states) if self._states else []
         try:
             if self._limit is None:

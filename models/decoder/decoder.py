@@ -17,7 +17,12 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite.models.decoder.adapters import load_adapters
+from lite.models.decoder.adapters import (
+    AdapterSource,
+    AdapterValues,
+    adapter_values,
+    load_adapters,
+)
 from lite.models.decoder.binding import PlacedGraph, Side
 from lite.models.decoder.cache import MAX_TOKENS, KVCache, line_bytes, similar_lengths
 from lite.models.decoder.conventions import Padding
@@ -77,7 +82,8 @@ class OnnxDecoder:
             to graphs that copy it at every step. It is made where a trial shows that it gives the same.
             Guesses of several rows are checked row by row then, and all at once without it.
         variant: which of a directory's graphs, see `ModelConfig.from_directory`.
-        adapters: LoRA adapters to choose from with `adapter`: onnxruntime's files (`.onnx_adapter`), by name.
+        adapters: LoRA adapters to choose from with `adapter`, by name: onnxruntime's files (`.onnx_adapter`),
+            or arrays as for `set_adapter`.
         cuda_graphs: on a GPU, replay steps of decoding as CUDA graphs: for models with GroupQueryAttention
             that run there as a whole. Logits of a step hold until the next one. No GPU has run this yet.
         reread: where a graph computes otherwise beyond a length (Phi's `longrope`), read a row again when it
@@ -125,7 +131,7 @@ class OnnxDecoder:
         gather_logits: bool = True,
         cache_in_place: bool = True,
         variant: str | None = None,
-        adapters: Mapping[str, str | Path] | None = None,
+        adapters: Mapping[str, AdapterSource] | None = None,
         cuda_graphs: bool = False,
         reread: bool = True,
         session: SessionLike | tuple[SessionLike, SessionLike] | None = None,
@@ -139,7 +145,10 @@ class OnnxDecoder:
             "gather_logits": gather_logits,
             "cache_in_place": cache_in_place,
             "variant": variant,
-            "adapters": {name: Path(path).absolute() for name, path in (adapters or {}).items()},
+            "adapters": {
+                name: Path(source).absolute() if isinstance(source, str | Path) else source
+                for name, source in (adapters or {}).items()
+            },
             "cuda_graphs": cuda_graphs,
             "reread": reread,
         }
@@ -168,8 +177,8 @@ class OnnxDecoder:
             )
         self.session, self._vocab_size = placed.session, placed.vocab_size
         self.spec = replace(placed.spec, prompts=placed.prompts.spec if placed.prompts else None)
-        sessions = [placed.session] + ([placed.prompts.session] if placed.prompts else [])
-        self._adapters = load_adapters(adapters or {}, sessions)
+        self._sessions = [placed.session] + ([placed.prompts.session] if placed.prompts else [])
+        self._adapters = load_adapters(adapters or {}, self._sessions)
         self._adapter: str | None = None
         self._placed = placed
         self._empty(batch_size)
@@ -241,6 +250,55 @@ class OnnxDecoder:
     @adapter.setter
     def adapter(self, name: str | None) -> None:
         self._use_adapter(name)
+
+    @property
+    def adapter_version(self) -> int:
+        """How often `set_adapter` replaced the values of the adapter in use; 0 without one."""
+        return 0 if self._adapter is None else self._adapters[self._adapter][0].version
+
+    def set_adapter(self, name: str, values: Mapping[str, ArrayLike]) -> None:
+        """Give an adapter new values, or add one, while the model stays open.
+
+        Runs that begin afterwards use them, of this decoder and its siblings; one that is under way ends with
+        the old ones. What rows hold by then was computed with these, and they go on from there (so do the
+        responses that `generate` is writing): `reset` the rows of an adapter that is to begin anew. A
+        `PrefixCache` uses no row of older values. Pickles have the new values.
+
+        Args:
+            name: of the adapter; it is not chosen by this (see `adapter`).
+            values: arrays by the names of the graph's optional inputs, copied; of an adapter that there is,
+                all that it has. The rank may be another one.
+
+        Raises:
+            ValueError: the graph has no such input, or it takes another type or shape; values of the adapter
+                are missing.
+            NotImplementedError: to replace values with `cuda_graphs`, which has captured the old ones.
+
+        Example:
+            >>> import numpy as np, tempfile
+            >>> from lite import nn
+            >>> from lite.models import OnnxDecoder, embedded_model_path
+            >>> graph = embedded_model_path() / "model.onnx"
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     decoder = OnnxDecoder(nn.add_adapter_inputs(graph, f"{folder}/model.onnx"))
+            >>> net = nn.lora(nn.from_onnx(graph, trainable=False), rng=0)
+            >>> decoder.set_adapter("mine", net.adapter_inputs())
+            >>> decoder.adapter = "mine"
+        """
+        found = adapter_values(f"adapter {name!r}", values, self._sessions)
+        held = self._adapters.get(name)
+        if held is not None:
+            missing = {key for one in held for key in one.values} - values.keys()
+            if missing:
+                raise ValueError(f"adapter {name!r} has values of {sorted(missing)}, too: give all of them")
+            if self._made_of["cuda_graphs"]:
+                raise NotImplementedError("cuda_graphs=True: captured steps have the adapter's old values")
+            for one, new in zip(held, found, strict=True):
+                one.replace(new)
+        else:
+            self._adapters[name] = list(map(AdapterValues, found))
+        arrays = {key: array for new in found for key, (array, _) in new.items()}
+        self._made_of["adapters"][name] = arrays  # type: ignore[index]
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -635,8 +693,8 @@ class OnnxDecoder:
         first, *second = self._adapters[name]
         prompts = self._placed.prompts
         if prompts is not None:
-            prompts = replace(prompts, parameters=second[0])
-        return replace(self._placed, prompts=prompts, parameters=first)
+            prompts = replace(prompts, adapter=second[0])
+        return replace(self._placed, prompts=prompts, adapter=first)
 
     def _check_adapter(self, rows: Sequence[int]) -> None:
         """Raise unless the content of the rows was computed with the adapter in use."""

@@ -81,6 +81,7 @@ class GpuGraph(BoundGraph):
         if self._fixed is None:
             self._fixed = _Fixed(self._stream, self._held, self._new_logits(len(ids), 1))
             weakref.finalize(self, _release, self._placed.session, self._fixed).atexit = False
+        self._bind_adapter()
         for name, array in self._held.items():
             buffer = self._fixed.inputs[name]
             shape, kind = list(array.shape), array.dtype.type
@@ -102,6 +103,7 @@ class GpuGraph(BoundGraph):
         self._binding.bind_output(self._spec.logits, self._device, kind, shape, logits.address)
 
     def _run_bound(self) -> None:
+        self._bind_adapter()
         states, self._given = self._states, []
         arrays = self._bind_states(states) if states else []
         for name, array in self._held.items():

@@ -34,7 +34,7 @@ def common_length(first: NDArray[np.int64], second: NDArray[np.int64]) -> int:
 class _Entry:
     row: int
     ids: NDArray[np.int64]
-    adapter: Any
+    adapter: tuple[Any, int]
     nbytes: int
 
 
@@ -134,7 +134,9 @@ class PrefixCache:
             one whose tokens are all in `ids` has been of use, and is not copied.
         """
         with self._lock:
-            entry, length = self._find(ids[:-1], adapter_of(self.decoder))
+            adapter = adapter_of(self.decoder)
+            self._drop([e for e in self._entries if e.adapter[0] == adapter[0] and e.adapter != adapter])
+            entry, length = self._find(ids[:-1], adapter)
             if entry is None or length < SHORTEST:
                 self.misses += 1
                 self.decoder.reset(row)
@@ -151,7 +153,7 @@ class PrefixCache:
             self.tokens_reused += length
             return row, length
 
-    def keep(self, row: int, ids: NDArray[np.int64], adapter: Any) -> int:
+    def keep(self, row: int, ids: NDArray[np.int64], adapter: tuple[Any, int]) -> int:
         """Take a row that holds `ids`, read under an adapter; returns an empty one in exchange."""
         with self._lock:
             longer, shared = self._find(ids, adapter)
@@ -170,7 +172,7 @@ class PrefixCache:
                 self._drop(self._entries[:1])
             return empty
 
-    def _find(self, ids: NDArray[np.int64], adapter: Any) -> tuple[_Entry | None, int]:
+    def _find(self, ids: NDArray[np.int64], adapter: tuple[Any, int]) -> tuple[_Entry | None, int]:
         best, longest = None, 0
         for entry in reversed(self._entries):
             length = common_length(entry.ids, ids) if entry.adapter == adapter else 0
@@ -202,9 +204,9 @@ def release_left_behind(decoder: Decoder) -> None:
         decoder.release([rows.pop()])
 
 
-def adapter_of(decoder: Decoder) -> Any:
-    """The adapter that a decoder runs with at this moment, None if it has none."""
-    return getattr(decoder, "adapter", None)
+def adapter_of(decoder: Decoder) -> tuple[Any, int]:
+    """The adapter that a decoder runs with at this moment, None if it has none, and how often it changed."""
+    return getattr(decoder, "adapter", None), getattr(decoder, "adapter_version", 0)
 
 
 def _begins(ids: NDArray[np.int64], start: NDArray[np.int64]) -> bool:

@@ -83,10 +83,6 @@ class PointerBinding:
     ) -> None:
         self._binding.bind_input(name, *device, element_type, shape, pointer)
 
-    def bind_value(self, name: str, value: Any) -> None:
-        """Bind an input to an OrtValue."""
-        self._binding.bind_ortvalue_input(name, getattr(value, "_ortvalue", value) if self._raw else value)
-
     def bind_output(
         self, name: str, device: Device, element_type: Any, shape: list[int], pointer: int
     ) -> None:

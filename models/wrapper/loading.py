@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lite.models.decoder.adapters import AdapterSource
 from lite.models.decoder.decoder import OnnxDecoder
 from lite.models.decoder.protocol import check_decoder
 from lite.models.generation.pool import check_sessions
@@ -21,7 +22,7 @@ def load_model(
     sessions: int = 1,
     num_threads: int | None = None,
     variant: str | None = None,
-    adapters: Mapping[str, str | Path] | None = None,
+    adapters: Mapping[str, AdapterSource] | None = None,
     name: str = "model",
 ) -> Any:
     """The decoder of a folder or file, or the object that was given instead.
@@ -32,7 +33,7 @@ def load_model(
         sessions: how many threads will run it at the same time.
         num_threads: threads for all of them together; default: the physical cores this process may use.
         variant: which of a folder's graphs to open.
-        adapters: files of adapters to open a path with, by name.
+        adapters: files or values of adapters to open a path with, by name.
         name: of the argument.
 
     Raises:

@@ -9,13 +9,13 @@ import copy
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey
+from lite.models.decoder.adapters import AdapterSource
 from lite.models.decoder.choices import ChoiceScores
 from lite.models.generation.batching import BatchSizes
 from lite.models.generation.calls import ModelCalls
@@ -103,7 +103,7 @@ class OnnxWrapper(DistributionMethods):
             need not wait for each other, and the rows of one call are spread. The weights are in memory once,
             the threads are divided. For graphs too small to keep the cores busy, and for many callers.
         variant: which of a folder's graphs: ``"q4"`` is `model_q4.onnx`, see `ModelConfig.from_directory`.
-        adapters: LoRA adapters for a model given as a path: onnxruntime's files, by name.
+        adapters: LoRA adapters for a model given as a path, by name: onnxruntime's files, or arrays.
         adapter: the name of the one to run with; None for the model as it is. Wrappers of one model may have
             different ones: they take turns, whatever `adapter` the decoder itself is set to.
         max_rows: most responses that are written at a time: one that ends is replaced by the next that waits,
@@ -170,7 +170,7 @@ class OnnxWrapper(DistributionMethods):
         num_threads: int | None = None,
         sessions: int = 1,
         variant: str | None = None,
-        adapters: Mapping[str, str | Path] | None = None,
+        adapters: Mapping[str, AdapterSource] | None = None,
         adapter: str | None = None,
         max_rows: int | None = None,
         prefix_cache: int | None = None,

@@ -223,6 +223,12 @@ def dimensions(model: Buffer, span: Span) -> tuple[int, list[int]]:
     return kind, dims
 
 
+def size_names(model: Buffer, span: Span) -> list[bytes]:
+    """The names of open sizes of an input or output that is a tensor."""
+    sizes = _inside(model, _inside(model, _inside(model, _inside(model, [span], 2), 1), 2), 1)
+    return [model[a:b] for a, b in _inside(model, sizes, 2)]
+
+
 def _inside(model: Buffer, spans: list[Span], wanted: int) -> list[Span]:
     """Where the messages of some field are in other messages."""
     return [(a, b) for span in spans for n, wire, a, b in fields(model, *span) if (n, wire) == (wanted, 2)]

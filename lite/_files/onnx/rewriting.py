@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from lite._files.onnx.reader import MAX_DEPTH
+from lite._files.onnx.reader import MAX_DEPTH, Span
 from lite._files.onnx.wire import Buffer, field, fields, varint
 
 # Where tensors are: kind of message -> number of a field -> kind of the message in it.
@@ -73,6 +73,54 @@ def with_weights_outside(model: Buffer, file: str, least: int) -> bytes:
         return b"".join([*parts, varint(14 << 3), varint(1)])  # its data is external
 
     return _rewritten(model, 0, len(model), "model", "weight", weight, 0)
+
+
+def with_nodes(model: Buffer, nodes: Mapping[Span, bytes], more: bytes) -> bytes:
+    """A serialised model with other nodes in the place of some, in the main graph or in those of its nodes.
+
+    Args:
+        model: the model, a map of its file, say; it is not changed.
+        nodes: fields of a graph for the node that is at a place in the file.
+        more: fields at the end of the main graph.
+
+    Raises:
+        ValueError: if `model` is not an ONNX file.
+    """
+    view, done = memoryview(model), 0
+    parts: list[bytes | memoryview] = []
+    for number, wire, a, b in fields(model, 0, len(model)):
+        if (number, wire) == (7, 2):
+            inside = [*_with_nodes(model, view, (a, b), nodes, "graph", 0), more]
+            parts += [varint(7 << 3 | 2), varint(sum(map(len, inside))), *inside]
+        else:
+            parts.append(view[done:b])
+        done = b
+    return b"".join(parts)
+
+
+# Where nodes are: kind of message -> number of a field -> kind of the message in it.
+_NODES_IN = {"graph": {1: "node"}, "node": {5: "attribute"}, "attribute": {6: "graph", 11: "graph"}}
+
+
+def _with_nodes(
+    model: Buffer, view: memoryview, span: Span, nodes: Mapping[Span, bytes], kind: str, depth: int
+) -> list[bytes | memoryview]:
+    """The fields of a message; those with some of the nodes in them are written anew."""
+    if depth > 3 * MAX_DEPTH:
+        raise ValueError(f"not an ONNX file: messages nested deeper than {3 * MAX_DEPTH}")
+    parts: list[bytes | memoryview] = []
+    done = span[0]
+    for number, wire, a, b in fields(model, *span):
+        inner = _NODES_IN[kind].get(number) if wire == 2 else None
+        if inner == "node" and (a, b) in nodes:
+            parts.append(nodes[a, b])
+        elif inner is not None and any(a <= first < b for first, _ in nodes):
+            within = _with_nodes(model, view, (a, b), nodes, inner, depth + 1)
+            parts.append(field(number, b"".join(within)))
+        else:
+            parts.append(view[done:b])
+        done = b
+    return parts
 
 
 def _rewritten(

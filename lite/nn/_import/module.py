@@ -67,7 +67,7 @@ class Source:
         self.path, self._content = path, content
         self.chosen, self.wide = outputs, wide
         self.bytes: bytes | mmap.mmap = (
-            _mapped(path) if content is None and path is not None else content or b""
+            mapped(path) if content is None and path is not None else content or b""
         )
         try:
             self.model = read_model(self.bytes, None if path is None else path.parent)
@@ -239,7 +239,8 @@ def matches(name: str, pattern: str) -> bool:
     return name == pattern or fnmatchcase(name, pattern)
 
 
-def _mapped(path: Path) -> bytes | mmap.mmap:
+def mapped(path: Path) -> mmap.mmap:
+    """The bytes of a file, which are read when they are used."""
     with open(path, "rb") as file:
         try:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -16,7 +16,7 @@ from lite._files.onnx.model import Operation, OperationGraph, Weight
 from lite._files.onnx.reader import Span, read_tensor
 from lite.nn._import.module import GraphModule, Source, compiled
 from lite.nn._import.operators import Run, Spec, operator
-from lite.nn._lora.low_rank import Adapter, low_rank
+from lite.nn._lora.low_rank import Adapter, low_rank, matrices
 from lite.nn._lora.projections import Projection
 from lite.nn._modules.parameter import Parameter
 
@@ -54,11 +54,6 @@ class AdaptedSource(Source):
 
     def __reduce__(self) -> Any:
         return AdaptedSource, (self.base, self.projections, self.scale)
-
-
-def matrices(name: str) -> tuple[str, str]:
-    """The names of an adapter's parameters."""
-    return f"{name}.lora_A.weight", f"{name}.lora_B.weight"
 
 
 def adapt(
@@ -152,9 +147,7 @@ def _remove_empty(module: Any) -> None:
 
 
 def _dtype(one: Projection, wide: str | None) -> np.dtype[Any]:
-    """The dtype of an adapter's matrices: that of the weight, where this is floats."""
-    if one.quantised:
-        return np.dtype(np.float32)
+    """The dtype of an adapter's matrices: what the product is computed in."""
     dtype = dtype_of(one.element_type)
     return np.dtype(wide) if wide is not None and dtype.itemsize < 4 else dtype
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lite import TensorDict
 from lite._arrays.public import belong_to
@@ -15,7 +16,7 @@ from lite.nn._import.module import GraphModule
 from lite.nn._lora import graph
 from lite.nn._lora.graph import AdaptedSource
 from lite.nn._lora.linear import LoraLinear
-from lite.nn._lora.low_rank import Adapter
+from lite.nn._lora.low_rank import Adapter, matrices
 from lite.nn._lora.projections import chosen, projections
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
@@ -55,6 +56,21 @@ class LoraModule(Module):
         params = TensorDict.from_module(self)
         keys = [key for key, leaf in params.items(True, True) if id(leaf) in own]
         return params.select(*keys)
+
+    def adapter_inputs(self) -> dict[str, NDArray[Any]]:
+        """The matrices as a decoder takes them: Aᵀ (in, rank) and (alpha / rank) Bᵀ (rank, out), by input.
+
+        Names are those of onnxruntime-genai and Olive, ``model.layers.0.attn.q_proj.lora_A.weight`` of the
+        former's graphs, which `add_adapter_inputs` gives a graph's inputs. `OnnxDecoder.set_adapter` takes
+        them; an `.onnx_adapter` file holds them.
+        """
+        found = {}
+        for one in self._adapters():
+            a, b = (parameter.data for parameter in one.parameters)
+            first, second = matrices(one.graph_name)
+            found[first] = a.T.copy()
+            found[second] = b.T * b.dtype.type(one.scale)
+        return found
 
     def merge(self) -> Module:
         """The module without adapters, whose weights are W + (alpha / rank) B A; this one stays as it is.

@@ -18,6 +18,11 @@ def low_rank(x: Array, a: Array, b: Array, scale: float) -> Array:
     return linear(linear(x, a, None) * scale, b, None)
 
 
+def matrices(name: str) -> tuple[str, str]:
+    """The names of an adapter's matrices."""
+    return f"{name}.lora_A.weight", f"{name}.lora_B.weight"
+
+
 @dataclass
 class Adapter:
     """An adapter of a module.

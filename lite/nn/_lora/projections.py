@@ -19,7 +19,7 @@ ATTENTION = (
     "attn.c_proj", "attention.query", "attention.key", "attention.value", "attention.dense",
     "attention.output.dense",
 )  # fmt: skip
-_COPIES = frozenset({"Cast", "Identity"})
+_FLOATS = frozenset({1, 10, 11, 16})  # ONNX's numbers of the types that adapters can have
 _MAX_STEPS = 8  # nodes between a weight and the product that reads it
 _SCOPES = b"pkg.torch.onnx.name_scopes"  # where torch's exporter notes the module of a node
 # `q_proj/MatMul`, `q_proj/MatMul_Q4`: the last part of a node's name, if that is made of modules' names.
@@ -40,10 +40,9 @@ class Projection:
         weight: name of the initializer.
         turned: that is (out, in).
         inputs, outputs: sizes of the input's and the output's last dimension.
-        element_type: ONNX's number of the matrix' type.
+        element_type: ONNX's number of the type that is computed in.
         quantised: the matrix is integers with scales.
         factor: what the product is multiplied with.
-        inside: the node is in a graph that belongs to another node.
     """
 
     name: str
@@ -57,14 +56,13 @@ class Projection:
     element_type: int
     quantised: bool
     factor: float
-    inside: bool
 
 
 def projections(model: Buffer, graph: OperationGraph) -> list[Projection]:
     """All products of a graph with constant matrices, in order; each module's name stands for one matrix."""
     found: list[Projection] = []
     taken: dict[str, str] = {}  # name -> weight
-    for one in _products(model, graph, {}, {}, False):
+    for one in _products(model, graph, {}, {}):
         name, count = one.name, 1
         while taken.setdefault(name, one.weight) != one.weight:
             count += 1
@@ -109,27 +107,22 @@ def _products(
     graph: OperationGraph,
     weights: Mapping[str, Weight],
     makers: Mapping[str, Operation],
-    inside: bool,
 ) -> Iterator[Projection]:
     """The products of a graph and of those in its nodes; `weights` and `makers` are those around it."""
     own = {x.name for x in graph.inputs}
     weights = {**weights, **{name: weight for name, weight in graph.weights.items() if name not in own}}
     makers = {**makers, **{name: node for node in graph.nodes for name in node.outputs if name}}
     for node in graph.nodes:
-        one = _product(model, node, weights, makers, inside)
+        one = _product(model, node, weights, makers)
         if one is not None:
             yield one
         for body in node.attributes.values():
             if isinstance(body, OperationGraph):
-                yield from _products(model, body, weights, makers, True)
+                yield from _products(model, body, weights, makers)
 
 
 def _product(
-    model: Buffer,
-    node: Operation,
-    weights: Mapping[str, Weight],
-    makers: Mapping[str, Operation],
-    inside: bool,
+    model: Buffer, node: Operation, weights: Mapping[str, Weight], makers: Mapping[str, Operation]
 ) -> Projection | None:
     if node.op not in ("MatMul", "Gemm", "FusedMatMul", "MatMulNBits") or len(node.inputs) < 2:
         return None
@@ -139,41 +132,53 @@ def _product(
     matrix = _matrix(node.inputs[1], weights, makers)
     if matrix is None:
         return None
-    name, turned, quantised = matrix
+    name, turned, kind = matrix
     tensor = read_tensor(weights[name].model, weights[name].span)
+    quantised = tensor.kind not in _FLOATS
     if node.op == "MatMulNBits":
-        sizes, turned, quantised = (int(attributes["K"]), int(attributes["N"])), True, True
+        sizes, turned = (int(attributes["K"]), int(attributes["N"])), True
+        kind = _kind_of(node.inputs[2], weights)
     elif len(tensor.dims) == 2:
         turned ^= bool(attributes.get("transB", 0))
         sizes = (tensor.dims[1], tensor.dims[0]) if turned else (tensor.dims[0], tensor.dims[1])
     else:
         return None
+    kind = kind or tensor.kind
+    if kind not in _FLOATS:
+        return None
     path = _path(model, node, name)
     return Projection(
         _SHORT.sub(".self_attn", path), path, node.span, node.name or node.outputs[0], name, turned, *sizes,
-        tensor.kind, quantised, float(attributes.get("alpha", 1.0)), inside,
+        kind, quantised, float(attributes.get("alpha", 1.0)),
     )  # fmt: skip
 
 
 def _matrix(
     name: str, weights: Mapping[str, Weight], makers: Mapping[str, Operation]
-) -> tuple[str, bool, bool] | None:
-    """The initializer that a value is, whether it is transposed, and whether it is of integers."""
-    turned = quantised = False
+) -> tuple[str, bool, int] | None:
+    """The initializer that a value is, whether it is transposed, and its type if that is another one."""
+    turned, kind = False, 0
     for _ in range(_MAX_STEPS):
         if name in weights:
-            return name, turned, quantised
+            return name, turned, kind
         node = makers.get(name)
         if node is None or not node.inputs:
             return None
         if node.op == "Transpose" and node.attributes.get("perm", [1, 0]) == [1, 0]:
             turned = not turned
-        elif node.op == "DequantizeLinear":
-            quantised = True
-        elif node.op not in _COPIES:
+        elif node.op == "Cast":
+            kind = kind or int(node.attributes.get("to", 0))
+        elif node.op == "DequantizeLinear" and len(node.inputs) > 1:
+            kind = kind or _kind_of(node.inputs[1], weights)
+        elif node.op != "Identity":
             return None
         name = node.inputs[0]
     return None
+
+
+def _kind_of(name: str, weights: Mapping[str, Weight]) -> int:
+    """ONNX's number of the type of an initializer; 0 if there is none."""
+    return read_tensor(weights[name].model, weights[name].span).kind if name in weights else 0
 
 
 def _path(model: Buffer, node: Operation, weight: str) -> str:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import copy
-import gc
 import pickle
-import weakref
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.lora_nets import filled
 from helpers.models.handmade_exports import ADAPTERS, NAMES, adapter, logits
 from helpers.models.real_models import EXPECTED, MODELS
 from numpy.typing import NDArray
 
+from lite import nn
 from lite.models import GenerationConfig, OnnxDecoder, generate, score
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -49,23 +50,6 @@ def test_generation_and_scores(decoder: OnnxDecoder, name: str | None) -> None:
         np.testing.assert_allclose(response.log_probs, exact[start - 1 :], atol=1e-4)
         np.testing.assert_allclose(scored[1:], exact, atol=1e-4)
     assert not decoder.lengths.any()
-
-
-def test_a_file_is_in_memory_as_long_as_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These lie in it: versions of onnxruntime up to 1.26 end the process where it has gone."""
-    read, files = onnxruntime.AdapterFormat.read_adapter, []
-
-    def noted(path: str) -> Any:
-        file = read(path)
-        files.append(weakref.ref(file))
-        return file
-
-    monkeypatch.setattr(onnxruntime.AdapterFormat, "read_adapter", noted)
-    decoder = OnnxDecoder(FOLDER, num_threads=1, adapters=FILES)
-    gc.collect()
-    assert [file() is not None for file in files] == [True] * len(FILES)
-    decoder.adapter = next(iter(FILES))
-    generate(decoder, PROMPTS, GenerationConfig(max_new_tokens=2))
 
 
 def test_the_adapters_differ() -> None:
@@ -195,3 +179,89 @@ def test_an_adapter_that_contradicts_itself_fails_when_it_runs(tmp_path: Path) -
     assert not decoder.lengths.any()
     decoder.adapter = None
     np.testing.assert_allclose(decoder.prefill(0, PROMPTS[0]), want(PROMPTS[0], None)[-1], atol=1e-4)
+
+
+def set_to(name: str) -> dict[str, Any]:
+    """The values of one of the files."""
+    return dict(adapter(name))
+
+
+def test_new_values_while_the_model_is_open(decoder: OnnxDecoder) -> None:
+    other = decoder.sibling()
+    decoder.set_adapter("mine", set_to("formal"))
+    for one in (decoder, other):
+        one.adapter = "mine"
+        np.testing.assert_allclose(one.prefill(0, PROMPTS[0]), want(PROMPTS[0], "formal")[-1], atol=1e-4)
+    values = set_to("casual")
+    decoder.set_adapter("mine", values)
+    for array in values.values():
+        array[...] = 0  # what was given was copied
+    for one in (decoder, other, *[pickle.loads(pickle.dumps(decoder))]):
+        np.testing.assert_allclose(one.prefill(0, PROMPTS[0]), want(PROMPTS[0], "casual")[-1], atol=1e-4)
+    decoder.set_adapter("mine", {k: v.astype(np.float64) for k, v in set_to("formal").items()})
+    np.testing.assert_allclose(decoder.prefill(0, PROMPTS[0]), want(PROMPTS[0], "formal")[-1], atol=1e-4)
+    decoder.adapter = None
+    np.testing.assert_allclose(decoder.prefill(1, PROMPTS[0]), want(PROMPTS[0], None)[-1], atol=1e-4)
+
+
+def test_the_rank_may_change(decoder: OnnxDecoder) -> None:
+    decoder.adapter = "formal"
+    decoder.prefill(0, PROMPTS[0])
+    twice = {k: np.repeat(v, 2, 1 if k.endswith("A") else 0) for k, v in set_to("casual").items()}
+    halved = {k: v / 2 if k.endswith("B") else v for k, v in twice.items()}
+    decoder.set_adapter("formal", halved)
+    np.testing.assert_allclose(decoder.prefill(0, PROMPTS[0]), want(PROMPTS[0], "casual")[-1], atol=1e-4)
+
+
+def test_rows_go_on_with_what_they_hold(decoder: OnnxDecoder) -> None:
+    """Keys and values of the old adapter, and a step of the new one: the logits are those of neither."""
+    decoder.adapter = "formal"
+    decoder.prefill(0, PROMPTS[0][:-1])
+    decoder.set_adapter("formal", set_to("casual"))
+    mixed = decoder.decode([int(PROMPTS[0][-1])])[0]
+    for name in ADAPTERS:
+        assert np.abs(mixed - want(PROMPTS[0], name)[-1]).max() > 1e-3
+    decoder.reset(0)
+    np.testing.assert_allclose(decoder.prefill(0, PROMPTS[0]), want(PROMPTS[0], "casual")[-1], atol=1e-4)
+
+
+def test_values_that_do_not_fit_change_nothing(decoder: OnnxDecoder) -> None:
+    decoder.adapter = "formal"
+    some = {key: value for key, value in set_to("casual").items() if "query.0" in key}
+    for values, message in (
+        (some, r"'formal' has values of \['query\.1\.lora_A'.*give all"),
+        ({**set_to("casual"), "other": np.zeros((1, 1), np.float32)}, "no optional input 'other'"),
+        ({**set_to("casual"), "query.0.lora_A": np.zeros((3, 1))}, r"shape \[16, 'rank'\], got float32"),
+        ({**set_to("casual"), "query.0.lora_A": np.zeros((16, 1), int)}, "got int64"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            decoder.set_adapter("formal", values)
+    np.testing.assert_allclose(decoder.prefill(0, PROMPTS[0]), want(PROMPTS[0], "formal")[-1], atol=1e-4)
+    assert decoder.adapter_version == 0
+
+
+def test_adapters_may_be_given_as_arrays() -> None:
+    decoder = OnnxDecoder(FOLDER, num_threads=1, adapters={"mine": set_to("casual")})
+    decoder.adapter = "mine"
+    np.testing.assert_allclose(decoder.prefill(0, PROMPTS[0]), want(PROMPTS[0], "casual")[-1], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["optimum-llama", "genai-llama-fp32", "genai-qwen2-int4"])
+def test_an_export_that_is_given_inputs_for_adapters(tmp_path: Path, name: str) -> None:
+    """It is run as before, to the bit; with values it scores as the module that learnt them."""
+    folder = shutil.copytree(MODELS / name, tmp_path / "model")
+    nn.add_adapter_inputs(MODELS / name / "model.onnx", folder / "model.onnx")
+    decoder, before = (OnnxDecoder(path, num_threads=1) for path in (folder, MODELS / name))
+    ids = np.array(EXPECTED[name]["greedy"][0]["prompt"])
+    assert decoder.spec.in_place == before.spec.in_place
+    np.testing.assert_array_equal(decoder.score(ids), before.score(ids))
+    net = filled(nn.lora(nn.from_onnx(MODELS / name / "model.onnx", trainable=False), 2, 1, rng=0))
+    decoder.set_adapter("learnt", net.adapter_inputs())
+    decoder.adapter = "learnt"
+    if name == "genai-qwen2-int4":  # a base that cannot be merged
+        assert np.abs(decoder.score(ids) - before.score(ids)).max() > 1e-2
+        return
+    (folder / "model.onnx").unlink()
+    merged = net.merge().save_onnx(folder / "model.onnx")
+    want = OnnxDecoder(merged.parent, num_threads=1).score(ids)
+    np.testing.assert_allclose(decoder.score(ids), want, atol=1e-4)

@@ -120,6 +120,23 @@ def test_adapters_do_not_mix(rng: np.random.Generator) -> None:
     assert cache.rows == rows
 
 
+def test_rows_of_older_values_of_an_adapter_are_given_back(rng: np.random.Generator) -> None:
+    decoder, chat = ScriptedDecoder(), text(rng, 30)
+    cache = PrefixCache(decoder, 10_000)
+    decoder.adapter, decoder.adapter_version = "tuned", 0
+    said = ask(decoder, [chat], cache)
+    decoder.adapter_version = 1
+    assert cache.longest(np.append(chat, 7)) == 0
+    assert ask(decoder, [chat], cache) == said
+    assert (cache.hits, cache.rows) == (0, 1)
+    steps = stream(decoder, [text(rng, 30)], CONFIG, prefix_cache=cache)
+    next(steps)
+    decoder.adapter_version = 2  # while a response is written
+    rows = cache.rows
+    list(steps)
+    assert cache.rows == rows
+
+
 def test_after_a_failure(rng: np.random.Generator) -> None:
     decoder = ScriptedDecoder()
     cache = PrefixCache(decoder, 10_000)

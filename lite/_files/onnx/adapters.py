@@ -1,0 +1,153 @@
+"""onnxruntime's files of adapters (`.onnx_adapter`): named arrays in a FlatBuffer, written and read by hand.
+
+The layout is that of `adapter_schema.fbs` of onnxruntime: a table of a version and parameters, each with its
+name, sizes, element type and bytes. https://flatbuffers.dev/internals/ has the encoding.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite._files.onnx.arrays import dtype_of
+from lite._files.onnx.writer import ELEMENT_TYPES, element_type
+
+_IDENTIFIER = b"TORT"
+_VERSION = 1
+_ALIGNMENT = 16  # of the numbers, in bytes
+MAX_BYTES = (1 << 31) - 1  # offsets are of 32 bits
+MAX_DIMENSIONS = 8
+
+
+def read_adapter(data: bytes) -> dict[str, NDArray[Any]]:
+    """The arrays of a file, which lie in its bytes.
+
+    Args:
+        data: the file.
+
+    Raises:
+        ValueError: it is no adapter of onnxruntime, or damaged.
+    """
+    if len(data) < 8 or data[4:8] != _IDENTIFIER:
+        raise ValueError(f"it must begin with an offset and {_IDENTIFIER!r}, got {bytes(data[:8])!r}")
+    reader = _Reader(data)
+    root = reader.table(reader.follow(0))
+    version = reader.integer(root[0]) if root[0] else 0
+    if version != _VERSION:
+        raise ValueError(f"it has version {version} of the format, {_VERSION} is known")
+    found: dict[str, NDArray[Any]] = {}
+    for at in reader.offsets(root[3]):
+        name, array = reader.parameter(at)
+        if name in found:
+            raise ValueError(f"it has {name!r} twice")
+        found[name] = array
+    return found
+
+
+class _Reader:
+    """Values at places of a file, each of which must be inside of it."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def unpack(self, kind: str, at: int) -> int:
+        size = struct.calcsize(kind)
+        if at < 0 or at + size > len(self.data):
+            raise ValueError(f"it is damaged: it ends at byte {len(self.data)}, {size} are needed at {at}")
+        value: int = struct.unpack_from(kind, self.data, at)[0]
+        return value
+
+    def integer(self, at: int) -> int:
+        return self.unpack("<i", at)
+
+    def follow(self, at: int) -> int:
+        """Where the offset at a place points to."""
+        return at + self.unpack("<I", at)
+
+    def table(self, at: int) -> list[int]:
+        """Where the first four fields of a table are; 0 for one that is left out."""
+        fields = at - self.unpack("<i", at)
+        count = (self.unpack("<H", fields) - 4) // 2
+        places = [self.unpack("<H", fields + 4 + 2 * i) if i < count else 0 for i in range(4)]
+        return [at + place if place else 0 for place in places]
+
+    def vector(self, field: int, size: int) -> tuple[int, int]:
+        """The first element and the number of elements that a field refers to."""
+        if not field:
+            return 0, 0
+        at = self.follow(field)
+        count = self.unpack("<I", at)
+        if count * size > len(self.data) - at - 4:
+            raise ValueError(f"it is damaged: {count} elements of {size} bytes do not fit behind byte {at}")
+        return at + 4, count
+
+    def offsets(self, field: int) -> list[int]:
+        first, count = self.vector(field, 4)
+        return [self.follow(first + 4 * i) for i in range(count)]
+
+    def parameter(self, at: int) -> tuple[str, NDArray[Any]]:
+        fields = self.table(at)
+        first, count = self.vector(fields[0], 1)
+        name = bytes(self.data[first : first + count]).decode("utf-8", "replace")
+        first, count = self.vector(fields[1], 8)
+        if count > MAX_DIMENSIONS:
+            raise ValueError(f"{name!r} has {count} dimensions; at most {MAX_DIMENSIONS} are known")
+        shape = struct.unpack_from(f"<{count}q", self.data, first)
+        kind = self.integer(fields[2]) if fields[2] else 0
+        if kind not in ELEMENT_TYPES.values():
+            raise ValueError(f"{name!r} has the element type {kind}, which is none of numbers")
+        dtype = dtype_of(kind)
+        first, count = self.vector(fields[3], 1)
+        if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != count:
+            raise ValueError(f"{name!r} of shape {shape} and dtype {dtype} has {count} bytes")
+        flat: NDArray[Any] = np.frombuffer(self.data, np.uint8, count, first).view(dtype)
+        return name, flat.reshape(shape)
+
+
+def adapter_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """A file of arrays by name, as onnxruntime reads it.
+
+    Raises:
+        ValueError: it would be larger than the format allows, or an array has no dimensions, which
+            onnxruntime does not read.
+        NotImplementedError: ONNX has no element type for a dtype.
+    """
+    total = sum(array.nbytes + len(name) + 128 for name, array in arrays.items())
+    if total > MAX_BYTES:
+        raise ValueError(f"an adapter file has at most {MAX_BYTES} bytes, these arrays need {total}.")
+    if flat := [name for name, array in arrays.items() if not array.ndim]:
+        raise ValueError(f"arrays of an adapter file have dimensions, {flat[0]!r} has none.")
+    # The fields of each kind of table are in one place: sizes of that list and of the table, then offsets.
+    of_adapter, of_parameter = (
+        struct.pack("<6H", 12, 20, 4, 8, 12, 16),
+        struct.pack("<6H", 12, 20, 4, 8, 12, 16),
+    )
+    out = bytearray(struct.pack("<I4s", 8 + len(of_adapter) + len(of_parameter), _IDENTIFIER))
+    out += of_adapter + of_parameter
+    root = len(out)
+    out += struct.pack("<i4I", root - 8, _VERSION, 0, 0, 4)
+    out += struct.pack("<I", len(arrays)) + bytes(4 * len(arrays))
+    slots = len(out) - 4 * len(arrays)
+    for i, (name, array) in enumerate(arrays.items()):
+        out += bytes(-len(out) % 4)
+        table = len(out)
+        struct.pack_into("<I", out, slots + 4 * i, table - slots - 4 * i)
+        out += struct.pack("<i4I", table - 8 - len(of_adapter), 0, 0, element_type(array.dtype), 0)
+        text = name.encode()
+        data = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+        _append(out, table + 4, len(text), text + b"\0", 1)
+        _append(out, table + 8, array.ndim, struct.pack(f"<{array.ndim}q", *array.shape), 8)
+        _append(out, table + 16, len(data), data, _ALIGNMENT)
+    return bytes(out)
+
+
+def _append(out: bytearray, field: int, count: int, content: bytes, alignment: int) -> None:
+    """Write a vector at the end, whose elements are aligned, and refer to it in a field."""
+    out += bytes(-(len(out) + 4) % max(alignment, 4))
+    struct.pack_into("<I", out, field, len(out) - field)
+    out += struct.pack("<I", count) + content

@@ -1,0 +1,177 @@
+"""The file of an exported graph again, with optional inputs for adapters."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from lite._files.commit import new_file
+from lite._files.onnx import writer
+from lite._files.onnx.arrays import dtype_of
+from lite._files.onnx.external import check_external_files
+from lite._files.onnx.model import Operation, OperationGraph, read_model
+from lite._files.onnx.reader import read_tensor
+from lite._files.onnx.rewriting import with_nodes
+from lite._files.onnx.wire import Buffer, field, fields, text, varint
+from lite.nn._export.contract import contract_path
+from lite.nn._import.module import mapped
+from lite.nn._lora.low_rank import matrices
+from lite.nn._lora.projections import Projection, chosen, projections
+
+
+def add_adapter_inputs(
+    path: str | os.PathLike[str],
+    new_path: str | os.PathLike[str],
+    *,
+    rank: int | None = None,
+    targets: str | Iterable[str] | None = None,
+) -> Path:
+    """Write an exported graph again, with optional inputs for low-rank adapters beside its projections.
+
+    Without an adapter the graph computes what it did. An adapter gives values to the inputs
+    ``<path>.lora_A.weight`` (in, rank) and ``<path>.lora_B.weight`` (rank, out), the names that Olive has,
+    where a path is that of the nodes: onnxruntime's own files do so, `OnnxDecoder(adapters=...)`, and
+    `OnnxDecoder.set_adapter` with `LoraModule.adapter_inputs`. The matrices beside float weights have their
+    type, beside quantised ones that of the scales.
+
+    Args:
+        path: of the ONNX file. Weights in files beside it stay as they are.
+        new_path: of the new file. In the same folder it shares those files; in another one they are copied.
+        rank: of the adapters; None for any, which may differ from input to input.
+        targets: as for `lora`.
+
+    Returns:
+        `new_path`.
+
+    Raises:
+        FileNotFoundError: there is no such file, or one of its external data is missing.
+        ValueError: no ONNX model; a target is for nothing (the message says what there is); `rank` is not
+            positive; the graph has such an input already; another file has the place of external data.
+
+    Source:
+        Olive, ExtractAdapters; onnxruntime, "Run LoRA models".
+
+    Example:
+        >>> import tempfile
+        >>> from lite import nn
+        >>> from lite.models import OnnxDecoder, embedded_model_path
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = nn.add_adapter_inputs(embedded_model_path() / "model.onnx", f"{folder}/model.onnx")
+        ...     OnnxDecoder(path).spec.optional[0]
+        'model.layers.0.self_attn.o_proj.lora_A.weight'
+    """
+    source, target = Path(path).resolve(), Path(new_path)
+    if not source.is_file():
+        raise FileNotFoundError(f"path: there is no ONNX file {os.fspath(path)!r}.")
+    if rank is not None and rank < 1:
+        raise ValueError(f"rank must be a positive integer or None, got {rank!r}.")
+    content = mapped(source)
+    try:
+        graph = read_model(content, source.parent).graph
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from None
+    found = projections(content, graph)
+    names = chosen((one.name for one in found), targets)
+    changed = _with_inputs(content, graph, [one for one in found if one.name in names], rank)
+    outside = set(_files(graph))
+    check_external_files(source, outside)
+    for name in outside:
+        _copy(source.parent / name, target.parent / name)
+    with new_file(str(target)) as file:
+        file.write(changed)
+    if contract_path(source).is_file() and not contract_path(target).exists():
+        shutil.copyfile(contract_path(source), contract_path(target))
+    return target
+
+
+def _with_inputs(content: Buffer, graph: OperationGraph, own: list[Projection], rank: int | None) -> bytes:
+    spans, nodes = {one.span: one for one in own}, {}
+    bias = _bias_of(graph)
+    for node in _nodes(graph):
+        if node.span in spans:
+            last = bias.get(node.outputs[0], node)
+            nodes[last.span] = _beside(content, last, node.inputs[0], spans[node.span].graph_name)
+    taken = {*graph.weights, *(name for node in _nodes(graph) for name in node.outputs)}
+    more = []
+    for one in {one.graph_name: one for one in own}.values():
+        dtype, any_rank = dtype_of(one.element_type), f"{one.graph_name}.rank"
+        first, second = matrices(one.graph_name)
+        if first in taken:
+            raise ValueError(f"path: the graph has {first!r} already.")
+        for name, zeros, shape in (
+            (first, (one.inputs, rank or 0), (one.inputs, rank or any_rank)),
+            (second, (rank or 0, one.outputs), (rank or any_rank, one.outputs)),
+        ):
+            more.append(field(5, writer.tensor(name, np.zeros(zeros, dtype))))
+            more.append(field(11, writer.value(name, dtype, shape)))
+    return with_nodes(content, nodes, b"".join(more))
+
+
+def _bias_of(graph: OperationGraph) -> dict[str, Operation]:
+    """For values that a weight is added to, and nothing else is done with: the node that does.
+
+    Behind it adapters are added: runtimes compute such a sum with the product, and go on doing so.
+    """
+    reads = Counter(name for node in _nodes(graph) for name in node.inputs)
+    reads.update(x.name for x in graph.outputs)
+    found = {}
+    for node in graph.nodes:
+        if node.op == "Add" and len(node.inputs) == 2:
+            for name, other in (node.inputs, node.inputs[::-1]):
+                if other in graph.weights and reads[name] == 1:
+                    found[name] = node
+    return found
+
+
+def _beside(content: Buffer, node: Operation, x: str, path: str) -> bytes:
+    """A node whose output has another name, and the nodes that add to it what an adapter computes of `x`."""
+    out, place = node.outputs[0], f"{node.name or node.outputs[0]}/lora"
+    alone, narrow, added = (f"{out}/{x}" for x in ("without_adapter", "lora_A", "lora_B"))
+    renamed = []
+    for number, wire, a, b in fields(content, *node.span):
+        head = varint(number << 3 | wire) + (varint(b - a) if wire == 2 else b"")
+        renamed.append(text(2, alone) if number == 2 else head + bytes(content[a:b]))
+    first, second = matrices(path)
+    return b"".join(
+        field(1, one)
+        for one in (
+            b"".join(renamed),
+            writer.node("MatMul", f"{place}_A/MatMul", [x, first], [narrow], {}),
+            writer.node("MatMul", f"{place}_B/MatMul", [narrow, second], [added], {}),
+            writer.node("Add", f"{place}/Add", [alone, added], [out], {}),
+        )
+    )
+
+
+def _nodes(graph: OperationGraph) -> Iterator[Operation]:
+    """The nodes of a graph and of those in its nodes."""
+    for node in graph.nodes:
+        yield node
+        for body in node.attributes.values():
+            if isinstance(body, OperationGraph):
+                yield from _nodes(body)
+
+
+def _files(graph: OperationGraph) -> Iterator[str]:
+    """The files beside the model that its weights are in."""
+    bodies = [body for node in _nodes(graph) for body in node.attributes.values()]
+    for one in (graph, *(body for body in bodies if isinstance(body, OperationGraph))):
+        for weight in one.weights.values():
+            outside = read_tensor(weight.model, weight.span).outside
+            if outside:
+                yield outside.get(b"location", b"").decode("utf-8", "replace")
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Have a file beside the new graph, too; no link, which other readers of ONNX refuse."""
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, target)
+    elif not filecmp.cmp(source, target):
+        raise ValueError(f"new_path: {target} has the place of the graph's external data.")
