@@ -1,21 +1,22 @@
 """Array kernels: returns and advantages, softmax of logits, sampling, ragged batches.
 
 One file for each public function or family: `returns`, `advantages` and, under TorchRL's names,
-`value_estimates`; `multistep_return`; `log_softmax` and `token_log_probs`; `sample_tokens`, one use of a
-`sampling_plan`; `ragged`; `sum_tree`. Each documents, checks and prepares, and calls a compiled half in
-`cpu/` or `cuda/`. `lite.nn` calls `_layers`, `lite.optim` calls `_optimizers`. `backends/` is what runs
-the compiled halves.
+`value_estimates`; `multistep_return`; `log_softmax`, `token_log_probs` and `linear_log_probs`;
+`sample_tokens`, one use of a `sampling_plan`; `ragged`; `sum_tree`. Each documents, checks and prepares, and
+calls a compiled half in `cpu/` or `cuda/`. `lite.nn` calls `_layers` and the derivatives beside
+`linear_log_probs`, `lite.optim` calls `_optimizers`. `backends/` is what runs the compiled halves.
 
 What they share: `_device` says where arrays lie, `_arrays` makes plain memory of them, `_integer` reads whole
-numbers. `_estimates` checks what recursions in time take, `_sequences` lays it out; `_logits` checks logits,
-`_row_numbers` runs kernels over their rows, `_supports` checks what these were drawn from, `_outcomes` names
-what becomes of a draw. `_threads` hands rows to threads.
+numbers. `_estimates` checks what recursions in time take, `_sequences` lays it out; `_logits` checks logits
+and what they were drawn from, `_row_numbers` runs kernels over their rows, `_outcomes` names what becomes of
+a draw. `_threads` hands rows to threads.
 """
 
 from lite.kernels._threads import get_num_threads, set_num_threads
 from lite.kernels.advantages import Advantage, gae, retrace, vtrace
 from lite.kernels.backends.choice import backend
 from lite.kernels.backends.warmup import warmup
+from lite.kernels.linear_log_probs import linear_log_probs
 from lite.kernels.log_softmax import LogSoftmaxStats, entropy, log_softmax_stats, masked_log_softmax
 from lite.kernels.multistep_return import MultiStepReturn, gather_time, multistep_return
 from lite.kernels.ragged import Packed, Padded, cu_seqlens, left_to_right_pad, pad_sequences, unpad
@@ -64,6 +65,7 @@ __all__ = [
     "generalized_advantage_estimate",
     "get_num_threads",
     "left_to_right_pad",
+    "linear_log_probs",
     "log_softmax_stats",
     "masked_log_softmax",
     "min_tree",

@@ -1,4 +1,4 @@
-"""Checks shared by the functions of logits."""
+"""Checks of logits, and of the tokens that their rows were drawn from."""
 
 from typing import Any
 
@@ -19,6 +19,9 @@ from lite.kernels._arrays import (
 
 SMALLEST = 2.0**-126  # of normal float32 numbers
 _HOTTEST = 2.0**100  # logits of any size are equal then; more of it would leave no float32 for its inverse
+
+Support = tuple[ArrayLike, ArrayLike]
+"""Tokens that rows were drawn from: `ids[offsets[r]:offsets[r + 1]]` for row r, all where these are none."""
 
 
 class Logits:
@@ -52,28 +55,11 @@ class Logits:
         self.array: Array = given if axis in (-1, given.ndim - 1) else moveaxis(given, axis, -1)
         self.shape, self.size = self.array.shape[:-1], self.array.shape[-1]
         self.dtype = np.dtype(np.float64 if given.dtype == np.float64 else np.float32)
-        self.inverse = self._inverse(temperature)
+        self.inverse = inverse_temperature(temperature, self.shape, gpu)
         self.counted: Array | None = None
         self.keep: Array | None = None
         if mask is not None:
             self._mask(as_array("mask", mask), given.shape)
-
-    def _inverse(self, temperature: Any) -> Any:
-        one = isinstance(temperature, (int, float, np.number))
-        if not one and isinstance(temperature, (str, bytes)):
-            raise TypeError(f"temperature must be a number, got {type(temperature).__name__}")
-        given = temperature if one else on_host("temperature", temperature, self.gpu)
-        if not one and given.dtype.kind not in "fiu":
-            raise TypeError(f"temperature must be a number, or numbers, got {given.dtype}")
-        if not one and given.shape not in ((), self.shape):
-            raise ValueError(
-                f"temperature must be one number or one of each row, of shape {self.shape}, got {given.shape}"
-            )
-        fits = (given >= SMALLEST) & (given <= _HOTTEST)
-        if not (fits if one else fits.all()):
-            bad = given if one or not given.ndim else given[~fits][0]
-            raise ValueError(f"temperature must be positive and finite (from 2**-126 to 2**100), got {bad}")
-        return 1.0 / float(given) if one or not given.ndim else 1.0 / given.astype(np.float64)
 
     def _mask(self, flags: Array, shape: tuple[int, ...]) -> None:
         if flags.dtype != np.bool_:
@@ -113,6 +99,25 @@ class Logits:
         return flat, bfloat16, starts, self.size, keep, keep_starts, counted, contiguous(inverses, np.float64)
 
 
+def inverse_temperature(temperature: Any, shape: tuple[int, ...], gpu: Any = None) -> Any:
+    """1 / temperature: one number, or float64 on the host, one for each row of `shape`."""
+    one = isinstance(temperature, (int, float, np.number))
+    if not one and isinstance(temperature, (str, bytes)):
+        raise TypeError(f"temperature must be a number, got {type(temperature).__name__}")
+    given = temperature if one else on_host("temperature", temperature, gpu)
+    if not one and given.dtype.kind not in "fiu":
+        raise TypeError(f"temperature must be a number, or numbers, got {given.dtype}")
+    if not one and given.shape not in ((), shape):
+        raise ValueError(
+            f"temperature must be one number or one of each row, of shape {shape}, got {given.shape}"
+        )
+    fits = (given >= SMALLEST) & (given <= _HOTTEST)
+    if not (fits if one else fits.all()):
+        bad = given if one or not given.ndim else given[~fits][0]
+        raise ValueError(f"temperature must be positive and finite (from 2**-126 to 2**100), got {bad}")
+    return 1.0 / float(given) if one or not given.ndim else 1.0 / given.astype(np.float64)
+
+
 def token_array(tokens: ArrayLike, shape: tuple[int, ...]) -> Array:
     """`tokens` as integers, one for each row of logits of `shape`."""
     ids = as_array("tokens", tokens)
@@ -124,3 +129,47 @@ def token_array(tokens: ArrayLike, shape: tuple[int, ...]) -> Array:
             f"logits {shape}"
         )
     return ids
+
+
+def checked_support(
+    support: Any, rows: int, size: int, name: str = "support"
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Offsets and ids of `rows` rows; none has an id twice, and all are of a vocabulary of `size`.
+
+    Raises:
+        TypeError, ValueError, IndexError: they are not; `name` is what it is called there.
+    """
+    if not isinstance(support, tuple | list) or len(support) != 2:
+        raise TypeError(f"{name} must be a pair (offsets, ids), got {type(support).__name__}")
+    offsets, ids = (np.asarray(part) for part in support)
+    for what, part in (("offsets", offsets), ("ids", ids)):
+        if part.dtype.kind not in "iu" and part.size:
+            raise TypeError(f"{what} of {name} must be integers, got {part.dtype}")
+        if part.ndim != 1:
+            raise ValueError(f"{what} of {name} must have one dimension, got shape {part.shape}")
+    if len(offsets) != rows + 1:
+        raise ValueError(
+            f"offsets of {name} must be {rows + 1}, one more than there are rows, got {len(offsets)}"
+        )
+    if offsets[0] != 0 or offsets[-1] != len(ids) or (offsets[1:] < offsets[:-1]).any():
+        raise ValueError(
+            f"offsets of {name} must ascend from 0 to the number of ids, {len(ids)}; got {offsets}"
+        )
+    offsets = contiguous(offsets, np.int64)
+    outside = (ids < 0) | (ids >= size)
+    if outside.any():
+        at = int(outside.argmax())
+        row = int(np.searchsorted(offsets, at, "right")) - 1
+        raise IndexError(
+            f"ids of {name} has {ids[at]} for row {row}, which is outside the vocabulary of {size}"
+        )
+    ascends = ids[1:] > ids[:-1]
+    ascends[offsets[(offsets > 0) & (offsets < len(ids))] - 1] = True  # from row to row
+    if not ascends.all():
+        owner = np.repeat(np.arange(rows), np.diff(offsets))
+        ordered = ids[np.lexsort((ids, owner))]
+        twice = (ordered[1:] == ordered[:-1]) & (owner[1:] == owner[:-1])
+        if twice.any():
+            at = int(twice.argmax())
+            raise ValueError(f"ids of {name} has {ordered[at]} twice for row {owner[at]}")
+    return offsets, contiguous(ids, np.int32)

@@ -17,8 +17,12 @@ _CHUNK = 400_000  # logits handed to a thread at a time
 
 def run(kernel: Callable[..., None], logits: Logits, *args: Any) -> None:
     """Call `kernel(*args, start, stop)` over all rows, on threads where it pays."""
-    rows = math.prod(logits.shape)
-    chunk = max(1, _CHUNK // max(logits.size, 1)) if rows * logits.size > _SERIAL else max(rows, 1)
+    run_rows(kernel, math.prod(logits.shape), logits.size, *args)
+
+
+def run_rows(kernel: Callable[..., None], rows: int, size: int, *args: Any) -> None:
+    """`run` over a number of rows of `size` logits."""
+    chunk = max(1, _CHUNK // max(size, 1)) if rows * size > _SERIAL else max(rows, 1)
 
     def work(start: int, stop: int) -> None:
         kernel(*args, start, stop)

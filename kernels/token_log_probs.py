@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels._arrays import contiguous
 from lite.kernels._device import gpu_of
-from lite.kernels._logits import Logits, token_array
+from lite.kernels._logits import Logits, Support, checked_support, token_array
 from lite.kernels._row_numbers import check_tokens, numbers, run
-from lite.kernels._supports import Support, checked_support
 
 
 class TokenScores(NamedTuple):

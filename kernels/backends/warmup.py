@@ -10,6 +10,7 @@ from lite.kernels._optimizers import advance
 from lite.kernels.advantages import gae, vtrace
 from lite.kernels.backends.choice import choice
 from lite.kernels.backends.compiler import import_numba
+from lite.kernels.linear_log_probs import LinearLogProbs
 from lite.kernels.log_softmax import masked_log_softmax
 from lite.kernels.multistep_return import multistep_return
 from lite.kernels.returns import td_lambda_return
@@ -64,6 +65,9 @@ def _calls() -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"update_min_tree, {kind}", partial(update_min_tree, min_tree(2, dtype), [0], 1.0)
         fixed = partial(td_lambda_return, reward, reward, done, gamma=0.9, lmbda=0.9, rolling=False)
         yield f"td_lambda_return, {kind}, not rolling", fixed
+        scores = LinearLogProbs(reward, reward, np.zeros(1, np.int64))
+        yield f"linear_log_probs, {kind}", scores.log_probs
+        yield f"linear_log_probs, {kind}, gradients", partial(scores.gradients, np.ones(1), True, True)
         flat_array = np.zeros(1, dtype)
         for name, arrays in (("adam", 5), ("sgd", 3), ("rmsprop", 5), ("lerp", 2)):
             yield f"{name}, {kind}", partial(advance, name, [[flat_array] * arrays], np.ones(8, dtype))

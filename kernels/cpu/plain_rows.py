@@ -1,4 +1,4 @@
-"""Rows of logits in NumPy, for `log_softmax` and `token_log_probs` where nothing is compiled.
+"""Rows of logits in NumPy, for `log_softmax`, `token_log_probs` and `linear_log_probs` without compiled code.
 
 The entry points have the arguments of those files, which document them. A few rows are processed at a time,
 so that intermediate results fit a cache.
@@ -24,12 +24,16 @@ class Softmax(NamedTuple):
         total: the log of the sum of exp((x - highest) * inverse); 0 where there is none.
         spread: the mean of (x - highest) * inverse under these weights.
         unknown: whether there is NaN.
+        count: how often the row has its highest logit.
+        rest: the sum of exp((x - highest) * inverse) over the others.
     """
 
     highest: Any
     total: Any
     spread: Any
     unknown: Any
+    count: Any
+    rest: Any
 
     def log_prob(self, logit: Floats | float, inverse: Floats) -> Floats:
         distance = np.where(logit == self.highest, 0.0, (logit - self.highest) * inverse)
@@ -55,7 +59,8 @@ def softmax(x: Floats, inverse: Floats) -> Softmax:
     weighted = (terms * distance).sum(axis=1, dtype=np.float64)
     some = count > 0
     total = np.where(some, np.log(count) + np.log1p(rest / count), 0.0)
-    return Softmax(highest.astype(np.float64), total, np.where(some, weighted / (count + rest), 0.0), unknown)
+    spread = np.where(some, weighted / (count + rest), 0.0)
+    return Softmax(highest.astype(np.float64), total, spread, unknown, count, rest)
 
 
 def _rows(
@@ -168,3 +173,52 @@ def scores(
             sampled[part] = np.where(known, drawn, 0.0)
         if mass:
             masses[part] = np.where(known, share, 0.0)
+
+
+def merge(
+    block: Floats, size: int, inverses: Floats, tokens: Ints, first: int, highest: Floats, counts: Floats,
+    rests: Floats, logits: Floats, factors: Floats, keep: Bools, start: int, stop: int,
+) -> None:  # fmt: skip
+    for part, x in _blocks(block, size, start, stop):
+        inverse, before, found = inverses[part], highest[part], softmax(x, inverses[part])
+        top = np.maximum(before, found.highest)
+        old = np.where(before == top, 1.0, np.exp((before - top) * inverse))
+        new = np.where(found.highest == top, 1.0, np.exp((found.highest - top) * inverse))
+        was, now = before == top, found.highest == top
+        others = np.where(was, rests[part], (counts[part] + rests[part]) * old)
+        others = others + np.where(now, found.rest, (found.count + found.rest) * new)
+        rests[part] = np.where(found.unknown, np.nan, others)
+        counts[part] = np.where(was, counts[part], 0.0) + np.where(now, found.count, 0)
+        highest[part] = top
+        here = np.flatnonzero((tokens[part] >= first) & (tokens[part] < first + size))
+        logits[part.start + here] = x[here, tokens[part][here] - first]
+        if factors.size:
+            factors[part] = old
+            x[...] = _weights(x, top, inverse)
+            x[top == -np.inf] = 0.0
+
+
+def shares(
+    block: Floats, size: int, inverses: Floats, tokens: Ints, first: int, highest: Floats, scales: Floats,
+    gains: Floats, keep: Bools, start: int, stop: int,
+) -> None:  # fmt: skip
+    for part, x in _blocks(block, size, start, stop):
+        x[...] = _weights(x, highest[part], inverses[part]) * scales[part, None].astype(x.dtype)
+        here = np.flatnonzero((tokens[part] >= first) & (tokens[part] < first + size))
+        x[here, tokens[part][here] - first] += gains[part][here].astype(x.dtype)
+
+
+def _blocks(block: Floats, size: int, start: int, stop: int) -> Iterator[tuple[slice, Floats]]:
+    """Slices of rows with their logits, which lie one after the other."""
+    each = max(1, _TOGETHER // max(size, 1))
+    for first in range(start, stop, each):
+        last = min(first + each, stop)
+        yield slice(first, last), block[first * size : last * size].reshape(last - first, size)
+
+
+def _weights(x: Floats, highest: Floats, inverse: Floats) -> Floats:
+    """exp((x - highest) * inverse), no more than 1."""
+    narrow = x.dtype.type
+    return np.exp(
+        np.minimum((x - highest[:, None].astype(narrow)) * inverse[:, None].astype(narrow), narrow(0))
+    )

@@ -46,6 +46,15 @@ def _updates(x: str) -> Signatures:
     }
 
 
+def _blocks(x: str) -> Signatures:
+    """Kernels of logits that a product of matrices of float32 or float64 made."""
+    block = f"{x}[] q d[] q[] q"
+    return {
+        "linear_log_probs.merge": [f"{block} d[] d[] d[] d[] d[] ?[] q q"],
+        "linear_log_probs.shares": [f"{block} d[] d[] d[] ?[] q q"],
+    }
+
+
 def _logits(x: str) -> Signatures:
     """Kernels that read logits of any floating type; 16-bit ones give float32."""
     y = "d" if x == "d" else "f"
@@ -81,7 +90,10 @@ def _layers() -> Signatures:
 
 
 def _all() -> Signatures:
-    families = [*map(_returns, "fd"), *map(_updates, "fd"), *map(_logits, "fdH"), _draws(), _layers()]
+    families = [
+        *map(_returns, "fd"), *map(_updates, "fd"), *map(_logits, "fdH"), *map(_blocks, "fd"),
+        _draws(), _layers(),
+    ]  # fmt: skip
     found: Signatures = {}
     for family in families:
         for name, signatures in family.items():

@@ -1,7 +1,7 @@
 """Losses and activations as functions, of arrays and of TensorDicts, under the names of torch.nn.functional.
 
-A function of TensorDicts is applied to the arrays under each key and returns a TensorDict. All run under
-`grad`, `enable_grad` and `vmap`.
+A function of TensorDicts is applied to the arrays under each key and returns a TensorDict; `linear_log_probs`
+is of arrays alone. All run under `grad`, `enable_grad` and `vmap`.
 
 Losses take `input`, the output of a network, and `target`, of the same shape unless documented otherwise.
 `reduction` is "mean", "sum", or "none" for a loss of that shape. torch's `size_average` and `reduce` are
@@ -27,6 +27,7 @@ from lite._transforms.grad.tape import is_traced, value_of, with_node
 from lite._tree.collection import TensorCollection
 from lite.nn.layers import activations
 from lite.nn.layers.large_arrays import pointwise
+from lite.nn.layers.linear_log_probs import linear_log_probs
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -643,6 +644,7 @@ __all__ = [
     "kl_div",
     "l1_loss",
     "leaky_relu",
+    "linear_log_probs",
     "log_softmax",
     "mse_loss",
     "nll_loss",

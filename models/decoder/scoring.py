@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels import TokenScores, log_softmax_stats, token_log_probs, token_scores
 from lite.kernels._integer import integer
-from lite.kernels._supports import Support, checked_support
+from lite.kernels._logits import Support, checked_support
 from lite.models.decoder.device_logits import Logits, on_their_device
 from lite.models.decoder.protocol import Decoder, checked_row, refuse_path
 

@@ -116,6 +116,21 @@ def token_log_probs(
     return np.take_along_axis(log_softmax(logits, temperature), tokens[..., None], -1)[..., 0]
 
 
+def linear_log_probs(
+    hidden: NDArray[Any],
+    weight: NDArray[Any],
+    ids: NDArray[Any],
+    bias: NDArray[Any] | None = None,
+    temperature: Any = 1.0,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Log-probs of (rows, features), and their derivatives by the logits."""
+    logits = hidden.astype(np.float64) @ weight.astype(np.float64).T
+    logits += 0 if bias is None else bias.astype(np.float64)
+    scale = np.broadcast_to(np.asarray(temperature, np.float64), ids.shape)[:, None]
+    log_p = log_softmax(logits / scale)
+    return log_p[np.arange(len(ids)), ids], (np.eye(len(weight))[ids] - np.exp(log_p)) / scale
+
+
 def entropy(logits: NDArray[Any], temperature: float = 1.0) -> NDArray[np.float64]:
     """Terms p log p; those of p = 0 are 0."""
     log_p = log_softmax(logits, temperature)

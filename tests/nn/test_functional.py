@@ -43,7 +43,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
 
 
 def test_every_function_is_called_here() -> None:
-    assert set(CALLS) == set(functional.__all__)
+    assert set(CALLS) == set(functional.__all__) - {"linear_log_probs"}  # see layers/test_linear_log_probs.py
 
 
 def number(name: str) -> Any:

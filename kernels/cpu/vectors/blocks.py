@@ -120,6 +120,13 @@ def weights_apart(o: Operations, x: Vector, highest: Vector, inverse: Vector) ->
     return o.where(d >= 0.0, 1.0, e)
 
 
+@written(parameters=3)
+def scaled_apart(o: Operations, x: Vector, highest: Vector, inverse: Vector, scale: Vector) -> Vector:
+    """`weights_apart` times a number; of what exceeds `highest`, that number."""
+    d, e = _apart(o, x, highest, inverse)
+    return o.where(d >= 0.0, 1.0, e) * o.narrow(scale)
+
+
 @folded(parameters=0, unknown="sum", infinite="sum")
 def odd(o: Operations, x: Vector) -> tuple[Vector, ...]:
     """How many entries are NaN, and how many +inf."""

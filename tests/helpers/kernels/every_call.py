@@ -9,6 +9,7 @@ from lite.kernels import _layers, _optimizers
 from lite.kernels.cpu import (
     flat_rows,
     layers,
+    linear_log_probs,
     log_softmax,
     multistep_return,
     optimizers,
@@ -17,12 +18,14 @@ from lite.kernels.cpu import (
     sum_tree,
     token_log_probs,
 )
+from lite.kernels.linear_log_probs import LinearLogProbs
 
 ENTRIES: list[tuple[Any, str]] = [
     (returns, "lambda_returns"), (returns, "fixed_lambda_returns"), (returns, "advantages"),
     (returns, "short_lambda_returns"), (returns, "short_advantages"),
     (multistep_return, "sequences"), (log_softmax, "rows"), (log_softmax, "log_softmax"),
-    (sample_tokens, "rows"), (flat_rows, "flat_row"), (token_log_probs, "scores"), (layers, "gelu"),
+    (sample_tokens, "rows"), (flat_rows, "flat_row"), (token_log_probs, "scores"),
+    (linear_log_probs, "merge"), (linear_log_probs, "shares"), (layers, "gelu"),
     (layers, "gelu_by_tanh"), (layers, "silu"), (layers, "layer_norm"),
     (sum_tree, "update"), (sum_tree, "search"), (optimizers, "adam"), (optimizers, "sgd"),
     (optimizers, "rmsprop"), (optimizers, "lerp"),
@@ -56,6 +59,11 @@ def call_everything() -> None:
             k.masked_log_softmax(x, m)
             k.entropy(x, m)
             k.log_softmax_stats(x, m)
+        k.linear_log_probs(x, x, ids, bias=x[0, :2], temperature=0.7)
+        for directions in (True, False):
+            scores = LinearLogProbs(x, x, ids, mask=np.array([True, False]))
+            scores.log_probs(directions)
+            scores.gradients(x[:, 0] + 1, True, not directions, not directions)
         k.sample_tokens(
             x, ids, temperature=0.5, top_k=2, top_p=0.9, min_p=0.1, repetition_penalty=1.1, mask=mask,
             previous=[[1], [2]],

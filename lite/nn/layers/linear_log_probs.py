@@ -1,0 +1,148 @@
+"""Log-probs of tokens from hidden states and the output matrix, as one node of a gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.device import unwrap, wrap
+from lite._arrays.dtypes import compute_dtype
+from lite._arrays.types import Array, HostArray, as_array, computed
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import has_derivative, value_of, with_vjp
+from lite._transforms.vmap.running import everything
+from lite.nn.layers.activations import LogSoftmax
+from lite.nn.layers.linear import linear
+
+
+def linear_log_probs(
+    input: Array,
+    weight: Any,
+    target: Array,
+    bias: Array | None = None,
+    *,
+    mask: Array | None = None,
+    temperature: Any = 1.0,
+    ignore_index: int = -100,
+) -> Any:
+    """Log-probs of tokens under the softmax of a linear layer, whose outputs are never held for all rows.
+
+    The values of `log_softmax(input @ weight.T + bias)` at `target`, by `lite.kernels.linear_log_probs`:
+    there are 32 MB of logits at a time, on the way back, too.
+
+    A gradient by `input` alone (a matrix that does not learn) takes one more product in the forward pass, an
+    array of the size of `input` that is kept, and nearly no time on the way back. By `weight` or `bias` the
+    logits are computed once more on the way back, of rows whose gradient is not 0; a few numbers a row are
+    kept, and the gradient is of the size of `weight`.
+
+    Under `vmap`, and for arrays of JAX, NumPy's functions compute all logits: call it outside of the map, as
+    it takes any leading dimensions. Under `lite.jit` it is MatMul, LogSoftmax and GatherElements.
+
+    Args:
+        input: hidden states, (*B, D), of floats.
+        weight: the output matrix (V, D) as of `Linear`, which may be the transposed view of one (D, V) and is
+            not copied; or an object with `shape` and `rows(start, stop)`, which gives rows as float32: a
+            quantised matrix, a constant.
+        target: ids of tokens, integers (*B).
+        bias: (V,), or None.
+        mask: bools (*B). Where it is False the result is 0 without a gradient, and nothing is computed.
+        temperature: logits are divided by it; a positive number, or one for each row, (*B). A constant.
+        ignore_index: an id that does not count, as if it were masked.
+
+    Returns:
+        Log-probs (*B), float32 or float64.
+
+    Raises:
+        TypeError: arrays of other types; an object with `rows` under `vmap` or `lite.jit`.
+        ValueError: shapes that do not fit.
+        IndexError: ids out of range.
+
+    Source:
+        The purpose is that of LigerFusedLinearCrossEntropy (Hsu et al., 2024, arXiv:2410.10989).
+
+    Example:
+        >>> import numpy as np
+        >>> import lite
+        >>> from lite.nn import functional as F
+        >>> hidden, weight = np.ones((3, 2), np.float32), np.zeros((4, 2), np.float32)
+        >>> ids, mask = np.array([0, 1, 3]), np.array([True, True, False])
+        >>> F.linear_log_probs(hidden, weight, ids, mask=mask).round(4)
+        array([-1.3863, -1.3863,  0.    ], dtype=float32)
+        >>> loss = lambda weight: -F.linear_log_probs(hidden, weight, ids, mask=mask).sum()
+        >>> lite.grad(loss)(weight)[:, 0]
+        array([-0.5, -0.5,  0.5,  0.5], dtype=float32)
+    """
+    quantized = not hasattr(weight, "dtype") and hasattr(weight, "rows")
+    given: Any = [
+        as_array(wrap(computed(a))) if hasattr(a, "dtype") else a
+        for a in (input, weight, bias, target, mask, temperature)
+    ]
+    if any(isinstance(value_of(a), HostArray) for a in given):
+        if quantized:
+            raise TypeError(
+                f"weight must be an array under vmap and lite.jit, and beside arrays of JAX; got a "
+                f"{type(weight).__name__}, whose rows are for NumPy arrays."
+            )
+        return unwrap(_formula(given, ignore_index))
+    from lite.kernels.linear_log_probs import LinearLogProbs
+
+    x, matrix, added, ids, counted, divisor = map(value_of, given)
+    call = LinearLogProbs(x, matrix, ids, added, counted, divisor, ignore_index)
+    of_input, of_weight, of_bias = map(_learns, given[:3])
+    out = call.log_probs(directions=of_input and not (of_weight or of_bias))
+
+    def pull(g: Array) -> tuple[Any, ...]:
+        if isinstance(g, HostArray):  # of an outer map, over gradients of the same log-probs
+            return _mapped(g, [x, matrix, added, ids, counted, divisor], ignore_index)
+        return call.gradients(g, of_input, of_weight, of_bias)
+
+    return with_vjp(out, given[:3], pull)
+
+
+def _learns(x: Any) -> bool:
+    return type(x) is TracedArray and x.node is not None and has_derivative(x)
+
+
+def _formula(given: list[Any], ignored: int) -> Array:
+    """The same of NumPy's functions, of the arguments in order."""
+    log_probs, counted, ids, _ = _all_log_probs(given, ignored)
+    picked = np.take_along_axis(log_probs, ids[..., None], -1)[..., 0]
+    return np.where(counted, picked, picked.dtype.type(0))
+
+
+def _mapped(g: Array, given: list[Any], ignored: int) -> tuple[Any, ...]:
+    """Derivatives by input, weight and bias from mapped ones by the log-probs, of NumPy's functions."""
+    x, weight, *others = given
+    if not hasattr(weight, "dtype"):
+        weight = weight.rows(0, weight.shape[0])
+    log_probs, counted, ids, divisor = _all_log_probs([x, weight, *others], ignored)
+    chosen = np.zeros_like(log_probs)
+    np.put_along_axis(chosen, ids[..., None], 1.0, -1)
+    shares = np.where(counted, g, g.dtype.type(0))[..., None] * ((chosen - np.exp(log_probs)) / divisor)
+    rows = shares.reshape(-1, weight.shape[0])
+    states = np.where(counted[..., None], x, x.dtype.type(0)).reshape(-1, weight.shape[1])
+    return np.matmul(shares, weight), np.matmul(rows.T, states), rows.sum(0)
+
+
+def _all_log_probs(given: list[Any], ignored: int) -> tuple[Any, Any, Any, Any]:
+    """Log-probs of all tokens, which rows count, their ids, and what their logits were divided by."""
+    x, weight, bias, ids, mask, divisor = given
+    if ids.dtype.kind not in "iu":
+        raise TypeError(f"target must be of integers, got {ids.dtype}.")
+    if tuple(ids.shape) != tuple(x.shape[:-1]):
+        raise ValueError(f"target must have the shape {tuple(x.shape[:-1])}, got {tuple(ids.shape)}.")
+    counted = ids != ignored
+    if mask is not None:
+        counted = counted & mask
+    ids = np.where(counted, ids, 0)
+    known = everything(ids)
+    if known.size and (known.min() < 0 or known.max() >= weight.shape[0]):
+        raise IndexError(f"target must be in [0, {weight.shape[0]}), got {known.min()} to {known.max()}.")
+    compute = compute_dtype(x.dtype, weight.dtype)[0]
+    if getattr(divisor, "shape", ()):
+        divisor = divisor[..., None].astype(compute)
+    x = np.where(counted[..., None], x.astype(compute), compute.type(0))  # NaN in other rows goes nowhere
+    logits = linear(x, weight.astype(compute), None)
+    logits = logits if bias is None else logits + bias  # a new array, as only the bias may be mapped
+    return LogSoftmax(-1).forward(logits / divisor), counted, ids, divisor
