@@ -4,5 +4,6 @@
 - `structure`: arguments and results as arrays and a hashable structure.
 - `tracing`: a function as a graph, with what it captures, draws and writes.
 - `draws`: random numbers as inputs.
+- `joining`, `aligning`, `tiling`: the graph as onnxruntime runs it fastest.
 - `runner`: the session, and the state that stays in it.
 """

@@ -15,9 +15,11 @@ import numpy as np
 from lite._arrays.types import Array, ArrayHolder, Shape, raw
 from lite._transforms.graphs.sizes import Size
 from lite._transforms.graphs.writer import model_bytes
+from lite._transforms.jit.aligning import align
 from lite._transforms.jit.arguments import Argument
 from lite._transforms.jit.joining import Joined, join
 from lite._transforms.jit.structure import ARRAY, Builder, Structure, leaf_count
+from lite._transforms.jit.tiling import Tiles, tile
 from lite._transforms.jit.tracing import Program, measured
 from lite._tree.methods import LazyModule
 from lite._tree.protocol import class_registry
@@ -34,7 +36,7 @@ class Runner:
         pairs: leaves of the arguments that stay in the session, with the outputs that are their next values.
         places: for each leaf of the arguments that is an entry its container, and its key.
         options: of the session: `providers` and `threads`.
-        saved: the model and what is joined in it, of a step that comes from a file.
+        saved: the model, and what is joined and in tiles in it, of a step that comes from a file.
     """
 
     def __init__(
@@ -43,7 +45,7 @@ class Runner:
         pairs: dict[int, str],
         places: Sequence[tuple[int, str] | None],
         options: dict[str, Any],
-        saved: tuple[bytes, tuple[Joined, ...]] | None = None,
+        saved: tuple[bytes, tuple[Joined, ...], tuple[Tiles, ...]] | None = None,
     ) -> None:
         self.program = program
         self.pairs = pairs
@@ -55,10 +57,14 @@ class Runner:
         }
         self.traced = program.traced
         if saved is None:
-            self.traced, self.joined = join(program.traced, names, program.shapes)
+            self.traced, self.joined = join(program.traced, names, program.fixed_shapes)
+            self.traced, shapes = align(self.traced, program.shapes)
+            self.tiles: tuple[Tiles, ...] = ()
+            if all(one == "CPUExecutionProvider" for one in options["providers"] or ()):
+                self.traced, self.tiles = tile(self.traced, names, shapes)
             self._content = model_bytes(self.traced)
         else:
-            self._content, self.joined = saved
+            self._content, self.joined, self.tiles = saved
         used = {x.name for x in program.traced.inputs}
         self._inputs = [
             (i, name)
@@ -117,13 +123,16 @@ class Runner:
                     out = whole[turn][name] = np.empty(shapes[name], self._dtypes[name])
                     self.buffers[turn][i] = out
         outputs = {group.input: group.output for group in self.joined}
+        tiles = {one.name: one for one in self.tiles}
         self._bindings = []
         for turn in range(2):
             binding = session.binding()
             for name, array in whole[turn].items():
-                binding.bind_input(name, array)
                 following = outputs[name] if name in outputs else self.pairs[kept[name]]
-                binding.bind_output(following, whole[1 - turn][name])
+                for key, rows in _bound(tiles.get(name), name, array):
+                    binding.bind_input(key, rows)
+                for key, rows in _bound(tiles.get(following), following, whole[1 - turn][name], False):
+                    binding.bind_output(key, rows)
             self._bindings.append(binding)
         self._after = [
             {name: self.buffers[1 - turn][i] for i, name in self.pairs.items()} for turn in range(2)
@@ -307,6 +316,15 @@ class Runner:
                 raise NotImplementedError("a draw whose shape is computed from a dynamic size is unknown.")
             out.append(int(size))
         return tuple(out)
+
+
+def _bound(tiles: Tiles | None, name: str, array: Array, read: bool = True) -> list[tuple[str, Array]]:
+    """What is bound for an array that stays: itself, its tiles, or both."""
+    found = [(name, array)] if tiles is None or (tiles.whole and read) else []
+    if tiles is not None:
+        ends = list(itertools.accumulate(tiles.rows))
+        found += zip(tiles.parts, np.split(array, ends[:-1]), strict=True)
+    return found
 
 
 class _Items(NamedTuple):

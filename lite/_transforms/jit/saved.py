@@ -24,6 +24,7 @@ from lite._transforms.jit.draws import METHODS, Draw
 from lite._transforms.jit.joining import Joined
 from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.structure import Structure
+from lite._transforms.jit.tiling import Tiles
 from lite._transforms.jit.tracing import Program
 from lite._transforms.jit.view import GraphView
 
@@ -205,7 +206,7 @@ def load_step(
         contract = json.loads(beside.read_text(encoding="utf-8"))
         if contract["version"] != _VERSION:
             raise ValueError(f"version {contract['version']!r}")
-        program, pairs, places, joined = _program(contract, generator)
+        program, pairs, places, *layout = _program(contract, generator)
         arguments = [
             (str(one["name"]), bool(one["donated"]), _from_json(one["structure"]))
             for one in contract["arguments"]
@@ -215,7 +216,7 @@ def load_step(
         raise ValueError(f"{beside} is no contract of a step: {error!r}.") from None
     if contract["digest"] != hashlib.sha256(content).hexdigest():
         raise ValueError(f"{beside} is the contract of another graph than {file}.")
-    return Step(Runner(program, pairs, places, options, (content, joined)), arguments, name)
+    return Step(Runner(program, pairs, places, options, (content, *layout)), arguments, name)
 
 
 # -- the contract ----------------------------------------------------------------------------------------
@@ -247,6 +248,7 @@ def _plan(runner: Runner) -> dict[str, Any]:
             [group.input, group.output, list(group.inputs), [list(s) for s in group.shapes], group.dtype.name]
             for group in runner.joined
         ],
+        "tiles": [[one.name, list(one.parts), list(one.rows), one.whole] for one in runner.tiles],
     }
 
 
@@ -282,7 +284,11 @@ def _program(contract: dict[str, Any], generator: Any) -> Any:
         )
         for a, b, names, shapes, dtype in contract["joined"]
     )
-    return program, pairs, places, joined
+    tiles = tuple(
+        Tiles(str(name), tuple(map(str, parts)), tuple(map(int, rows)), bool(whole))
+        for name, parts, rows, whole in contract["tiles"]
+    )
+    return program, pairs, places, joined, tiles
 
 
 def _dims(shape: Any) -> list[Any]:

@@ -17,7 +17,7 @@ from lite._arrays.types import ArrayHolder, DtypeLike, HostArray, Shape, raw
 from lite._transforms.grad.running import state
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
-from lite._transforms.graphs.sizes import Comparison, comparisons
+from lite._transforms.graphs.sizes import Comparison, Size, comparisons
 from lite._transforms.graphs.trace import Input, Traced, trace
 from lite._transforms.jit.draws import Draw, traced_generator_class
 from lite._transforms.jit.structure import Builder, Flattener, Structure
@@ -58,7 +58,7 @@ class Program:
         labels: where to read each dynamic size: a leaf of the arguments and its axis.
         primes: what stands for each dynamic size in the shapes of draws.
         comparisons: what the function asked of dynamic sizes.
-        shapes: of the values of the graph.
+        shapes: of the values of the graph; None for a dynamic size.
         entries: entries of containers among the arguments that it sets: the number of the container, the key,
             their structure, and their outputs; None where it removes one.
     """
@@ -74,7 +74,12 @@ class Program:
     labels: dict[str, tuple[int, int]]
     primes: dict[int, str]
     comparisons: frozenset[Comparison]
-    shapes: dict[str, Shape]
+    shapes: dict[str, tuple[int | None, ...]]
+
+    @property
+    def fixed_shapes(self) -> dict[str, Shape]:
+        """The shapes without dynamic sizes."""
+        return {name: shape for name, shape in self.shapes.items() if None not in shape}  # type: ignore[misc]
 
 
 def measured(number: int, primes: Mapping[int, str], size: Callable[[str], int]) -> int | None:
@@ -330,11 +335,17 @@ def _labels(labels: Sequence[tuple[Any, ...]]) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _shapes(first: JitGraph, second: JitGraph, traced: Traced) -> dict[str, Shape]:
-    """The shapes that do not depend on dynamic sizes; those of outputs by their names, too."""
-    shapes = {name: tuple(shape) for name, shape in first.shapes.items() if second.shapes.get(name) == shape}
-    shapes |= {name: shape for name, shape, _ in traced.outputs if all(type(n) is int for n in shape)}  # type: ignore[misc]
-    return {name: tuple(map(int, shape)) for name, shape in shapes.items()}
+def _shapes(first: JitGraph, second: JitGraph, traced: Traced) -> dict[str, tuple[int | None, ...]]:
+    """The shapes of all values, those of outputs by their names, too; None for sizes that are dynamic."""
+    shapes: dict[str, tuple[int | None, ...]] = {}
+    for name, shape in first.shapes.items():
+        other = second.shapes.get(name, ())
+        if len(other) == len(shape):
+            sizes = zip(shape, other, strict=True)
+            shapes[name] = tuple([int(n) if type(n) is not Size and n == m else None for n, m in sizes])
+    for name, sizes_of, _ in traced.outputs:
+        shapes[name] = tuple([n if isinstance(n, int) else None for n in sizes_of])
+    return shapes
 
 
 def _sizes(labels: Sequence[tuple[Any, ...]]) -> list[int]:

@@ -1,0 +1,142 @@
+"""Large arrays that stay are computed in tiles; nothing else changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lite
+from lite import TensorDict, nn, optim
+from lite._transforms.graphs.graph import INT64, Node
+from lite._transforms.graphs.trace import Input, Traced
+from lite._transforms.jit import joining, tiling
+from lite._transforms.jit.tiling import tile
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+F = np.dtype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is large in these tests has 32 elements."""
+    monkeypatch.setattr(tiling, "_LARGE", 32)
+    monkeypatch.setattr(tiling, "_TILE", 16)
+    monkeypatch.setattr(tiling, "_BATCH", 2)
+    monkeypatch.setattr(joining, "_MOST", 8)
+
+
+def traced(nodes: list[Node], shapes: dict[str, Any], inputs: str, outputs: str, **arrays: Any) -> Traced:
+    return Traced(
+        tuple(Input(name, shapes[name], F) for name in inputs.split()),
+        tuple((name, shapes[name], F) for name in outputs.split()),
+        tuple(nodes),
+        {name: np.array(value, INT64) for name, value in arrays.items()},
+    )
+
+
+def test_a_layer_learns_in_tiles() -> None:
+    shapes = {
+        "w": (8, 6),
+        "w1": (8, 6),
+        "x": (None, 6),
+        "g": (None, 8),
+        "gt": (8, None),
+        "by": (8, 6),
+        "y": (8, 6),
+    }
+    shapes |= {"rate": ()}
+    nodes = [
+        Node("Transpose", ("g",), ("gt",), {"perm": [1, 0]}), Node("MatMul", ("gt", "x"), ("by",)),
+        Node("Mul", ("by", "rate"), ("y",)), Node("Sub", ("w", "y"), ("w1",)),
+    ]  # fmt: skip
+    graph, tiles = tile(traced(nodes, shapes, "w x g rate", "w1"), {"w": "w1"}, shapes)
+    assert {one.name: (one.rows, one.whole) for one in tiles} == {
+        "w": ((3, 3, 2), False),
+        "w1": ((3, 3, 2), False),
+    }
+    # The product is one of tiles, too, of parts of what is small.
+    assert [node.op for node in graph.nodes] == [
+        "Transpose",
+        "Split",
+        *["MatMul"] * 3,
+        *["Mul"] * 3,
+        *["Sub"] * 3,
+    ]
+    assert [x.name for x in graph.inputs] == [*tiles[-1].parts, "x", "g", "rate"]
+
+
+def test_what_needs_the_whole_gets_it() -> None:
+    shapes = {"w": (8, 6), "w1": (8, 6), "t": (8, 6), "s": (), "u": (6, 8)}
+    nodes = [
+        Node("Tanh", ("w",), ("t",)),
+        Node("ReduceSum", ("t",), ("s",)),
+        Node("Sub", ("w", "t"), ("w1",)),
+    ]
+    nodes.append(Node("Softmax", ("w",), ("u",)))
+    graph, tiles = tile(traced(nodes, shapes, "w", "w1 s u"), {"w": "w1"}, shapes)
+    assert [node.op for node in graph.nodes if node.op not in ("Tanh", "Sub")] == [
+        "Concat",
+        "ReduceSum",
+        "Softmax",
+    ]
+    assert {one.name: one.whole for one in tiles} == {"w": True, "w1": False}
+
+
+@pytest.mark.parametrize("op", ["Softmax", "CumSum"])
+def test_what_gives_no_tiles_is_left(op: str) -> None:
+    shapes = {"w": (8, 6), "w1": (8, 6)}
+    given = traced([Node(op, ("w",), ("w1",))], shapes, "w", "w1")
+    assert tile(given, {"w": "w1"}, shapes) == (given, ())
+
+
+def learning(update: Any, params: TensorDict, *given: Any) -> tuple[list[float], Any]:
+    state, losses = optim.Adam(0.01).init(params), []
+    for _ in range(4):
+        value, params, state = update(params, state, *given)
+        losses.append(float(value))
+    return losses, TensorDict(params=params, state=state)
+
+
+@pytest.mark.parametrize("clipped", [False, True])
+def test_networks_side_by_side_learn_as_without(clipped: bool, tmp_path: Any) -> None:
+    net = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 1))
+    each = []
+    for seed in range(6):
+        net.apply(lambda x, seed=seed: x.reset_parameters(seed) if isinstance(x, nn.Linear) else None)
+        each.append(TensorDict.from_module(net).data.clone())
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(7, 3)).astype(np.float32), rng.normal(size=(6, 7, 1)).astype(np.float32)
+    adam = optim.Adam(0.01)
+
+    def one(params: TensorDict, x: Any) -> Any:
+        with params.to_module(net):
+            return net(x)
+
+    def update(params: TensorDict, state: TensorDict, x: Any, y: Any) -> Any:
+        def loss(params: TensorDict) -> Any:
+            return ((lite.vmap(one, (0, None))(params, x) - y) ** 2).mean()
+
+        value, grads = lite.value_and_grad(loss)(params)
+        if clipped:
+            grads, _ = optim.clip_grad_norm(grads, 0.1)
+        return value, *adam.update(params, grads, state)
+
+    want, after = learning(update, lite.stack(each), x, y)
+    step = lite.jit(update, donate=("params", "state"), threads=1)
+    got, found = learning(step, lite.stack(each), x, y)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+    assert (abs(found["params"] - after["params"]) < 1e-5).all()
+    assert (abs(found["state"] - after["state"]) < 1e-5).all()
+    (runner,) = step._kept.values()
+    assert runner.tiles
+    stack, state = lite.stack(each), adam.init(lite.stack(each))
+    file = (
+        lite.jit(update, donate=("params", "state"), threads=1)
+        .lower(stack, state, x, y)
+        .save(tmp_path / "s.onnx")
+    )
+    loaded, again = learning(lite.load_step(file, threads=1), stack, x, y)
+    np.testing.assert_array_equal(loaded, got)
+    assert (again == found).all()
