@@ -1,6 +1,6 @@
 """Layers of networks in compiled code, for `lite.nn`."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from lite.kernels._arrays import contiguous
 from lite.kernels._threads import for_rows
 
 Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
 
 _SERIAL = 500_000  # values: below, starting a thread costs more than it saves
 _CHUNK = 1 << 17
@@ -41,5 +42,162 @@ def layer_norm(x: Floats, weight: Floats | None, bias: Floats | None, size: int,
     return out
 
 
+def rms_norm(x: Floats, weight: Floats | None, size: int, eps: float) -> Floats:
+    """Root-mean-square normalisation of float32 numbers over rows of `size`, which the weight has, too."""
+    from lite.kernels.cpu import layers
+
+    source, scale = _normalized(x, weight, size)
+    out = np.empty(x.shape, np.float32)
+    target = out.reshape(-1, size)
+
+    def rows(start: int, stop: int) -> None:
+        layers.rms_norm(source[start:stop], scale, np.float32(eps), target[start:stop])
+
+    for_rows(rows, len(source), max(1, _chunk(x.size) // size))
+    return out
+
+
+def rms_norm_gradients(
+    x: Floats, weight: Floats | None, size: int, eps: float, g: Floats, learns: bool
+) -> tuple[Floats, Floats | None]:
+    """The derivatives of `rms_norm` by x, and by the weight if it `learns`."""
+    from lite.kernels.cpu import layers
+
+    source, scale = _normalized(x, weight, size)
+    given, out = contiguous(g, np.float32).reshape(-1, size), np.empty(x.shape, np.float32)
+    target, chunk = out.reshape(-1, size), max(1, _chunk(x.size) // size)
+    sums = np.zeros((-(-len(source) // chunk), size if learns else 0), np.float32)
+
+    def rows(start: int, stop: int) -> None:
+        part = slice(start, stop)
+        layers.rms_norm_gradients(
+            source[part], scale, np.float32(eps), given[part], target[part], sums[start // chunk]
+        )
+
+    for_rows(rows, len(source), chunk)
+    return out, sums.sum(0) if learns else None
+
+
+def _normalized(x: Floats, weight: Floats | None, size: int) -> tuple[Floats, Floats]:
+    scale = np.ones(size, np.float32) if weight is None else weight
+    return contiguous(x, np.float32).reshape(-1, size), contiguous(scale, np.float32).reshape(-1)
+
+
+def swiglu(x: Floats, y: Floats) -> Floats:
+    """silu(x) * y of float32 numbers."""
+    from lite.kernels.cpu import layers
+
+    out = np.empty(x.shape, np.float32)
+    flat = [contiguous(a, np.float32).reshape(-1) for a in (x, y, out)]
+    for_rows(lambda start, stop: layers.swiglu(*(a[start:stop] for a in flat)), out.size, _chunk(out.size))
+    return out
+
+
+def swiglu_gradients(x: Floats, y: Floats, g: Floats) -> tuple[Floats, Floats]:
+    """The derivatives of `swiglu` by x and by y."""
+    from lite.kernels.cpu import layers
+
+    out = np.empty(x.shape, np.float32), np.empty(x.shape, np.float32)
+    flat = [contiguous(a, np.float32).reshape(-1) for a in (x, y, g, *out)]
+    for_rows(
+        lambda start, stop: layers.swiglu_gradients(*(a[start:stop] for a in flat)), x.size, _chunk(x.size)
+    )
+    return out
+
+
+def rotate(x: Floats, cos: Floats, sin: Floats, heads: int, width: int, back: bool) -> None:
+    """Turn the first `heads` of each row of x in place, by the angles of that row; `back` undoes it."""
+    from lite.kernels.cpu import layers
+
+    def rows(start: int, stop: int) -> None:
+        part = slice(start, stop)
+        layers.rotate(x[part], cos[part], sin[part], heads, width, back)
+
+    for_rows(rows, len(x), max(1, _chunk(x.size) // max(x.shape[1], 1)))
+
+
 def _chunk(values: int) -> Any:
     return _CHUNK if values > _SERIAL else max(values, 1)
+
+
+class Rows(NamedTuple):
+    """Heads side by side in rows of an array that may hold more.
+
+    Attributes:
+        flat: all rows, contiguous.
+        at: where the first head begins in a row.
+        row: numbers from one row to the next.
+    """
+
+    flat: Floats
+    at: int
+    row: int
+
+
+def attention(
+    q: Rows, k: Rows, v: Rows, first: Ints, last: Ints, scale: float, sizes: tuple[int, int, int, int, int]
+) -> tuple[Floats, Floats]:
+    """Means of values by the softmax of scores; see `cpu.attention`.
+
+    Args:
+        q: (sequences * queries) rows.
+        k: (sequences * keys) rows.
+        v: as many.
+        first: (sequences, queries): the first key that each sees.
+        last: (sequences, queries): the one after the last.
+        scale: a factor of scores.
+        sizes: queries and keys of a sequence, heads of queries and of keys, their width.
+
+    Returns:
+        (sequences, queries, heads * width), and what `attention_gradients` needs.
+    """
+    from lite.kernels.cpu import attention as kernels
+
+    times, length, heads, groups, width = sizes
+    count = first.size // max(times, 1)
+    out = np.empty((count, times, heads * width), np.float32)
+    logs = np.empty(count * heads * times, np.float32)
+    given = (*q, *k, *v, first.reshape(-1), last.reshape(-1), float(scale), np.array(sizes, np.int64))
+
+    def units(start: int, stop: int) -> None:
+        turned, scores = _scratch(length, width), _scratch(length, kernels.BLOCK)
+        kernels.attention(*given, out.reshape(-1), logs, turned, scores, start, stop)
+
+    for_rows(units, count * groups, 1)
+    return out, logs
+
+
+def attention_gradients(
+    q: Rows,
+    k: Rows,
+    v: Rows,
+    first: Ints,
+    last: Ints,
+    scale: float,
+    sizes: tuple[int, int, int, int, int],
+    out: Floats,
+    logs: Floats,
+    g: Floats,
+    targets: tuple[Floats, Floats, Floats],
+) -> None:
+    """Derivatives by queries, keys and values, into `targets`: arrays as `q.flat`, `k.flat` and `v.flat` are.
+
+    Those by queries are written, those by keys and values added; `g` is the derivative by `out`. All else is
+    as in `attention`, which gave `out` and `logs`.
+    """
+    from lite.kernels.cpu import attention as kernels
+
+    times, length, _, groups, width = sizes
+    given = (*q, *k, *v, first.reshape(-1), last.reshape(-1), float(scale), np.array(sizes, np.int64))
+    results = (out.reshape(-1), logs, contiguous(g, np.float32).reshape(-1), *targets)
+
+    def units(start: int, stop: int) -> None:
+        turned = [_scratch(length, width) for _ in range(2)]
+        scores = [_scratch(length, kernels.BLOCK) for _ in range(2)]
+        kernels.gradients(*given, *results, *turned, *scores, start, stop)
+
+    for_rows(units, first.size // max(times, 1) * groups, 1)
+
+
+def _scratch(length: int, rows: int) -> Floats:
+    return np.empty(-(-length // 32) * 32 * rows, np.float32)

@@ -5,7 +5,18 @@ from functools import partial
 
 import numpy as np
 
-from lite.kernels._layers import layer_norm, pointwise
+from lite.kernels._layers import (
+    Rows,
+    attention,
+    attention_gradients,
+    layer_norm,
+    pointwise,
+    rms_norm,
+    rms_norm_gradients,
+    rotate,
+    swiglu,
+    swiglu_gradients,
+)
 from lite.kernels._optimizers import advance
 from lite.kernels.advantages import gae, vtrace
 from lite.kernels.backends.choice import choice
@@ -87,3 +98,14 @@ def _calls() -> Iterator[tuple[str, Callable[[], object]]]:
     for name in ("gelu", "gelu_by_tanh", "silu"):
         yield name, partial(pointwise, name, rows)
     yield "layer_norm", partial(layer_norm, rows, None, None, 2, 1e-5)
+    yield "rms_norm", partial(rms_norm, rows, None, 2, 1e-5)
+    yield "rms_norm_gradients", partial(rms_norm_gradients, rows, None, 2, 1e-5, rows, True)
+    yield "swiglu", partial(swiglu, rows, rows)
+    yield "swiglu_gradients", partial(swiglu_gradients, rows, rows, rows)
+    half = rows[:, :1].copy()
+    yield "rotate", partial(rotate, rows.copy(), half, half, 1, 2, False)
+    heads = Rows(np.zeros(16, np.float32), 0, 16)
+    given = (heads, heads, heads, seed[None], seed[None] + 1, 1.0, (1, 1, 1, 1, 16))
+    yield "attention", partial(attention, *given)
+    out = heads.flat.copy(), heads.flat[:1].copy(), heads.flat, (heads.flat.copy(),) * 3
+    yield "attention_gradients", partial(attention_gradients, *given, *out)

@@ -67,3 +67,79 @@ def layer_norm(x: Floats, weight: Floats, bias: Floats, eps: float, out: Floats)
         scale = _ONE / np.sqrt(np.float32(total / np.float32(size)) + eps)
         for i in range(size):
             target[i] = ((row[i] - mean) * scale) * weight[i] + bias[i]
+
+
+@jit(entry=True, reassociate=True)
+def rms_norm(x: Floats, weight: Floats, eps: float, out: Floats) -> None:
+    """x / √(mean of x² + eps) over each row, times weight."""
+    full_width()
+    size = x.shape[1]
+    for r in range(x.shape[0]):
+        row, target = x[r], out[r]
+        total = _ZERO
+        for i in range(size):
+            total += row[i] * row[i]
+        scale = _ONE / np.sqrt(np.float32(total / np.float32(size)) + eps)
+        for i in range(size):
+            target[i] = (row[i] * scale) * weight[i]
+
+
+@jit(entry=True, reassociate=True)
+def rms_norm_gradients(
+    x: Floats, weight: Floats, eps: float, g: Floats, by_x: Floats, by_weight: Floats
+) -> None:
+    """Derivatives of `rms_norm`: by x, and the one by the weight added to `by_weight` unless it is empty."""
+    full_width()
+    size = x.shape[1]
+    for r in range(x.shape[0]):
+        row, given, target = x[r], g[r], by_x[r]
+        total = mixed = _ZERO
+        for i in range(size):
+            total += row[i] * row[i]
+            mixed += row[i] * (given[i] * weight[i])
+        scale = np.float32(_ONE / np.sqrt(np.float32(total / np.float32(size)) + eps))
+        rest = np.float32(mixed / np.float32(size)) * scale * scale
+        for i in range(size):
+            target[i] = (given[i] * weight[i] - row[i] * rest) * scale
+        for i in range(by_weight.size):
+            by_weight[i] += given[i] * (row[i] * scale)
+
+
+@jit(entry=True)
+def swiglu(x: Floats, y: Floats, out: Floats) -> None:
+    """x / (1 + exp(-x)) * y."""
+    full_width()
+    for i in range(x.size):
+        out[i] = _gated(x[i], -x[i]) * y[i]
+
+
+@jit(entry=True)
+def swiglu_gradients(x: Floats, y: Floats, g: Floats, by_x: Floats, by_y: Floats) -> None:
+    """Derivatives of `swiglu` by x and by y, which may be written over `g`."""
+    full_width()
+    for i in range(x.size):
+        share = _gated(_ONE, -x[i])
+        silu, given = x[i] * share, g[i]
+        by_x[i] = given * y[i] * (share + silu * (_ONE - share))
+        by_y[i] = given * silu
+
+
+@jit(entry=True)
+def rotate(x: Floats, cos: Floats, sin: Floats, heads: int, width: int, back: bool) -> None:
+    """Turn the pairs of the first `heads` of each row in place, a half of what turns apart.
+
+    Row r of `cos` and `sin` has the angles of row r of x; `back` turns the other way.
+    """
+    full_width()
+    half = cos.shape[1]
+    sign = -_ONE if back else _ONE
+    for r in range(x.shape[0]):
+        c, s = cos[r], sin[r]
+        for head in range(heads):
+            left = x[r, head * width : head * width + half]
+            right = x[r, head * width + half : head * width + 2 * half]
+            for i in range(half):
+                a, b = left[i], right[i]
+                t = s[i] * sign
+                left[i] = a * c[i] - b * t
+                right[i] = b * c[i] + a * t

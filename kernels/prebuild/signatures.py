@@ -82,10 +82,20 @@ def _draws() -> Signatures:
     }
 
 
+_HEADS = "f[] q q f[] q q f[] q q q[] q[] d q[]"  # where queries, keys and values stand, and what is seen
+
+
 def _layers() -> Signatures:
     return {
         **{f"layers.{name}": ["f[] f[]"] for name in ("gelu", "gelu_by_tanh", "silu")},
         "layers.layer_norm": ["f[,] f[] f[] f f[,]"],
+        "layers.rms_norm": ["f[,] f[] f f[,]"],
+        "layers.rms_norm_gradients": ["f[,] f[] f f[,] f[,] f[]"],
+        "layers.swiglu": ["f[] f[] f[]"],
+        "layers.swiglu_gradients": ["f[] f[] f[] f[] f[]"],
+        "layers.rotate": ["f[,] f[,] f[,] q q ?"],
+        "attention.attention": [f"{_HEADS} f[] f[] f[] f[] q q"],
+        "attention.gradients": [f"{_HEADS} {' '.join(['f[]'] * 10)} q q"],
     }
 
 

@@ -100,7 +100,7 @@ def _pair(ufunc: np.ufunc, derivatives: tuple[Callable[..., Any], ...], a: Any, 
     first, second = derivatives
     left = a.value if type(a) is TracedArray else a
     right = b.value if type(b) is TracedArray else b
-    y = ufunc(left, right)
+    out = y = ufunc(left, right)
     shape = y.shape
     parents = []
     level = None
@@ -110,7 +110,8 @@ def _pair(ufunc: np.ufunc, derivatives: tuple[Callable[..., Any], ...], a: Any, 
             if left.shape == shape:
                 parents.append((a.node, lambda g: first(g, left, right, y)))
             else:
-                parents.append((a.node, lambda g: unbroadcast(first(g, left, right, y), left.shape)))
+                own = left.shape
+                parents.append((a.node, lambda g: unbroadcast(first(g, left, right, y), own)))
     if type(b) is TracedArray:
         if level is not None and level != b.level:
             raise mixed()
@@ -119,8 +120,18 @@ def _pair(ufunc: np.ufunc, derivatives: tuple[Callable[..., Any], ...], a: Any, 
             if right.shape == shape:
                 parents.append((b.node, lambda g: second(g, left, right, y)))
             else:
-                parents.append((b.node, lambda g: unbroadcast(second(g, left, right, y), right.shape)))
-    return noted(y, parents, level)
+                other = right.shape
+                parents.append((b.node, lambda g: unbroadcast(second(g, left, right, y), other)))
+    # What the derivatives do not read is not kept until the way back.
+    if ufunc is np.add or ufunc is np.subtract:
+        left = right = y = None
+    elif ufunc is np.multiply:
+        y = None
+        if type(a) is not TracedArray or a.node is None:
+            right = None
+        elif type(b) is not TracedArray or b.node is None:
+            left = None
+    return noted(out, parents, level)
 
 
 _NUMBERS = frozenset((TracedArray, np.ndarray, float, int))

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import Array, HostArray, is_symbolic
+from lite._transforms.grad.tape import value_of
 from lite.nn import functional
 from lite.nn._import.integers import integers
 from lite.nn._import.operators import MICROSOFT, Run, Spec, Unsupported, operator
 from lite.nn._import.quantized import nibbles
+from lite.nn.layers.row_attention import Seen, Turn, row_attention
 
 # -- rotations ---------------------------------------------------------------------------------------------
 
@@ -122,6 +124,8 @@ def _group_query_attention(spec: Spec) -> Run:
         raise Unsupported("a sink of attention")
     if bits not in (0, 4, 8) or spec.get("v_quant_type", "NONE") != spec.get("k_quant_type", "NONE"):
         raise Unsupported(f"a cache of {bits} bits")
+    # Where nobody reads keys and values, they need not exist by themselves.
+    in_rows = not (bits or softcap or interleaved or spec.asks(1) or spec.asks(2))
 
     def run(
         query: Array,
@@ -139,19 +143,31 @@ def _group_query_attention(spec: Spec) -> Run:
         key_scale: Array | None = None,
         value_scale: Array | None = None,
         *rest: Any,
-    ) -> tuple[Array, Array, Array]:
+    ) -> tuple[Array, Array | None, Array | None]:
         times = query.shape[1]
+        parts = [query] if key is None or value is None else [query, key, value]
         if key is None or value is None:
             width = int(query.shape[2]) // (heads + 2 * groups)
             ends = heads * width, (heads + groups) * width
             query, key, value = query[..., : ends[0]], query[..., ends[0] : ends[1]], query[..., ends[1] :]
-        q, k, v = heads_of(query, heads), heads_of(key, groups), heads_of(value, groups)
         held = 0 if past_key is None else past_key.shape[2]
         whole = lengths.reshape(-1).astype(np.int64) + 1  # tokens of each row with the new ones
         # In a first run the new tokens stand at the beginning, and rows may be shorter than the others.
         first = int(np.asarray(total).reshape(())) == times if not is_symbolic(total) else held == 0
         before = np.zeros_like(whole) if first else whole - times
         at = before[:, None] + np.arange(times)  # (N, T): positions of the new tokens
+        scale = spec.get("scale", 0.0) or 1 / math.sqrt(int(query.shape[-1]) // heads)
+        plain = type(at) is type(value_of(query)) is np.ndarray
+        if in_rows and plain and first and not held and bias is None:
+            angles: Turn | None = None
+            if rotates and cos is not None and sin is not None:
+                turn = at if places is None else places
+                angles = Turn(*(np.broadcast_to(x[turn], (*at.shape, x.shape[-1])) for x in (cos, sin)))
+            seen = Seen(np.maximum(at - window + 1, 0) if window > 0 else np.zeros_like(at), at + 1)
+            out = row_attention(parts, seen, scale, heads, groups, angles)
+            if out is not None:
+                return out, None, None
+        q, k, v = heads_of(query, heads), heads_of(key, groups), heads_of(value, groups)
         if rotates and cos is not None and sin is not None:
             turn = at if places is None else places
             c, s = cos[turn][:, None], sin[turn][:, None]
@@ -174,7 +190,6 @@ def _group_query_attention(spec: Spec) -> Run:
         added = hidden(shown, q.dtype)[:, None]
         if bias is not None:
             added = added + bias[..., :length]
-        scale = spec.get("scale", 0.0) or 1 / math.sqrt(int(q.shape[-1]))
         out = _joined(attended(q, k, v, scale, added, softcap))
         if key_scale is not None:
             k, v = (_to_cache(x, s, bits) for x, s in zip((k, v), scales, strict=True))

@@ -17,7 +17,7 @@ from lite._arrays.types import HostArray, is_array
 from lite._files.onnx.arrays import dtype_of
 from lite._files.onnx.model import Model, OperationGraph, Value, read_model
 from lite._files.onnx.reader import read_tensor
-from lite.nn._import.program import Compiler, Options, Program
+from lite.nn._import.program import Compiler, Options, Program, reads_of
 from lite.nn._import.saving import save
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
@@ -260,26 +260,10 @@ def _chosen(graph: OperationGraph, names: Sequence[str] | None) -> OperationGrap
     for node in reversed(graph.nodes):
         if needed.intersection(node.outputs):
             nodes.append(node)
-            needed.update(node.inputs)
-            for inner in _graphs_of(node.attributes):
-                needed.update(_reads(inner))
+            needed.update(reads_of(node))
     weights = {name: weight for name, weight in graph.weights.items() if name in needed}
     inputs = tuple(x for x in graph.inputs if x.name in weights or x.name not in graph.weights)
     return OperationGraph(tuple(reversed(nodes)), weights, inputs, outputs)
-
-
-def _graphs_of(attributes: Mapping[str, Any]) -> list[OperationGraph]:
-    return [value for value in attributes.values() if isinstance(value, OperationGraph)]
-
-
-def _reads(graph: OperationGraph) -> set[str]:
-    """All names that a graph in a node may read of what is around it."""
-    names = {x.name for x in graph.outputs}
-    for node in graph.nodes:
-        names.update(node.inputs)
-        for inner in _graphs_of(node.attributes):
-            names |= _reads(inner)
-    return names
 
 
 def _float_weights(graph: OperationGraph) -> tuple[str, ...]:

@@ -98,6 +98,27 @@ class Spec:
         return self.wide if self.wide is not None and dtype.name in ("float16", "bfloat16") else dtype
 
 
+@dataclass
+class Step:
+    """A node that is ready to run.
+
+    Attributes:
+        run: what computes it.
+        inputs: numbers of values; 0 is None.
+        outputs: numbers of values, 0 for an output that nobody asks for; one number if `run` gives one value.
+        label: its name and operator, for messages.
+        op: its operator; empty for one of a domain that is not ONNX's.
+        done: values that no later step reads.
+    """
+
+    run: Run
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...] | int
+    label: str
+    op: str = ""
+    done: tuple[int, ...] = ()
+
+
 def operator(*names: str, domain: str = "") -> Callable[[F], F]:
     """Register `fn(spec)`, which gives what computes the node."""
 

@@ -13,32 +13,14 @@ from lite._arrays.types import is_symbolic
 from lite._files.onnx.model import MAX_NODES, Model, Operation, OperationGraph, Reference
 from lite._files.onnx.reader import MAX_DEPTH
 from lite.nn._import.integers import array_of
-from lite.nn._import.operators import Run, Spec, Unsupported, rule_of
+from lite.nn._import.joining import join
+from lite.nn._import.operators import Run, Spec, Step, Unsupported, rule_of
 
 MAX_FOLDED = 1 << 20  # numbers of a constant that is computed when a graph is read
 # What may give something else each time, or has an effect that a constant would not.
 _NEVER_FOLDED = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
 )
-
-
-@dataclass
-class Step:
-    """A node that is ready to run.
-
-    Attributes:
-        run: what computes it.
-        inputs: numbers of values; 0 is None.
-        outputs: numbers of values, 0 for an output that nobody asks for; one number if `run` gives one value.
-        done: values that no later step reads.
-        label: its name and operator, for messages.
-    """
-
-    run: Run
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...] | int
-    label: str
-    done: tuple[int, ...] = ()
 
 
 @dataclass
@@ -163,6 +145,7 @@ class Compiler:
         for name, value in constants.items():
             self.constants[self._define(name)] = value
         given = {name for node in nodes for name in node.outputs if name}
+        self.read = {name for node in nodes for name in reads_of(node)}.union(outputs)
         for node in nodes:
             self._node(node, given)
         found = [self._number(name, given, "the graph's outputs") for name in outputs]
@@ -175,6 +158,7 @@ class Compiler:
             self.steps,
             self.count,
         )
+        join(self.steps, found)
         _place_captures(program, self.captured)
         _free(program)
         return program
@@ -222,7 +206,7 @@ class Compiler:
         outputs: tuple[int, ...] | int = numbers
         if local is None and len(numbers) == 1 and node.op not in _SEVERAL:
             outputs = numbers[0]
-        step = Step(run, tuple(inputs), outputs, label)
+        step = Step(run, tuple(inputs), outputs, label, "" if node.domain or local is not None else node.op)
         if not self._folded(step, node.op, bool(bodies)):
             self.steps.append(step)
 
@@ -271,7 +255,7 @@ class Compiler:
             self.opsets.get(node.domain, 1),
             attributes,
             tuple(bool(name) for name in node.inputs),
-            tuple(bool(name) for name in node.outputs),
+            tuple(name != "" and name in self.read for name in node.outputs),
             bodies,
             self.options.wide,
         )
@@ -323,6 +307,17 @@ _SEVERAL = frozenset(
         "Unique",
     }
 )
+
+
+def reads_of(node: Operation) -> set[str]:
+    """All names that a node may read, those in the graphs among its attributes included."""
+    names = set(node.inputs)
+    for value in node.attributes.values():
+        if isinstance(value, OperationGraph):
+            names.update(x.name for x in value.outputs)
+            for inner in value.nodes:
+                names |= reads_of(inner)
+    return names
 
 
 def _nothing(*inputs: Any) -> Any:

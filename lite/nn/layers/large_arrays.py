@@ -12,7 +12,7 @@ from lite._arrays.dtypes import float_dtypes
 from lite._arrays.formulas import in_blocks
 from lite._arrays.types import Array, HostArray
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import value_of, with_node
+from lite._transforms.grad.tape import value_of, with_node, with_vjp
 
 LARGE = 1 << 14  # numbers; calls with fewer are too short to be worth loading Numba
 
@@ -53,6 +53,15 @@ def pointwise(
     if layers is not None:
         return layers.pointwise(name, x)
     return in_blocks(formula, x, *float_dtypes(x))
+
+
+def swiglu(x: Array, y: Array) -> Array | None:
+    """silu(x) * y as one node, or None where the kernels do not compute it."""
+    a, b = value_of(x), value_of(y)
+    layers = layers_for(a, b)
+    if layers is None or a.shape != b.shape:
+        return None
+    return with_vjp(layers.swiglu(a, b), (x, y), lambda g: layers.swiglu_gradients(a, b, g))
 
 
 def _recorded(

@@ -211,14 +211,15 @@ def _recorded_linear(x: Array, weight: Array, bias: Any) -> Array:
     a, w = value_of(x), value_of(weight)
     out = linear(a, w, value_of(bias))
     compute = a.dtype if a.dtype == w.dtype and a.dtype.itemsize >= 4 else compute_dtype(a.dtype, w.dtype)[0]
+    shape = a.shape  # in place of the input, which nobody keeps where the weight does not learn
 
     def for_input(g: Array) -> Array:
         g = g.astype(compute, copy=False)
         if w.ndim == 2:
-            return np.matmul(_rows(g), w.astype(compute, copy=False)).reshape(a.shape)
-        g = g[..., None, :] if a.ndim == 1 else g
+            return np.matmul(_rows(g), w.astype(compute, copy=False)).reshape(shape)
+        g = g[..., None, :] if len(shape) == 1 else g
         each = np.matmul(g, w.astype(compute, copy=False))
-        return unbroadcast(each[..., 0, :] if a.ndim == 1 else each, a.shape)
+        return unbroadcast(each[..., 0, :] if len(shape) == 1 else each, shape)
 
     def for_weight(g: Array) -> Array:
         g, rows = g.astype(compute, copy=False), a.astype(compute, copy=False)

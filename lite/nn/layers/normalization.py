@@ -14,7 +14,7 @@ from lite._arrays.dtypes import floats
 from lite._arrays.formulas import accumulate
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array, HostArray
-from lite._transforms.grad.tape import is_traced, unbroadcast, value_of, with_node
+from lite._transforms.grad.tape import is_traced, unbroadcast, value_of, with_node, with_vjp
 from lite.nn._modules.initial import empty_array, empty_parameter, fill
 from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.meta import Device, MetaArray
@@ -193,6 +193,9 @@ class RMSNorm(_OverLastDims):
     def _normalized(self, input: Array, weight: Array, axes: tuple[int, ...]) -> Array:
         if is_traced(input, weight):
             return self._recorded(input, weight, axes)
+        compiled = self._compiled(input, weight)
+        if compiled is not None:
+            return compiled.rms_norm(input, weight, math.prod(self.normalized_shape), self.eps)
         x, dtype = floats(input)
         with np.errstate(invalid="ignore"):  # infinities become NaN
             out = x / self._root(x, axes)
@@ -202,9 +205,24 @@ class RMSNorm(_OverLastDims):
         eps = np.finfo(x.dtype).eps if self.eps is None else self.eps
         return np.sqrt((x * x).mean(axes, keepdims=True) + x.dtype.type(eps))
 
+    def _compiled(self, input: Array, weight: Array) -> Any:
+        """The kernels, where they are to compute."""
+        if weight is not None and weight.shape != self.normalized_shape:  # stacked
+            return None
+        return None if self.eps is None else layers_for(input, weight)
+
     def _recorded(self, input: Array, weight: Array, axes: tuple[int, ...]) -> Array:
-        given = value_of(input)
-        out = self._normalized(given, value_of(weight), axes)
+        given, scale = value_of(input), value_of(weight)
+        out = self._normalized(given, scale, axes)
+        compiled = self._compiled(given, scale)
+        if compiled is not None:
+            size, eps, learns = math.prod(self.normalized_shape), self.eps, isinstance(weight, HostArray)
+
+            def shares(g: Array) -> tuple[Any, Any]:
+                by_input, by_weight = compiled.rms_norm_gradients(given, scale, size, eps, g, learns)
+                return by_input, None if by_weight is None else by_weight.reshape(scale.shape)
+
+            return with_vjp(out, (input, weight), shares)
 
         def state() -> tuple[Any, Any]:
             x = floats(given)[0]

@@ -7,6 +7,7 @@ import numpy as np
 import lite.kernels as k
 from lite.kernels import _layers, _optimizers
 from lite.kernels.cpu import (
+    attention,
     flat_rows,
     layers,
     linear_log_probs,
@@ -27,6 +28,8 @@ ENTRIES: list[tuple[Any, str]] = [
     (sample_tokens, "rows"), (flat_rows, "flat_row"), (token_log_probs, "scores"),
     (linear_log_probs, "merge"), (linear_log_probs, "shares"), (layers, "gelu"),
     (layers, "gelu_by_tanh"), (layers, "silu"), (layers, "layer_norm"),
+    (layers, "rms_norm"), (layers, "rms_norm_gradients"), (layers, "swiglu"), (layers, "swiglu_gradients"),
+    (layers, "rotate"), (attention, "attention"), (attention, "gradients"),
     (sum_tree, "update"), (sum_tree, "search"), (optimizers, "adam"), (optimizers, "sgd"),
     (optimizers, "rmsprop"), (optimizers, "lerp"),
 ]  # fmt: skip
@@ -86,6 +89,16 @@ def call_everything() -> None:
         for name in ("gelu", "gelu_by_tanh", "silu"):
             _layers.pointwise(name, x)
         _layers.layer_norm(x, x[0], None, 3, 1e-5)
+        _layers.rms_norm(x, x[0], 3, 1e-5)
+        _layers.rms_norm_gradients(x, x[0], 3, 1e-5, x, True)
+        _layers.swiglu(x, x)
+        _layers.swiglu_gradients(x, x, x)
+    one = np.zeros((1, 2), np.float32)
+    _layers.rotate(one, one[:, :1].copy(), one[:, :1].copy(), 1, 2, False)
+    rows = _layers.Rows(one.reshape(-1), 0, 2)
+    given = (rows, rows, rows, np.zeros((1, 1), np.int64), np.ones((1, 1), np.int64), 1.0, (1, 1, 1, 1, 2))
+    out, logs = _layers.attention(*given)
+    _layers.attention_gradients(*given, out, logs, one, (rows.flat, rows.flat, rows.flat))
 
 
 def answer(module: Any, args: tuple[Any, ...]) -> Any:
