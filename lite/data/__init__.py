@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from lite.data.trajectories.split_trajectories import split_trajectories
     from lite.data.trajectories.token_transitions import TokenTransitions
     from lite.data.values.group_advantages import GroupAdvantage, MCAdvantage, group_advantages
+    from lite.data.values.group_selection import MCAdvantageSelector
     from lite.nn.values import (
         GAE,
         MultiAgentGAE,
@@ -121,6 +122,7 @@ _NAMES = {
     "data.trajectories.split_trajectories": ["split_trajectories"],
     "data.trajectories.token_transitions": ["TokenTransitions"],
     "data.values.group_advantages": ["GroupAdvantage", "MCAdvantage", "group_advantages"],
+    "data.values.group_selection": ["MCAdvantageSelector"],
     "nn.values": [
         "GAE",
         "MultiAgentGAE",
@@ -152,6 +154,7 @@ __all__ = [
     "LazyTensorStorage",
     "ListStorage",
     "MCAdvantage",
+    "MCAdvantageSelector",
     "MultiAgentGAE",
     "MultiStep",
     "MultiStepTransform",

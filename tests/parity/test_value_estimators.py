@@ -332,12 +332,31 @@ def test_vtrace(average_adv, thresholds):
 
 
 @pytest.mark.parametrize(
-    ("how", "bounds"),
-    [(None, None), ("sum", None), ("max", None), ("mean", None), ("sum", (0.0, 0.5)), ("mean", (0.0, 0.5))],
+    ("how", "bounds", "more"),
+    [
+        (None, None, {}),
+        ("sum", None, {}),
+        ("max", None, {}),
+        ("mean", None, {}),
+        ("sum", (0.0, 0.5), {}),
+        ("mean", (0.0, 0.5), {}),
+        ("sum", (0.0, 0.5), {"candidate_group_size": 5}),
+        ("mean", (0.2, 0.4), {"candidate_group_size": 6, "candidate_selection_min_size": 4}),
+        ("mean", (0.2, 0.4), {"candidate_group_size": 6, "candidate_selector": ("balanced", 2)}),
+        ("max", None, {"candidate_group_size": 6, "candidate_selection_min_size": 5}),
+        ("sum", (0.0, 0.5), {"candidate_group_size": 5, "candidate_selector": ("uniform", 1)}),
+        ("sum", (0.0, 0.5), {"candidate_group_size": 5, "candidate_selector": ("first", 1)}),
+    ],
 )
-def test_group_advantages_of_streams(how, bounds):
-    options = {"trajectory_return": how, "keep_return_bounds": bounds}
-    ours, torchs = data.MCAdvantage(3, **options), llm.MCAdvantage(3, **options)
+def test_group_advantages_of_streams(how, bounds, more):
+    def made(lib):
+        options = {"trajectory_return": how, "keep_return_bounds": bounds, **more}
+        if "candidate_selector" in more:
+            strategy, most = more["candidate_selector"]
+            options["candidate_selector"] = lib.MCAdvantageSelector(strategy, max_combinations=most)
+        return lib.MCAdvantage(3, **options)
+
+    ours, torchs = made(data), made(llm)
     rng = np.random.default_rng(0)
     given = 0
     for number in range(40):
@@ -359,11 +378,16 @@ def test_group_advantages_of_streams(how, bounds):
             given += 1
             np.testing.assert_allclose(out["advantage"], expected["advantage"].numpy(), rtol=1e-4, atol=1e-5)
             np.testing.assert_array_equal(out["next", "reward"], expected["next", "reward"].numpy())
-    assert given > 2
-    assert (ours.queued_groups, ours.queued_trajectories) == (
-        torchs.queued_groups,
-        torchs.queued_trajectories,
-    )
+    assert given > 1
+    for name, count in torchs.get_stats().items():
+        np.testing.assert_allclose(ours.get_stats()[name], count, rtol=1e-6, err_msg=name)
+
+
+def test_arguments_of_groups():
+    for name in ("MCAdvantage", "MCAdvantageSelector"):
+        mine, theirs = (inspect.signature(getattr(lib, name)).parameters for lib in (data, llm))
+        assert [*mine][: len(theirs)] == [*theirs]
+        assert all(mine[argument].default == other.default for argument, other in theirs.items())
 
 
 def test_groups_are_standardized_alike():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -9,10 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lite import NestedKey, TensorDictBase, cat, lazy_stack
+from lite import NestedKey, TensorDict, TensorDictBase, cat, lazy_stack
 from lite._arrays.public import belong_to
 from lite._tree.keys import require_path
 from lite._tree.nontensor import NonTensorBase
+from lite.data.values.group_selection import MCAdvantageSelector, mean_return
 from lite.kernels._integer import integer
 from lite.nn import Module, TensorDictModuleBase
 from lite.nn.values.entries import require_array, require_tensordict, require_time
@@ -20,6 +22,20 @@ from lite.nn.values.standardize import standardized
 
 _SMALLEST = 1e-6  # deviation of rewards
 _GROUP_IDS = ("collector", "group_ids")
+_LOGGER = logging.getLogger("lite")
+_STATS = (
+    "completed_trajectories",
+    "completed_decisions",
+    "trajectory_return_sum",
+    "trajectory_return_max",
+    "successful_trajectories",
+    "completed_groups",
+    "written_groups",
+    "dropped_groups",
+    "rescued_groups",
+    "selected_trajectories",
+    "unselected_trajectories",
+)
 _RETURNS: dict[str, Any] = {"sum": np.sum, "max": np.max, "mean": np.mean}
 
 
@@ -147,13 +163,18 @@ class MCAdvantage(Module):
             one number of each episode and compares these; each step has its episode's advantage.
         keep_return_bounds: with `trajectory_return`: groups whose mean return is not between these two
             numbers are dropped, as when all of them failed.
+        candidate_group_size: with `trajectory_return`: episodes that a group may have, of which `grpo_size`
+            are chosen. It is dropped when it has so many and no choice is within the bounds.
+        candidate_selection_min_size: episodes of a group after which a choice is tried.
+        candidate_selector: what chooses; see `MCAdvantageSelector`.
+        verbose: log groups that are written or dropped, to the logger "lite".
         divide: whether by the standard deviation of the group.
 
     A reward that is NaN or infinite counts for no mean, and its advantage is 0; see `group_advantages`.
 
     Raises:
         TypeError: grpo_size is no integer.
-        ValueError: grpo_size, trajectory_return or the bounds are none of these.
+        ValueError: sizes, trajectory_return or the bounds are none of these.
 
     Source:
         `MCAdvantage` of TorchRL, https://github.com/pytorch/rl; see `group_advantages`.
@@ -180,9 +201,13 @@ class MCAdvantage(Module):
         rewards_key: NestedKey = ("next", "reward"),
         advantage_key: NestedKey = "advantage",
         done_key: NestedKey = ("next", "done"),
+        verbose: bool = False,
         *,
         trajectory_return: Literal["sum", "max", "mean"] | None = None,
         keep_return_bounds: tuple[float, float] | None = None,
+        candidate_group_size: int | None = None,
+        candidate_selection_min_size: int | None = None,
+        candidate_selector: MCAdvantageSelector | None = None,
         divide: bool = True,
     ) -> None:
         super().__init__()
@@ -203,7 +228,22 @@ class MCAdvantage(Module):
                 raise ValueError(
                     f"keep_return_bounds must be two increasing numbers, got {keep_return_bounds}."
                 )
+        most = grpo_size if candidate_group_size is None else candidate_group_size
+        if integer("candidate_group_size", most) < grpo_size:
+            raise ValueError(f"candidate_group_size must be at least grpo_size={grpo_size}, got {most}.")
+        if most > grpo_size and trajectory_return is None:
+            raise ValueError("candidates are chosen by their returns: give trajectory_return, too.")
+        least = grpo_size if candidate_selection_min_size is None else candidate_selection_min_size
+        if not grpo_size <= integer("candidate_selection_min_size", least) <= most:
+            raise ValueError(
+                f"candidate_selection_min_size must be from grpo_size={grpo_size} to candidate_group_size="
+                f"{most}, got {least}."
+            )
         self.grpo_size = grpo_size
+        self.candidate_group_size = most
+        self.candidate_selection_min_size = least
+        self.candidate_selector = MCAdvantageSelector() if candidate_selector is None else candidate_selector
+        self.verbose = verbose
         self.prompt_key = prompt_key
         self.rewards_key = rewards_key
         self.advantage_key = advantage_key
@@ -212,6 +252,7 @@ class MCAdvantage(Module):
         self.keep_return_bounds = keep_return_bounds
         self.divide = divide
         self._queues: dict[Any, list[TensorDictBase]] = {}
+        self.reset_stats()
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """`tensordict` as it is: samples of a buffer have their advantages."""
@@ -248,8 +289,14 @@ class MCAdvantage(Module):
         for group, episode in arrived:
             queue = self._queues.setdefault(group, [])
             queue.append(episode.clone())
-            if len(queue) == self.grpo_size:
-                complete += self._advantages(self._queues.pop(group))
+            self._count_episode(episode)
+            if len(queue) < self.candidate_selection_min_size:
+                continue
+            found = self._advantages(queue)
+            if found is not None or len(queue) == self.candidate_group_size:
+                del self._queues[group]
+                self._count_group(group, found is not None)
+                complete += found or []
         return _joined(complete) if complete else None
 
     @property
@@ -297,20 +344,25 @@ class MCAdvantage(Module):
             )
         yield from row.split(np.diff(ends, prepend=0).tolist(), 0)
 
-    def _advantages(self, episodes: list[TensorDictBase]) -> list[TensorDictBase]:
-        """The episodes with their advantages, or none where the group is dropped."""
+    def _advantages(self, episodes: list[TensorDictBase]) -> list[TensorDictBase] | None:
+        """The episodes that are chosen, with their advantages; None where no choice is kept."""
         rewards = [np.asarray(episode.get(self.rewards_key)) for episode in episodes]
         if self.trajectory_return is None:
             flat = np.concatenate([reward.reshape(-1) for reward in rewards])
             lengths = [reward.size for reward in rewards]
         else:
             flat = np.array([_RETURNS[self.trajectory_return](reward) for reward in rewards])
+            chosen = self._chosen(episodes, flat)
+            if chosen is None:
+                return None
+            self._stats["unselected_trajectories"] += len(episodes) - len(chosen)
+            self._stats["selected_trajectories"] += len(chosen)
+            episodes, rewards, flat = (
+                [episodes[i] for i in chosen],
+                [rewards[i] for i in chosen],
+                flat[chosen],
+            )
             lengths = [1] * len(rewards)
-            finite = flat[np.isfinite(flat)]
-            if self.keep_return_bounds is not None:
-                low, high = self.keep_return_bounds
-                if not finite.size or not low < finite.mean() < high:
-                    return []
         parts = np.split(
             group_advantages(flat, np.zeros(flat.shape, np.intp), divide=self.divide),
             np.cumsum(lengths)[:-1],
@@ -319,6 +371,60 @@ class MCAdvantage(Module):
             of_steps = np.broadcast_to(part, reward.size).reshape(reward.shape)
             episode.set(self.advantage_key, of_steps.copy())
         return episodes
+
+    def _chosen(self, episodes: list[TensorDictBase], returns: NDArray[Any]) -> list[int] | None:
+        selector, bounds = self.candidate_selector, self.keep_return_bounds
+        candidates = TensorDict({"return": returns}, batch_size=[len(episodes)])
+        if "trajectories" in selector.in_keys:
+            candidates.set("trajectories", lazy_stack(episodes, 0))
+        chosen = selector.select(candidates, group_size=self.grpo_size, keep_return_bounds=bounds)
+        if chosen is not None and bounds is not None:
+            mean = mean_return(returns[chosen])  # a selector of the user's own may not have looked
+            chosen = chosen if mean is not None and bounds[0] < mean < bounds[1] else None
+        if chosen is not None and len(episodes) > self.grpo_size and bounds is not None:
+            mean = mean_return(returns[: self.grpo_size])
+            self._stats["rescued_groups"] += int(mean is None or not bounds[0] < mean < bounds[1])
+        return chosen
+
+    # -- what became of episodes ---------------------------------------------------------------------
+
+    def reset_stats(self) -> None:
+        """Set the counters of `get_stats` to 0."""
+        self._stats: dict[str, float] = dict.fromkeys(_STATS, 0)
+        self._stats["trajectory_return_max"] = float("-inf")
+
+    def get_stats(self) -> dict[str, float]:
+        """Counters of episodes, groups and returns so far, and of what waits.
+
+        Example:
+            >>> from lite.data import MCAdvantage
+            >>> stats = MCAdvantage(2).get_stats()
+            >>> stats["completed_trajectories"], stats["dropped_groups"], stats["queued_groups"]
+            (0, 0, 0)
+        """
+        return {
+            **self._stats,
+            "queued_groups": self.queued_groups,
+            "queued_trajectories": self.queued_trajectories,
+            "max_queued_trajectories_per_group": max(map(len, self._queues.values()), default=0),
+        }
+
+    def _count_episode(self, episode: TensorDictBase) -> None:
+        stats = self._stats
+        stats["completed_trajectories"] += 1
+        stats["completed_decisions"] += episode.numel()
+        if self.trajectory_return is not None:
+            total = float(np.asarray(episode.get(self.rewards_key)).sum())
+            stats["trajectory_return_sum"] += total
+            stats["trajectory_return_max"] = max(stats["trajectory_return_max"], total)
+            stats["successful_trajectories"] += int(total > 0)
+
+    def _count_group(self, group: Any, written: bool) -> None:
+        self._stats["completed_groups"] += 1
+        self._stats["written_groups" if written else "dropped_groups"] += 1
+        if self.verbose:
+            fate = "written" if written else "dropped, as no choice is within keep_return_bounds"
+            _LOGGER.info("MCAdvantage: the group %r is %s", group, fate)
 
 
 belong_to("lite.data", GroupAdvantage, MCAdvantage)

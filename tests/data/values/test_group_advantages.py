@@ -9,6 +9,7 @@ from lite.data import (
     LazyMemmapStorage,
     LazyTensorStorage,
     MCAdvantage,
+    MCAdvantageSelector,
     TensorDictReplayBuffer,
     group_advantages,
 )
@@ -155,6 +156,54 @@ def test_groups_that_teach_nothing_are_dropped():
         assert transform.queued_groups == 0
 
 
+def test_a_choice_among_candidates():
+    """A group waits beyond its size until a choice is within the bounds, or there are too many."""
+    options = {"trajectory_return": "sum", "keep_return_bounds": (0.1, 0.9), "divide": False}
+    transform = MCAdvantage(2, candidate_group_size=4, **options)
+    for _ in range(3):
+        assert transform.inv(episode("a", 0)) is None
+    assert transform.queued_trajectories == 3
+    out = transform.inv(episode("a", 0, 1))
+    np.testing.assert_allclose(out["advantage"][:, 0], [-0.5, 0.5, 0.5])
+    for _ in range(4):
+        assert transform.inv(episode("b", 1)) is None
+    assert transform.queued_groups == 0  # dropped
+    stats = transform.get_stats()
+    counted = {key: value for key, value in stats.items() if value}
+    assert counted == {
+        "completed_trajectories": 8, "completed_decisions": 9, "trajectory_return_sum": 5,
+        "trajectory_return_max": 1, "successful_trajectories": 5, "completed_groups": 2, "written_groups": 1,
+        "dropped_groups": 1, "rescued_groups": 1, "selected_trajectories": 2, "unselected_trajectories": 2,
+    }  # fmt: skip
+    transform.reset_stats()
+    assert transform.get_stats()["completed_groups"] == 0
+    late = MCAdvantage(2, candidate_group_size=4, candidate_selection_min_size=3, trajectory_return="sum")
+    assert [late.inv(episode("a", value)) is None for value in (0, 1, 2)] == [True, True, False]
+
+
+def test_a_selector_of_the_users_own(caplog):
+    """It sees the episodes; what it chooses is still checked."""
+
+    class Longest(MCAdvantageSelector):
+        def select(self, candidates, *, group_size, keep_return_bounds=None):
+            lengths = [len(steps["next", "reward"]) for steps in candidates["trajectories"].unbind(0)]
+            return np.argsort(lengths)[-group_size:].tolist()
+
+    selector = Longest(in_keys=["trajectories", "return"])
+    options = {"candidate_group_size": 3, "candidate_selection_min_size": 3, "trajectory_return": "sum"}
+    transform = MCAdvantage(2, candidate_selector=selector, verbose=True, divide=False, **options)
+    with caplog.at_level("INFO", logger="lite"):
+        for rewards in ((5,), (0, 1)):
+            assert transform.inv(episode("a", *rewards)) is None
+        out = transform.inv(episode("a", 1, 1, 1))
+    np.testing.assert_allclose(out["advantage"][:, 0], [-1, -1, 1, 1, 1])
+    assert "the group 'a' is written" in caplog.text
+    bounded = MCAdvantage(2, candidate_selector=selector, keep_return_bounds=(0.0, 1.0), **options)
+    for rewards in ((0,), (2, 2), (3, 3)):
+        assert bounded.inv(episode("a", *rewards)) is None
+    assert bounded.get_stats()["dropped_groups"] == 1
+
+
 def test_a_reward_that_is_no_number_spoils_no_other_episode():
     transform = MCAdvantage(3, trajectory_return="sum", divide=False)
     transform.inv(episode("a", 1))
@@ -250,6 +299,13 @@ def test_errors_take_nothing():
         ({"trajectory_return": "last"}, ValueError, "trajectory_return must be one of"),
         ({"trajectory_return": "sum", "grpo_size": 1}, ValueError, "grpo_size must be at least 2"),
         ({"keep_return_bounds": (0, 1)}, ValueError, "give trajectory_return, too"),
+        ({"candidate_group_size": 1}, ValueError, "candidate_group_size must be at least grpo_size=2, got 1"),
+        ({"candidate_group_size": 3}, ValueError, "chosen by their returns: give trajectory_return, too"),
+        (
+            {"candidate_selection_min_size": 3},
+            ValueError,
+            "must be from grpo_size=2 to candidate_group_size=2",
+        ),
         ({"keep_return_bounds": (1, 0), "trajectory_return": "sum"}, ValueError, "two increasing numbers"),
     ],
 )
