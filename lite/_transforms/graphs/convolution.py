@@ -15,8 +15,10 @@ import numpy as np
 from lite._arrays.types import Shape
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
+from lite._transforms.graphs.sizes import Size
 
 FLOAT32 = np.dtype(np.float32)  # of the operands: onnxruntime convolves no others
+_CHANNELS = 16  # of an input whose pixels are copied to patches: fewer make copies that are too small
 
 
 class Geometry(NamedTuple):
@@ -60,10 +62,13 @@ def for_weight(g: GraphArray, x: GraphArray, shape: Shape, how: Geometry) -> Gra
     """What a derivative by the result, g, is by the weight of a shape.
 
     It is the convolution of the input by g, the rows of the batch being channels: a step of one is a distance
-    of the other.
+    of the other. Where there are many channels, a product with the matrix of patches is faster.
     """
     graph, groups = x.graph, how.groups
     order = range(2, x.ndim)
+    fixed = not any(type(n) is Size for n in (*x.shape[1:], *g.shape[1:]))
+    if fixed and groups == 1 and x.shape[1] >= _CHANNELS:
+        return _by_patches(g, x, shape, how)
     if groups == 1:
         inputs = graph.transpose(x, (1, 0, *order))
     else:  # (C / groups, groups N, *sizes), so that each group convolves its own rows
@@ -78,6 +83,31 @@ def for_weight(g: GraphArray, x: GraphArray, shape: Shape, how: Geometry) -> Gra
         if int(found.shape[axis]) != size:  # entries that the last step left out
             found = graph.slice(found, axis, 0, int(size), 1, int(size))
     return graph.transpose(found, (1, 0, *order))
+
+
+def _by_patches(g: GraphArray, x: GraphArray, shape: Shape, how: Geometry) -> GraphArray:
+    """`for_weight` as a product of g and the patches, whose pixels are copied with all their channels."""
+    graph = x.graph
+    count, channels, *sizes = x.shape
+    out, kernel = [int(n) for n in g.shape[2:]], [int(n) for n in shape[2:]]
+    widths = [(0, 0), *zip(how.before, how.after, strict=True), (0, 0)]
+    pixels = graph.pad(graph.transpose(x, (0, *range(2, x.ndim), 1)), widths, "constant")
+    inner = [int(n) + b + a for n, b, a in zip(sizes, how.before, how.after, strict=True)]
+    places = np.zeros((1,) * 2 * len(out), np.int64)  # of the pixels of each patch, among all in a row
+    for axis, (n, k) in enumerate(zip(out, kernel, strict=True)):
+        along = np.arange(n)[:, None] * how.strides[axis] + np.arange(k) * how.dilations[axis]
+        ones = [1] * 2 * len(out)
+        ones[axis], ones[axis + len(out)] = n, k
+        places = places * inner[axis] + along.reshape(ones)
+    flat = graph.reshape(pixels, (count, math.prod(inner), channels))
+    patches = graph.gather(flat, graph.constant(places.reshape(-1)), axis=1)
+    rows = graph.reshape(patches, (count * math.prod(out), math.prod(kernel) * channels))
+    of_result = graph.reshape(
+        graph.transpose(g, (1, 0, *range(2, g.ndim))), (g.shape[1], count * math.prod(out))
+    )
+    found = graph.emit("MatMul", [of_result, rows], (g.shape[1], rows.shape[1]), x.dtype)
+    apart = graph.reshape(found, (g.shape[1], math.prod(kernel), channels))
+    return graph.reshape(graph.transpose(apart, (0, 2, 1)), shape)
 
 
 def _emit(
