@@ -1,10 +1,11 @@
 """Exported ONNX models run through onnxruntime: language models, and any other graph.
 
-Eight folders, each of which imports only those before it (`comparison`, `generation` and `text` do not know
+Nine folders, each of which imports only those before it (`comparison`, `generation` and `text` do not know
 each other):
 
 - `graph`: any ONNX graph: its files, sessions, calls
 - `decoder`: a language model as rows of tokens to extend, fork, cut and score
+- `learning`: a decoder's graph as a module, whose log-probs have gradients
 - `comparison`: whether two ways of computing log-probs agree, and if not, why
 - `generation`: the token loop, its options, and rows of several threads in one run
 - `text`: conversations, chat templates, the tokenizer, the data classes
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from lite.models.wrapper.kl import KLComputation, RetrieveKL, RetrieveLogProb
     from lite.models.wrapper.onnx_wrapper import OnnxWrapper
     from lite.models.wrapper.options import LLMWrapperBase
+    from lite.models.wrapper.trainable import TrainablePolicy
 
 # The public names by the file that defines them.
 _NAMES = {
@@ -68,6 +70,7 @@ _NAMES = {
     "wrapper.kl": ["KLComputation", "RetrieveKL", "RetrieveLogProb"],
     "wrapper.onnx_wrapper": ["OnnxWrapper"],
     "wrapper.options": ["LLMWrapperBase"],
+    "wrapper.trainable": ["TrainablePolicy"],
     "batches.generate_batches": ["GenerateBatches"],
     "batches.score_batches": ["ScoreBatches"],
     "tiny_chat.embedded": ["embedded_model_path"],
@@ -108,6 +111,7 @@ __all__ = [
     "TextStreamer",
     "Tokenizer",
     "Tokens",
+    "TrainablePolicy",
     "add_chat_template",
     "embedded_model_path",
     "full_logits",

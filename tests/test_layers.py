@@ -55,6 +55,7 @@ LAYERS = [
     "lite.data",
     "lite.models.graph",
     "lite.models.decoder",
+    "lite.models.learning",
     "lite.models.comparison",
     "lite.models.generation",
     "lite.models.text",

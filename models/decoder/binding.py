@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ class PlacedGraph:
         prompts: the graph that reads rows without a past, where that is one of its own.
         adapter: values of optional inputs.
         output_rows: the output matrix, if the graph gives the hidden states that are multiplied with it.
+        reopen: makes a session of the same graph with other weights, given by name; None if nobody can.
         stream: of a session on a GPU, None where nobody knows it.
         cuda_graphs: the session captures steps of decoding.
         side: what graphs with limits are told when they are bound; of each cache its own.
@@ -49,10 +50,23 @@ class PlacedGraph:
     prompts: PlacedGraph | None = None
     adapter: AdapterValues | None = None
     output_rows: OutputRows | None = None
+    reopen: Callable[[Mapping[str, NDArray[Any]]], SessionLike] | None = None
     stream: CudaStream | None = None
     cuda_graphs: bool = False
     side: Side | None = None
     states: States | None = None
+
+    def with_weights(self, weights: Mapping[str, NDArray[Any]]) -> PlacedGraph:
+        """The same graph in a new session, with other values of some weights.
+
+        Raises:
+            RuntimeError: the session was given, so that nobody can open it again.
+        """
+        if self.reopen is None:
+            raise RuntimeError(
+                "only a model that was opened from its path takes other weights, not a session"
+            )
+        return replace(self, session=self.reopen(weights), output_rows=None)
 
 
 @dataclass
@@ -147,11 +161,12 @@ class BoundGraph:
         """
         spec, (count, total) = self._spec, mask.shape
         if spec.mask and spec.static_length is not None:
-            self.bind_input(spec.mask, self._shown(mask, steps, spec.static_length))
+            shown = static_mask(mask, steps, spec.static_length, square=self._square_mask)
+            self.bind_input(spec.mask, shown)
         elif spec.mask:
             self.bind_input(spec.mask, mask, at)
         for name, kind in spec.extras:
-            self.bind_input(name, _extra(kind, count, steps, total, self._ranks[name]))
+            self.bind_input(name, extra_input(kind, count, steps, total, self._ranks[name]))
 
     def _bind_array(self, name: str, array: NDArray[Any]) -> None:
         address = array.__array_interface__["data"][0]
@@ -314,15 +329,6 @@ class BoundGraph:
             f"token{'s' * (steps > 1)} ({sizes}): {error}{hint * (steps > 1)}"
         )
 
-    def _shown(self, mask: NDArray[Any], steps: int, length: int) -> NDArray[Any]:
-        """The mask over the whole of a fixed cache, with a row for each new token if the graph wants it."""
-        total = mask.shape[1]
-        mask = np.pad(mask, ((0, 0), (0, length - total)))
-        if not self._square_mask:
-            return mask
-        seen = np.arange(length) <= np.arange(total - steps, total)[:, None]
-        return mask[:, None, None].astype(np.bool_) & seen
-
     def _gathered(self, count: int, steps: int, wanted: NDArray[Any] | None, last: bool) -> NDArray[np.int64]:
         """Positions whose logits are wanted, (n, K, 1); unless they are given, the last one or all."""
         if self._hidden is not None:
@@ -361,7 +367,20 @@ class BoundRun:
 _SIDES = np.array(False), np.array(True)
 
 
-def _extra(kind: Extra, count: int, steps: int, total: int, rank: int) -> NDArray[np.int64]:
+def static_mask(mask: NDArray[Any], steps: int, length: int, *, square: bool) -> NDArray[Any]:
+    """The mask (n, past + steps) over the whole of a cache of `length` positions.
+
+    With `square` it has a row for each new token, bool (n, 1, steps, length).
+    """
+    total = mask.shape[1]
+    mask = np.pad(mask, ((0, 0), (0, length - total)))
+    if not square:
+        return mask
+    seen = np.arange(length) <= np.arange(total - steps, total)[:, None]
+    return mask[:, None, None].astype(np.bool_) & seen
+
+
+def extra_input(kind: Extra, count: int, steps: int, total: int, rank: int) -> NDArray[np.int64]:
     """The value of an extra input, for `count` rows with `steps` new tokens among `total` positions."""
     if kind is Extra.ZEROS:
         return np.zeros((count, steps), np.int64)

@@ -9,7 +9,9 @@ import functools
 import os
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -28,6 +30,7 @@ from lite.models.decoder.cache import MAX_TOKENS, KVCache, line_bytes, similar_l
 from lite.models.decoder.conventions import Padding
 from lite.models.decoder.device_logits import Logits, stacked
 from lite.models.decoder.memory import give_back_freed
+from lite.models.decoder.new_weights import checked_weights, same_in_other
 from lite.models.decoder.opening import CACHES, Opening
 from lite.models.decoder.recompute import MAX_LOGITS_BYTES
 from lite.models.decoder.rereading import RereadingCache
@@ -181,6 +184,8 @@ class OnnxDecoder:
         self._adapters = load_adapters(adapters or {}, self._sessions)
         self._adapter: str | None = None
         self._placed = placed
+        self._weights: dict[str, NDArray[Any]] = {}  # those that are not the file's
+        self._family: weakref.WeakSet[OnnxDecoder] = weakref.WeakSet([self])  # all on this session
         self._empty(batch_size)
         self._process = os.getpid()
 
@@ -208,6 +213,7 @@ class OnnxDecoder:
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._empty(1)
+        self._family.add(other)
         if self._placed.cuda_graphs:  # a capture would take what the other queues for a part of it
             other._turn = self._turn
         return other
@@ -219,7 +225,65 @@ class OnnxDecoder:
             )
         model = self._model
         path = Path(model).absolute() if isinstance(model, str | Path) else model
-        return _reopened, (type(self), path, {**self._made_of, "device": self.device}, self._adapter)
+        arguments = {**self._made_of, "device": self.device}
+        return _reopened, (type(self), path, arguments, self._adapter, self._weights)
+
+    def update_weights_(self, weights: Mapping[str, ArrayLike]) -> None:
+        """Run with other values of some weights from now on, as do all siblings.
+
+        The session is opened again, from the graph in memory and these values; its files stay as they are.
+        Runs of other threads use the old values until then. A pickle has the values that are not the files'.
+
+        Args:
+            weights: values by the names that the weights have in the graph's file, of their shapes; of a pair
+                of graphs in the file of the one that reads prompts.
+
+        Raises:
+            ValueError: there is no such weight, or it has another shape.
+            RuntimeError: rows hold tokens, which were read with the old values, or a session was given to the
+                decoder. Nothing has changed then.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite import nn
+            >>> from lite.models import OnnxDecoder, embedded_model_path
+            >>> decoder = OnnxDecoder(embedded_model_path())
+            >>> before = decoder.score([10, 20, 30])
+            >>> norm = dict(nn.from_onnx(decoder.config.graph).named_parameters())["model.norm.weight"]
+            >>> decoder.update_weights_({"model.norm.weight": 2 * norm.data})
+            >>> bool((decoder.score([10, 20, 30])[1:] == before[1:]).any())
+            False
+        """
+        if self.config is None or self._placed.reopen is None:
+            raise RuntimeError(
+                "only a model that was opened from its path takes other weights, not a session"
+            )
+        placed, prompts, config = self._placed, self._placed.prompts, self.config
+        read = config.of_prompts() if prompts else config
+        assert read is not None
+        new = {**self._weights, **checked_weights(read.graph, weights)}
+        own = new
+        if prompts is not None:
+            prompts = prompts.with_weights(new)
+            own = {there: new[name] for there, name in same_in_other(read.graph, config.graph, new).items()}
+        placed = replace(placed.with_weights(own), prompts=prompts)
+        with ExitStack() as turns:
+            family = sorted(
+                self._family, key=id
+            )  # in one order, so that two updates cannot wait for each other
+            for decoder in family:
+                turns.enter_context(decoder._turn)
+            if any(decoder.lengths.any() for decoder in family):
+                raise RuntimeError(
+                    "rows hold tokens that were read with the old weights: reset or release them"
+                )
+            for decoder in family:
+                decoder._take_weights(placed, new)
+
+    def _take_weights(self, placed: PlacedGraph, weights: dict[str, NDArray[Any]]) -> None:
+        self._placed, self.session, self._weights = placed, placed.session, weights
+        self._sessions = [placed.session] + ([placed.prompts.session] if placed.prompts else [])
+        self._cache, self._others = self._new_cache(self._adapter, self.num_rows), {}
 
     @property
     def vocab_size(self) -> int:
@@ -713,9 +777,15 @@ class OnnxDecoder:
 
 
 def _reopened(
-    kind: type[OnnxDecoder], model: Any, arguments: dict[str, Any], adapter: str | None
+    kind: type[OnnxDecoder],
+    model: Any,
+    arguments: dict[str, Any],
+    adapter: str | None,
+    weights: dict[str, NDArray[Any]],
 ) -> OnnxDecoder:
     decoder = kind(model, **arguments)
+    if weights:
+        decoder.update_weights_(weights)
     decoder.adapter = adapter
     return decoder
 

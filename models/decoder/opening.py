@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import mmap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+
+from numpy.typing import NDArray
 
 from lite._files.onnx.rewriting import with_weights_outside
 from lite.kernels._install import install
@@ -117,14 +120,15 @@ class Opening:
             given, second = given
             prompts = self._placed(second, reader, prompts=True)
         elif given is None and reader:
-            prompts = self._placed(self._session(reader, gather_logits).session, reader, prompts=True)
+            read = self._session(reader, gather_logits)
+            prompts = replace(self._placed(read.session, reader, prompts=True), reopen=read.reopen)
         opened = _Opened(given) if given else self._session(config, gather_logits)
         length = prompts.spec.static_length if prompts else config.context_length if config else None
         states = prompts.spec.states if prompts else ()
         graph = self._placed(
             opened.session, config, static_length=length, states=states, in_place=opened.in_place
         )
-        graph = replace(graph, output_rows=opened.rows)
+        graph = replace(graph, output_rows=opened.rows, reopen=opened.reopen)
         if self.cuda_graphs and graph.spec.padding is not Padding.SLOTS:
             raise ValueError(
                 "cuda_graphs=True needs steps of one size, so a graph with GroupQueryAttention; the rows of "
@@ -184,9 +188,11 @@ class Opening:
                 run_two_tokens(CACHES[spec.padding](graph, 1))
             except (RuntimeError, MemoryError) as error:  # its files may claim any vocabulary
                 if config is not None and reads.spec.gather:
-                    session = _open(config, self, gather_logits=False).session
+                    opened = _open(config, self, gather_logits=False)
                     spec = replace(reads.spec, gather=None)
-                    reads = replace(reads, session=session, spec=spec, output_rows=None)
+                    reads = replace(
+                        reads, session=opened.session, spec=spec, output_rows=None, reopen=opened.reopen
+                    )
                 reads = replace(reads, spec=replace(reads.spec, last_logits_only=True))
                 graph = replace(graph, prompts=reads) if graph.prompts else reads
                 try:
@@ -252,11 +258,13 @@ class _Opened:
         session: it.
         rows: its output matrix, if it also gives the hidden states that are multiplied with that.
         in_place: its attention was replaced.
+        reopen: makes a session of the same graph with other weights, given by name.
     """
 
     session: SessionLike
     rows: OutputRows | None = None
     in_place: bool = False
+    reopen: Callable[[Mapping[str, NDArray[Any]]], SessionLike] | None = None
 
 
 def _open(config: ModelConfig, opening: Opening, gather_logits: bool) -> _Opened:
@@ -278,8 +286,19 @@ def _open(config: ModelConfig, opening: Opening, gather_logits: bool) -> _Opened
                 raise
             continue  # the graph only looked familiar; if the graph itself is bad, the last try says so
         if not (change.gathers and has_own_switch(session)):
-            return _Opened(session, change.rows, change.in_place)
-    return _Opened(open_session(config.graph, **how))
+            reopen = functools.partial(_with_weights, config, change.content, how)
+            return _Opened(session, change.rows, change.in_place, reopen)
+    reopen = functools.partial(_with_weights, config, None, how)
+    return _Opened(open_session(config.graph, **how), reopen=reopen)
+
+
+def _with_weights(
+    config: ModelConfig, content: bytes | None, how: Mapping[str, Any], weights: Mapping[str, NDArray[Any]]
+) -> SessionLike:
+    """A session of a graph with other weights; `content` is None for the graph as it is in its file."""
+    if content is None:
+        content = with_weights_outside(config.graph.read_bytes(), config.graph.name, LARGE_WEIGHT)
+    return open_session(config.graph, content=content, weights=weights, **how)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from lite.models.generation.batching import Batcher, BatchSizes
 from lite.models.generation.loop import Generated, check_options, generate
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.pool import Pool
-from lite.models.generation.prefix_cache import PrefixCache
+from lite.models.generation.prefix_cache import PrefixCache, forget_rows
 from lite.models.generation.stops import DecodeText
 
 Task = Hashable
@@ -145,6 +145,19 @@ class ModelCalls:
     def full_logits(self, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
         """Logits, as `lite.models.full_logits` gives them."""
         return self._call("logits", [_Row(ids) for ids in rows])
+
+    def update_weights_(self, weights: Mapping[str, Any]) -> None:
+        """Run with other weights from now on; waits for the calls that run now, and drops cached prefixes.
+
+        Raises:
+            TypeError: the model's weights cannot be changed.
+        """
+        if not hasattr(self.model, "update_weights_"):
+            raise TypeError(f"a {type(self.model).__name__} has no update_weights_, as an OnnxDecoder has")
+        with self.pool.alone() as decoders:
+            for decoder in decoders:
+                forget_rows(decoder)
+            self.model.update_weights_(weights)
 
     def prefix_cache_state(self) -> dict[str, int]:
         """The counters of `PrefixCache`, of all sessions together."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -55,6 +56,7 @@ class Pool:
         # Taken by itself: an interrupt within the condition's own methods could leave it taken.
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
+        self._one_alone = threading.Lock()  # of two that take all, neither may keep a part
 
     @classmethod
     def of(cls, model: Decoder, size: int = 1) -> Pool:
@@ -119,6 +121,25 @@ class Pool:
         finally:
             lease.clear()  # here, as calling a method of our own can be interrupted before it begins
             self._end(lease)
+
+    @contextmanager
+    def alone(self) -> Iterator[list[Decoder]]:
+        """All decoders, for oneself: waits for the calls that run now, and others wait for the body's end.
+
+        Raises:
+            RuntimeError: this thread runs one of the decoders.
+        """
+        if self.is_running_here():
+            raise RuntimeError("a function that is called while the model runs cannot wait for it to end")
+        lease = self._new_lease()
+        with self._one_alone:
+            try:
+                while len(lease) < len(self._all):
+                    self._take(lease, len(self._all))
+                yield list(lease)
+            finally:
+                lease.clear()
+                self._end(lease)
 
     def _part(self, work: Work[Row, Result], decoder: Decoder, rows: Sequence[Row]) -> list[Result]:
         """Do the work in this thread."""

@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +88,7 @@ class PrefixCache:
         self._entries: list[_Entry] = []  # used longest ago first
         self._lock = threading.RLock()
         release_left_behind(decoder)
+        _caches.setdefault(decoder, WeakSet()).add(self)
         self._left_behind = _left_behind.setdefault(decoder, deque())
 
     @property
@@ -202,6 +203,17 @@ def release_left_behind(decoder: Decoder) -> None:
         return
     while rows:
         decoder.release([rows.pop()])
+
+
+_caches: WeakKeyDictionary[Any, WeakSet[PrefixCache]] = WeakKeyDictionary()
+"""The caches of a decoder's rows."""
+
+
+def forget_rows(decoder: Decoder) -> None:
+    """Clear all caches of a decoder's rows, as what they hold is not what it would read now."""
+    release_left_behind(decoder)
+    for cache in list(_caches.get(decoder, ())):
+        cache.clear()
 
 
 def adapter_of(decoder: Decoder) -> tuple[Any, int]:

@@ -19,7 +19,7 @@ from typing import Any, Protocol, cast
 from numpy.typing import NDArray
 
 from lite._files.onnx.external import check_external_files
-from lite._files.onnx.rewriting import with_external_files
+from lite._files.onnx.rewriting import with_external_files, with_named_weights_outside
 from lite.kernels._install import install
 from lite.kernels._integer import integer
 from lite.models.graph.cuda_stream import CudaStream
@@ -260,6 +260,7 @@ def open_session(
     cuda_graphs: bool = False,
     memory_pattern: bool = False,
     disabled_optimizers: Sequence[str] = (),
+    weights: Mapping[str, NDArray[Any]] | None = None,
 ) -> SessionLike:
     """Create the onnxruntime session of `graph`.
 
@@ -277,6 +278,8 @@ def open_session(
         memory_pattern: plan the memory of a run once for each set of shapes, which small graphs of few
             shapes take 11% less time with.
         disabled_optimizers: onnxruntime's names of changes to the graph that are not to be made.
+        weights: values in place of those that the model has, by name, of their shapes and types; with
+            `content`.
 
     Returns:
         An `onnxruntime.InferenceSession`.
@@ -301,6 +304,10 @@ def open_session(
     if content is not None:
         content, folder = _with_links_followed(content, Path(graph).parent.resolve())
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
+    if weights and content is not None:
+        content = with_named_weights_outside(content, weights.keys(), "given")
+        given = [_ort_value(ort, array) for array in weights.values()]
+        options.add_external_initializers(list(weights), given)
     if providers is not None:
         _check_providers(ort, providers)
     else:
@@ -333,6 +340,13 @@ def open_session(
             f"`nvidia-smi`; the libraries come with {install('cuda')}"
         )
     return cast(SessionLike, session)
+
+
+def _ort_value(ort: Any, array: NDArray[Any]) -> Any:
+    """An OrtValue on the array's memory; NumPy has no bfloat16 of its own."""
+    if array.dtype.name == "bfloat16":
+        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view("uint16"), 16)
+    return ort.OrtValue.ortvalue_from_numpy(array)
 
 
 def _with_links_followed(content: bytes, folder: Path) -> tuple[bytes, Path]:

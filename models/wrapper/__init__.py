@@ -4,8 +4,10 @@
 - `loading`: the model and the tokenizer
 - `input`: the entry that is read, brought to rows of tokens
 - `output`: the data classes that are written, and where
+- `scored`: what scoring writes beside log-probs
 - `distributions`: distributions over the vocabulary, by mask
 - `collected`: what collectors ask beyond a call
 - `versions`: the arguments of a wrapper made from another one
+- `trainable`: the public `TrainablePolicy`, which scores and learns
 - `onnx_wrapper`: the public `OnnxWrapper`, one call from the entry read to the entries written
 """

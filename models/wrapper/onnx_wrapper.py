@@ -9,19 +9,20 @@ import copy
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey
 from lite.models.decoder.adapters import AdapterSource
+from lite.models.decoder.cache import MAX_TOKENS
 from lite.models.decoder.choices import ChoiceScores
 from lite.models.generation.batching import BatchSizes
 from lite.models.generation.calls import ModelCalls
 from lite.models.generation.loop import Generated
 from lite.models.generation.options import GenerationConfig
-from lite.models.text.data import ChatHistory, LogProbs, Masks, Sampling, Tokens
+from lite.models.text.data import LogProbs, Masks, Sampling, Tokens
 from lite.models.text.nesting import nest
 from lite.models.text.rows import TokenRows
 from lite.models.wrapper.collected import cut_off, input_of
@@ -33,8 +34,12 @@ from lite.models.wrapper.options import SAMPLES_NAMES, SCORE_OPTIONS, Inplace, I
 from lite.models.wrapper.output import Layout, assistant_turn, choose_target, sampling_fields, write
 from lite.models.wrapper.row_options import given_seeds, options_of_rows
 from lite.models.wrapper.sampled import per_row, read_sampled
+from lite.models.wrapper.scored import rows_with_tokens, scored_entries
 from lite.models.wrapper.versions import new_arguments
 from lite.nn.settings import dispatching
+
+if TYPE_CHECKING:
+    from lite.models.wrapper.trainable import TrainablePolicy
 
 _OPTIONS = frozenset(option.name for option in fields(WrapperOptions))
 _MAPPINGS = ("generate_kwargs", "tokenizer_kwargs", "chat_template_kwargs", "score_kwargs", "adapters")
@@ -442,6 +447,77 @@ class OnnxWrapper(DistributionMethods):
             replaced.append(own)  # of another call's tokens
         return write(target, written, replaced=replaced, keys=keys, owned=owned)
 
+    # -- learning ------------------------------------------------------------------------------
+
+    def trainable(
+        self,
+        *,
+        trainable: Any = None,
+        assistant_only: bool = False,
+        max_tokens: int = MAX_TOKENS,
+        **changes: Any,
+    ) -> TrainablePolicy:
+        """A module whose call is scoring, differentiable by the model's weights, to teach the model.
+
+        It reads the graph's file a second time, and runs it by NumPy's functions (`lite.nn.from_onnx`).
+        `TrainablePolicy.sync` brings what was learnt to this wrapper.
+
+        Args:
+            trainable: which weights learn, by default all that are floats; names, patterns, or a function of
+                a name, see `lite.nn.from_onnx`.
+            assistant_only: only log-probs of what assistants said are computed, others are 0: those that the
+                assistant mask shows.
+            max_tokens: most tokens of one run, filler included: rows of similar length share runs.
+            **changes: arguments of the wrapper that scores, see `get_new_version`; ``input_mode="tokens"``
+                scores the very ids that were generated. By default with ``inplace=False``.
+
+        Returns:
+            A `TrainablePolicy`.
+
+        Raises:
+            TypeError: the model was not given by its path.
+            NotImplementedError: an operator of the graph has no rule; the message names it.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite import TensorDict, optim, value_and_grad
+            >>> from lite.models import OnnxWrapper, Text, embedded_model_path
+            >>> wrapper = OnnxWrapper(embedded_model_path(), input_mode="text", generate=False)
+            >>> td = TensorDict(text=Text(full=["Copy: sun moon"], batch_size=[1]), batch_size=[1])
+            >>> policy = wrapper.trainable(pad_output=True)
+            >>> def loss(params):
+            ...     with params.to_module(policy):
+            ...         return -policy(td)["log_probs", "full"].mean()
+            >>> params = policy.learnt_params()
+            >>> before, grads = value_and_grad(loss)(params)
+            >>> _ = optim.SGD(0.01).update_(params, grads)
+            >>> policy.sync()
+            >>> bool(-wrapper(td.copy())["log_probs", "full"].mean() < before)
+            True
+        """
+        from lite.models.wrapper.trainable import trainable_policy  # loads all rules of operators
+
+        return trainable_policy(
+            self, trainable=trainable, assistant_only=assistant_only, max_tokens=max_tokens, changes=changes
+        )
+
+    def update_weights_(self, weights: Mapping[str, Any]) -> None:
+        """Run the model with other values of some weights from now on, in all wrappers of it.
+
+        Calls of other threads that run now end with the old weights, and those that come wait. Cached
+        prefixes are dropped.
+
+        Args:
+            weights: values by the names that the graph has for them; see `OnnxDecoder.update_weights_`.
+
+        Raises:
+            ValueError: there is no such weight, or it has another shape.
+            TypeError: the model's weights cannot be changed.
+            RuntimeError: somebody else's rows of the decoder hold tokens, or this is called by a function
+                that the running model calls.
+        """
+        self._calls.update_weights_(weights)
+
     # -- generation ----------------------------------------------------------------------------
 
     def _generate(self, td: Any, layout: Layout, kwargs: Mapping[str, Any]) -> dict[NestedKey, Any]:
@@ -539,23 +615,9 @@ class OnnxWrapper(DistributionMethods):
     ) -> dict[NestedKey, Any]:
         options = self.options
         inputs = self._read(td)
-        rows = inputs.rows
-        masks = {"all_attention_mask": (rows.mask, rows.mask)}
-        if inputs.assistant_mask is not None:
-            masks["all_assistant_mask"] = (inputs.assistant_mask & rows.mask, rows.mask)
-        written: dict[NestedKey, Any] = {
-            options.tokens_key: layout.make(Tokens, full=rows),
-            options.masks_key: layout.make(Masks, **masks),
-        }
-        if inputs.texts is not None:
-            written[options.text_key] = layout.text(full=inputs.texts)
-        if inputs.chats is not None:
-            history = inputs.history if inputs.history is not None else layout.history(inputs.chats)
-            written[options.history_key] = ChatHistory(full=history, batch_size=layout.shape)
+        rows, written = inputs.rows, scored_entries(inputs, options, layout)
         # an empty text among others has nothing to score; the model is not run on it
-        present = [i for i, row in enumerate(rows.rows) if len(row)]
-        if not present and len(rows.ids):
-            raise ValueError(f"Input contains empty sequences. None of the {len(rows.ids)} rows has a token")
+        present = rows_with_tokens(rows)
         real = [rows.rows[i] for i in present]
         if logits_only:
             written["logits"] = layout.logits(

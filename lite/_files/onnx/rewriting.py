@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeAlias
 
 from lite._files.onnx.reader import MAX_DEPTH, Span
@@ -17,6 +17,7 @@ _TENSORS_IN = {
     "tensor": {13: "place"},
     "weight": {13: "place"},
 }
+_VALUES = frozenset({4, 5, 6, 7, 9, 10, 11, 13, 14})  # fields of a tensor with its numbers, or where they are
 # What a message of some kind becomes: (data, start, end) -> bytes, None to look inside it.
 _Change: TypeAlias = Callable[[Buffer, int, int], bytes | None]
 
@@ -71,6 +72,36 @@ def with_weights_outside(model: Buffer, file: str, least: int) -> bytes:
         for key, value in place.items():
             parts.append(field(13, field(1, key.encode()) + field(2, value.encode())))
         return b"".join([*parts, varint(14 << 3), varint(1)])  # its data is external
+
+    return _rewritten(model, 0, len(model), "model", "weight", weight, 0)
+
+
+def with_named_weights_outside(model: Buffer, names: Collection[str], file: str) -> bytes:
+    """A serialised model without the values of some weights: each is said to begin a file.
+
+    Whoever loads the model gives these values in the file's place.
+
+    Args:
+        model: the model; it is not changed.
+        names: of the weights.
+        file: a name for the file; there need not be one.
+
+    Raises:
+        ValueError: if `model` is not an ONNX file.
+    """
+    chosen = {name.encode() for name in names}
+
+    def weight(data: Buffer, start: int, end: int) -> bytes | None:
+        inside = list(fields(data, start, end))
+        if not any(number == 8 and bytes(data[a:b]) in chosen for number, _, a, b in inside):
+            return None
+        parts, done = [], start
+        for number, _, _, b in inside:
+            if number not in _VALUES:
+                parts.append(bytes(data[done:b]))
+            done = b
+        place = field(13, field(1, b"location") + field(2, file.encode()))
+        return b"".join([*parts, place, varint(14 << 3), varint(1)])  # its data is external
 
     return _rewritten(model, 0, len(model), "model", "weight", weight, 0)
 

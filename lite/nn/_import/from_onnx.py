@@ -45,7 +45,8 @@ def from_onnx(
             these, `out_keys`, or a contract beside the file (``policy.onnx.json``), the result is a
             `TensorDictModule`.
         out_keys: keys for the outputs, likewise.
-        outputs: names of the outputs to compute, instead of all; what they do not need is left out.
+        outputs: names of the outputs to compute, instead of all; what they do not need is left out. Values
+            inside of the graph and weights can be named, too, such as the features before the last layer.
         dtype: what float16 and bfloat16 weights are held and computed in; None for themselves.
 
     Returns:

@@ -192,6 +192,16 @@ class GraphModule(Module):
         self._places = [(*place, numbers[name]) for name, place in placed.items() if name in numbers]
         self._source = source
 
+    def learning_weights(self) -> list[str]:
+        """The graph's names of the weights that learn."""
+        found = {name: owner._parameters[local] for name, (owner, local) in self._placed().items()}
+        return [name for name, held in found.items() if held is not None and held.requires_grad]
+
+    def weights(self, names: Iterable[str]) -> dict[str, Any]:
+        """The arrays of weights by the names that the graph has for them."""
+        placed = self._placed()
+        return {name: placed[name][0]._held(placed[name][1]) for name in names}
+
     def _array(self, name: str) -> Any:
         number = self._source.program.weights[name]
         return next(owner._held(local) for owner, local, n in self._places if n == number)
@@ -251,10 +261,14 @@ def mapped(path: Path) -> mmap.mmap:
 def _chosen(graph: OperationGraph, names: Sequence[str] | None) -> OperationGraph:
     """The graph with the outputs of these names and what they need."""
     by_name = {x.name: x for x in graph.outputs}
-    unknown = [name for name in names or () if name not in by_name]
+    inside = {name for node in graph.nodes for name in node.outputs} | graph.weights.keys()
+    unknown = [name for name in names or () if name not in by_name and name not in inside]
     if unknown:
-        raise ValueError(f"outputs has {unknown}; the graph has {list(by_name)}.")
-    outputs = graph.outputs if names is None else tuple(by_name[name] for name in names)
+        raise ValueError(
+            f"outputs has {unknown}; the graph has {list(by_name)}, and the values inside of it."
+        )
+    chosen = by_name if names is None else dict.fromkeys(names)
+    outputs = tuple(by_name.get(name) or Value(name, 0, None) for name in chosen)
     needed = {x.name for x in outputs}
     nodes = []
     for node in reversed(graph.nodes):

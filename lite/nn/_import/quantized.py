@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,29 @@ def dequantized_rows(
         zero = zeros.reshape(count, blocks)[rows].astype(np.float32)[..., None]
     out = (whole.astype(np.float32) - zero) * scale[..., None]
     return out.reshape(out.shape[0], blocks * block)
+
+
+@dataclass(frozen=True, eq=False)
+class QuantizedRows:
+    """The matrix of MatMulNBits, whose rows are made floats where they are needed.
+
+    Attributes:
+        weight, scales, zeros, bits, block: see `dequantized_rows`.
+        shape: (N, K) of the matrix.
+    """
+
+    weight: Array
+    scales: Array
+    zeros: Array | None
+    bits: int
+    block: int
+    shape: tuple[int, int]
+
+    def rows(self, start: int, stop: int) -> Array:
+        """Rows as floats, float32 (stop - start, K)."""
+        packed = self.weight.reshape(self.shape[0], -1, self.block * self.bits // 8)
+        found = dequantized_rows(packed, self.scales, self.zeros, self.bits, self.block, slice(start, stop))
+        return found[:, : self.shape[1]]
 
 
 @operator("MatMulNBits", domain=MICROSOFT)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from helpers.models.real_models import MODELS
 
-from lite._files.onnx.rewriting import with_external_files, with_weights_outside
+from lite._files.onnx.rewriting import with_external_files, with_named_weights_outside, with_weights_outside
 from lite._files.onnx.wire import field, fields
 from lite.models.graph.summary import scan_bytes
 
@@ -74,3 +74,15 @@ def external(model: bytes, start: int, end: int) -> list[list[tuple[int, int, in
 
 def field_of(model: bytes, start: int, end: int, number: int) -> bytes:
     return b"".join(model[a:b] for n, _, a, b in fields(model, start, end) if n == number)
+
+
+def test_named_weights_are_left_to_who_loads_the_model() -> None:
+    model = (MODELS / "handmade-lora" / "model.onnx").read_bytes()
+    light = with_named_weights_outside(model, {"tokens", "scale"}, "given")
+    before, after = ({field_of(m, *t, 8): t for t in initializers(m)} for m in (model, light))
+    assert before.keys() == after.keys()
+    for name, span in after.items():
+        left_out = name in (b"tokens", b"scale")
+        assert bool(external(light, *span)) == left_out
+        assert (light[slice(*span)] == model[slice(*before[name])]) != left_out
+    assert scan_bytes(light).external_files == {"given"}

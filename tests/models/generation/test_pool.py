@@ -167,3 +167,38 @@ def test_what_is_no_pool() -> None:
     with pytest.raises(TypeError, match=r"sessions=2 needs a model .* object has no method sibling"):
         Pool.of(object(), 2)  # type: ignore[arg-type]
     Pool.of(object())  # type: ignore[arg-type]
+
+
+def test_who_is_alone_waits_for_all_and_lets_nobody_in() -> None:
+    pool, begun, go = Pool.of(Model(), 2), threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def work(model: Any, rows: Sequence[int]) -> list[Any]:
+        begun.set()
+        assert go.wait(LONG)
+        order.append("ran")
+        return list(rows)
+
+    def alone() -> None:
+        with pool.alone() as decoders:
+            assert len(decoders) == 2
+            order.append("alone")
+            later.append(
+                threads.submit(pool.run, lambda model, rows: order.append("later") or [], [0], most=1)
+            )
+            assert not later[0].done()
+            order.append("left")
+
+    later: list[Any] = []
+    with ThreadPoolExecutor(4) as threads:
+        running = threads.submit(pool.run, work, [0], most=1)
+        assert begun.wait(LONG)
+        others = [threads.submit(alone)]
+        go.set()
+        for future in (running, *others, *later):
+            future.result(LONG)
+        later[0].result(LONG)
+    assert order == ["ran", "alone", "left", "later"]
+    with pytest.raises(RuntimeError, match="while the model runs"):
+        pool.run(lambda model, rows: [pool.alone().__enter__()], [0], most=1)
+    assert pool.run(meeting(2), range(2), most=2) == [(i, i) for i in range(2)]

@@ -31,6 +31,9 @@ def chain(*names: str, **more: np.ndarray) -> bytes:
     return model_of(nodes, {"x": X}, values[1:], {**weights(*names), **more})
 
 
+NODES = [writer.node("Relu", "", ["x"], ["h"], {}), writer.node("MatMul", "", ["h", "w"], ["y"], {})]
+
+
 def names_of(net: nn.Module) -> list[str]:
     return sorted(name for name, _ in net.named_parameters())
 
@@ -91,6 +94,10 @@ def test_only_chosen_outputs_are_computed() -> None:
     net = nn.from_onnx(chain("a", "b", "c"), outputs=["y1"])
     assert net.output_names == ("y1",)
     assert names_of(net) == ["a", "b"]
+    inner = nn.from_onnx(model_of(NODES, {"x": X}, ["y"], weights("w")), outputs=["h", "w"])
+    np.testing.assert_array_equal(inner(X)[0], np.maximum(X, 0))
+    assert names_of(inner) == ["w"]
+    np.testing.assert_array_equal(inner(X)[1], weights("w")["w"])
     with pytest.raises(ValueError, match=r"outputs has \['z'\]; the graph has \['y0', 'y1', 'y2'\]"):
         nn.from_onnx(chain("a", "b", "c"), outputs=["z"])
 

@@ -1,0 +1,6 @@
+"""Decoders as modules that learn: log-probs of tokens that are differentiable by the graph's weights.
+
+- `output_layer`: the product that makes the logits, which is left out of the graph
+- `row_inputs`: what a graph is given to read whole rows, whatever its convention
+- `token_log_probs`: the module of the two, on rows of tokens
+"""

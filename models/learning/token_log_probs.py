@@ -1,0 +1,186 @@
+"""`TokenLogProbs`: a decoder's graph as a module: log-probs of tokens, differentiable by its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite._files.onnx.model import Value, read_model
+from lite.models.decoder.cache import MAX_TOKENS, similar_lengths
+from lite.models.decoder.conventions import GraphSpec
+from lite.models.graph.model_config import ModelConfig
+from lite.models.learning.output_layer import OutputLayer, find_output_layer
+from lite.models.learning.row_inputs import row_inputs
+from lite.nn import Module, from_onnx, functional
+
+
+class _Piece(NamedTuple):
+    """A run over the first `stop` tokens of a row, for the log-probs of its tokens from `first` to `stop`."""
+
+    row: int
+    stop: int
+    first: int
+
+
+class TokenLogProbs(Module):
+    """The log-prob of each token of rows, given those before it, as a function of the graph's weights.
+
+    A row is read whole, up to the last token that is asked for, beside rows of similar length, in runs of at
+    most `max_tokens` tokens.
+
+    Args:
+        graph: gives the values that `layer.names` lists; the logits, where that is None.
+        inputs: of the graph.
+        spec: its convention.
+        layer: the product that makes the logits, if it can be left out of the graph.
+        max_tokens: of one run, filler included.
+    """
+
+    def __init__(
+        self,
+        graph: Module,
+        inputs: Sequence[Value],
+        spec: GraphSpec,
+        layer: OutputLayer | None,
+        *,
+        max_tokens: int = MAX_TOKENS,
+    ) -> None:
+        super().__init__()
+        self.graph = graph
+        self.max_tokens = max_tokens
+        self._inputs, self._spec, self._layer = tuple(inputs), spec, layer
+
+    def forward(
+        self,
+        rows: Sequence[NDArray[np.int64]],
+        wanted: Sequence[NDArray[np.bool_]] | None = None,
+        temperatures: Sequence[float] | None = None,
+    ) -> tuple[Any, list[NDArray[np.int64]]]:
+        """The log-probs of the tokens that are wanted.
+
+        Args:
+            rows: token ids, int64 (L_i,) each.
+            wanted: which tokens, bool (L_i,) for each row; None for all.
+            temperatures: of each row, which divide its logits; None for 1.
+
+        Returns:
+            Log-probs float32 (M,), the first of which is 0, and the place of each token's among them, int64
+            (L_i,) for each row. Tokens that are not wanted, and the first of a row, have the place 0.
+        """
+        places = [np.zeros(len(row), np.int64) for row in rows]
+        found: list[Any] = [np.zeros(1, np.float32)]
+        count = 1
+        only_last = self._spec.last_logits_only
+        for run in self._runs(rows, wanted, temperatures):
+            steps = 1 if only_last else max(piece.stop for piece in run)
+            targets = np.zeros((len(run), steps), np.int64)
+            mask = np.zeros(targets.shape, np.bool_)
+            for line, piece in enumerate(run):
+                at = np.arange(piece.first, piece.stop + 1)
+                if wanted is not None:
+                    at = at[wanted[piece.row][at]]
+                columns = at - (piece.stop if only_last else 1)
+                targets[line, columns] = rows[piece.row][at]
+                mask[line, columns] = True
+                places[piece.row][at] = count + line * steps + columns
+            warmth = 1.0 if temperatures is None else temperatures[run[0].row]
+            ids = [rows[piece.row][: piece.stop] for piece in run]
+            found.append(self._log_probs(ids, targets, mask, warmth).reshape(-1))
+            count += targets.size
+        return np.concatenate(found), places
+
+    def _runs(
+        self,
+        rows: Sequence[NDArray[np.int64]],
+        wanted: Sequence[NDArray[np.bool_]] | None,
+        temperatures: Sequence[float] | None,
+    ) -> Iterator[list[_Piece]]:
+        """Pieces to run together: of one temperature, and on one side of each limit of the graph."""
+        groups: dict[tuple[Any, ...], list[_Piece]] = {}
+        limits = [limit for _, limit in self._spec.limits]
+        for i, row in enumerate(rows):
+            known = np.arange(len(row)) > 0 if wanted is None else wanted[i] & (np.arange(len(row)) > 0)
+            for piece in self._pieces(i, np.flatnonzero(known)):
+                warmth = None if temperatures is None else temperatures[i]
+                sides = tuple(piece.stop > limit for limit in limits)
+                groups.setdefault((warmth, *sides), []).append(piece)
+        one = self._spec.one_row
+        for pieces in groups.values():
+            stops = [piece.stop for piece in pieces]
+            for chosen in similar_lengths(
+                stops,
+                lambda longest: 1 if one else self.max_tokens // longest,
+                equal=self._spec.last_logits_only,
+            ):
+                yield [pieces[k] for k in chosen]
+
+    def _pieces(self, row: int, targets: NDArray[np.int64]) -> Iterator[_Piece]:
+        """The runs that a row takes, which end before the last token that is asked for.
+
+        The logits after n tokens are those of a run over n tokens. That is one run for all n, but for graphs
+        that compute otherwise beyond a length, or give the last logits only.
+        """
+        if self._spec.last_logits_only:
+            yield from (_Piece(row, target, target) for target in targets.tolist())
+            return
+        first = 1
+        for limit in (*(limit for _, limit in self._spec.limits), None):
+            here = (
+                targets[targets >= first]
+                if limit is None
+                else targets[(targets >= first) & (targets <= limit)]
+            )
+            if len(here):
+                yield _Piece(row, int(here[-1]), first)
+            first = first if limit is None else limit + 1
+
+    def _log_probs(
+        self, ids: list[NDArray[np.int64]], targets: NDArray[np.int64], mask: NDArray[np.bool_], warmth: float
+    ) -> Any:
+        """Log-probs (n, S) of the targets, 0 where the mask is False."""
+        found = self.graph(**row_inputs(self._spec, self._inputs, ids))
+        layer = self._layer
+        if layer is None:
+            logits = found.astype(np.float32, copy=False)
+            log_probs = functional.log_softmax(logits if warmth == 1 else logits / np.float32(warmth), -1)
+            chosen = np.take_along_axis(log_probs, targets[..., None], -1)[..., 0]
+            return np.where(mask, chosen, np.float32(0))
+        hidden, *others = found if isinstance(found, tuple) else (found,)
+        weight: Any = others.pop(0) if isinstance(layer.weight, str) else layer.weight
+        if not layer.by_token:
+            weight = weight.swapaxes(0, 1)
+        bias = others.pop(0) if layer.bias is not None else None
+        hidden = hidden.reshape(*targets.shape, hidden.shape[-1])
+        return functional.linear_log_probs(
+            hidden, weight, targets, bias, mask=mask, temperature=warmth / layer.scale
+        )
+
+
+def token_log_probs_of(
+    config: ModelConfig,
+    spec: GraphSpec,
+    *,
+    trainable: Any = None,
+    max_tokens: int = MAX_TOKENS,
+) -> TokenLogProbs:
+    """The module of a model's graph, with its weights as they are in the file.
+
+    Args:
+        config: of the model; of a pair, that of the graph that reads prompts.
+        spec: its graph's convention.
+        trainable: which weights learn; see `lite.nn.from_onnx`.
+        max_tokens: of one run.
+
+    Raises:
+        NotImplementedError: an operator has no rule, or the graph takes one token at a time.
+    """
+    if spec.one_token:
+        raise NotImplementedError(f"{config.graph.name} takes one token at a time: its weights cannot learn")
+    graph = read_model(config.graph.read_bytes(), config.graph.parent).graph
+    layer = find_output_layer(graph, spec.logits)
+    module = from_onnx(config.graph, trainable=trainable, outputs=layer.names if layer else [spec.logits])
+    inputs = [x for x in graph.inputs if x.name in module.input_names]
+    return TokenLogProbs(module, inputs, spec, layer, max_tokens=max_tokens)

@@ -1,0 +1,85 @@
+"""Log-probs of a graph as a module: those of scoring for every convention, and their gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.models.real_models import EXPECTED, tolerance
+
+from lite import TensorDict, value_and_grad
+from lite.models import OnnxDecoder, score
+from lite.models.learning.token_log_probs import TokenLogProbs, token_log_probs_of
+
+LENGTHS = (9, 4, 1, 30, 17, 2, 9)
+WARMTH = [1.0, 1.0, 1.0, 0.7, 1.0, 1.0, 0.7]
+
+
+def module_of(decoder: OnnxDecoder, **options: Any) -> TokenLogProbs:
+    config, spec = decoder.config, decoder.spec
+    assert config is not None
+    if spec.prompts is not None:
+        config, spec = config.of_prompts() or config, spec.prompts
+    return token_log_probs_of(config, spec, **options)
+
+
+def rows_for(decoder: OnnxDecoder) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.integers(0, decoder.vocab_size, n) for n in LENGTHS]
+
+
+def test_log_probs_are_those_of_scoring(name: str, decoder: OnnxDecoder) -> None:
+    rows = rows_for(decoder)
+    log_probs, places = module_of(decoder, max_tokens=40)(rows, None, WARMTH)
+    wanted = score(decoder, rows, temperature=WARMTH)
+    for place, row in zip(places, wanted, strict=True):
+        # a graph in half precision is computed in float32
+        close = 0.03 if name == "handmade-slots-half" else max(1e-4, tolerance(name))
+        np.testing.assert_allclose(log_probs[place], row, atol=close)
+
+
+def test_tokens_that_are_not_wanted_have_none(name: str, decoder: OnnxDecoder) -> None:
+    rows, rng = rows_for(decoder), np.random.default_rng(1)
+    module = module_of(decoder)
+    wanted = [rng.random(len(row)) < 0.4 for row in rows]
+    wanted[0][:] = False
+    every, all_places = module(rows)
+    some, places = module(rows, wanted)
+    for mask, place, whole in zip(wanted, places, all_places, strict=True):
+        np.testing.assert_allclose(some[place], np.where(mask, every[whole], 0), atol=1e-4)
+
+
+# The derivative passes the rounding of a quantised cache by, which differences do not.
+SMOOTH = sorted(EXPECTED.keys() - {"handmade-slots-int8", "handmade-slots-int4"})
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_gradients_are_those_of_differences(name: str, decoder: OnnxDecoder) -> None:
+    """Along one direction, by all weights at once."""
+    module, rows, rng = module_of(decoder), rows_for(decoder), np.random.default_rng(2)
+    params = TensorDict.from_module(module).data.clone()
+    learns = {n for n, p in module.named_parameters() if p.requires_grad}
+    step = params.apply(np.zeros_like)
+    for key in step.keys(True, True):
+        if (key if isinstance(key, str) else ".".join(key)) in learns:
+            scale = 3e-4 * np.abs(params[key]).sum() / max(1, params[key].size)
+            step[key] = (rng.normal(size=params[key].shape) * scale).astype(np.float32)
+
+    def loss(params: Any) -> Any:
+        with params.to_module(module):
+            return module(rows)[0].sum()
+
+    _, grads = value_and_grad(loss)(params)
+    slope = sum(float((grads[key] * step[key]).sum()) for key in step.keys(True, True))
+    ahead, behind = (float(loss(params.apply(lambda a, b: a + t * b, step))) for t in (0.5, -0.5))  # noqa: B023
+    assert slope == pytest.approx(ahead - behind, rel=0.06)
+    assert abs(slope) > 1e-3
+
+
+def test_no_graph_runs_if_nothing_is_wanted(decoder: OnnxDecoder) -> None:
+    module, rows = module_of(decoder), rows_for(decoder)
+    none = [np.zeros(len(row), bool) for row in rows]
+    log_probs, places = module(rows, none)
+    assert log_probs.shape == (1,)
+    assert not np.concatenate(places).any()

@@ -1,0 +1,180 @@
+"""A language model that learns: it scores as its wrapper does, and the wrapper gets what it learnt."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.models.real_models import MODELS
+from helpers.waiting import LONG
+
+from lite import TensorDict, lazy_stack, optim, value_and_grad
+from lite.models import ChatHistory, History, OnnxWrapper, Text, Tokens
+from lite.nn.losses import grpo_loss
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra")
+LLAMA = MODELS / "genai-llama-fp32"
+TEXTS = ["Hi", "Hello there, how are you?", "12 + 30 ="]
+GREEDY = {"max_new_tokens": 6, "do_sample": False}
+
+
+def wrap(mode: str = "text", folder: Any = LLAMA, **options: Any) -> OnnxWrapper:
+    return OnnxWrapper(folder, input_mode=mode, num_threads=1, **options)
+
+
+def batch(mode: str, shape: tuple[int, ...] = (3,)) -> TensorDict:
+    if mode == "history":
+        chats = [[{"role": "user", "content": t}, {"role": "assistant", "content": t[::-1]}] for t in TEXTS]
+        content: Any = ChatHistory(full=History.from_chats(chats), batch_size=[3])
+    elif mode == "text":
+        content = Text(full=TEXTS, batch_size=[3])
+    else:
+        content = lazy_stack([Tokens(full=np.arange(5, 7 + 2 * i)) for i in range(3)])
+    td = TensorDict({mode: content}, batch_size=[3])
+    return td if shape == (3,) else td.reshape(shape)
+
+
+def rows(td: Any, *key: str) -> list[np.ndarray]:
+    return [np.asarray(row) for row in td.get(key, as_list=True)]
+
+
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("mode", ["history", "text", "tokens"])
+@pytest.mark.filterwarnings("ignore:no assistant mask")
+def test_it_writes_what_the_wrapper_writes(mode: str, padded: bool) -> None:
+    wrapper, td = wrap(mode, pad_output=padded), batch(mode)
+    policy = wrapper.trainable()
+    judge = wrapper.get_new_version(generate=False, inplace=False)
+    assert (policy.in_keys, policy.out_keys) == (judge.in_keys, judge.out_keys)
+    before = set(td.keys(True))
+    ours, theirs = policy(td), judge(td)
+    assert set(td.keys(True)) == before
+    assert set(ours.keys(True, True)) == set(theirs.keys(True, True))
+    for key in (("tokens", "full"), ("masks", "all_attention_mask"), ("log_probs", "full")):
+        for a, b in zip(rows(ours, *key), rows(theirs, *key), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-4)
+            assert a.dtype == b.dtype
+
+
+def test_batches_of_any_shape_and_none() -> None:
+    policy = wrap("tokens", pad_output=True).trainable()
+    td = TensorDict({"tokens": Tokens(full=np.arange(12).reshape(2, 1, 6), batch_size=[2, 1])}, [2, 1])
+    assert policy(td)["log_probs", "full"].shape == (2, 1, 6)
+    assert policy(td[:0])["log_probs", "full"].shape == (0, 1, 0)
+    with pytest.raises(TypeError, match=r"takes \['assistant_only', 'temperature'\], got \['seed'\]"):
+        policy(td, seed=3)
+    with pytest.raises(ValueError, match="nobody can tell"):
+        policy(td, assistant_only=True)
+
+
+def test_temperatures_are_those_of_scoring() -> None:
+    wrapper = wrap("tokens", generate=False, pad_output=True, inplace=False)
+    policy, warmth = wrapper.trainable(), np.array([0.5, 1.0, 2.0])
+    found = policy(batch("tokens"), temperature=warmth)["log_probs", "full"]
+    np.testing.assert_allclose(
+        found, wrapper(batch("tokens"), temperature=warmth)["log_probs", "full"], atol=1e-4
+    )
+
+
+def test_only_what_was_generated() -> None:
+    wrapper = wrap("tokens", pad_output=True, generate_kwargs=GREEDY)
+    prompts = TensorDict({"tokens": Tokens(prompt=np.arange(8).reshape(2, 4), batch_size=[2])}, [2])
+    out = wrapper(prompts)
+    said = out["masks", "all_assistant_mask"]
+    found = wrapper.trainable(assistant_only=True)(out)["log_probs", "full"]
+    np.testing.assert_allclose(found[said], out["log_probs", "response"].ravel(), atol=1e-4)
+    assert not found[~said].any()
+
+
+def learn(policy: Any, out: TensorDict, steps: int = 3) -> None:
+    """A few steps of GRPO towards the first of two responses."""
+    params, adam, state = policy.learnt_params(), optim.Adam(1e-2), None
+    advantage = np.array([1.0, -1.0], np.float32)
+
+    def loss(params: Any) -> Any:
+        with params.to_module(policy):
+            scored = policy(out)
+        mask = np.asarray(out["masks", "all_assistant_mask"])
+        return grpo_loss(scored["log_probs", "full"], old, advantage, mask)["loss_objective"]
+
+    old = np.asarray(policy(out)["log_probs", "full"])
+    for _ in range(steps):
+        _, grads = value_and_grad(loss)(params)
+        params, state = adam.update_(params, grads, state)
+
+
+def test_generation_changes_after_a_few_steps() -> None:
+    wrapper = wrap("tokens", pad_output=True, generate_kwargs=GREEDY, prefix_cache=1 << 20)
+    prompts = TensorDict({"tokens": Tokens(prompt=np.arange(40).reshape(2, 20), batch_size=[2])}, [2])
+    out = wrapper(prompts.copy())
+    assert wrapper.get_prefix_cache_state()["rows"] == 2
+    policy = wrapper.trainable(assistant_only=True)
+    learn(policy, out)
+    np.testing.assert_array_equal(wrapper(prompts.copy())["tokens", "full"], out["tokens", "full"])
+    policy.sync()
+    assert wrapper.get_prefix_cache_state()["rows"] == 0
+    after = wrapper(prompts.copy())
+    assert (after["tokens", "full"] != out["tokens", "full"]).any()
+    said = after["masks", "all_assistant_mask"]
+    log_probs = after["log_probs", "response"].ravel()
+    np.testing.assert_allclose(policy(after)["log_probs", "full"][said], log_probs, atol=1e-4)
+    judge = wrapper.get_new_version(generate=False)
+    np.testing.assert_allclose(judge(after)["log_probs", "full"][said], log_probs, atol=1e-4)
+
+
+def test_parameters_of_an_optimiser_that_returns_new_ones() -> None:
+    wrapper = wrap("tokens", generate=False, inplace=False)
+    policy, td = wrapper.trainable(trainable=["*norm*"]), batch("tokens")
+    names = {name for name, p in policy.named_parameters() if p.requires_grad}
+    assert len(policy.learnt_weights()) == len(names) == 5
+    before = rows(policy(td), "log_probs", "full")
+    params = policy.learnt_params().data.apply(lambda w: 1.5 * w)
+    assert len(list(params.keys(True, True))) == 5
+    policy.sync(params)
+    after = rows(wrapper(td), "log_probs", "full")
+    assert np.abs(after[2] - before[2]).max() > 0.1
+    np.testing.assert_array_equal(rows(policy(td), "log_probs", "full")[2], before[2])
+
+
+def test_copies_pickles_and_states_have_what_was_learnt() -> None:
+    policy, td = wrap("tokens").trainable(), batch("tokens")
+    original = copy.deepcopy(policy)
+    for parameter in policy.parameters():
+        if parameter.requires_grad:
+            parameter.data *= 1.2
+    now = rows(policy(td), "log_probs", "full")
+    assert np.abs(rows(original(td), "log_probs", "full")[2] - now[2]).max() > 0.01
+    again = pickle.loads(pickle.dumps(policy))
+    np.testing.assert_array_equal(rows(again(td), "log_probs", "full")[2], now[2])
+    original.load_state_dict(policy.state_dict())
+    np.testing.assert_array_equal(rows(original(td), "log_probs", "full")[2], now[2])
+
+
+def test_threads_get_old_or_new_weights() -> None:
+    wrapper = wrap("tokens", pad_output=True, generate_kwargs={**GREEDY, "max_new_tokens": 12}, sessions=2)
+    prompts = TensorDict({"tokens": Tokens(prompt=np.arange(8).reshape(2, 4), batch_size=[2])}, [2])
+    policy = wrapper.trainable()
+    old = wrapper(prompts.copy())["log_probs", "response"]
+    for parameter in policy.parameters():
+        if parameter.requires_grad:
+            parameter.data *= 1.3
+    with ThreadPoolExecutor(4) as threads:
+        futures = [threads.submit(wrapper, prompts.copy()) for _ in range(12)]
+        policy.sync()
+        futures += [threads.submit(wrapper, prompts.copy()) for _ in range(4)]
+        found = [future.result(LONG)["log_probs", "response"] for future in futures]
+    new = found[-1]
+    assert np.abs(new - old).max() > 0.01
+    for one in found:
+        assert np.allclose(one, old, atol=1e-4) or np.allclose(one, new, atol=1e-4)
+
+
+def test_what_cannot_learn(wrap: Any) -> None:
+    with pytest.raises(TypeError, match="a model learns from its file"):
+        wrap().trainable()
+    with pytest.raises(TypeError, match="has no update_weights_"):
+        wrap().update_weights_({})
