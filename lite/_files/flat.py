@@ -219,8 +219,8 @@ def _package() -> ModuleType:
     return safetensors
 
 
-def write_safetensors(path: str, arrays: dict[str, Array], description: str) -> None:
-    """Write arrays, and their description as metadata.
+def write_safetensors(path: str, arrays: dict[str, Array], description: str | None) -> None:
+    """Write arrays, and their description as metadata; None for a file of other programs, which is theirs.
 
     Raises:
         ImportError: without the package.
@@ -235,7 +235,8 @@ def write_safetensors(path: str, arrays: dict[str, Array], description: str) -> 
         folder = f"{file.name}-folder"  # the library would leave its temporary file beside the target
         os.mkdir(folder)
         try:
-            package.numpy.save_file(dense, f"{folder}/file", {_METADATA: description})
+            metadata = {"format": "pt"} if description is None else {_METADATA: description}
+            package.numpy.save_file(dense, f"{folder}/file", metadata)
             os.replace(f"{folder}/file", file.name)
         except package.SafetensorError as error:
             raise ValueError(f"{path} cannot be written: {error}") from error

@@ -4,5 +4,6 @@
 - `low_rank`: what an adapter computes, and where one is
 - `linear`: beside a `Linear`; `graph`: beside the products of a `GraphModule`
 - `projections`: the products of an ONNX graph with constant matrices, and their names
+- `files`: of PEFT and onnxruntime
 - `inputs`: an exported decoder's file with optional inputs for adapters
 """

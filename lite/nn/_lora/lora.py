@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from lite import TensorDict
 from lite._arrays.public import belong_to
 from lite.nn._import.module import GraphModule
-from lite.nn._lora import graph
+from lite.nn._lora import files, graph
 from lite.nn._lora.graph import AdaptedSource
 from lite.nn._lora.linear import LoraLinear
 from lite.nn._lora.low_rank import Adapter, matrices
@@ -89,6 +91,63 @@ class LoraModule(Module):
             if isinstance(module, LoraLinear):
                 module._merge()
         return out
+
+    def save_adapter(self, path: str | os.PathLike[str], *, qkv: Sequence[int] | None = None) -> Path:
+        """Write the adapters to a file of onnxruntime, or to a folder of PEFT.
+
+        Args:
+            path: a file that ends with ``.onnx_adapter``, or a folder, which gets
+                ``adapter_model.safetensors`` and ``adapter_config.json``.
+            qkv: for PEFT, sizes of queries, keys and values, to write an adapter of a layer that gives all
+                three (``qkv_proj``, as onnxruntime-genai joins them) as those of ``q_proj``, ``k_proj`` and
+                ``v_proj``.
+
+        Returns:
+            The path.
+
+        Raises:
+            ImportError: PEFT's files need the package safetensors.
+            ValueError: the sizes do not add up.
+        """
+        target = Path(path)
+        if target.suffix == files.ONNX_SUFFIX:
+            files.write_onnx(target, self.adapter_inputs())
+            return target
+        own = self._adapters()
+        files.write_peft(target, own, {*self._candidates()} - {one.name for one in own}, qkv)
+        return target
+
+    def load_adapter(self, path: str | os.PathLike[str]) -> None:
+        """Take the matrices of a file: of onnxruntime, PEFT's folder, or its ``.safetensors``.
+
+        The ranks of the file hold from then on; its alpha / rank is multiplied into B. Adapters of
+        ``q_proj``, ``k_proj`` and ``v_proj`` become one of a layer that gives all three. Nothing changes on
+        an error.
+
+        Args:
+            path: the file, or the folder.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ImportError: PEFT's files need the package safetensors.
+            ValueError: it is no adapter (or one with more than two matrices a layer, as DoRA's), or one of
+                other layers: the message says which.
+        """
+        for one, mine in files.fitting(files.read(Path(path)), self._adapters()):
+            one.take(mine.a, mine.b, mine.scale)
+
+    def _candidates(self) -> list[str]:
+        """The paths of all that could have an adapter."""
+        found: list[str] = []
+        for path, module in self.named_modules():
+            if isinstance(module, Linear):
+                found.append(path)
+            elif isinstance(module, GraphModule):
+                source = module._source
+                found += [
+                    one.name for one in projections(source.bytes, getattr(source, "base", source).graph)
+                ]
+        return found
 
     def _adapters(self) -> list[Adapter]:
         found: list[Adapter] = []

@@ -46,6 +46,11 @@ class Adapter:
         (a, of_a), (b, of_b) = self.a, self.b
         return a.get_parameter(of_a), b.get_parameter(of_b)
 
+    def take(self, a: Any, b: Any, scale: float) -> None:
+        """Have other matrices in place of these, whose product is multiplied with a scale."""
+        for parameter, array in zip(self.parameters, (a, b * (scale / self.scale)), strict=True):
+            parameter.data = np.array(array, parameter.dtype, order="C")
+
     def product(self) -> Any:
         """scale B A (out, in): what merging adds to a weight of torch's layout."""
         a, b = (parameter.data for parameter in self.parameters)

@@ -72,6 +72,11 @@ def projections(model: Buffer, graph: OperationGraph) -> list[Projection]:
     return found
 
 
+def long_name(path: str) -> str:
+    """A path with PEFT's name of what onnxruntime-genai calls `attn`."""
+    return _SHORT.sub(".self_attn", path)
+
+
 def chosen(names: Iterable[str], targets: Iterable[str] | str | None) -> set[str]:
     """Those names that targets are for: a whole name, its last parts, or a pattern of either.
 
@@ -148,7 +153,7 @@ def _product(
         return None
     path = _path(model, node, name)
     return Projection(
-        _SHORT.sub(".self_attn", path), path, node.span, node.name or node.outputs[0], name, turned, *sizes,
+        long_name(path), path, node.span, node.name or node.outputs[0], name, turned, *sizes,
         kind, quantised, float(attributes.get("alpha", 1.0)),
     )  # fmt: skip
 
