@@ -16,7 +16,7 @@ from lite.models.text.assistant_spans import AssistantSpansError
 from lite.models.text.builtin_templates import find_chat_template
 from lite.models.text.chat import EncodedChat, blanks_around_content, encode_chats
 from lite.models.text.history import History
-from lite.models.text.nesting import flatten
+from lite.models.text.nesting import flatten, rows_of
 from lite.models.text.rows import TokenRows, infer_mask, token_row
 from lite.models.wrapper.options import WrapperOptions
 
@@ -205,7 +205,18 @@ class InputReader:
         )
 
     def _assistant_mask(self, td: Any, rows: TokenRows) -> NDArray[np.bool_] | None:
-        return self._mask(td, nested_key(self.options.masks_key, "all_assistant_mask"), rows)
+        keys = [nested_key(self.options.masks_key, f"all_{kind}_mask") for kind in ("assistant", "attention")]
+        if (
+            self.options.input_mode == "text"
+        ):  # tokens are padded anew, the masks are as generation padded them
+            found = [td.get(key, None, as_list=True) for key in keys]
+            if all(value is not None for value in found):
+                said, real = (rows_of(value, len(td.batch_size)) for value in found)
+                if [mask.shape for mask in said] == [mask.shape for mask in real]:
+                    parts = [mask[kept.astype(bool)] for mask, kept in zip(said, real, strict=True)]
+                    fits = [len(part) for part in parts] == rows.mask.sum(1).tolist()
+                    return rows.spread(parts, np.bool_) if fits else None
+        return self._mask(td, keys[0], rows)
 
     def _mask(self, td: Any, key: NestedKey, rows: TokenRows) -> NDArray[np.bool_] | None:
         value = td.get(key, None, as_list=True)

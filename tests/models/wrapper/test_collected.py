@@ -236,6 +236,25 @@ def test_from_prompts_to_a_step(pad_output: bool) -> None:
     assert values[0] > values[1] > values[2]
 
 
+@pytest.mark.parametrize("pad_output", [False, True])
+def test_what_was_generated_is_marked_when_its_text_is_scored(pad_output: bool) -> None:
+    """Generation pads prompts on the left and responses on the right, scoring all on the left."""
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+    policy = OnnxWrapper(
+        embedded_model_path(), input_mode="text", pad_output=pad_output, num_threads=1,
+        generate_kwargs={"max_new_tokens": 6},
+    )  # fmt: skip
+    td = policy(policy.input_of(["Copy: sun", "What is 12 + 30?", "Hi"]))
+    scored = policy.get_new_version(generate=False)(td.select("text", "masks"))
+    said, full = (
+        scored.get(key, as_list=True) for key in (("masks", "all_assistant_mask"), ("tokens", "full"))
+    )
+    found = [ids[mask].tolist() for ids, mask in zip(full, said, strict=True)]
+    generated, lengths = td.get(("tokens", "response"), as_list=True), [len(row) for row in found]
+    assert found == [row[:length].tolist() for row, length in zip(generated, lengths, strict=True)]
+    assert len(set(lengths)) > 1
+
+
 def test_losses_of_conversations() -> None:
     """Supervised and preferred answers of the embedded model, as an `OnnxWrapper` scores them."""
     pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
