@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -139,19 +139,18 @@ class LoraModule(Module):
     def _candidates(self) -> list[str]:
         """The paths of all that could have an adapter."""
         found: list[str] = []
-        for path, module in self.named_modules():
-            if isinstance(module, Linear):
-                found.append(path)
-            elif isinstance(module, GraphModule):
+        for path, module in _layers(self):
+            if isinstance(module, GraphModule):
                 source = module._source
-                found += [
-                    one.name for one in projections(source.bytes, getattr(source, "base", source).graph)
-                ]
+                own = source.base if isinstance(source, AdaptedSource) else source
+                found += [one.name for one in projections(own.bytes, own.graph)]
+            else:
+                found.append(path)
         return found
 
     def _adapters(self) -> list[Adapter]:
         found: list[Adapter] = []
-        for path, module in self.named_modules():
+        for path, module in _layers(self):
             if isinstance(module, LoraLinear):
                 found.append(module._adapter(path))
             elif isinstance(module, GraphModule):
@@ -220,10 +219,10 @@ def lora(
             )
     generator = np.random.default_rng(rng)
     out = _copied(module)
-    layers = {path: inner for path, inner in out.named_modules() if isinstance(inner, Linear)}
+    layers = {path: inner for path, inner in _layers(out) if isinstance(inner, Linear)}
     graphs = {
         path: projections(inner._source.bytes, inner._source.graph)
-        for path, inner in out.named_modules()
+        for path, inner in _layers(out)
         if isinstance(inner, GraphModule)
     }
     names = chosen([*layers, *(one.name for found in graphs.values() for one in found)], targets)
@@ -238,6 +237,20 @@ def lora(
     out.__class__ = _adapted(kind)
     assert isinstance(out, LoraModule)
     return out
+
+
+def _layers(module: Module, path: str = "", seen: set[Module] | None = None) -> Iterator[tuple[str, Module]]:
+    """Graphs and linear layers of a module, each once, by path; the walk does not enter them."""
+    seen = set() if seen is None else seen
+    if module in seen:
+        return
+    seen.add(module)
+    if isinstance(module, GraphModule | Linear):
+        yield path, module
+        return
+    for name, child in module._modules.items():
+        if child is not None:
+            yield from _layers(child, f"{path}.{name}" if path else name, seen)
 
 
 def _copied(module: Module) -> Module:
