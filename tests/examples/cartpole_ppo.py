@@ -79,7 +79,7 @@ def train(path, seed=0, mark=475, seconds=150, graph=False):
             for rows in np.split(order, 8):
                 step(params, state, frames[rows])
         late = time.perf_counter() - start > seconds
-        if late or (number % 4 == 0 and mean_return(actor, seed + 1000) >= mark):
+        if late or (number % 4 == 0 and mean_return(acting, seed + 1000) >= mark):
             example = TensorDict(observation=np.zeros((1, 4), np.float32), batch_size=[1])
             actor.to_onnx(path, example)
             reached = mean_return(OnnxModule(path, num_threads=1), seed + 2000)  # other episodes
