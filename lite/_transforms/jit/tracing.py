@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import linecache
 import sys
@@ -98,11 +99,13 @@ class JitGraph(Graph):
     Args:
         dimensions: as of `Graph`.
         known: memory that is there before the function runs: what is found in it is read at each call.
+        located: whether it is noted which line makes each value.
     """
 
-    def __init__(self, dimensions: dict[str, int], known: frozenset[Any]) -> None:
+    def __init__(self, dimensions: dict[str, int], known: frozenset[Any], located: bool = False) -> None:
         super().__init__(dimensions)
         self.known = known
+        self.lines: dict[str, str] | None = {} if located else None
         self.seen: dict[Any, np.ndarray[Any, Any]] = {}
         self.captured: dict[str, Captured] = {}
         self.draws: dict[str, Draw] = {}
@@ -112,6 +115,19 @@ class JitGraph(Graph):
     def fail(self, what: str, error: type[Exception] = NotImplementedError) -> NoReturn:
         """Raise `error`, and say in which line of the caller's code."""
         raise error(f"cannot be traced: the function {what}{_line()}.")
+
+    def emit_all(
+        self,
+        op: str,
+        inputs: Sequence[GraphArray | None],
+        outputs: Sequence[tuple[Sequence[int], Any]],
+        **attributes: Any,
+    ) -> list[GraphArray]:
+        """As of `Graph`."""
+        arrays = super().emit_all(op, inputs, outputs, **attributes)
+        if self.lines is not None:
+            self.lines.update({x.name: self.lines.get(x.name) or _line() for x in arrays})
+        return arrays
 
     def note_length(self, n: int) -> None:
         """Refuse what would be compared without being noticed; each size gets a graph of its own then."""
@@ -279,8 +295,10 @@ def trace_function(
     while True:
         graphs: list[JitGraph] = []
 
-        def make(dimensions: dict[str, int], known: Any = known, graphs: Any = graphs) -> JitGraph:
-            graphs.append(JitGraph(dimensions, known))
+        def make(
+            dimensions: dict[str, int], known: Any = known, graphs: Any = graphs, located: bool = False
+        ) -> JitGraph:
+            graphs.append(JitGraph(dimensions, known, located))
             return graphs[-1]
 
         traced = trace(run, inputs, _sizes(labels), make)
@@ -289,7 +307,9 @@ def trace_function(
         if not both:
             break
         known |= both  # what is in the same memory in both was there before
-    _refuse_kept(second)
+    if _kept(second) is not None:  # once more, to say where
+        trace(run, inputs, _sizes(labels), functools.partial(make, located=True))
+        _refuse_kept(graphs[-1])
     used = {name for node in traced.nodes for name in node.reads}
     traced = replace(traced, inputs=tuple(x for x in traced.inputs if x.name in used))
     return Program(
@@ -352,19 +372,22 @@ def _sizes(labels: Sequence[tuple[Any, ...]]) -> list[int]:
     return [n for shape in labels for n in shape if isinstance(n, int)]
 
 
-def _refuse_kept(graph: JitGraph) -> None:
-    """RuntimeError if an array of the trace is kept somewhere, as what the function left there is lost."""
+def _kept(graph: JitGraph) -> GraphArray | None:
+    """An array of the trace that is kept somewhere; what the function left there would be lost."""
     references = graph.track or []
     graph.forget()
-    if not any(ref() is not None for ref in references):
-        return
-    gc.collect()
-    for ref in references:
-        array = ref()
-        if array is not None:
-            owners = [type(x).__name__ for x in gc.get_referrers(array) if x is not references] or ["frame"]
-            raise RuntimeError(
-                f"cannot be traced: the function keeps an array of shape {tuple(map(int, array.shape))} and "
-                f"dtype {array.dtype} outside of its arguments and results (in a {owners[0]}"
-                "), where a graph would leave nothing: return it."
-            )
+    if any(ref() is not None for ref in references):
+        gc.collect()
+    return next((array for ref in references if (array := ref()) is not None), None)
+
+
+def _refuse_kept(graph: JitGraph) -> None:
+    """RuntimeError if an array of the trace is kept somewhere."""
+    references, array = graph.track, _kept(graph)
+    if array is not None:
+        owners = [type(x).__name__ for x in gc.get_referrers(array) if x is not references] or ["frame"]
+        raise RuntimeError(
+            f"cannot be traced: the function keeps an array of shape {tuple(map(int, array.shape))} and "
+            f"dtype {array.dtype} outside of its arguments and results (in a {owners[0]}), where a graph "
+            f"would leave nothing: return it{(graph.lines or {}).get(array._name, '')}."
+        )

@@ -135,6 +135,7 @@ def _changed(file: Path, folder: Path, change: Any) -> Path:
         {"inputs": [["x", [-1], "float32"]]}, {"inputs": [["x", [1], "no dtype"]]}, {"result": ["td", 0]},
         {"draws": {"x": [None, "__reduce__", {}, None, "float32"]}}, {"result": ["static", "eval", "x"]},
         {"result": ["object"]}, {"places": [[0]]}, {"pairs": {"a": "b"}}, {"joined": [[]]},
+        {"tiles": [[]]},
     ],
 )  # fmt: skip
 def test_hostile_contracts_are_refused(change: Any, file: Path, tmp_path: Path) -> None:
