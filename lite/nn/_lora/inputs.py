@@ -69,14 +69,14 @@ def add_adapter_inputs(
     source, target = Path(path).resolve(), Path(new_path)
     if not source.is_file():
         raise FileNotFoundError(f"path: there is no ONNX file {os.fspath(path)!r}.")
-    if rank is not None and rank < 1:
+    if rank is not None and (isinstance(rank, bool) or not isinstance(rank, int) or rank < 1):
         raise ValueError(f"rank must be a positive integer or None, got {rank!r}.")
     content = mapped(source)
     try:
         graph = read_model(content, source.parent).graph
+        found = projections(content, graph)
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from None
-    found = projections(content, graph)
     names = chosen((one.name for one in found), targets)
     changed = _with_inputs(content, graph, [one for one in found if one.name in names], rank)
     outside = set(_files(graph))

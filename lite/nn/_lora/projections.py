@@ -138,23 +138,25 @@ def _product(
     if matrix is None:
         return None
     name, turned, kind = matrix
-    tensor = read_tensor(weights[name].model, weights[name].span)
-    quantised = tensor.kind not in _FLOATS
+    array = weights[name].array()  # whose data has the size that the file says
     if node.op == "MatMulNBits":
-        sizes, turned = (int(attributes["K"]), int(attributes["N"])), True
-        kind = _kind_of(node.inputs[2], weights)
-    elif len(tensor.dims) == 2:
+        sizes, turned = (int(attributes.get("K") or 0), int(attributes.get("N") or 0)), True
+        kind = _kind_of(node.inputs[2], weights) if len(node.inputs) > 2 else 0
+        if 8 * array.size < sizes[0] * sizes[1] * int(attributes.get("bits", 4)):
+            raise ValueError(f"{node.name!r} has {array.size} bytes for a matrix of {sizes}")
+    elif array.ndim == 2:
         turned ^= bool(attributes.get("transB", 0))
-        sizes = (tensor.dims[1], tensor.dims[0]) if turned else (tensor.dims[0], tensor.dims[1])
+        sizes = (array.shape[1], array.shape[0]) if turned else array.shape
     else:
         return None
-    kind = kind or tensor.kind
-    if kind not in _FLOATS:
+    stored = _kind_of(name, weights)
+    kind = kind or stored
+    if kind not in _FLOATS or min(sizes) < 1:
         return None
     path = _path(model, node, name)
     return Projection(
         long_name(path), path, node.span, node.name or node.outputs[0], name, turned, *sizes,
-        kind, quantised, float(attributes.get("alpha", 1.0)),
+        kind, stored not in _FLOATS, float(attributes.get("alpha", 1.0)),
     )  # fmt: skip
 
 

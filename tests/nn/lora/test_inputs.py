@@ -115,4 +115,12 @@ def test_what_it_refuses(tmp_path: Path) -> None:
     (tmp_path / "text.onnx").write_bytes(b"no model")
     with pytest.raises(ValueError, match=r"text\.onnx: not"):
         nn.add_adapter_inputs(tmp_path / "text.onnx", tmp_path / "new.onnx")
+    sizes = integer(1, 1 << 40) + integer(1, 4)
+    tensor = sizes + integer(2, 1) + text(8, "w.weight") + field(9, bytes(96))
+    product = writer.node("MatMul", "", ["x", "w.weight"], ["y"], {})
+    value = writer.value("x", np.dtype(np.float32), [None, None])
+    claims = writer.graph("graph", [product], [tensor], [value], [text(1, "y")])
+    (tmp_path / "huge.onnx").write_bytes(writer.model(claims, 20, ("tests", "")))
+    with pytest.raises(ValueError, match=r"shape \(1099511627776, 4\) has 96 bytes"):
+        nn.add_adapter_inputs(tmp_path / "huge.onnx", tmp_path / "new.onnx", rank=4, targets="w")
     assert not (tmp_path / "new.onnx").exists()

@@ -90,6 +90,29 @@ def test_which_nodes_are_products_with_a_constant_matrix() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("attributes", "inputs", "message"),
+    [
+        ({"K": 1 << 40, "N": 4}, ["x", "w", "s"], r"64 bytes for a matrix of \(1099511627776, 4\)"),
+        ({"N": 4}, ["x", "w", "s"], None),
+        ({"K": 3, "N": 4}, ["x", "w"], None),
+        ({"K": -3, "N": -4}, ["x", "w", "s"], None),
+    ],
+)
+def test_a_matrix_that_is_not_what_its_node_says(
+    attributes: dict[str, int], inputs: list[str], message: str | None
+) -> None:
+    """Nobody allocates by what a node claims."""
+    weights = {"w": np.zeros((4, 1, 16), np.uint8), "s": np.ones(4, np.float32)}
+    node = writer.node("MatMulNBits", "n", inputs, ["y"], attributes, "com.microsoft")
+    model = model_of([node], {"x": X}, ["y"], weights)
+    if message is None:
+        assert found(model) == []
+        return
+    with pytest.raises(ValueError, match=message):
+        found(model)
+
+
 def test_one_name_stands_for_one_matrix() -> None:
     """A module that is called twice is one; two with equal names are two."""
     nodes = [
