@@ -196,7 +196,8 @@ def lora(
             positive; the module has adapters, or parameters without values.
 
     Source:
-        Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models"; names and first values of peft.
+        Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models"; names and first values of peft,
+        which changes the module itself, renames its weights (`base_layer`) and has targets by architecture.
 
     Example:
         >>> import numpy as np, tempfile
