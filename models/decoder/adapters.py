@@ -115,6 +115,17 @@ def adapter_values(
     return found
 
 
+def projection_of(name: str) -> str:
+    """The projection that an adapter's input is beside, as `lite.nn.add_adapter_inputs` names it; or "".
+
+    Example:
+        >>> projection_of("model.layers.0.self_attn.q_proj.lora_A.weight")
+        'model.layers.0.self_attn.q_proj'
+    """
+    ends = (".lora_A.weight", ".lora_B.weight")
+    return next((name.removesuffix(end) for end in ends if name.endswith(end)), "")
+
+
 def _checked(
     place: str, key: str, value: NDArray[Any], declared: NodeArg, cast: bool
 ) -> tuple[NDArray[Any], Any]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lite.models.decoder.adapters import AdapterValues
-from lite.models.decoder.conventions import CacheTensor, Extra, GraphSpec
+from lite.models.decoder.conventions import CacheTensor, Extra, GraphSpec, optional_inputs
 from lite.models.decoder.device_logits import Logits
 from lite.models.decoder.gather_logits import HIDDEN_OUTPUT
 from lite.models.decoder.output_rows import OutputRows
@@ -18,6 +18,8 @@ from lite.models.decoder.states import States
 from lite.models.graph.cuda_stream import CudaStream
 from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, SessionLike
 from lite.models.graph.tensors import ELEMENT_TYPES
+
+Reopen: TypeAlias = Callable[[Mapping[str, NDArray[Any]], Collection[str]], SessionLike]
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ class PlacedGraph:
         prompts: the graph that reads rows without a past, where that is one of its own.
         adapter: values of optional inputs.
         output_rows: the output matrix, if the graph gives the hidden states that are multiplied with it.
-        reopen: makes a session of the same graph with other weights, given by name; None if nobody can.
+        reopen: makes a session of the same graph with other weights, given by name, and with inputs for
+            adapters beside projections; None if nobody can.
         stream: of a session on a GPU, None where nobody knows it.
         cuda_graphs: the session captures steps of decoding.
         side: what graphs with limits are told when they are bound; of each cache its own.
@@ -50,14 +53,14 @@ class PlacedGraph:
     prompts: PlacedGraph | None = None
     adapter: AdapterValues | None = None
     output_rows: OutputRows | None = None
-    reopen: Callable[[Mapping[str, NDArray[Any]]], SessionLike] | None = None
+    reopen: Reopen | None = None
     stream: CudaStream | None = None
     cuda_graphs: bool = False
     side: Side | None = None
     states: States | None = None
 
-    def with_weights(self, weights: Mapping[str, NDArray[Any]]) -> PlacedGraph:
-        """The same graph in a new session, with other values of some weights.
+    def reopened(self, weights: Mapping[str, NDArray[Any]], adapter_inputs: Collection[str]) -> PlacedGraph:
+        """The same graph in a new session, with other values of some weights and inputs for adapters.
 
         Raises:
             RuntimeError: the session was given, so that nobody can open it again.
@@ -66,7 +69,10 @@ class PlacedGraph:
             raise RuntimeError(
                 "only a model that was opened from its path takes other weights, not a session"
             )
-        return replace(self, session=self.reopen(weights), output_rows=None)
+        session = self.reopen(weights, adapter_inputs)
+        spec = replace(self.spec, optional=tuple(sorted(optional_inputs(session))))
+        rows = None if weights else self.output_rows
+        return replace(self, session=session, spec=spec, output_rows=rows)
 
 
 @dataclass

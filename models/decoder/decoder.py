@@ -10,7 +10,7 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -185,6 +185,7 @@ class OnnxDecoder:
         self._adapter: str | None = None
         self._placed = placed
         self._weights: dict[str, NDArray[Any]] = {}  # those that are not the file's
+        self._adapter_inputs: tuple[str, ...] = ()  # the projections that have got some
         self._family: weakref.WeakSet[OnnxDecoder] = weakref.WeakSet([self])  # all on this session
         self._empty(batch_size)
         self._process = os.getpid()
@@ -226,7 +227,8 @@ class OnnxDecoder:
         model = self._model
         path = Path(model).absolute() if isinstance(model, str | Path) else model
         arguments = {**self._made_of, "device": self.device}
-        return _reopened, (type(self), path, arguments, self._adapter, self._weights)
+        learnt = self._weights, self._adapter_inputs, arguments.pop("adapters")
+        return _reopened, (type(self), path, arguments, self._adapter, learnt)
 
     def update_weights_(self, weights: Mapping[str, ArrayLike]) -> None:
         """Run with other values of some weights from now on, as do all siblings.
@@ -258,19 +260,41 @@ class OnnxDecoder:
             raise RuntimeError(
                 "only a model that was opened from its path takes other weights, not a session"
             )
-        placed, prompts, config = self._placed, self._placed.prompts, self.config
-        read = config.of_prompts() if prompts else config
-        assert read is not None
-        new = {**self._weights, **checked_weights(read.graph, weights)}
-        own = new
+        config, new = self.config, dict(self._weights)
+        read = config.of_prompts() if config and self.spec.prompts else config
+        if read is not None:
+            new |= checked_weights(read.graph, weights)
+        self._reopen(new, self._adapter_inputs)
+
+    def add_adapter_inputs(self, names: Collection[str]) -> None:
+        """Have optional inputs for adapters beside projections, as `lite.nn.add_adapter_inputs` gives them.
+
+        The session is opened again, from the graph in memory. Until `set_adapter` has given an adapter and
+        `adapter` has chosen it, the model computes what it did. Siblings and pickles have the inputs, too.
+
+        Args:
+            names: of projections, as the graph has them: those of `LoraModule.adapter_inputs` up to
+                ``.lora_A.weight``. Those that have inputs by this method are left alone.
+
+        Raises:
+            ValueError: the graph has no such projection, or such an input of its own.
+            RuntimeError: as for `update_weights_`.
+        """
+        wanted = tuple(sorted({*self._adapter_inputs, *names}))
+        if wanted != self._adapter_inputs:
+            self._reopen(self._weights, wanted)
+
+    def _reopen(self, weights: dict[str, NDArray[Any]], adapter_inputs: tuple[str, ...]) -> None:
+        placed, prompts, config, own = self._placed, self._placed.prompts, self.config, weights
         if prompts is not None:
-            prompts = prompts.with_weights(new)
-            own = {there: new[name] for there, name in same_in_other(read.graph, config.graph, new).items()}
-        placed = replace(placed.with_weights(own), prompts=prompts)
+            read = config.of_prompts() if config else None
+            if weights and read is not None and config is not None:
+                there = same_in_other(read.graph, config.graph, weights)
+                own = {name: weights[known] for name, known in there.items()}
+            prompts = prompts.reopened(weights, adapter_inputs)
+        placed = replace(placed.reopened(own, adapter_inputs), prompts=prompts)
         with ExitStack() as turns:
-            family = sorted(
-                self._family, key=id
-            )  # in one order, so that two updates cannot wait for each other
+            family = sorted(self._family, key=id)  # one order, so that no two updates wait for each other
             for decoder in family:
                 turns.enter_context(decoder._turn)
             if any(decoder.lengths.any() for decoder in family):
@@ -278,10 +302,13 @@ class OnnxDecoder:
                     "rows hold tokens that were read with the old weights: reset or release them"
                 )
             for decoder in family:
-                decoder._take_weights(placed, new)
+                decoder._weights, decoder._adapter_inputs = weights, adapter_inputs
+                decoder._take(placed)
 
-    def _take_weights(self, placed: PlacedGraph, weights: dict[str, NDArray[Any]]) -> None:
-        self._placed, self.session, self._weights = placed, placed.session, weights
+    def _take(self, placed: PlacedGraph) -> None:
+        """Go on, without rows, on another session of the same graph."""
+        self._placed, self.session = placed, placed.session
+        self.spec = replace(placed.spec, prompts=placed.prompts.spec if placed.prompts else None)
         self._sessions = [placed.session] + ([placed.prompts.session] if placed.prompts else [])
         self._cache, self._others = self._new_cache(self._adapter, self.num_rows), {}
 
@@ -777,15 +804,14 @@ class OnnxDecoder:
 
 
 def _reopened(
-    kind: type[OnnxDecoder],
-    model: Any,
-    arguments: dict[str, Any],
-    adapter: str | None,
-    weights: dict[str, NDArray[Any]],
+    kind: type[OnnxDecoder], model: Any, arguments: dict[str, Any], adapter: str | None, learnt: Any
 ) -> OnnxDecoder:
+    weights, adapter_inputs, adapters = learnt
     decoder = kind(model, **arguments)
-    if weights:
-        decoder.update_weights_(weights)
+    if weights or adapter_inputs:
+        decoder._reopen(weights, adapter_inputs)
+    decoder._adapters = load_adapters(adapters, decoder._sessions)
+    decoder._made_of["adapters"] = adapters
     decoder.adapter = adapter
     return decoder
 

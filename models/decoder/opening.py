@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import mmap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from lite._files.onnx.rewriting import with_weights_outside
 from lite.kernels._install import install
 from lite.models.decoder.attention import replace_attention
 from lite.models.decoder.attention_experiment import succeeds
-from lite.models.decoder.binding import PlacedGraph
+from lite.models.decoder.binding import PlacedGraph, Reopen
 from lite.models.decoder.blocks import BlockCache
 from lite.models.decoder.cache import KVCache
 from lite.models.decoder.conventions import GraphSpec, Padding, has_own_switch, query_heads
@@ -258,13 +258,13 @@ class _Opened:
         session: it.
         rows: its output matrix, if it also gives the hidden states that are multiplied with that.
         in_place: its attention was replaced.
-        reopen: makes a session of the same graph with other weights, given by name.
+        reopen: see `PlacedGraph`.
     """
 
     session: SessionLike
     rows: OutputRows | None = None
     in_place: bool = False
-    reopen: Callable[[Mapping[str, NDArray[Any]]], SessionLike] | None = None
+    reopen: Reopen | None = None
 
 
 def _open(config: ModelConfig, opening: Opening, gather_logits: bool) -> _Opened:
@@ -286,18 +286,29 @@ def _open(config: ModelConfig, opening: Opening, gather_logits: bool) -> _Opened
                 raise
             continue  # the graph only looked familiar; if the graph itself is bad, the last try says so
         if not (change.gathers and has_own_switch(session)):
-            reopen = functools.partial(_with_weights, config, change.content, how)
+            reopen = functools.partial(_reopened, config, change.content, how)
             return _Opened(session, change.rows, change.in_place, reopen)
-    reopen = functools.partial(_with_weights, config, None, how)
+    reopen = functools.partial(_reopened, config, None, how)
     return _Opened(open_session(config.graph, **how), reopen=reopen)
 
 
-def _with_weights(
-    config: ModelConfig, content: bytes | None, how: Mapping[str, Any], weights: Mapping[str, NDArray[Any]]
+def _reopened(
+    config: ModelConfig,
+    content: bytes | None,
+    how: Mapping[str, Any],
+    weights: Mapping[str, NDArray[Any]],
+    adapter_inputs: Collection[str],
 ) -> SessionLike:
-    """A session of a graph with other weights; `content` is None for the graph as it is in its file."""
+    """A session of a graph with other weights, and with optional inputs for adapters beside projections.
+
+    `content` is None for the graph as it is in its file.
+    """
     if content is None:
         content = with_weights_outside(config.graph.read_bytes(), config.graph.name, LARGE_WEIGHT)
+    if adapter_inputs:
+        from lite.nn._lora.inputs import with_adapter_inputs  # loads all rules of operators
+
+        content = with_adapter_inputs(content, adapter_inputs, config.graph.parent)
     return open_session(config.graph, content=content, weights=weights, **how)
 
 

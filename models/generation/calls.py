@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -149,15 +149,37 @@ class ModelCalls:
     def update_weights_(self, weights: Mapping[str, Any]) -> None:
         """Run with other weights from now on; waits for the calls that run now, and drops cached prefixes.
 
+        Optional inputs of the graph among them are values of the adapter.
+
         Raises:
+            ValueError: there are values for an adapter, and these calls run without one.
             TypeError: the model's weights cannot be changed.
         """
         if not hasattr(self.model, "update_weights_"):
             raise TypeError(f"a {type(self.model).__name__} has no update_weights_, as an OnnxDecoder has")
+        optional = set(self.model.spec.optional)  # type: ignore[attr-defined]
+        adapter = {name: value for name, value in weights.items() if name in optional}
+        if adapter and self.adapter is None:
+            raise ValueError(f"weights: {min(adapter)!r} is of an adapter, and none is used here")
+        others = {name: value for name, value in weights.items() if name not in optional}
         with self.pool.alone() as decoders:
-            for decoder in decoders:
-                forget_rows(decoder)
-            self.model.update_weights_(weights)
+            if others:
+                for decoder in decoders:
+                    forget_rows(decoder)
+                self.model.update_weights_(others)
+            if adapter:
+                self.model.set_adapter(self.adapter, adapter)  # type: ignore[attr-defined]
+
+    def learn_adapter(self, name: str, values: Mapping[str, Any], projections: Collection[str]) -> None:
+        """Run with a new adapter from now on, for which the graph gets inputs where it has none."""
+        model: Any = self.model
+        with self.pool.alone() as decoders:
+            if not values.keys() <= set(model.spec.optional):
+                for decoder in decoders:
+                    forget_rows(decoder)
+                model.add_adapter_inputs(projections)
+            model.set_adapter(name, values)
+            self.adapter = name
 
     def prefix_cache_state(self) -> dict[str, int]:
         """The counters of `PrefixCache`, of all sessions together."""

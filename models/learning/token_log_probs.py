@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from lite.models.graph.model_config import ModelConfig
 from lite.models.learning.output_layer import OutputLayer, find_output_layer
 from lite.models.learning.row_inputs import row_inputs
 from lite.nn import Module, from_onnx, functional
+from lite.nn import lora as add_lora
 
 
 class _Piece(NamedTuple):
@@ -164,6 +165,7 @@ def token_log_probs_of(
     spec: GraphSpec,
     *,
     trainable: Any = None,
+    lora: Mapping[str, Any] | None = None,
     max_tokens: int = MAX_TOKENS,
 ) -> TokenLogProbs:
     """The module of a model's graph, with its weights as they are in the file.
@@ -172,6 +174,7 @@ def token_log_probs_of(
         config: of the model; of a pair, that of the graph that reads prompts.
         spec: its graph's convention.
         trainable: which weights learn; see `lite.nn.from_onnx`.
+        lora: arguments of `lite.nn.lora`, for adapters that learn in their place.
         max_tokens: of one run.
 
     Raises:
@@ -181,6 +184,9 @@ def token_log_probs_of(
         raise NotImplementedError(f"{config.graph.name} takes one token at a time: its weights cannot learn")
     graph = read_model(config.graph.read_bytes(), config.graph.parent).graph
     layer = find_output_layer(graph, spec.logits)
-    module = from_onnx(config.graph, trainable=trainable, outputs=layer.names if layer else [spec.logits])
+    learns = trainable if lora is None else False
+    module = from_onnx(config.graph, trainable=learns, outputs=layer.names if layer else [spec.logits])
+    if lora is not None:
+        module = add_lora(module, **lora)
     inputs = [x for x in graph.inputs if x.name in module.input_names]
     return TokenLogProbs(module, inputs, spec, layer, max_tokens=max_tokens)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey
-from lite.models.decoder.adapters import AdapterSource
+from lite.models.decoder.adapters import AdapterSource, projection_of
 from lite.models.decoder.cache import MAX_TOKENS
 from lite.models.decoder.choices import ChoiceScores
 from lite.models.generation.batching import BatchSizes
@@ -453,6 +453,8 @@ class OnnxWrapper(DistributionMethods):
         self,
         *,
         trainable: Any = None,
+        lora: int | Mapping[str, Any] | None = None,
+        adapter: str = "learnt",
         assistant_only: bool = False,
         max_tokens: int = MAX_TOKENS,
         **changes: Any,
@@ -465,6 +467,10 @@ class OnnxWrapper(DistributionMethods):
         Args:
             trainable: which weights learn, by default all that are floats; names, patterns, or a function of
                 a name, see `lite.nn.from_onnx`.
+            lora: adapters learn in place of the weights: their rank, or arguments of `lite.nn.lora`. The
+                running model gets inputs for them, and this wrapper runs with them from now on;
+                ``get_new_version(adapter=None)`` is the model without.
+            adapter: the name of these adapters in the running model.
             assistant_only: only log-probs of what assistants said are computed, others are 0: those that the
                 assistant mask shows.
             max_tokens: most tokens of one run, filler included: rows of similar length share runs.
@@ -476,6 +482,8 @@ class OnnxWrapper(DistributionMethods):
 
         Raises:
             TypeError: the model was not given by its path.
+            ValueError: both `trainable` and `lora` are given, an adapter is in use, or arguments contradict
+                each other.
             NotImplementedError: an operator of the graph has no rule; the message names it.
 
         Example:
@@ -498,8 +506,36 @@ class OnnxWrapper(DistributionMethods):
         from lite.models.wrapper.trainable import trainable_policy  # loads all rules of operators
 
         return trainable_policy(
-            self, trainable=trainable, assistant_only=assistant_only, max_tokens=max_tokens, changes=changes
+            self,
+            trainable=trainable,
+            lora=lora,
+            adapter=adapter,
+            assistant_only=assistant_only,
+            max_tokens=max_tokens,
+            changes=changes,
         )
+
+    @property
+    def adapter(self) -> str | None:
+        """The adapter that the model runs with in this wrapper; None for the model as it is."""
+        return self._calls.adapter
+
+    def use_adapter(self, name: str, values: Mapping[str, Any]) -> None:
+        """Run with a new adapter from now on, in this wrapper.
+
+        The model gets inputs for it where it has none: its graph is in memory, and is opened again. Calls of
+        other threads that run now end without it.
+
+        Args:
+            name: of the adapter; one of that name gets the new values.
+            values: arrays by the names of inputs, as `LoraModule.adapter_inputs` gives them.
+
+        Raises:
+            ValueError: the graph has no such projection, or takes another type or shape.
+            RuntimeError: as for `update_weights_`.
+        """
+        self._calls.learn_adapter(name, values, {path for path in map(projection_of, values) if path})
+        self._arguments["adapter"] = name
 
     def update_weights_(self, weights: Mapping[str, Any]) -> None:
         """Run the model with other values of some weights from now on, in all wrappers of it.
@@ -508,7 +544,8 @@ class OnnxWrapper(DistributionMethods):
         prefixes are dropped.
 
         Args:
-            weights: values by the names that the graph has for them; see `OnnxDecoder.update_weights_`.
+            weights: values by the names that the graph has for them, see `OnnxDecoder.update_weights_`;
+                values of optional inputs are those of the adapter that this wrapper runs with.
 
         Raises:
             ValueError: there is no such weight, or it has another shape.

@@ -18,6 +18,7 @@ from lite.models.wrapper.options import LLMWrapperBase
 from lite.models.wrapper.output import Layout, choose_target, write
 from lite.models.wrapper.sampled import read_sampled
 from lite.models.wrapper.scored import rows_with_tokens, scored_entries
+from lite.nn import LoraModule
 
 _OPTIONS = frozenset({"temperature", "assistant_only"})
 
@@ -133,22 +134,26 @@ class TrainablePolicy(LLMWrapperBase):
         return params.select(*[key for key in params.keys(True, True) if params[key].requires_grad])
 
     def learnt_weights(self, params: Any = None) -> dict[str, NDArray[Any]]:
-        """The weights that learn, by the names that the model's graph has for them.
+        """What has been learnt, by the names that the model's graph has: weights, or inputs for an adapter.
+
+        `OnnxWrapper.update_weights_` takes it, in this process or another.
 
         Args:
             params: parameters as `learnt_params` gives them, in place of the module's own.
         """
         graph: Any = self.model.graph
-        names = graph.learning_weights()
+        adapted = isinstance(graph, LoraModule)
+        names = [] if adapted else graph.learning_weights()
         with nullcontext() if params is None else params.to_module(self):
-            found: dict[str, NDArray[Any]] = graph.weights(names)
+            found: dict[str, NDArray[Any]] = graph.adapter_inputs() if adapted else graph.weights(names)
         return found
 
     def sync(self, params: Any = None) -> None:
         """Bring what was learnt to the model that the wrapper runs, and so to all wrappers of that model.
 
         Calls of other threads that run now end with the old weights, and those that come wait. Cached
-        prefixes are dropped. The graph is in memory and is opened again with the new weights.
+        prefixes are dropped. Values of adapters are inputs of the graph, which stays open; for other weights
+        the graph, which is in memory, is opened again.
 
         Args:
             params: parameters as `learnt_params` gives them, such as an optimiser's `update` returns; by
@@ -165,6 +170,8 @@ def trainable_policy(
     wrapper: Any,
     *,
     trainable: Any,
+    lora: int | Mapping[str, Any] | None,
+    adapter: str,
     assistant_only: bool,
     max_tokens: int,
     changes: Mapping[str, Any],
@@ -176,6 +183,10 @@ def trainable_policy(
             "a model learns from its file: give the wrapper the model's path, or an OnnxDecoder of one; got "
             f"a {type(decoder).__name__}"
         )
+    if lora is not None and trainable is not None:
+        raise ValueError("lora and trainable: with adapters no weight of the model learns")
+    if wrapper.adapter is not None:
+        raise ValueError(f"a model with an adapter in use, {wrapper.adapter!r}, does not learn: choose none")
     settings: dict[str, Any] = {"generate": False, "inplace": False, "input_key": None, **changes}
     if not wrapper.options.generate:
         settings = {
@@ -189,7 +200,10 @@ def trainable_policy(
     spec, config = decoder.spec, decoder.config
     if spec.prompts is not None:
         spec, config = spec.prompts, config.of_prompts() or config
-    model = token_log_probs_of(config, spec, trainable=trainable, max_tokens=max_tokens)
+    low_rank = None if lora is None else dict(lora) if isinstance(lora, Mapping) else {"rank": lora}
+    model = token_log_probs_of(config, spec, trainable=trainable, lora=low_rank, max_tokens=max_tokens)
+    if isinstance(model.graph, LoraModule):
+        wrapper.use_adapter(adapter, model.graph.adapter_inputs())
     return TrainablePolicy(wrapper, judge, model, assistant_only=assistant_only)
 
 

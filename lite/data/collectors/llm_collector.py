@@ -270,18 +270,38 @@ class LLMCollector:
         """Say that the policy has changed."""
         self._version += 1
 
-    def update_policy_weights_(self, policy: Policy | None = None) -> None:
-        """Go on with another policy, or with the same one after it was changed; its version is counted.
+    def update_policy_weights_(
+        self, policy_or_weights: Any = None, *, weights: Any = None, policy: Policy | None = None
+    ) -> None:
+        """Go on with new weights, with another policy, or with the same one after it was changed.
+
+        The version is counted.
 
         Args:
-            policy: the other one, such as ``wrapper.get_new_version(adapter="step 10")``; it has the same
-                number of samples.
+            policy_or_weights: a policy that learns (`OnnxWrapper.trainable`), whose weights the policy of
+                this collector takes; or these weights, a mapping; or another policy, such as
+                ``wrapper.get_new_version(adapter="step 10")``, which has the same number of samples.
+            weights: a mapping of weights, in its place.
+            policy: a policy, in its place.
 
         Raises:
-            TypeError, ValueError: as for the constructor's `policy`. The old one stays then.
+            ValueError: more than one is given; as for the constructor's `policy`, or the policy's
+                `update_weights_`. The old policy stays then.
+            TypeError: as for the constructor's `policy`; or weights are given to a policy that takes none.
         """
-        if policy is not None:
-            self._take_policy(policy)
+        given = [value for value in (policy_or_weights, weights, policy) if value is not None]
+        if len(given) > 1:
+            raise ValueError("give one of policy_or_weights, weights and policy, got several")
+        for source in given:
+            learnt = getattr(source, "learnt_weights", None)
+            if learnt is not None or isinstance(source, Mapping):
+                if not hasattr(self.policy, "update_weights_"):
+                    raise TypeError(
+                        f"a {type(self.policy).__name__} takes no weights: it has no update_weights_"
+                    )
+                self.policy.update_weights_(source if learnt is None else learnt())
+            else:
+                self._take_policy(source)
         self.increment_version()
 
     # -- going on ----------------------------------------------------------------------------------

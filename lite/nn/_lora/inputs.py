@@ -6,7 +6,7 @@ import filecmp
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +88,33 @@ def add_adapter_inputs(
     if contract_path(source).is_file() and not contract_path(target).exists():
         shutil.copyfile(contract_path(source), contract_path(target))
     return target
+
+
+def with_adapter_inputs(content: Buffer, names: Collection[str], folder: Path | None = None) -> bytes:
+    """A serialised model with optional inputs for adapters of any rank, as `add_adapter_inputs` writes it.
+
+    Args:
+        content: the model; it is not changed. Pieces of a graph that follow the graph stay behind it.
+        names: of the projections, as the graph has them.
+        folder: of the model's external data.
+
+    Raises:
+        ValueError: the graph has no such projection.
+    """
+    graphs, done = 0, 0
+    pieces: tuple[list[bytes], list[bytes]] = [], []
+    for number, _, _, b in fields(content, 0, len(content)):
+        graphs += number == 7
+        pieces[number == 7 and graphs > 1].append(bytes(content[done:b]))
+        done = b
+    content = b"".join(pieces[0])
+    graph = read_model(content, folder).graph
+    found = projections(content, graph)
+    missing = sorted(set(names) - {one.graph_name for one in found})
+    if missing:
+        raise ValueError(f"the graph has no product called {missing[0]!r} for an adapter to be beside")
+    own = [one for one in found if one.graph_name in names]
+    return _with_inputs(content, graph, own, None) + b"".join(pieces[1])
 
 
 def _with_inputs(content: Buffer, graph: OperationGraph, own: list[Projection], rank: int | None) -> bytes:

@@ -172,7 +172,11 @@ def test_versions_of_the_policy() -> None:
     assert make().policy_version is None
     with pytest.raises(ValueError, match="must be a multiple of the 3 responses per prompt"):
         collector.update_policy_weights_(Echo(3))
-    assert collector.policy is other
+    with pytest.raises(TypeError, match="a Echo takes no weights"):
+        collector.update_policy_weights_(weights={"a": np.ones(2)})
+    with pytest.raises(ValueError, match="got several"):
+        collector.update_policy_weights_(other, weights={})
+    assert (collector.policy, collector.policy_version) == (other, 2)
 
 
 class Buffer:

@@ -13,6 +13,7 @@ from helpers.models.real_models import MODELS
 from helpers.waiting import LONG
 
 from lite import TensorDict, lazy_stack, optim, value_and_grad
+from lite.data import LLMCollector
 from lite.models import ChatHistory, History, OnnxWrapper, Text, Tokens
 from lite.nn.losses import grpo_loss
 
@@ -178,3 +179,60 @@ def test_what_cannot_learn(wrap: Any) -> None:
         wrap().trainable()
     with pytest.raises(TypeError, match="has no update_weights_"):
         wrap().update_weights_({})
+
+
+@pytest.mark.parametrize("name", ["genai-llama-fp32", "optimum-llama", "optimum-gpt2-pair"])
+def test_adapters_learn_beside_a_frozen_model(name: str) -> None:
+    wrapper = wrap("tokens", MODELS / name, pad_output=True, generate_kwargs=GREEDY, prefix_cache=1 << 20)
+    prompts = TensorDict({"tokens": Tokens(prompt=np.arange(40).reshape(2, 20), batch_size=[2])}, [2])
+    out = wrapper(prompts.copy())
+    policy = wrapper.trainable(assistant_only=True, lora={"rank": 4, "rng": 0})
+    assert all("lora" in name for name, p in policy.named_parameters() if p.requires_grad)
+    np.testing.assert_array_equal(wrapper(prompts.copy())["tokens", "full"], out["tokens", "full"])
+    learn(policy, out, steps=6)
+    policy.sync()
+    reference = wrapper.get_new_version(adapter=None)
+    np.testing.assert_array_equal(reference(prompts.copy())["tokens", "full"], out["tokens", "full"])
+    after = wrapper(prompts.copy())
+    assert (after["tokens", "full"] != out["tokens", "full"]).any()
+    said = after["masks", "all_assistant_mask"]
+    log_probs = after["log_probs", "response"].ravel()
+    np.testing.assert_allclose(policy(after)["log_probs", "full"][said], log_probs, atol=1e-4)
+    again = pickle.loads(pickle.dumps(wrapper))
+    np.testing.assert_array_equal(again(prompts.copy())["tokens", "full"], after["tokens", "full"])
+    again.update_weights_({name: 0 * value for name, value in policy.learnt_weights().items()})
+    np.testing.assert_array_equal(again(prompts.copy())["tokens", "full"], out["tokens", "full"])
+    with pytest.raises(ValueError, match="is of an adapter, and none is used here"):
+        reference.update_weights_(policy.learnt_weights())
+    with pytest.raises(ValueError, match="'learnt', does not learn"):
+        wrapper.trainable()
+
+
+def test_adapters_beside_weights_of_4_bits() -> None:
+    wrapper = wrap("tokens", MODELS / "genai-qwen2-int4", generate=False, inplace=False, pad_output=True)
+    policy, td = wrapper.trainable(lora={"rank": 2, "rng": 0}), batch("tokens")
+    before = wrapper(td)["log_probs", "full"]
+    params = policy.learnt_params().data.apply(lambda w: w + np.float32(0.05))
+    policy.sync(params)
+    after = wrapper(td)["log_probs", "full"]
+    with params.to_module(policy):
+        found = policy(td)["log_probs", "full"]
+    assert np.abs(after - before).max() > 0.5
+    np.testing.assert_allclose(found, after, atol=0.1)  # activations are rounded to 8 bits
+
+
+def test_a_collector_goes_on_with_what_was_learnt() -> None:
+    wrapper = wrap("tokens", pad_output=True, generate_kwargs=GREEDY)
+    policy = wrapper.trainable(lora=2)
+    prompts = [np.arange(i, i + 4) for i in range(4)]
+    collector = LLMCollector(prompts, policy=wrapper, dialog_turns_per_batch=2, track_policy_version=True)
+    first = collector.rollout()
+    collector.update_policy_weights_({name: value + 1 for name, value in policy.learnt_weights().items()})
+    second = collector.rollout()
+    collector.update_policy_weights_(policy)
+    assert first["policy_version"].tolist() == [0, 0]
+    assert second["policy_version"].tolist() == [1, 1]
+    judge = wrapper.get_new_version(generate=False, inplace=False)
+    for out, same in ((first, True), (second, False)):
+        scores = judge(out)["log_probs", "full"][out["masks", "all_assistant_mask"]]
+        assert np.allclose(scores, out["log_probs", "response"].ravel(), atol=1e-4) == same
