@@ -285,14 +285,14 @@ class OnnxDecoder:
             self._reopen(self._weights, wanted)
 
     def _reopen(self, weights: dict[str, NDArray[Any]], adapter_inputs: tuple[str, ...]) -> None:
-        placed, prompts, config, own = self._placed, self._placed.prompts, self.config, weights
+        prompts, config, own = self._placed.prompts, self.config, weights
         if prompts is not None:
             read = config.of_prompts() if config else None
             if weights and read is not None and config is not None:
                 there = same_in_other(read.graph, config.graph, weights)
                 own = {name: weights[known] for name, known in there.items()}
             prompts = prompts.reopened(weights, adapter_inputs)
-        placed = replace(placed.reopened(own, adapter_inputs), prompts=prompts)
+        placed = replace(self._placed.reopened(own, adapter_inputs), prompts=prompts)
         with ExitStack() as turns:
             family = sorted(self._family, key=id)  # one order, so that no two updates wait for each other
             for decoder in family:
@@ -304,6 +304,7 @@ class OnnxDecoder:
             for decoder in family:
                 decoder._weights, decoder._adapter_inputs = weights, adapter_inputs
                 decoder._take(placed)
+        give_back_freed()
 
     def _take(self, placed: PlacedGraph) -> None:
         """Go on, without rows, on another session of the same graph."""
