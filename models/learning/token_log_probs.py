@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lite import checkpoint as again_on_the_way_back
 from lite._files.onnx.model import Value, read_model
 from lite.models.decoder.cache import MAX_TOKENS, similar_lengths
 from lite.models.decoder.conventions import GraphSpec
@@ -38,6 +39,7 @@ class TokenLogProbs(Module):
         spec: its convention.
         layer: the product that makes the logits, if it can be left out of the graph.
         max_tokens: of one run, filler included.
+        checkpoint: compute each run again on the way back, so that what one run keeps is in memory.
     """
 
     def __init__(
@@ -48,9 +50,11 @@ class TokenLogProbs(Module):
         layer: OutputLayer | None,
         *,
         max_tokens: int = MAX_TOKENS,
+        checkpoint: bool = False,
     ) -> None:
         super().__init__()
         self.graph = graph
+        self.checkpoint = checkpoint
         self.max_tokens = max_tokens
         self._inputs, self._spec, self._layer = tuple(inputs), spec, layer
 
@@ -89,7 +93,8 @@ class TokenLogProbs(Module):
                 places[piece.row][at] = count + line * steps + columns
             warmth = 1.0 if temperatures is None else temperatures[run[0].row]
             ids = [rows[piece.row][: piece.stop] for piece in run]
-            found.append(self._log_probs(ids, targets, mask, warmth).reshape(-1))
+            run_once = again_on_the_way_back(self._log_probs) if self.checkpoint else self._log_probs
+            found.append(run_once(ids, targets, mask, warmth).reshape(-1))
             count += targets.size
         return np.concatenate(found), places
 
@@ -167,6 +172,7 @@ def token_log_probs_of(
     trainable: Any = None,
     lora: Mapping[str, Any] | None = None,
     max_tokens: int = MAX_TOKENS,
+    checkpoint: bool = False,
 ) -> TokenLogProbs:
     """The module of a model's graph, with its weights as they are in the file.
 
@@ -175,7 +181,7 @@ def token_log_probs_of(
         spec: its graph's convention.
         trainable: which weights learn; see `lite.nn.from_onnx`.
         lora: arguments of `lite.nn.lora`, for adapters that learn in their place.
-        max_tokens: of one run.
+        max_tokens, checkpoint: see `TokenLogProbs`.
 
     Raises:
         NotImplementedError: an operator has no rule, or the graph takes one token at a time.
@@ -189,4 +195,4 @@ def token_log_probs_of(
     if lora is not None:
         module = add_lora(module, **lora)
     inputs = [x for x in graph.inputs if x.name in module.input_names]
-    return TokenLogProbs(module, inputs, spec, layer, max_tokens=max_tokens)
+    return TokenLogProbs(module, inputs, spec, layer, max_tokens=max_tokens, checkpoint=checkpoint)

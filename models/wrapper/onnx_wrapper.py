@@ -457,6 +457,7 @@ class OnnxWrapper(DistributionMethods):
         adapter: str = "learnt",
         assistant_only: bool = False,
         max_tokens: int = MAX_TOKENS,
+        checkpoint: bool = False,
         **changes: Any,
     ) -> TrainablePolicy:
         """A module whose call is scoring, differentiable by the model's weights, to teach the model.
@@ -474,6 +475,8 @@ class OnnxWrapper(DistributionMethods):
             assistant_only: only log-probs of what assistants said are computed, others are 0: those that the
                 assistant mask shows.
             max_tokens: most tokens of one run, filler included: rows of similar length share runs.
+            checkpoint: compute each run again on the way back: what derivatives need is then in memory for
+                one run, and not for all of the batch.
             **changes: arguments of the wrapper that scores, see `get_new_version`; ``input_mode="tokens"``
                 scores the very ids that were generated. By default with ``inplace=False``.
 
@@ -512,6 +515,7 @@ class OnnxWrapper(DistributionMethods):
             adapter=adapter,
             assistant_only=assistant_only,
             max_tokens=max_tokens,
+            checkpoint=checkpoint,
             changes=changes,
         )
 

@@ -174,6 +174,7 @@ def trainable_policy(
     adapter: str,
     assistant_only: bool,
     max_tokens: int,
+    checkpoint: bool,
     changes: Mapping[str, Any],
 ) -> TrainablePolicy:
     """See `OnnxWrapper.trainable`."""
@@ -201,7 +202,8 @@ def trainable_policy(
     if spec.prompts is not None:
         spec, config = spec.prompts, config.of_prompts() or config
     low_rank = None if lora is None else dict(lora) if isinstance(lora, Mapping) else {"rank": lora}
-    model = token_log_probs_of(config, spec, trainable=trainable, lora=low_rank, max_tokens=max_tokens)
+    how = {"trainable": trainable, "lora": low_rank, "max_tokens": max_tokens, "checkpoint": checkpoint}
+    model = token_log_probs_of(config, spec, **how)
     if isinstance(model.graph, LoraModule):
         wrapper.use_adapter(adapter, model.graph.adapter_inputs())
     return TrainablePolicy(wrapper, judge, model, assistant_only=assistant_only)

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import EXPECTED, tolerance
+from helpers.models.real_models import EXPECTED, open_model, tolerance
 
+import lite
 from lite import TensorDict, value_and_grad
 from lite.models import OnnxDecoder, score
 from lite.models.learning.token_log_probs import TokenLogProbs, token_log_probs_of
@@ -83,3 +84,18 @@ def test_no_graph_runs_if_nothing_is_wanted(decoder: OnnxDecoder) -> None:
     log_probs, places = module(rows, none)
     assert log_probs.shape == (1,)
     assert not np.concatenate(places).any()
+
+
+def test_runs_that_are_computed_again_give_the_same_gradients() -> None:
+    decoder = open_model("genai-llama-fp32")
+    found, kept = [], []
+    for again in (False, True):
+        module = module_of(decoder, max_tokens=20, checkpoint=again)
+        with lite.enable_grad():
+            loss = module(rows_for(decoder))[0].sum()
+        loss.backward()
+        found.append({name: p.grad for name, p in module.named_parameters() if p.requires_grad})
+        kept.append(float(loss))
+    assert kept[0] == kept[1]
+    for name, gradient in found[0].items():
+        np.testing.assert_allclose(found[1][name], gradient, rtol=1e-4, atol=1e-4, err_msg=name)
