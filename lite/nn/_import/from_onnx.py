@@ -26,6 +26,7 @@ def from_onnx(
     out_keys: Keys | None = None,
     outputs: Sequence[str] | None = None,
     dtype: DTypeLike | None = np.float32,
+    checkpoint: bool | int = False,
 ) -> Module:
     """An ONNX graph as a module that runs by NumPy's functions, and whose weights are its parameters.
 
@@ -48,6 +49,10 @@ def from_onnx(
         outputs: names of the outputs to compute, instead of all; what they do not need is left out. Values
             inside of the graph and weights can be named, too, such as the features before the last layer.
         dtype: what float16 and bfloat16 weights are held and computed in; None for themselves.
+        checkpoint: True if gradients are to keep only what crosses the ends of segments of the graph, which
+            are computed again on the way back (`lite.checkpoint`): a decoder then takes a third more time,
+            and memory grows by two hidden states a segment. Segments are cut where little is alive, at the
+            first call; a number says how many there are.
 
     Returns:
         A `GraphModule`, or a `TensorDictModule` around one. Arrays of floats among the graph's initializers
@@ -57,7 +62,7 @@ def from_onnx(
         FileNotFoundError: there is no such file, or one of its external data is missing.
         NotImplementedError: an operator has no rule; the message names it and its node.
         ValueError: no ONNX model, one whose nodes are in no order, or external data outside of its folder;
-            keys or `outputs` that the graph does not have.
+            keys or `outputs` that the graph does not have; a `checkpoint` below 0.
 
     Source:
         ONNX, https://onnx.ai/onnx/operators/.
@@ -87,7 +92,10 @@ def from_onnx(
         source = Source(path, None, chosen, wide)
     else:
         raise TypeError(f"model must be a path or bytes, got {type(model).__name__}.")
+    if checkpoint < 0:
+        raise ValueError(f"checkpoint must be True, False or a number of segments, got {checkpoint}.")
     module = graph_module(source, trainable)
+    module.checkpoint = checkpoint
     contract = None if path is None else read_contract(path)
     if in_keys is None and out_keys is None and contract is None:
         return module

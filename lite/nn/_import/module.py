@@ -95,6 +95,7 @@ class GraphModule(Module):
     Attributes:
         input_names: names of the inputs, in the order of the graph.
         output_names: names of the outputs that a call gives.
+        checkpoint: whether gradients keep less and compute again, as of `from_onnx`; it may be changed.
 
     Example:
         >>> import numpy as np, tempfile
@@ -113,6 +114,7 @@ class GraphModule(Module):
     ) -> None:
         super().__init__()
         self._source = source
+        self.checkpoint: bool | int = False
         self._places: list[tuple[Module, str, int]] = []
         self.input_names = tuple(x.name for x in source.inputs)
         self.output_names = tuple(x.name for x in source.graph.outputs)
@@ -148,7 +150,7 @@ class GraphModule(Module):
             inputs = [self._fitting(name, given[name]) for name in names]
         except KeyError as error:
             raise TypeError(f"the input {error.args[0]!r} is missing: {', '.join(names)}.") from None
-        found = source.program(inputs, weights)
+        found = source.program(inputs, weights, self.checkpoint)
         return found[0] if len(found) == 1 else tuple(found)
 
     def _fitting(self, name: str, value: Any) -> Any:

@@ -15,6 +15,7 @@ from lite._files.onnx.reader import MAX_DEPTH
 from lite.nn._import.integers import array_of
 from lite.nn._import.joining import join
 from lite.nn._import.operators import Run, Spec, Step, Unsupported, rule_of
+from lite.nn._import.segments import Segment, is_differentiated, measured, run_segments, segments_of
 
 MAX_FOLDED = 1 << 20  # numbers of a constant that is computed when a graph is read
 # What may give something else each time, or has an effect that a constant would not.
@@ -49,28 +50,53 @@ class Program:
         self.start: list[Any] = [None] * self.count
         for number, value in self.constants.items():
             self.start[number] = value
+        self.segments: dict[int | None, list[Segment]] = {}
 
-    def __call__(self, inputs: Sequence[Any], weights: Iterable[tuple[int, Any]] = ()) -> list[Any]:
-        """The results for inputs with values of the captures after them, and for weights by number."""
+    def __call__(
+        self, inputs: Sequence[Any], weights: Iterable[tuple[int, Any]] = (), checkpoint: bool | int = False
+    ) -> list[Any]:
+        """The results for inputs with values of the captures after them, and for weights by number.
+
+        Args:
+            inputs: see above.
+            weights: see above.
+            checkpoint: whether segments are computed again on the way back, or how many there are.
+        """
         values = self.start.copy()
         values[1 : 1 + len(inputs)] = inputs
         for number, value in weights:
             values[number] = value
-        for step in self.steps:
-            try:
-                result = step.run(*[values[i] for i in step.inputs])
-            except Exception as error:
-                error.add_note(f"in the node {step.label}")
-                raise
-            outputs = step.outputs
-            if type(outputs) is int:
-                values[outputs] = result if type(result) is np.ndarray else _array(result)
-            else:
-                for number, value in zip(outputs, result, strict=False):  # type: ignore[arg-type]
-                    values[number] = value if type(value) is np.ndarray else _array(value)
-            for number in step.done:
-                values[number] = None
+        if checkpoint and is_differentiated(values):
+            run_segments(self._segments(checkpoint, values), values, _run)
+        else:
+            _run(self.steps, values)
         return [values[i] for i in self.outputs]
+
+    def _segments(self, checkpoint: bool | int, values: list[Any]) -> list[Segment]:
+        """The segments, which the first call decides on by the sizes that it meets."""
+        count = None if checkpoint is True else int(checkpoint)
+        if count not in self.segments:
+            sizes = measured(self.steps, values, _run)
+            self.segments[count] = segments_of(self.steps, sizes, self.outputs, count)
+        return self.segments[count]
+
+
+def _run(steps: Iterable[Step], values: list[Any]) -> None:
+    """Compute steps in order, from and into the values."""
+    for step in steps:
+        try:
+            result = step.run(*[values[i] for i in step.inputs])
+        except Exception as error:
+            error.add_note(f"in the node {step.label}")
+            raise
+        outputs = step.outputs
+        if type(outputs) is int:
+            values[outputs] = result if type(result) is np.ndarray else _array(result)
+        else:
+            for number, value in zip(outputs, result, strict=False):  # type: ignore[arg-type]
+                values[number] = value if type(value) is np.ndarray else _array(value)
+        for number in step.done:
+            values[number] = None
 
 
 def _array(value: Any) -> Any:
