@@ -73,6 +73,13 @@ SCRIPTS = {
         BESIDE_TORCHRL,
         ("torch", "torchrl"),
     ),
+    "linear_log_probs": Script(
+        "linear_log_probs.py",
+        "log-probs of a linear layer, their gradients and memory, beside torch",
+        ("torch",),
+        'pip install -e ".[bench]" torch==2.13.0',
+        ("torch",),
+    ),
     "data": Script(
         "test_data.py",
         "collectors, replay buffers, estimators beside torchrl",

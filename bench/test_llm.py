@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 from llm_peers import Genai, Run, Torch
-from side_by_side import arguments, machine, measure, place, report, row
+from side_by_side import arguments, extra_memory, machine, measure, place, report, row
 
 from lite import TensorDict
 from lite.kernels import set_num_threads
@@ -427,20 +427,6 @@ def scoring(bench: Bench) -> Iterator[dict[str, Any]]:
     result = bench.time(engines)
     memory = ", ".join(f"{extra_memory(run):.0f}" for run in engines.values() if run is not None)
     yield from against("score 64 x 512", result, extra_megabytes_in_turn=memory)
-
-
-def extra_memory(run: Run) -> float:
-    """Megabytes by which the process grows at its peak while something runs that ran before."""
-    status = Path("/proc/self/clear_refs")
-    status.write_text("5")  # resets the peak
-    before = resident("VmRSS")
-    run()
-    return round(resident("VmHWM") - before)
-
-
-def resident(name: str) -> float:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
 
 
 @case

@@ -21,7 +21,7 @@ from lite.kernels._row_numbers import run_rows
 
 _Array = NDArray[Any]
 
-BLOCK_BYTES = 32 << 20  # of logits; more gains nothing, see bench/results/kernels.md
+BLOCK_BYTES = 32 << 20  # of logits; see bench/results/linear_log_probs.md
 _NARROWEST = 512  # ids: products with fewer are slower
 _NOTHING = np.empty(0, np.bool_)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 import lite.kernels as k
 from lite.kernels import _layers, _optimizers
+from lite.kernels.linear_log_probs import LinearLogProbs
 
 Case = tuple[str, Any]
 
@@ -80,6 +81,12 @@ def _others(rng: np.random.Generator) -> Iterator[Case]:
             leaf = [rng.random(1037).astype(dtype) for _ in range(arrays)]
             _optimizers.advance(name, [leaf], np.linspace(0.1, 0.9, 9).astype(dtype))
             yield f"{name} {np.dtype(dtype)}", leaf
+        hidden, weight = rng.normal(size=(9, 4)).astype(dtype), rng.normal(size=(3000, 4)).astype(dtype)
+        for directions in (True, False):
+            call = LinearLogProbs(hidden, weight, np.arange(9), block_bytes=9 * 8 * 1100)
+            scores = call.log_probs(directions)
+            shares = call.gradients(scores, True, not directions, not directions)
+            yield f"linear_log_probs {np.dtype(dtype)} {directions}", [scores, *shares]
     x = (4 * rng.normal(size=(37, 111))).astype(np.float32)
     for name in ("gelu", "gelu_by_tanh", "silu"):
         yield name, _layers.pointwise(name, x)
