@@ -66,6 +66,14 @@ SCRIPTS = {
         BESIDE_TORCHRL,
         (*_TORCHRL, "jax", "onnxruntime"),
     ),
+    "learning": Script(
+        "test_learning.py",
+        "steps of learning on an exported language model beside transformers and peft",
+        ("torch", "transformers", "peft"),
+        'pip install -e ".[bench,parity]" peft',
+        ("torch", "transformers", "peft"),
+        models=True,
+    ),
     "kernels": Script(
         "test_kernels.py",
         "kernels beside torch, torchrl and transformers",
