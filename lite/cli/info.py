@@ -16,7 +16,8 @@ from lite.kernels._install import install
 from lite.kernels.backends.choice import choice
 from lite.models import GraphSpec, ModelConfig, OnnxDecoder, Padding, Tokenizer
 from lite.models.decoder.device_logits import drawn_on_gpus
-from lite.models.graph.session import default_threads, import_onnxruntime
+from lite.models.graph.runtime import import_onnxruntime
+from lite.models.graph.session import default_threads
 from lite.models.graph.tensors import ELEMENT_TYPES
 
 _SHARING = {
@@ -72,10 +73,12 @@ def _plan(decoder: OnnxDecoder, args: argparse.Namespace) -> dict[str, Any]:
     spec, context = decoder.spec, decoder.context_length
     providers: list[str] = getattr(decoder.session, "get_providers", list)()
     each = decoder.bytes_per_token
+    on_numpy = decoder.runtime == "numpy"
     return {
         "provider": providers[0] if providers else None,
-        "onnxruntime": import_onnxruntime().__version__,
-        "threads": args.threads or default_threads(),
+        "runtime": decoder.runtime,
+        "onnxruntime": None if on_numpy else import_onnxruntime().__version__,
+        "threads": None if on_numpy else args.threads or default_threads(),
         "kernels": _kernels(),
         "attention": _attention(spec, decoder.config),
         "weights": spec.quantisation or "not quantised",

@@ -21,7 +21,9 @@ LEAST = 24  # positions of the longest row that is tried
 TOLERANCE = 2e-5  # of means of numbers around 1
 
 
-def succeeds(experiment: Experiment, graph: Path, context_length: int | None) -> bool:
+def succeeds(
+    experiment: Experiment, graph: Path, context_length: int | None, runtime: str = "onnxruntime"
+) -> bool:
     """Whether an attention and its replacement give the same for the same numbers.
 
     Tried are a prompt, more tokens behind a past, a step of rows of different length (padded on the left by
@@ -32,6 +34,7 @@ def succeeds(experiment: Experiment, graph: Path, context_length: int | None) ->
         experiment: the two models.
         graph: the file that they are from.
         context_length: most positions of a row.
+        runtime: what runs them.
     """
     longest = max(LEAST, experiment.longest + MARGIN)
     longest = min(longest, context_length or longest)
@@ -41,7 +44,10 @@ def succeeds(experiment: Experiment, graph: Path, context_length: int | None) ->
     trials = [([0], 5), ([6], 3), ([4, 1, 6], 1), ([longest - 1], 1), ([longest - 4], 4)]
     try:
         contents = experiment.exported, experiment.replaced
-        sessions = [open_session(graph, content=content, num_threads=1) for content in contents]
+        threads = 1 if runtime == "onnxruntime" else None
+        sessions = [
+            open_session(graph, content=content, num_threads=threads, runtime=runtime) for content in contents
+        ]
         return all(_agree(experiment, sessions, np.array(pasts), steps, rng) for pasts, steps in trials)
     except Exception:  # onnxruntime's exceptions have no common base; the exported attention is used then
         return False

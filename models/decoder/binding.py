@@ -16,7 +16,7 @@ from lite.models.decoder.gather_logits import HIDDEN_OUTPUT
 from lite.models.decoder.output_rows import OutputRows
 from lite.models.decoder.states import States
 from lite.models.graph.cuda_stream import CudaStream
-from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, SessionLike
+from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, SessionLike, runtime_of
 from lite.models.graph.tensors import ELEMENT_TYPES
 
 Reopen: TypeAlias = Callable[[Mapping[str, NDArray[Any]], Collection[str]], SessionLike]
@@ -120,6 +120,7 @@ class BoundGraph:
         self._states = graph.states or (States(spec.states, 1) if spec.states else None)
         self._held: dict[str, NDArray[Any]] = {}  # pointers do not keep arrays alive
         self._run = self._binding.runner()
+        self._runtime = "NumPy" if runtime_of(graph.session) == "numpy" else "onnxruntime"
         self._limit: float | None = FIRST_RUN_SECONDS  # of the first run, in seconds
 
     def blank(self, name: str | None, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -331,7 +332,7 @@ class BoundGraph:
         hint = ". A graph that takes one token at a time must declare that: input_ids [batch, 1]"
         hint *= "Expected: 1" in str(error)
         return RuntimeError(
-            f"onnxruntime cannot run the graph on {count} row{'s' * (count > 1)} of {steps} new "
+            f"{self._runtime} cannot run the graph on {count} row{'s' * (count > 1)} of {steps} new "
             f"token{'s' * (steps > 1)} ({sizes}): {error}{hint * (steps > 1)}"
         )
 

@@ -15,9 +15,8 @@ New tokens of different number are padded on the right within a run, which is ex
 since no real position looks at what follows it; only where a graph gives the logits of the last position
 alone, rows that share a run have equally many. It is the *past* that has to lie as the graph wants it.
 
-Cache contents are never computed on in NumPy. They stay in memory that onnxruntime allocated on the graph's
-device and are bound by pointer; rows move between buffers by plain byte copies on that device (on the CPU
-through views of the OrtValues' memory).
+Only the graph computes on cache contents. They stay in memory on the graph's device and are bound by pointer;
+rows move between buffers by plain byte copies on that device.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ from lite.models.decoder.binding import PlacedGraph
 from lite.models.decoder.conventions import GraphSpec
 from lite.models.decoder.device_logits import Logits
 from lite.models.decoder.memory import DeviceBuffer, copy_runs
+from lite.models.graph.session import runtime_of
 from lite.models.graph.tensors import ELEMENT_TYPES
 
 MAX_TOKENS = 4096  # of one run, filler included: bounds the activations
@@ -96,7 +96,11 @@ class Line(NamedTuple):
 def new_buffers(graph: PlacedGraph, lines: int, length: int) -> list[DeviceBuffer]:
     """A buffer for each cache tensor, with room for `lines` lines of `length` positions."""
     size = lines * line_bytes(graph.spec, length)
-    return [DeviceBuffer(size, graph.device, graph.index, stream=graph.stream) for _ in graph.spec.cache]
+    buffers = [DeviceBuffer(size, graph.device, graph.index, stream=graph.stream) for _ in graph.spec.cache]
+    if runtime_of(graph.session) == "numpy":  # a hidden NaN times a weight of 0 is NaN
+        for buffer in buffers:
+            buffer.zero()
+    return buffers
 
 
 def line_bytes(spec: GraphSpec, length: int) -> int:

@@ -37,7 +37,8 @@ from lite.models.decoder.rereading import RereadingCache
 from lite.models.decoder.scoring import score
 from lite.models.decoder.states import States
 from lite.models.graph.model_config import ModelConfig
-from lite.models.graph.session import SessionLike, parse_device
+from lite.models.graph.runtime import choose_runtime, parse_device
+from lite.models.graph.session import SessionLike, runtime_of
 
 LOGITS_BYTES = 64 * 2**20  # most logits one run may produce: longer inputs run in chunks with the cache
 MAX_CHUNK = 512  # tokens per run: bounds the activations
@@ -92,6 +93,9 @@ class OnnxDecoder:
         reread: where a graph computes otherwise beyond a length (Phi's `longrope`), read a row again when it
             gets there, as transformers does: its results are those of one run over all its tokens. Without
             it each token keeps the factors of when it was the last one, as in a loop over tokens.
+        runtime: what runs the graph: "onnxruntime"; "numpy", which needs nothing else, has no GPU and is
+            slower; None for onnxruntime where it is installed, and NumPy with a warning
+            where it is not, or what the environment variable LITE_RUNTIME names.
         session: a session to use instead of opening one (of a pair of graphs both, the one that reads prompts
             second), and a `ModelConfig` (or None) instead of a path; for tests.
 
@@ -99,15 +103,17 @@ class OnnxDecoder:
         spec: the graph's convention, a `GraphSpec`.
         config: what the directory says, a `ModelConfig`, or None.
         device: as given.
+        runtime: "onnxruntime" or "numpy".
 
     Raises:
         FileNotFoundError: if there is no such directory, no graph in it, or no such adapter.
         TimeoutError: a run of two tokens, which is tried on opening, does not end.
         ValueError: if the graph follows no supported convention (the message lists what it has and what is
-            supported), onnxruntime refuses it, `variant` is needed, or an adapter is not one of this model.
+            supported), the runtime refuses it, `variant` is needed, an adapter is not one of this model, or
+            NumPy lacks an option.
         RuntimeError: for `device="cuda"` without a usable GPU or GPU build of onnxruntime; from every method
             that runs the model, in a process forked after the decoder was made.
-        ImportError: without onnxruntime.
+        ImportError: with `runtime="onnxruntime"`, without it.
 
     Example:
         >>> from lite.models import OnnxDecoder, embedded_model_path
@@ -137,6 +143,7 @@ class OnnxDecoder:
         adapters: Mapping[str, AdapterSource] | None = None,
         cuda_graphs: bool = False,
         reread: bool = True,
+        runtime: str | None = None,
         session: SessionLike | tuple[SessionLike, SessionLike] | None = None,
     ) -> None:
         kind, _ = parse_device(device)
@@ -154,9 +161,16 @@ class OnnxDecoder:
             },
             "cuda_graphs": cuda_graphs,
             "reread": reread,
+            "runtime": runtime,
         }
         self._model, self._given_session = model, session is not None
         self.device = device
+        if session is None:
+            self.runtime = choose_runtime(runtime)
+        elif runtime is not None:
+            raise ValueError(f"runtime={runtime!r} is for a model that is opened, got a session")
+        else:
+            self.runtime = runtime_of(session[0] if isinstance(session, tuple) else session)
         if isinstance(model, (str, Path)):
             self.config: ModelConfig | None = ModelConfig.from_directory(model, variant=variant)
         else:
@@ -168,10 +182,12 @@ class OnnxDecoder:
             given=session is not None,
             cuda_graphs=cuda_graphs,
             cache_in_place=cache_in_place,
+            runtime=self.runtime,
         )
         placed = opening.graph(session, gather_logits=gather_logits)
         give_back_freed()
-        if kind == "cpu" and self.config and self.config.summary and self.config.summary.half_weights:
+        summary = self.config.summary if self.config and self.runtime == "onnxruntime" else None
+        if kind == "cpu" and self.config and summary and summary.half_weights:
             warnings.warn(
                 f"{self.config.graph.name} has float16 weights, which onnxruntime converts at every run on a "
                 "CPU: a float32 or int4 (MatMulNBits) variant is faster there",

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.models.graph.cuda_stream import ON_DEVICE, TO_DEVICE, TO_HOST, CudaStream
-from lite.models.graph.session import import_onnxruntime
+from lite.models.graph.runtime import import_onnxruntime
 
 _ALIGNMENT = 64  # of a cache line, and of AVX-512
 _NO_STREAM = CudaStream(0)  # of buffers on the CPU, where nothing is queued

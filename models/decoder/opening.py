@@ -26,13 +26,8 @@ from lite.models.decoder.slots import SlotCache
 from lite.models.graph.cuda_stream import CudaStream
 from lite.models.graph.length_limits import with_limits_as_inputs
 from lite.models.graph.model_config import ModelConfig
-from lite.models.graph.session import (
-    SessionLike,
-    check_cuda,
-    import_onnxruntime,
-    open_session,
-    parse_device,
-)
+from lite.models.graph.runtime import check_cuda, import_onnxruntime, parse_device, refuse_on_numpy
+from lite.models.graph.session import SessionLike, open_session
 
 LARGE_WEIGHT = 1 << 20  # bytes; a weight of that size stays in its file when the graph is changed
 
@@ -55,6 +50,7 @@ class Opening:
         stream: of a GPU, for all sessions that are opened.
         cuda_graphs: capture steps of decoding.
         cache_in_place: on a CPU, have attention read the cache where it is.
+        runtime: "onnxruntime" or "numpy".
     """
 
     config: ModelConfig | None
@@ -63,6 +59,7 @@ class Opening:
     stream: CudaStream | None = None
     cuda_graphs: bool = False
     cache_in_place: bool = False
+    runtime: str = "onnxruntime"
 
     @classmethod
     def on(
@@ -74,21 +71,24 @@ class Opening:
         given: bool,
         cuda_graphs: bool,
         cache_in_place: bool,
+        runtime: str,
     ) -> Opening:
         """What to open graphs with; those on a GPU get a stream, unless their sessions are given.
 
         Raises:
-            ValueError: `cuda_graphs` for a CPU or a session that is given.
+            ValueError: `cuda_graphs` for a CPU or a session that is given, or an option that NumPy lacks.
             RuntimeError: there is no GPU build of onnxruntime, or the GPU makes no stream.
         """
         kind, index = parse_device(device)
+        if runtime == "numpy":
+            refuse_on_numpy(device=device, num_threads=num_threads, cuda_graphs=cuda_graphs)
         if cuda_graphs and (kind != "cuda" or given):
             raise ValueError(
                 "cuda_graphs=True is for a model that is opened on a GPU, got "
                 + ("a session" if given else f"device={device!r}")
             )
         if kind != "cuda" or given:
-            return cls(config, device, num_threads, cache_in_place=cache_in_place)
+            return cls(config, device, num_threads, cache_in_place=cache_in_place, runtime=runtime)
         check_cuda(import_onnxruntime())
         try:
             stream = CudaStream.made(index)
@@ -276,7 +276,7 @@ def _open(config: ModelConfig, opening: Opening, gather_logits: bool) -> _Opened
     flash = not (config.summary and config.summary.rounds_activations)
     how: dict[str, Any] = {
         "device": opening.device, "num_threads": opening.num_threads, "flash_attention": flash,
-        "stream": opening.stream, "cuda_graphs": opening.cuda_graphs,
+        "stream": opening.stream, "cuda_graphs": opening.cuda_graphs, "runtime": opening.runtime,
     }  # fmt: skip
     for change in _changes(config, opening, gather_logits):
         try:
@@ -342,7 +342,7 @@ def _changes(config: ModelConfig, opening: Opening, gather_logits: bool) -> Iter
         return
     light = limited or light
     graphs = [_Change(light)]
-    if in_place and (replaced := _with_cache_in_place(light, config)) is not None:
+    if in_place and (replaced := _with_cache_in_place(light, config, opening.runtime)) is not None:
         graphs.insert(0, _Change(replaced, in_place=True))
     for graph in graphs:
         if gather_logits:
@@ -355,13 +355,13 @@ def _changes(config: ModelConfig, opening: Opening, gather_logits: bool) -> Iter
         yield _Change(limited, last=True)
 
 
-def _with_cache_in_place(model: bytes, config: ModelConfig) -> bytes | None:
+def _with_cache_in_place(model: bytes, config: ModelConfig, runtime: str) -> bytes | None:
     """A model whose attention reads the cache where it is, if that was tried to be the same."""
     if config.prompts is not None:  # what goes on with a cache may be unable to read prompts
         return None
     replaced = replace_attention(model, query_heads(config))
     if replaced is None:
         return None
-    if all(succeeds(one, config.graph, config.context_length) for one in replaced.experiments):
+    if all(succeeds(one, config.graph, config.context_length, runtime) for one in replaced.experiments):
         return replaced.model
     return None

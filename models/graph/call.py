@@ -12,7 +12,8 @@ from lite._arrays.device import DeviceArray
 from lite._arrays.types import HostArray
 from lite._transforms.vmap.level import batched_in, level_of
 from lite.kernels.backends.compiler import import_numba
-from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, SharedSession, parse_device
+from lite.models.graph.runtime import parse_device
+from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, SharedSession
 from lite.models.graph.tensors import GraphTensor
 from lite.nn._modules.parameter import Parameter
 

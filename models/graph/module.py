@@ -9,7 +9,8 @@ from typing import Any, Self
 from lite._tree.keys import NestedKey
 from lite.models.graph.call import GraphCall
 from lite.models.graph.contract import axes_of, contract_of
-from lite.models.graph.session import GivenSession, SessionLike, SessionOptions, SharedSession, parse_device
+from lite.models.graph.runtime import choose_runtime, parse_device
+from lite.models.graph.session import GivenSession, SessionLike, SessionOptions, SharedSession, runtime_of
 from lite.models.graph.tensors import GraphTensor, read_tensors
 from lite.nn import TensorDictModule
 from lite.nn._export.contract import ContractTensor
@@ -46,6 +47,9 @@ class OnnxModule(TensorDictModule):
         providers: onnxruntime's execution providers, instead of those of `device`.
         num_threads: threads inside one operator; by default one per core that may be used.
         batch_axes: the batch axis of some inputs and outputs by the graph's names, None for no batch.
+        runtime: what runs the graph: "onnxruntime"; "numpy", which needs nothing else, has no GPU, and is
+            slower; None for onnxruntime where it is installed, and NumPy with a warning where it is not, or
+            what the environment variable LITE_RUNTIME names.
         inplace: as of `TensorDictModule`.
         strict: raise KeyError for a missing input.
 
@@ -53,9 +57,9 @@ class OnnxModule(TensorDictModule):
         FileNotFoundError: there is no such file, or data of the graph beside it are missing.
         ValueError: the file is no ONNX graph, or refers to data outside its folder; keys or axes that do not
             fit the graph; inputs of types other than numeric tensors; the contract beside it is none, or that
-            of another graph.
+            of another graph; NumPy has no rule for an operator, or is to use a GPU or a number of threads.
         TypeError: `model` is neither a path nor a session.
-        ImportError: without onnxruntime; the message has the pip command.
+        ImportError: with `runtime="onnxruntime"`, without it; the message has the pip command.
         RuntimeError: `device="cuda"` without a usable GPU.
 
     Example:
@@ -78,13 +82,18 @@ class OnnxModule(TensorDictModule):
         providers: Sequence[Any] | None = None,
         num_threads: int | None = None,
         batch_axes: Mapping[str, int | None] | None = None,
+        runtime: str | None = None,
         inplace: bool | str | None = True,
         strict: bool = True,
     ) -> None:
-        options = SessionOptions.from_arguments(device, providers, num_threads)
         if isinstance(model, str | Path):
+            chosen = choose_runtime(runtime)
+            options = SessionOptions.from_arguments(device, providers, num_threads, chosen)
             session = SharedSession.of(model, options)
         elif hasattr(model, "get_inputs"):
+            if runtime is not None:
+                raise ValueError(f"runtime={runtime!r} is for a model given as a path, got a session.")
+            options = SessionOptions.from_arguments(device, providers, num_threads, runtime_of(model))
             session = GivenSession(model, options)
         else:
             raise TypeError(f"model must be a path or a session of onnxruntime, got {type(model).__name__}.")
@@ -105,6 +114,12 @@ class OnnxModule(TensorDictModule):
         device: str = self.module.session.options.device
         return device
 
+    @property
+    def runtime(self) -> str:
+        """What runs the graph: "onnxruntime" or "numpy"."""
+        runtime: str = self.module.session.options.runtime
+        return runtime
+
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Run on another device, with its own session; copies made before stay where they are.
 
@@ -118,7 +133,8 @@ class OnnxModule(TensorDictModule):
             raise RuntimeError(
                 "a module of a given session stays where it is: give the path of the graph instead."
             )
-        moved = SharedSession.of(session.path, SessionOptions(device, None, session.options.num_threads))
+        options = SessionOptions.from_arguments(device, None, session.options.num_threads, self.runtime)
+        moved = SharedSession.of(session.path, options)
         moved.get()  # an error leaves the module as it was
         self.module = GraphCall(moved, self.module.inputs, self.module.outputs)
         return self

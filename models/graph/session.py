@@ -1,4 +1,4 @@
-"""Sessions of onnxruntime: opened with a device and options, bound by pointer, shared by copies.
+"""Sessions of onnxruntime, or of NumPy: opened with a device and options, bound by pointer, shared by copies.
 
 What runs a graph needs the methods of `SessionLike` only, so that a test can give it a small fake.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,15 +22,13 @@ from lite._files.onnx.rewriting import with_external_files, with_named_weights_o
 from lite.kernels._install import install
 from lite.kernels._integer import integer
 from lite.models.graph.cuda_stream import CudaStream
+from lite.models.graph.numpy_session import NumpySession
+from lite.models.graph.runtime import check_cuda, import_onnxruntime, parse_device, refuse_on_numpy
 from lite.models.graph.summary import scan, scan_bytes
 
 Device = tuple[Any, ...]
 """The arguments by which a binding is told the device."""
 
-_ONE_BUILD = (
-    "Only one of onnxruntime and onnxruntime-gpu may be installed, as both put their files into one folder. "
-    f"Run: pip uninstall onnxruntime onnxruntime-gpu; {install('llm,cuda')} (or llm-cpu without a GPU)"
-)
 _NO_FLASH = "ORT_GQA_DISABLE_FLASH_ATTENTION"
 _environment_lock = threading.Lock()
 # A graph from elsewhere may never end. These are longer than any that is meant to: loading optimises large
@@ -71,6 +68,7 @@ class PointerBinding:
         self._raw = raw is not None and inner is not None
         self._binding: Any = raw if self._raw else binding
         self._session: Any = inner if self._raw else session
+        self._on_numpy = isinstance(session, NumpySession)
 
     def device(self, kind: str, index: int) -> Device:
         """The device as an argument of `bind_input` and `bind_output`."""
@@ -132,7 +130,9 @@ class PointerBinding:
             TimeoutError: it has not ended by then.
             Exception: onnxruntime's, whose exceptions have no other common base.
         """
-        if options is None and (not self._raw or seconds is None):
+        if self._on_numpy:
+            self._session.run_with_iobinding(self._binding, seconds)
+        elif options is None and (not self._raw or seconds is None):
             self.runner()()
         elif not self._raw or seconds is None:
             self._session.run_with_iobinding(self._binding, options)
@@ -150,6 +150,8 @@ def run_once(session: Any, outputs: Sequence[str], feeds: Mapping[str, Any]) -> 
         TimeoutError: it has not ended by then.
         Exception: onnxruntime's, whose exceptions have no other common base.
     """
+    if isinstance(session, NumpySession):
+        return session.run(outputs, feeds, FIRST_RUN_SECONDS)
     options = import_onnxruntime().RunOptions()
     options.log_severity_level = 4  # the error that is raised says it
     with _stopped_after(FIRST_RUN_SECONDS, lambda: setattr(options, "terminate", True), "its run"):
@@ -187,34 +189,9 @@ def _stopped_after(seconds: float, stop: Callable[[], None], what: str) -> Itera
         timer.cancel()
 
 
-def import_onnxruntime() -> Any:
-    """Return the onnxruntime module, or raise ImportError with the command that installs it.
-
-    Its telemetry is off unless the user has set ORT_DISABLE_TELEMETRY, which it reads while it is imported:
-    from 1.31 on it writes an identifier of the device to the user's cache folder, and sends events.
-    """
-    if "onnxruntime" not in sys.modules:  # which would read it no more
-        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise ImportError(
-            f"ONNX models need onnxruntime: {install('llm')} (or llm-cpu without CUDA); "
-            f"the import said: {error}"
-        ) from error
-    if not hasattr(onnxruntime, "InferenceSession"):  # a folder of files that nobody owns is a package, too
-        raise ImportError(f"the installed onnxruntime is incomplete. {_ONE_BUILD}")
-    return onnxruntime
-
-
-def parse_device(device: str) -> tuple[str, int]:
-    """Split `"cpu"`, `"cuda"` or `"cuda:N"` into (type, index). Raises ValueError for anything else."""
-    kind, colon, index = str(device).partition(":")
-    if kind == "cpu" and not colon:
-        return "cpu", 0
-    if kind == "cuda" and (not colon or (index.isascii() and index.isdigit())):
-        return "cuda", int(index or 0)
-    raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:N', got {device!r}")
+def runtime_of(session: SessionLike) -> str:
+    """What runs a session's graph: "onnxruntime" (or a stand-in for it) or "numpy"."""
+    return "numpy" if isinstance(session, NumpySession) else "onnxruntime"
 
 
 def default_threads() -> int:
@@ -261,8 +238,9 @@ def open_session(
     memory_pattern: bool = False,
     disabled_optimizers: Sequence[str] = (),
     weights: Mapping[str, NDArray[Any]] | None = None,
+    runtime: str = "onnxruntime",
 ) -> SessionLike:
-    """Create the onnxruntime session of `graph`.
+    """Create the session of `graph`.
 
     Args:
         graph: path of the ONNX file; external data is read from beside it.
@@ -280,19 +258,26 @@ def open_session(
         disabled_optimizers: onnxruntime's names of changes to the graph that are not to be made.
         weights: values in place of those that the model has, by name, of their shapes and types; with
             `content`.
+        runtime: "onnxruntime", or "numpy", which has none of the options but `content`.
 
     Returns:
-        An `onnxruntime.InferenceSession`.
+        An `onnxruntime.InferenceSession`, or a `NumpySession`.
 
     Raises:
         ImportError: without onnxruntime; the message has the pip command.
         RuntimeError: for a CUDA device that this installation or machine cannot use.
-        ValueError: if onnxruntime refuses the graph or does not load it in ten minutes, `num_threads` is not
-            positive, or this build of onnxruntime lacks one of `providers`.
+        ValueError: if the runtime refuses the graph or does not load it in ten minutes, `num_threads` is not
+            positive, this build of onnxruntime lacks one of `providers`, or NumPy has no such option.
     """
     kind, index = parse_device(device)
     if num_threads is not None and integer("num_threads", num_threads) < 1:
         raise ValueError(f"num_threads must be at least 1, got {num_threads}")
+    if runtime == "numpy":
+        refuse_on_numpy(device=device, num_threads=num_threads, providers=providers, cuda_graphs=cuda_graphs)
+        try:
+            return NumpySession(Path(graph), content, LOAD_SECONDS)
+        except (ValueError, NotImplementedError, TimeoutError, MemoryError) as error:
+            raise ValueError(f"NumPy cannot load {str(graph)!r}: {error}") from error
     ort = import_onnxruntime()
     options = ort.SessionOptions()
     options.intra_op_num_threads = num_threads or default_threads()
@@ -392,17 +377,6 @@ def _check_providers(ort: Any, providers: Sequence[Any]) -> None:
         )
 
 
-def check_cuda(ort: Any) -> None:
-    """Raise RuntimeError without a GPU build of onnxruntime; load the CUDA libraries that came as wheels."""
-    if "CUDAExecutionProvider" not in ort.get_available_providers():
-        raise RuntimeError(
-            "device='cuda' needs a GPU build of onnxruntime, this one has only "
-            f"{', '.join(ort.get_available_providers())}. {_ONE_BUILD}"
-        )
-    if hasattr(ort, "preload_dlls"):
-        ort.preload_dlls()
-
-
 # -- sessions that copies share --------------------------------------------------------------------
 
 _shared_lock = threading.Lock()
@@ -429,20 +403,28 @@ class SessionOptions:
         device: "cpu", "cuda" or "cuda:N": where outputs of inputs on a GPU stay.
         providers: onnxruntime's providers, if not those of `device`.
         num_threads: threads inside one operator.
+        runtime: "onnxruntime" or "numpy".
     """
 
     device: str = "cpu"
     providers: tuple[Any, ...] | None = None
     num_threads: int | None = None
+    runtime: str = "onnxruntime"
 
     @classmethod
     def from_arguments(
-        cls, device: str | None, providers: Sequence[Any] | None, num_threads: int | None
+        cls,
+        device: str | None,
+        providers: Sequence[Any] | None,
+        num_threads: int | None,
+        runtime: str = "onnxruntime",
     ) -> SessionOptions:
         """Check the arguments; `providers` tell the device where it is not given."""
+        if runtime == "numpy":
+            refuse_on_numpy(device=device, providers=providers, num_threads=num_threads)
         if providers is None:
             parse_device(device or "cpu")
-            return cls(device or "cpu", None, num_threads)
+            return cls(device or "cpu", None, num_threads, runtime)
         if isinstance(providers, str):
             raise TypeError(f"providers must be a list, got {providers!r}.")
         on_gpu = [entry for entry in providers if _provider_name(entry) == "CUDAExecutionProvider"]
@@ -520,7 +502,11 @@ class SharedSession:
         check_external_files(self.path, scan(self.path).external_files)
         options = self.options
         return open_session(
-            self.path, device=options.device, num_threads=options.num_threads, providers=options.providers
+            self.path,
+            device=options.device,
+            num_threads=options.num_threads,
+            providers=options.providers,
+            runtime=options.runtime,
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SharedSession:

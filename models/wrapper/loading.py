@@ -10,6 +10,7 @@ from lite.models.decoder.adapters import AdapterSource
 from lite.models.decoder.decoder import OnnxDecoder
 from lite.models.decoder.protocol import check_decoder
 from lite.models.generation.pool import check_sessions
+from lite.models.graph.runtime import choose_runtime
 from lite.models.graph.session import default_threads
 from lite.models.text.tokenizer import Tokenizer
 from lite.models.wrapper.options import InputMode
@@ -23,6 +24,7 @@ def load_model(
     num_threads: int | None = None,
     variant: str | None = None,
     adapters: Mapping[str, AdapterSource] | None = None,
+    runtime: str | None = None,
     name: str = "model",
 ) -> Any:
     """The decoder of a folder or file, or the object that was given instead.
@@ -34,28 +36,36 @@ def load_model(
         num_threads: threads for all of them together; default: the physical cores this process may use.
         variant: which of a folder's graphs to open.
         adapters: files or values of adapters to open a path with, by name.
+        runtime: what is to run a path's graph, see `OnnxDecoder`.
         name: of the argument.
 
     Raises:
-        ValueError: ``device`` differs from that of the object, ``num_threads``, ``variant`` or ``adapters``
-            are given for an object, or either number is not positive.
+        ValueError: ``device`` differs from that of the object, ``num_threads``, ``variant``, ``adapters`` or
+            ``runtime`` are given for an object, or either number is not positive.
         TypeError: the object lacks the interface of `Decoder`.
     """
     check_sessions(sessions)
     if isinstance(model, (str, Path)):
-        if sessions > 1 and (num_threads is None or num_threads > 0):
+        runtime = choose_runtime(runtime)
+        if runtime == "onnxruntime" and sessions > 1 and (num_threads is None or num_threads > 0):
             # each run is begun by a thread of its caller's; the session's threads are beside those
             num_threads = max(1, (num_threads or default_threads()) - sessions + 1)
         try:
             return OnnxDecoder(
-                model, device=device or "cpu", num_threads=num_threads, variant=variant, adapters=adapters
+                model,
+                device=device or "cpu",
+                num_threads=num_threads,
+                variant=variant,
+                adapters=adapters,
+                runtime=runtime,
             )
         except FileNotFoundError as error:
             if name == "model":
                 raise
             raise FileNotFoundError(f"{name}: {error}") from None
     check_decoder(model, name, path=True)
-    for other, value in (("num_threads", num_threads), ("variant", variant), ("adapters", adapters)):
+    given = {"num_threads": num_threads, "variant": variant, "adapters": adapters, "runtime": runtime}
+    for other, value in given.items():
         if value is not None:
             raise ValueError(
                 f"{other}={value!r} is for a model given as a path; give it where the model is made"

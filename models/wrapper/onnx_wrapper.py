@@ -111,6 +111,7 @@ class OnnxWrapper(DistributionMethods):
         adapters: LoRA adapters for a model given as a path, by name: onnxruntime's files, or arrays.
         adapter: the name of the one to run with; None for the model as it is. Wrappers of one model may have
             different ones: they take turns, whatever `adapter` the decoder itself is set to.
+        runtime: "onnxruntime" or "numpy", for a model given as a path; see `OnnxDecoder`.
         max_rows: most responses that are written at a time: one that ends is replaced by the next that waits,
             which bounds the memory of large batches; None for all.
         prefix_cache: bytes of keys and values to keep from call to call, so that a conversation that grows is
@@ -177,6 +178,7 @@ class OnnxWrapper(DistributionMethods):
         variant: str | None = None,
         adapters: Mapping[str, AdapterSource] | None = None,
         adapter: str | None = None,
+        runtime: str | None = None,
         max_rows: int | None = None,
         prefix_cache: int | None = None,
         assistant_model: Any = None,
@@ -197,12 +199,21 @@ class OnnxWrapper(DistributionMethods):
         self.options = options
         self.layout = layout
         self.model = load_model(
-            model, device, sessions=sessions, num_threads=num_threads, variant=variant, adapters=adapters
+            model,
+            device,
+            sessions=sessions,
+            num_threads=num_threads,
+            variant=variant,
+            adapters=adapters,
+            runtime=runtime,
         )
         check_adapter(self.model, adapter)
         self.assistant_model = assistant_model
         if assistant_model is not None:
-            self.assistant_model = load_model(assistant_model, device, name="assistant_model")
+            with_it = runtime if isinstance(assistant_model, str | Path) else None
+            self.assistant_model = load_model(
+                assistant_model, device, runtime=with_it, name="assistant_model"
+            )
         self.tokenizer = load_tokenizer(tokenizer, model, input_mode)
         self.generation = self._generation_config(given)
         self.pad_token_id = self._choose_pad_id(given)

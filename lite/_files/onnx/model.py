@@ -159,9 +159,20 @@ def read_model(model: Buffer, folder: Path | None = None) -> Model:
         elif number == 25:
             key, function = reader.function((a, b))
             functions[key] = function
-    if len(graphs) != 1:
-        raise ValueError(f"not an ONNX file: it holds {len(graphs)} graphs")
-    return Model(graphs[0], opsets, functions, producer)
+    if not graphs:
+        raise ValueError("not an ONNX file: it holds 0 graphs")
+    return Model(_merged(graphs), opsets, functions, producer)
+
+
+def _merged(graphs: list[OperationGraph]) -> OperationGraph:
+    """One graph of several, as protobuf takes a field that is written in parts."""
+    if len(graphs) == 1:
+        return graphs[0]
+    weights = {name: weight for graph in graphs for name, weight in graph.weights.items()}
+    nodes, inputs, outputs = (
+        tuple(x for graph in graphs for x in getattr(graph, part)) for part in ("nodes", "inputs", "outputs")
+    )
+    return OperationGraph(nodes, weights, inputs, outputs)
 
 
 class _Reader:

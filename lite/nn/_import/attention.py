@@ -172,8 +172,15 @@ def _group_query_attention(spec: Spec) -> Run:
             turn = at if places is None else places
             c, s = cos[turn][:, None], sin[turn][:, None]
             q, k = rotated(q, c, s, interleaved), rotated(k, c, s, interleaved)
-        if key_scale is not None and value_scale is not None:
-            scales = [_of_channels(x, groups) for x in (key_scale, value_scale)]
+        scales = [_of_channels(x, groups) for x in (key_scale, value_scale) if x is not None]
+        caches: Any = past_key, past_value
+        if spec.as_runtime and all(map(_is_writable, caches)):
+            k, v = (
+                _written(cache, new, before, int(whole.max()), scale, bits)
+                for cache, new, scale in zip(caches, (k, v), scales or (None, None), strict=True)
+            )
+            return attend(q, k, v, at, scale, bias), *caches
+        if scales:
             k, v = (_rounded(x, scale, bits) for x, scale in zip((k, v), scales, strict=True))
             if past_key is not None and past_value is not None:
                 past_key, past_value = (
@@ -182,6 +189,13 @@ def _group_query_attention(spec: Spec) -> Run:
                 )
         if past_key is not None and past_value is not None and not (first and held == 0):
             k, v = _placed(past_key, k, before, first, total), _placed(past_value, v, before, first, total)
+        out = attend(q, k, v, at, scale, bias)
+        if scales:
+            k, v = (_to_cache(x, s, bits) for x, s in zip((k, v), scales, strict=True))
+        return out, k, v
+
+    def attend(q: Array, k: Array, v: Array, at: Array, scale: float, bias: Array | None) -> Array:
+        """What the new tokens, at positions (N, T), read of all."""
         length = k.shape[2]
         keys = np.arange(length)
         shown = keys <= at[..., None]  # (N, T, S)
@@ -190,12 +204,22 @@ def _group_query_attention(spec: Spec) -> Run:
         added = hidden(shown, q.dtype)[:, None]
         if bias is not None:
             added = added + bias[..., :length]
-        out = _joined(attended(q, k, v, scale, added, softcap))
-        if key_scale is not None:
-            k, v = (_to_cache(x, s, bits) for x, s in zip((k, v), scales, strict=True))
-        return out, k, v
+        return _joined(attended(q, k, v, scale, added, softcap))
 
     return run
+
+
+def _is_writable(x: Any) -> bool:
+    return type(x) is np.ndarray and x.flags.writeable
+
+
+def _written(cache: Array, new: Array, before: Array, length: int, scale: Array | None, bits: int) -> Array:
+    """Write new entries (N, heads, T, width) into a cache where each row ends; the first `length` of all."""
+    fresh = new if scale is None else _to_cache(new, scale, bits)
+    for row, start in enumerate(before.tolist()):
+        cache[row, :, start : start + fresh.shape[2]] = fresh[row]
+    seen = cache[:, :, :length]
+    return seen.astype(new.dtype, copy=False) if scale is None else _from_cache(seen, scale, bits)
 
 
 def _of_channels(scale: Array, groups: int) -> Array:
@@ -206,13 +230,17 @@ def _of_channels(scale: Array, groups: int) -> Array:
 def _rounded(x: Array, scale: Array, bits: int) -> Array:
     """The numbers that a cache gives back; their derivative is that of the numbers themselves."""
     plain = x.detach() if isinstance(x, HostArray) else x
+    return x + (_whole(plain, scale, bits) * scale - plain)
+
+
+def _whole(x: Array, scale: Array, bits: int) -> Array:
+    """The integers of a cache, as floats."""
     most = 1 << (bits - 1)
-    held = np.clip(np.round(plain / scale), -most, most - 1) * scale
-    return x + (held - plain)
+    return np.clip(np.round(x / scale), -most, most - 1)
 
 
 def _to_cache(x: Array, scale: Array, bits: int) -> Array:
-    whole = np.round((x.detach() if isinstance(x, HostArray) else x) / scale)
+    whole = _whole(x.detach() if isinstance(x, HostArray) else x, scale, bits)
     if bits == 8:
         return whole.astype(np.int8)
     nibble = (whole + 8).astype(np.uint8)

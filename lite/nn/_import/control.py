@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 
 from lite._arrays.types import Array
+from lite.nn._import.integers import checked
+from lite.nn._import.limits import check_time, time_limit
 from lite.nn._import.operators import Run, Spec, operator
 
 MAX_SECONDS = 120.0  # of one loop: a graph may never end
+_OF_AN_ARRAY = 32  # numbers whose memory an array takes besides its own
 
 
 @operator("If")
@@ -24,9 +26,11 @@ def _if(spec: Spec) -> Run:
     return run
 
 
-def _check_time(start: float) -> None:
-    if time.monotonic() - start > MAX_SECONDS:
-        raise TimeoutError(f"a loop of the graph took more than {MAX_SECONDS:g} seconds")
+def _counted(held: int, value: Any) -> int:
+    """The numbers that a loop has put by, with one more array. Raises ValueError if they are too many."""
+    held += _OF_AN_ARRAY + (value.size if isinstance(value, np.ndarray) else 0)
+    checked((held,))
+    return held
 
 
 @operator("Loop")
@@ -40,15 +44,17 @@ def _loop(spec: Spec) -> Run:
         stacks: list[list[Any]] = [[] for _ in body.outputs[1 + states :]]
         most = None if count is None else int(np.asarray(count).reshape(()))
         goes_on = condition is None or bool(np.asarray(condition).all())
-        start, i = time.monotonic(), 0
-        while goes_on and (most is None or i < most):
-            found = body([np.asarray(i, np.int64), np.asarray(goes_on), *state, *captured])
-            goes_on = bool(np.asarray(found[0]).all())
-            state = found[1 : 1 + states]
-            for stack, value in zip(stacks, found[1 + states :], strict=True):
-                stack.append(value)
-            i += 1
-            _check_time(start)
+        held, i = 0, 0
+        with time_limit(MAX_SECONDS, "a loop"):
+            while goes_on and (most is None or i < most):
+                found = body([np.asarray(i, np.int64), np.asarray(goes_on), *state, *captured])
+                goes_on = bool(np.asarray(found[0]).all())
+                state = found[1 : 1 + states]
+                for stack, value in zip(stacks, found[1 + states :], strict=True):
+                    stack.append(value)
+                    held = _counted(held, value)
+                i += 1
+                check_time()
         return [*state, *(np.stack(stack) if stack else np.zeros((0,), np.float32) for stack in stacks)]
 
     return run
@@ -69,13 +75,15 @@ def _scan(spec: Spec) -> Run:
         moved = [np.moveaxis(x, axis, 0) for x, axis in zip(sequences, in_axes, strict=True)]
         moved = [np.flip(x, 0) if turn else x for x, turn in zip(moved, in_turns, strict=True)]
         stacks: list[list[Any]] = [[] for _ in range(outputs)]
-        start = time.monotonic()
-        for t in range(int(moved[0].shape[0])):
-            found = body([*state, *(x[t] for x in moved), *captured])
-            state = found[:states]
-            for stack, value in zip(stacks, found[states:], strict=True):
-                stack.append(value)
-            _check_time(start)
+        held = 0
+        with time_limit(MAX_SECONDS, "a loop"):
+            for t in range(int(moved[0].shape[0])):
+                found = body([*state, *(x[t] for x in moved), *captured])
+                state = found[:states]
+                for stack, value in zip(stacks, found[states:], strict=True):
+                    stack.append(value)
+                    held = _counted(held, value)
+                check_time()
         whole = []
         for stack, axis, turn in zip(stacks, out_axes, out_turns, strict=True):
             rows = stack[::-1] if turn else stack

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from lite._arrays.types import Array, is_symbolic
+from lite.nn._import.limits import TooLarge, most_elements
 
-MAX_ELEMENTS = 1 << 34  # of one result: a graph may ask for any
+MAX_ELEMENTS = 1 << 34  # of one result, on any machine: a graph may ask for any
 
 
 def integers(x: Array) -> tuple[int, ...]:
@@ -33,12 +36,25 @@ def checked(shape: Iterable[int]) -> tuple[int, ...]:
     """A shape.
 
     Raises:
-        ValueError: a size is negative, or the array would be larger than any that fits.
+        ValueError: a size is negative.
+        TooLarge: the array would be larger than any that fits.
     """
     sizes = tuple(shape)
-    if any(n < 0 for n in sizes) or math.prod(map(int, sizes)) > MAX_ELEMENTS:
+    if any(n < 0 for n in sizes):
         raise ValueError(f"an array of shape {sizes} cannot be made")
+    if math.prod(map(int, sizes)) > most_elements(_installed_elements()):
+        raise TooLarge(f"an array of shape {sizes} cannot be made")
     return sizes
+
+
+@functools.cache
+def _installed_elements() -> int:
+    """Numbers of 4 bytes for which the machine has memory, as far as it tells."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # no POSIX
+        return MAX_ELEMENTS
+    return min(MAX_ELEMENTS, max(memory // 4, 1 << 20))
 
 
 def array_of(sizes: Sequence[int]) -> Any:

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from lite._arrays.public import belong_to
 from lite._arrays.types import HostArray, is_array
 from lite._files.onnx.arrays import dtype_of
-from lite._files.onnx.model import Model, OperationGraph, Value, read_model
+from lite._files.onnx.model import OperationGraph, Value, read_model
 from lite._files.onnx.reader import read_tensor
-from lite.nn._import.program import Compiler, Options, Program, reads_of
+from lite.nn._import.order import in_order, reads_of
+from lite.nn._import.program import compiled
 from lite.nn._import.saving import save
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
@@ -273,7 +274,7 @@ def _chosen(graph: OperationGraph, names: Sequence[str] | None) -> OperationGrap
     outputs = tuple(by_name.get(name) or Value(name, 0, None) for name in chosen)
     needed = {x.name for x in outputs}
     nodes = []
-    for node in reversed(graph.nodes):
+    for node in reversed(in_order(graph.nodes)):
         if needed.intersection(node.outputs):
             nodes.append(node)
             needed.update(reads_of(node))
@@ -307,22 +308,6 @@ def _used(graph: OperationGraph, where: Mapping[str, frozenset[int]]) -> frozens
             if i < len(node.inputs):
                 found.add(node.inputs[i])
     return frozenset(found)
-
-
-def compiled(
-    model: Model, graph: OperationGraph, weights: Sequence[str], wide: str | None, place: str
-) -> Program:
-    """The program of a graph. Raises NotImplementedError, which names the nodes that no rule covers."""
-    options = Options(model, None if wide is None else np.dtype(wide))
-    try:
-        program = Compiler(options, model.opsets).graph(graph, weights)
-    except ValueError as error:
-        raise ValueError(f"{place}: {error}") from error
-    if options.missing:
-        shown = "; ".join(options.missing[:8])
-        more = f"; and {len(options.missing) - 8} more" if len(options.missing) > 8 else ""
-        raise NotImplementedError(f"{place} has nodes that are not supported: {shown}{more}.")
-    return program
 
 
 def _float_dtype(value: Value, wide: str | None) -> np.dtype[Any] | None:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from lite._files.onnx.arrays import dtype_of
+from lite.nn._import.limits import Memory
 
 MICROSOFT = "com.microsoft"
 
@@ -60,6 +61,8 @@ class Spec:
         outputs: for each output, whether it is asked for.
         bodies: what runs the graphs among the attributes, by name.
         wide: what float16 and bfloat16 are computed in; None for themselves.
+        memory: for what follows from constants, None for none.
+        as_runtime: compute as a runtime does: see `Options` of `program.py`.
     """
 
     op: str
@@ -71,6 +74,8 @@ class Spec:
     outputs: tuple[bool, ...]
     bodies: dict[str, Any] = field(default_factory=dict)
     wide: np.dtype[Any] | None = None
+    memory: Memory | None = None
+    as_runtime: bool = False
 
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute."""

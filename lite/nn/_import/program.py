@@ -14,10 +14,13 @@ from lite._files.onnx.model import MAX_NODES, Model, Operation, OperationGraph, 
 from lite._files.onnx.reader import MAX_DEPTH
 from lite.nn._import.integers import array_of
 from lite.nn._import.joining import join
+from lite.nn._import.limits import Memory, TooLarge, check_time, elements_limit, is_limited
 from lite.nn._import.operators import Run, Spec, Step, Unsupported, rule_of
+from lite.nn._import.order import in_order, reads_of
 from lite.nn._import.segments import Segment, is_differentiated, measured, run_segments, segments_of
 
 MAX_FOLDED = 1 << 20  # numbers of a constant that is computed when a graph is read
+MAX_FOLDED_HELD = 1 << 28  # likewise, where there is memory to hold it
 # What may give something else each time, or has an effect that a constant would not.
 _NEVER_FOLDED = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
@@ -83,7 +86,10 @@ class Program:
 
 def _run(steps: Iterable[Step], values: list[Any]) -> None:
     """Compute steps in order, from and into the values."""
+    limited = is_limited()
     for step in steps:
+        if limited:
+            check_time()
         try:
             result = step.run(*[values[i] for i in step.inputs])
         except Exception as error:
@@ -111,12 +117,17 @@ class Options:
     Attributes:
         model: the model, for its versions and functions.
         wide: what float16 and bfloat16 are computed in; None for themselves.
+        memory: what may be held of constants, as large weights without their quantisation; None for little.
+        as_runtime: compute as onnxruntime does: a cache that is given as a writable array is written in
+            place, and activations are rounded where the graph allows it.
         missing: what no rule covers, as it is found.
         nodes: compiled so far.
     """
 
     model: Model
     wide: np.dtype[Any] | None
+    memory: Memory | None = None
+    as_runtime: bool = False
     missing: list[str] = field(default_factory=list)
     nodes: int = 0
 
@@ -158,12 +169,12 @@ class Compiler:
         constants: Mapping[str, NDArray[Any]],
         weights: Sequence[str] = (),
     ) -> Program:
-        """The steps of nodes in their order.
+        """The steps of nodes, in an order in which they can run.
 
         Raises:
-            ValueError: a node reads a value that no node before it gives, or gives one for the second time.
+            ValueError: a node reads a value that nothing gives before it, or gives one for the second time.
         """
-        nodes = list(nodes)
+        nodes = in_order(list(nodes))
         for name in inputs:
             self._define(name)
         for name in weights:
@@ -175,6 +186,8 @@ class Compiler:
         for node in nodes:
             self._node(node, given)
         found = [self._number(name, given, "the graph's outputs") for name in outputs]
+        read = {i for step in self.steps for i in step.inputs}.union(found)
+        self.constants = {i: value for i, value in self.constants.items() if i in read}
         program = Program(
             tuple(inputs),
             tuple(self.captured),
@@ -209,6 +222,7 @@ class Compiler:
         raise ValueError(f"{reader} reads {name!r}, which nothing before it gives")
 
     def _node(self, node: Operation, given: set[str]) -> None:
+        check_time()
         self.options.nodes += 1
         if self.options.nodes > MAX_NODES:
             raise ValueError(f"a model has at most {MAX_NODES} nodes, with those of its functions")
@@ -284,6 +298,8 @@ class Compiler:
             tuple(name != "" and name in self.read for name in node.outputs),
             bodies,
             self.options.wide,
+            self.options.memory,
+            self.options.as_runtime,
         )
         try:
             return build(spec)
@@ -297,21 +313,63 @@ class Compiler:
             return False
         if any(i and i not in self.constants for i in step.inputs):
             return False
-        if sum(np.size(self.constants[i]) for i in step.inputs if i) > MAX_FOLDED:
+        memory = self.options.memory
+        most = MAX_FOLDED if memory is None else MAX_FOLDED_HELD
+        if sum(np.size(self.constants[i]) for i in step.inputs if i) > most:
             return False
         try:
-            result = step.run(*[self.constants.get(i) for i in step.inputs])
+            with elements_limit(most):
+                result = step.run(*[self.constants.get(i) for i in step.inputs])
+        except TooLarge:  # it may be in a branch that is not taken; a call says otherwise
+            return False
         except Exception as error:
             error.add_note(f"in the node {step.label}")
             raise
         numbers, values = (
             (step.outputs, result) if isinstance(step.outputs, tuple) else ((step.outputs,), (result,))
         )
-        if any(np.size(value) > MAX_FOLDED for value in values if isinstance(value, np.ndarray)):
+        large = sum(x.nbytes for x in values if isinstance(x, np.ndarray) and x.size > MAX_FOLDED)
+        if large and (memory is None or not memory.take(large)):
             return False
         for number, value in zip(numbers, values, strict=False):
             self.constants[number] = value if isinstance(value, list) else np.asarray(value)
         return True
+
+
+def compiled(
+    model: Model,
+    graph: OperationGraph,
+    weights: Sequence[str],
+    wide: str | None,
+    place: str,
+    *,
+    memory: Memory | None = None,
+    as_runtime: bool = False,
+) -> Program:
+    """The program of a model's graph.
+
+    Args:
+        model: the model.
+        graph: its graph, or what was made of that.
+        weights: names of the initializers that are given anew at each call.
+        wide: name of the dtype that float16 and bfloat16 are computed in; None for themselves.
+        place: what to call the model in messages.
+        memory, as_runtime: see `Options`.
+
+    Raises:
+        NotImplementedError: operators have no rule; the message names them and their nodes.
+        ValueError: the nodes are in no order, or nested too deeply.
+    """
+    options = Options(model, None if wide is None else np.dtype(wide), memory, as_runtime)
+    try:
+        program = Compiler(options, model.opsets).graph(graph, weights)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from error
+    if options.missing:
+        shown = "; ".join(options.missing[:8])
+        more = f"; and {len(options.missing) - 8} more" if len(options.missing) > 8 else ""
+        raise NotImplementedError(f"{place} has nodes that are not supported: {shown}{more}.")
+    return program
 
 
 # Operators whose rules give a tuple, also where one output is asked for.
@@ -333,17 +391,6 @@ _SEVERAL = frozenset(
         "Unique",
     }
 )
-
-
-def reads_of(node: Operation) -> set[str]:
-    """All names that a node may read, those in the graphs among its attributes included."""
-    names = set(node.inputs)
-    for value in node.attributes.values():
-        if isinstance(value, OperationGraph):
-            names.update(x.name for x in value.outputs)
-            for inner in value.nodes:
-                names |= reads_of(inner)
-    return names
 
 
 def _nothing(*inputs: Any) -> Any:

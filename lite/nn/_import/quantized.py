@@ -135,6 +135,16 @@ class QuantizedRows:
         return found[:, : self.shape[1]]
 
 
+def _in_bytes(x: Array, block: int) -> Array:
+    """Numbers as a runtime may round them: blocks along the last axis to integers of 8 bits with a scale."""
+    width = x.shape[-1]
+    blocks = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, -width % block)]).reshape(*x.shape[:-1], -1, block)
+    most = np.abs(blocks).max(-1, keepdims=True)
+    scale = most / np.float32(127)
+    whole = np.round(blocks * np.divide(np.float32(127), most, out=np.zeros_like(most), where=most > 0))
+    return (whole * scale).reshape(*x.shape[:-1], -1)[..., :width]
+
+
 @operator("MatMulNBits", domain=MICROSOFT)
 def _matmul_bits(spec: Spec) -> Run:
     bits, block = spec.get("bits", 4), spec.get("block_size", 32)
@@ -142,6 +152,19 @@ def _matmul_bits(spec: Spec) -> Run:
     if bits not in (4, 8):
         raise Unsupported(f"{bits} bits")
     step = max(1, BLOCK_ROWS // max(1, wide))
+    rounds = spec.as_runtime and spec.get("accuracy_level", 0) == 4
+    held: list[Any] = [None, None]  # a weight that does not change, and its floats
+
+    def whole(weight: Array, scales: Array, zeros: Array | None) -> Any:
+        """The floats of a weight, if there is memory to hold them; else None."""
+        if weight is held[0]:
+            return held[1]
+        if spec.memory is None or weight.flags.writeable or not spec.memory.take(4 * count * wide):
+            return None
+        packed = weight.reshape(count, -1, block * bits // 8)
+        floats = dequantized_rows(packed, scales, zeros, bits, block, slice(0, count))[:, :wide]
+        held[:] = weight, floats
+        return floats
 
     def run(
         x: Array,
@@ -153,6 +176,11 @@ def _matmul_bits(spec: Spec) -> Run:
     ) -> Array:
         if order is not None:
             raise NotImplementedError("MatMulNBits with g_idx")
+        if rounds:
+            x = _in_bytes(x, block)
+        if (floats := whole(weight, scales, zeros)) is not None:
+            out = matmul(x, floats.astype(x.dtype, copy=False).T)
+            return out if bias is None else out + bias
         if weight.ndim == 2:
             weight = weight.reshape(count, -1, block * bits // 8)
         parts = []

@@ -14,8 +14,9 @@ from lite._arrays.types import Array
 from lite._files.onnx.arrays import dtype_of
 from lite._files.onnx.model import Operation, OperationGraph, Weight
 from lite._files.onnx.reader import Span, read_tensor
-from lite.nn._import.module import GraphModule, Source, compiled
+from lite.nn._import.module import GraphModule, Source
 from lite.nn._import.operators import Run, Spec, operator
+from lite.nn._import.program import compiled
 from lite.nn._lora.low_rank import Adapter, low_rank, matrices
 from lite.nn._lora.projections import Projection
 from lite.nn._modules.parameter import Parameter

@@ -229,7 +229,8 @@ def test_moving_opens_a_session_there(policy: OnnxModule, monkeypatch: pytest.Mo
     before = copy.deepcopy(policy)
     assert policy.cuda(1) is policy
     assert (policy.device, before.device) == ("cuda:1", "cpu")
-    assert opened == [{"device": "cuda:1", "num_threads": None, "providers": None}]
+    runtime = {"runtime": "onnxruntime"}
+    assert opened == [{"device": "cuda:1", "num_threads": None, "providers": None, **runtime}]
 
 
 def test_providers(session: Any) -> None:
@@ -312,4 +313,4 @@ def test_without_onnxruntime_the_command_is_printed(tmp_path: Path, monkeypatch:
     shutil.copy(PATH, path)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ImportError, match=r'pip install -e "\.\[llm\]"'):
-        OnnxModule(path)
+        OnnxModule(path, runtime="onnxruntime")

@@ -5,12 +5,9 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
-import re
-import sys
 import threading
 import time
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,27 +22,13 @@ from lite.models.graph.session import (
     PointerBinding,
     _stopped_after,
     default_threads,
-    import_onnxruntime,
     open_session,
-    parse_device,
     run_once,
     run_options,
 )
 
 onnxruntime = pytest.importorskip("onnxruntime")
-
-
-@pytest.mark.parametrize(
-    ("text", "parsed"), [("cpu", ("cpu", 0)), ("cuda", ("cuda", 0)), ("cuda:3", ("cuda", 3))]
-)
-def test_devices(text: str, parsed: tuple[str, int]) -> None:
-    assert parse_device(text) == parsed
-
-
-@pytest.mark.parametrize("text", ["gpu", "cpu:0", "cuda:", "cuda:-1", "cuda:x", ""])
-def test_unknown_devices(text: str) -> None:
-    with pytest.raises(ValueError, match="device must be 'cpu', 'cuda' or 'cuda:N'"):
-        parse_device(text)
+BOTH = r"pip uninstall onnxruntime onnxruntime-gpu; pip install"
 
 
 def test_threads() -> None:
@@ -54,45 +37,6 @@ def test_threads() -> None:
         open_session(MODELS / "optimum-llama" / "model.onnx", num_threads="2")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="num_threads must be at least 1, got 0"):
         open_session(MODELS / "optimum-llama" / "model.onnx", num_threads=0)
-
-
-def test_without_onnxruntime_the_command_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(ImportError, match=r'pip install -e "\.\[llm\]"'):
-        import_onnxruntime()
-
-
-BOTH = r"pip uninstall onnxruntime onnxruntime-gpu; pip install"
-
-
-def test_what_is_left_of_two_builds_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both have the same files: uninstalling one leaves a folder of some, which Python still imports."""
-    monkeypatch.setitem(sys.modules, "onnxruntime", ModuleType("onnxruntime"))
-    with pytest.raises(ImportError, match=rf"incomplete.*{BOTH}"):
-        import_onnxruntime()
-
-
-@pytest.mark.parametrize(("setting", "kept"), [(None, "1"), ("0", "0"), ("", "")])
-def test_telemetry_is_off_unless_the_user_has_set_it(
-    setting: str | None, kept: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ORT_DISABLE_TELEMETRY", setting or "")
-    if setting is None:
-        monkeypatch.delenv("ORT_DISABLE_TELEMETRY")
-    monkeypatch.delitem(sys.modules, "onnxruntime")
-    monkeypatch.setitem(sys.modules, "onnxruntime.capi", None)  # it is not to be loaded twice
-    with pytest.raises(ImportError):
-        import_onnxruntime()
-    assert os.environ["ORT_DISABLE_TELEMETRY"] == kept
-
-
-def test_onnxruntime_is_imported_in_one_place() -> None:
-    root = Path(__file__).parents[3]
-    files = [
-        f for d in ("lite", "kernels", "models") for f in (root / d).rglob("*.py") if "assets" not in f.parts
-    ]
-    statement = re.compile(r"^\s*(import|from) onnxruntime\b", re.MULTILINE)
-    assert {f.name for f in files if statement.search(f.read_text(encoding="utf-8"))} == {"session.py"}
 
 
 def test_cuda_without_a_gpu_build(monkeypatch: pytest.MonkeyPatch) -> None:
