@@ -93,9 +93,9 @@ class OnnxDecoder:
         reread: where a graph computes otherwise beyond a length (Phi's `longrope`), read a row again when it
             gets there, as transformers does: its results are those of one run over all its tokens. Without
             it each token keeps the factors of when it was the last one, as in a loop over tokens.
-        runtime: what runs the graph: "onnxruntime"; "numpy", which needs nothing else, has no GPU and is
-            slower; None for onnxruntime where it is installed, and NumPy with a warning
-            where it is not, or what the environment variable LITE_RUNTIME names.
+        runtime: what runs the graph: "onnxruntime"; "numpy", which needs nothing else, has no GPU, and is
+            slower; None for onnxruntime where it is installed, and NumPy with a warning where it is not, or
+            what the environment variable LITE_RUNTIME names.
         session: a session to use instead of opening one (of a pair of graphs both, the one that reads prompts
             second), and a `ModelConfig` (or None) instead of a path; for tests.
 

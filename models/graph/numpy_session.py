@@ -195,9 +195,6 @@ class NumpyBinding:
     ) -> None:
         self.inputs[name] = _view(element_type, shape, pointer)
 
-    def bind_ortvalue_input(self, name: str, value: Any) -> None:
-        self.inputs[name] = value.numpy()
-
     def bind_output(
         self,
         name: str,

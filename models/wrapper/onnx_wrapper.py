@@ -210,7 +210,7 @@ class OnnxWrapper(DistributionMethods):
         check_adapter(self.model, adapter)
         self.assistant_model = assistant_model
         if assistant_model is not None:
-            with_it = runtime if isinstance(assistant_model, str | Path) else None
+            with_it = None if hasattr(assistant_model, "prefill") else runtime
             self.assistant_model = load_model(
                 assistant_model, device, runtime=with_it, name="assistant_model"
             )

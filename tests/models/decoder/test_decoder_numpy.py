@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -106,13 +105,26 @@ def test_a_wrapper_says_what_runs_it_and_goes_elsewhere_with_it() -> None:
     assert given.runtime == "numpy"
 
 
+def test_adapters() -> None:
+    folder = MODELS / "handmade-lora"
+    files = {name: folder / f"{name}.onnx_adapter" for name in ("formal", "casual")}
+    scores = []
+    for runtime in ("numpy", "onnxruntime"):
+        decoder, own = OnnxDecoder(folder, adapters=files, runtime=runtime), []
+        for name in (None, "formal", "casual", "formal"):
+            decoder.adapter = name
+            own.append(decoder.score([3, 1, 4, 1, 5, 9]))
+        scores.append(own)
+    np.testing.assert_allclose(*scores, atol=1e-5)
+    assert not np.allclose(scores[0][1], scores[0][2], atol=1e-2)
+
+
 @pytest.mark.parametrize(
     "options",
     [
         {"device": "cuda"},
         {"num_threads": 1},
         {"cuda_graphs": True},
-        {"adapters": {"casual": Path("handmade-lora") / "casual.onnx_adapter"}},
     ],
 )
 def test_what_numpy_lacks_is_refused(options: dict[str, Any]) -> None:
