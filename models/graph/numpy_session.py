@@ -24,9 +24,7 @@ from lite._files.onnx.model import OperationGraph, Value, read_model
 from lite._files.onnx.wire import fields, read_varint
 from lite._files.onnx.writer import ELEMENT_TYPES
 from lite.nn._import.limits import Memory, time_limit
-from lite.nn._import.module import mapped
 from lite.nn._import.operators import MICROSOFT
-from lite.nn._import.program import compiled
 
 HELD_BYTES = 1 << 30  # most memory for weights as floats; what is beyond is made anew at each run, in blocks
 _CALLED = {"float32": "float", "float64": "double"}
@@ -78,6 +76,9 @@ class NumpySession:
     """
 
     def __init__(self, path: Path, content: bytes | None, seconds: float) -> None:
+        from lite.nn._import.module import mapped  # layers, which load when a graph is to run on NumPy
+        from lite.nn._import.program import compiled
+
         self._bytes = mapped(path) if content is None else content
         with time_limit(seconds, "loading"), np.errstate(all="ignore"):
             model = read_model(self._bytes, path.parent)
