@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from lite._arrays.dtypes import as_dtype
 from lite._files.onnx.arrays import STRING, dtype_of
-from lite._files.onnx.model import OperationGraph, Value, read_model
+from lite._files.onnx.model import OperationGraph, Value, Weight, read_model
 from lite._files.onnx.wire import fields, read_varint
 from lite._files.onnx.writer import ELEMENT_TYPES
 from lite.nn._import.limits import Memory, time_limit
@@ -39,6 +39,19 @@ class NumpyArg:
     name: str
     type: str
     shape: Sequence[int | str | None]
+
+
+@dataclass(frozen=True)
+class _Given(Weight):
+    """A weight with another value than in the file."""
+
+    model: Any = None
+    span: Any = (0, 0)
+    folder: Path | None = None
+    value: Any = None
+
+    def array(self) -> NDArray[Any]:
+        return _read_only(np.array(self.value))
 
 
 class NumpyValue:
@@ -67,6 +80,7 @@ class NumpySession:
         path: of the ONNX file; external data is read from beside it.
         content: the model to load instead of the file's.
         seconds: most that loading may take.
+        values: of weights, in place of those of the model, by name.
 
     Raises:
         NotImplementedError: an operator has no rule; the message names it and its node.
@@ -75,14 +89,21 @@ class NumpySession:
         TimeoutError: it takes too long.
     """
 
-    def __init__(self, path: Path, content: bytes | None, seconds: float) -> None:
+    def __init__(
+        self,
+        path: Path,
+        content: bytes | None,
+        seconds: float,
+        values: Mapping[str, NDArray[Any]] | None = None,
+    ) -> None:
         from lite.nn._import.module import mapped  # layers, which load when a graph is to run on NumPy
         from lite.nn._import.program import compiled
 
         self._bytes = mapped(path) if content is None else content
         with time_limit(seconds, "loading"), np.errstate(all="ignore"):
             model = read_model(self._bytes, path.parent)
-            graph = model.graph
+            given = {name: _Given(value=value) for name, value in (values or {}).items()}
+            graph = replace(model.graph, weights={**model.graph.weights, **given})
             weights = [x.name for x in graph.inputs if x.name in graph.weights]
             if _ir_version(self._bytes) < 4:  # it lists all initializers among its inputs
                 weights = []

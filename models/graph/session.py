@@ -275,7 +275,7 @@ def open_session(
     if runtime == "numpy":
         refuse_on_numpy(device=device, num_threads=num_threads, providers=providers, cuda_graphs=cuda_graphs)
         try:
-            return NumpySession(Path(graph), content, LOAD_SECONDS)
+            return NumpySession(Path(graph), content, LOAD_SECONDS, weights)
         except (ValueError, NotImplementedError, TimeoutError, MemoryError) as error:
             raise ValueError(f"NumPy cannot load {str(graph)!r}: {error}") from error
     ort = import_onnxruntime()
