@@ -16,8 +16,8 @@ from lite._arrays.public import belong_to
 from lite._arrays.types import HostArray, is_array
 from lite._files.onnx.arrays import dtype_of
 from lite._files.onnx.model import OperationGraph, Value, read_model
+from lite._files.onnx.order import in_order, reads_of
 from lite._files.onnx.reader import read_tensor
-from lite.nn._import.order import in_order, reads_of
 from lite.nn._import.program import compiled
 from lite.nn._import.saving import save
 from lite.nn._modules.module import Module

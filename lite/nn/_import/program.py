@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from lite._arrays.types import is_symbolic
 from lite._files.onnx.model import MAX_NODES, Model, Operation, OperationGraph, Reference
+from lite._files.onnx.order import in_order, reads_of
 from lite._files.onnx.reader import MAX_DEPTH
 from lite.nn._import.integers import array_of
 from lite.nn._import.joining import join
 from lite.nn._import.limits import Memory, TooLarge, check_time, elements_limit, is_limited
 from lite.nn._import.operators import Run, Spec, Step, Unsupported, rule_of
-from lite.nn._import.order import in_order, reads_of
 from lite.nn._import.segments import Segment, is_differentiated, measured, run_segments, segments_of
 
 MAX_FOLDED = 1 << 20  # numbers of a constant that is computed when a graph is read
