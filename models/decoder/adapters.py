@@ -22,7 +22,7 @@ from lite.models.decoder.conventions import optional_inputs
 from lite.models.graph.session import NodeArg, SessionLike
 from lite.models.graph.tensors import ELEMENT_TYPES
 
-AdapterSource: TypeAlias = "str | Path | Mapping[str, ArrayLike]"
+AdapterSource: TypeAlias = str | Path | Mapping[str, ArrayLike]
 Values: TypeAlias = dict[str, tuple[NDArray[Any], Any]]
 
 
