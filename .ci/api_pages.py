@@ -45,7 +45,7 @@ _LIKE_ARRAYS = _TYPING.sub("", inspect.formatannotation(ArrayLike))
 def _in_module(annotation: Any, names: Any, inner: Any, *rest: Any) -> Any:
     """An annotation of a method; TensorDicts have methods called `bool` and `float`, which are not meant."""
     local = {name: value for name, value in (inner or {}).items() if not hasattr(builtins, name)}
-    return _evaluate(annotation, {"np": np, **names}, local, *rest)  # `Rng` names np wherever it is imported
+    return _evaluate(annotation, names, {"np": np, **local}, *rest)  # `Rng` names np wherever it is imported
 
 
 def _short(signature: str) -> str:

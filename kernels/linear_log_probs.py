@@ -40,9 +40,9 @@ class QuantizedRows(Protocol):
 class Gradients(NamedTuple):
     """Derivatives by the arguments of `LinearLogProbs`; None for those that were not asked for."""
 
-    hidden: _Array | None
-    weight: _Array | None
-    bias: _Array | None
+    hidden: NDArray[Any] | None
+    weight: NDArray[Any] | None
+    bias: NDArray[Any] | None
 
 
 def linear_log_probs(
