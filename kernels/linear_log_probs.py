@@ -37,7 +37,7 @@ class QuantizedRows(Protocol):
         """Rows `start` to `stop`, float32 (stop - start, features)."""
 
 
-class Gradients(NamedTuple):
+class _Gradients(NamedTuple):
     """Derivatives by the arguments of `LinearLogProbs`; None for those that were not asked for."""
 
     hidden: NDArray[Any] | None
@@ -196,7 +196,7 @@ class LinearLogProbs:
         found[np.isnan(self._rests)] = np.nan
         return self._spread(found.astype(self._dtype), self._shape)
 
-    def gradients(self, g: _Array, hidden: bool, weight: bool = False, bias: bool = False) -> Gradients:
+    def gradients(self, g: _Array, hidden: bool, weight: bool = False, bias: bool = False) -> _Gradients:
         """Derivatives by what is asked for, from that by the log-probs, after `log_probs`.
 
         Without directions logits are computed once more, of rows where `g` is not 0.
@@ -205,7 +205,7 @@ class LinearLogProbs:
         if self._directions is not None:
             shares = self._directions * given.astype(self._dtype)[:, None]
             shares[given == 0.0] = 0.0  # where a direction is NaN
-            return Gradients(self._spread(shares, (*self._shape, self._features)), None, None)
+            return _Gradients(self._spread(shares, (*self._shape, self._features)), None, None)
         from lite.kernels.cpu import linear_log_probs as cpu
 
         live = np.flatnonzero(given)
@@ -229,12 +229,12 @@ class LinearLogProbs:
             if of_bias is not None:
                 of_bias[first : first + size] += block.sum(0)
         if not hidden:
-            return Gradients(None, of_weight, of_bias)
+            return _Gradients(None, of_weight, of_bias)
         if len(live) < len(self._at):
             shares = np.zeros((len(self._at), self._features), self._dtype)
             shares[live] = sums
             sums = shares
-        return Gradients(self._spread(sums, (*self._shape, self._features)), of_weight, of_bias)
+        return _Gradients(self._spread(sums, (*self._shape, self._features)), of_weight, of_bias)
 
     def _blocks(self, rows: _Array) -> Iterator[tuple[slice, int, _Array, _Array]]:
         """Logits of blocks: a part of the rows, the first id, the matrix's rows, and the logits.
