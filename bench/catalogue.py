@@ -130,6 +130,12 @@ SCRIPTS = {
         ("gymnasium", "onnx", "onnxruntime"),
         'pip install -e ".[gym,llm]"',
     ),
+    "learn_grpo": Script(
+        "test_learn_grpo.py",
+        "GRPO by `lite learn`: held-out problems solved, seconds",
+        ("onnxruntime",),
+        'pip install -e ".[llm]"',
+    ),
     "bounds": Script("bounds.py", "parts of calls: where the time goes, on one thread", (), ""),
     "ray": Script(
         "data_ray.py",

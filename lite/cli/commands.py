@@ -217,6 +217,79 @@ def _mismatch(parser: argparse.ArgumentParser) -> None:
     _add_threads(parser)
 
 
+def _learn(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file",
+        help="JSON lines with 'prompt' or 'messages', and what the reward reads, such as 'answer'; for sft"
+        " with 'response', too, or an assistant's turn at the end",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="DIR",
+        required=True,
+        help="folder for what is learnt; the same command goes on behind the steps in it",
+    )
+    parser.add_argument(
+        "--method",
+        choices=["grpo", "sft"],
+        default="grpo",
+        help="from rewards of its own responses (grpo, default), or from given responses (sft)",
+    )
+    parser.add_argument(
+        "--reward",
+        default="exact",
+        metavar="NAME",
+        help="exact (default), number or contains, which compare with 'answer'; or module:function of your"
+        " own, called with the response and the row",
+    )
+    parser.add_argument("--held-out", metavar="FILE", help="rows that show before and after what it learnt")
+    _add_number(parser, "--evaluate-every", _not_negative, 0, "steps after which they show it, too")
+    _add_number(parser, "--steps", _positive, 100, "steps of the optimiser, of all runs together")
+    _add_number(parser, "--prompts", _positive, 8, "rows per step")
+    _add_number(parser, "--samples", _positive, 8, "responses per prompt")
+    _add_number(parser, "--max-new-tokens", _positive, 64, "tokens of each")
+    _add_number(parser, "--temperature", _amount, 1.0, "sampling temperature")
+    _add_number(parser, "--lr", _amount, 1e-4, "learning rate of AdamW")
+    _add_number(parser, "--rank", _positive, 8, "rank of the LoRA adapters that learn")
+    _add_number(parser, "--alpha", _amount, 16.0, "what they compute is multiplied with alpha / rank")
+    parser.add_argument(
+        "--targets",
+        action="append",
+        metavar="NAME",
+        help="layers that have adapters, such as q_proj or '*.mlp.*'; again for more (those of attention)",
+    )
+    parser.add_argument("--full", action="store_true", help="all weights learn, instead of adapters")
+    _add_number(parser, "--kl", _amount, 0.0, "weight of the divergence from the model as it was")
+    _add_number(parser, "--clip", _share, 0.2, "how far a ratio of probabilities counts")
+    _add_number(parser, "--iterations", _positive, 1, "steps of the optimiser on the same responses")
+    _add_number(parser, "--batch-size", _positive, 16, "responses that a gradient is computed of at a time")
+    _add_number(parser, "--seed", _not_negative, 0, "seed of the order of rows and of the sampling")
+    parser.add_argument("--system", metavar="TEXT", help="system message put before the prompt")
+    parser.add_argument("--raw", action="store_true", help="use prompts as they are, without chat template")
+    parser.add_argument("--html", "--plot", metavar="FILE", help="write a page with the curves, too")
+    parser.add_argument("--json", action="store_true", help="print a JSON line for each step")
+    parser.add_argument(
+        "--model",
+        metavar="DIR",
+        help="directory with the ONNX graph, tokenizer and configuration (the embedded model)",
+    )
+    parser.add_argument(
+        "--variant", metavar="NAME", help="which of the graphs in the directory: q4 is model_q4.onnx"
+    )
+    parser.set_defaults(adapter=None, device="cpu")
+    _add_threads(parser)
+
+
+def _check_learn(args: argparse.Namespace) -> None:
+    from lite.cli.learning.rewards import check_reward
+
+    check_reward(args.reward)
+    if args.method == "grpo" and args.samples < 2:
+        raise argparse.ArgumentError(None, "--samples must be at least 2: responses are compared with others")
+    if args.method == "grpo" and not args.temperature:
+        raise argparse.ArgumentError(None, "--temperature must be above 0: equal responses teach nothing")
+
+
 def _info(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     _add_threads(parser)
@@ -366,6 +439,17 @@ COMMANDS = {
             "lite score --model DIR - --json < rows.jsonl",
         ),
         _check_score,
+    ),
+    "learn": Command(
+        "teach a model by rewards of its responses, or by given responses",
+        _learn,
+        (
+            "lite learn prompts.jsonl --output learnt  # the embedded model",
+            "lite learn prompts.jsonl --output learnt  # again: it goes on",
+            "lite learn prompts.jsonl --model DIR --reward mine:score --output learnt",
+            "lite learn chats.jsonl --model DIR --method sft --output learnt",
+        ),
+        _check_learn,
     ),
     "mismatch": Command(
         "how far log-probs of two sides are apart, and why",

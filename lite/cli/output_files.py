@@ -72,7 +72,7 @@ def rows_written(
                 break
             made = row.pop("run", None)
             if number == 1:
-                _check_run(output, made, run)
+                check_run(output, made, run)
             _check_row(output, number, row, next(expected, None))
             whole += len(line)
             yield row
@@ -114,6 +114,33 @@ def appended(
             ) from None
 
 
+def check_run(output: str, then: Any, now: Mapping[str, Any], kind: str = "file") -> None:
+    """Check that an earlier run of a command did what this one is to go on with.
+
+    Args:
+        output: what it wrote.
+        then: what it said of itself.
+        now: what this one says, see `rows_written`.
+        kind: "file" or "folder".
+
+    Raises:
+        ValueError: it did something else; the message names what differs, with both values.
+    """
+    if not isinstance(then, dict):
+        raise ValueError(
+            f"--output {output} does not say in its first line what made it, so that nothing can go on "
+            f"behind it: give another {kind}."
+        )
+    now = json.loads(json.dumps(now))  # as the file has it
+    told = [
+        f"{name} was {_shown_value(then.get(name))} and is {_shown_value(now.get(name))}"
+        for name in {**now, **then}
+        if _compared(then.get(name)) != _compared(now.get(name))
+    ]
+    if told:
+        raise ValueError(f"--output {output} was made otherwise: {'; '.join(told)}. Give another {kind}.")
+
+
 def _row(line: bytes) -> dict[str, Any] | None:
     """The row of a line, empty if the line was cut off; None if it is no row."""
     if not line.endswith(b"\n"):
@@ -123,22 +150,6 @@ def _row(line: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return row if isinstance(row, dict) and "line" in row else None
-
-
-def _check_run(output: str, then: Any, now: Mapping[str, Any]) -> None:
-    if not isinstance(then, dict):
-        raise ValueError(
-            f"--output {output} does not say in its first line what made it, so that nothing can go on "
-            "behind it: give another file."
-        )
-    now = json.loads(json.dumps(now))  # as the file has it
-    told = [
-        f"{name} was {_shown_value(then.get(name))} and is {_shown_value(now.get(name))}"
-        for name in {**now, **then}
-        if _compared(then.get(name)) != _compared(now.get(name))
-    ]
-    if told:
-        raise ValueError(f"--output {output} was made otherwise: {'; '.join(told)}. Give another file.")
 
 
 def _compared(value: Any) -> Any:

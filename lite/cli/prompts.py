@@ -89,7 +89,7 @@ def _of_file(name: str, args: argparse.Namespace) -> Iterator[Prompt]:
         yield from (Prompt(line.rstrip("\r")) for _, line in numbered)
         return
     for number, line in numbered:
-        prompt = _of_object(_parsed(line))
+        prompt = prompt_of(_parsed(line))
         if prompt is None:
             raise ValueError(
                 f"--file {name}, line {number}: expected a JSON object with 'prompt' (a text) or 'messages' "
@@ -106,7 +106,8 @@ def _parsed(line: str) -> Any:
         return None
 
 
-def _of_object(value: Any) -> Prompt | None:
+def prompt_of(value: Any) -> Prompt | None:
+    """The prompt of an object of a JSON line; None if it has none."""
     if isinstance(value, dict):
         if isinstance(value.get("prompt"), str):
             return Prompt(value["prompt"], id=value.get("id"))

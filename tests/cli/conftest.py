@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from helpers.commands import run  # noqa: F401
+from helpers.lessons import rows  # noqa: F401
 from helpers.models.rewriting import cheap_sessions  # noqa: F401
 
 

@@ -1,0 +1,105 @@
+"""The output folder of `lite learn`: where it stands, and what each step said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lite import NonTensorData, TensorDict
+from lite.cli.output_files import check_run
+
+_STATE, _STEPS = "state.tdz", "steps.jsonl"
+_OWN = (_STATE, _STEPS, "model")
+
+
+class Stand(NamedTuple):
+    """Where a run stands after a step.
+
+    Attributes:
+        steps: how many are done.
+        params: the parameters.
+        optimizer: the optimiser's state.
+    """
+
+    steps: int
+    params: Any
+    optimizer: Any
+
+
+class Folder:
+    """The output folder of a run.
+
+    The state is one file that is replaced as a whole after each step, so a process that is killed loses no
+    more than the step it is at. The line of a step is written before its state: one too many is removed.
+
+    Args:
+        path: the folder; it is made with the first state.
+        run: what decides the numbers of a run: options by name, and files with their "sha256".
+
+    Raises:
+        NotADirectoryError: something else has that name.
+    """
+
+    def __init__(self, path: str, run: Mapping[str, Any]) -> None:
+        self.path, self.run = Path(path), run
+        if self.path.exists() and not self.path.is_dir():
+            raise NotADirectoryError(f"--output {path} is no folder")
+
+    def read(self) -> Stand | None:
+        """Where the run stands; None if nothing is there yet.
+
+        Raises:
+            ValueError: the folder holds something else, or was made with other options or files; the message
+                names what differs.
+        """
+        file = self.path / _STATE
+        if not file.exists():
+            if self.path.is_dir() and any(not one.name.startswith(_OWN) for one in self.path.iterdir()):
+                raise ValueError(f"--output {self.path} holds other files: give a new or empty folder")
+            return None
+        try:
+            found = TensorDict.load_memmap(file)
+            run, steps = json.loads(found["run"]), int(found["steps"])
+            params, optimizer = found["params"].clone(), found["optimizer"].clone()
+        except (KeyError, TypeError, RuntimeError, ValueError, AttributeError) as error:
+            raise ValueError(f"{file} is not what `lite learn` wrote: {error}") from None
+        check_run(str(self.path), run, self.run, "folder")
+        return Stand(steps, params, optimizer)
+
+    def write(self, stand: Stand) -> None:
+        """Replace the state."""
+        self.path.mkdir(exist_ok=True)
+        TensorDict(
+            params=stand.params,
+            optimizer=stand.optimizer,
+            steps=stand.steps,
+            run=NonTensorData(json.dumps(self.run)),
+        ).memmap(self.path / _STATE)
+
+    def records(self, steps: int) -> list[dict[str, Any]]:
+        """What was said before learning and of each of the steps; lines of later ones are removed.
+
+        Raises:
+            ValueError: lines are missing.
+        """
+        file = self.path / _STEPS
+        lines = file.read_bytes().splitlines(keepends=True) if file.is_file() else []
+        kept = lines[: steps + 1]
+        try:
+            found = [json.loads(line) for line in kept]
+            whole = [record["step"] for record in found] == list(range(steps + 1))
+        except (ValueError, RecursionError, TypeError, KeyError):
+            whole = False
+        if not whole:
+            raise ValueError(f"{file} does not have the lines of {steps} steps: give another --output")
+        if len(lines) > len(kept):
+            file.write_bytes(b"".join(kept))
+        return found
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Add the line of a step; that of step 0 begins the file anew."""
+        self.path.mkdir(exist_ok=True)
+        with open(self.path / _STEPS, "a" if record["step"] else "w", encoding="utf-8") as sink:
+            print(json.dumps(record), file=sink)

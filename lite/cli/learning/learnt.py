@@ -1,0 +1,137 @@
+"""What learns of a model: all its weights, or adapters beside them."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+from typing import Any
+
+from lite.cli.progress import say
+from lite.models import ModelConfig, OnnxDecoder, OnnxWrapper, TrainablePolicy
+from lite.nn import add_adapter_inputs, lora
+
+_BESIDE = (".json", ".jinja")  # tokenizer, template and configuration
+_NAME = "learnt"
+
+
+class AllWeights:
+    """All weights learn; the model is written anew with them.
+
+    Args:
+        path: the model's folder.
+        args: of the command.
+        output: the folder of the run.
+        fresh: whether the run begins.
+
+    Attributes:
+        decoder: the model that runs.
+        adapter: the name of the adapter that it runs with; None for none.
+        reference: the model as it was before.
+    """
+
+    adapter: str | None = None
+
+    def __init__(self, path: Path, args: argparse.Namespace, output: Path, *, fresh: bool) -> None:
+        self._path, self._args, self._output = path, args, output
+        self.decoder = _opened(path, args, args.variant)
+
+    @property
+    def reference(self) -> OnnxDecoder:
+        return _opened(self._path, self._args, self._args.variant)
+
+    def policy(self, wrapper: OnnxWrapper) -> TrainablePolicy:
+        """What scores the wrapper's tokens, differentiable by what learns."""
+        return wrapper.trainable(
+            trainable=_is_weight, assistant_only=True, input_mode="tokens", pad_output=True
+        )
+
+    def sync(self, policy: TrainablePolicy, params: Any) -> None:
+        """Bring parameters to the running model."""
+        policy.sync(params)
+
+    def save(self, policy: TrainablePolicy, params: Any) -> str:
+        """Write what was learnt; the text says where it is."""
+        config = ModelConfig.from_directory(self._path, variant=self._args.variant)
+        target = _copied(config, self._output / "model")
+        with params.to_module(policy):
+            policy.model.graph.save_onnx(target / config.graph.name)
+        return f"in {target}, a model as any other"
+
+
+class Adapters:
+    """Low-rank adapters learn; the model's graph is written with inputs for them, and they in files.
+
+    Args, Attributes: as of `AllWeights`.
+    """
+
+    adapter: str | None = _NAME
+
+    def __init__(self, path: Path, args: argparse.Namespace, output: Path, *, fresh: bool) -> None:
+        self._args, self._output = args, output
+        config = ModelConfig.from_directory(path, variant=args.variant)
+        self._graph = output / "model" / config.graph.name
+        if fresh:
+            add_adapter_inputs(
+                config.graph, _copied(config, output / "model") / config.graph.name, targets=args.targets
+            )
+        self.decoder = _opened(self._graph, args, None)
+
+    @property
+    def reference(self) -> OnnxDecoder:
+        return self.decoder
+
+    def policy(self, wrapper: OnnxWrapper) -> TrainablePolicy:
+        """As `AllWeights.policy`."""
+        args = self._args
+        policy = wrapper.trainable(trainable=False, assistant_only=True, input_mode="tokens", pad_output=True)
+        policy.model.graph = lora(
+            policy.model.graph, rank=args.rank, alpha=args.alpha, targets=args.targets, rng=args.seed
+        )
+        self.decoder.set_adapter(_NAME, policy.model.graph.adapter_inputs())
+        return policy
+
+    def sync(self, policy: TrainablePolicy, params: Any) -> None:
+        """As `AllWeights.sync`."""
+        with params.to_module(policy):
+            self.decoder.set_adapter(_NAME, policy.model.graph.adapter_inputs())
+
+    def save(self, policy: TrainablePolicy, params: Any) -> str:
+        """As `AllWeights.save`: onnxruntime's file, and PEFT's where safetensors is installed."""
+        file, graph = self._output / "adapter.onnx_adapter", policy.model.graph
+        with params.to_module(policy):
+            graph.save_adapter(file)
+            try:
+                graph.save_adapter(self._output, qkv=self._qkv(policy))
+            except ImportError as error:
+                say(self._args, f"adapter_model.safetensors is not written: {error}")
+        return f"in {file}, an adapter of {self._graph.parent}"
+
+    def _qkv(self, policy: TrainablePolicy) -> tuple[int, int, int] | None:
+        """Sizes of queries, keys and values, where a layer gives all three."""
+        spec = self.decoder.spec
+        if spec.num_heads is None or spec.head_size is None:
+            return None
+        keys = spec.num_heads * spec.head_size
+        for name, parameter in policy.named_parameters():
+            if name.endswith("qkv_proj.lora_B.weight"):
+                return parameter.shape[0] - 2 * keys, keys, keys
+        return None
+
+
+def _opened(path: Path, args: argparse.Namespace, variant: str | None) -> OnnxDecoder:
+    return OnnxDecoder(path, num_threads=args.threads, variant=variant)
+
+
+def _copied(config: ModelConfig, target: Path) -> Path:
+    """A folder with what lies beside a model's graph."""
+    target.mkdir(parents=True, exist_ok=True)
+    for file in sorted(config.graph.parent.iterdir()):
+        if file.suffix in _BESIDE and file.is_file():
+            shutil.copyfile(file, target / file.name)
+    return target
+
+
+def _is_weight(name: str) -> bool:
+    """Whether an initializer of a graph is a weight, and no constant of its formulas."""
+    return name.rsplit(".", 1)[-1] in ("weight", "bias") or name.startswith("onnx::MatMul")

@@ -1,0 +1,22 @@
+"""Steps of `lite learn`."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.commands import Run
+from helpers.lessons import SMALL, TIMES
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
+
+
+def test_what_is_told_of_a_step(rows: Path, tmp_path: Path, run: Run) -> None:
+    learn = ["learn", str(rows), *SMALL, "--lr", "1e-2", "--steps", "2", "--kl", "0.1"]
+    _, first, second = run([*learn, "--output", str(tmp_path / "o"), "--json"]).rows
+    assert {"reward", "told", "loss", "clip_fraction", "tokens", *TIMES} <= first.keys()
+    assert 0 <= first["reward"] <= 1
+    np.testing.assert_allclose(first["kl"], 0, atol=1e-6)  # it is the reference still
+    assert second["kl"] > 1e-4
+    plain = run([*learn[:-4], "--steps", "1", "--output", str(tmp_path / "p")]).out
+    assert plain.startswith("step 0: before learning\nstep 1: reward ")

@@ -1,0 +1,72 @@
+"""The lines that `lite learn` reads."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lite.cli.learning.rows import Shuffled, read_rows
+
+
+def read(path: Path, *rows: Any, **options: Any) -> Any:
+    file = path / "rows.jsonl"
+    file.write_text(
+        "\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows), encoding="utf-8"
+    )
+    given = {"method": "grpo", "reward": "exact", "raw": False, **options}
+    return read_rows(str(file), argparse.Namespace(**given))
+
+
+TURN = {"role": "user", "content": "hi"}
+SAID = {"role": "assistant", "content": "ho"}
+
+
+def test_rows_keep_all_fields(tmp_path: Path) -> None:
+    rows = [{"prompt": "a", "answer": 3, "other": [1]}, {"messages": [TURN], "answer": "b"}]
+    assert read(tmp_path, rows[0], "", rows[1]) == rows
+    given = [
+        {"prompt": "a", "response": "b"},
+        {"messages": [TURN, SAID]},
+        {"messages": [TURN], "response": "b"},
+    ]
+    assert read(tmp_path, *given, method="sft") == given
+    assert read(tmp_path, {"prompt": "a"}, reward="mine:score") == [{"prompt": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("row", "options", "message"),
+    [
+        ("{", {}, "line 2: not JSON"),
+        ("[" * 100_000, {}, "line 2: not JSON"),
+        ("3", {}, "line 2: expected an object with 'prompt'"),
+        ({"prompt": " ", "answer": 1}, {}, "line 2: expected an object with 'prompt'"),
+        ({"prompt": "a"}, {}, "--reward exact needs an 'answer'"),
+        ({"prompt": "a", "answer": ""}, {"reward": "contains"}, "needs an 'answer'"),
+        ({"prompt": "a", "answer": ["b"]}, {}, "needs an 'answer'"),
+        ({"messages": [TURN], "answer": "b"}, {"raw": True}, "'messages' are no text"),
+        ({"prompt": "a", "answer": "b"}, {"method": "sft"}, "'prompt' and 'response'"),
+        ({"messages": [TURN]}, {"method": "sft"}, "must end with an assistant's turn"),
+    ],
+)
+def test_a_wrong_line_is_named(row: Any, options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    good = {"prompt": "a", "answer": "b", "response": "b"}
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path, good, row, **options)
+
+
+def test_an_empty_file_has_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no line to learn from"):
+        read(tmp_path, "", " ")
+
+
+def test_each_pass_has_all_rows_in_another_order() -> None:
+    rows = Shuffled("abcdefgh", seed=1)
+    passes = [rows[at : at + 8] for at in (0, 8, 16)]
+    for one in passes:
+        assert sorted(one) == list("abcdefgh")
+    assert len({"".join(one) for one in passes}) == 3
+    again = Shuffled("abcdefgh", seed=1)
+    assert again[19] == passes[2][3]  # without those before
+    assert [Shuffled("abcdefgh", seed=2)[i] for i in range(8)] != passes[0]

@@ -1,0 +1,120 @@
+"""`lite learn`: a model that learns, goes on, and is told apart."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.commands import Run
+from helpers.lessons import SMALL, TIMES
+
+from lite.cli import main
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
+
+
+def steps(output: Path) -> list[dict[str, Any]]:
+    """What was told of each step, but for times."""
+    lines = (output / "steps.jsonl").read_text(encoding="utf-8").splitlines()
+    return [{name: v for name, v in json.loads(line).items() if name not in TIMES} for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("more", "file"),
+    [
+        (["--kl", "0.1", "--iterations", "2", "--temperature", "1.5"], "adapter.onnx_adapter"),
+        (["--full", "--method", "sft"], "model/model.onnx"),
+    ],
+)
+def test_a_run_that_goes_on_is_the_run_that_was_not_interrupted(
+    more: list[str], file: str, rows: Path, tmp_path: Path, run: Run
+) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    learn = ["learn", str(rows), *SMALL, *more]
+    run([*learn, "--output", str(whole), "--steps", "2"])
+    run([*learn, "--output", str(parts), "--steps", "1"])
+    run([*learn, "--output", str(parts), "--steps", "2"])
+    assert [one["step"] for one in steps(whole)] == [0, 1, 2]
+    assert steps(parts) == steps(whole)
+    assert (parts / file).read_bytes() == (whole / file).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["--reward", "os.system"], 2, "module:function"),
+        (["--samples", "1"], 2, "--samples must be at least 2"),
+        (["--temperature", "0"], 2, "--temperature must be above 0"),
+        (["--reward", "nowhere:score"], 1, "No module named 'nowhere'"),
+        (["--held-out", "missing.jsonl"], 1, "missing.jsonl"),
+        (["--html", "missing/page.html"], 1, "there is no folder missing"),
+    ],
+)
+def test_what_is_wrong_is_told_before_a_model_is_opened(
+    words: list[str], status: int, message: str, rows: Path, tmp_path: Path, run: Run, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("lite.models.OnnxDecoder.__init__", lambda *args, **options: pytest.fail("opened"))
+    err = run(["learn", str(rows), "--output", str(tmp_path / "o"), *words], status).err
+    assert message in err
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_folder_of_another_run_is_told(rows: Path, tmp_path: Path, run: Run, monkeypatch: Any) -> None:
+    learn = ["learn", str(rows), *SMALL, "--output", str(tmp_path / "o"), "--steps", "1"]
+    run(learn)
+    monkeypatch.setattr("lite.models.OnnxDecoder.__init__", lambda *args, **options: pytest.fail("opened"))
+    assert "seed was 0 and is 1" in run([*learn, "--seed", "1"], 1).err
+    assert run(learn).out == ""  # done
+
+
+def test_an_interrupt_keeps_the_steps(
+    rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from lite.cli.learning.learner import Learner
+
+    step = Learner.step
+
+    def interrupted(self: Any) -> Any:
+        if self.stand.steps == 1:
+            raise KeyboardInterrupt
+        return step(self)
+
+    learn = ["learn", str(rows), *SMALL, "--output", str(tmp_path / "o"), "--steps", "2"]
+    monkeypatch.setattr(Learner, "step", interrupted)
+    assert main(learn) == 130
+    assert "1 steps are in" in capsys.readouterr().err
+    monkeypatch.setattr(Learner, "step", step)
+    assert main(learn) == 0
+    assert main([*learn[:-4], "--output", str(tmp_path / "whole"), "--steps", "2"]) == 0
+    assert steps(tmp_path / "o") == steps(tmp_path / "whole")
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kills processes as Unix does")
+def test_kills_lose_no_step_that_was_told(rows: Path, tmp_path: Path) -> None:
+    """Killed wherever it is, again and again, it ends where a run ends that nobody killed."""
+    output, whole = tmp_path / "killed", tmp_path / "whole"
+    learn = [sys.executable, "-m", "lite", "learn", str(rows), *SMALL, "--json"]
+    rng, done = np.random.default_rng(0), 0
+    for _ in range(3):
+        with subprocess.Popen(
+            [*learn, "--output", str(output), "--steps", "12"], stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            told = json.loads(process.stdout.readline())["step"]
+            assert told in (done, done + 1)  # a state that was written, but not told yet, stays
+            time.sleep(rng.uniform(0.1, 1.0))
+            process.kill()
+            rest = process.stdout.read().splitlines()
+        last = [json.loads(line)["step"] for line in rest if line[-1] == "}"]
+        done = max([told, *last]) + 1
+    for folder in (output, whole):
+        subprocess.run([*learn, "--output", str(folder), "--steps", "12"], check=True, capture_output=True)
+    assert steps(output) == steps(whole)
+    assert len(steps(whole)) == 13
