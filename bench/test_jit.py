@@ -22,6 +22,7 @@ if THREADS == "1":
 
 import jax  # noqa: E402
 import jit_losses  # noqa: E402
+import jit_memory  # noqa: E402
 import jit_networks  # noqa: E402
 import torch  # noqa: E402
 import torchrl  # noqa: E402
@@ -83,7 +84,8 @@ def main() -> None:
                 print(f"{case:28s} {times_taken} {r['ratio']:.2f}")
     versions = {"torch": torch.__version__, "jax": jax.__version__, "torchrl": torchrl.__version__}
     about = machine() | versions | {"threads": asked.threads}
-    report(place(asked, part=bool(asked.only)), "jit", "Training steps as graphs", rows, about)
+    below = "" if asked.only else jit_memory.table()
+    report(place(asked, part=bool(asked.only)), "jit", "Training steps as graphs", rows, about, below)
 
 
 if __name__ == "__main__":

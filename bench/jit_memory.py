@@ -1,0 +1,86 @@
+"""The memory of a process that trains, for `bench/test_jit.py`: `jit_memory.py CASE jit`, or `plain`."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lite
+from lite import TensorDict, nn, optim, value_and_grad
+
+STEPS = 30
+
+
+def perceptron() -> nn.Module:
+    """8-64-64-4 with tanh."""
+    return nn.MLP(8, 4, num_cells=[64, 64], activation_class=nn.Tanh)
+
+
+def convolutions() -> nn.Module:
+    """The network of Mnih et al. (2015) for frames of Atari games."""
+    return nn.Sequential(
+        *(nn.Conv2d(4, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3, 1)),
+        *(nn.ReLU(), nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 6)),
+    )
+
+
+CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
+    "MLP, Adam, batch 256": (perceptron, (256, 8), 4),
+    "Atari CNN, Adam, batch 32": (convolutions, (32, 4, 84, 84), 6),
+}
+
+
+def train(case: str, graph: bool) -> None:
+    """Some steps."""
+    make, shape, outputs = CASES[case]
+    net, adam = make(), optim.Adam(1e-3)
+
+    def update(params: Any, state: Any, x: Any, y: Any) -> Any:
+        def objective(params: Any) -> Any:
+            with params.to_module(net):
+                return ((net(x) - y) ** 2).mean()
+
+        loss, grads = value_and_grad(objective)(params)
+        return loss, *adam.update(params, grads, state)
+
+    step = lite.jit(update, donate=("params", "state"), threads=1) if graph else update
+    rng = np.random.default_rng(0)
+    x, y = rng.random(shape, np.float32), rng.random((shape[0], outputs), np.float32)
+    params = TensorDict.from_module(net).data.clone()
+    held = [params, adam.init(params)]
+    for _ in range(STEPS):
+        _, *held[:] = step(*held, x, y)
+
+
+def megabytes(case: str, form: str) -> float:
+    """The largest resident set of a process of its own."""
+    taken = subprocess.run([sys.executable, __file__, case, form], check=True, capture_output=True, text=True)
+    return float(taken.stdout)
+
+
+def table() -> str:
+    """Lines for what was found."""
+    lines = [
+        "",
+        "Largest resident set of a process that trains (a graph needs onnxruntime, which is in it):",
+        "",
+    ]
+    lines += ["| case | lite | lite, plain | times |", "|---|--:|--:|--:|"]
+    for case in CASES:
+        graph, plain = megabytes(case, "jit"), megabytes(case, "plain")
+        lines.append(f"| {case} | {graph:.0f} MB | {plain:.0f} MB | {graph / plain:.2f} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    train(sys.argv[1], sys.argv[2] == "jit")
+    # Not of getrusage: that begins with the memory of the process that started this one.
+    largest = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
+    assert largest is not None
+    print(int(largest[1]) * 1024 / 1e6)
