@@ -206,16 +206,15 @@ class InputReader:
 
     def _assistant_mask(self, td: Any, rows: TokenRows) -> NDArray[np.bool_] | None:
         keys = [nested_key(self.options.masks_key, f"all_{kind}_mask") for kind in ("assistant", "attention")]
-        if (
-            self.options.input_mode == "text"
-        ):  # tokens are padded anew, the masks are as generation padded them
-            found = [td.get(key, None, as_list=True) for key in keys]
-            if all(value is not None for value in found):
-                said, real = (rows_of(value, len(td.batch_size)) for value in found)
-                if [mask.shape for mask in said] == [mask.shape for mask in real]:
-                    parts = [mask[kept.astype(bool)] for mask, kept in zip(said, real, strict=True)]
-                    fits = [len(part) for part in parts] == rows.mask.sum(1).tolist()
-                    return rows.spread(parts, np.bool_) if fits else None
+        found = [td.get(key, None, as_list=True) for key in keys]
+        if all(value is not None for value in found):  # the tokens may be padded otherwise than their masks
+            said, real = (rows_of(value, len(td.batch_size)) for value in found)
+            if [mask.shape for mask in said] == [mask.shape for mask in real]:
+                parts = [mask[kept.astype(bool)] for mask, kept in zip(said, real, strict=True)]
+                if [len(part) for part in parts] == rows.mask.sum(1).tolist():
+                    return rows.spread(parts, np.bool_)
+                if self.options.input_mode == "text":
+                    return None
         return self._mask(td, keys[0], rows)
 
     def _mask(self, td: Any, key: NestedKey, rows: TokenRows) -> NDArray[np.bool_] | None:

@@ -12,7 +12,13 @@ _ONLY_FOR = {
     **dict.fromkeys(("pad_model_input", "score_kwargs"), False),
 }
 
-_OPENED_WITH = ("device", "num_threads", "variant", "adapters")  # if these change, a path is opened again
+_OPENED_WITH = (
+    "device",
+    "runtime",
+    "num_threads",
+    "variant",
+    "adapters",
+)  # if these change, a path is opened again
 
 
 def new_arguments(
@@ -38,12 +44,11 @@ def new_arguments(
             arguments["tokenizer"] = tokenizer
         if not elsewhere:
             arguments["model"] = model
-            for name in ("num_threads", "variant", "adapters"):  # with which the model was opened
+            for name in ("runtime", "num_threads", "variant", "adapters"):  # with which the model was opened
                 arguments[name] = None if is_path else changes.get(name)
     else:  # what was the old model's
-        arguments |= {
-            name: None for name in ("device", "variant", "adapters", "adapter") if name not in changes
-        }
+        old = ("device", "runtime", "variant", "adapters", "adapter")
+        arguments |= {name: None for name in old if name not in changes}
     if isinstance(given["tokenizer"], (str, Path)) and "tokenizer" not in changes:
         arguments["tokenizer"] = tokenizer
     if "assistant_model" not in changes and arguments["device"] == given["device"]:

@@ -250,7 +250,7 @@ def _affine(x: Array, weight: Array, bias: Array | None) -> Array:
             bias = bias[..., None, :]
     if bias is None:
         return out
-    if out.dtype == bias.dtype:
+    if out.dtype == bias.dtype and not (type(out) is np.ndarray and isinstance(bias, HostArray)):
         out += bias
         return out
     return out + bias

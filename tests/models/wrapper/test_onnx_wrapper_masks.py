@@ -9,8 +9,8 @@ import pytest
 from helpers.models.prompts import rows
 from helpers.models.tool_templates import THINKING
 
-from lite import TensorDict
-from lite.models import ChatHistory, History, OnnxDecoder, OnnxWrapper, embedded_model_path
+from lite import TensorDict, lazy_stack
+from lite.models import ChatHistory, History, OnnxDecoder, OnnxWrapper, Text, embedded_model_path
 from lite.models.text.builtin_templates import BUILT_IN
 
 pytest.importorskip("onnxruntime")
@@ -113,3 +113,24 @@ def test_ends_that_the_template_does_not_write(decoder: OnnxDecoder) -> None:
         np.array(rows(out, *key)[0]) for key in (("tokens", "full"), ("masks", "all_assistant_mask"))
     )
     assert judge.tokenizer.decode(ids[mask]) == " b"
+
+
+def test_rows_of_several_collections_keep_their_masks(decoder: OnnxDecoder) -> None:
+    """Each was padded to its own width; scored together, they are padded to the widest."""
+    actor = OnnxWrapper(
+        decoder, tokenizer=embedded_model_path(), input_mode="text", pad_output=True,
+        generate_kwargs={"max_new_tokens": 4},
+    )  # fmt: skip
+    collected = [
+        actor(TensorDict(text=Text(prompt=texts, batch_size=[2]), batch_size=[2])).select("tokens", "masks")
+        for texts in (["a", "1 + 1 ="], ["Copy: sun sea", "abc"])
+    ]
+    together = lazy_stack([td[i] for td in collected for i in range(2)])
+    judge = actor.get_new_version(generate=False, input_mode="tokens", pad_output=False)
+    out = judge(together.copy())
+    for i, td in enumerate(collected[i // 2][i % 2] for i in range(4)):
+        real = td["masks"].all_attention_mask
+        wanted = td["masks"].all_assistant_mask[real]
+        assert 0 < wanted.sum() < len(wanted)
+        np.testing.assert_array_equal(out[i]["masks"].all_assistant_mask, wanted)
+        np.testing.assert_array_equal(out[i]["tokens"].full, td["tokens"].full[real])

@@ -9,7 +9,7 @@ import pytest
 from helpers.models.prompts import Make, text_td
 from helpers.models.real_models import MODELS
 
-from lite.models import OnnxWrapper
+from lite.models import OnnxWrapper, embedded_model_path
 
 pytest.importorskip("tokenizers")
 MODEL = MODELS / "optimum-llama"
@@ -50,7 +50,15 @@ EVERY: dict[str, Any] = {
 def test_every_argument_is_carried(scripted_model: Make, byte_tokenizer: Make) -> None:
     parameters = set(inspect.signature(OnnxWrapper).parameters)
     special = {"model", "tokenizer", "generate", "pad_model_input", "num_threads", "score_kwargs"}
-    of_real_models = {"max_rows", "prefix_cache", "assistant_model", "variant", "adapters", "adapter"}
+    of_real_models = {
+        "max_rows",
+        "prefix_cache",
+        "assistant_model",
+        "variant",
+        "adapters",
+        "adapter",
+        "runtime",
+    }
     assert parameters == {*special, *of_real_models, *EVERY}
     wrapper = OnnxWrapper(scripted_model(), tokenizer=byte_tokenizer(), **EVERY)
     new = wrapper.get_new_version()
@@ -147,3 +155,11 @@ def test_an_assistant_is_loaded_once() -> None:
     assert wrapper.get_new_version(device="cpu").assistant_model is not wrapper.assistant_model  # opened anew
     assert wrapper.get_new_version(assistant_model=None).assistant_model is None
     assert wrapper.get_new_version(generate=False).assistant_model is None
+
+
+def test_the_runtime_is_that_of_the_model() -> None:
+    policy = OnnxWrapper(embedded_model_path(), input_mode="text", runtime="numpy")
+    judge = policy.get_new_version(generate=False)
+    assert judge.model is policy.model
+    assert policy.trainable(lora=2).sync() is None
+    assert policy.get_new_version(runtime="onnxruntime").model.runtime == "onnxruntime"

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from lite import nn
+from lite import nn, vmap
+from lite.nn.layers.linear import linear
 
 F32 = np.float32
 
@@ -150,3 +151,9 @@ def test_a_plain_array_may_take_the_place_of_a_parameter():
 
 def test_repr():
     assert repr(nn.Linear(1, 2, bias=False)) == "Linear(in_features=1, out_features=2, bias=False)"
+
+
+def test_biases_alone_are_mapped(rng):
+    x, weight, biases = rng.normal(size=(5, 3)), rng.normal(size=(4, 3)), rng.normal(size=(2, 4))
+    out = vmap(lambda bias: linear(x, weight, bias))(biases)
+    np.testing.assert_allclose(out, x @ weight.T + biases[:, None], rtol=1e-12)
