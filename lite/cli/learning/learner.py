@@ -55,7 +55,7 @@ class Learner:
     ) -> None:
         self.args, self.reward = args, reward
         kind = AllWeights if args.full else Adapters
-        self._learnt = kind(path, args, Path(args.output), fresh=stand is None)
+        self._learnt = kind(path, args, Path(args.output))
         self.decoder = self._learnt.decoder
         self.tokenizer = Tokenizer.from_pretrained(path)
         # An adapter has its first values when the policy is made, and wrappers with it come after.
@@ -75,7 +75,7 @@ class Learner:
             )
         params = self.policy.learnt_params().data.clone()
         self.stand = Stand(0, params, self._adam.init(params)) if stand is None else stand
-        self._learnt.sync(self.policy, self.stand.params)
+        self.policy.sync(self.stand.params)
 
     def _wrapped(self, samples: int, **options: Any) -> OnnxWrapper:
         return OnnxWrapper(
@@ -109,7 +109,7 @@ class Learner:
         number = self.stand.steps
         learn = self._supervised if self.args.method == "sft" else self._reinforced
         params, state, told = learn(number)
-        self._learnt.sync(self.policy, params)
+        self.policy.sync(params)
         self.stand = Stand(number + 1, params, state)
         seconds = time.perf_counter() - start
         tokens = told.pop("tokens")

@@ -9,7 +9,7 @@ from typing import Any
 
 from lite.cli.progress import say
 from lite.models import ModelConfig, OnnxDecoder, OnnxWrapper, TrainablePolicy
-from lite.nn import add_adapter_inputs, lora
+from lite.nn import add_adapter_inputs
 
 _BESIDE = (".json", ".jinja")  # tokenizer, template and configuration
 _NAME = "learnt"
@@ -22,7 +22,6 @@ class AllWeights:
         path: the model's folder.
         args: of the command.
         output: the folder of the run.
-        fresh: whether the run begins.
 
     Attributes:
         decoder: the model that runs.
@@ -32,23 +31,19 @@ class AllWeights:
 
     adapter: str | None = None
 
-    def __init__(self, path: Path, args: argparse.Namespace, output: Path, *, fresh: bool) -> None:
+    def __init__(self, path: Path, args: argparse.Namespace, output: Path) -> None:
         self._path, self._args, self._output = path, args, output
-        self.decoder = _opened(path, args, args.variant)
+        self.decoder = _opened(path, args)
 
     @property
     def reference(self) -> OnnxDecoder:
-        return _opened(self._path, self._args, self._args.variant)
+        return _opened(self._path, self._args)
 
     def policy(self, wrapper: OnnxWrapper) -> TrainablePolicy:
         """What scores the wrapper's tokens, differentiable by what learns."""
         return wrapper.trainable(
             trainable=_is_weight, assistant_only=True, input_mode="tokens", pad_output=True
         )
-
-    def sync(self, policy: TrainablePolicy, params: Any) -> None:
-        """Bring parameters to the running model."""
-        policy.sync(params)
 
     def save(self, policy: TrainablePolicy, params: Any) -> str:
         """Write what was learnt; the text says where it is."""
@@ -59,23 +54,13 @@ class AllWeights:
         return f"in {target}, a model as any other"
 
 
-class Adapters:
+class Adapters(AllWeights):
     """Low-rank adapters learn; the model's graph is written with inputs for them, and they in files.
 
     Args, Attributes: as of `AllWeights`.
     """
 
-    adapter: str | None = _NAME
-
-    def __init__(self, path: Path, args: argparse.Namespace, output: Path, *, fresh: bool) -> None:
-        self._args, self._output = args, output
-        config = ModelConfig.from_directory(path, variant=args.variant)
-        self._graph = output / "model" / config.graph.name
-        if fresh:
-            add_adapter_inputs(
-                config.graph, _copied(config, output / "model") / config.graph.name, targets=args.targets
-            )
-        self.decoder = _opened(self._graph, args, None)
+    adapter = _NAME
 
     @property
     def reference(self) -> OnnxDecoder:
@@ -84,28 +69,24 @@ class Adapters:
     def policy(self, wrapper: OnnxWrapper) -> TrainablePolicy:
         """As `AllWeights.policy`."""
         args = self._args
-        policy = wrapper.trainable(trainable=False, assistant_only=True, input_mode="tokens", pad_output=True)
-        policy.model.graph = lora(
-            policy.model.graph, rank=args.rank, alpha=args.alpha, targets=args.targets, rng=args.seed
+        adapters = {"rank": args.rank, "alpha": args.alpha, "targets": args.targets, "rng": args.seed}
+        return wrapper.trainable(
+            lora=adapters, adapter=_NAME, assistant_only=True, input_mode="tokens", pad_output=True
         )
-        self.decoder.set_adapter(_NAME, policy.model.graph.adapter_inputs())
-        return policy
-
-    def sync(self, policy: TrainablePolicy, params: Any) -> None:
-        """As `AllWeights.sync`."""
-        with params.to_module(policy):
-            self.decoder.set_adapter(_NAME, policy.model.graph.adapter_inputs())
 
     def save(self, policy: TrainablePolicy, params: Any) -> str:
         """As `AllWeights.save`: onnxruntime's file, and PEFT's where safetensors is installed."""
         file, graph = self._output / "adapter.onnx_adapter", policy.model.graph
+        config = ModelConfig.from_directory(self._path, variant=self._args.variant)
+        target = _copied(config, self._output / "model")
+        add_adapter_inputs(config.graph, target / config.graph.name, targets=self._args.targets)
         with params.to_module(policy):
             graph.save_adapter(file)
             try:
                 graph.save_adapter(self._output, qkv=self._qkv(policy))
             except ImportError as error:
                 say(self._args, f"adapter_model.safetensors is not written: {error}")
-        return f"in {file}, an adapter of {self._graph.parent}"
+        return f"in {file}, an adapter of {target}"
 
     def _qkv(self, policy: TrainablePolicy) -> tuple[int, int, int] | None:
         """Sizes of queries, keys and values, where a layer gives all three."""
@@ -119,8 +100,8 @@ class Adapters:
         return None
 
 
-def _opened(path: Path, args: argparse.Namespace, variant: str | None) -> OnnxDecoder:
-    return OnnxDecoder(path, num_threads=args.threads, variant=variant)
+def _opened(path: Path, args: argparse.Namespace) -> OnnxDecoder:
+    return OnnxDecoder(path, num_threads=args.threads, variant=args.variant)
 
 
 def _copied(config: ModelConfig, target: Path) -> Path:
