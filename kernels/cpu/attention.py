@@ -117,7 +117,7 @@ def attention(
                         top = maximum(seen) * factor
                         total = _powers(seen, factor, top)
                         _scaled(seen, _ONE / total)
-                        log = np.float32(top + np.log(total))
+                        log = np.float32(top + np.log(np.float64(total)))
                     else:
                         z = a
                     row[:a] = _ZERO
