@@ -89,6 +89,8 @@ class NumpySession:
         TimeoutError: it takes too long.
     """
 
+    runtime = "numpy"
+
     def __init__(
         self,
         path: Path,

@@ -22,7 +22,6 @@ from lite._files.onnx.rewriting import with_external_files, with_named_weights_o
 from lite.kernels._install import install
 from lite.kernels._integer import integer
 from lite.models.graph.cuda_stream import CudaStream
-from lite.models.graph.numpy_session import NumpySession
 from lite.models.graph.runtime import check_cuda, import_onnxruntime, parse_device, refuse_on_numpy
 from lite.models.graph.summary import scan, scan_bytes
 
@@ -68,7 +67,7 @@ class PointerBinding:
         self._raw = raw is not None and inner is not None
         self._binding: Any = raw if self._raw else binding
         self._session: Any = inner if self._raw else session
-        self._on_numpy = isinstance(session, NumpySession)
+        self._on_numpy = runtime_of(session) == "numpy"
 
     def device(self, kind: str, index: int) -> Device:
         """The device as an argument of `bind_input` and `bind_output`."""
@@ -150,8 +149,9 @@ def run_once(session: Any, outputs: Sequence[str], feeds: Mapping[str, Any]) -> 
         TimeoutError: it has not ended by then.
         Exception: onnxruntime's, whose exceptions have no other common base.
     """
-    if isinstance(session, NumpySession):
-        return session.run(outputs, feeds, FIRST_RUN_SECONDS)
+    if runtime_of(session) == "numpy":
+        found: list[NDArray[Any]] = session.run(outputs, feeds, FIRST_RUN_SECONDS)
+        return found
     options = import_onnxruntime().RunOptions()
     options.log_severity_level = 4  # the error that is raised says it
     with _stopped_after(FIRST_RUN_SECONDS, lambda: setattr(options, "terminate", True), "its run"):
@@ -191,7 +191,8 @@ def _stopped_after(seconds: float, stop: Callable[[], None], what: str) -> Itera
 
 def runtime_of(session: SessionLike) -> str:
     """What runs a session's graph: "onnxruntime" (or a stand-in for it) or "numpy"."""
-    return "numpy" if isinstance(session, NumpySession) else "onnxruntime"
+    runtime: str = getattr(session, "runtime", "onnxruntime")
+    return runtime
 
 
 def default_threads() -> int:
@@ -274,6 +275,9 @@ def open_session(
         raise ValueError(f"num_threads must be at least 1, got {num_threads}")
     if runtime == "numpy":
         refuse_on_numpy(device=device, num_threads=num_threads, providers=providers, cuda_graphs=cuda_graphs)
+        # A step that was saved runs without lite.nn, whose rules this loads.
+        from lite.models.graph.numpy_session import NumpySession
+
         try:
             return NumpySession(Path(graph), content, LOAD_SECONDS, weights)
         except (ValueError, NotImplementedError, TimeoutError, MemoryError) as error:
