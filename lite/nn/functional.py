@@ -6,6 +6,8 @@ is of arrays alone. All run under `grad`, `enable_grad` and `vmap`.
 Losses take `input`, the output of a network, and `target`, of the same shape unless documented otherwise.
 `reduction` is "mean", "sum", or "none" for a loss of that shape. torch's `size_average` and `reduce` are
 deprecated there, and not taken.
+
+Past 600 lines because it is one namespace of torch's, most of it what each function takes.
 """
 
 from __future__ import annotations
