@@ -96,9 +96,13 @@ def parse_device(device: str) -> tuple[str, int]:
 
 
 def refuse_on_numpy(**options: Any) -> None:
-    """Raise ValueError for options that only onnxruntime has, if they are given: are true, or a GPU."""
+    """Raise ValueError for options that only onnxruntime has, if they are given: are true, or a GPU.
+
+    One thread is what runs the nodes on NumPy, so `num_threads=1` passes: a script for a small machine says so.
+    """
     for name, value in options.items():
-        if value and not (name == "device" and parse_device(value)[0] == "cpu"):
+        on_cpu = name == "device" and value and parse_device(value)[0] == "cpu"
+        if value and not on_cpu and (name, value) != ("num_threads", 1):
             hint = " (OPENBLAS_NUM_THREADS sets the threads of NumPy's products)" * (name == "num_threads")
             raise ValueError(f"{name}={value!r} needs onnxruntime, and this graph runs on NumPy{hint}")
 

@@ -135,3 +135,4 @@ def test_what_numpy_lacks_is_refused(options: dict[str, Any], message: str) -> N
     with pytest.raises(ValueError, match="device='cuda' needs onnxruntime"):
         OnnxModule(PATH, runtime="numpy").cuda()
     refuse_on_numpy(device="cpu", providers=None, num_threads=None)
+    OnnxModule(PATH, runtime="numpy", num_threads=1)  # as scripts for small machines have it
