@@ -98,7 +98,7 @@ def parse_device(device: str) -> tuple[str, int]:
 def refuse_on_numpy(**options: Any) -> None:
     """Raise ValueError for options that only onnxruntime has, if they are given: are true, or a GPU.
 
-    One thread is what runs the nodes on NumPy, so `num_threads=1` passes: a script for a small machine says so.
+    One thread runs the nodes on NumPy, so `num_threads=1` passes: scripts for small machines say so.
     """
     for name, value in options.items():
         on_cpu = name == "device" and value and parse_device(value)[0] == "cpu"

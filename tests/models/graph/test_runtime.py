@@ -55,7 +55,7 @@ def test_telemetry_is_off_unless_the_user_has_set_it(
     monkeypatch.setenv("ORT_DISABLE_TELEMETRY", setting or "")
     if setting is None:
         monkeypatch.delenv("ORT_DISABLE_TELEMETRY")
-    monkeypatch.delitem(sys.modules, "onnxruntime")
+    monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
     monkeypatch.setitem(sys.modules, "onnxruntime.capi", None)  # it is not to be loaded twice
     with pytest.raises(ImportError):
         import_onnxruntime()
