@@ -123,7 +123,7 @@ def test_adapters() -> None:
     "options",
     [
         {"device": "cuda"},
-        {"num_threads": 1},
+        {"num_threads": 2},
         {"cuda_graphs": True},
     ],
 )
