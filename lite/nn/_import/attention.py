@@ -116,7 +116,7 @@ def hidden(shown: Array, dtype: np.dtype[Any]) -> Array:
 
 @operator("GroupQueryAttention", domain=MICROSOFT)
 def _group_query_attention(spec: Spec) -> Run:
-    heads, groups = spec.get("num_heads"), spec.get("kv_num_heads")
+    heads, groups = spec.need("num_heads"), spec.need("kv_num_heads")
     window, softcap = spec.get("local_window_size", -1), spec.get("softcap", 0.0)
     rotates, interleaved = spec.get("do_rotary", 0), bool(spec.get("rotary_interleaved", 0))
     bits = spec.get("kv_cache_bit_width", 0) if spec.get("k_quant_type", "NONE") != "NONE" else 0
@@ -150,6 +150,10 @@ def _group_query_attention(spec: Spec) -> Run:
             width = int(query.shape[2]) // (heads + 2 * groups)
             ends = heads * width, (heads + groups) * width
             query, key, value = query[..., : ends[0]], query[..., ends[0] : ends[1]], query[..., ends[1] :]
+        if int(query.shape[2]) % heads or heads % groups:
+            raise ValueError(
+                f"num_heads={heads} and kv_num_heads={groups} for queries of width {query.shape[2]}"
+            )
         held = 0 if past_key is None else past_key.shape[2]
         whole = lengths.reshape(-1).astype(np.int64) + 1  # tokens of each row with the new ones
         # In a first run the new tokens stand at the beginning, and rows may be shorter than the others.

@@ -45,7 +45,11 @@ def _range(start: Array, limit: Array, delta: Array) -> Any:
     a, b, step = (np.asarray(x).reshape(()) for x in (start, limit, delta))
     if b.dtype == object and int(a) == 0 and int(step) == 1:
         return np.arange(b.item())
-    count = int(max(0, np.ceil((b - a) / step)))
+    with np.errstate(all="ignore"):
+        steps = np.ceil((b - a) / step)
+    if not np.isfinite(steps):
+        raise ValueError(f"no range leads from {a} to {b} in steps of {step}")
+    count = int(max(0, steps))
     checked((count,))
     return a + np.arange(count, dtype=a.dtype) * step
 

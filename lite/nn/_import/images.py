@@ -237,6 +237,8 @@ def _affine_grid(spec: Spec) -> Run:
 def _col2im(spec: Spec) -> Run:
     def run(x: Array, image: Array, block: Array) -> Array:
         inner, kernel = integers(image), integers(block)
+        if any(n < 1 for n in kernel):
+            raise ValueError(f"block_shape must be at least 1, got {kernel}")
         dims = len(inner)
         strides = spec.ints("strides") or (1,) * dims
         dilations = spec.ints("dilations") or (1,) * dims
@@ -245,6 +247,7 @@ def _col2im(spec: Spec) -> Run:
         windows = zip(whole, kernel, strides, dilations, strict=True)
         count = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in windows]
         channels = int(x.shape[1]) // math.prod(kernel)
+        checked((x.shape[0], channels, *whole))
         parts = x.reshape(x.shape[0], channels, *kernel, *count)
         out = np.zeros((x.shape[0], channels, *whole), x.dtype)
         for offset in np.ndindex(*kernel):

@@ -61,7 +61,7 @@ def _instance_normalization(spec: Spec) -> Run:
 
 @operator("GroupNormalization", "GroupNorm")
 def _group_normalization(spec: Spec) -> Run:
-    eps, groups = spec.get("epsilon", 1e-5), spec.get("num_groups")
+    eps, groups = spec.get("epsilon", 1e-5), spec.need("num_groups")
 
     def run(x: Array, scale: Array, bias: Array) -> Array:
         n, channels = x.shape[:2]

@@ -49,6 +49,13 @@ class Unsupported(Exception):
     """Raised by a rule for a node that it does not cover; the text says what."""
 
 
+# Sizes and counts by which rules divide or step.
+_AT_LEAST_ONE = frozenset(
+    {"K", "N", "blocksize", "dilations", "group", "hidden_size", "kernel_shape", "kv_num_heads"}
+    | {"num_groups", "num_heads", "num_outputs", "q_num_heads", "strides"}
+)
+
+
 @dataclass(frozen=True)
 class Spec:
     """A node, as a rule reads it.
@@ -76,6 +83,19 @@ class Spec:
     wide: np.dtype[Any] | None = None
     memory: Memory | None = None
     as_runtime: bool = False
+
+    def __post_init__(self) -> None:
+        counted = _AT_LEAST_ONE - {"num_heads"} if self.op == "RotaryEmbedding" else _AT_LEAST_ONE
+        for name in counted.intersection(self.attributes):  # no heads are those of the width there
+            value = self.attributes[name]
+            if np.min(value, initial=1) < 1:
+                raise ValueError(f"{self.op} {self.name!r}: {name} must be at least 1, got {value}")
+
+    def need(self, name: str) -> Any:
+        """An attribute that has no default. Raises ValueError if it is missing."""
+        if name not in self.attributes:
+            raise ValueError(f"{self.op} {self.name!r}: the attribute {name} is missing")
+        return self.attributes[name]
 
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute."""

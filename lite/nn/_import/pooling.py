@@ -37,6 +37,8 @@ class _Windows:
             if up and (count - 1) * s >= n + b:  # a window that would begin behind the input
                 count -= 1
             out.append(count)
+        if any(count < 1 for count in out):
+            raise ValueError(f"windows of {extents} in an input of {self.inner}, with its padding, are none")
         self.out: Sizes = tuple(out)
         reach = [(n - 1) * s + e for n, s, e in zip(self.out, self.strides, extents, strict=True)]
         self.ends = tuple(max(0, r - n - b) for r, n, b in zip(reach, self.inner, self.before, strict=True))

@@ -230,11 +230,11 @@ class Compiler:
         inputs = [self._number(name, given, label) for name in node.inputs]
         attributes = {key: self._argument(value) for key, value in node.attributes.items()}
         attributes = {key: value for key, value in attributes.items() if value is not None}
-        visible = self.around | frozenset(self.numbers)
+        graphs = {key: value for key, value in attributes.items() if isinstance(value, OperationGraph)}
+        visible = self.around | frozenset(self.numbers) if graphs else self.around
         bodies: dict[str, Program] = {}
-        for key, value in sorted(attributes.items(), reverse=True):  # then_branch before else_branch
-            if isinstance(value, OperationGraph):
-                bodies[key] = self._body(value, visible)
+        for key, graph in sorted(graphs.items(), reverse=True):  # then_branch before else_branch
+            bodies[key] = self._body(graph, visible)
         local = self.options.model.functions.get((node.domain, node.op))
         if local is not None:
             run = self._function(node, local, attributes)

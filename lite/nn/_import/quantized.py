@@ -148,9 +148,12 @@ def _in_bytes(x: Array, block: int) -> Array:
 @operator("MatMulNBits", domain=MICROSOFT)
 def _matmul_bits(spec: Spec) -> Run:
     bits, block = spec.get("bits", 4), spec.get("block_size", 32)
-    wide, count = spec.get("K"), spec.get("N")
+    wide, count = spec.need("K"), spec.need("N")
     if bits not in (4, 8):
         raise Unsupported(f"{bits} bits")
+    if block < 1:
+        raise ValueError(f"MatMulNBits {spec.name!r}: block_size must be at least 1, got {block}")
+    size = count * -(-wide // block) * (block * bits // 8)
     step = max(1, BLOCK_ROWS // max(1, wide))
     rounds = spec.as_runtime and spec.get("accuracy_level", 0) == 4
     held: list[Any] = [None, None]  # a weight that does not change, and its floats
@@ -176,6 +179,11 @@ def _matmul_bits(spec: Spec) -> Run:
     ) -> Array:
         if order is not None:
             raise NotImplementedError("MatMulNBits with g_idx")
+        if weight.size != size:
+            raise ValueError(
+                f"a weight of {count} by {wide} has {size} bytes of {bits} bits in blocks of {block}, "
+                f"got {weight.size}"
+            )
         if rounds:
             x = _in_bytes(x, block)
         if (floats := whole(weight, scales, zeros)) is not None:

@@ -103,6 +103,8 @@ def _concat(spec: Spec) -> Run:
 def _split(spec: Spec) -> Run:
     axis, given = spec.get("axis", 0), spec.ints("split")
     count = spec.get("num_outputs", len(spec.outputs))
+    if count != len(spec.outputs):
+        raise ValueError(f"Split {spec.name!r}: num_outputs is {count}, and it has {len(spec.outputs)}")
 
     def run(x: Array, split: Array | None = None) -> tuple[Array, ...]:
         sizes = of_input_or(given, split)
@@ -161,7 +163,7 @@ def _trilu(spec: Spec) -> Run:
 
 @operator("DepthToSpace")
 def _depth_to_space(spec: Spec) -> Run:
-    size, columns_first = spec.get("blocksize"), spec.get("mode", "DCR") == "DCR"
+    size, columns_first = spec.need("blocksize"), spec.get("mode", "DCR") == "DCR"
 
     def run(x: Array) -> Array:
         n, c, h, w = x.shape
@@ -176,7 +178,7 @@ def _depth_to_space(spec: Spec) -> Run:
 
 @operator("SpaceToDepth")
 def _space_to_depth(spec: Spec) -> Run:
-    size, columns_first = spec.get("blocksize"), spec.get("mode", "DCR") == "DCR"
+    size, columns_first = spec.need("blocksize"), spec.get("mode", "DCR") == "DCR"
 
     def run(x: Array) -> Array:
         n, c, h, w = x.shape

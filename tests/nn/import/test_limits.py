@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
+import numpy as np
 import pytest
+from helpers.onnx_nodes import Case, module_of
 
 from lite.nn._import.limits import Memory, check_time, elements_limit, is_limited, most_elements, time_limit
 
@@ -40,3 +43,58 @@ def test_arrays_and_memory() -> None:
     assert most_elements(20) == 20
     memory = Memory(10)
     assert [memory.take(size) for size in (6, 5, 4, 1)] == [True, False, True, False]
+
+
+def ones(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    return np.ones(shape, dtype)
+
+
+TERABYTES = 1 << 40
+NUMBERS = np.array([TERABYTES])
+PICTURE, KERNEL = ones(1, 2, 5, 5), ones(2, 2, 3, 3)
+QUERY, CACHE = [ones(1, 4, 16), ones(1, 4, 8), ones(1, 4, 8)], [ones(1, 1, 0, 8), ones(1, 1, 0, 8)]
+LENGTHS = [np.array([3], np.int32), np.array(4, np.int32)]
+MICROSOFT = "com.microsoft"
+# Each was a hang, a division by zero, an overflow, or would be an array that no machine holds.
+REFUSED = [
+    (Case("ConstantOfShape", [NUMBERS]), "cannot be made"),
+    (Case("ConstantOfShape", [np.array([1 << 33, 1 << 33])]), "cannot be made"),
+    (Case("Expand", [ones(1), NUMBERS]), "cannot be made"),
+    (Case("Tile", [ones(2), NUMBERS]), "cannot be made"),
+    (Case("Pad", [ones(2), np.array([TERABYTES, 0])]), "cannot be made"),
+    (Case("OneHot", [np.array([1]), NUMBERS[0], ones(2)]), "cannot be made"),
+    (Case("Resize", [PICTURE, None, None, np.array([1, 2, TERABYTES, TERABYTES])]), "cannot be made"),
+    (Case("Range", [np.array(0), np.array(1 << 60), np.array(1)]), "cannot be made"),
+    (Case("Range", [np.array(0), np.array(9), np.array(0)]), "no range leads from 0 to 9 in steps of 0"),
+    (Case("Range", [np.float32(0), np.float32(np.inf), np.float32(1)]), "no range leads"),
+    (Case("Split", [ones(4)], {"num_outputs": TERABYTES}), "num_outputs is 1099511627776, and it has 1"),
+    (Case("Conv", [PICTURE, KERNEL], {"strides": [0, 0]}), "Conv 'node': strides must be at least 1"),
+    (Case("ConvTranspose", [PICTURE, KERNEL], {"group": 0}), "group must be at least 1, got 0"),
+    (Case("ConvTranspose", [PICTURE, KERNEL], {"strides": [TERABYTES, 1]}), "cannot be made"),
+    (Case("AveragePool", [PICTURE], {"kernel_shape": [TERABYTES, TERABYTES]}), "with its padding, are none"),
+    (Case("Col2Im", [ones(1, 4, 4), np.array([3, 3]), np.array([0, 0])]), "block_shape must be at least 1"),
+    (Case("Col2Im", [ones(1, 4, 4), np.array([TERABYTES] * 2), np.array([2, 2])]), "cannot be made"),
+    (Case("DepthToSpace", [ones(1, 4, 2, 2)]), "the attribute blocksize is missing"),
+    (Case("GroupNormalization", [ones(2, 3), ones(3), ones(3)], {"num_groups": 0}), "num_groups must be"),
+    (
+        Case("MatMulNBits", [ones(1, 32), ones(4, 1, 16, dtype=np.uint8), ones(4)],
+             {"N": TERABYTES, "K": TERABYTES, "bits": 4, "block_size": 32}, MICROSOFT),
+        "in blocks of 32, got 64",
+    ),
+    (
+        Case("GroupQueryAttention", [*QUERY, *CACHE, *LENGTHS],
+             {"num_heads": 0, "kv_num_heads": 0}, MICROSOFT, 3),
+        "num_heads must be at least 1",
+    ),
+    (
+        Case("GroupQueryAttention", [*QUERY, *CACHE, *LENGTHS],
+             {"num_heads": TERABYTES, "kv_num_heads": 1}, MICROSOFT, 3),
+        "for queries of width 16",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "message"), REFUSED, ids=[str(case) for case, _ in REFUSED])
+def test_hostile_nodes_are_refused(case: Case, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        module_of(case)(*(x for x in case.inputs if x is not None))
