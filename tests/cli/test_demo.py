@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from helpers.commands import Run
 
+from lite.models.graph.runtime import _warn_once
+
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 
 
@@ -46,3 +48,18 @@ def test_nothing_is_written_where_the_user_keeps_files(tmp_path: Path) -> None:
     program = [sys.executable, "-m", "lite", "demo", "--json", "--prompts", "1", "--samples", "1"]
     subprocess.run(program, check=True, capture_output=True, env={**environment, "HOME": str(tmp_path)})
     assert list(tmp_path.rglob("*")) == []
+
+
+@pytest.mark.filterwarnings("default:onnxruntime is not installed")
+def test_demo_where_onnxruntime_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A browser, musl: the same samples, and one warning."""
+    command = ["demo", "--json", "--prompts", "2", "--samples", "2"]
+    monkeypatch.delenv("LITE_RUNTIME", raising=False)
+    with_it = run(command)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    _warn_once.cache_clear()
+    without = run(command)
+    assert with_it.err.count("onnxruntime is not installed") == 0
+    assert without.err.count("onnxruntime is not installed") == 1
+    told = [[s["response"] for s in out.json["samples"]] for out in (with_it, without)]
+    assert told[0] == told[1]
