@@ -172,7 +172,7 @@ def token_log_probs_of(
     trainable: Any = None,
     lora: Mapping[str, Any] | None = None,
     max_tokens: int = MAX_TOKENS,
-    checkpoint: bool = False,
+    checkpoint: bool | int = False,
 ) -> TokenLogProbs:
     """The module of a model's graph, with its weights as they are in the file.
 
@@ -181,7 +181,8 @@ def token_log_probs_of(
         spec: its graph's convention.
         trainable: which weights learn; see `lite.nn.from_onnx`.
         lora: arguments of `lite.nn.lora`, for adapters that learn in their place.
-        max_tokens, checkpoint: see `TokenLogProbs`.
+        max_tokens: see `TokenLogProbs`.
+        checkpoint: True as of `TokenLogProbs`; a number of parts as of `lite.nn.from_onnx`, of each run.
 
     Raises:
         NotImplementedError: an operator has no rule, or the graph takes one token at a time.
@@ -191,8 +192,15 @@ def token_log_probs_of(
     graph = read_model(config.graph.read_bytes(), config.graph.parent).graph
     layer = find_output_layer(graph, spec.logits)
     learns = trainable if lora is None else False
-    module = from_onnx(config.graph, trainable=learns, outputs=layer.names if layer else [spec.logits])
+    whole_runs = isinstance(checkpoint, bool)
+    module = from_onnx(
+        config.graph,
+        trainable=learns,
+        outputs=layer.names if layer else [spec.logits],
+        checkpoint=False if whole_runs else checkpoint,
+    )
     if lora is not None:
         module = add_lora(module, **lora)
     inputs = [x for x in graph.inputs if x.name in module.input_names]
-    return TokenLogProbs(module, inputs, spec, layer, max_tokens=max_tokens, checkpoint=checkpoint)
+    again = whole_runs and bool(checkpoint)
+    return TokenLogProbs(module, inputs, spec, layer, max_tokens=max_tokens, checkpoint=again)

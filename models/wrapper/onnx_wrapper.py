@@ -468,7 +468,7 @@ class OnnxWrapper(DistributionMethods):
         adapter: str = "learnt",
         assistant_only: bool = False,
         max_tokens: int = MAX_TOKENS,
-        checkpoint: bool = False,
+        checkpoint: bool | int = False,
         **changes: Any,
     ) -> TrainablePolicy:
         """A module whose call is scoring, differentiable by the model's weights, to teach the model.
@@ -487,7 +487,8 @@ class OnnxWrapper(DistributionMethods):
                 assistant mask shows.
             max_tokens: most tokens of one run, filler included: rows of similar length share runs.
             checkpoint: compute each run again on the way back: what derivatives need is then in memory for
-                one run, and not for all of the batch.
+                one run, and not for all of the batch. A number: cut each run into so many parts, about one
+                for each layer, and compute these again; so one long run takes less, too.
             **changes: arguments of the wrapper that scores, see `get_new_version`; ``input_mode="tokens"``
                 scores the very ids that were generated. By default with ``inplace=False``.
 

@@ -174,7 +174,7 @@ def trainable_policy(
     adapter: str,
     assistant_only: bool,
     max_tokens: int,
-    checkpoint: bool,
+    checkpoint: bool | int,
     changes: Mapping[str, Any],
 ) -> TrainablePolicy:
     """See `OnnxWrapper.trainable`."""

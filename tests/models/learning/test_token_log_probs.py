@@ -89,13 +89,15 @@ def test_no_graph_runs_if_nothing_is_wanted(decoder: OnnxDecoder) -> None:
 def test_runs_that_are_computed_again_give_the_same_gradients() -> None:
     decoder = open_model("genai-llama-fp32")
     found, kept = [], []
-    for again in (False, True):
+    for again in (False, True, 3):
         module = module_of(decoder, max_tokens=20, checkpoint=again)
+        assert module.graph.checkpoint == (3 if again == 3 else False)
         with lite.enable_grad():
             loss = module(rows_for(decoder))[0].sum()
         loss.backward()
         found.append({name: p.grad for name, p in module.named_parameters() if p.requires_grad})
         kept.append(float(loss))
-    assert kept[0] == kept[1]
+    assert kept[0] == kept[1] == kept[2]
     for name, gradient in found[0].items():
-        np.testing.assert_allclose(found[1][name], gradient, rtol=1e-4, atol=1e-4, err_msg=name)
+        for again in found[1:]:
+            np.testing.assert_allclose(again[name], gradient, rtol=1e-4, atol=1e-4, err_msg=name)
