@@ -92,8 +92,8 @@ def from_onnx(
         source = Source(path, None, chosen, wide)
     else:
         raise TypeError(f"model must be a path or bytes, got {type(model).__name__}.")
-    if checkpoint < 0:
-        raise ValueError(f"checkpoint must be True, False or a number of segments, got {checkpoint}.")
+    if not isinstance(checkpoint, int | np.integer) or checkpoint < 0:
+        raise ValueError(f"checkpoint must be True, False or a number of segments, got {checkpoint!r}.")
     module = graph_module(source, trainable)
     module.checkpoint = checkpoint
     contract = None if path is None else read_contract(path)

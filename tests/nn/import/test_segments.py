@@ -93,6 +93,7 @@ def test_a_decoder_is_cut_where_two_arrays_of_hidden_states_are_alive() -> None:
         np.testing.assert_allclose(g, others[key], rtol=1e-4, atol=1e-7)
 
 
-def test_a_number_below_0_is_refused() -> None:
+@pytest.mark.parametrize("checkpoint", [-1, 2.5, "all"])
+def test_what_is_no_number_of_segments_is_refused(checkpoint: Any) -> None:
     with pytest.raises(ValueError, match="checkpoint must be True, False or a number"):
-        nn.from_onnx(model_of([], {"x": X}, ["x"]), checkpoint=-1)
+        nn.from_onnx(model_of([], {"x": X}, ["x"]), checkpoint=checkpoint)

@@ -62,3 +62,13 @@ def test_the_same_array_twice_and_as_state() -> None:
     w = step(x.copy(), x, x)
     np.testing.assert_array_equal(w, np.full(3, 2.0))
     np.testing.assert_array_equal(step(w, w.copy(), x), np.full(3, 4.0))
+
+
+def test_providers_are_those_of_the_session() -> None:
+    def step(x: np.ndarray) -> np.ndarray:
+        return x @ x.T + 1
+
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(lite.jit(step, providers=["CPUExecutionProvider"])(x), step(x))
+    with pytest.raises(ValueError, match="NoSuchProvider"):
+        lite.jit(step, providers=["NoSuchProvider"])(x)
