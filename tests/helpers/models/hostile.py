@@ -86,7 +86,7 @@ class Cases:
             action: a function of this file.
             folder: its argument.
             seconds: how long it may take.
-            options: its further arguments.
+            options: its further arguments; `runtime` is what runs graphs.
 
         Raises:
             AssertionError: the process died, or did not end in time.
@@ -178,6 +178,7 @@ def _limited(action: str, folder: Path, options: dict[str, Any], sender: int) ->
     os.dup2(silent, 1)
     os.dup2(silent, 2)
     warnings.simplefilter("ignore")
+    os.environ["LITE_RUNTIME"] = options.pop("runtime", "onnxruntime")
     try:
         globals()[action](folder, **options)
         said = "fine"
