@@ -487,8 +487,8 @@ class OnnxWrapper(DistributionMethods):
                 assistant mask shows.
             max_tokens: most tokens of one run, filler included: rows of similar length share runs.
             checkpoint: compute each run again on the way back: what derivatives need is then in memory for
-                one run, and not for all of the batch. A number: cut each run into so many parts, about one
-                for each layer, and compute these again; so one long run takes less, too.
+                one run, and not for all of the batch. A number: each run is cut into so many parts, each of
+                which is computed again, so that a long run takes less, too.
             **changes: arguments of the wrapper that scores, see `get_new_version`; ``input_mode="tokens"``
                 scores the very ids that were generated. By default with ``inplace=False``.
 

@@ -88,8 +88,9 @@ class Spec:
         counted = _AT_LEAST_ONE - {"num_heads"} if self.op == "RotaryEmbedding" else _AT_LEAST_ONE
         for name in counted.intersection(self.attributes):  # no heads are those of the width there
             value = self.attributes[name]
-            if np.min(value, initial=1) < 1:
-                raise ValueError(f"{self.op} {self.name!r}: {name} must be at least 1, got {value}")
+            numbers = np.asarray(value)
+            if numbers.size and (numbers.dtype.kind not in "iu" or numbers.min() < 1):
+                raise ValueError(f"{self.op} {self.name!r}: {name} must be at least 1, got {value!r}")
 
     def need(self, name: str) -> Any:
         """An attribute that has no default. Raises ValueError if it is missing."""

@@ -74,6 +74,10 @@ REFUSED = [
     (Case("AveragePool", [PICTURE], {"kernel_shape": [TERABYTES, TERABYTES]}), "with its padding, are none"),
     (Case("Col2Im", [ones(1, 4, 4), np.array([3, 3]), np.array([0, 0])]), "block_shape must be at least 1"),
     (Case("Col2Im", [ones(1, 4, 4), np.array([TERABYTES] * 2), np.array([2, 2])]), "cannot be made"),
+    (Case("Conv", [PICTURE, KERNEL], {"group": "two"}), "group must be at least 1, got 'two'"),
+    (Case("Conv", [PICTURE, KERNEL], {"strides": [1.5, 1.5]}), "strides must be at least 1"),
+    (Case("Transpose", [ones(2, 2)], {"perm": 1.5}), r"'node' \(Transpose\): its attributes are none of"),
+    (Case("Einsum", [ones(2)], {"equation": 7}), r"'node' \(Einsum\): its attributes are none of Einsum"),
     (Case("DepthToSpace", [ones(1, 4, 2, 2)]), "the attribute blocksize is missing"),
     (Case("GroupNormalization", [ones(2, 3), ones(3), ones(3)], {"num_groups": 0}), "num_groups must be"),
     (
