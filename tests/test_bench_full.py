@@ -70,6 +70,7 @@ def test_figures_stand_beside_those_of_the_readme(
     assert [(row["script"], row["rounds"]) for row in rows] == [("llm", None), ("tensordict", "3")]
 
 
+@pytest.mark.processes
 def test_what_cannot_run_does_not_end_the_others(
     full: ModuleType,
     tiny: Make,

@@ -80,6 +80,7 @@ def test_the_wheel_holds_the_listed_packages_and_nothing_else(wheel: zipfile.Zip
     assert set(_of_the_product(wheel.namelist())) == expected
 
 
+@pytest.mark.processes
 def test_the_wheel_needs_no_links(wheel: zipfile.ZipFile) -> None:
     for entry in wheel.infolist():
         assert not stat.S_ISLNK(entry.external_attr >> 16), entry.filename

@@ -8,6 +8,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
 # In a process of its own, as caches are filled once. All threads call a function from one barrier, and get
 # what it gives afterwards; they change places as often as Python lets them.
 _PROGRAM = """
@@ -75,6 +77,7 @@ print("the same")
 """
 
 
+@pytest.mark.processes
 def test_first_calls_of_many_threads() -> None:
     functions = "kernels, containers, drawn, modules, gradients, divergence"
     functions += ", template" if find_spec("jinja2") else ""

@@ -30,6 +30,7 @@ def test_lite_alone(run: Run) -> None:
         assert (row["peer"], row["times_faster"], row["note"]) == (None, None, None)
 
 
+@pytest.mark.processes
 def test_peers_that_are_missing_are_named(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("torch", "tensordict", "torchrl"):
         monkeypatch.setitem(sys.modules, name, None)

@@ -18,6 +18,7 @@ def asked(run: Run, *arguments: str) -> tuple[Any, str]:
     return json.loads(said.out), said.err
 
 
+@pytest.mark.processes
 def test_the_files_of_packages_are_counted(run: Run) -> None:
     facts, progress = asked(run, "--only", "installed")
     assert progress == "lite footprint: installed\n"
@@ -94,6 +95,7 @@ def test_first_calls_by_backend(run: Run, monkeypatch: pytest.MonkeyPatch) -> No
     assert set(facts["kernels"]) == {"prebuilt", "numba", "numpy"}
 
 
+@pytest.mark.processes
 def test_what_cannot_run_here_says_why(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     program = "print('told'); raise ImportError('pip install this')"
     monkeypatch.setattr("lite.cli.footprint._GENERATION", program)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers.commands import Run
 from helpers.models.real_models import MODELS
+from helpers.tiers import standing_for_all
 
 from lite.cli import main
 from lite.models import GenerationConfig, OnnxDecoder, Tokenizer, generate
@@ -126,7 +127,9 @@ def test_a_grammar_is_obeyed(run: Run) -> None:
     assert "grammar must be {'json': schema}" in run([*command, "--grammar", "yes|no"], 2).err
 
 
-@pytest.mark.parametrize("flags", [["--prompt-lookup-num-tokens", "4"], ["--assistant-model", str(MODEL)]])
+@pytest.mark.parametrize(
+    "flags", standing_for_all([["--prompt-lookup-num-tokens", "4"], ["--assistant-model", str(MODEL)]])
+)
 def test_guesses_change_nothing(flags: list[str], run: Run) -> None:
     command = [*GENERATE, "hello", "--temperature", "1", "--max-new-tokens", "12"]
     outputs = []
@@ -143,6 +146,7 @@ def test_a_prompt_that_does_not_fit_is_named_before_anything_runs(run: Run, tmp_
     assert out == ""
 
 
+@pytest.mark.processes
 def test_a_run_goes_on_where_it_was_cut(run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     prompts, output = tmp_path / "prompts.txt", tmp_path / "out.jsonl"
     prompts.write_text("one\ntwo words\nthree\n", encoding="utf-8")
@@ -173,6 +177,7 @@ def test_a_run_goes_on_where_it_was_cut(run: Run, capsys: pytest.CaptureFixture[
     assert output.read_bytes() == whole
 
 
+@pytest.mark.processes
 def test_an_interrupt_leaves_whole_lines(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

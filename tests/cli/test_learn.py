@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers.commands import Run
 from helpers.lessons import SMALL, TIMES
+from helpers.tiers import standing_for_all
 
 from lite.cli import main
 
@@ -27,10 +28,12 @@ def steps(output: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("more", "file"),
-    [
-        (["--kl", "0.1", "--iterations", "2", "--temperature", "1.5"], "adapter.onnx_adapter"),
-        (["--full", "--method", "sft"], "model/model.onnx"),
-    ],
+    standing_for_all(
+        [
+            (["--full", "--method", "sft"], "model/model.onnx"),
+            (["--kl", "0.1", "--iterations", "2", "--temperature", "1.5"], "adapter.onnx_adapter"),
+        ]
+    ),
 )
 def test_a_run_that_goes_on_is_the_run_that_was_not_interrupted(
     more: list[str], file: str, rows: Path, tmp_path: Path, run: Run
@@ -73,6 +76,7 @@ def test_a_folder_of_another_run_is_told(rows: Path, tmp_path: Path, run: Run, m
     assert run(learn).out == ""  # done
 
 
+@pytest.mark.processes
 def test_an_interrupt_keeps_the_steps(
     rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -74,6 +74,7 @@ def test_two_exports_on_given_tokens_and_texts(log: str, run: Run, tmp_path: Pat
     assert (found["rows"], found["cause"]) == (2, None)
 
 
+@pytest.mark.grid
 def test_divergence_and_the_token_that_begins_texts(log: str, run: Run, tmp_path: Path) -> None:
     strict, lax = (out(run, A, log, "--divergence", x)["rows_that_diverge"] for x in ("0.01", "1000"))
     assert (strict, lax) == (8, 0)
@@ -127,6 +128,7 @@ def test_two_files(log: str, run: Run, tmp_path: Path) -> None:
     assert "line 2 of a: no row of b has the same tokens" in run(["mismatch", log, str(file)], 1).err
 
 
+@pytest.mark.grid
 def test_variants_and_adapters_of_either_side(log: str, run: Run, tmp_path: Path) -> None:
     folder = str(folder_of_two(tmp_path))
     adapter = str(MODELS / "handmade-lora" / "casual.onnx_adapter")

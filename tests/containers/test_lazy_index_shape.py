@@ -57,6 +57,7 @@ def test_shape_is_that_of_the_dense_stack(op, dim, names):
     assert_same(ls, dense)
 
 
+@pytest.mark.depth
 @settings(max_examples=100)
 @given(st.data())
 def test_reshape_is_that_of_the_dense_stack(data):

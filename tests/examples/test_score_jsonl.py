@@ -57,6 +57,7 @@ def test_the_command_writes_the_same_and_a_page(tmp_path: Path, rows: Path) -> N
     assert not {"script", "img"} & set(seen)  # of which one response is made
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("cut", ["between lines", "in a line"])
 def test_an_interrupted_run_goes_on(tmp_path: Path, rows: Path, cut: str) -> None:
     whole, scores = tmp_path / "whole.jsonl", tmp_path / "scores.jsonl"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.shared import add_one, echo_all, put_and_die, put_new
+from helpers.tiers import standing_for_all
 
 from lite import TensorDict, lazy_stack
 from lite._files import blocks
@@ -31,7 +32,7 @@ _VIEWS: dict[str, Callable[[TensorDict], Any]] = {
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork:RuntimeWarning")
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", standing_for_all(METHODS))
 def test_processes_write_where_the_parent_reads(method: str) -> None:
     whole = TensorDict({"x": np.zeros((3, 2)), "n": {"x": np.zeros((3, 2))}}, [3, 2]).memmap_()
     views = [view(whole) for view in _VIEWS.values()]
@@ -90,6 +91,7 @@ def test_files_do_not_stay_open_where_blocks_are_known() -> None:
     assert max(abs(first - last) for first, last in zip(*counts, strict=True)) < 10
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors in /proc")
 def test_memory_is_given_back() -> None:
     gc.collect()

@@ -52,6 +52,7 @@ def read(path: Path) -> Any:
     return td["a"][0]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("name", standing_for_all(NAMES))
 def test_killed_writers(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"f.{name}"
@@ -98,7 +99,7 @@ def test_permissions_are_those_of_new_files(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", standing_for_all(["npz", "folder", "tdz", "safetensors", "h5", "parquet", "one"], 2)
+    "name", standing_for_all(["npz", "folder", "tdz", "safetensors", "h5", "parquet", "one"], 1)
 )
 def test_a_full_disk(name: str, tmp_path: Path) -> None:
     """A limit of the size of files stands for the end of the disk."""

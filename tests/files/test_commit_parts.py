@@ -87,6 +87,7 @@ def test_a_folder_beside_a_foreign_file_is_a_tree_of_its_own(tmp_path):
     assert commit.outermost("/") == ("/", "")
 
 
+@pytest.mark.processes
 def test_stopping_while_a_part_is_written(tmp_path, monkeypatch):
     """Entries and nested folders are added whole or not at all."""
     actions = {
@@ -196,6 +197,7 @@ def read_all(path: Path, end: float) -> None:
             assert (inner["deep", "y"] == int(inner["s"][1:])).all()
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_whole_trees_and_parts_are_written_and_read_at_once(tmp_path):
     path = tmp_path / "td"

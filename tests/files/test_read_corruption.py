@@ -229,6 +229,7 @@ def test_pickles_are_not_run(name, tmp_path):
     assert not target.exists()
 
 
+@pytest.mark.depth
 @quick
 @given(data=st.data())
 def test_any_changed_byte_raises_or_loads(data, tmp_path_factory):
@@ -246,6 +247,7 @@ def test_any_changed_byte_raises_or_loads(data, tmp_path_factory):
     assert content(root) == before
 
 
+@pytest.mark.depth
 @quick
 @given(data=st.data(), kind=st.sampled_from(["td.tdz", "td.npz", "td.safetensors", "consolidated"]))
 def test_any_changed_byte_of_one_file(data, kind, tmp_path_factory):

@@ -116,6 +116,7 @@ def test_changed_descriptions_of_a_folder(data, tmp_path_factory):
     reads_or_refuses(root, lambda: TensorDict.load_memmap(root / "td"))
 
 
+@pytest.mark.depth
 @hostile
 @given(data=st.data())
 def test_changed_descriptions_of_an_archive(data, tmp_path_factory):
@@ -165,6 +166,7 @@ def rezipped(
     path.write_bytes(out.getvalue())
 
 
+@pytest.mark.depth
 @hostile
 @given(data=st.data())
 def test_changed_descriptions_of_consolidated_files(data, tmp_path_factory):
@@ -177,6 +179,7 @@ def test_changed_descriptions_of_consolidated_files(data, tmp_path_factory):
     reads_or_refuses(root, lambda: lite.from_consolidated(root / "td"))
 
 
+@pytest.mark.depth
 @hostile
 @given(data=st.data())
 def test_changed_descriptions_of_safetensors(data, tmp_path_factory):
@@ -199,6 +202,7 @@ def test_changed_descriptions_of_safetensors(data, tmp_path_factory):
 SHAPES = [b"9999999999,", b"-1,", b"2**62,", b"", b"3, 2000000", b"()", b"3, (", b"'x',"]
 
 
+@pytest.mark.depth
 @hostile
 @given(data=st.data())
 def test_changed_arrays_in_npz(data, tmp_path_factory):

@@ -173,10 +173,13 @@ def check_jit(name: str, fn: Any, specs: Any) -> None:
         np.testing.assert_allclose(slope, grad, rtol=1e-5, atol=1e-6)
 
 
-CHECKS = (
-    check_central,
-    check_vmap_of_grad,
-    check_grad_of_vmap,
-    check_jacobian,
-    pytest.param(check_jit, marks=pytest.mark.grid),
-)
+GRADIENTS = (check_central, check_vmap_of_grad, check_grad_of_vmap, check_jacobian)
+
+
+def check_gradients(name: str, fn: Any, specs: Any) -> None:
+    """All of one function: they take less time than pytest needs for a test of each."""
+    for check in GRADIENTS:
+        check(name, fn, specs)
+
+
+CHECKS = (check_gradients, pytest.param(check_jit, marks=pytest.mark.grid))

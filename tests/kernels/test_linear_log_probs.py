@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from helpers import reference
+from helpers.tiers import standing_for_all
 
 from lite.kernels import get_num_threads, linear_log_probs, set_num_threads, token_log_probs
 from lite.kernels.linear_log_probs import LinearLogProbs
@@ -42,7 +43,7 @@ class Rows:
 
 
 @pytest.mark.parametrize("block_bytes", BLOCKS)
-@pytest.mark.parametrize("dtype", [np.float16, "bfloat16", np.float32, np.float64])
+@pytest.mark.parametrize("dtype", standing_for_all([np.float32, np.float16, "bfloat16", np.float64]))
 def test_log_probs_and_derivatives(rng, dtype, block_bytes):
     dtype = np.dtype(getattr(pytest.importorskip("ml_dtypes"), dtype) if dtype == "bfloat16" else dtype)
     hidden, weight, ids, bias = make(rng, dtype)

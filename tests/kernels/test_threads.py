@@ -44,6 +44,7 @@ def test_eight_threads_at_once(threads):
                 np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_after_fork():
     """In a process of its own: a fork of this one would take pytest's threads with it."""

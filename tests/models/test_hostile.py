@@ -115,6 +115,7 @@ CONFIGS = ["config.json", "generation_config.json", "tokenizer_config.json", "sp
 FILES = ["model.onnx", "chat_template.jinja", "tokenizer.json", *CONFIGS]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("name", "kind"),
     standing_for_all([*zip(FILES, KINDS * 2, strict=False), *zip(reversed(FILES), KINDS, strict=False)], 4),
@@ -278,6 +279,8 @@ def test_a_cache_of_any_size_is_not_allocated(cases: Cases, tmp_path: Path, path
 
 
 RUNTIMES = ["onnxruntime", "numpy"]
+LARGE = 1, 3, 2**38
+LARGER = (2**20, 2**20, 2**20), (1, 3, 2**63 - 1)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
@@ -288,7 +291,7 @@ def test_a_graph_that_never_ends(result: Callable[..., str], action: str, runtim
     assert found.startswith("TimeoutError: the graph may never end")
 
 
-@pytest.mark.parametrize("shape", [(1, 3, 2**38), (2**20, 2**20, 2**20), (1, 3, 2**63 - 1)])
+@pytest.mark.parametrize("shape", [LARGE, *(pytest.param(x, marks=pytest.mark.grid) for x in LARGER)])
 @pytest.mark.parametrize("action", ["use", "run_graph"])
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_a_graph_that_makes_more_than_fits(
@@ -372,7 +375,8 @@ def test_tokenizers_that_are_refused(result: Callable[..., str], name: str) -> N
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"([a-zA-Z0-9 ,!.?|<>_\n]+)+\x01", "(.+)+\x01", r"(.*)(.*)(.*)(.*)(.*)\5\x01"]
+    "pattern",
+    standing_for_all([r"(.*)(.*)(.*)(.*)(.*)\5\x01", r"([a-zA-Z0-9 ,!.?|<>_\n]+)+\x01", "(.+)+\x01"]),
 )
 def test_expressions_that_try_for_ever(result: Callable[..., str], pattern: str) -> None:
     found = result(edit("tokenizer.json", pre_tokenizer={**SPLIT, "pattern": {"Regex": pattern}}))

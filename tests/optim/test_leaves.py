@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers.tiers import standing_for_all
 
 from lite import TensorDict, optim
 from lite.optim.leaves import LARGE
@@ -73,7 +74,7 @@ print([round(float(new[key].sum()), 1) for key in "abc"], sys.modules.get("numba
 
 @pytest.mark.parametrize(
     ("before", "disabled", "loaded"),
-    [("sys.modules['numba'] = None", "0", "False"), ("", "0", "True"), ("", "1", "False")],
+    standing_for_all([("sys.modules['numba'] = None", "0", "False"), ("", "0", "True"), ("", "1", "False")]),
     ids=["no Numba", "Numba, which few numbers do not load", "compiler switched off"],
 )
 def test_where_there_is_no_compiler_numpy_computes(before, disabled, loaded):

@@ -33,6 +33,7 @@ def running() -> int:
     return len(multiprocessing.active_children())
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("options", [{"mp_start_method": "spawn"}, {"max_tasks_per_child": 1}])
 def test_other_kinds_of_workers(options):
     out = source().map(partial(np.add, 1), num_workers=1, **options)
@@ -111,6 +112,7 @@ def test_workers_draw_what_the_generator_decides(tmp_path):
         assert len(set(first[key])) == 2
 
 
+@pytest.mark.processes
 def test_leaving_early_ends_the_processes():
     results = source().map_iter(plus_one, num_workers=2, chunksize=1)
     np.testing.assert_array_equal(next(results)["a"], [[1, 2]])

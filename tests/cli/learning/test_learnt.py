@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 from helpers.commands import Run
 from helpers.lessons import TIMES
+from helpers.tiers import standing_for_all
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
 
 
-@pytest.mark.parametrize("kind", ["adapter", "full"])
+@pytest.mark.parametrize("kind", standing_for_all(["adapter", "full"]))
 def test_what_is_learnt_runs_as_a_model(kind: str, rows: Path, tmp_path: Path, run: Run) -> None:
     output, page = tmp_path / "learnt", tmp_path / "page.html"
     learn = ["learn", str(rows), "--method", "sft", "--held-out", str(rows), "--quiet"]

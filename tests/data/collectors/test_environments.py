@@ -128,6 +128,7 @@ def test_hanging_environments_are_named(wrap):
     envs.close()
 
 
+@pytest.mark.processes
 def test_hanging_processes_are_named_and_ended():
     makes = [*makers([(9,)] * 2), functools.partial(Faulty, 2, "sleep", 1), *makers([(9,)])]
     vector = AsyncVectorEnv(makes, context="fork")

@@ -344,6 +344,7 @@ def test_a_policy_of_jax():
 LENGTH_LISTS = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=3), min_size=1, max_size=4)
 
 
+@pytest.mark.depth
 @settings(max_examples=60)
 @given(LENGTH_LISTS, st.integers(1, 9), st.sampled_from([*MODES, None]), st.sampled_from([None, 1, 2, 4]))
 def test_any_episodes_in_batches_of_any_size(lists, time, mode, most):

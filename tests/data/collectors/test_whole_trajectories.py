@@ -13,6 +13,7 @@ gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 SyncVectorEnv, AutoresetMode = gymnasium.vector.SyncVectorEnv, gymnasium.vector.AutoresetMode
 
 
+@pytest.mark.depth
 @settings(max_examples=100)
 @given(
     st.integers(1, 3),

@@ -139,6 +139,7 @@ def test_hostile_files(tmp_path, kind):
     refused(tmp_path, "refusing to follow", source)
 
 
+@pytest.mark.depth
 def test_lists_that_claim_to_be_long(tmp_path):
     """Equal values take next to nothing in a file of Parquet."""
     zeros = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(1 << 24)), 1 << 20)

@@ -22,6 +22,7 @@ def frames(start: int, stop: int, every: int = 5, dtype: object = np.float32) ->
     )
 
 
+@pytest.mark.depth
 @settings(max_examples=60)
 @given(
     st.integers(1, 20),

@@ -75,6 +75,7 @@ def test_functions_have_references() -> None:
     assert found.nodes[0].attributes == {"alpha": Reference("a")}
 
 
+@pytest.mark.depth
 def test_damaged_models_end_in_a_model_or_a_value_error() -> None:
     model = (MODELS / "optimum-gpt2" / "model.onnx").read_bytes()
     rng = np.random.default_rng(0)

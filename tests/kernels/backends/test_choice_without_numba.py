@@ -127,6 +127,7 @@ def test_what_needs_it_names_the_command() -> None:
     run(ERRORS)
 
 
+@pytest.mark.processes
 def test_models_generate() -> None:
     pytest.importorskip("onnxruntime")
     pytest.importorskip("tokenizers")

@@ -45,6 +45,7 @@ multistep_return(np.ones(3), np.zeros(3, bool), gamma=0.9, n_steps=2)
 """
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is one of Linux")
 def test_too_small_an_address_space_is_what_the_error_says() -> None:
     pytest.importorskip("numba")

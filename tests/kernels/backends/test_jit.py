@@ -33,6 +33,7 @@ def test_nan_keeps_its_meaning_where_sums_may_be_reordered():
     assert np.isnan(total(values))
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(not COMPILED, reason="Numba does not run the kernels")
 def test_a_changed_helper_is_compiled_anew(tmp_path):
     """Numba looks at the kernel's own file only; names in the cache tell the others."""

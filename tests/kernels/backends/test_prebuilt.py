@@ -399,6 +399,7 @@ print(backend(), *sorted({"numba", "llvmlite"} & set(sys.modules)))
 """
 
 
+@pytest.mark.processes
 def test_a_program_and_a_forked_one_run_without_numba(folder: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-W", "error", "-c", PROGRAM],

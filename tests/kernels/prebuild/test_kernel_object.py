@@ -39,6 +39,7 @@ def run(target: str, *arguments: str, **environment: str) -> subprocess.Complete
     )  # fmt: skip
 
 
+@pytest.mark.simulator
 @pytest.mark.parametrize(("target", "machine"), standing_for_all([("armv8", 183), ("x86-64-v2", 62)]))
 def test_code_is_for_the_architecture_of_the_target(tmp_path: Path, target: str, machine: int) -> None:
     file = tmp_path / "kernels.o"

@@ -36,6 +36,7 @@ def test_the_manifest_tells_the_sources() -> None:
     assert set(manifest["libraries"][0]) == {"file", "target", "level", "size"}
 
 
+@pytest.mark.grid
 def test_progress_is_told(tmp_path: Path) -> None:
     told: list[str] = []
     script = tmp_path / "compiler"

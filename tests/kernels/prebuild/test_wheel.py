@@ -72,6 +72,7 @@ def test_targets_of_two_architectures_are_refused() -> None:
         wheel.tag(list(TARGETS.values()))
 
 
+@pytest.mark.processes
 def test_pip_installs_it_and_lite_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lite.kernels.backends import prebuilt
 

@@ -39,6 +39,7 @@ def test_all_that_was_tried_comes_best_first(model: OnnxDecoder) -> None:
     assert "special tokens" not in {c.name for c in tried}
 
 
+@pytest.mark.grid
 def test_a_part_of_the_tokens_is_enough(model: OnnxDecoder, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 

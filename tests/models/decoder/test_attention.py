@@ -129,6 +129,7 @@ def test_what_is_no_model_is_refused(data: bytes) -> None:
         replace_attention(data, 2)
 
 
+@pytest.mark.depth
 def test_cut_and_garbled_models_raise_or_are_left_alone(rng: np.random.Generator) -> None:
     """They come from a file; large weights are elsewhere, so that what is garbled is the graph."""
     path = MODELS / "optimum-gpt2" / "model.onnx"

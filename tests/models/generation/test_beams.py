@@ -133,6 +133,7 @@ def test_draws_follow_the_seed_whatever_the_batch() -> None:
     assert len({tuple(one.tokens.tolist()) for one in found}) > 5
 
 
+@pytest.mark.depth
 def test_beams_are_drawn_from_all_continuations_without_replacement() -> None:
     """The first to be drawn of one step: as often as it is likely; no two are the same."""
     logits = np.log(np.array([[0.4, 0.3, 0.2, 0.1]], np.float32))

@@ -136,6 +136,7 @@ ENDLESS = Path(__file__).parents[1] / "graphs" / "endless.onnx"
 """`logits` of 8 tokens are those of a loop of 2^62 rounds."""
 
 
+@pytest.mark.processes
 def test_a_decoder_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(binding, "FIRST_RUN_SECONDS", 0.2)
     with pytest.raises(TimeoutError, match=r"may never end: its run took over 2\.2 seconds"):
@@ -176,6 +177,7 @@ def test_what_is_in_time_is_not_stopped() -> None:
         load()
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_closes_no_session_of_its_parent() -> None:

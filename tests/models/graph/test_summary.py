@@ -79,6 +79,7 @@ def test_an_empty_file_is_named(tmp_path: Path) -> None:
         scan(tmp_path / "model.onnx")
 
 
+@pytest.mark.depth
 @given(st.binary(max_size=300))
 @settings(max_examples=300)
 def test_random_bytes_end_in_a_summary_or_a_value_error(data: bytes) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from helpers.models.prompts import HELLO, HI, MODES, Make, prompts, rows
 from helpers.models.real_models import MODELS
+from helpers.tiers import standing_for_all
 
 import lite
 from lite import TensorDict
@@ -168,7 +169,7 @@ def test_grpo_through_a_buffer(storage: Any, wrap: Make) -> None:
     assert len(lengths) > 1
 
 
-@pytest.mark.parametrize("pad_output", [False, True])
+@pytest.mark.parametrize("pad_output", standing_for_all([True, False]))
 def test_from_prompts_to_a_step(pad_output: bool) -> None:
     """Generated, rewarded, compared in a buffer, scored: the loss of the model, and steps that lower it."""
     pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")

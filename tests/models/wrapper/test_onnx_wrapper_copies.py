@@ -172,6 +172,7 @@ def test_map() -> None:
     assert list(result["text", "response"]) == said(wrapper)
 
 
+@pytest.mark.processes
 def test_cloudpickle() -> None:
     cloudpickle = pytest.importorskip("cloudpickle")
     wrapper = make(input_mode="text")

@@ -57,6 +57,7 @@ def said_with(wrapper: OnnxWrapper, options: dict[str, Any]) -> tuple[list[Any],
     return list(out["text", "response"]), out.get(("log_probs", "response"), as_list=True)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_every_export_generates_and_scores_on_several_sessions(name: str) -> None:
     cases = EXPECTED[name]["greedy"]

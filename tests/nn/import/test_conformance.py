@@ -75,6 +75,7 @@ def _failing() -> Iterator[tuple[str, str]]:
             yield case.name.removeprefix("test_"), f"{type(error).__name__}: {error}"
 
 
+@pytest.mark.grid
 def test_all_but_those_with_a_reason() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

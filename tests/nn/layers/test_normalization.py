@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.tiers import standing_for_all
 
 from lite import nn
 from lite.nn.layers import large_arrays as _compiled
@@ -17,7 +18,9 @@ def layer(rng, shape, **options):
 
 @pytest.mark.parametrize("shape", [(64,), (4, 16), (5,)])
 @pytest.mark.parametrize("options", [{}, {"bias": False}, {"elementwise_affine": False}])
-@pytest.mark.parametrize("batch", [LARGE // 16, 40_000])  # within one thread, and for several
+@pytest.mark.parametrize(
+    "batch", standing_for_all([LARGE // 16, 40_000])
+)  # within one thread, and for several
 def test_compiled_layer_norm(rng, shape, options, batch, monkeypatch):
     norm = layer(rng, shape, **options)
     x = (rng.normal(size=(batch, *shape)) * 3 + 10).astype(np.float32)

@@ -81,6 +81,7 @@ def test_a_setting_ends_when_the_body_raises() -> None:
     assert not composite_lp_aggregate()
 
 
+@pytest.mark.processes
 def test_aggregate_from_the_environment() -> None:
     import subprocess
     import sys

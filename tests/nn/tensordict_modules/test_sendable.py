@@ -98,6 +98,7 @@ def test_other_processes_take_them() -> None:
     assert result["y"].tolist() == [1, 2, 3, 4]
 
 
+@pytest.mark.processes
 def test_without_cloudpickle() -> None:
     program = """
 import pickle, sys

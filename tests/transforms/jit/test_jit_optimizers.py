@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.tiers import standing_for_all
 
 import lite
 from lite import TensorDict, optim
@@ -40,7 +41,7 @@ WIDTHS = [(name, dtype) for name in OPTIMIZERS for dtype in (np.float32, np.floa
 
 
 @pytest.mark.parametrize(("name", "dtype"), [*WIDTHS, ("adam", np.float16), ("momentum", np.float16)])
-@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize("inplace", standing_for_all([False, True]))
 def test_sixty_steps(name: str, dtype: Any, inplace: bool) -> None:
     optimizer = OPTIMIZERS[name]()
 

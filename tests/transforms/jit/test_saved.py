@@ -73,6 +73,7 @@ def test_a_loaded_step_has_no_state_before_a_call(file: Path) -> None:
         lite.load_step(file).state  # noqa: B018
 
 
+@pytest.mark.processes
 def test_a_device_needs_neither_the_function_nor_its_modules(file: Path) -> None:
     program = f"""
 import sys, numpy as np, lite

@@ -10,8 +10,7 @@ import pytest
 from helpers.central_differences import CHECKS, Case
 from helpers.graphs import check as check_graph
 from helpers.graphs import check_onnx, numbers
-from helpers.vmap_cases import CHECKS as VMAP_CHECKS
-from helpers.vmap_cases import f, rows, written
+from helpers.vmap_cases import check_mapped, f, rows, written
 
 import lite
 from lite import vmap
@@ -90,10 +89,9 @@ VMAP_CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("check", VMAP_CHECKS)
 @pytest.mark.parametrize("case", VMAP_CASES, ids=[name for name, *_ in VMAP_CASES])
-def test_rule_equals_loop(case: Case, check: Any) -> None:
-    check(*case)
+def test_rule_equals_loop(case: Case) -> None:
+    check_mapped(*case)
 
 
 def test_mapped_arrays_are_shown_and_not_saved(tmp_path: Any) -> None:

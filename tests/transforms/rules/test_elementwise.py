@@ -9,8 +9,7 @@ import pytest
 from helpers.central_differences import CHECKS, Case, assert_gradients
 from helpers.graphs import check as check_graph
 from helpers.graphs import check_onnx, numbers
-from helpers.vmap_cases import CHECKS as VMAP_CHECKS
-from helpers.vmap_cases import b, c, f, i, nan
+from helpers.vmap_cases import b, c, check_mapped, f, i, nan
 
 import lite
 from lite._arrays import formulas
@@ -104,10 +103,9 @@ VMAP_CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("check", VMAP_CHECKS)
 @pytest.mark.parametrize("case", VMAP_CASES, ids=[name for name, *_ in VMAP_CASES])
-def test_rule_equals_loop(case: Case, check: Any) -> None:
-    check(*case)
+def test_rule_equals_loop(case: Case) -> None:
+    check_mapped(*case)
 
 
 def test_where_and_clip() -> None:

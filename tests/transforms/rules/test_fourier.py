@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-from helpers.vmap_cases import CHECKS as VMAP_CHECKS
-from helpers.vmap_cases import Case, f
+from helpers.vmap_cases import Case, check_mapped, f
 
 import lite
 
@@ -20,10 +17,9 @@ VMAP_CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("check", VMAP_CHECKS)
 @pytest.mark.parametrize("case", VMAP_CASES, ids=[name for name, *_ in VMAP_CASES])
-def test_rule_equals_loop(case: Case, check: Any) -> None:
-    check(*case)
+def test_rule_equals_loop(case: Case) -> None:
+    check_mapped(*case)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ import pytest
 from helpers.central_differences import CHECKS, Case
 from helpers.graphs import check as check_graph
 from helpers.graphs import check_onnx, numbers
-from helpers.vmap_cases import CHECKS as VMAP_CHECKS
-from helpers.vmap_cases import f
+from helpers.vmap_cases import check_mapped, f
 
 import lite
 
@@ -101,10 +100,9 @@ VMAP_CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("check", VMAP_CHECKS)
 @pytest.mark.parametrize("case", VMAP_CASES, ids=[name for name, *_ in VMAP_CASES])
-def test_rule_equals_loop(case: Case, check: Any) -> None:
-    check(*case)
+def test_rule_equals_loop(case: Case) -> None:
+    check_mapped(*case)
 
 
 def test_joins() -> None:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from helpers.central_differences import CHECKS, Case, assert_gradients
 from helpers.graphs import check_onnx
-from helpers.vmap_cases import CHECKS as VMAP_CHECKS
-from helpers.vmap_cases import f, spd
+from helpers.vmap_cases import check_mapped, f, spd
 
 import lite
 
@@ -171,7 +170,6 @@ VMAP_CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("check", VMAP_CHECKS)
 @pytest.mark.parametrize("case", VMAP_CASES, ids=[name for name, *_ in VMAP_CASES])
-def test_rule_equals_loop(case: Case, check: Any) -> None:
-    check(*case)
+def test_rule_equals_loop(case: Case) -> None:
+    check_mapped(*case)

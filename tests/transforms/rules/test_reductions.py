@@ -9,8 +9,7 @@ import pytest
 from helpers.central_differences import CHECKS, Case, check_central
 from helpers.graphs import check as check_graph
 from helpers.graphs import check_onnx, numbers
-from helpers.vmap_cases import CHECKS as VMAP_CHECKS
-from helpers.vmap_cases import b, f, i, nan
+from helpers.vmap_cases import b, check_mapped, f, i, nan
 
 import lite
 
@@ -229,10 +228,9 @@ VMAP_CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("check", VMAP_CHECKS)
 @pytest.mark.parametrize("case", VMAP_CASES, ids=[name for name, *_ in VMAP_CASES])
-def test_rule_equals_loop(case: Case, check: Any) -> None:
-    check(*case)
+def test_rule_equals_loop(case: Case) -> None:
+    check_mapped(*case)
 
 
 FUNCTIONS = [

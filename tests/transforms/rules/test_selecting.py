@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import CHECKS, Case, assert_gradients
+from helpers.central_differences import GRADIENTS, Case, assert_gradients
 from helpers.graphs import check as check_graph
 from helpers.graphs import check_onnx, numbers
-from helpers.vmap_cases import CHECKS as VMAP_CHECKS
-from helpers.vmap_cases import b, f, i
+from helpers.vmap_cases import b, check_mapped, f, i
 from helpers.vmap_cases import written as written_to_copy
 
 import lite
@@ -73,9 +72,9 @@ CASES: list[Case] = [
 CHECKED = [
     (case, check)
     for case in CASES
-    for check in (*CHECKS[:4], check_onnx)  # in graphs they write to arrays that are not theirs
+    for check in (*GRADIENTS, check_onnx)  # in graphs they write to arrays that are not theirs
     # vmap runs these in a loop, of which it warns, so that there is nothing to be told of its gradient.
-    if check is not CHECKS[2]
+    if check is not GRADIENTS[2]
     or case[0] not in ("put_along_axis of all", "put", "place", "putmask", "fill_diagonal, wrap")
 ]
 
@@ -123,10 +122,9 @@ VMAP_CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("check", VMAP_CHECKS)
 @pytest.mark.parametrize("case", VMAP_CASES, ids=[name for name, *_ in VMAP_CASES])
-def test_rule_equals_loop(case: Case, check: Any) -> None:
-    check(*case)
+def test_rule_equals_loop(case: Case) -> None:
+    check_mapped(*case)
 
 
 def test_lookups() -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-from helpers.vmap_cases import CHECKS, Case, add_in_place, b, f, i, written
+from helpers.vmap_cases import Case, add_in_place, b, check_mapped, f, i, written
 
 from lite import vmap
 
@@ -50,10 +48,9 @@ CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("case", CASES, ids=[name for name, *_ in CASES])
-def test_rule_equals_loop(case: Case, check: Any) -> None:
-    check(*case)
+def test_rule_equals_loop(case: Case) -> None:
+    check_mapped(*case)
 
 
 def test_at_does_not_write_into_a_shared_array() -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.tiers import standing_for_all
 
 from lite.kernels.backends.choice import backend
 
@@ -28,7 +29,7 @@ def read(values, bfloat16, keep):
     return np.where(keep, x.astype(np.float64), -np.inf) if keep.size else x.astype(np.float64)
 
 
-@pytest.mark.parametrize("kind", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("kind", standing_for_all(["float32", "bfloat16", "float64", "float16"]))
 def test_results_of_all_sizes(rng, kind):
     functions = {
         name: compiled(name) for name in ("maximum", "odd", "sum_of_exp", "sums_of_exp", "sums_apart")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.tiers import standing_for_all
 
 from lite.kernels.backends.choice import backend
 
@@ -19,7 +20,7 @@ def sum_and_highest(o, x, factor):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("size", [1, 16, 70])
+@pytest.mark.parametrize("size", standing_for_all([70, 1, 16]))
 def test_compiled_formulas(rng, dtype, size):
     from lite.kernels.cpu.vectors.formulas import folded, written
 
