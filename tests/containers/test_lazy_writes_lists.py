@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.tiers import standing_for_all
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack
 
@@ -71,7 +72,7 @@ def _assert_read_back(td: Any, sizes: Index, key: Any, element: Callable[[Index]
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 @pytest.mark.parametrize("element", ELEMENTS.values(), ids=ELEMENTS)
-@pytest.mark.parametrize(("sizes", "dims"), LAYOUTS)
+@pytest.mark.parametrize(("sizes", "dims"), standing_for_all(LAYOUTS, 2))
 def test_elements_are_read_back_where_the_list_has_them(
     sizes: Index, dims: Index, element: Callable[[Index], Any], write: Callable[[Any, Any], object]
 ) -> None:

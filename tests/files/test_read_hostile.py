@@ -130,6 +130,7 @@ def test_changed_descriptions_of_an_archive(data, tmp_path_factory):
 NAMES = ["../x", "/abs", "n/../../y", "a.memmap", "meta.json", "%commit/meta.json", "x" * 300, "\\..\\z", "n"]
 
 
+@pytest.mark.processes
 @hostile
 @given(data=st.data())
 def test_unpacking_is_all_or_nothing(data, tmp_path_factory):

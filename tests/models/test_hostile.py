@@ -134,6 +134,7 @@ def test_what_is_no_file_is_none(result: Callable[..., str], name: str, kind: st
         assert found == FINE
 
 
+@pytest.mark.processes
 def test_external_data_that_are_no_file(result: Callable[..., str]) -> None:
     assert result(instead("model.onnx.data", os.mkfifo), export=SLOTS).startswith(MISSING)
 

@@ -104,6 +104,7 @@ def weighed(logits: Any, ids: list[int], prompt: int, options: dict[str, Any]) -
     return scores * 0.8 if options.get("logits_processor") is flatter else scores
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("pairs", standing_for_all([False, True]))
 def test_scoring_reproduces_what_was_recorded(pairs: bool) -> None:
     decoder = OnnxDecoder(embedded_model_path(), num_threads=1)

@@ -602,6 +602,7 @@ def test_branches_on_numbers_are_refused(tmp_path: Path) -> None:
         net.to_onnx(tmp_path / "net.onnx", td)
 
 
+@pytest.mark.grid
 def test_loops_over_the_batch_are_refused(tmp_path: Path) -> None:
     cell = nn.GRUCell(3, 4)
 

@@ -67,6 +67,7 @@ def test_only_outputs_are_kept_without_derivatives() -> None:
     assert len(loop.outputs) == 2  # the last state, and the outputs
 
 
+@pytest.mark.grid
 def test_jacobians_go_step_by_step() -> None:
     layer = nn.LSTM(2, 2, proj_size=1, rng=0).to(np.float64)
     x = np.random.default_rng(0).normal(size=(3, 1, 2))

@@ -41,6 +41,7 @@ print("unharmed")
 """
 
 
+@pytest.mark.grid
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protects pages by Linux' mprotect")
 def test_nothing_is_touched_beyond_the_end():
     run = subprocess.run([sys.executable, "-c", GUARDED], capture_output=True, text=True, timeout=300)
