@@ -263,6 +263,12 @@ def _learn(parser: argparse.ArgumentParser) -> None:
     _add_number(parser, "--clip", _share, 0.2, "how far a ratio of probabilities counts")
     _add_number(parser, "--iterations", _positive, 1, "steps of the optimiser on the same responses")
     _add_number(parser, "--batch-size", _positive, 16, "responses that a gradient is computed of at a time")
+    parser.add_argument(
+        "--checkpoint",
+        type=_positive,
+        metavar="N",
+        help="compute the model in N parts again on the way back: less memory, more time (not at all)",
+    )
     _add_number(parser, "--seed", _not_negative, 0, "seed of the order of rows and of the sampling")
     parser.add_argument("--system", metavar="TEXT", help="system message put before the prompt")
     parser.add_argument("--raw", action="store_true", help="use prompts as they are, without chat template")

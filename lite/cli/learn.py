@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,11 @@ def run(args: argparse.Namespace) -> int:
     rows = read_rows(args.file, args)
     held_out = None if args.held_out is None else read_rows(args.held_out, args)
     reward = None if args.method == "sft" else reward_of(args.reward)
-    folder = Folder(args.output, _made_with(args))
+    with closing(Folder(args.output, _made_with(args))) as folder:
+        return _learn(args, folder, rows, held_out, reward)
+
+
+def _learn(args: argparse.Namespace, folder: Folder, rows: Any, held_out: Any, reward: Any) -> int:
     stand = folder.read()
     records = [] if stand is None else folder.records(stand.steps)
     if stand is not None and stand.steps >= args.steps:

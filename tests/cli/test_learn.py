@@ -15,6 +15,7 @@ from helpers.lessons import SMALL, TIMES
 from helpers.tiers import standing_for_all
 
 from lite.cli import main
+from lite.data.replay.ring_file import WriterLock
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
@@ -74,6 +75,35 @@ def test_a_folder_of_another_run_is_told(rows: Path, tmp_path: Path, run: Run, m
     monkeypatch.setattr("lite.models.OnnxDecoder.__init__", lambda *args, **options: pytest.fail("opened"))
     assert "seed was 0 and is 1" in run([*learn, "--seed", "1"], 1).err
     assert run(learn).out == ""  # done
+
+
+def test_one_run_at_a_time_writes_to_a_folder(rows: Path, tmp_path: Path, run: Run) -> None:
+    learn = ["learn", str(rows), *SMALL, "--output", str(tmp_path / "o")]
+    run([*learn, "--steps", "1"])
+    other = WriterLock(str(tmp_path / "o"))
+    before = (tmp_path / "o" / "steps.jsonl").read_bytes()
+    assert "another `lite learn` writes there now" in run([*learn, "--steps", "2"], 1).err
+    assert (tmp_path / "o" / "steps.jsonl").read_bytes() == before
+    other.close()
+    run([*learn, "--steps", "2"])
+    assert len(steps(tmp_path / "o")) == 3
+
+
+@pytest.mark.parametrize("more", [[], ["--full"]])
+def test_parts_are_computed_again_on_the_way_back(
+    more: list[str], rows: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lite.cli.learning.learner import Learner
+
+    made: list[Learner] = []
+    step = Learner.step
+    monkeypatch.setattr(Learner, "step", lambda self: (made.append(self), step(self))[1])
+    learn = ["learn", str(rows), *SMALL, *more, "--steps", "1"]
+    run([*learn, "--output", str(tmp_path / "parts"), "--checkpoint", "3"])
+    run([*learn, "--output", str(tmp_path / "whole")])
+    assert [max(getattr(m, "checkpoint", 0) for m in one.policy.modules()) for one in made] == [3, 0]
+    parts, whole = steps(tmp_path / "parts")[1], steps(tmp_path / "whole")[1]
+    assert parts == pytest.approx(whole, rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.processes

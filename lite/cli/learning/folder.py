@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from lite import NonTensorData, TensorDict
 from lite.cli.output_files import check_run
+from lite.data.replay.ring_file import WriterLock
 
 _STATE, _STEPS = "state.tdz", "steps.jsonl"
-_OWN = (_STATE, _STEPS, "model")
+_OWN = (_STATE, _STEPS, "model", "%writer")
 
 
 class Stand(NamedTuple):
@@ -33,6 +34,7 @@ class Folder:
 
     The state is one file that is replaced as a whole after each step, so a process that is killed loses no
     more than the step it is at. The line of a step is written before its state: one too many is removed.
+    From the first look at a folder, or the first line in a new one, until `close` no other run writes there.
 
     Args:
         path: the folder; it is made with the first state.
@@ -44,15 +46,29 @@ class Folder:
 
     def __init__(self, path: str, run: Mapping[str, Any]) -> None:
         self.path, self.run = Path(path), run
+        self._lock: WriterLock | None = None
         if self.path.exists() and not self.path.is_dir():
             raise NotADirectoryError(f"--output {path} is no folder")
+
+    def close(self) -> None:
+        """Let others write."""
+        if self._lock is not None:
+            self._lock.close()
+
+    def _alone(self) -> None:
+        """Lock out other runs."""
+        if self._lock is None:
+            try:
+                self._lock = WriterLock(str(self.path))
+            except RuntimeError:
+                raise ValueError(f"--output {self.path}: another `lite learn` writes there now") from None
 
     def read(self) -> Stand | None:
         """Where the run stands; None if nothing is there yet.
 
         Raises:
             ValueError: the folder holds something else, or was made with other options or files; the message
-                names what differs.
+                names what differs. Or another run writes there.
         """
         file = self.path / _STATE
         if not file.exists():
@@ -66,6 +82,7 @@ class Folder:
         except (KeyError, TypeError, RuntimeError, ValueError, AttributeError) as error:
             raise ValueError(f"{file} is not what `lite learn` wrote: {error}") from None
         check_run(str(self.path), run, self.run, "folder")
+        self._alone()
         return Stand(steps, params, optimizer)
 
     def write(self, stand: Stand) -> None:
@@ -99,7 +116,12 @@ class Folder:
         return found
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Add the line of a step; that of step 0 begins the file anew."""
+        """Add the line of a step; that of step 0 begins the file anew.
+
+        Raises:
+            ValueError: another run has begun in the folder.
+        """
         self.path.mkdir(exist_ok=True)
+        self._alone()
         with open(self.path / _STEPS, "a" if record["step"] else "w", encoding="utf-8") as sink:
             print(json.dumps(record), file=sink)

@@ -13,6 +13,7 @@ from lite.nn import add_adapter_inputs
 
 _BESIDE = (".json", ".jinja")  # tokenizer, template and configuration
 _NAME = "learnt"
+_TOKENS: dict[str, Any] = {"assistant_only": True, "input_mode": "tokens", "pad_output": True}
 
 
 class AllWeights:
@@ -41,9 +42,7 @@ class AllWeights:
 
     def policy(self, wrapper: OnnxWrapper) -> TrainablePolicy:
         """What scores the wrapper's tokens, differentiable by what learns."""
-        return wrapper.trainable(
-            trainable=_is_weight, assistant_only=True, input_mode="tokens", pad_output=True
-        )
+        return wrapper.trainable(trainable=_is_weight, checkpoint=self._args.checkpoint or False, **_TOKENS)
 
     def save(self, policy: TrainablePolicy, params: Any) -> str:
         """Write what was learnt; the text says where it is."""
@@ -70,9 +69,7 @@ class Adapters(AllWeights):
         """As `AllWeights.policy`."""
         args = self._args
         adapters = {"rank": args.rank, "alpha": args.alpha, "targets": args.targets, "rng": args.seed}
-        return wrapper.trainable(
-            lora=adapters, adapter=_NAME, assistant_only=True, input_mode="tokens", pad_output=True
-        )
+        return wrapper.trainable(lora=adapters, adapter=_NAME, checkpoint=args.checkpoint or False, **_TOKENS)
 
     def save(self, policy: TrainablePolicy, params: Any) -> str:
         """As `AllWeights.save`: onnxruntime's file, and PEFT's where safetensors is installed."""

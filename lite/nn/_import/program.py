@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import CO_VARARGS
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -302,7 +304,9 @@ class Compiler:
             self.options.as_runtime,
         )
         try:
-            return build(spec)
+            run = build(spec)
+            _check_count(run, len(node.inputs), label)
+            return run
         except Unsupported as error:
             self.options.missing.append(f"{label}: {error} is not supported")
             return _nothing
@@ -397,6 +401,22 @@ _SEVERAL = frozenset(
 
 def _nothing(*inputs: Any) -> Any:
     raise NotImplementedError
+
+
+def _check_count(run: Run, count: int, label: str) -> None:
+    """Raises ValueError if what computes a node does not take so many inputs."""
+    most: int | None = getattr(run, "nin", None)  # of a NumPy function of single numbers
+    least = most
+    code = getattr(run, "__code__", None)
+    if code is not None:
+        own = isinstance(run, MethodType)  # whose first argument is given
+        most = None if code.co_flags & CO_VARARGS else code.co_argcount - own
+        least = code.co_argcount - own - len(run.__defaults__ or ())
+    if (least is not None and count < least) or (most is not None and count > most):
+        wanted = (
+            str(least) if least == most else f"at least {least}" if most is None else f"{least} to {most}"
+        )
+        raise ValueError(f"{label} has {count} inputs, and takes {wanted}")
 
 
 def _widened(array: NDArray[Any], wide: np.dtype[Any] | None) -> NDArray[Any]:
