@@ -74,6 +74,13 @@ SCRIPTS = {
         ("torch", "transformers", "peft"),
         models=True,
     ),
+    "from_onnx": Script(
+        "from_onnx.py",
+        "exported policies as modules beside torch and onnxruntime",
+        ("torch", "onnx", "onnxruntime"),
+        BESIDE_TORCHRL,
+        ("torch", "onnxruntime"),
+    ),
     "kernels": Script(
         "test_kernels.py",
         "kernels beside torch, torchrl and transformers",
