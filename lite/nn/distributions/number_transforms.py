@@ -9,7 +9,7 @@ import numpy as np
 from lite._arrays.formulas import sigmoid, softplus
 from lite._arrays.types import Array, computed
 from lite.nn.distributions.arrays import Numbers, as_float, limits, sum_rightmost
-from lite.nn.distributions.continuous.tanh import edge_of_tanh, log_slope_of_tanh
+from lite.nn.distributions.continuous.tanh import edge_of_tanh, log_derivative_of_tanh
 from lite.nn.distributions.support import GreaterThan, IndependentSupport, Interval, Real
 from lite.nn.distributions.transforms import Transform
 
@@ -49,12 +49,12 @@ class AffineTransform(Transform):
     def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
         """log |scale|."""
         if isinstance(self.scale, int | float):
-            slope = np.full_like(x, math.log(abs(self.scale)))
+            derivative = np.full_like(x, math.log(abs(self.scale)))
         else:
-            slope = np.broadcast_to(
+            derivative = np.broadcast_to(
                 np.log(np.abs(self.scale)), np.broadcast_shapes(x.shape, self.scale.shape)
             )
-        return sum_rightmost(slope, self.event_dim)
+        return sum_rightmost(derivative, self.event_dim)
 
     def forward_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Broadcast with `loc` and `scale`."""
@@ -177,7 +177,7 @@ class TanhTransform(_Plain):
 
     def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
         """log(1 - tanh(x)²)."""
-        return log_slope_of_tanh(x)
+        return log_derivative_of_tanh(x)
 
 
 class SafeTanhTransform(TanhTransform):

@@ -115,8 +115,8 @@ class TransformedDistribution(Distribution):
                 inside = inside & _all_rightmost(found, dims - transform.codomain.event_dim)
                 x = transform.inv(y)
                 dims += transform.domain.event_dim - transform.codomain.event_dim
-                slope = transform.log_abs_det_jacobian(x, y)
-                total = total - sum_rightmost(slope, dims - transform.domain.event_dim)
+                derivative = transform.log_abs_det_jacobian(x, y)
+                total = total - sum_rightmost(derivative, dims - transform.domain.event_dim)
                 y = x
             base = self.base_dist.log_prob(y)
             out = total + sum_rightmost(base, dims - len(self.base_dist.event_shape))

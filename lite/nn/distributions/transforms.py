@@ -121,7 +121,7 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__} has no inverse")
 
     def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
-        """Logarithm of the slope (or of the Jacobian's determinant) at `x`, of which `y` is the result."""
+        """Logarithm of the derivative, or of the Jacobian's determinant, at `x`, whose result is `y`."""
         raise NotImplementedError(f"{type(self).__name__} has no log_abs_det_jacobian")
 
     def forward_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -289,7 +289,7 @@ class ComposeTransform(Transform):
 
 
 class IndependentTransform(Transform):
-    """A map of which the last dimensions are read as one value: slopes are summed there.
+    """A map of which the last dimensions are read as one value: derivatives are summed there.
 
     Args:
         base_transform: the map.

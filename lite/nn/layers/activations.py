@@ -88,7 +88,7 @@ class ReLU(Module):
 
     def _recorded(self, input: Array) -> Array:
         out = np.maximum(value_of(input), 0)
-        # The slope at 0 is 0, as in torch; that of np.maximum, where both are equal, would be a half.
+        # The derivative at 0 is 0, as in torch; that of np.maximum, where both are equal, would be a half.
         result = with_node(out, (input, lambda g: g * (out > 0)))
         if self.inplace:
             input[...] = result
@@ -101,7 +101,7 @@ class ReLU(Module):
 
 
 class _Pointwise(Module):
-    """A function of floats, computed by `_compute` in at least float32, with the derivative `_slope`.
+    """A function of floats, computed by `_compute` in at least float32, with the derivative `_derivative`.
 
     Large arrays go to compiled code where there is some, under the name `_compiled`.
     """
@@ -112,13 +112,13 @@ class _Pointwise(Module):
     def _compute(self, x: Array) -> Array:
         raise NotImplementedError
 
-    def _slope(self, x: Array, out: Array) -> Array:
+    def _derivative(self, x: Array, out: Array) -> Array:
         """The derivative at x, where the function is `out`."""
         raise NotImplementedError
 
     def forward(self, input: Array) -> Array:
         """Apply the function elementwise."""
-        out = pointwise(self._compute, input, self._compiled, self._slope)
+        out = pointwise(self._compute, input, self._compiled, self._derivative)
         if self.inplace:
             input[...] = out
             return input
@@ -147,7 +147,7 @@ class Tanh(_Pointwise):
     def _compute(self, x: Array) -> Array:
         return np.tanh(x)
 
-    def _slope(self, x: Array, out: Array) -> Array:
+    def _derivative(self, x: Array, out: Array) -> Array:
         return 1 - out * out
 
 
@@ -173,7 +173,7 @@ class Sigmoid(_Pointwise):
     def _compute(self, x: Array) -> Array:
         return formulas.sigmoid(x)
 
-    def _slope(self, x: Array, out: Array) -> Array:
+    def _derivative(self, x: Array, out: Array) -> Array:
         return out * (1 - out)
 
 
@@ -211,7 +211,7 @@ class SiLU(_Pointwise):
     def _compute(self, x: Array) -> Array:
         return formulas.silu(x)
 
-    def _slope(self, x: Array, out: Array) -> Array:
+    def _derivative(self, x: Array, out: Array) -> Array:
         share = formulas.sigmoid(x)
         return share * (1 + x * (1 - share))
 
@@ -257,7 +257,7 @@ class LeakyReLU(_Pointwise):
             return np.maximum(x, scaled)
         return np.where(x > 0, x, scaled)
 
-    def _slope(self, x: Array, out: Array) -> Array:
+    def _derivative(self, x: Array, out: Array) -> Array:
         return np.where(x > 0, x.dtype.type(1), x.dtype.type(self.negative_slope))
 
     def extra_repr(self) -> str:
@@ -302,7 +302,7 @@ class ELU(_Pointwise):
         out += np.maximum(x, 0)
         return out
 
-    def _slope(self, x: Array, out: Array) -> Array:
+    def _derivative(self, x: Array, out: Array) -> Array:
         return np.where(x > 0, x.dtype.type(1), self.alpha * np.exp(np.minimum(x, 0)))
 
     def extra_repr(self) -> str:
@@ -342,7 +342,7 @@ class Softplus(_Pointwise):
         scaled = x * self.beta
         return np.where(scaled > self.threshold, x, formulas.softplus(scaled) / self.beta)
 
-    def _slope(self, x: Array, out: Array) -> Array:
+    def _derivative(self, x: Array, out: Array) -> Array:
         scaled = x * self.beta
         return np.where(scaled > self.threshold, x.dtype.type(1), formulas.sigmoid(scaled))
 

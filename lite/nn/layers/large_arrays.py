@@ -34,7 +34,7 @@ def pointwise(
     formula: Callable[[Any], Any],
     x: Array,
     name: str | None = None,
-    slope: Callable[[Any, Any], Any] | None = None,
+    derivative: Callable[[Any, Any], Any] | None = None,
 ) -> Array:
     """A function of single numbers, computed in at least float32.
 
@@ -42,13 +42,13 @@ def pointwise(
         formula: the function of arrays, in NumPy.
         x: an array of any dtype.
         name: of the function among the compiled ones, if it is one.
-        slope: its derivative, of the array and the result; without one, that of the formula is found.
+        derivative: its derivative, of the array and the result; without one, that of the formula is found.
     """
     if isinstance(x, HostArray):
-        if slope is not None and isinstance(x, TracedArray):
-            return _recorded(formula, x, name, slope)
+        if derivative is not None and isinstance(x, TracedArray):
+            return _recorded(formula, x, name, derivative)
         if x.layered:
-            return x.elementwise(lambda inside: pointwise(formula, inside, name, slope))
+            return x.elementwise(lambda inside: pointwise(formula, inside, name, derivative))
     layers = None if name is None else layers_for(x)
     if layers is not None:
         return layers.pointwise(name, x)
@@ -65,14 +65,14 @@ def swiglu(x: Array, y: Array) -> Array | None:
 
 
 def _recorded(
-    formula: Callable[[Any], Any], x: Array, name: str | None, slope: Callable[[Any, Any], Any]
+    formula: Callable[[Any], Any], x: Array, name: str | None, derivative: Callable[[Any, Any], Any]
 ) -> Array:
     inside = value_of(x)
-    out = pointwise(formula, inside, name, slope)
+    out = pointwise(formula, inside, name, derivative)
     compute = float_dtypes(inside)[0]
 
     def pull(g: Array) -> Array:
-        return g * slope(inside.astype(compute, copy=False), out)
+        return g * derivative(inside.astype(compute, copy=False), out)
 
     return with_node(out, (x, pull))
 

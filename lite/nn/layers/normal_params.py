@@ -70,7 +70,7 @@ class biased_softplus(Module):
 
 
 def _softplus(x: Array) -> Array:
-    return pointwise(softplus, x, slope=lambda x, out: sigmoid(x))
+    return pointwise(softplus, x, derivative=lambda x, out: sigmoid(x))
 
 
 def expln(x: Array) -> Array:

@@ -74,13 +74,13 @@ def walk_simple(
     h = all_h[1:]
 
     def back(g: Array, last: State) -> Shares:
-        slope = (h > 0).astype(x.dtype) if relu else 1 - h * h
+        derivative = (h > 0).astype(x.dtype) if relu else 1 - h * h
         shares = np.empty_like(g, x.dtype)
         dh = last[0]
         transposed = weight.T
         for t in range(times - 1, -1, -1):
             share = shares[t]
-            np.multiply(g[t] + dh, slope[t], out=share)
+            np.multiply(g[t] + dh, derivative[t], out=share)
             dh = np.matmul(share, transposed)
         return shares, shares, (dh,), None
 

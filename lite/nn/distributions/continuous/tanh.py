@@ -26,7 +26,7 @@ def check_bounds(low: Numbers, high: Numbers, error: type[Exception]) -> None:
     require(np.asarray(np.greater(high, low)), f"high must be above low={low}", high, error)
 
 
-def log_slope_of_tanh(z: Array) -> Array:
+def log_derivative_of_tanh(z: Array) -> Array:
     """log(1 - tanh(z)²), with all digits also where tanh is next to 1."""
     return 2.0 * (LOG_2 - z - softplus(-2.0 * z))
 
@@ -77,9 +77,9 @@ class TanhMap:
     def log_slope(self, z: Array) -> Array:
         """Logarithm of the derivative of `forward` at z."""
         inside = value_of(z)
-        slope = log_slope_of_tanh(inside)
+        derivative = log_derivative_of_tanh(inside)
         if isinstance(z, TracedArray):
-            slope = with_node(slope, (z, lambda g: -2 * g * np.tanh(inside)))
+            derivative = with_node(derivative, (z, lambda g: -2 * g * np.tanh(inside)))
         if self.is_plain:
-            return slope
-        return slope + (math.log(self.half) if isinstance(self.half, float) else np.log(self.half))
+            return derivative
+        return derivative + (math.log(self.half) if isinstance(self.half, float) else np.log(self.half))

@@ -156,8 +156,8 @@ class TanhNormal(Distribution):
         z = loc + pull
         for _ in range(_NEWTON):
             t = np.tanh(z)
-            slope = 1.0 - pull * (1.0 - t * t)
-            z = np.where(slope > _FLAT, z - (z - loc - pull * t) / np.maximum(slope, _FLAT), z)
+            derivative = 1.0 - pull * (1.0 - t * t)
+            z = np.where(derivative > _FLAT, z - (z - loc - pull * t) / np.maximum(derivative, _FLAT), z)
         return self._map.forward((side * z).astype(self.loc.dtype))
 
     @property
