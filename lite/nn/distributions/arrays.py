@@ -186,7 +186,7 @@ def drawn(rng: Rng, kind: str, sample_shape: ShapeLike, *parameters: Array) -> A
     return as_array(getattr(generator, kind)(*parameters, size=shape))
 
 
-def drawn_without_slope(rng: Rng, kind: str, sample_shape: ShapeLike, *parameters: Array) -> Array:
+def drawn_without_gradient(rng: Rng, kind: str, sample_shape: ShapeLike, *parameters: Array) -> Array:
     """Return `drawn`; raise if its gradient is requested, which torch supports and lite does not.
 
     Raises:

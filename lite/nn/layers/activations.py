@@ -396,7 +396,7 @@ def gelu(x: Array, approximate: str = "none") -> Array:
         raise RuntimeError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
     with np.errstate(over="ignore", invalid="ignore"):  # where x / inf is correct
         name = "gelu_by_tanh" if approximate == "tanh" else "gelu"
-        return pointwise(formula, x, name, _SLOPES[approximate])
+        return pointwise(formula, x, name, _DERIVATIVES[approximate])
 
 
 def _exact(x: Array) -> Array:
@@ -422,18 +422,18 @@ def _by_odds(x: Array, coefficients: tuple[float, ...], square: Array) -> Array:
     return x / odds
 
 
-def _exact_slope(x: Array, out: Array) -> Array:
+def _exact_derivative(x: Array, out: Array) -> Array:
     return formulas.normal_cdf(x) + x * np.exp(-0.5 * x * x) * _INVERSE_ROOT_2PI
 
 
-def _slope_by_tanh(x: Array, out: Array) -> Array:
+def _derivative_by_tanh(x: Array, out: Array) -> Array:
     share = formulas.sigmoid(2 * _ROOT_2_OVER_PI * (x + _CUBIC * x * x * x))
     inner = 2 * _ROOT_2_OVER_PI * (1 + 3 * _CUBIC * x * x)
     return share + x * share * (1 - share) * inner
 
 
 _FORMULAS = {"none": _exact, "tanh": _by_tanh}
-_SLOPES = {"none": _exact_slope, "tanh": _slope_by_tanh}
+_DERIVATIVES = {"none": _exact_derivative, "tanh": _derivative_by_tanh}
 
 
 def softmax_shares(g: Array, out: Array, axis: int) -> Array:

@@ -13,7 +13,7 @@ from lite.nn.distributions.arrays import (
     ShapeLike,
     as_float,
     as_value,
-    drawn_without_slope,
+    drawn_without_gradient,
     in_double,
     inside_of_simplex,
     limits,
@@ -58,7 +58,7 @@ class Beta(Elementwise):
     def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw shares; see `Distribution.rsample`."""
         wide = [c.astype(np.float64) for c in (self.concentration1, self.concentration0)]
-        shares = drawn_without_slope(rng, "beta", sample_shape, *wide)
+        shares = drawn_without_gradient(rng, "beta", sample_shape, *wide)
         return inside_of_simplex(shares, self.concentration1.dtype)
 
     @staticmethod
@@ -128,7 +128,9 @@ class Dirichlet(Distribution):
 
     def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw vectors of positive shares; see `Distribution.rsample`."""
-        wide = drawn_without_slope(rng, "standard_gamma", sample_shape, self.concentration.astype(np.float64))
+        wide = drawn_without_gradient(
+            rng, "standard_gamma", sample_shape, self.concentration.astype(np.float64)
+        )
         wide = np.maximum(wide, limits(wide.dtype).tiny)
         return inside_of_simplex(wide / wide.sum(-1, keepdims=True), self.concentration.dtype)
 

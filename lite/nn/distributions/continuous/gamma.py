@@ -14,7 +14,7 @@ from lite.nn.distributions.arrays import (
     as_float,
     as_shape,
     as_value,
-    drawn_without_slope,
+    drawn_without_gradient,
     in_double,
     limits,
     require,
@@ -126,7 +126,9 @@ class Gamma(Elementwise):
     def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw numbers; see `Distribution.rsample`."""
         dtype = self.rate.dtype
-        wide = drawn_without_slope(rng, "standard_gamma", sample_shape, self.concentration.astype(np.float64))
+        wide = drawn_without_gradient(
+            rng, "standard_gamma", sample_shape, self.concentration.astype(np.float64)
+        )
         return np.maximum(in_double(np.divide, wide, self.rate, dtype=dtype), limits(dtype).tiny)
 
     @staticmethod

@@ -14,7 +14,7 @@ from lite.nn.distributions.arrays import (
     ShapeLike,
     as_shape,
     as_value,
-    drawn_without_slope,
+    drawn_without_gradient,
     generator_of,
     in_double,
 )
@@ -128,7 +128,7 @@ class StudentT(Elementwise):
 
     def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw numbers; see `Distribution.rsample`."""
-        wide = drawn_without_slope(rng, "standard_t", sample_shape, self.df.astype(np.float64))
+        wide = drawn_without_gradient(rng, "standard_t", sample_shape, self.df.astype(np.float64))
         return in_double(_moved, wide, self.loc, self.scale, dtype=self.loc.dtype)
 
     @staticmethod

@@ -74,7 +74,7 @@ class TanhMap:
             z = np.arctanh(inside)
         return with_node(z, (y, lambda g: g / (1 - inside * inside))) if isinstance(y, TracedArray) else z
 
-    def log_slope(self, z: Array) -> Array:
+    def log_derivative(self, z: Array) -> Array:
         """Logarithm of the derivative of `forward` at z."""
         inside = value_of(z)
         derivative = log_derivative_of_tanh(inside)

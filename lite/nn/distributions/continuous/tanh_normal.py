@@ -105,7 +105,7 @@ class TanhNormal(Distribution):
         return self._log_prob_of(self._map.inverse(value))
 
     def _log_prob_of(self, z: Array) -> Array:
-        out = self.root_dist.log_prob(z) - self._map.log_slope(z)
+        out = self.root_dist.log_prob(z) - self._map.log_derivative(z)
         return sum_rightmost(out, self._event_dims)
 
     def cdf(self, value: Array) -> Array:
