@@ -1,6 +1,6 @@
 """Whatever the chunks that frames come in, a buffer holds what `MultiStep` gives for the whole stream.
 
-200 random streams, or as many as LITE_STREAM_CASES says: 2,000 where `.ci/run` runs them.
+200 random streams, or as many as LITE_STREAM_CASES says: 1,000 where `.ci/run` runs them.
 """
 
 import itertools
