@@ -99,7 +99,7 @@ def test_permissions_are_those_of_new_files(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", standing_for_all(["npz", "folder", "tdz", "safetensors", "h5", "parquet", "one"], 1)
+    "name", standing_for_all(["npz", "folder", "tdz", "safetensors", "h5", "parquet", "one"])
 )
 def test_a_full_disk(name: str, tmp_path: Path) -> None:
     """A limit of the size of files stands for the end of the disk."""

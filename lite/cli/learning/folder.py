@@ -12,7 +12,7 @@ from lite.cli.output_files import check_run
 from lite.data.replay.ring_file import WriterLock
 
 _STATE, _STEPS = "state.tdz", "steps.jsonl"
-_OWN = (_STATE, _STEPS, "model", "%writer")
+_OWN = (_STATE, _STEPS, "model", WriterLock.file_name)
 
 
 class Stand(NamedTuple):
@@ -119,9 +119,11 @@ class Folder:
         """Add the line of a step; that of step 0 begins the file anew.
 
         Raises:
-            ValueError: another run has begun in the folder.
+            ValueError: another run writes to the folder, or has written there since `read` found nothing.
         """
         self.path.mkdir(exist_ok=True)
         self._alone()
+        if not record["step"] and (self.path / _STATE).exists():
+            raise ValueError(f"--output {self.path}: another `lite learn` has written there meanwhile")
         with open(self.path / _STEPS, "a" if record["step"] else "w", encoding="utf-8") as sink:
             print(json.dumps(record), file=sink)

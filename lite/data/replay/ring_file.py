@@ -54,7 +54,13 @@ _open_locks: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
 
 class WriterLock:
-    """That one process alone writes; the system lifts it if that process dies."""
+    """That one process alone writes; the system lifts it if that process dies.
+
+    Attributes:
+        file_name: of the file that is locked, in the folder.
+    """
+
+    file_name = _LOCK
 
     def __init__(self, folder: str) -> None:
         self.state: tuple[int, ...] | None = None  # what counts, as this process stored it last

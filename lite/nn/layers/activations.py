@@ -261,7 +261,7 @@ class LeakyReLU(_Pointwise):
         return np.where(x > 0, x.dtype.type(1), x.dtype.type(self.negative_slope))
 
     def extra_repr(self) -> str:
-        """The slope, and `inplace=True` if set."""
+        """`negative_slope`, and `inplace=True` if set."""
         return f"negative_slope={self.negative_slope}{', inplace=True' if self.inplace else ''}"
 
 

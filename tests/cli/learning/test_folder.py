@@ -108,3 +108,17 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     with pytest.raises(NotADirectoryError, match="is no folder"):
         Folder(str(tmp_path / "out"), RUN)
+
+
+def test_of_two_that_begin_at_once_one_is_told(tmp_path: Path) -> None:
+    first, second = Folder(str(tmp_path / "out"), RUN), Folder(str(tmp_path / "out"), RUN)
+    assert first.read() is second.read() is None
+    first.append({"step": 0})
+    with pytest.raises(ValueError, match="another `lite learn` writes there now"):
+        second.append({"step": 0})
+    first.write(stand(0))
+    first.close()
+    before = (tmp_path / "out" / "steps.jsonl").read_bytes()
+    with pytest.raises(ValueError, match="another `lite learn` has written there meanwhile"):
+        second.append({"step": 0})
+    assert (tmp_path / "out" / "steps.jsonl").read_bytes() == before

@@ -16,19 +16,16 @@ from lite.models import OnnxWrapper, embedded_model_path
 
 PROMPTS = ["Reverse: abc", "2 + 2 = ", "Copy: sun "]
 
-def collector_of(wrapper):
-    return LLMCollector(PROMPTS, policy=wrapper, dialog_turns_per_batch=3, total_dialog_turns=-1, seed=0,
-                        track_policy_version=True)
-
 def told(batch):
     return [batch["tokens", "full"].tolist(), batch["policy_version"].tolist()]
 
 wrapper = OnnxWrapper(embedded_model_path(), input_mode="text", num_threads=1, pad_output=True,
                       generate_kwargs={"max_new_tokens": 8})
 policy = wrapper.trainable(input_mode="tokens", lora={"rank": 2, "rng": 0})
-there = ray.remote(num_cpus=1)(LLMCollector).remote(
-    PROMPTS, policy=wrapper, dialog_turns_per_batch=3, total_dialog_turns=-1, seed=0, track_policy_version=True)
-here = collector_of(wrapper)
+settings = {"policy": wrapper, "dialog_turns_per_batch": 3, "total_dialog_turns": -1, "seed": 0,
+            "track_policy_version": True}
+here = LLMCollector(PROMPTS, **settings)
+there = ray.remote(num_cpus=1)(LLMCollector).remote(PROMPTS, **settings)
 found = [[told(here.rollout()), told(ray.get(there.rollout.remote()))]]
 rng = np.random.default_rng(0)
 for parameter in policy.parameters():

@@ -128,7 +128,7 @@ def test_a_temperature(temperature: float, noise: float, model: OnnxDecoder) -> 
 
 @pytest.mark.parametrize(
     ("kind", "value"),
-    standing_for_all([("top_p", 0.8), ("top_k", 20), ("min_p", 0.07), ("top_p", 0.93), ("top_k", 130)], 1),
+    standing_for_all([("top_p", 0.8), ("top_k", 20), ("min_p", 0.07), ("top_p", 0.93), ("top_k", 130)]),
 )
 def test_a_truncated_support(kind: str, value: float, model: OnnxDecoder) -> None:
     rows = drawn(model, 4, **{kind: int(value) if kind == "top_k" else value})
