@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 IN_LITE = [path for path in ROOT.glob("lite/*/*.md") if not path.parent.is_symlink()]
 DOCUMENTS = sorted(
     str(path.relative_to(ROOT))
-    for path in [*ROOT.glob("*.md"), *ROOT.glob("*/*.md"), *IN_LITE]
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("[!.]*/*.md"), *IN_LITE]  # without .pytest_cache, which has one
     if path.name != "CHANGELOG.md"
 )
 # Document, words of one of its paragraphs with the figure in them, and what it is instead of a measurement.
