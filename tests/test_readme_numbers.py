@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[1]
 IN_LITE = [path for path in ROOT.glob("lite/*/*.md") if not path.parent.is_symlink()]
 DOCUMENTS = sorted(
     str(path.relative_to(ROOT))
-    for path in [*ROOT.glob("*.md"), *ROOT.glob("[!.]*/*.md"), *IN_LITE]  # without .pytest_cache, which has one
+    # pytest's cache, a folder with a dot, has a README of its own.
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("[!.]*/*.md"), *IN_LITE]
     if path.name != "CHANGELOG.md"
 )
 # Document, words of one of its paragraphs with the figure in them, and what it is instead of a measurement.
