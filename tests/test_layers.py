@@ -31,6 +31,7 @@ LAYERS = [
     "lite._tensorclass",
     "lite._transforms",
     "lite",  # its __init__, the public names
+    "lite.specs",
     "lite.nn.settings",
     "lite.nn._modules",
     "lite.nn.layers",
@@ -45,7 +46,7 @@ LAYERS = [
     "lite.nn._lora",
     "lite.nn",
     "lite.optim",
-    "lite.data.specs",
+    "lite.envs",
     "lite.data.trajectories",
     "lite.data.tables",
     "lite.data.replay",

@@ -1,8 +1,7 @@
-"""From an environment to a batch: collectors, replay buffers, transforms, estimators, data sets, and specs.
+"""From an environment to a batch: collectors, replay buffers, transforms, estimators, and data sets.
 
-Each folder imports only those before it:
+Each folder imports only those before it (specs are in `lite.specs`, environments in `lite.envs`):
 
-- `specs`: what entries look like before there are any
 - `trajectories`: transforms of collected data, `MultiStep` first
 - `tables`: rows of tables, as jobs on many machines get them
 - `replay`: stores collected data, and draws batches from it
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lite.data.collectors.collector import Collector
-    from lite.data.collectors.environments import EnvError
     from lite.data.collectors.llm_collector import LLMCollector
     from lite.data.collectors.random_policy import RandomPolicy
     from lite.data.collectors.ray_collector import RayCollector
@@ -52,10 +50,6 @@ if TYPE_CHECKING:
         TensorDictRoundRobinWriter,
         Writer,
     )
-    from lite.data.specs.arrays import Binary, Bounded, Categorical, Unbounded
-    from lite.data.specs.base import TensorSpec
-    from lite.data.specs.composite import Composite
-    from lite.data.specs.objects import NonTensor
     from lite.data.tables.row_seeds import row_seeds
     from lite.data.tables.transform_batches import TransformBatches
     from lite.data.trajectories.densify_reward import DensifyReward
@@ -65,6 +59,7 @@ if TYPE_CHECKING:
     from lite.data.trajectories.token_transitions import TokenTransitions
     from lite.data.values.group_advantages import GroupAdvantage, MCAdvantage, group_advantages
     from lite.data.values.group_selection import MCAdvantageSelector
+    from lite.envs.environments import EnvError
     from lite.nn.values import (
         GAE,
         MultiAgentGAE,
@@ -75,11 +70,15 @@ if TYPE_CHECKING:
         ValueEstimatorBase,
         VTrace,
     )
+    from lite.specs.arrays import Binary, Bounded, Categorical, Unbounded
+    from lite.specs.base import TensorSpec
+    from lite.specs.composite import Composite
+    from lite.specs.objects import NonTensor
 
 # The public names by what defines them.
 _NAMES = {
     "data.collectors.collector": ["Collector"],
-    "data.collectors.environments": ["EnvError"],
+    "envs.environments": ["EnvError"],
     "data.collectors.llm_collector": ["LLMCollector"],
     "data.collectors.random_policy": ["RandomPolicy"],
     "data.collectors.ray_collector": ["RayCollector"],
@@ -110,10 +109,10 @@ _NAMES = {
         "TensorDictRoundRobinWriter",
         "Writer",
     ],
-    "data.specs.arrays": ["Binary", "Bounded", "Categorical", "Unbounded"],
-    "data.specs.base": ["TensorSpec"],
-    "data.specs.composite": ["Composite"],
-    "data.specs.objects": ["NonTensor"],
+    "specs.arrays": ["Binary", "Bounded", "Categorical", "Unbounded"],
+    "specs.base": ["TensorSpec"],
+    "specs.composite": ["Composite"],
+    "specs.objects": ["NonTensor"],
     "data.tables.row_seeds": ["row_seeds"],
     "data.tables.transform_batches": ["TransformBatches"],
     "data.trajectories.densify_reward": ["DensifyReward"],

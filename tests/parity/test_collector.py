@@ -20,7 +20,7 @@ from lite.data import (
     TensorDictPrimer,
 )
 from lite.data import Unbounded as OurUnbounded
-from lite.data.collectors.spaces import Layout
+from lite.envs.spaces import Layout
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
 

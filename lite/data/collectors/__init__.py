@@ -1,8 +1,6 @@
 """From environments, and from prompts, to batches of transitions.
 
 `collector` is what users call; `rollout` is its loop, which writes steps into arrays made beforehand.
-`environments` makes one thing of gymnasium's environments, of their three ways to start episodes anew and of
-their failures; `watchdog` waits for calls no longer than it should; `spaces` turns spaces into specs.
 `whole_trajectories` puts episodes together that several batches have a part of.
 `step_transforms` has entries that are computed step by step, `random_policy` the policy that draws,
 `episode_statistics` what is told of episodes.

@@ -8,8 +8,8 @@ import numpy as np
 
 from lite import NestedKey, TensorDictBase
 from lite._arrays.public import belong_to
-from lite.data.specs.base import TensorSpec
-from lite.data.specs.composite import Composite
+from lite.specs.base import TensorSpec
+from lite.specs.composite import Composite
 
 
 class RandomPolicy:

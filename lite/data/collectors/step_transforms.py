@@ -13,10 +13,10 @@ from lite import NestedKey
 from lite._arrays.public import belong_to
 from lite._arrays.types import Path
 from lite._tree.keys import require_path
-from lite.data.specs.arrays import ArraySpec
-from lite.data.specs.base import TensorSpec
-from lite.data.specs.composite import Composite
 from lite.kernels._integer import integer
+from lite.specs.arrays import ArraySpec
+from lite.specs.base import TensorSpec
+from lite.specs.composite import Composite
 
 Entries = Mapping[Path, NDArray[Any]]
 _ONE = np.ones((), np.int64)  # half the time of a Python number

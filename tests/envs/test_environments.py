@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from lite.data.collectors.environments import Environments, Fault
+from lite.envs.environments import Environments, Fault
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 spaces = gymnasium.spaces

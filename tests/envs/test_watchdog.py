@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from lite.data.collectors.watchdog import Watchdog
+from lite.envs.watchdog import Watchdog
 
 
 class Waiter:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lite.data import Binary, Bounded, Categorical, Unbounded
-from lite.data.collectors.spaces import Layout
+from lite.envs.spaces import Layout
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 spaces = gymnasium.spaces

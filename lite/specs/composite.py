@@ -9,9 +9,9 @@ import numpy as np
 
 from lite import NestedKey, TensorDict, is_non_tensor, is_tensor_collection, is_tensorclass, unravel_key
 from lite._arrays.public import belong_to
-from lite.data.specs.arrays import ArraySpec
-from lite.data.specs.base import Shape, TensorSpec, as_size
-from lite.data.specs.objects import NonTensor
+from lite.specs.arrays import ArraySpec
+from lite.specs.base import Shape, TensorSpec, as_size
+from lite.specs.objects import NonTensor
 
 NOTHING = object()
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from lite import NonTensorData, is_non_tensor, is_tensor_collection, lazy_stack
 from lite._arrays.public import belong_to
-from lite.data.specs.base import Shape, TensorSpec, as_size
 from lite.kernels._integer import integer
+from lite.specs.base import Shape, TensorSpec, as_size
 
 
 class NonTensor(TensorSpec):

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from lite import get_default_dtype, is_tensor_collection
 from lite._arrays.dtypes import as_dtype
 from lite._arrays.public import belong_to
-from lite.data.specs.base import Shape, TensorSpec, as_size, known
 from lite.kernels._integer import integer
+from lite.specs.base import Shape, TensorSpec, as_size, known
 
 
 class ArraySpec(TensorSpec):

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite._arrays.types import Path
-from lite.data.specs.arrays import ArraySpec, Binary, Bounded, Categorical, Unbounded
-from lite.data.specs.composite import Composite
+from lite.specs.arrays import ArraySpec, Binary, Bounded, Categorical, Unbounded
+from lite.specs.composite import Composite
 
 
 @dataclass(frozen=True)
