@@ -30,6 +30,7 @@ class Node:
         attributes: integers, floats, strings, dtypes, and lists of them.
         path: of the module that was running.
         body: what the operator runs again and again, if it is a loop.
+        line: of the code that made it, where that is noted.
     """
 
     op: str
@@ -38,6 +39,7 @@ class Node:
     attributes: dict[str, Any] = field(default_factory=dict)
     path: str = ""
     body: Body | None = None
+    line: str = ""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -263,7 +265,7 @@ class Graph:
         made = self._made.get(key)
         if made is None:
             made = self._made[key] = tuple(self._name(op) for _ in outputs)
-            self.nodes.append(Node(op, names, made, attributes, self.path))
+            self.nodes.append(Node(op, names, made, attributes, self.path, line=self.line()))
         arrays = []
         for name, (shape, dtype) in zip(made, outputs, strict=True):
             array = GraphArray(self, name, tuple(shape), np.dtype(dtype))
@@ -276,6 +278,10 @@ class Graph:
         array = GraphArray(self, self._name(kind), tuple(shape), np.dtype(dtype))
         self._note(array)
         return array
+
+    def line(self) -> str:
+        """The line of the caller's code that runs; empty where lines are not noted."""
+        return ""
 
     def _name(self, kind: str) -> str:
         self._count += 1

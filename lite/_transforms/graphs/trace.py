@@ -51,6 +51,10 @@ class Traced:
     arrays: dict[str, np.ndarray[Any, Any]]
 
 
+class TracesDifferError(NotImplementedError):
+    """Two traces of a function are not one graph."""
+
+
 Run = Callable[[Graph, list[GraphArray]], Mapping[str, Any]]
 
 
@@ -69,7 +73,7 @@ def trace(
         make: makes the graph of each trace from its dynamic dimensions; it may add inputs while `run` runs.
 
     Raises:
-        NotImplementedError: a function has no rule; the graph hangs on a size.
+        NotImplementedError: a function has no rule; the graph hangs on a size (TracesDifferError).
         ValueError: two values have one name.
         RuntimeError: Python branches on numbers.
     """
@@ -84,10 +88,10 @@ def trace(
     if not difference:
         return found[0]
     if not names:
-        raise NotImplementedError(
+        raise TracesDifferError(
             f"cannot be exported: {difference} from call to call, so a graph would be one call of many."
         )
-    raise NotImplementedError(
+    raise TracesDifferError(
         f"cannot be exported: {difference} with the sizes, so the graph would fit one size of the dynamic "
         f"dimensions {', '.join(names)} alone. Loops in Python over such a dimension do this, and branches "
         "on its size; leave it out of dynamic_axes to have it fixed."
@@ -159,11 +163,11 @@ def _difference(a: Traced, b: Traced) -> str:
         if x is None or y is None or _written(x) != _written(y):
             node = x if x is not None else y
             where = f"in the module {node.path!r}" if node.path else "in the module"
-            return f"what is computed {where} (at the operator {node.op}) changes"
+            return f"what is computed {where} (at the operator {node.op}{node.line}) changes"
         for name in x.reads:
             if name in a.arrays and not _same(a.arrays[name], b.arrays.get(name)):
                 where = f"the module {x.path!r}" if x.path else "the module"
-                return f"{where} has other numbers (for the operator {x.op})"
+                return f"{where} has other numbers for the operator {x.op}{x.line}"
     return "" if [o[1:] for o in a.outputs] == [o[1:] for o in b.outputs] else "the form of an output changes"
 
 

@@ -19,7 +19,7 @@ from lite._transforms.grad.running import state
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.graphs.sizes import Comparison, Size, comparisons
-from lite._transforms.graphs.trace import Input, Traced, trace
+from lite._transforms.graphs.trace import Input, Traced, TracesDifferError, trace
 from lite._transforms.jit.draws import Draw, traced_generator_class
 from lite._transforms.jit.structure import Builder, Flattener, Structure
 from lite._transforms.vmap.running import maps
@@ -105,7 +105,7 @@ class JitGraph(Graph):
     def __init__(self, dimensions: dict[str, int], known: frozenset[Any], located: bool = False) -> None:
         super().__init__(dimensions)
         self.known = known
-        self.lines: dict[str, str] | None = {} if located else None
+        self._located = located
         self.seen: dict[Any, np.ndarray[Any, Any]] = {}
         self.captured: dict[str, Captured] = {}
         self.draws: dict[str, Draw] = {}
@@ -116,23 +116,14 @@ class JitGraph(Graph):
         """Raise `error`, and say in which line of the caller's code."""
         raise error(f"cannot be traced: the function {what}{_line()}.")
 
-    def emit_all(
-        self,
-        op: str,
-        inputs: Sequence[GraphArray | None],
-        outputs: Sequence[tuple[Sequence[int], Any]],
-        **attributes: Any,
-    ) -> list[GraphArray]:
-        """As of `Graph`."""
-        arrays = super().emit_all(op, inputs, outputs, **attributes)
-        if self.lines is not None:
-            self.lines.update({x.name: self.lines.get(x.name) or _line() for x in arrays})
-        return arrays
-
     def note_length(self, n: int) -> None:
         """Refuse what would be compared without being noticed; each size gets a graph of its own then."""
         if self.size(n) is not None:
             self.fail("takes the len of a dynamic dimension, which is a number of this call: use x.shape[0]")
+
+    def line(self) -> str:
+        """As of `Graph`."""
+        return _line() if self._located else ""
 
     def capture(self, holder: ArrayHolder) -> Any:
         """What a parameter computes as."""
@@ -301,7 +292,12 @@ def trace_function(
             graphs.append(JitGraph(dimensions, known, located))
             return graphs[-1]
 
-        traced = trace(run, inputs, _sizes(labels), make)
+        try:
+            traced = trace(run, inputs, _sizes(labels), make)
+        except TracesDifferError:
+            if not any(isinstance(n, str) for shape in labels for n in shape):  # the last attempt
+                trace(run, inputs, _sizes(labels), functools.partial(make, located=True))  # says where
+            raise
         first, second = graphs
         both = frozenset(first.seen) & frozenset(second.seen)
         if not both:
@@ -386,8 +382,9 @@ def _refuse_kept(graph: JitGraph) -> None:
     references, array = graph.track, _kept(graph)
     if array is not None:
         owners = [type(x).__name__ for x in gc.get_referrers(array) if x is not references] or ["frame"]
+        line = next((node.line for node in graph.nodes if array._name in node.outputs), "")
         raise RuntimeError(
             f"cannot be traced: the function keeps an array of shape {tuple(map(int, array.shape))} and "
             f"dtype {array.dtype} outside of its arguments and results (in a {owners[0]}), where a graph "
-            f"would leave nothing: return it{(graph.lines or {}).get(array._name, '')}."
+            f"would leave nothing: return it{line}."
         )

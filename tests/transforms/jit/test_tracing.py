@@ -49,6 +49,20 @@ def test_the_line_of_an_error_is_that_of_the_caller() -> None:
         trace_function(function, structure, flat.leaves, [(2, 2)])
 
 
+def test_numbers_of_each_call_are_refused_with_the_line_that_uses_them() -> None:
+    calls = iter(range(9))
+
+    def function(x: np.ndarray) -> np.ndarray:
+        first = x + 1
+        return first * np.full(2, next(calls))
+
+    line = function.__code__.co_firstlineno + 2
+    with pytest.raises(
+        NotImplementedError, match=rf"other numbers.* Mul .*test_tracing.py, line {line}: return"
+    ):
+        lite.jit(function)(np.ones(2))
+
+
 def test_a_view_of_all_of_an_array_is_written_through() -> None:
     def loss(x: Any) -> Any:
         y = x * 2
