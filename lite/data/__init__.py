@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lite.data.collectors.collector import Collector
     from lite.data.collectors.llm_collector import LLMCollector
-    from lite.data.collectors.random_policy import RandomPolicy
     from lite.data.collectors.ray_collector import RayCollector
     from lite.data.collectors.step_transforms import (
         InitTracker,
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
     from lite.data.values.group_advantages import GroupAdvantage, MCAdvantage, group_advantages
     from lite.data.values.group_selection import MCAdvantageSelector
     from lite.envs.environments import EnvError
+    from lite.envs.random_policy import RandomPolicy
     from lite.nn.values import (
         GAE,
         MultiAgentGAE,
@@ -80,7 +80,7 @@ _NAMES = {
     "data.collectors.collector": ["Collector"],
     "envs.environments": ["EnvError"],
     "data.collectors.llm_collector": ["LLMCollector"],
-    "data.collectors.random_policy": ["RandomPolicy"],
+    "envs.random_policy": ["RandomPolicy"],
     "data.collectors.ray_collector": ["RayCollector"],
     "data.collectors.step_transforms": [
         "InitTracker",

@@ -1,5 +1,10 @@
-"""Environments as arrays and as TensorDicts, and what is done to their observations, rewards and actions.
+"""Environments whose steps take and give TensorDicts, and what is done to their entries.
 
+- `base`: `EnvBase`, what users derive from and call; `env_specs` has its specs and keys, `rollouts` its
+  loops, `done_states` what ends and starts anew, `mdp_steps` the way from one step to the next
+- `spec_checks`: whether an environment gives what its specs say
+- `random_policy`: actions drawn from their spec
+- `exploration`: TorchRL's names of the interaction type
 - `environments`: one face for gymnasium's environments, single ones and vectors
 - `spaces`: gymnasium's spaces as specs
 - `watchdog`: calls that may hang
@@ -11,16 +16,37 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lite.envs.base import EnvBase
+    from lite.envs.done_states import terminated_or_truncated
     from lite.envs.environments import EnvError
+    from lite.envs.exploration import ExplorationType, exploration_type, set_exploration_type
+    from lite.envs.mdp_steps import step_mdp
+    from lite.envs.random_policy import RandomPolicy
+    from lite.envs.spec_checks import check_env_specs, make_composite_from_td
 
 # The public names by what defines them.
 _NAMES = {
+    "base": ["EnvBase"],
+    "done_states": ["terminated_or_truncated"],
     "environments": ["EnvError"],
+    "exploration": ["ExplorationType", "exploration_type", "set_exploration_type"],
+    "mdp_steps": ["step_mdp"],
+    "random_policy": ["RandomPolicy"],
+    "spec_checks": ["check_env_specs", "make_composite_from_td"],
 }
 _FILE_OF = {name: file for file, names in _NAMES.items() for name in names}
 
 __all__ = [
+    "EnvBase",
     "EnvError",
+    "ExplorationType",
+    "RandomPolicy",
+    "check_env_specs",
+    "exploration_type",
+    "make_composite_from_td",
+    "set_exploration_type",
+    "step_mdp",
+    "terminated_or_truncated",
 ]
 
 

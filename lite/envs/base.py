@@ -1,0 +1,487 @@
+"""`EnvBase`: environments whose steps take and give TensorDicts."""
+
+from __future__ import annotations
+
+import weakref
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sized
+from typing import Any
+
+import numpy as np
+
+from lite import NestedKey, TensorDictBase, maybe_dense_stack, stack
+from lite._arrays.public import belong_to
+from lite.envs.done_states import DoneStates, update_where_reset
+from lite.envs.env_specs import EnvSpecs
+from lite.envs.mdp_steps import StepMDP
+from lite.envs.rollouts import Policy, compatible_policy, given_actions, nonstop, truncate_last, until_done
+from lite.kernels._integer import integer
+
+
+class EnvBase(EnvSpecs):
+    """An environment, or several that step together, whose steps take a TensorDict and give one.
+
+    Subclasses define `_reset(tensordict, **kwargs)` and `_step(tensordict)`, which return a new TensorDict of
+    observations, and for a step of rewards and done entries, and `_set_seed(seed)`. They set
+    `observation_spec`, `action_spec`, `reward_spec`, and `done_spec` unless it is that of "done" and
+    "terminated" of shape (*batch_size, 1). The first step of a rollout is::
+
+        td = env.reset()           # observations, done entries
+        td["action"] = ...         # or env.rand_action(td)
+        td = env.step(td)          # writes td["next"]: observations, reward, done entries
+        td = env.step_mdp(td)      # what the second step starts from
+
+    Args:
+        device: None or "cpu".
+        batch_size: how many environments step at once; all entries begin with it.
+        run_type_checks: check the dtypes of rewards and done entries at each step.
+        allow_done_after_reset: let environments be done where they were reset.
+
+    Attributes:
+        generator: of random actions; `set_seed` seeds it, too.
+        is_closed: whether `close` was called.
+
+    Source:
+        torchrl.envs.EnvBase.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.data import Bounded, Unbounded
+        >>> from lite.envs import EnvBase, check_env_specs
+        >>> class Counter(EnvBase):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.observation_spec = Unbounded((1,))
+        ...         self.action_spec = Bounded(-1, 1, (1,))
+        ...         self.reward_spec = Unbounded((1,))
+        ...
+        ...     def _reset(self, tensordict):
+        ...         self.count = np.zeros(1, np.float32)
+        ...         return TensorDict(observation=self.count)
+        ...
+        ...     def _step(self, tensordict):
+        ...         self.count = self.count + 1
+        ...         done = self.count >= 3
+        ...         return TensorDict(observation=self.count, reward=tensordict["action"], done=done)
+        ...
+        ...     def _set_seed(self, seed):
+        ...         pass
+        >>> env = Counter()
+        >>> check_env_specs(env)
+        >>> td = env.rollout(10)
+        >>> td.shape, td["next", "observation"].ravel(), td["next", "terminated"].ravel()
+        ((3,), array([1., 2., 3.], dtype=float32), array([False, False,  True]))
+    """
+
+    _supports_set_state = False
+    _collector: weakref.ReferenceType[Any] | None = None
+
+    def __init__(
+        self,
+        *,
+        device: Any = None,
+        batch_size: Any = None,
+        run_type_checks: bool = False,
+        allow_done_after_reset: bool = False,
+    ) -> None:
+        if device not in (None, "cpu"):
+            raise ValueError(f"device must be None or 'cpu', got {device!r}.")
+        super().__init__()
+        self._init_specs(batch_size)
+        self.device = device
+        self.run_type_checks = run_type_checks
+        self.is_closed = False
+        self._allow_done_after_reset = allow_done_after_reset
+        self.generator = np.random.default_rng()
+
+    # -- what subclasses define -----------------------------------------------------------------
+
+    @abstractmethod
+    def _reset(self, tensordict: Any, **kwargs: Any) -> Any:
+        """The first observations, in a new TensorDict; done entries may be missing.
+
+        With a "_reset" entry, only environments where it is True start anew; the others may give anything.
+        """
+
+    @abstractmethod
+    def _step(self, tensordict: Any) -> Any:
+        """The observations, rewards and done entries that the actions lead to, in a new TensorDict."""
+
+    @abstractmethod
+    def _set_seed(self, seed: int | None) -> None:
+        """Seed the environment."""
+
+    # -- steps ----------------------------------------------------------------------------------
+
+    def reset(
+        self, tensordict: TensorDictBase | None = None, *, set_state: bool | None = None, **kwargs: Any
+    ) -> Any:
+        """Start all environments anew, or those that a "_reset" entry names.
+
+        Args:
+            tensordict: receives the observations, and is returned. A "_reset" entry, bool of the shape of the
+                done entries, says which environments start anew; it is removed.
+            set_state: start in the state that `tensordict` has, where the environment can.
+            **kwargs: for `_reset`.
+
+        Returns:
+            `tensordict`, or a new TensorDict, with observations and done entries.
+
+        Raises:
+            RuntimeError: `tensordict` has another batch size, an environment is done after its reset, or
+                `_reset` returned its input or no TensorDict.
+            NotImplementedError: `set_state` is True, and the environment cannot.
+        """
+        if tensordict is not None:
+            self._check_batch(tensordict)
+        only_keys = kwargs.pop("select_reset_only", False)
+        if self._supports_set_state:
+            has = tensordict is not None and any(key in tensordict for key in self.state_keys)
+            kwargs["set_state"] = not only_keys and (has if set_state is None else set_state)
+        elif set_state:
+            raise NotImplementedError(
+                f"{type(self).__name__} cannot be reset to a state: set_state must not be True."
+            )
+        given = tensordict
+        if only_keys and tensordict is not None:
+            # Where episodes ended nothing but this may say where the next ones start.
+            given = tensordict.select(*self.reset_keys, strict=False)
+        made = self._reset(given, **kwargs)
+        if made is given and made is not None:
+            raise RuntimeError(
+                "_reset must return a new TensorDict, such as tensordict.empty() and what it adds."
+            )
+        if not isinstance(made, TensorDictBase):
+            raise RuntimeError(f"_reset must return a TensorDict, got {type(made).__name__}.")
+        return self._reset_proc_data(tensordict, made)
+
+    def step(self, tensordict: Any) -> Any:
+        """Take a step with the actions in a TensorDict, and write what it gives to its "next".
+
+        Args:
+            tensordict: has the actions, and states if the environment has any. Entries of "next" that the
+                step does not give stay. A "_step" entry, bool, says which environments step; it is removed.
+
+        Returns:
+            `tensordict`.
+
+        Raises:
+            RuntimeError: another batch size.
+            TypeError: with `run_type_checks`, an entry has another dtype than its spec.
+        """
+        self._check_batch(tensordict)
+        partial = tensordict.pop("_step", None)
+        if partial is not None:
+            if not self.batch_locked:
+                return self._step_some(tensordict, partial)
+            if not partial.any():
+                return self._with_next(tensordict, self._unmoved(tensordict))
+            tensordict.set("_step", partial)
+        return self._with_next(tensordict, self._step_proc_data(self._step(tensordict)))
+
+    def _with_next(self, tensordict: Any, following: Any) -> Any:
+        preset = tensordict.get("next", None)
+        if preset is not None:
+            following.update(preset.exclude(*following.keys(True, True)))
+        return tensordict.set("next", following)
+
+    def _step_some(self, tensordict: Any, partial: Any) -> Any:
+        """Step the rows where `partial` is True, of a TensorDict of any batch size."""
+        mask = partial.reshape(tensordict.batch_size)
+        if mask.all():
+            return self.step(tensordict)
+        rows = self.step(tensordict[mask])
+        unmoved = self._unmoved(tensordict)
+        unmoved[mask] = rows.get("next").select(*unmoved.keys(True, True))
+        return tensordict.set("next", unmoved)
+
+    def _unmoved(self, tensordict: Any) -> Any:
+        """The "next" of a step that is not made: what the TensorDict has, and zeros."""
+        size = tensordict.batch_size[: tensordict.ndim - self.ndim]
+        out = self.full_done_spec.zero(size)
+        out.update(self.full_observation_spec.zero(size))
+        out.update(self.full_reward_spec.zero(size))
+        for key in out.keys(True, True):
+            value = tensordict.get(key, None)
+            if value is not None:
+                out.set(key, value.copy())
+        return out
+
+    def step_and_maybe_reset(self, tensordict: Any) -> tuple[Any, Any]:
+        """Take a step, and start environments that ended anew.
+
+        Returns:
+            The step, with its "next"; and the TensorDict that the next step starts from.
+        """
+        tensordict = self.step(tensordict)
+        return tensordict, self.maybe_reset(self.step_mdp(tensordict))
+
+    def maybe_reset(self, tensordict: Any) -> Any:
+        """Start environments anew that are done in a TensorDict, such as `step_mdp` gives; returns it."""
+        if self.any_done(tensordict):
+            return self.reset(tensordict, select_reset_only=True)
+        return tensordict
+
+    def any_done(self, tensordict: Any) -> bool:
+        """Whether any environment is done; then a "_reset" entry says which."""
+        names = self.done_states.names
+        if "done" in names and "terminated" in names:
+            done = tensordict.get("done", None)
+            if done is None or not done.any():
+                return False
+            tensordict.set("_reset", done.copy())
+            return True
+        return self.done_states.mark(tensordict, "_reset")
+
+    def step_mdp(self, next_tensordict: Any) -> Any:
+        """The TensorDict that the next step starts from, of one that `step` returned; actions are kept."""
+        advance = self.__dict__["_cache"].get("step_mdp")
+        if advance is None:
+            advance = self._cached("step_mdp", self._make_step_mdp)
+        return advance(next_tensordict)
+
+    def _make_step_mdp(self) -> StepMDP:
+        kinds = ("observation", "state", "action", "done", "reward")
+        return StepMDP(*(self._keys(kind) for kind in kinds), exclude_action=False)
+
+    @property
+    def done_states(self) -> DoneStates:
+        """The done entries of `full_done_spec`, sorted once."""
+        found = self.__dict__["_cache"].get("done_states")
+        if found is None:
+            found = self._cached("done_states", lambda: DoneStates.of_spec(self.full_done_spec))
+        return found
+
+    # -- random actions -------------------------------------------------------------------------
+
+    def rand_action(self, tensordict: Any = None) -> Any:
+        """Draw actions from their specs, with `generator`.
+
+        Args:
+            tensordict: receives the actions, and is returned; None for a new TensorDict.
+
+        Raises:
+            RuntimeError: `tensordict` has another batch size than the environment.
+        """
+        shape: tuple[int, ...] = ()
+        if not self.batch_locked and tensordict is not None:
+            if not self.batch_size:
+                shape = tensordict.batch_size
+            else:
+                self._check_batch(tensordict)
+        drawn = self.full_action_spec.rand(shape, rng=self.generator)
+        return drawn if tensordict is None else tensordict.update(drawn)
+
+    def rand_step(self, tensordict: Any = None) -> Any:
+        """Take a step with actions drawn at random; see `step`."""
+        return self.step(self.rand_action(tensordict))
+
+    # -- many steps -----------------------------------------------------------------------------
+
+    def rollout(
+        self,
+        max_steps: int,
+        policy: Policy | None = None,
+        callback: Callable[[Any, Any], Any] | None = None,
+        *,
+        actions: Iterable[Any] | None = None,
+        auto_reset: bool = True,
+        auto_cast_to_device: bool = False,
+        break_when_any_done: bool | None = None,
+        break_when_all_done: bool | None = None,
+        return_contiguous: bool | None = False,
+        tensordict: Any = None,
+        set_truncated: bool = False,
+        out: Any = None,
+        trust_policy: bool = False,
+        storing_device: Any = None,
+        set_state: bool | None = None,
+    ) -> Any:
+        """Take many steps, and stack them along a last batch dimension, which is named "time".
+
+        Args:
+            max_steps: how many steps at most.
+            policy: takes a TensorDict, and returns one with the actions, or takes the observations as
+                arguments and returns the actions; None draws actions.
+            callback: called with the environment and each step's TensorDict.
+            actions: actions to take, one after the other, in place of a policy; a list of them bounds
+                `max_steps`.
+            auto_reset: reset the environment first; if False, `tensordict` is where the steps start.
+            auto_cast_to_device: without effect.
+            break_when_any_done: stop as soon as an environment is done; the default unless
+                `break_when_all_done`. If False, those that are done start anew.
+            break_when_all_done: stop when all are done; those that ended before repeat their last step.
+            return_contiguous: stack dense arrays; False also allows steps of different shapes, in a lazy
+                stack. None decides by the specs.
+            tensordict: the argument of the reset, or the start.
+            set_truncated: mark the last step as truncated and done.
+            out: a TensorDict that receives the result.
+            trust_policy: call the policy as it is.
+            storing_device: without effect.
+            set_state: as for `reset`.
+
+        Returns:
+            A TensorDict of batch size (*batch_size, steps).
+
+        Raises:
+            TypeError: both kinds of break.
+            ValueError: both `policy` and `actions`.
+            RuntimeError: neither `auto_reset` nor `tensordict`; no "truncated" entry for `set_truncated`.
+        """
+        steps = integer("max_steps", max_steps)
+        if break_when_any_done is None:
+            break_when_any_done = not break_when_all_done
+        if break_when_all_done and break_when_any_done:
+            raise TypeError("break_when_any_done and break_when_all_done cannot both be True.")
+        if actions is not None:
+            if policy is not None:
+                raise ValueError("give policy or actions, not both.")
+            if isinstance(actions, Sized):
+                steps = min(steps, len(actions))
+            policy = given_actions(actions, self.action_keys[0])
+        elif policy is None:
+            policy = self.rand_action
+        elif not trust_policy:
+            policy = compatible_policy(policy, self.observation_spec, self.action_keys)
+        if auto_reset:
+            tensordict = self.reset(tensordict, set_state=set_state)
+        elif tensordict is None:
+            raise RuntimeError("tensordict must be given where auto_reset is False.")
+        else:
+            tensordict = self.maybe_reset(tensordict)
+        lead = tensordict.ndim
+        if break_when_any_done or break_when_all_done:
+            made = until_done(self, tensordict, policy, steps, callback, bool(break_when_all_done))
+        else:
+            made = nonstop(self, tensordict, policy, steps, callback)
+        if return_contiguous is None:
+            return_contiguous = not self._has_dynamic_specs
+        joined = (stack if return_contiguous else maybe_dense_stack)(made, lead, out=out)
+        if set_truncated:
+            truncate_last(joined, self.done_keys)
+        return joined.refine_names(..., "time")
+
+    def fake_tensordict(self) -> Any:
+        """A step of zeros: a TensorDict with the keys, shapes and dtypes that a rollout has at each step."""
+        observed = self.observation_spec.zero()
+        following = observed.clone().update(self.full_reward_spec.zero()).update(self.full_done_spec.zero())
+        out = self.state_spec.zero().update(self.full_action_spec.zero()).update(observed)
+        out.update(self.full_done_spec.zero())
+        if "next" in out:
+            out.get("next").update(following)
+        else:
+            out.set("next", following)
+        return out
+
+    def check_env_specs(self, *args: Any, **kwargs: Any) -> None:
+        """See `lite.envs.check_env_specs`."""
+        from lite.envs.spec_checks import check_env_specs
+
+        check_env_specs(self, *args, **kwargs)
+
+    # -- seeds and the end ----------------------------------------------------------------------
+
+    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
+        """Seed the environment and its random actions.
+
+        Args:
+            seed: the seed.
+            static_seed: return the same seed.
+
+        Returns:
+            The seed for another environment that is to differ from this one.
+        """
+        self._set_seed(seed)
+        self.generator = np.random.default_rng(seed)
+        return seed if seed is None or static_seed else next_seed(seed)
+
+    def register_collector(self, collector: Any) -> None:
+        """Called by a collector that steps the environment."""
+        self._collector = weakref.ref(collector)
+
+    @property
+    def collector(self) -> Any:
+        """The collector that steps the environment, if there is one."""
+        return None if self._collector is None else self._collector()
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """End the environment."""
+        self.is_closed = True
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(batch_size={self.batch_size})"
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _check_batch(self, tensordict: Any) -> None:
+        size = self.batch_size
+        if (self.batch_locked or size) and tensordict.batch_size != size:
+            raise RuntimeError(
+                f"the TensorDict must have the environment's batch size, {size}, got {tensordict.batch_size}."
+            )
+
+    def _step_proc_data(self, following: Any) -> Any:
+        """What `_step` gave, with rewards of the shapes of their specs and all done entries."""
+        shapes = self.__dict__["_cache"].get("reward_shapes")
+        if shapes is None:
+            shapes = self._cached("reward_shapes", self._reward_shapes)
+        lead = following.batch_size[: following.ndim - self.ndim]
+        for key, shape in shapes:
+            reward = following.get(key)
+            wanted = (*lead, *shape) if lead else shape
+            if reward.shape != wanted and -1 not in wanted:
+                following.set(key, reward.reshape(wanted))
+        self.done_states.complete(following)
+        if self.run_type_checks:
+            self._check_types(following)
+        return following
+
+    def _reward_shapes(self) -> list[tuple[NestedKey, tuple[int, ...]]]:
+        return [(key, self.full_reward_spec[key].shape) for key in self.reward_keys]
+
+    def _check_types(self, following: Any) -> None:
+        for specs in (self.full_observation_spec, self.full_reward_spec, self.full_done_spec):
+            for key, spec in specs.items(True, True):
+                value = following.get(key)
+                if spec.dtype is not None and value.dtype != spec.dtype:
+                    raise TypeError(f"{key!r} must have dtype {spec.dtype}, got {value.dtype}.")
+
+    def _reset_proc_data(self, tensordict: Any, made: Any) -> Any:
+        self.done_states.complete(made)
+        self._check_not_done(tensordict, made)
+        return made if tensordict is None else update_where_reset(tensordict, made, self.reset_keys)
+
+    def _check_not_done(self, tensordict: Any, made: Any) -> None:
+        """Raise if an environment is done after its reset; keep the done entries of others."""
+        if not self.done_states.any(made):
+            return
+        covered: list[tuple[str, ...]] = []
+        for reset_key, done_keys in zip(self.reset_keys, self.done_keys_groups, strict=True):
+            root = reset_key[:-1] if isinstance(reset_key, tuple) else ()
+            if any(root[: len(above)] == above for above in covered):
+                continue
+            covered.append(root)
+            mask = None if tensordict is None else tensordict.get(reset_key, None)
+            for key in done_keys:
+                done = made.get(key)
+                if (done if mask is None else done[mask]).any() and not self._allow_done_after_reset:
+                    raise RuntimeError(f"the environment is done ({key!r}) right after its reset.")
+                if mask is not None and key not in tensordict:
+                    tensordict.set(key, done)
+
+    @property
+    def _has_dynamic_specs(self) -> bool:
+        return any(-1 in spec.shape for spec in self.specs.values(True, True))
+
+
+belong_to("lite.envs", EnvBase)
+
+
+def next_seed(seed: int) -> int:
+    """The seed that follows another one in TorchRL's sequence.
+
+    Source:
+        torchrl.envs.EnvBase.set_seed.
+    """
+    return int.from_bytes(np.random.default_rng(seed).bytes(8), "big") % (2**32 - 1)

@@ -1,0 +1,181 @@
+"""Which environments ended: the entries done, terminated and truncated at every level of a TensorDict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite import NestedKey, TensorDictBase, is_tensor_collection
+from lite._tree.keys import to_path
+from lite.specs.composite import Composite
+
+_ENDS = ("terminated", "truncated", "done")
+_Reset = tuple[Any, NDArray[Any]]  # a node, and where it ended
+
+
+class DoneStates:
+    """The done entries that a spec names, read once, so that each step finds them without looking at specs.
+
+    Attributes:
+        leaves: the names and shapes of the entries at this level.
+        nested: the levels below, by name.
+        ndim: batch dimensions of the environment.
+    """
+
+    def __init__(
+        self, leaves: Sequence[tuple[str, tuple[int, ...]]], nested: dict[str, DoneStates], ndim: int
+    ) -> None:
+        self.leaves = list(leaves)
+        self.nested = nested
+        self.ndim = ndim
+        self.names = {name for name, _ in leaves}
+
+    @classmethod
+    def of_spec(cls, spec: Composite) -> DoneStates:
+        """Those of a `full_done_spec`."""
+        leaves = [(name, part.shape) for name, part in spec.items() if not isinstance(part, Composite)]
+        nested = {str(name): cls.of_spec(part) for name, part in spec.items() if isinstance(part, Composite)}
+        return cls([(str(name), shape) for name, shape in leaves], nested, spec.ndim)
+
+    @classmethod
+    def of_data(cls, data: TensorDictBase) -> DoneStates:
+        """Those that are called done, terminated or truncated in a TensorDict."""
+        leaves, nested = [], {}
+        for name, value in data.items():
+            if name in _ENDS:
+                leaves.append((name, tuple(value.shape)))
+            elif is_tensor_collection(value) and isinstance(value, TensorDictBase):
+                nested[name] = cls.of_data(value)
+        return cls(leaves, nested, data.ndim)
+
+    def complete(self, data: Any) -> None:
+        """Give the entries the shapes of the specs, and write those that are missing.
+
+        Without "terminated" it is "done"; without "done" it is "terminated" or "truncated"; others are False.
+
+        Raises:
+            RuntimeError: "terminated" is missing, but there are "done" and "truncated".
+        """
+        lead = tuple(data.batch_size[: data.ndim - self.ndim])
+        missing = []
+        for name, shape in self.leaves:
+            value = data.get(name, None)
+            if value is None:
+                missing.append((name, (*lead, *shape)))
+            elif value.shape != (shape if not lead else (*lead, *shape)):
+                data.set(name, value.reshape(*lead, *shape))
+        for name, below in self.nested.items():
+            node = data.get(name, None)
+            if node is not None:
+                below.complete(node)
+        if not missing:
+            return
+        made = {name: np.zeros(shape, np.bool_) for name, shape in missing}
+        if "terminated" in made and "done" in self.names and "done" not in made:
+            if "truncated" in data:
+                raise RuntimeError("terminated cannot be told where only done and truncated are given.")
+            made["terminated"] = data.get("done").copy()
+        if "done" in made and "terminated" in self.names and "terminated" not in made:
+            truncated = data.get("truncated", None)
+            terminated = data.get("terminated")
+            made["done"] = terminated.copy() if truncated is None else terminated | truncated
+        for name, value in made.items():
+            data.set(name, value)
+
+    def any(self, data: Any) -> bool:
+        """Whether anything ended; what a level says holds for those below, too."""
+        if self.leaves:
+            values = (data.get(name, None) for name, _ in self.leaves)
+            return any(bool(value.any()) for value in values if value is not None)
+        return any(below.any(data.get(name)) for name, below in self.nested.items())
+
+    def mark(self, data: Any, key: str, always: bool = False) -> bool:
+        """Write where each level ended, if anything did; returns whether it did.
+
+        Args:
+            data: has the done entries.
+            key: the last part of the key that is written at each level.
+            always: write it where nothing ended, too.
+        """
+        found = self.any(data)
+        for node, ended in list(self._ended(data)):
+            if found or always:
+                node.set(key, ended)
+            elif key in node:
+                node.del_(key)
+        return found
+
+    def _ended(self, data: Any) -> Iterator[_Reset]:
+        for name, below in self.nested.items():
+            yield from below._ended(data.get(name))
+        if self.leaves:
+            ended = np.zeros((*data.batch_size, 1), np.bool_)
+            for name, _ in self.leaves:
+                value = data.get(name, None)
+                ended = ended if value is None else ended | value
+            yield data, ended
+
+
+def terminated_or_truncated(
+    data: TensorDictBase,
+    full_done_spec: Composite | None = None,
+    key: str | None = "_reset",
+    write_full_false: bool = False,
+) -> bool:
+    """Tell whether anything ended, and write where, at each level that has done entries.
+
+    Args:
+        data: a TensorDict such as the "next" of a step.
+        full_done_spec: names the done entries; by default they are all that are called done, terminated or
+            truncated. What one level says holds for the levels below.
+        key: the entry, bool, that is True where a level is done, terminated or truncated; None for none.
+        write_full_false: write it where nothing ended, too.
+
+    Returns:
+        Whether any of the entries is True.
+
+    Source:
+        torchrl.envs.utils.terminated_or_truncated.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.envs import terminated_or_truncated
+        >>> td = TensorDict({"done": np.array([[True], [False]])}, [2])
+        >>> terminated_or_truncated(td), td["_reset"].ravel()
+        (True, array([ True, False]))
+    """
+    states = DoneStates.of_data(data) if full_done_spec is None else DoneStates.of_spec(full_done_spec)
+    return states.any(data) if key is None else states.mark(data, key, write_full_false)
+
+
+def update_where_reset(tensordict: Any, tensordict_reset: Any, reset_keys: Sequence[NestedKey]) -> Any:
+    """Write what a reset gave into the TensorDict that asked for it, where its "_reset" entries are True.
+
+    The "_reset" entries are removed. One of a level holds for the levels below.
+    """
+    if not reset_keys:
+        return tensordict.update(tensordict_reset)
+    done_above: list[tuple[str, ...]] = []
+    for key in reset_keys:
+        *root, name = to_path(key)
+        level = tuple(root)
+        mask = tensordict.pop(key, None)
+        below = any(level[: len(above)] == above for above in done_above)
+        done_above.append(level)
+        if below:
+            continue
+        node = tensordict.get(level) if level else tensordict
+        given = tensordict_reset.get(level) if level else tensordict_reset
+        if name in given:
+            given = given.exclude(name)
+        if mask is None or mask.all():
+            node.update(given, update_batch_size=True)
+            continue
+        if mask.ndim > node.ndim:
+            mask = mask.reshape(*mask.shape[: node.ndim], -1).any(-1)
+        node.where(~mask.reshape(node.batch_size), given, out=node, pad=0, update_batch_size=True)
+    return tensordict

@@ -1,0 +1,365 @@
+"""`EnvSpecs`: what an environment takes and gives, as specs, and the keys of each kind of entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+
+from lite import NestedKey
+from lite._tree.keys import to_path
+from lite.nn._modules.module import Module
+from lite.specs.arrays import Categorical
+from lite.specs.base import Shape, TensorSpec, as_size
+from lite.specs.composite import Composite
+
+_OUTPUTS = ("full_observation_spec", "full_reward_spec", "full_done_spec")
+_INPUTS = ("full_action_spec", "full_state_spec")
+
+
+class EnvSpecs(Module):
+    """The specs of an environment, as two composites: `input_spec` and `output_spec`.
+
+    Each property reads one of the two, so that a class that computes these two has all the others. Lists of
+    keys are made once and kept until a spec is assigned; after changing a spec in place call `empty_cache`.
+    """
+
+    _batch_locked = True
+
+    def _init_specs(self, batch_size: Any) -> None:
+        state = self.__dict__
+        if batch_size is not None:
+            state["_batch_size"] = as_size(batch_size)
+        size = state.setdefault("_batch_size", ())
+        state.setdefault("_cache", {})
+        for name, parts in (("_output_spec", _OUTPUTS), ("_input_spec", _INPUTS)):
+            spec = state.setdefault(name, Composite(shape=size))
+            for part in parts:
+                if part not in spec:
+                    spec[part] = Composite(shape=size)
+
+    # -- the batch ------------------------------------------------------------------------------
+
+    @property
+    def batch_size(self) -> Shape:
+        """How many environments step at once, (): one. All specs begin with it."""
+        return self.__dict__.get("_batch_size", ())
+
+    @batch_size.setter
+    def batch_size(self, value: Any) -> None:
+        self.__dict__["_batch_size"] = as_size(value)
+        for name in ("_output_spec", "_input_spec"):
+            self.__dict__.pop(name, None)
+        self._init_specs(None)
+        self.empty_cache()
+
+    @property
+    def shape(self) -> Shape:
+        """The same as `batch_size`."""
+        return self.batch_size
+
+    @property
+    def batch_dims(self) -> int:
+        """The number of dimensions of `batch_size`."""
+        return len(self.batch_size)
+
+    @property
+    def ndim(self) -> int:
+        """The same as `batch_dims`."""
+        return len(self.batch_size)
+
+    def numel(self) -> int:
+        """How many environments there are."""
+        return int(np.prod(self.batch_size, dtype=np.int64))
+
+    @property
+    def batch_locked(self) -> bool:
+        """Whether the environment takes TensorDicts of its own batch size only."""
+        return self._batch_locked
+
+    # -- the two composites ---------------------------------------------------------------------
+
+    @property
+    def output_spec(self) -> Composite:
+        """The specs of what a step gives: `full_observation_spec`, `full_reward_spec`, `full_done_spec`."""
+        return self._held("_output_spec")
+
+    @property
+    def input_spec(self) -> Composite:
+        """The specs of what a step takes: `full_action_spec` and `full_state_spec`."""
+        return self._held("_input_spec")
+
+    @property
+    def specs(self) -> Composite:
+        """Both: `output_spec` and `input_spec`."""
+        return Composite(output_spec=self.output_spec, input_spec=self.input_spec, shape=self.batch_size)
+
+    def empty_cache(self) -> None:
+        """Forget the lists of keys, which are made anew from the specs."""
+        self.__dict__.setdefault("_cache", {}).clear()
+
+    def set_spec_lock_(self, mode: bool = True) -> Self:
+        """Read changed specs anew; returns self. Specs are never locked, whatever `mode` is."""
+        self.empty_cache()
+        return self
+
+    # -- observations ---------------------------------------------------------------------------
+
+    @property
+    def observation_spec(self) -> Composite:
+        """The specs of observations by key; a spec that is assigned is that of "observation"."""
+        return self.output_spec["full_observation_spec"]
+
+    @observation_spec.setter
+    def observation_spec(self, value: TensorSpec) -> None:
+        self._assign("_output_spec", "full_observation_spec", "observation", value)
+
+    @property
+    def full_observation_spec(self) -> Composite:
+        """The same as `observation_spec`."""
+        return self.observation_spec
+
+    @full_observation_spec.setter
+    def full_observation_spec(self, value: TensorSpec) -> None:
+        self.observation_spec = value
+
+    @property
+    def observation_keys(self) -> list[NestedKey]:
+        """The keys of observations, those of the root first."""
+        return self._keys("observation")
+
+    # -- actions and states ---------------------------------------------------------------------
+
+    @property
+    def action_spec(self) -> Any:
+        """The spec of "action" if that is the only action, else the `Composite` of all."""
+        return _alone(self.full_action_spec, "action")
+
+    @action_spec.setter
+    def action_spec(self, value: TensorSpec) -> None:
+        self._assign("_input_spec", "full_action_spec", "action", value)
+
+    @property
+    def full_action_spec(self) -> Composite:
+        """The specs of actions by key."""
+        return self.input_spec["full_action_spec"]
+
+    @full_action_spec.setter
+    def full_action_spec(self, value: TensorSpec) -> None:
+        self.action_spec = value
+
+    @property
+    def action_keys(self) -> list[NestedKey]:
+        """The keys of actions, those of the root first."""
+        return self._keys("action")
+
+    @property
+    def action_key(self) -> NestedKey:
+        """The key of the action; KeyError if there are several."""
+        return self._only("action")
+
+    @property
+    def state_spec(self) -> Composite:
+        """The specs of what else a step takes, by key."""
+        return self.input_spec["full_state_spec"]
+
+    @state_spec.setter
+    def state_spec(self, value: Composite | None) -> None:
+        if value is not None and not isinstance(value, Composite):
+            raise TypeError(f"state_spec must be a Composite, got {type(value).__name__}.")
+        empty = Composite(shape=self.batch_size)
+        self._assign("_input_spec", "full_state_spec", "state", empty if value is None else value)
+
+    @property
+    def full_state_spec(self) -> Composite:
+        """The same as `state_spec`."""
+        return self.state_spec
+
+    @full_state_spec.setter
+    def full_state_spec(self, value: Composite | None) -> None:
+        self.state_spec = value
+
+    @property
+    def state_keys(self) -> list[NestedKey]:
+        """The keys of states, those of the root first."""
+        return self._keys("state")
+
+    # -- rewards --------------------------------------------------------------------------------
+
+    @property
+    def reward_spec(self) -> Any:
+        """The spec of "reward" if that is the only reward, else the `Composite` of all."""
+        return _alone(self.full_reward_spec, "reward")
+
+    @reward_spec.setter
+    def reward_spec(self, value: TensorSpec) -> None:
+        self._assign("_output_spec", "full_reward_spec", "reward", _with_dimension("reward_spec", value))
+
+    @property
+    def full_reward_spec(self) -> Composite:
+        """The specs of rewards by key."""
+        return self.output_spec["full_reward_spec"]
+
+    @full_reward_spec.setter
+    def full_reward_spec(self, value: TensorSpec) -> None:
+        self.reward_spec = value
+
+    @property
+    def reward_keys(self) -> list[NestedKey]:
+        """The keys of rewards, those of the root first."""
+        return self._keys("reward")
+
+    @property
+    def reward_key(self) -> NestedKey:
+        """The key of the reward; KeyError if there are several."""
+        return self._only("reward")
+
+    # -- done -----------------------------------------------------------------------------------
+
+    @property
+    def done_spec(self) -> Composite:
+        """The specs of done entries by key.
+
+        Where "done" or "terminated" is assigned alone, the other one is added; to an empty spec, both.
+        """
+        return self.output_spec["full_done_spec"]
+
+    @done_spec.setter
+    def done_spec(self, value: TensorSpec) -> None:
+        value = _with_dimension("done_spec", value)
+        if not isinstance(value, Composite):
+            value = Composite(done=value, terminated=value.clone(), shape=self.batch_size)
+        self._assign("_output_spec", "full_done_spec", "done", value)
+
+    @property
+    def full_done_spec(self) -> Composite:
+        """The same as `done_spec`."""
+        return self.done_spec
+
+    @full_done_spec.setter
+    def full_done_spec(self, value: TensorSpec) -> None:
+        self.done_spec = value
+
+    @property
+    def done_keys(self) -> list[NestedKey]:
+        """The keys of done entries, those of the root first."""
+        return self._keys("done")
+
+    @property
+    def done_key(self) -> NestedKey:
+        """The key of the done entry; KeyError if there are several."""
+        return self._only("done")
+
+    @property
+    def done_keys_groups(self) -> list[list[NestedKey]]:
+        """The done entries of each level, in the order of `reset_keys`."""
+        return self._cached("done_keys_groups", self._group_done_keys)
+
+    @property
+    def reset_keys(self) -> list[NestedKey]:
+        """The entries that ask for a partial reset, one beside the done entries of each level."""
+        return self._cached(
+            "reset_keys", lambda: [_beside(group[0], "_reset") for group in self.done_keys_groups]
+        )
+
+    def add_truncated_keys(self) -> Self:
+        """Add a "truncated" entry beside each done entry; returns self."""
+        for key in self.done_keys:
+            self.full_done_spec[_beside(key, "truncated")] = self.full_done_spec[key].clone()
+        self.empty_cache()
+        return self
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _held(self, name: str) -> Any:
+        spec = self.__dict__.get(name)
+        if spec is None:
+            self._init_specs(None)
+            spec = self.__dict__[name]
+        if name == "_output_spec":
+            done = spec["full_done_spec"]
+            if done.is_empty():
+                _complete(done)
+        return spec
+
+    def _assign(self, held: str, part: str, name: str, value: TensorSpec) -> None:
+        if not isinstance(value, TensorSpec):
+            raise TypeError(f"{name}_spec must be a spec, got {type(value).__name__}.")
+        size = self.batch_size
+        if value.shape[: len(size)] != size:
+            raise ValueError(
+                f"the shape of {name}_spec must begin with the batch size {size}, got {value.shape}."
+            )
+        if not isinstance(value, Composite):
+            value = Composite({name: value}, shape=size)
+        if part == "full_done_spec":
+            _complete(value)
+        self._init_specs(None)
+        self.__dict__[held][part] = value
+        self.empty_cache()
+
+    def _cached(self, name: str, make: Callable[[], Any]) -> Any:
+        cache = self.__dict__.get("_cache")
+        if cache is None:
+            cache = self.__dict__["_cache"] = {}
+        found = cache.get(name)
+        if found is None:
+            found = cache[name] = make()
+        return found
+
+    def _keys(self, kind: str) -> list[NestedKey]:
+        return self._cached(
+            f"{kind}_keys",
+            lambda: sorted(getattr(self, f"full_{kind}_spec").keys(True, True), key=_by_depth),
+        )
+
+    def _only(self, kind: str) -> NestedKey:
+        keys = self._keys(kind)
+        if len(keys) != 1:
+            raise KeyError(f"{kind}_key needs exactly one {kind} entry, there are {keys}.")
+        return keys[0]
+
+    def _group_done_keys(self) -> list[list[NestedKey]]:
+        groups: dict[tuple[str, ...], list[NestedKey]] = {}
+        for key in self.done_keys:
+            groups.setdefault(to_path(key)[:-1], []).append(key)
+        return list(groups.values())
+
+
+def _by_depth(key: NestedKey) -> tuple[int, str]:
+    path = to_path(key)
+    return len(path) - 1, ".".join(path)
+
+
+def _beside(key: NestedKey, name: str) -> NestedKey:
+    root = to_path(key)[:-1]
+    return (*root, name) if root else name
+
+
+def _alone(spec: Composite, name: str) -> Any:
+    return spec[name] if spec.keys(True, True) == [name] else spec
+
+
+def _with_dimension(name: str, spec: Any) -> Any:
+    leaves = spec.values(True, True) if isinstance(spec, Composite) else [spec]
+    if any(isinstance(leaf, TensorSpec) and not leaf.shape for leaf in leaves):
+        raise RuntimeError(f"{name} must have at least one dimension, such as (1,), got shape ().")
+    return spec
+
+
+def _complete(spec: Composite) -> None:
+    """Add "done" or "terminated" where only the other one is there, and both to an empty spec."""
+    if spec.is_empty():
+        for flag in ("done", "terminated"):
+            spec[flag] = Categorical(2, (*spec.shape, 1), dtype=np.bool_)
+        return
+    for part in spec.values():
+        if isinstance(part, Composite):
+            _complete(part)
+    for name, other in (("done", "terminated"), ("terminated", "done")):
+        if name in spec and other not in spec:
+            spec[other] = spec[name].clone()
+    shapes = {part.shape for part in spec.values() if not isinstance(part, Composite)}
+    if len(shapes) > 1:
+        raise ValueError(f"the done entries of a level must have one shape, got {sorted(shapes)}.")

@@ -1,0 +1,127 @@
+"""The loops of `EnvBase.rollout`, and the policies that they take."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lite import NestedKey
+from lite.envs.random_policy import RandomPolicy
+from lite.nn import TensorDictModule
+from lite.specs.composite import Composite
+
+Policy = Callable[[Any], Any]
+
+
+def compatible_policy(policy: Any, observation_spec: Composite, action_keys: Sequence[NestedKey]) -> Policy:
+    """A policy that takes a TensorDict.
+
+    What has `in_keys`, or one argument called tensordict or td, takes one already. Any other gets the
+    observations as arguments, in the order of their spec, and returns the actions.
+
+    Raises:
+        TypeError: the policy cannot be called.
+    """
+    if not callable(policy):
+        raise TypeError(f"policy must be callable or None, got {type(policy).__name__}.")
+    if isinstance(policy, RandomPolicy) or hasattr(policy, "in_keys"):
+        return policy
+    called = getattr(policy, "forward", policy)
+    parameters = list(inspect.signature(called).parameters)
+    if parameters in (["tensordict"], ["td"]):
+        return policy
+    return TensorDictModule(policy, in_keys=list(observation_spec.keys()), out_keys=list(action_keys))
+
+
+def given_actions(actions: Iterable[Any], key: NestedKey) -> Policy:
+    """A policy that takes its actions from an iterable."""
+    left = iter(actions)
+
+    def policy(tensordict: Any) -> Any:
+        return tensordict.set(key, next(left))
+
+    return policy
+
+
+def until_done(
+    env: Any,
+    tensordict: Any,
+    policy: Policy,
+    max_steps: int,
+    callback: Callable[[Any, Any], Any] | None,
+    all_done: bool,
+) -> list[Any]:
+    """The steps until any environment, or all, ended; those that ended before stand still."""
+    steps: list[Any] = []
+    running: Any = None
+    for i in range(max_steps):
+        out = policy(tensordict)
+        if out is not tensordict:
+            tensordict.update(out)
+        tensordict = env.step(tensordict)
+        following = env.step_mdp(tensordict)
+        kept = tensordict.copy()
+        if running is not None and not running.all():
+            kept.pop("_step", None)
+            kept = kept.where(running.reshape(kept.batch_size), steps[-1])
+        steps.append(kept)
+        if i == max_steps - 1:
+            break
+        tensordict = following
+        if all_done:
+            if env.done_states.mark(tensordict, "_ended"):
+                ended = tensordict.pop("_ended")
+                running = ~ended if running is None else running & ~ended
+            if running is not None:
+                if not running.any():
+                    break
+                tensordict.set("_step", running)
+        elif env.done_states.any(tensordict):
+            break
+        if callback is not None:
+            callback(env, tensordict)
+    return steps
+
+
+def nonstop(
+    env: Any, tensordict: Any, policy: Policy, max_steps: int, callback: Callable[[Any, Any], Any] | None
+) -> list[Any]:
+    """As many steps as asked for; environments that ended start anew."""
+    steps = []
+    for i in range(max_steps):
+        out = policy(tensordict)
+        if out is not tensordict:
+            tensordict.update(out)
+        if i == max_steps - 1:
+            steps.append(env.step(tensordict))
+            break
+        stepped, tensordict = env.step_and_maybe_reset(tensordict)
+        steps.append(stepped)
+        if callback is not None:
+            callback(env, stepped)
+    return steps
+
+
+def truncate_last(rollout: Any, done_keys: Iterable[NestedKey]) -> None:
+    """Set "truncated" and "done" at the last step of each environment.
+
+    Raises:
+        RuntimeError: there is no "truncated".
+    """
+    last = (*(slice(None),) * (rollout.ndim - 1), -1)
+    found = False
+    for key in done_keys:
+        *root, name = key if isinstance(key, tuple) else (key,)
+        if name != "truncated":
+            continue
+        found = True
+        for entry in ("truncated", "done"):
+            path = ("next", *root, entry)
+            value = np.array(rollout.get(path))
+            value[last] = True
+            rollout.set(path, value)
+    if not found:
+        raise RuntimeError("set_truncated needs a 'truncated' entry: call env.add_truncated_keys() first.")

@@ -1,0 +1,160 @@
+"""`check_env_specs`: whether an environment gives what its specs say; and specs made of what it gives."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from lite import (
+    NonTensorData,
+    TensorDictBase,
+    is_leaf_nontensor,
+    is_non_tensor,
+    is_tensor_collection,
+)
+from lite._tree.keys import to_path
+from lite.specs.arrays import Unbounded
+from lite.specs.composite import Composite
+from lite.specs.objects import NonTensor
+
+
+def check_env_specs(
+    env: Any,
+    return_contiguous: bool | None = None,
+    check_dtype: bool = True,
+    seed: int | None = None,
+    tensordict: TensorDictBase | None = None,
+    break_when_any_done: bool | Literal["both"] | None = None,
+) -> None:
+    """Compare a rollout of three random steps with the specs of an environment.
+
+    Keys, shapes and dtypes must be those of `fake_tensordict`, and the last step's values in their specs.
+    The environment is reset, and seeded if `seed` is given.
+
+    Args:
+        env: an `EnvBase`.
+        return_contiguous: as for `EnvBase.rollout`.
+        check_dtype: False for any dtypes; values must be in their specs still.
+        seed: for the environment and its random actions.
+        tensordict: where the rollout starts; None for a reset.
+        break_when_any_done: as for `EnvBase.rollout`; "both" checks twice.
+
+    Raises:
+        AssertionError: something differs; the message names it.
+
+    Source:
+        torchrl.envs.utils.check_env_specs.
+
+    Example:
+        >>> import gymnasium
+        >>> from lite.envs import GymWrapper, check_env_specs
+        >>> check_env_specs(GymWrapper(gymnasium.make("CartPole-v1")), seed=0)
+    """
+    if return_contiguous is None:
+        return_contiguous = not env._has_dynamic_specs
+    if break_when_any_done == "both":
+        for stop in (True, False):
+            check_env_specs(env, return_contiguous, check_dtype, seed, tensordict, stop)
+        return
+    if seed is not None:
+        env.set_seed(seed)
+    fake = env.fake_tensordict()
+    if not env.batch_locked and tensordict is not None:
+        shape = np.broadcast_shapes(fake.batch_size, tensordict.batch_size)
+        fake, tensordict = fake.expand(*shape), tensordict.expand(*shape)
+    real = env.rollout(
+        3,
+        return_contiguous=return_contiguous,
+        tensordict=tensordict,
+        auto_reset=tensordict is None,
+        break_when_any_done=break_when_any_done,
+    )
+    optional = {("next", *to_path(key)) for key in env.state_spec.keys(True, True)}
+    expected, got = (_leaves(td, optional) for td in (fake, real[..., 0]))
+    if expected.keys() != got.keys():
+        raise AssertionError(
+            f"the keys differ: the specs lack {sorted(got.keys() - expected.keys())}, "
+            f"the environment gives no {sorted(expected.keys() - got.keys())}."
+        )
+    for step in real.unbind(-1):
+        for path, value in _leaves(step, optional).items():
+            _check_like(path, value, expected[path], check_dtype)
+    last = env.rand_action(real[..., -1])
+    for name, spec, td in (
+        ("action", env.full_action_spec, last),
+        ("state", env.full_state_spec, last),
+        ("done", env.full_done_spec, last),
+        ("observation", env.full_observation_spec, last),
+        ("reward", env.full_reward_spec, last["next"]),
+        ("done", env.full_done_spec, last["next"]),
+        ("observation", env.full_observation_spec, last["next"]),
+    ):
+        given = td.select(*spec.keys(True, True))
+        if not spec.is_in(given):
+            raise AssertionError(
+                f"the {name} spec does not hold what the environment gives: {spec} and {given}."
+            )
+
+
+def _leaves(td: Any, optional: set[tuple[str, ...]]) -> dict[tuple[str, ...], Any]:
+    found = {to_path(key): value for key, value in td.items(True, True, is_leaf=is_leaf_nontensor)}
+    return {path: value for path, value in found.items() if path not in optional}
+
+
+def _check_like(path: tuple[str, ...], real: Any, fake: Any, check_dtype: bool) -> None:
+    if is_non_tensor(real) or is_non_tensor(fake) or isinstance(real, (str, bytes)):
+        return
+    if not hasattr(real, "shape") or not hasattr(fake, "shape"):  # objects
+        return
+    key = path if len(path) > 1 else path[0]
+    wanted = tuple(fake.shape)
+    if tuple(real.shape) != wanted:
+        raise AssertionError(
+            f"the shape of {key!r} differs: the spec says {wanted}, got {tuple(real.shape)}."
+        )
+    if check_dtype and real.dtype != fake.dtype:
+        raise AssertionError(f"the dtype of {key!r} differs: the spec says {fake.dtype}, got {real.dtype}.")
+
+
+def make_composite_from_td(
+    data: TensorDictBase, *, unsqueeze_null_shapes: bool = True, dynamic_shape: bool = False
+) -> Composite:
+    """A spec of what a TensorDict has: `Unbounded` arrays of the same shapes and dtypes, and objects.
+
+    Args:
+        data: the TensorDict.
+        unsqueeze_null_shapes: write shape (1,) for numbers.
+        dynamic_shape: leave the last size of each array open, -1.
+
+    Source:
+        torchrl.envs.utils.make_composite_from_td.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.envs import make_composite_from_td
+        >>> make_composite_from_td(TensorDict({"x": np.zeros((2, 3)), "n": {"y": 1}}, []))["x"]
+        Unbounded(shape=(2, 3), dtype=float64)
+    """
+    specs: dict[str, Any] = {}
+    for key, value in data.items():
+        if is_non_tensor(value) or not (is_tensor_collection(value) or hasattr(value, "dtype")):
+            entry = data._get_entry(key)
+            shape = tuple(getattr(entry, "batch_size", data.batch_size))
+            example = entry.data if isinstance(entry, NonTensorData) else value
+            while isinstance(example, list) and example:
+                example = example[0]
+            specs[key] = NonTensor(shape, example_data=example, feature_dims=len(shape) - data.ndim)
+        elif is_tensor_collection(value):
+            specs[key] = make_composite_from_td(
+                value, unsqueeze_null_shapes=unsqueeze_null_shapes, dynamic_shape=dynamic_shape
+            )
+        else:
+            shape = tuple(value.shape)
+            if not shape and unsqueeze_null_shapes:
+                shape = (1,)
+            elif shape and dynamic_shape:
+                shape = (*shape[:-1], -1)
+            specs[key] = Unbounded(shape, dtype=value.dtype)
+    return Composite(specs, shape=data.batch_size, data_cls=type(data))
